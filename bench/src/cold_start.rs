@@ -37,17 +37,17 @@ package is in the kernel's page cache. Which solution of each operator is the fa
 first.
 
 TERMINATION CODES: 0 done; 3 the package is invalid or has no weights packed for this processor;
-4 it is missing; 5 a process could not be had.")]
+4 it is missing; 5 a process cannot be started.")]
 pub struct Options {
     /// The package.
     package: PathBuf,
     /// Starts of each kind.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
-    /// The result for a machine.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
-    /// Answer one image in this way and say when: what the measurement starts.
+    /// Answer one image in this way and print when; for the measurement's own use.
     #[arg(long, hide = true, requires = "solutions")]
     once: Option<Way>,
     /// Where the chosen solutions are.
@@ -58,7 +58,7 @@ pub struct Options {
 /// A way to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Way {
-    /// Everything on: interleaved, and chosen solutions that are not prepared are replaced after the milestone.
+    /// All techniques: interleaved, and chosen solutions that are not prepared are replaced after the milestone.
     Interleaved,
     /// Interleaved; chosen solutions are prepared before they run, none is replaced.
     NoReplacement,
@@ -116,14 +116,14 @@ pub enum Error {
     /// The solutions could not be measured.
     #[error(transparent)]
     Solutions(#[from] StartError),
-    /// A file or a process could not be had.
+    /// A file cannot be read or written, or a process not started.
     #[error("{what}: {source}")]
     System {
         what: &'static str,
         source: std::io::Error,
     },
     /// A process did not say when it answered.
-    #[error("a start ended badly ({status}) and said: {said}")]
+    #[error("the started process ended with {status} and printed: {said}")]
     Started {
         status: std::process::ExitStatus,
         said: String,
@@ -298,12 +298,12 @@ impl Solutions {
 
 impl Drop for Solutions {
     fn drop(&mut self) {
-        // Left behind, it harms nobody.
+        // A file left behind does no harm.
         let _ = std::fs::remove_file(&self.file);
     }
 }
 
-/// Drops the file's pages from the kernel's cache, as far as nobody maps them.
+/// Drops the file's pages from the kernel's cache, except those that are mapped.
 fn forget(file: &File) -> Result<(), Error> {
     let system = |source| Error::System {
         what: "dropping the package's pages",

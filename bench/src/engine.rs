@@ -27,11 +27,11 @@ part of Punctual: the wheel `onnxruntime` of PyPI has one, e.g.
   pip install --target ort onnxruntime && ls ort/onnxruntime/capi/libonnxruntime.so*
 
 TERMINATION CODES: 0 done; 1 the scores differ by more than 0.0001 of their spread; 3 the file cannot
-be compiled or run; 4 it is missing; 5 the library or threads could not be had.")]
+be compiled or run; 4 it is missing; 5 the library cannot be loaded, or threads cannot be started.")]
 pub struct Options {
     /// The ONNX file.
     onnx: PathBuf,
-    /// The library; else what ORT_DYLIB_PATH names.
+    /// The library [default: the one that ORT_DYLIB_PATH names].
     #[arg(long, value_name = "FILE")]
     onnxruntime: Option<PathBuf>,
     /// Batch sizes.
@@ -43,10 +43,10 @@ pub struct Options {
     /// Measurements of each.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(2..))]
     rounds: u32,
-    /// Only the general solution of each operator, instead of those that measure fastest.
+    /// Use the general algorithm of each operator instead of the one that measured fastest.
     #[arg(long)]
     direct: bool,
-    /// The result for a machine.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
 }

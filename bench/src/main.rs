@@ -35,7 +35,7 @@ enum What {
     ColdStart(cold_start::Options),
     /// Our engine and ONNX Runtime on one file, in alternation.
     Engine(engine::Options),
-    /// Everything that is to be known about the CUDA device on a GPU.
+    /// Measurements of the CUDA device on a GPU.
     Gpu(gpu::Options),
     /// Many networks, and a cache that holds a part of their weights.
     Paging(paging::Options),

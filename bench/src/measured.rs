@@ -25,9 +25,9 @@ pub struct Measured {
 /// The device did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotMeasured {
-    #[error("the device refuses what is to be measured: {0}")]
+    #[error("the device refused an action of the measurement: {0}")]
     Refused(#[from] SubmitError),
-    #[error("the device reports {0:?} for what is to be measured")]
+    #[error("an action of the measurement failed with {0:?}")]
     Failed(Box<Event>),
 }
 

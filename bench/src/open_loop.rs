@@ -154,7 +154,7 @@ impl<'a> OpenLoop<'a> {
         while events.room() > 0
             && let Some(event) = self.device.poll()
         {
-            self.book(&event);
+            self.record(&event);
             events.push(event);
         }
         while events.room() > 0 && self.next_arrival().is_some_and(|at| at <= self.now()) {
@@ -178,7 +178,7 @@ impl<'a> OpenLoop<'a> {
         }
     }
 
-    fn book(&mut self, event: &Event) {
+    fn record(&mut self, event: &Event) {
         let (action, place) = match event {
             Event::Loaded { action, measured } => {
                 self.tally.loads.saturating_record(measured.as_nanos());

@@ -38,7 +38,7 @@ core, from a cache that holds the given part of their weights. Requests come at 
 deadline, and either is answered or refused.
 
 TERMINATION CODES: 0 done; 1 a request was lost; 4 a file cannot be written; 5 memory or threads
-could not be had.")]
+are unavailable.")]
 pub struct Options {
     /// Networks.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=8000))]
@@ -52,22 +52,22 @@ pub struct Options {
     /// How long they come.
     #[arg(long, default_value_t = 30)]
     seconds: u32,
-    /// Popularity falls with this power of the rank; 0: all are asked alike.
+    /// Popularity falls with this power of the rank; 0: all models are equally popular.
     #[arg(long, default_value_t = 1.0)]
     skew: f64,
     /// After capture, in milliseconds.
     #[arg(long, default_value_t = 100)]
     deadline_ms: u64,
-    /// Who decides: `punctual` or `clockwork`.
+    /// The scheduling policy: `punctual` or `clockwork`.
     #[arg(long, default_value = "punctual", value_parser = ["punctual", "clockwork"])]
     policy: String,
-    /// Where the packages are made; else a folder for temporary files, which is removed.
+    /// Folder for the packages [default: a temporary folder, which is removed].
     #[arg(long)]
     folder: Option<PathBuf>,
-    /// Of the requests' times.
+    /// Seed of the arrival times.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The result for a machine.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -39,7 +39,7 @@ enum Fault {
     Deaf,
     /// A descriptor of each connection is kept.
     Hoards,
-    /// It turns without end while somebody says nothing.
+    /// It spins while a connection sends nothing.
     Busy,
     /// An opening that is none ends it.
     FallsForGarbage,
@@ -82,7 +82,7 @@ const LEAK: usize = 100_000;
 const LISTENER: u64 = 0;
 const METRICS: u64 = 1;
 
-enum Guest {
+enum Peer {
     Opening(Connection),
     Served(Box<Served>),
 }
@@ -108,7 +108,7 @@ struct Daemon {
     metrics: UnixListener,
     hoarded: Vec<OwnedFd>,
     poller: Poller,
-    guests: BTreeMap<u64, Guest>,
+    guests: BTreeMap<u64, Peer>,
     next: u64,
     tasks: BTreeMap<String, Counts>,
     leaked: Vec<Vec<u8>>,
@@ -174,7 +174,7 @@ impl Daemon {
             .add(self.metrics.as_fd(), METRICS)
             .expect("added");
         while signals.next(Some(0)).is_none() {
-            let silent = |guest: &Guest| matches!(guest, Guest::Opening(_));
+            let silent = |guest: &Peer| matches!(guest, Peer::Opening(_));
             let tick_ns = match self.fault == Fault::Busy && self.guests.values().any(silent) {
                 true => 0,
                 false => TICK_NS,
@@ -210,7 +210,7 @@ impl Daemon {
             self.poller
                 .add(connection.as_fd(), self.next)
                 .expect("added");
-            self.guests.insert(self.next, Guest::Opening(connection));
+            self.guests.insert(self.next, Peer::Opening(connection));
             self.next += 1;
         }
     }
@@ -221,11 +221,11 @@ impl Daemon {
             return;
         };
         let staying = match guest {
-            Guest::Opening(connection) => let_in(connection, self.fault, &self.poller, token),
-            Guest::Served(_) if ready.hung_up => None,
-            Guest::Served(mut served) => {
+            Peer::Opening(connection) => admit(connection, self.fault, &self.poller, token),
+            Peer::Served(_) if ready.hung_up => None,
+            Peer::Served(mut served) => {
                 let taken = self.take(&mut served);
-                taken.is_ok().then_some(Guest::Served(served))
+                taken.is_ok().then_some(Peer::Served(served))
             }
         };
         self.guests.extend(staying.map(|guest| (token, guest)));
@@ -255,15 +255,15 @@ impl Daemon {
     /// When the next answer is due.
     fn due_ns(&self) -> Option<u64> {
         let due = self.guests.values().filter_map(|guest| match guest {
-            Guest::Served(served) => served.waiting.front().map(|(due_ns, _)| *due_ns),
-            Guest::Opening(_) => None,
+            Peer::Served(served) => served.waiting.front().map(|(due_ns, _)| *due_ns),
+            Peer::Opening(_) => None,
         });
         due.min()
     }
 
     fn answer(&mut self) {
         for guest in self.guests.values_mut() {
-            let Guest::Served(served) = guest else {
+            let Peer::Served(served) = guest else {
                 continue;
             };
             while served
@@ -291,9 +291,9 @@ impl Daemon {
     }
 }
 
-fn let_in(connection: Connection, fault: Fault, poller: &Poller, token: u64) -> Option<Guest> {
+fn admit(connection: Connection, fault: Fault, poller: &Poller, token: u64) -> Option<Peer> {
     let hello = match connection.hello() {
-        Ok(None) => return Some(Guest::Opening(connection)),
+        Ok(None) => return Some(Peer::Opening(connection)),
         Ok(Some(hello)) => hello,
         Err(_) if fault == Fault::FallsForGarbage => std::process::exit(8),
         Err(_) => return None,
@@ -314,7 +314,7 @@ fn let_in(connection: Connection, fault: Fault, poller: &Poller, token: u64) -> 
         results,
         waiting,
     };
-    Some(Guest::Served(Box::new(served)))
+    Some(Peer::Served(Box::new(served)))
 }
 
 fn record(descriptor: &Descriptor) -> ResultRecord {

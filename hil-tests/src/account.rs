@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::book::Book;
 use crate::outcome::Failure;
+use crate::records::CameraCounts;
 
 /// What a daemon says of itself.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -101,29 +101,31 @@ impl Account {
         Ok(())
     }
 
-    /// Holds the cameras' books of a task against the daemon's: for cameras that stayed from
+    /// Compares the cameras' counts of a task with the daemon's: for cameras that stayed from
     /// beginning to end, and a daemon that did.
-    pub fn agrees_with(&self, task: &str, books: &[&Book]) -> Result<(), Failure> {
+    pub fn agrees_with(&self, task: &str, counts: &[&CameraCounts]) -> Result<(), Failure> {
         let ours = self.tasks.iter().find(|account| account.name == task);
         let none = TaskAccount::default();
         let ours = ours.unwrap_or(&none);
-        let sum = |count: fn(&Book) -> u64| books.iter().map(|book| count(book)).sum::<u64>();
+        let sum = |count: fn(&CameraCounts) -> u64| {
+            counts.iter().map(|counts| count(counts)).sum::<u64>()
+        };
         let rows = [
-            ("submitted", sum(|book| book.submitted), ours.submitted),
+            ("submitted", sum(|counts| counts.submitted), ours.submitted),
             (
                 "rejected",
-                sum(Book::rejected_total),
+                sum(CameraCounts::rejected_total),
                 ours.rejected.values().sum(),
             ),
             (
                 "failed",
-                sum(Book::failed_total),
+                sum(CameraCounts::failed_total),
                 ours.failed.values().sum(),
             ),
             // Which of them are late depends on who looks at the clock.
             (
                 "answered",
-                sum(|book| book.on_time + book.late),
+                sum(|counts| counts.on_time + counts.late),
                 ours.on_time + ours.late,
             ),
         ];
@@ -141,26 +143,26 @@ impl Account {
         }
     }
 
-    /// The late answers of a book that no stall of the machine explains.
+    /// The late answers of a camera that no stall of the machine explains.
     #[must_use]
-    pub fn unexcused(&self, book: &Book) -> u64 {
-        let spans = book.late_spans_ns.iter();
-        book.late - spans.filter(|span| self.stood_still(span)).count() as u64
+    pub fn unexcused(&self, counts: &CameraCounts) -> u64 {
+        let spans = counts.late_spans_ns.iter();
+        counts.late - spans.filter(|span| self.stood_still(span)).count() as u64
     }
 
-    /// The late answers of a book that neither a stall of the machine explains, nor its wake.
+    /// The late answers of a camera that neither a stall of the machine explains, nor its wake.
     #[must_use]
-    pub fn late_unexplained(&self, book: &Book) -> u64 {
-        let spans = book.late_spans_ns.iter();
-        book.late - spans.filter(|span| self.held_up(span)).count() as u64
+    pub fn late_unexplained(&self, counts: &CameraCounts) -> u64 {
+        let spans = counts.late_spans_ns.iter();
+        counts.late - spans.filter(|span| self.held_up(span)).count() as u64
     }
 
-    /// The frames of a book that were refused or failed, likewise.
+    /// The frames of a camera that were refused or failed, likewise.
     #[must_use]
-    pub fn unserved_unexplained(&self, book: &Book) -> u64 {
-        let spans = book.unserved_spans_ns.iter();
+    pub fn unserved_unexplained(&self, counts: &CameraCounts) -> u64 {
+        let spans = counts.unserved_spans_ns.iter();
         let explained = spans.filter(|span| self.held_up(span)).count() as u64;
-        book.rejected_total() + book.failed_total() - explained
+        counts.rejected_total() + counts.failed_total() - explained
     }
 
     /// Whether the machine stood still within this span, or so shortly before that it served what that
@@ -190,30 +192,30 @@ impl Account {
         within.sum::<u64>().min(span[1].saturating_sub(span[0]))
     }
 
-    /// The frames of a book that were not answered on time, and no stall of the machine explains
+    /// The frames of a camera that were not answered on time, and no stall of the machine explains
     /// why, as a share of what the camera captured.
     #[must_use]
-    pub fn missed_share(&self, book: &Book) -> f64 {
-        let unanswered = book.rejected_total() + book.failed_total() + book.skipped;
-        let missed = self.unexcused(book) + unanswered;
-        missed as f64 / (book.submitted + book.skipped).max(1) as f64
+    pub fn missed_share(&self, counts: &CameraCounts) -> f64 {
+        let unanswered = counts.rejected_total() + counts.failed_total() + counts.skipped;
+        let missed = self.unexcused(counts) + unanswered;
+        missed as f64 / (counts.submitted + counts.skipped).max(1) as f64
     }
 }
 
-/// Whether a camera's book is whole: it finished, and each frame has exactly one verdict.
-pub fn whole(book: &Book) -> Result<(), Failure> {
-    let task = book.task.clone();
-    if book.unasked > 0 {
+/// Whether a camera's counts are complete: it finished, and each frame has exactly one verdict.
+pub fn whole(counts: &CameraCounts) -> Result<(), Failure> {
+    let task = counts.task.clone();
+    if counts.unasked > 0 {
         return Err(Failure::Unasked {
             task,
-            unasked: book.unasked,
+            unasked: counts.unasked,
         });
     }
-    if book.lost() > 0 {
+    if counts.lost() > 0 {
         return Err(Failure::Lost {
             task,
-            lost: book.lost(),
-            submitted: book.submitted,
+            lost: counts.lost(),
+            submitted: counts.submitted,
         });
     }
     Ok(())
@@ -243,14 +245,14 @@ mod tests {
             account(3, 2).adds_up(),
             Err(Failure::Lost { lost: 1, .. })
         ));
-        let book = Book {
+        let counts = CameraCounts {
             task: "front".to_owned(),
             submitted: 3,
             on_time: 2,
-            ..Book::default()
+            ..CameraCounts::default()
         };
-        assert!(matches!(whole(&book), Err(Failure::Lost { lost: 1, .. })));
-        let wrong = account(3, 3).agrees_with("front", &[&book]);
+        assert!(matches!(whole(&counts), Err(Failure::Lost { lost: 1, .. })));
+        let wrong = account(3, 3).agrees_with("front", &[&counts]);
         assert!(matches!(
             wrong,
             Err(Failure::Disagree {
@@ -268,19 +270,19 @@ mod tests {
             end_ns: 20,
         }];
         let spans = vec![[15, 30], [21, 40]];
-        let book = Book {
+        let counts = CameraCounts {
             late: 2,
             late_spans_ns: spans,
-            ..Book::default()
+            ..CameraCounts::default()
         };
-        assert_eq!(account.unexcused(&book), 1);
-        let book = Book {
+        assert_eq!(account.unexcused(&counts), 1);
+        let counts = CameraCounts {
             submitted: 3,
             skipped: 1,
-            ..book
+            ..counts
         };
         assert!(
-            (account.missed_share(&book) - 0.5).abs() < 1e-9,
+            (account.missed_share(&counts) - 0.5).abs() < 1e-9,
             "one late, one skipped, of four"
         );
     }
@@ -292,16 +294,16 @@ mod tests {
             start_ns: 10,
             end_ns: 20,
         }];
-        let book = Book {
+        let counts = CameraCounts {
             late: 3,
             late_spans_ns: vec![[5, 9], [30, 40], [31, 40]],
             unserved_spans_ns: vec![[25, 26], [50, 51]],
             rejected: [("NoSlack".to_owned(), 2)].into(),
             failed: [("Shed".to_owned(), 1)].into(),
-            ..Book::default()
+            ..CameraCounts::default()
         };
-        assert_eq!(account.late_unexplained(&book), 2);
-        assert_eq!(account.unserved_unexplained(&book), 2);
+        assert_eq!(account.late_unexplained(&counts), 2);
+        assert_eq!(account.unserved_unexplained(&counts), 2);
     }
 
     #[test]

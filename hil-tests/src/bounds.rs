@@ -61,7 +61,7 @@ pub enum BoundsError {
         file: String,
         source: toml::de::Error,
     },
-    #[error("{file}: nothing measures `{key}`; a misspelt bound would never be missed")]
+    #[error("{file}: no case measures `{key}`; correct or remove it")]
     Key { file: String, key: String },
     #[error("{file}: `{key}` has neither `max` nor `min`")]
     Empty { file: String, key: String },

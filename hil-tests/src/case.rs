@@ -1,8 +1,8 @@
 //! A case: what it is, what it needs, how long it may take, and what it does.
 
+use crate::bed::TestBed;
 use crate::facts::Need;
 use crate::outcome::Failure;
-use crate::scene::Scene;
 
 pub struct Case {
     pub suite: &'static str,
@@ -16,7 +16,7 @@ pub struct Case {
     pub limit_s: u64,
     /// Keys and units of what it measures.
     pub measures: &'static [(&'static str, &'static str)],
-    pub body: fn(&mut Scene<'_>) -> Result<(), Failure>,
+    pub body: fn(&mut TestBed<'_>) -> Result<(), Failure>,
 }
 
 impl Case {

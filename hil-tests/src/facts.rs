@@ -18,13 +18,13 @@ pub struct Facts {
     /// Cores that processes may use.
     pub cores: u32,
     /// What of the further things is there.
-    pub has: Vec<Thing>,
+    pub has: Vec<Feature>,
 }
 
 /// What a target may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Thing {
+pub enum Feature {
     /// A GPU that this project's CUDA device could use.
     Gpu,
     /// Real-time priorities for the user of the tests.
@@ -48,7 +48,7 @@ pub enum Thing {
 pub enum Need {
     /// At least so many cores.
     Cores(u32),
-    Has(Thing),
+    Has(Feature),
     /// Leave to disturb the whole machine (`--disruptive`).
     Disruption,
     /// The binaries of another version (`--old-bin`).
@@ -90,20 +90,20 @@ impl fmt::Display for Missing {
                     self.cores
                 );
             }
-            Need::Has(Thing::Gpu) => "needs a GPU, the target has none",
-            Need::Has(Thing::RealTime) => {
+            Need::Has(Feature::Gpu) => "needs a GPU, the target has none",
+            Need::Has(Feature::RealTime) => {
                 "needs real-time priorities (`chrt -f 1 true` fails there)"
             }
-            Need::Has(Thing::Root) => "needs the superuser on the target",
-            Need::Has(Thing::Systemd) => "needs a booted systemd (no /run/systemd/system there)",
-            Need::Has(Thing::PowerModes) => "needs power modes (no nvpmodel there)",
-            Need::Has(Thing::Mount) => "needs the right to mount (the capability is missing)",
-            Need::Has(Thing::MemoryGroups) => "needs a writable cgroup memory controller",
-            Need::Has(Thing::HotUnplug) => {
+            Need::Has(Feature::Root) => "needs the superuser on the target",
+            Need::Has(Feature::Systemd) => "needs a booted systemd (no /run/systemd/system there)",
+            Need::Has(Feature::PowerModes) => "needs power modes (no nvpmodel there)",
+            Need::Has(Feature::Mount) => "needs the right to mount (the capability is missing)",
+            Need::Has(Feature::MemoryGroups) => "needs a writable cgroup memory controller",
+            Need::Has(Feature::HotUnplug) => {
                 "needs a processor that can be switched off (no writable .../cpuN/online)"
             }
-            Need::Has(Thing::SetClock) => "needs the right to set the clock",
-            Need::Has(Thing::Fuse) => {
+            Need::Has(Feature::SetClock) => "needs the right to set the clock",
+            Need::Has(Feature::Fuse) => {
                 "needs file systems in user space (no /dev/fuse that may be opened)"
             }
             Need::Disruption => "disturbs the whole machine: allow it with --disruptive",
@@ -156,7 +156,7 @@ impl Facts {
                 "machine" => facts.machine = value.to_owned(),
                 "architecture" => facts.architecture = value.to_owned(),
                 "cores" => facts.cores = value.parse().unwrap_or_default(),
-                "has" => facts.has.extend(Thing::named(value)),
+                "has" => facts.has.extend(Feature::named(value)),
                 _ => {}
             }
         }
@@ -182,7 +182,7 @@ impl Facts {
     }
 }
 
-impl Thing {
+impl Feature {
     fn named(name: &str) -> Option<Self> {
         Some(match name {
             "gpu" => Self::Gpu,
@@ -220,10 +220,10 @@ mod tests {
     #[test]
     fn the_first_thing_that_is_missing_is_the_reason() {
         let facts = Facts::read("cores=2\nhas=root\nhas=surprise\nnoise");
-        assert_eq!(facts.has, [Thing::Root]);
+        assert_eq!(facts.has, [Feature::Root]);
         let leave = Leave::default();
         assert_eq!(
-            facts.missing(&[Need::Cores(2), Need::Has(Thing::Root)], leave),
+            facts.missing(&[Need::Cores(2), Need::Has(Feature::Root)], leave),
             None
         );
         let missing = facts.missing(&[Need::Cores(4), Need::Disruption], leave);

@@ -3,20 +3,20 @@
 //! must be timed there is done by the agent, this same program copied over.
 //!
 //! The way of a run: `run` → `probe` (what the target has) → `stage` (files for all cases) → each
-//! `case` in a fresh `scene` → `report`.
+//! `case` in a fresh test `bed` → `report`.
 #![deny(unsafe_code)]
 
 pub mod account;
 pub mod agent;
-pub mod book;
+pub mod bed;
 pub mod bounds;
 pub mod case;
 pub mod facts;
 pub mod manifest;
 pub mod outcome;
+pub mod records;
 pub mod report;
 pub mod run;
-pub mod scene;
 pub mod stage;
 pub mod suites;
 pub mod target;

@@ -14,7 +14,7 @@ enum Command {
     /// Run cases on a target and report.
     #[command(after_help = AFTER_HELP)]
     Run(Box<run::Options>),
-    /// Play a role on this machine; used by `run` on the target.
+    /// Act as a client, a load or a probe on this machine; `run` uses it on the target.
     #[command(subcommand)]
     Agent(agent::Role),
 }

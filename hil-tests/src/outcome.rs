@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::book::Latencies;
 use crate::bounds::Bound;
 use crate::facts::Facts;
+use crate::records::Latencies;
 use crate::target::TargetError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -124,13 +124,13 @@ pub enum Failure {
     Bound(Box<MissedBound>),
     /// A daemon that did not get ready.
     #[error(
-        "the daemon was not ready after {seconds} s; its last words: {}",
+        "the daemon was not ready after {seconds} s; its last messages: {}",
         ends(words)
     )]
     NotReady { seconds: u64, words: String },
     /// A process that ended in another way than expected.
     #[error(
-        "{who} ended with {found}, not with {wanted}; its last words: {}",
+        "{who} ended with {found}, not with {wanted}; its last messages: {}",
         ends(words)
     )]
     Ending {
@@ -159,18 +159,18 @@ pub enum Failure {
         daemon: u64,
     },
     /// Something that should have happened did not.
-    #[error("nothing shows that {what}")]
+    #[error("there is no evidence that {what}")]
     Missing { what: &'static str },
     /// Something else than expected was said.
-    #[error("{who} said `{}`, which does not contain `{wanted}`", said.trim())]
+    #[error("{who} printed `{}`, which does not contain `{wanted}`", said.trim())]
     Words {
         who: &'static str,
         said: String,
         wanted: String,
     },
     /// Output that is not in its form.
-    #[error("{who} did not say what it should in its form: {}", said.trim())]
+    #[error("{who} printed output in an unexpected format: {}", said.trim())]
     Form { who: String, said: String },
-    #[error("process {pid} was left over: {command}")]
+    #[error("process {pid} still runs after the case: {command}")]
     LeftOver { pid: u32, command: String },
 }

@@ -7,12 +7,12 @@ use punctual_client::now_ns;
 use punctual_platform::output::{self, OutputError};
 use punctual_report::Table;
 
+use crate::bed::{self, Setting};
 use crate::bounds::{Bounds, BoundsError};
 use crate::case::Case;
 use crate::facts::{Facts, Leave};
 use crate::outcome::{CaseReport, Outcome, RunReport};
 use crate::report::{self, WriteError};
-use crate::scene::{self, Setting};
 use crate::stage::{Binaries, Stage, StageError};
 use crate::suites;
 use crate::target::{Place, Script, Target, TargetError};
@@ -27,13 +27,13 @@ const PROBE_NS: u64 = 60_000_000_000;
 /// Command line of a run.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// `local`, or `ssh:HOST` for a machine that the system's `ssh` reaches without a password.
+    /// `local`, or `ssh:HOST` for a machine that `ssh` reaches without a password.
     #[arg(long, default_value = "local")]
     target: Place,
-    /// The board, whose bounds hold: `hil-tests/bounds/NAME.toml`.
+    /// The board, with bounds in `hil-tests/bounds/NAME.toml`.
     #[arg(long, default_value = "host")]
     board: String,
-    /// Another file of bounds.
+    /// A file of bounds, instead of the board's.
     #[arg(long, value_name = "FILE")]
     bounds: Option<PathBuf>,
     /// Only these suites, separated by commas.
@@ -45,19 +45,19 @@ pub struct Options {
     /// Folder of `punctuald` and `punctual` on the target, relative to where its shell starts; otherwise those in its PATH.
     #[arg(long, value_name = "DIR")]
     bin: Option<String>,
-    /// Folder of another version's, on the target, for the upgrade.
+    /// Folder of another version's programs on the target, for the upgrade case.
     #[arg(long, value_name = "DIR")]
     old_bin: Option<String>,
     /// `channel-torture`, on the target, for the case that uses it.
     #[arg(long, value_name = "FILE")]
     torture: Option<String>,
-    /// This program, built for the target, if it is of another kind than this machine.
+    /// This program built for the target, if the target's architecture differs from this machine's.
     #[arg(long, value_name = "FILE")]
     agent: Option<PathBuf>,
-    /// Of all that is random: moments of kills, bytes of the hostile client.
+    /// Seed of all random choices: moments of kills, bytes of the hostile client.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How long a soak takes.
+    /// Length of a soak, in hours.
     #[arg(long, default_value_t = 0.1, value_parser = hours)]
     hours: f64,
     /// How long a daemon may take to get ready, and to give its last verdicts, in seconds.
@@ -256,7 +256,7 @@ fn play(case: &Case, setting: Setting<'_>, options: &Options) -> CaseReport {
         asked,
     };
     match setting.facts.missing(case.needs, leave) {
-        None => scene::play(case, setting),
+        None => bed::play(case, setting),
         Some(missing) => CaseReport {
             suite: case.suite,
             name: case.name,
@@ -325,7 +325,7 @@ impl Progress {
 
     fn say(&self, words: &str) {
         let mut out = std::io::stderr().lock();
-        // Nobody to read it is no reason to fail.
+        // A failure to print it is ignored.
         let _ = if self.terminal {
             write!(out, "\r\x1b[2K{words} ...").and_then(|()| out.flush())
         } else {

@@ -111,7 +111,10 @@ fn a_process_that_is_left_over_is_found_and_killed() {
     let (code, report) = fakes.run(&FRAMES);
     assert_eq!(code, Some(1));
     let found = finding(&report);
-    assert!(found.contains("was left over: sleep 1000"), "{found}");
+    assert!(
+        found.contains("still runs after the case: sleep 1000"),
+        "{found}"
+    );
     fakes.assert_nothing_is_left();
 }
 
@@ -230,7 +233,7 @@ fn a_rig_that_is_told_to_end_clears_the_target_first() {
     assert!(kill.expect("kill runs").success());
     let (code, report) = fakes.end(rig);
     assert_eq!(code, Some(7));
-    assert!(finding(&report).contains("told to end"), "{report:#}");
+    assert!(finding(&report).contains("interrupted"), "{report:#}");
     fakes.assert_nothing_is_left();
 }
 

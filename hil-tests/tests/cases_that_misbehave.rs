@@ -1,13 +1,13 @@
 //! Cases themselves can be wrong: one that never ends, one that leaves a process behind. The rig
-//! ends both and says so.
+//! ends both and reports them.
 #![forbid(unsafe_code)]
 
 use punctual_client::now_ns;
+use punctual_hil::bed::{self, Setting, TestBed};
 use punctual_hil::bounds::Bounds;
 use punctual_hil::case::Case;
 use punctual_hil::facts::Facts;
 use punctual_hil::outcome::{CaseReport, Failure, Outcome};
-use punctual_hil::scene::{self, Scene, Setting};
 use punctual_hil::stage::Stage;
 use punctual_hil::target::process::Started;
 use punctual_hil::target::{Place, Target};
@@ -15,7 +15,7 @@ use punctual_hil::target::{Place, Target};
 /// Longer than anything here takes, even on a busy machine.
 const LIMIT_NS: u64 = 60_000_000_000;
 
-fn play(name: &'static str, body: fn(&mut Scene<'_>) -> Result<(), Failure>) -> CaseReport {
+fn play(name: &'static str, body: fn(&mut TestBed<'_>) -> Result<(), Failure>) -> CaseReport {
     let case = Case {
         suite: "test",
         name,
@@ -49,7 +49,7 @@ fn play(name: &'static str, body: fn(&mut Scene<'_>) -> Result<(), Failure>) -> 
         hours: 0.0,
         patience_s: 1,
     };
-    let report = scene::play(&case, setting);
+    let report = bed::play(&case, setting);
     let left = target.marked(&stage.mark, now_ns() + LIMIT_NS);
     assert_eq!(
         left.expect("looked"),
@@ -68,23 +68,23 @@ impl Drop for Cleared {
     }
 }
 
-fn sleeper(scene: &mut Scene<'_>) -> Result<Started, Failure> {
+fn sleeper(bed: &mut TestBed<'_>) -> Result<Started, Failure> {
     let command = ["sleep", "1000"].map(str::to_owned).to_vec();
-    Ok(scene.start("sleeper", &[], command)?)
+    Ok(bed.start("sleeper", &[], command)?)
 }
 
 #[test]
 fn a_case_that_waits_for_ever_is_ended_at_its_limit_and_what_it_started_is_killed() {
-    let report = play("endless", |scene| {
-        sleeper(scene)?;
-        let never: Option<()> = scene.look_for(1_000_000, |_| Ok(None))?;
+    let report = play("endless", |bed| {
+        sleeper(bed)?;
+        let never: Option<()> = bed.look_for(1_000_000, |_| Ok(None))?;
         never.ok_or(Failure::Missing {
             what: "the end of the world",
         })
     });
     assert_eq!(report.outcome, Outcome::Failed);
     assert!(
-        report.findings[0].contains("its time was over"),
+        report.findings[0].contains("within its time limit"),
         "{report:?}"
     );
     assert!(report.seconds < 50.0, "{report:?}");
@@ -92,8 +92,8 @@ fn a_case_that_waits_for_ever_is_ended_at_its_limit_and_what_it_started_is_kille
 
 #[test]
 fn a_command_that_never_ends_is_killed_at_the_limit() {
-    let report = play("stuck", |scene| {
-        scene.try_command("sleep", 1_000_000, &["sleep", "1000"])?;
+    let report = play("stuck", |bed| {
+        bed.try_command("sleep", 1_000_000, &["sleep", "1000"])?;
         Ok(())
     });
     assert_eq!(report.outcome, Outcome::Failed);
@@ -102,10 +102,10 @@ fn a_command_that_never_ends_is_killed_at_the_limit() {
 
 #[test]
 fn a_case_that_forgets_a_process_fails_by_its_name() {
-    let report = play("forgetful", |scene| sleeper(scene).map(drop));
+    let report = play("forgetful", |bed| sleeper(bed).map(drop));
     assert_eq!(report.outcome, Outcome::Failed);
     assert!(
-        report.findings[0].contains("was left over: sleep 1000"),
+        report.findings[0].contains("still runs after the case: sleep 1000"),
         "{report:?}"
     );
 }
@@ -113,8 +113,8 @@ fn a_case_that_forgets_a_process_fails_by_its_name() {
 #[test]
 #[should_panic(expected = "declares what it measures")]
 fn a_measure_that_was_not_declared_is_a_mistake_of_the_case() {
-    play("undeclared", |scene| {
-        scene.measure("surprise", 1.0);
+    play("undeclared", |bed| {
+        bed.measure("surprise", 1.0);
         Ok(())
     });
 }

@@ -68,7 +68,9 @@ pub enum PreprocessError {
         expected: FrameLayout,
     },
     /// The crop does not fit at this position.
-    #[error("a crop at ({x}, {y}) leaves the frame; x is at most {x_max}, y at most {y_max}")]
+    #[error(
+        "a crop at ({x}, {y}) reaches beyond the frame; x is at most {x_max}, y at most {y_max}"
+    )]
     CropPosition {
         x: u32,
         y: u32,

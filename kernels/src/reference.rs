@@ -90,7 +90,7 @@ pub fn conv2d(
     output
 }
 
-/// The largest, or the mean, of each window's pixels; padding only counts in a mean that says so.
+/// The largest, or the mean, of each window's pixels; padding counts only in a mean that includes it.
 pub fn pool(shape: Shape, window: &Window, kind: PoolKind, input: &[f32]) -> Vec<f32> {
     let (height, width) = output_extent(shape, window);
     let mut output = Vec::with_capacity(shape.channels * height * width);

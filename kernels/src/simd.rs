@@ -32,7 +32,7 @@ pub(crate) const KEPT: i32 = -1;
 pub(crate) trait Vector: Copy {
     const LANES: usize;
     /// Whether [`mul_add_lane`](Vector::mul_add_lane) is as fast as [`mul_add`](Vector::mul_add);
-    /// only vectors of four lanes may say so.
+    /// only vectors of four lanes may return true.
     const MULTIPLIES_BY_LANE: bool = false;
     /// Which lanes of one vector go where in another, ready for [`pick`](Vector::pick).
     type Lanes: Copy;

@@ -146,7 +146,7 @@ def a_stuck_thread_is_named_and_the_daemon_is_started_again(machine):
     return f"answered again {(answered - begun) / 1e9:.1f} s after the thread stopped"
 
 
-def books(client):
+def counts(client):
     """The client's verdicts by kind. A frame that came after the daemon had stopped listening is `gone`."""
     said = [line.split()[1] for line in client.said("verdict")]
     counts = {kind: said.count(kind) for kind in sorted(set(said))}
@@ -162,7 +162,7 @@ def a_stop_answers_what_was_accepted(machine):
         client.wait("verdict on-time")
         machine.systemctl("stop", "punctuald.socket")
         client.wait("alone")
-        verdicts = books(client)
+        verdicts = counts(client)
     expect(machine.show("ActiveState"), "inactive", "the daemon")
     expect(machine.show("Result"), "success", "the result")
     written = report(machine)
@@ -185,7 +185,7 @@ def an_upgrade_loses_nothing_and_clients_stay(machine):
         machine.systemctl("restart", "punctuald.service")
         answered = client.wait("verdict on-time", client.wait("connected", begun))
         nothing_lost(report(machine))
-        verdicts = books(client)
+        verdicts = counts(client)
     _, new = machine.run("readlink", f"/proc/{machine.main_pid()}/exe")
     expect(new.strip(), "/usr/bin/punctuald", "the program that runs")
     return f"answered by the new one {(answered - begun) / 1e6:.0f} ms after the order; the client saw {verdicts}"
@@ -213,12 +213,12 @@ def the_journal_has_fields(machine):
 @case(limit_s=40)
 def only_members_of_the_group_may_connect(machine):
     machine.systemctl("start", "punctuald.service")
-    knock = ["/usr/bin/timeout", "10", "/usr/bin/steadfast", "/run/punctual/socket", "front"]
+    connect = ["/usr/bin/timeout", "10", "/usr/bin/steadfast", "/run/punctual/socket", "front"]
     stranger = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
     code, said = machine.run(*stranger, "test", "-e", "/run/punctual/socket", succeeds=False)
     expect(code, 1, "what a stranger sees of the socket")
     member = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--groups=punctual"]
-    script = f"{' '.join(knock)} | sed -n '/on-time/{{p;q}}'"
+    script = f"{' '.join(connect)} | sed -n '/on-time/{{p;q}}'"
     _, said = machine.run(*member, "sh", "-c", script)
     if "on-time" not in said:
         raise Failure(f"a member of the group is not answered: {said}")

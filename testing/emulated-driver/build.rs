@@ -56,7 +56,7 @@ fn compile(sources: &[PathBuf], own: &Path, kernels: &Path) {
         .flag("-include")
         .flag(own.join("emulation.hpp").to_str().expect("a path in UTF-8"))
         .files(sources)
-        // Kernels announce themselves when the library is loaded; nobody names them.
+        // Kernels register themselves when the library is loaded.
         .link_lib_modifier("+whole-archive")
         .compile("emulated_kernels");
 }

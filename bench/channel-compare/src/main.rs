@@ -29,12 +29,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Child {
-    /// What the program starts itself as
+    /// A process that the program starts itself
     #[command(hide = true)]
     Child(child::Orders),
 }
 
-/// Whatever goes wrong ends the benchmark: nobody could mend it.
+/// Any error ends the benchmark: there is no recovery.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {

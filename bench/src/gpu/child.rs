@@ -13,7 +13,7 @@ pub fn run(command: &mut Command, seconds: u32) -> Outcome {
     match finish(command, seconds) {
         Ok(outcome) => outcome,
         Err(error) => Outcome::Failed {
-            why: format!("its process cannot be had: {error}"),
+            why: format!("its process cannot be started: {error}"),
         },
     }
 }

@@ -93,7 +93,7 @@ impl Course<'_> {
             let (began, start) = (machine::date(), clock::now_ns());
             let outcome = match self.missing(step)? {
                 Some(need) => Outcome::NotMeasured {
-                    why: super::step::Lack::Step(need).to_string(),
+                    why: super::step::Prerequisite::Step(need).to_string(),
                 },
                 None => execute(step),
             };

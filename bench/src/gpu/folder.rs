@@ -163,7 +163,7 @@ pub mod tests {
 
     impl Drop for Temporary {
         fn drop(&mut self) {
-            // Left behind, it harms nobody.
+            // A file left behind does no harm.
             let _ = fs::remove_dir_all(self.0.path());
         }
     }

@@ -38,36 +38,36 @@ EXAMPLES:
 
 Runs one step after the other, each in a process of its own, and writes FOLDER/STEP.json as it ends; then
 FOLDER/report.json and FOLDER/report.html, which need nothing else. When it is interrupted, run it again: it
-goes on where it stopped. A step that fails says why, and the rest goes on; the next run tries it again.
+continues where it stopped. A step that fails is reported with its cause, and the others still run; the next run repeats it.
 
-Nothing else should use the GPU meanwhile. Clocks should be fixed (Jetson: nvpmodel, jetson_clocks; others:
+No other program should use the GPU meanwhile. Clocks should be fixed (Jetson: nvpmodel, jetson_clocks; others:
 nvidia-smi --lock-gpu-clocks); the report says what they were. Latencies count from the intended start.
 
 TERMINATION CODES: 0 done; 1 a step failed or a bound was missed; 3 no such step, or the folder has results
 of another device; 4 a file cannot be read or written; 5 there is no GPU.")]
 pub struct Options {
-    /// Where results are kept.
+    /// The folder of the results.
     #[arg(long, value_name = "FOLDER", default_value = "punctual-bench-gpu")]
     out: PathBuf,
-    /// Only these steps, and those that they build on.
+    /// Run only these steps and those that they depend on.
     #[arg(long, value_delimiter = ',', value_name = "STEP")]
     only: Vec<String>,
-    /// These steps again, although they have a result.
+    /// Repeat these steps, although they have a result.
     #[arg(long, value_delimiter = ',', value_name = "STEP")]
     again: Vec<String>,
     /// Which GPU, as the driver numbers them.
     #[arg(long, value_name = "N", default_value_t = 0)]
     device: u32,
-    /// Tiny sizes, to see that everything works: figures mean nothing.
+    /// Smallest sizes, as a test of the steps; the figures mean nothing.
     #[arg(long)]
     quick: bool,
-    /// Measure nothing: write the report of what is there.
+    /// Measure nothing: write the report of the results in the folder.
     #[arg(long)]
     report: bool,
     /// List the steps.
     #[arg(long)]
     list: bool,
-    /// Print the report for a machine.
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
     /// Answer once in this process and print when things were done.
@@ -84,7 +84,7 @@ pub struct Options {
 /// Why there is no report, or a bad one.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{0}\nNothing was measured. --list shows what would be.")]
+    #[error("{0}\nNothing was measured; --list shows the steps.")]
     NoGpu(#[from] OpenError),
     #[error(transparent)]
     NoSuchStep(#[from] NoSuchStep),
@@ -92,14 +92,14 @@ pub enum Error {
     #[error(transparent)]
     Folder(#[from] FolderError),
     /// The program's own file is not known.
-    #[error("steps run in processes of their own, and this program does not know its file: {0}")]
+    #[error("each step runs in a process of its own, and this program's path is unknown: {0}")]
     Program(std::io::Error),
     /// A process that was to answer once does not.
     #[error(transparent)]
     NoAnswer(Box<StepError>),
     #[error("a step failed; the report says which and why")]
     StepFailed,
-    #[error("not everything reaches its bound")]
+    #[error("a measurement misses its bound; the report marks it")]
     Missed,
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -214,7 +214,7 @@ fn run_here(options: &Options, step: &dyn Step) -> Result<(), Error> {
     let session = Session::new(&folder, options.device, options.quick, step.seconds());
     let outcome = match step.run(&session) {
         Ok(result) => Outcome::Measured(result),
-        Err(StepError::Lack(lack)) => Outcome::NotMeasured {
+        Err(StepError::Prerequisite(lack)) => Outcome::NotMeasured {
             why: lack.to_string(),
         },
         Err(error) => Outcome::Failed {

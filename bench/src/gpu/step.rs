@@ -39,7 +39,7 @@ pub trait Step {
 pub enum StepError {
     /// What it needs is not there: nothing is wrong.
     #[error(transparent)]
-    Lack(#[from] Lack),
+    Prerequisite(#[from] Prerequisite),
     #[error(transparent)]
     Open(#[from] OpenError),
     #[error(transparent)]
@@ -50,12 +50,12 @@ pub enum StepError {
     #[error(transparent)]
     Start(#[from] StartError),
     /// It refuses what is to be measured.
-    #[error("the device refuses what is to be measured: {0}")]
+    #[error("the device refused an action of the measurement: {0}")]
     Refused(#[from] SubmitError),
     /// A request buffer is in use that should not be.
     #[error(transparent)]
     Claim(#[from] ClaimError),
-    #[error("the device has said nothing for {seconds} s")]
+    #[error("no event from the device for {seconds} s")]
     Silent { seconds: u64 },
     #[error("the device did not run {0:?}")]
     NotRun(StageRun),
@@ -72,7 +72,7 @@ pub enum StepError {
     #[error(transparent)]
     Divide(#[from] StreamError),
     /// The CPU device does not start.
-    #[error("the CPU device, to compare with: {0}")]
+    #[error("the CPU device for the comparison: {0}")]
     Cpu(#[from] punctual_device_cpu::StartError),
     /// PyTorch does not do what it is asked.
     #[error("the process that runs PyTorch: {0}")]
@@ -81,24 +81,24 @@ pub enum StepError {
     ColdStart(#[from] ColdStartError),
     #[error(transparent)]
     Package(#[from] PackageError),
-    #[error("a start needs a process of its own: {0}")]
+    #[error("the process for a cold start cannot be started: {0}")]
     Process(std::io::Error),
-    #[error("a start ended with {0} and without an answer")]
+    #[error("the process for a cold start ended with {0}, without an answer")]
     Started(std::process::ExitStatus),
     #[error(transparent)]
     Pattern(#[from] PatternError),
     /// The scheduler refuses the plan: an error of ours.
     #[error(transparent)]
     Plan(#[from] ConfigError),
-    #[error("the device reports {0:?} for what is to be measured")]
+    #[error("an action of the measurement failed with {0:?}")]
     Unexpected(Box<Event>),
 }
 
 /// What is not there, so that something is not measured.
 #[derive(Debug, thiserror::Error)]
-pub enum Lack {
+pub enum Prerequisite {
     /// An earlier step has no result.
-    #[error("it builds on the step `{0}`, which has no result")]
+    #[error("it needs the result of step `{0}`, which has none")]
     Step(&'static str),
     #[error("no mechanism divides this GPU: see the step `calibration`")]
     Undivided,
@@ -108,7 +108,7 @@ pub enum Lack {
              step `calibration`"
     )]
     Masks,
-    #[error("PyTorch with CUDA is not there: {said}")]
+    #[error("PyTorch with CUDA is not installed: {said}")]
     Torch { said: String },
 }
 

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use hdrhistogram::Histogram;
 
-use super::ways::{PERIOD_NS, Seats, histogram};
+use super::ways::{PERIOD_NS, ThreadPlacement, histogram};
 
 /// Its histogram's range, in us; what is longer it only counts, and gives the maximum.
 const RANGE_US: u64 = 100_000;
@@ -12,9 +12,7 @@ const RANGE_US: u64 = 100_000;
 /// Why there are no figures of it.
 #[derive(Debug, thiserror::Error)]
 pub enum CyclictestError {
-    #[error(
-        "cyclictest cannot be started: {0}; install rt-tests, or be content with our own sleep"
-    )]
+    #[error("cyclictest cannot be started: {0}; install rt-tests")]
     Start(std::io::Error),
     #[error("cyclictest ended with {code:?}: {said}")]
     Ended { code: Option<i32>, said: String },
@@ -33,13 +31,13 @@ pub fn is_installed() -> bool {
     command.status().is_ok()
 }
 
-/// Latencies of `wakes` wake-ups in ns, at the seats' core and priority, without its tuning of the
+/// Latencies of `wakes` wake-ups in ns, at the placement' core and priority, without its tuning of the
 /// machine: power management stays as it is for everybody.
-pub fn measure(seats: Seats, wakes: u64) -> Result<Histogram<u64>, CyclictestError> {
+pub fn measure(placement: ThreadPlacement, wakes: u64) -> Result<Histogram<u64>, CyclictestError> {
     let output = Command::new("cyclictest")
         .args(["--default-system", "--quiet", "--mlockall", "--threads=1"])
-        .arg(format!("--affinity={}", seats.core))
-        .arg(format!("--priority={}", seats.priority))
+        .arg(format!("--affinity={}", placement.core))
+        .arg(format!("--priority={}", placement.priority))
         .arg(format!("--interval={}", PERIOD_NS / 1_000))
         .arg(format!("--loops={wakes}"))
         .arg(format!("--histogram={RANGE_US}"))

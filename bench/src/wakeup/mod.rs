@@ -20,7 +20,7 @@ use cyclictest::CyclictestError;
 use loads::{Load, Running};
 use punctual_platform::termination::{Terminates, Termination};
 use report::{Report, Row};
-use ways::{PERIOD_NS, Seats, Way, WayError};
+use ways::{PERIOD_NS, ThreadPlacement, Way, WayError};
 
 /// Turns of each way under each load, in a run that is long enough: a disturbance that lasts hits them all.
 const TURNS_MAX: u64 = 10;
@@ -43,7 +43,7 @@ between them at the same priority on the same core, in turns; without it our own
 All under each load in turn, made by processes of this program: none, cpu (a process a core), memory
 (the same), disk (16 MiB, synced), network (TCP on the loopback).
 
-TERMINATION CODES: 0 done; 4 the page cannot be written; 5 threads or processes could not be had.")]
+TERMINATION CODES: 0 done; 4 the page cannot be written; 5 threads or processes cannot be started.")]
 pub struct Options {
     /// For each way under each load.
     #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = seconds)]
@@ -66,7 +66,7 @@ pub struct Options {
     /// Write the result as a page.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Be a load until the starting process ends: what the measurement starts.
+    /// Run this load until the parent process ends; for the measurement's own use.
     #[arg(long, hide = true)]
     generate: Option<Load>,
 }
@@ -134,7 +134,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
 }
 
 fn measure(options: &Options) -> Result<Report, Error> {
-    let seats = seats(options)?;
+    let placement = placement(options)?;
     let mut missing: Vec<Missing> = Vec::from_iter(memory::lock_all().err());
     let hold = options.idle_latency_us.map(IdleHold::take).transpose()?;
     let with_cyclictest = cyclictest::is_installed();
@@ -144,7 +144,7 @@ fn measure(options: &Options) -> Result<Report, Error> {
     for load in &options.loads {
         let under_load = UnderLoad {
             load: *load,
-            seats,
+            placement,
             turns,
             wakes: (options.seconds * 1e9 / (PERIOD_NS * turns) as f64).ceil() as u64,
             with_cyclictest,
@@ -171,11 +171,11 @@ fn measure(options: &Options) -> Result<Report, Error> {
 }
 
 /// The last core is woken by the first.
-fn seats(options: &Options) -> Result<Seats, Error> {
+fn placement(options: &Options) -> Result<ThreadPlacement, Error> {
     let cores = affinity::available_cores()?;
     let core = options.core.or(cores.last().copied()).unwrap_or(0);
     let other = cores.iter().find(|other| **other != core);
-    Ok(Seats {
+    Ok(ThreadPlacement {
         core,
         other: other.copied().unwrap_or(core),
         priority: options.priority,
@@ -184,7 +184,7 @@ fn seats(options: &Options) -> Result<Seats, Error> {
 
 struct UnderLoad {
     load: Load,
-    seats: Seats,
+    placement: ThreadPlacement,
     turns: u64,
     /// A turn.
     wakes: u64,
@@ -206,10 +206,10 @@ impl UnderLoad {
             Way::ALL.map(|way| (way, ways::histogram())).to_vec();
         for _ in 0..self.turns {
             if self.with_cyclictest {
-                floor += cyclictest::measure(self.seats, self.wakes)?;
+                floor += cyclictest::measure(self.placement, self.wakes)?;
             }
             for (way, all) in &mut ours {
-                let (latencies, lacking) = ways::measure(*way, self.seats, self.wakes)?;
+                let (latencies, lacking) = ways::measure(*way, self.placement, self.wakes)?;
                 *all += latencies;
                 missing.extend(lacking);
             }

@@ -41,7 +41,7 @@ impl Way {
 
 /// Who is measured, and who wakes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seats {
+pub struct ThreadPlacement {
     /// The core of the thread that is woken.
     pub core: usize,
     /// The core of the one that wakes it; the same on a machine with one.
@@ -70,14 +70,14 @@ pub fn histogram() -> Histogram<u64> {
 /// Latencies of `wakes` wake-ups, in ns, and what the machine did not grant the threads.
 pub fn measure(
     way: Way,
-    seats: Seats,
+    placement: ThreadPlacement,
     wakes: u64,
 ) -> Result<(Histogram<u64>, Vec<Missing>), WayError> {
     match way {
-        Way::Sleep => alone(seats, wakes, clock::sleep_until_ns),
+        Way::Sleep => alone(placement, wakes, clock::sleep_until_ns),
         Way::Timeout => {
             let bell = Doorbell::new();
-            alone(seats, wakes, move |until_ns| {
+            alone(placement, wakes, move |until_ns| {
                 bell.wait(bell.count(), Some(until_ns));
             })
         }
@@ -86,7 +86,7 @@ pub fn measure(
             let rings = Arc::clone(&bell);
             let mut seen = bell.count();
             let wait = move |until_ns| seen = bell.wait(seen, Some(until_ns));
-            in_turns(seats, wakes, wait, move || rings.ring())
+            in_turns(placement, wakes, wait, move || rings.ring())
         }
         Way::Poller => {
             let mut poller = Poller::new(1)?;
@@ -95,19 +95,19 @@ pub fn measure(
                 // Nothing is watched but the waker.
                 let _ = poller.wait(Some(until_ns)).count();
             };
-            in_turns(seats, wakes, wait, move || waker.wake())
+            in_turns(placement, wakes, wait, move || waker.wake())
         }
     }
 }
 
 /// A thread that waits for a time, again and again.
 fn alone(
-    seats: Seats,
+    placement: ThreadPlacement,
     wakes: u64,
     mut wait_until: impl FnMut(u64) + Send + 'static,
 ) -> Result<(Histogram<u64>, Vec<Missing>), WayError> {
     let mut latencies = histogram();
-    let spec = ThreadSpec::new("woken", Some(seats.core), Some(seats.priority));
+    let spec = ThreadSpec::new("woken", Some(placement.core), Some(placement.priority));
     let thread = spawn_realtime(spec, move || {
         let mut next_ns = clock::now_ns() + PERIOD_NS;
         for _ in 0..wakes {
@@ -133,14 +133,14 @@ struct Turn {
 
 /// Two threads: one wakes, once a period and not before the last wake-up was seen; one is woken.
 fn in_turns(
-    seats: Seats,
+    placement: ThreadPlacement,
     wakes: u64,
     mut wait: impl FnMut(u64) + Send + 'static,
     ring: impl Fn() + Send + 'static,
 ) -> Result<(Histogram<u64>, Vec<Missing>), WayError> {
     let turn = Arc::new(Turn::default());
     let mut latencies = histogram();
-    let spec = ThreadSpec::new("woken", Some(seats.core), Some(seats.priority));
+    let spec = ThreadSpec::new("woken", Some(placement.core), Some(placement.priority));
     let woken = spawn_realtime(spec, {
         let turn = Arc::clone(&turn);
         move || {
@@ -160,7 +160,7 @@ fn in_turns(
             latencies
         }
     })?;
-    let waking = ringer(seats, turn, ring)?;
+    let waking = ringer(placement, turn, ring)?;
     let missing = [woken.missing(), waking.missing()].concat();
     let latencies = woken.join().map_err(|_| WayError::Panicked)?;
     waking.join().map_err(|_| WayError::Panicked)?;
@@ -168,15 +168,15 @@ fn in_turns(
 }
 
 fn ringer(
-    seats: Seats,
+    placement: ThreadPlacement,
     turn: Arc<Turn>,
     ring: impl Fn() + Send + 'static,
 ) -> Result<RealtimeThread<()>, ThreadError> {
-    let priority = match seats.core == seats.other {
-        true => seats.priority.saturating_sub(1).max(1),
-        false => seats.priority,
+    let priority = match placement.core == placement.other {
+        true => placement.priority.saturating_sub(1).max(1),
+        false => placement.priority,
     };
-    let spec = ThreadSpec::new("waking", Some(seats.other), Some(priority));
+    let spec = ThreadSpec::new("waking", Some(placement.other), Some(priority));
     spawn_realtime(spec, move || {
         let mut next_ns = clock::now_ns() + PERIOD_NS;
         // Acquire pairs with the Release after the last wake-up.
@@ -201,13 +201,13 @@ mod tests {
     #[test]
     fn every_way_wakes_as_often_as_it_was_asked_to() {
         let cores = punctual_platform::affinity::available_cores().expect("cores");
-        let seats = Seats {
+        let placement = ThreadPlacement {
             core: cores[0],
             other: cores[cores.len() - 1],
             priority: 10,
         };
         for way in Way::ALL {
-            let (latencies, _) = measure(way, seats, 20).expect("threads");
+            let (latencies, _) = measure(way, placement, 20).expect("threads");
             assert_eq!(latencies.len(), 20, "{}", way.name());
             assert!(latencies.max() > 0, "{}", way.name());
         }

@@ -9,7 +9,7 @@ use nix::sys::signalfd::SignalFd;
 use punctual_client::{Client, Crop, Failure, Lost, PixelFormat, ResultRecord, Verdict, now_ns};
 
 use super::{AgentError, say, signals, told_to_end};
-use crate::book::{Book, Latencies, Outage, SPANS_MAX};
+use crate::records::{CameraCounts, Latencies, Outage, SPANS_MAX};
 
 /// How often the account is said, in ns.
 const SAY_NS: u64 = 200_000_000;
@@ -20,7 +20,7 @@ pub struct Options {
     /// Where the daemon listens.
     #[arg(long)]
     socket: PathBuf,
-    /// The task of its manifest to feed.
+    /// The task to send frames to, as the daemon's manifest names it.
     #[arg(long)]
     task: String,
     /// `rgb8` or `nv12`.
@@ -36,7 +36,7 @@ pub struct Options {
     /// deadline, and waits while others are busy.
     #[arg(long, default_value_t = 30)]
     patience: u64,
-    /// Hangs up and connects anew this often, in seconds.
+    /// Closes the connection and reconnects at this interval, in seconds.
     #[arg(long)]
     stay: Option<f64>,
 }
@@ -59,7 +59,7 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
     };
     let mut account = Account::new(&options.task);
     let result = camera.capture(&mut account);
-    say(&account.book(result.is_ok()));
+    say(&account.counts_of(result.is_ok()));
     result
 }
 
@@ -79,7 +79,7 @@ impl Camera<'_> {
     fn capture(&self, account: &mut Account) -> Result<(), AgentError> {
         let mut frames = Frames::default();
         while let Some(mut client) = self.connection()? {
-            account.book.connected += 1;
+            account.counts.connected += 1;
             let stay_ns = self.options.stay.map(|s| now_ns() + (s * 1e9) as u64);
             let end = self.show(&mut client, account, &mut frames, stay_ns);
             account.hung_up(&client);
@@ -109,7 +109,7 @@ impl Camera<'_> {
         Ok(None)
     }
 
-    /// Shows frames, whether or not there is a daemon, until the camera is to hang up.
+    /// Shows frames, whether or not there is a daemon, until the camera is to close its connection.
     fn show(
         &self,
         client: &mut Client,
@@ -120,7 +120,7 @@ impl Camera<'_> {
         account.seen = client.connections();
         let end = loop {
             let captured_ns = match self.options.fps {
-                Some(fps) => frames.next_ns(fps, &mut account.book),
+                Some(fps) => frames.next_ns(fps, &mut account.counts),
                 None => now_ns(),
             };
             if self.is_over(captured_ns) {
@@ -138,7 +138,7 @@ impl Camera<'_> {
                 account.collect_one(client, now_ns() + SAY_NS)?;
             }
             if now_ns() >= frames.say_ns {
-                say(&account.book(false));
+                say(&account.counts_of(false));
                 frames.say_ns = now_ns() + SAY_NS;
             }
         };
@@ -161,12 +161,12 @@ struct Frames {
 impl Frames {
     /// The time of the next frame. Frames are numbered by their time: one that the camera had no
     /// time for is skipped, not sent late.
-    fn next_ns(&mut self, fps: f64, book: &mut Book) -> u64 {
+    fn next_ns(&mut self, fps: f64, counts: &mut CameraCounts) -> u64 {
         // The first is due when there is a connection for it.
         let began_ns = *self.began_ns.get_or_insert_with(now_ns);
         let due = ((now_ns() - began_ns) as f64 * fps / 1e9) as u64;
         let behind = due.saturating_sub(self.number + 1);
-        book.skipped += behind;
+        counts.skipped += behind;
         self.number += behind + 1;
         began_ns + ((self.number - 1) as f64 * 1e9 / fps) as u64
     }
@@ -176,22 +176,22 @@ fn submit(client: &mut Client, account: &mut Account, captured_ns: u64) -> Resul
     // A camera's next frame does not wait for a slot.
     let Some(mut slot) = client.slot(Some(0))? else {
         let dropped = match client.is_connected() {
-            true => &mut account.book.skipped,
-            false => &mut account.book.offline,
+            true => &mut account.counts.skipped,
+            false => &mut account.counts.offline,
         };
         *dropped += 1;
         return Ok(());
     };
-    let shade = account.book.submitted as u8;
+    let shade = account.counts.submitted as u8;
     slot.pixels().fill(shade);
     let sequence = slot.submit(captured_ns, None, Crop { x: 0, y: 0 })?;
     account.submitted(sequence);
     Ok(())
 }
 
-/// The book while it is being written.
+/// The counts while the camera runs.
 struct Account {
-    book: Book,
+    counts: CameraCounts,
     latency_us: Histogram<u64>,
     open: BTreeSet<u64>,
     /// Connections of the present client that were counted.
@@ -201,9 +201,9 @@ struct Account {
 impl Account {
     fn new(task: &str) -> Self {
         Self {
-            book: Book {
+            counts: CameraCounts {
                 task: task.to_owned(),
-                ..Book::default()
+                ..CameraCounts::default()
             },
             latency_us: Latencies::histogram(),
             open: BTreeSet::new(),
@@ -219,7 +219,7 @@ impl Account {
     fn note(&mut self, connected: bool, connections: u64) {
         let now_ns = now_ns();
         let open = self
-            .book
+            .counts
             .outages
             .last_mut()
             .filter(|outage| outage.connected_ns == 0);
@@ -234,23 +234,23 @@ impl Account {
                 connected_ns,
                 on_time_ns: 0,
             };
-            self.book.outages.push(outage);
+            self.counts.outages.push(outage);
         }
         if connected {
-            self.book.connected += connections - self.seen;
+            self.counts.connected += connections - self.seen;
             self.seen = connections;
         }
     }
 
     fn submitted(&mut self, sequence: u64) {
-        self.book.submitted += 1;
+        self.counts.submitted += 1;
         self.open.insert(sequence);
     }
 
-    /// The camera hung up; what has no verdict now gets none.
+    /// The camera closed the connection; what has no verdict now gets none.
     fn hung_up(&mut self, client: &Client) {
         self.look_at(client);
-        self.book.open += std::mem::take(&mut self.open).len() as u64;
+        self.counts.open += std::mem::take(&mut self.open).len() as u64;
     }
 
     /// Takes verdicts until `until_ns`; also those that a daemon gave before it went.
@@ -274,32 +274,32 @@ impl Account {
 
     fn count(&mut self, record: &ResultRecord, read_ns: u64) {
         if !self.open.remove(&record.sequence) {
-            self.book.unasked += 1;
+            self.counts.unasked += 1;
             return;
         }
-        let book = &mut self.book;
+        let counts = &mut self.counts;
         let span = [record.captured_ns, read_ns];
         match record.verdict {
             Verdict::OnTime | Verdict::Late => {}
             Verdict::Failed(Failure::DaemonGone) => {
-                book.gone += 1;
+                counts.gone += 1;
                 return;
             }
             Verdict::Rejected(reason) => {
-                *book.rejected.entry(format!("{reason:?}")).or_default() += 1;
-                return note(&mut book.unserved_spans_ns, span);
+                *counts.rejected.entry(format!("{reason:?}")).or_default() += 1;
+                return note(&mut counts.unserved_spans_ns, span);
             }
             Verdict::Failed(reason) => {
-                *book.failed.entry(format!("{reason:?}")).or_default() += 1;
-                return note(&mut book.unserved_spans_ns, span);
+                *counts.failed.entry(format!("{reason:?}")).or_default() += 1;
+                return note(&mut counts.unserved_spans_ns, span);
             }
         }
         self.latency_us
             .saturating_record((read_ns.saturating_sub(record.captured_ns) / 1000).max(1));
         // An answer that is read after its deadline is late for whoever reads it.
         if record.verdict == Verdict::OnTime && read_ns <= record.deadline_ns {
-            book.on_time += 1;
-            if let Some(outage) = book
+            counts.on_time += 1;
+            if let Some(outage) = counts
                 .outages
                 .last_mut()
                 .filter(|outage| outage.connected_ns > 0 && outage.on_time_ns == 0)
@@ -307,20 +307,20 @@ impl Account {
                 outage.on_time_ns = read_ns;
             }
         } else {
-            book.late += 1;
-            note(&mut book.late_spans_ns, span);
+            counts.late += 1;
+            note(&mut counts.late_spans_ns, span);
         }
     }
 
-    fn book(&self, finished: bool) -> Book {
+    fn counts_of(&self, finished: bool) -> CameraCounts {
         // Only the last line has the lists: the others would grow with them.
         let spans = |spans: &[[u64; 2]]| if finished { spans.to_vec() } else { Vec::new() };
-        Book {
+        CameraCounts {
             latency_us: Latencies::of(&self.latency_us),
-            late_spans_ns: spans(&self.book.late_spans_ns),
-            unserved_spans_ns: spans(&self.book.unserved_spans_ns),
+            late_spans_ns: spans(&self.counts.late_spans_ns),
+            unserved_spans_ns: spans(&self.counts.unserved_spans_ns),
             finished,
-            ..self.book.clone()
+            ..self.counts.clone()
         }
     }
 }
@@ -355,8 +355,8 @@ mod tests {
         account.submitted(1);
         account.count(&record(1, Verdict::OnTime), 4_000_000);
         account.count(&record(1, Verdict::OnTime), 4_000_000);
-        let book = account.book(true);
-        assert_eq!((book.on_time, book.unasked, book.lost()), (1, 1, 0));
+        let counts = account.counts_of(true);
+        assert_eq!((counts.on_time, counts.unasked, counts.lost()), (1, 1, 0));
     }
 
     #[test]
@@ -364,9 +364,9 @@ mod tests {
         let mut account = Account::new("front");
         account.submitted(1);
         account.count(&record(1, Verdict::OnTime), 5_000_001);
-        let book = account.book(true);
-        assert_eq!((book.on_time, book.late), (0, 1));
-        assert_eq!(book.late_spans_ns, [[1_000_000, 5_000_001]]);
+        let counts = account.counts_of(true);
+        assert_eq!((counts.on_time, counts.late), (0, 1));
+        assert_eq!(counts.late_spans_ns, [[1_000_000, 5_000_001]]);
     }
 
     #[test]
@@ -375,10 +375,10 @@ mod tests {
         (1..=3).for_each(|sequence| account.submitted(sequence));
         account.count(&record(2, Verdict::Rejected(Rejection::NoSlack)), 0);
         account.count(&record(1, Verdict::Failed(Failure::DaemonGone)), 0);
-        let book = account.book(true);
-        assert_eq!((book.gone, book.rejected["NoSlack"]), (1, 1));
+        let counts = account.counts_of(true);
+        assert_eq!((counts.gone, counts.rejected["NoSlack"]), (1, 1));
         assert_eq!(
-            (book.failed_total(), book.lost()),
+            (counts.failed_total(), counts.lost()),
             (0, 1),
             "the third has none"
         );
@@ -389,7 +389,7 @@ mod tests {
         let mut account = Account::new("front");
         account.note(true, 1);
         assert_eq!(
-            account.book.outages,
+            account.counts.outages,
             [],
             "the first connection is no outage"
         );
@@ -399,20 +399,20 @@ mod tests {
         account.submitted(1);
         account.submitted(2);
         account.count(&record(1, Verdict::Late), 6_000_000);
-        assert_eq!(account.book.outages[0].on_time_ns, 0);
+        assert_eq!(account.counts.outages[0].on_time_ns, 0);
         account.count(&record(2, Verdict::OnTime), 4_500_000);
-        assert_eq!(account.book.outages.len(), 1);
-        assert_eq!(account.book.outages[0].on_time_ns, 4_500_000);
-        assert!(account.book.outages[0].connected_ns > 0);
+        assert_eq!(account.counts.outages.len(), 1);
+        assert_eq!(account.counts.outages[0].on_time_ns, 4_500_000);
+        assert!(account.counts.outages[0].connected_ns > 0);
     }
 
     #[test]
     fn a_daemon_that_was_replaced_between_two_looks_is_an_outage_too() {
         let mut account = Account::new("front");
         account.note(true, 2);
-        assert_eq!(account.book.outages.len(), 1);
+        assert_eq!(account.counts.outages.len(), 1);
         assert_eq!(
-            account.book.connected, 1,
+            account.counts.connected, 1,
             "beside the first, which the caller counts"
         );
     }

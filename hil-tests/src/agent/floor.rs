@@ -7,7 +7,7 @@ use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use punctual_client::now_ns;
 
 use super::{AgentError, say};
-use crate::book::Latencies;
+use crate::records::Latencies;
 
 /// How long and how often.
 #[derive(Debug, clap::Args)]

@@ -1,5 +1,5 @@
 //! What runs on the target: this program, copied over, in one of these roles. It writes JSON, one
-//! object a line, whose forms are in [`crate::book`].
+//! object a line, whose forms are in [`crate::records`].
 
 mod attack;
 mod camera;
@@ -20,39 +20,39 @@ use nix::unistd::Pid;
 use punctual_client::{Lost, SubmitError, now_ns};
 use serde::Serialize;
 
-use crate::book::Moment;
+use crate::records::Moment;
 use crate::target::child::pause;
 
 /// The roles.
 #[derive(Debug, clap::Subcommand)]
 pub enum Role {
-    /// Send frames to a daemon, connect again when it goes away, and keep account.
+    /// Send frames to a daemon, reconnect when it ends, and count verdicts.
     Camera(camera::Options),
-    /// Be a service manager: start a daemon, note what it says and how it ends, start it again.
+    /// Act as a service manager: start a daemon, record its notifications and its end, restart it.
     Service(service::Options),
-    /// Take processor, memory or disk.
+    /// Put load on the processor, the memory or the disk.
     Hog(hog::Options),
-    /// Be a client that means harm.
+    /// Act as a hostile client.
     Attack(attack::Options),
-    /// Ask a daemon all the time how it is, and be let in now and then.
+    /// Query a daemon's metrics repeatedly, and connect as a client now and then.
     Probe(probe::Options),
-    /// Measure how late a sleeping thread wakes, as `cyclictest` does.
+    /// Measure the wake-up latency of a sleeping thread, as `cyclictest` does.
     Floor(floor::Options),
-    /// Watch a process: memory, descriptors, threads.
+    /// Sample a process's memory, descriptors and threads.
     Sample(sample::Options),
-    /// Print what a daemon says of itself.
+    /// Print a daemon's metrics.
     Metrics {
         /// Its socket for clients.
         #[arg(long)]
         socket: PathBuf,
     },
-    /// Listen at a path, and answer nobody.
+    /// Listen at a path without accepting connections.
     Listen {
         /// Where.
         #[arg(long)]
         path: PathBuf,
     },
-    /// Send a signal to a process, and say when.
+    /// Send a signal to a process, and print the time.
     Signal {
         /// Which process.
         #[arg(long)]
@@ -61,7 +61,7 @@ pub enum Role {
         #[arg(long, value_parser = signal_named)]
         signal: Signal,
     },
-    /// Say what time it is.
+    /// Print the monotonic time.
     Now,
 }
 

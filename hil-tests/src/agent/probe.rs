@@ -8,7 +8,7 @@ use std::thread;
 use punctual_client::{Lost, Options as Wanted, PixelFormat, now_ns};
 
 use super::{AgentError, sample, say, signals, told_to_end};
-use crate::book::{Latencies, Probe, SPANS_MAX};
+use crate::records::{Latencies, Probe, SPANS_MAX};
 use crate::target::child::pause;
 
 /// How often the account is said, in ns.
@@ -20,19 +20,19 @@ const SLOW_NS: u64 = 20_000_000;
 /// From one visit to the next, in ms.
 const VISIT_MS: u16 = 100;
 
-/// How long a visitor waits to be let in, in ns.
+/// How long a visitor waits to be admitted, in ns.
 const VISIT_NS: u64 = 5_000_000_000;
 
-/// Whom to ask.
+/// The daemon to query.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Where its clients connect.
     #[arg(long)]
     socket: PathBuf,
-    /// The task that honest clients come for; absent: none come.
+    /// The task that honest clients connect to; absent: none connect.
     #[arg(long)]
     task: Option<String>,
-    /// From one answer to the next question.
+    /// Time from an answer to the next query, in milliseconds.
     #[arg(long, default_value_t = 10)]
     every_ms: u16,
 }
@@ -52,7 +52,7 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
         while !told_to_end(&signals) {
             answers.take(|| {
                 let said = sample::metrics(&options.socket);
-                // Hung up on is not answered.
+                // A closed connection is no answer.
                 said.is_ok_and(|said| !said.trim().is_empty())
             });
             if now_ns() >= say_ns {
@@ -66,8 +66,9 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
         let mut probe = answers.probe();
         if let Some(visits) = visits.and_then(|visits| visits.join().ok()) {
             let visits = visits.probe();
-            (probe.let_in, probe.kept_out) = (visits.asked - visits.unanswered, visits.unanswered);
-            probe.let_in_us = visits.answer_us;
+            (probe.admitted, probe.refused_clients) =
+                (visits.asked - visits.unanswered, visits.unanswered);
+            probe.admission_us = visits.answer_us;
             probe.slow_visits_ns = visits.slow_ns;
         }
         probe

@@ -9,22 +9,22 @@ use nix::unistd::{SysconfVar, sysconf};
 use punctual_client::now_ns;
 
 use super::{AgentError, say, signals, told_to_end};
-use crate::book::Sample;
+use crate::records::Sample;
 use crate::target::child::pause;
 
 /// The longest answer of a metrics socket.
 const METRICS_BYTES_MAX: u64 = 4 << 20;
 
-/// Whom to watch.
+/// The process to sample.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Which process.
     #[arg(long)]
     pid: u32,
-    /// From one look to the next.
+    /// Time between two samples, in milliseconds.
     #[arg(long, default_value_t = 1000)]
     every_ms: u64,
-    /// Only one look.
+    /// One sample only.
     #[arg(long)]
     once: bool,
 }

@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use punctual_client::now_ns;
 
 use super::{AgentError, say, signals};
-use crate::book::ServiceEvent;
+use crate::records::ServiceEvent;
 
 /// What to look after.
 #[derive(Debug, clap::Args)]
@@ -27,10 +27,10 @@ pub struct Options {
     /// Start it again when it ends, unless it was told to.
     #[arg(long)]
     restart: bool,
-    /// Kill it when it has been silent for so long: what `WatchdogSec=` does.
+    /// Kill it after this many milliseconds without a keep-alive, as `WatchdogSec=` does.
     #[arg(long, value_name = "MS")]
     watchdog_ms: Option<u64>,
-    /// Where the daemon's own words go; appended to.
+    /// File that the daemon's output is appended to.
     #[arg(long)]
     log: PathBuf,
     /// Program and arguments.

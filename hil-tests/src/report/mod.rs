@@ -43,9 +43,9 @@ pub fn write(report: &RunReport, folder: &Path) -> Result<(), WriteError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::book::Latencies;
     use crate::facts::Facts;
     use crate::outcome::{CaseReport, Effect, Outcome, Pictured};
+    use crate::records::Latencies;
 
     pub(super) fn report() -> RunReport {
         let case = |outcome, finding: &str| CaseReport {

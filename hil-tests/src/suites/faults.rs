@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::book::Outage;
+use crate::bed::{CameraPlan, DaemonPlan, TestBed};
 use crate::case::Case;
 use crate::facts::Need;
 use crate::manifest::Task;
 use crate::outcome::Failure;
-use crate::scene::{CameraPlan, DaemonPlan, Scene};
+use crate::records::Outage;
 use crate::suites::drawn;
 
 const CLIENT_KILLS: u64 = 10;
@@ -68,121 +68,123 @@ pub const CASES: &[Case] = &[
     },
 ];
 
-fn client_killed(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let daemon = scene.daemon(&DaemonPlan::serving(&[Task::Fast, Task::Watch]))?;
-    let fast = scene.camera(&daemon, &CameraPlan::of(Task::Fast))?;
+fn client_killed(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let daemon = bed.daemon(&DaemonPlan::serving(&[Task::Fast, Task::Watch]))?;
+    let fast = bed.camera(&daemon, &CameraPlan::of(Task::Fast))?;
     for turn in 0..CLIENT_KILLS {
         let plan = CameraPlan::of(Task::Watch).named(format!("victim-{turn}"));
-        let victim = scene.camera(&daemon, &plan)?;
-        scene.answered(&victim, 1)?;
-        scene.let_pass(drawn(scene.seed, turn, 200) as f64 / 1e3)?;
-        scene.strike(victim.process.pid, "KILL")?;
-        scene.ended("a killed client", victim.process, 5)?;
+        let victim = bed.camera(&daemon, &plan)?;
+        bed.answered(&victim, 1)?;
+        bed.let_pass(drawn(bed.seed, turn, 200) as f64 / 1e3)?;
+        bed.strike(victim.process.pid, "KILL")?;
+        bed.ended("a killed client", victim.process, 5)?;
     }
-    let free = scene.look_for(5, |scene| {
-        Ok(Some(scene.live(&daemon)?.clients).filter(|clients| clients.in_use == 1))
+    let free = bed.look_for(5, |bed| {
+        Ok(Some(bed.live(&daemon)?.clients).filter(|clients| clients.in_use == 1))
     })?;
     let clients = free.ok_or(Failure::Missing {
         what: "the places of killed clients are free again",
     })?;
-    let book = scene.stop_camera(&fast)?;
-    let account = scene.stop_daemon(&daemon)?;
-    account.agrees_with("fast", &[&book])?;
-    scene.measure("client_killed_missed_share", account.missed_share(&book));
-    scene.effect(
+    let counts = bed.stop_camera(&fast)?;
+    let account = bed.stop_daemon(&daemon)?;
+    account.agrees_with("fast", &[&counts])?;
+    bed.measure("client_killed_missed_share", account.missed_share(&counts));
+    bed.effect(
         clients.gone,
         format!("clients gone, {CLIENT_KILLS} of them killed in the midst of their work"),
     );
     let watch = account.tasks.iter().find(|task| task.name == "watch");
     let settled = watch.map_or(0, |task| task.submitted);
-    scene.effect(
+    bed.effect(
         settled,
         "frames of clients that were killed; the daemon gave each its verdict",
     );
     Ok(())
 }
 
-fn client_stopped(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let daemon = scene.daemon(&DaemonPlan::serving(&[Task::Fast, Task::Watch]))?;
-    let fast = scene.camera(&daemon, &CameraPlan::of(Task::Fast))?;
-    let sleeper = scene.camera(&daemon, &CameraPlan::of(Task::Watch).named("sleeper"))?;
-    scene.answered(&sleeper, 10)?;
-    scene.strike(sleeper.process.pid, "STOP")?;
-    scene.let_pass(2.0)?;
-    let asleep = scene.book(&sleeper)?.map_or(0, |book| book.submitted);
-    scene.strike(sleeper.process.pid, "CONT")?;
-    scene.answered(&sleeper, asleep + 10)?;
-    let (sleeper, book) = (scene.stop_camera(&sleeper)?, scene.stop_camera(&fast)?);
-    let account = scene.stop_daemon(&daemon)?;
-    account.agrees_with("fast", &[&book])?;
+fn client_stopped(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let daemon = bed.daemon(&DaemonPlan::serving(&[Task::Fast, Task::Watch]))?;
+    let fast = bed.camera(&daemon, &CameraPlan::of(Task::Fast))?;
+    let sleeper = bed.camera(&daemon, &CameraPlan::of(Task::Watch).named("sleeper"))?;
+    bed.answered(&sleeper, 10)?;
+    bed.strike(sleeper.process.pid, "STOP")?;
+    bed.let_pass(2.0)?;
+    let asleep = bed
+        .counts_of(&sleeper)?
+        .map_or(0, |counts| counts.submitted);
+    bed.strike(sleeper.process.pid, "CONT")?;
+    bed.answered(&sleeper, asleep + 10)?;
+    let (sleeper, counts) = (bed.stop_camera(&sleeper)?, bed.stop_camera(&fast)?);
+    let account = bed.stop_daemon(&daemon)?;
+    account.agrees_with("fast", &[&counts])?;
     account.agrees_with("watch", &[&sleeper])?;
-    scene.measure("client_stopped_missed_share", account.missed_share(&book));
-    scene.effect(1, "client stopped for two seconds; its open frames were answered, and it went on with the same connection");
+    bed.measure("client_stopped_missed_share", account.missed_share(&counts));
+    bed.effect(1, "client stopped for two seconds; its open frames were answered, and it went on with the same connection");
     Ok(())
 }
 
-fn daemon_killed(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let daemon = scene.daemon(&DaemonPlan::serving(&[Task::Front, Task::Fast]).restarted())?;
+fn daemon_killed(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let daemon = bed.daemon(&DaemonPlan::serving(&[Task::Front, Task::Fast]).restarted())?;
     let cameras = [
-        scene.camera(&daemon, &CameraPlan::of(Task::Front))?,
-        scene.camera(&daemon, &CameraPlan::of(Task::Fast))?,
+        bed.camera(&daemon, &CameraPlan::of(Task::Front))?,
+        bed.camera(&daemon, &CameraPlan::of(Task::Fast))?,
     ];
     let mut recoveries_ms = Vec::new();
     let mut start_ms: f64 = 0.0;
     for turn in 0..DAEMON_KILLS {
         for camera in &cameras {
-            let on_time = scene.book(camera)?.map_or(0, |book| book.on_time);
-            scene.answered(camera, on_time + 10)?;
+            let on_time = bed.counts_of(camera)?.map_or(0, |counts| counts.on_time);
+            bed.answered(camera, on_time + 10)?;
         }
-        scene.let_pass(drawn(scene.seed, turn as u64, 100) as f64 / 1e3)?;
-        let killed_ns = scene.strike(scene.pid(&daemon)?, "KILL")?;
-        let ready_ns = scene.ready(&daemon, turn + 2)?;
+        bed.let_pass(drawn(bed.seed, turn as u64, 100) as f64 / 1e3)?;
+        let killed_ns = bed.strike(bed.pid(&daemon)?, "KILL")?;
+        let ready_ns = bed.ready(&daemon, turn + 2)?;
         start_ms = start_ms.max(ready_ns.saturating_sub(killed_ns) as f64 / 1e6);
         for camera in &cameras {
-            let outage = recovered(scene, camera, turn)?;
+            let outage = recovered(bed, camera, turn)?;
             recoveries_ms.push(outage.on_time_ns.saturating_sub(killed_ns) as f64 / 1e6);
         }
     }
     // The part that is the daemon's: from its death to its successor's readiness.
-    scene.measure("start_ms_max", start_ms);
+    bed.measure("start_ms_max", start_ms);
     recoveries_ms.sort_by(f64::total_cmp);
-    scene.measure(
+    bed.measure(
         "recovery_ms_max",
         recoveries_ms.last().copied().unwrap_or(f64::NAN),
     );
-    scene.measure("recovery_ms_median", recoveries_ms[recoveries_ms.len() / 2]);
+    bed.measure("recovery_ms_median", recoveries_ms[recoveries_ms.len() / 2]);
     for camera in &cameras {
-        let book = scene.stop_camera(camera)?;
-        let task = &book.task;
-        scene.effect(
-            book.outages.len() as u64,
+        let counts = bed.stop_camera(camera)?;
+        let task = &counts.task;
+        bed.effect(
+            counts.outages.len() as u64,
             format!(
                 "outages of {task}, each ended by answers on time, without restarting the camera"
             ),
         );
-        scene.effect(
-            book.gone,
+        bed.effect(
+            counts.gone,
             format!("frames of {task} in flight when the daemon was killed: told gone, not lost"),
         );
-        scene.effect(
-            book.offline,
+        bed.effect(
+            counts.offline,
             format!("frames of {task} not captured while there was no daemon"),
         );
     }
-    scene.stop_daemon(&daemon)?;
+    bed.stop_daemon(&daemon)?;
     Ok(())
 }
 
 /// The camera's outage of this number, once it is over.
 fn recovered(
-    scene: &Scene<'_>,
-    camera: &crate::scene::Camera,
+    bed: &TestBed<'_>,
+    camera: &crate::bed::Camera,
     number: usize,
 ) -> Result<Outage, Failure> {
-    let over = scene.look_for(10, |scene| {
-        let outage = scene
-            .book(camera)?
-            .and_then(|book| book.outages.get(number).copied());
+    let over = bed.look_for(10, |bed| {
+        let outage = bed
+            .counts_of(camera)?
+            .and_then(|counts| counts.outages.get(number).copied());
         Ok(outage.filter(|outage| outage.on_time_ns > 0))
     })?;
     over.ok_or(Failure::Missing {
@@ -193,38 +195,38 @@ fn recovered(
 /// As a unit's `WatchdogSec=`, in ms.
 const WATCHDOG_MS: u64 = 1000;
 
-fn daemon_stopped(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn daemon_stopped(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let plan = DaemonPlan {
         watchdog_ms: Some(WATCHDOG_MS),
         ..DaemonPlan::serving(&[Task::Fast])
     };
-    let daemon = scene.daemon(&plan.restarted())?;
-    let camera = scene.camera(&daemon, &CameraPlan::of(Task::Fast))?;
-    scene.answered(&camera, 30)?;
+    let daemon = bed.daemon(&plan.restarted())?;
+    let camera = bed.camera(&daemon, &CameraPlan::of(Task::Fast))?;
+    bed.answered(&camera, 30)?;
     // A daemon that is well is left alone, for longer than the watchdog's patience.
-    scene.let_pass(2.0 * WATCHDOG_MS as f64 / 1e3)?;
-    if scene
-        .book(&camera)?
-        .is_some_and(|book| !book.outages.is_empty())
+    bed.let_pass(2.0 * WATCHDOG_MS as f64 / 1e3)?;
+    if bed
+        .counts_of(&camera)?
+        .is_some_and(|counts| !counts.outages.is_empty())
     {
         return Err(Failure::Missing {
             what: "a healthy daemon feeds its service manager's watchdog",
         });
     }
-    let stopped_ns = scene.strike(scene.pid(&daemon)?, "STOP")?;
-    scene.ready(&daemon, 2)?;
-    let outage = recovered(scene, &camera, 0)?;
+    let stopped_ns = bed.strike(bed.pid(&daemon)?, "STOP")?;
+    bed.ready(&daemon, 2)?;
+    let outage = recovered(bed, &camera, 0)?;
     let recovery_ms = outage.on_time_ns.saturating_sub(stopped_ns) as f64 / 1e6;
-    scene.measure("stopped_recovery_ms", recovery_ms);
-    let book = scene.stop_camera(&camera)?;
-    scene.stop_daemon(&daemon)?;
-    scene.effect(1, format!("daemon ended by its service manager after {WATCHDOG_MS} ms of silence, and started again"));
-    scene.effect(
-        book.gone,
+    bed.measure("stopped_recovery_ms", recovery_ms);
+    let counts = bed.stop_camera(&camera)?;
+    bed.stop_daemon(&daemon)?;
+    bed.effect(1, format!("daemon ended by its service manager after {WATCHDOG_MS} ms of silence, and started again"));
+    bed.effect(
+        counts.gone,
         "frames in flight when it was ended: told gone, not lost",
     );
-    scene.effect(
-        book.skipped + book.offline,
+    bed.effect(
+        counts.skipped + counts.offline,
         "frames dropped by the camera while nothing was answered",
     );
     Ok(())
@@ -239,11 +241,11 @@ struct Torture {
     findings: BTreeMap<String, serde_json::Value>,
 }
 
-fn channel_tortured(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let daemon = scene.daemon(&DaemonPlan::serving(&[Task::Fast, Task::Watch]))?;
-    let fast = scene.camera(&daemon, &CameraPlan::of(Task::Fast))?;
-    let program = scene.stage.torture.clone().unwrap_or_default();
-    let seed = scene.seed.to_string();
+fn channel_tortured(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let daemon = bed.daemon(&DaemonPlan::serving(&[Task::Fast, Task::Watch]))?;
+    let fast = bed.camera(&daemon, &CameraPlan::of(Task::Fast))?;
+    let program = bed.stage.torture.clone().unwrap_or_default();
+    let seed = bed.seed.to_string();
     let command = [
         program.as_str(),
         "--socket",
@@ -262,7 +264,7 @@ fn channel_tortured(scene: &mut Scene<'_>) -> Result<(), Failure> {
         &seed,
         "--json",
     ];
-    let output = scene.try_command("torture the channel", 120, &command)?;
+    let output = bed.try_command("torture the channel", 120, &command)?;
     let said: Torture = serde_json::from_slice(&output.stdout).unwrap_or_default();
     if output.code != Some(0) {
         let findings = said.findings.keys().cloned().collect::<Vec<_>>().join(", ");
@@ -273,16 +275,16 @@ fn channel_tortured(scene: &mut Scene<'_>) -> Result<(), Failure> {
             words: output.stderr,
         });
     }
-    let book = scene.stop_camera(&fast)?;
-    let account = scene.stop_daemon(&daemon)?;
-    account.agrees_with("fast", &[&book])?;
-    scene.measure("tortured_missed_share", account.missed_share(&book));
-    scene.effect(
+    let counts = bed.stop_camera(&fast)?;
+    let account = bed.stop_daemon(&daemon)?;
+    account.agrees_with("fast", &[&counts])?;
+    bed.measure("tortured_missed_share", account.missed_share(&counts));
+    bed.effect(
         said.submitted,
         "frames of tortured clients, each with one verdict",
     );
-    scene.effect(said.kills, "clients killed");
-    scene.effect(
+    bed.effect(said.kills, "clients killed");
+    bed.effect(
         account.channel_faults,
         "connections ended by the daemon: their client wrote what no client writes",
     );

@@ -1,9 +1,9 @@
 //! Whether there is anything to test: the binaries run, refuse what they must, and answer a frame.
 
+use crate::bed::{CameraPlan, DaemonPlan, TestBed};
 use crate::case::Case;
 use crate::manifest::Task;
 use crate::outcome::Failure;
-use crate::scene::{CameraPlan, DaemonPlan, Scene};
 use crate::target::Output;
 
 pub const CASES: &[Case] = &[
@@ -73,10 +73,10 @@ fn version(output: &Output) -> String {
         .to_owned()
 }
 
-fn versions_agree(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let ask = |program: &str| scene.try_command("ask for the version", 20, &[program, "--version"]);
-    let wanted = version(&ask(&scene.stage.command)?);
-    let said = ask(&scene.stage.daemon)?;
+fn versions_agree(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let ask = |program: &str| bed.try_command("ask for the version", 20, &[program, "--version"]);
+    let wanted = version(&ask(&bed.stage.command)?);
+    let said = ask(&bed.stage.daemon)?;
     if version(&said) == wanted && !wanted.is_empty() {
         return Ok(());
     }
@@ -87,18 +87,18 @@ fn versions_agree(scene: &mut Scene<'_>) -> Result<(), Failure> {
     })
 }
 
-fn check_accepts(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    scene.write("good.toml", &scene.stage.manifest(&Task::ALL, ""))?;
-    let command = [scene.stage.command.as_str(), "check", "good.toml"];
-    let output = scene.try_command("check a manifest", 30, &command)?;
+fn check_accepts(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    bed.write("good.toml", &bed.stage.manifest(&Task::ALL, ""))?;
+    let command = [bed.stage.command.as_str(), "check", "good.toml"];
+    let output = bed.try_command("check a manifest", 30, &command)?;
     ends_with("punctual check", &output, 0, "code 0")
 }
 
-fn check_refuses(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let good = scene.stage.manifest(&Task::ALL, "");
-    scene.write("bad.toml", &good.replacen("deadline_ms", "deadlin_ms", 1))?;
-    let (command, daemon) = (scene.stage.command.as_str(), scene.stage.daemon.as_str());
-    let socket = scene.path("socket");
+fn check_refuses(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let good = bed.stage.manifest(&Task::ALL, "");
+    bed.write("bad.toml", &good.replacen("deadline_ms", "deadlin_ms", 1))?;
+    let (command, daemon) = (bed.stage.command.as_str(), bed.stage.daemon.as_str());
+    let socket = bed.path("socket");
     for (who, words) in [
         ("punctual check", vec![command, "check", "bad.toml"]),
         (
@@ -106,7 +106,7 @@ fn check_refuses(scene: &mut Scene<'_>) -> Result<(), Failure> {
             vec![daemon, "bad.toml", "--socket", socket.as_str()],
         ),
     ] {
-        let output = scene.try_command("try a bad manifest", 30, &words)?;
+        let output = bed.try_command("try a bad manifest", 30, &words)?;
         ends_with(who, &output, 3, "code 3")?;
         let said = format!("{}{}", output.text(), output.stderr);
         if !said.contains("deadlin_ms") {
@@ -117,42 +117,42 @@ fn check_refuses(scene: &mut Scene<'_>) -> Result<(), Failure> {
             });
         }
     }
-    scene.effect(2, "refusals of a misspelt key, each naming it");
+    bed.effect(2, "refusals of a misspelt key, each naming it");
     Ok(())
 }
 
-fn no_manifest(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let command = [scene.stage.daemon.as_str(), "absent.toml"];
-    let output = scene.try_command("start without a manifest", 20, &command)?;
+fn no_manifest(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let command = [bed.stage.daemon.as_str(), "absent.toml"];
+    let output = bed.try_command("start without a manifest", 20, &command)?;
     ends_with("punctuald", &output, 4, "code 4")
 }
 
-fn frames_are_answered(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let daemon = scene.daemon(&DaemonPlan::serving(&[Task::Front]))?;
-    let events = scene.events(&daemon)?;
+fn frames_are_answered(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let daemon = bed.daemon(&DaemonPlan::serving(&[Task::Front]))?;
+    let events = bed.events(&daemon)?;
     if let (Some(started), Some(ready)) = (first_start(&events), first_ready(&events)) {
-        scene.measure("start_ms", (ready - started) as f64 / 1e6);
+        bed.measure("start_ms", (ready - started) as f64 / 1e6);
     }
-    let camera = scene.camera(&daemon, &CameraPlan::of(Task::Front).for_seconds(2.0))?;
-    let book = scene.finish(&camera)?;
-    let account = scene.stop_daemon(&daemon)?;
-    account.agrees_with(Task::Front.name(), &[&book])?;
-    scene.measure(
+    let camera = bed.camera(&daemon, &CameraPlan::of(Task::Front).for_seconds(2.0))?;
+    let counts = bed.finish(&camera)?;
+    let account = bed.stop_daemon(&daemon)?;
+    account.agrees_with(Task::Front.name(), &[&counts])?;
+    bed.measure(
         "on_time_share",
-        book.on_time as f64 / book.submitted.max(1) as f64,
+        counts.on_time as f64 / counts.submitted.max(1) as f64,
     );
-    scene.picture("front", &book.latency_us);
-    scene.effect(
-        book.on_time,
-        format!("answers on time of {} frames", book.submitted),
+    bed.picture("front", &counts.latency_us);
+    bed.effect(
+        counts.on_time,
+        format!("answers on time of {} frames", counts.submitted),
     );
     Ok(())
 }
 
-fn own_camera(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let daemon = scene.daemon(&DaemonPlan::serving(&[Task::Front]))?;
+fn own_camera(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let daemon = bed.daemon(&DaemonPlan::serving(&[Task::Front]))?;
     let command = [
-        scene.stage.command.as_str(),
+        bed.stage.command.as_str(),
         "camera",
         "--socket",
         daemon.socket.as_str(),
@@ -164,9 +164,9 @@ fn own_camera(scene: &mut Scene<'_>) -> Result<(), Failure> {
         "2",
         "--json",
     ];
-    let output = scene.try_command("show labelled frames", 60, &command)?;
+    let output = bed.try_command("show labelled frames", 60, &command)?;
     ends_with("punctual camera", &output, 0, "code 0")?;
-    scene.end_daemon(&daemon)?;
+    bed.end_daemon(&daemon)?;
     let last = output.text().lines().last().unwrap_or_default().to_owned();
     let said: serde_json::Value = serde_json::from_str(&last).map_err(|_| Failure::Form {
         who: "punctual camera".to_owned(),
@@ -174,27 +174,27 @@ fn own_camera(scene: &mut Scene<'_>) -> Result<(), Failure> {
     })?;
     let count = |key: &str| said[key].as_u64().unwrap_or_default();
     let answers = count("on_time") + count("late");
-    scene.effect(
+    bed.effect(
         count("correct"),
         format!("right classes of {answers} answers"),
     );
-    scene.measure(
+    bed.measure(
         "right_share",
         count("correct") as f64 / answers.max(1) as f64,
     );
     Ok(())
 }
 
-fn first_start(events: &[crate::book::ServiceEvent]) -> Option<u64> {
+fn first_start(events: &[crate::records::ServiceEvent]) -> Option<u64> {
     events.iter().find_map(|event| match event {
-        crate::book::ServiceEvent::Started { at_ns, .. } => Some(*at_ns),
+        crate::records::ServiceEvent::Started { at_ns, .. } => Some(*at_ns),
         _ => None,
     })
 }
 
-fn first_ready(events: &[crate::book::ServiceEvent]) -> Option<u64> {
+fn first_ready(events: &[crate::records::ServiceEvent]) -> Option<u64> {
     events.iter().find_map(|event| match event {
-        crate::book::ServiceEvent::Ready { at_ns } => Some(*at_ns),
+        crate::records::ServiceEvent::Ready { at_ns } => Some(*at_ns),
         _ => None,
     })
 }

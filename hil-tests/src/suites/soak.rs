@@ -1,11 +1,11 @@
 //! Hours at a third of the promised rates, with clients that come and go: nothing may grow, nothing be lost.
 
-use crate::book::{self, Sample};
+use crate::bed::{CameraPlan, DaemonPlan, TestBed};
 use crate::case::Case;
 use crate::facts::Need;
 use crate::manifest::Task;
 use crate::outcome::Failure;
-use crate::scene::{CameraPlan, DaemonPlan, Scene};
+use crate::records::{self, Sample};
 
 /// How many samples a soak of any length has, about.
 const SAMPLES: f64 = 600.0;
@@ -25,9 +25,9 @@ pub const CASES: &[Case] = &[Case {
     body: steady,
 }];
 
-fn steady(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let seconds = scene.hours * 3600.0;
-    let daemon = scene.daemon(&DaemonPlan::serving(&Task::ALL))?;
+fn steady(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let seconds = bed.hours * 3600.0;
+    let daemon = bed.daemon(&DaemonPlan::serving(&Task::ALL))?;
     let plans = [
         // Leaks go with frames and time, not with load; and the board can do other work meanwhile.
         CameraPlan::of(Task::Front).at(10.0),
@@ -40,12 +40,12 @@ fn steady(scene: &mut Scene<'_>) -> Result<(), Failure> {
     ];
     let mut cameras = Vec::new();
     for plan in plans {
-        cameras.push(scene.camera(&daemon, &plan.for_seconds(seconds))?);
+        cameras.push(bed.camera(&daemon, &plan.for_seconds(seconds))?);
     }
-    let pid = scene.pid(&daemon)?.to_string();
+    let pid = bed.pid(&daemon)?.to_string();
     let every_ms = (seconds * 1000.0 / SAMPLES).max(100.0) as u64;
     let every_ms = every_ms.to_string();
-    let agent = scene.stage.agent.as_str();
+    let agent = bed.stage.agent.as_str();
     let sampler = [
         agent,
         "agent",
@@ -55,57 +55,57 @@ fn steady(scene: &mut Scene<'_>) -> Result<(), Failure> {
         "--every-ms",
         &every_ms,
     ];
-    let sampler = scene.start("sampler", &[], sampler.map(str::to_owned).to_vec())?;
-    scene.let_pass(seconds)?;
-    // First what the hours showed, whatever the books say in the end.
-    scene.stop("the sampler", sampler)?;
-    growths(scene)?;
-    let mut books = Vec::new();
+    let sampler = bed.start("sampler", &[], sampler.map(str::to_owned).to_vec())?;
+    bed.let_pass(seconds)?;
+    // First what the hours showed, whatever the counts say in the end.
+    bed.stop("the sampler", sampler)?;
+    growths(bed)?;
+    let mut counts = Vec::new();
     for camera in &cameras {
-        books.push(scene.finish(camera)?);
+        counts.push(bed.finish(camera)?);
     }
-    let account = scene.stop_daemon(&daemon)?;
-    let [front, fast, watch, visitor] = &books[..] else {
+    let account = bed.stop_daemon(&daemon)?;
+    let [front, fast, watch, visitor] = &counts[..] else {
         return Err(Failure::Missing {
-            what: "all cameras kept their books",
+            what: "all cameras kept their counts",
         });
     };
     account.agrees_with("front", &[front])?;
     account.agrees_with("fast", &[fast])?;
     account.agrees_with("watch", &[watch, visitor])?;
     let missed = account.missed_share(front).max(account.missed_share(fast));
-    scene.measure("missed_share", missed);
-    scene.picture("front", &front.latency_us);
-    scene.picture("fast", &fast.latency_us);
-    let submitted = books.iter().map(|book| book.submitted).sum();
-    scene.effect(
+    bed.measure("missed_share", missed);
+    bed.picture("front", &front.latency_us);
+    bed.picture("fast", &fast.latency_us);
+    let submitted = counts.iter().map(|counts| counts.submitted).sum();
+    bed.effect(
         submitted,
-        format!("frames in {:.2} hours, each with one verdict", scene.hours),
+        format!("frames in {:.2} hours, each with one verdict", bed.hours),
     );
-    scene.effect(
+    bed.effect(
         visitor.connected,
         "connections of a client that comes and goes",
     );
-    scene.effect(account.host_stalls.count, "stalls of the machine over 1 ms");
+    bed.effect(account.host_stalls.count, "stalls of the machine over 1 ms");
     Ok(())
 }
 
-fn growths(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let samples: Vec<Sample> = book::all(&scene.read("sampler.out")?);
-    scene.measure("rss_growth_kib", growth(&samples, |sample| sample.rss_kib));
-    scene.measure(
+fn growths(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let samples: Vec<Sample> = records::all(&bed.read("sampler.out")?);
+    bed.measure("rss_growth_kib", growth(&samples, |sample| sample.rss_kib));
+    bed.measure(
         "descriptors_growth",
         growth(&samples, |sample| sample.descriptors),
     );
-    scene.measure("threads_growth", growth(&samples, |sample| sample.threads));
-    scene.effect(
+    bed.measure("threads_growth", growth(&samples, |sample| sample.threads));
+    bed.effect(
         samples.len() as u64,
         "samples of the daemon's memory, descriptors and threads",
     );
     let memory =
         |pick: fn(u64, u64) -> u64| samples.iter().map(|sample| sample.rss_kib).reduce(pick);
     if let (Some(least), Some(most)) = (memory(u64::min), memory(u64::max)) {
-        scene.effect(
+        bed.effect(
             most,
             format!("KiB resident at the most, {least} at the least"),
         );

@@ -1,10 +1,10 @@
 //! A new version in the place of the old one, with clients attached that are not restarted.
 
+use crate::bed::{CameraPlan, DaemonPlan, TestBed};
 use crate::case::Case;
 use crate::facts::Need;
 use crate::manifest::Task;
 use crate::outcome::Failure;
-use crate::scene::{CameraPlan, DaemonPlan, Scene};
 use crate::target::Script;
 
 pub const CASES: &[Case] = &[Case {
@@ -17,35 +17,35 @@ pub const CASES: &[Case] = &[Case {
     body: under_clients,
 }];
 
-fn under_clients(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let current = scene.path("current");
+fn under_clients(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let current = bed.path("current");
     let link = "ln -sfn \"$(command -v \"$2\")\" \"$1.next\" && mv -fT \"$1.next\" \"$1\"";
-    let old = scene.stage.old_daemon.clone().unwrap_or_default();
-    scene.run(&Script::new("install the old version", link).with([current.as_str(), &old]))?;
+    let old = bed.stage.old_daemon.clone().unwrap_or_default();
+    bed.run(&Script::new("install the old version", link).with([current.as_str(), &old]))?;
     let plan = DaemonPlan {
         program: Some(&current),
         ..DaemonPlan::serving(&[Task::Front, Task::Fast])
     };
-    let daemon = scene.daemon(&plan.restarted())?;
+    let daemon = bed.daemon(&plan.restarted())?;
     let mut cameras = Vec::new();
     for task in [Task::Front, Task::Fast] {
-        cameras.push(scene.camera(&daemon, &CameraPlan::of(task))?);
+        cameras.push(bed.camera(&daemon, &CameraPlan::of(task))?);
     }
     for camera in &cameras {
-        scene.answered(camera, 30)?;
+        bed.answered(camera, 30)?;
     }
-    let before = scene.live(&daemon)?;
+    let before = bed.live(&daemon)?;
 
-    let new = scene.stage.daemon.clone();
-    scene.run(&Script::new("install the new version", link).with([current.as_str(), &new]))?;
-    let told_ns = scene.strike(scene.pid(&daemon)?, "TERM")?;
-    scene.ready(&daemon, 2)?;
+    let new = bed.stage.daemon.clone();
+    bed.run(&Script::new("install the new version", link).with([current.as_str(), &new]))?;
+    let told_ns = bed.strike(bed.pid(&daemon)?, "TERM")?;
+    bed.ready(&daemon, 2)?;
     let mut gap_ns = 0;
     for camera in &cameras {
-        let again = scene.look_for(10, |scene| {
-            let outage = scene
-                .book(camera)?
-                .and_then(|book| book.outages.first().copied());
+        let again = bed.look_for(10, |bed| {
+            let outage = bed
+                .counts_of(camera)?
+                .and_then(|counts| counts.outages.first().copied());
             Ok(outage.filter(|outage| outage.on_time_ns > 0))
         })?;
         let again = again.ok_or(Failure::Missing {
@@ -53,28 +53,28 @@ fn under_clients(scene: &mut Scene<'_>) -> Result<(), Failure> {
         })?;
         gap_ns = gap_ns.max(again.on_time_ns.saturating_sub(told_ns));
     }
-    let after = scene.live(&daemon)?;
-    scene.measure("gap_ms", gap_ns as f64 / 1e6);
+    let after = bed.live(&daemon)?;
+    bed.measure("gap_ms", gap_ns as f64 / 1e6);
     for camera in &cameras {
-        let book = scene.stop_camera(camera)?;
-        let refused: u64 = book.rejected_total();
-        scene.effect(
+        let counts = bed.stop_camera(camera)?;
+        let refused: u64 = counts.rejected_total();
+        bed.effect(
             refused,
             format!(
                 "frames of {} refused with a reason, draining among them",
-                book.task
+                counts.task
             ),
         );
-        scene.effect(
-            book.gone,
+        bed.effect(
+            counts.gone,
             format!(
                 "frames of {} without a verdict when the old daemon went",
-                book.task
+                counts.task
             ),
         );
     }
-    scene.stop_daemon(&daemon)?;
-    scene.effect(
+    bed.stop_daemon(&daemon)?;
+    bed.effect(
         1,
         format!("upgrade from {} to {}", before.version, after.version),
     );

@@ -106,10 +106,10 @@ pub enum TargetError {
         stderr: String,
     },
     /// It was killed at its limit.
-    #[error("to {purpose}: not done when its time was over, and killed")]
+    #[error("to {purpose}: not done within its time limit, and killed")]
     OutOfTime { purpose: &'static str },
-    /// Somebody asked the rig to end.
-    #[error("to {purpose}: not begun, as the rig was told to end")]
+    /// The run was interrupted.
+    #[error("to {purpose}: not begun, as the run was interrupted")]
     Interrupted { purpose: &'static str },
     /// `ssh` could not reach the machine.
     #[error("{place} cannot be reached without a password: {}; try `ssh -o BatchMode=yes HOST true`", stderr.trim())]
@@ -155,7 +155,7 @@ impl Target {
         Ok(self)
     }
 
-    /// Whether somebody asked the rig to end.
+    /// Whether the run was interrupted.
     #[must_use]
     pub fn was_interrupted(&self) -> bool {
         self.interrupted.get()

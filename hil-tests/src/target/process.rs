@@ -94,13 +94,13 @@ impl Target {
         group: bool,
         until_ns: u64,
     ) -> Result<(), TargetError> {
-        let whom = if group {
+        let recipient = if group {
             format!("-{}", process.pid)
         } else {
             process.pid.to_string()
         };
         let text = "kill -s \"$1\" -- \"$2\" 2>/dev/null || true";
-        let script = Script::new("send a signal", text).with([name.to_owned(), whom]);
+        let script = Script::new("send a signal", text).with([name.to_owned(), recipient]);
         self.run(&script, until_ns).map(drop)
     }
 

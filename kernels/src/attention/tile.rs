@@ -83,7 +83,7 @@ impl Head {
 
 /// # Safety
 /// The processor has the instruction set; `size` is at most [`HEAD_CHANNELS_MAX`]; the tensors are valid for
-/// their pixels and channels, the output for what is written; nobody else has the output or the scratch.
+/// their pixels and channels, the output for what is written; no other thread uses the output or the scratch.
 #[inline(always)]
 pub(super) unsafe fn attend<V: Vector>(head: &Head) {
     let tile = WIDTH * V::LANES;

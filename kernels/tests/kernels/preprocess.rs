@@ -531,6 +531,6 @@ fn errors_name_the_value_and_the_limit() {
     let error = preprocessor.crop_rows(449, 0).expect_err("outside");
     assert_eq!(
         error.to_string(),
-        "a crop at (449, 0) leaves the frame; x is at most 448, y at most 288"
+        "a crop at (449, 0) reaches beyond the frame; x is at most 448, y at most 288"
     );
 }

@@ -20,8 +20,8 @@ impl Random {
     /// The stream `name`, `index`, of this seed. It depends on the seed only, not on how many
     /// numbers were drawn from `self`, as long as it is `self`'s first use.
     ///
-    /// In a simulation, each use of chance has a stream of its own, named by what it decides and for
-    /// whom. So a policy that orders other actions still sees the same arrivals and the same images,
+    /// In a simulation, each random decision has a stream of its own, named by what it decides and its
+    /// subject. So a policy that orders other actions still sees the same arrivals and the same images,
     /// and a change of one task's workload leaves the other tasks' as they were.
     #[must_use]
     pub fn stream(&self, name: &str, index: u64) -> Self {

@@ -64,12 +64,12 @@ pub enum RawError {
     UnknownDriver(#[from] UnknownDriver),
     /// The library is not there, or not whole.
     #[error(
-        "libsmctrl cannot be loaded: {}; set {PATH_VARIABLE} to its file, or do without",
+        "libsmctrl cannot be loaded: {}; set {PATH_VARIABLE} to its file, or use another mechanism",
         loader_says(.0)
     )]
     Load(#[from] libloading::Error),
     /// No child process for the first call.
-    #[error("no process for libsmctrl's first call: {0}")]
+    #[error("the process for libsmctrl's first call cannot be started: {0}")]
     Process(#[from] io::Error),
     /// The child did not come back from the first call.
     #[error("libsmctrl ended the process of its first call ({ending:?}); it does not know {key}")]

@@ -135,7 +135,7 @@ impl Layout {
         match self {
             Self::UpperLower => {
                 let low = [words[0], words[1]].into_iter().fold(0, join);
-                // There are no further TPCs; a restricted mask says so of them, too.
+                // There are no further TPCs; a restricted mask disables them, too.
                 let high = if low == 0 { 0 } else { u128::MAX << 64 };
                 TpcMask::from_disabled_bits(high | low)
             }

@@ -17,7 +17,7 @@ pub struct Row {
     pub soc: Option<Soc>,
     /// Bytes from the start of the stream's object to the mask.
     pub offset: usize,
-    /// Who says so.
+    /// The source.
     pub source: &'static str,
     /// Whether the source's own word is in doubt: the row wants checking beyond calibration.
     pub unverified: bool,
@@ -42,8 +42,8 @@ impl Row {
 /// No row is about this driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "where a driver for {key} keeps the mask of a stream is not known; \
-     use a driver that the table of `libsmctrl_sys::stream_mask` has, or green contexts"
+    "the position of a stream's mask is not known for a driver for {key}; \
+     use a driver in the table of `libsmctrl_sys::stream_mask`, or green contexts"
 )]
 pub struct UnknownDriver {
     /// What was asked for.

@@ -2,7 +2,7 @@
 //! Batcher"). Requests of a model queue in order of arrival. When the device is free:
 //!
 //! 1. if a preferred size is waiting, the largest such batch is sent;
-//! 2. otherwise, if a queue delay is set and nobody has waited that long, more are waited for;
+//! 2. otherwise, if a queue delay is set and no request has waited that long, it waits for more;
 //! 3. otherwise as many as there are, up to the largest batch, are sent.
 //!
 //! Left open by the source, or for several instances there: which model goes first on the one
@@ -17,7 +17,7 @@ use punctual_core::{
     Actions, BATCH_MAX, Config, ConfigError, Contract, Instant, Nanos, Partitioning, Policy,
     PolicySpec, Rejection, SPAN_MAX,
 };
-use punctual_policy_seeb::desk::{Baseline, Desk, Rules};
+use punctual_policy_seeb::batch_runner::{Baseline, BaselineRules, BatchRunner};
 
 /// Parameters of `batch`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,7 +94,7 @@ impl Batch {
 
 impl Sizes {
     /// How many of a line to send now; none: wait for more.
-    fn send(&self, desk: &Desk, line: &Line) -> Option<usize> {
+    fn send(&self, runner: &BatchRunner, line: &Line) -> Option<usize> {
         let waiting = line.len().min(line.batch_max);
         let preferred = self.preferred.iter().map(|&size| usize::from(size));
         let largest = preferred.filter(|&size| size <= waiting).max();
@@ -102,7 +102,7 @@ impl Sizes {
             return largest;
         }
         let full = waiting == line.batch_max;
-        (full || self.patience_ends(line)? <= desk.now).then_some(waiting)
+        (full || self.patience_ends(line)? <= runner.now).then_some(waiting)
     }
 
     /// When the first of a line has waited long enough.
@@ -111,31 +111,31 @@ impl Sizes {
     }
 }
 
-impl Rules for Batch {
-    fn enqueue(&mut self, desk: &Desk, buffer: u16) -> Result<(), Rejection> {
-        self.sizes.since[usize::from(buffer)] = desk.now;
-        self.lines.insert(desk, buffer);
+impl BaselineRules for Batch {
+    fn enqueue(&mut self, runner: &BatchRunner, buffer: u16) -> Result<(), Rejection> {
+        self.sizes.since[usize::from(buffer)] = runner.now;
+        self.lines.insert(runner, buffer);
         Ok(())
     }
 
-    fn forget(&mut self, desk: &Desk, buffer: u16) {
-        self.lines.remove(desk, buffer);
+    fn forget(&mut self, runner: &BatchRunner, buffer: u16) {
+        self.lines.remove(runner, buffer);
     }
 
-    fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions) {
+    fn dispatch(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
         let sizes = &self.sizes;
         self.lines
-            .serve(desk, true, actions, |lines, desk, partition| {
-                lines.oldest(desk, partition, |_, line| sizes.send(desk, line))
+            .serve(runner, true, actions, |lines, runner, partition| {
+                lines.oldest(runner, partition, |_, line| sizes.send(runner, line))
             });
     }
 
     /// On a partition that is busy, waiting has no end.
-    fn next_timer(&self, desk: &Desk) -> Option<Instant> {
+    fn next_timer(&self, runner: &BatchRunner) -> Option<Instant> {
         let waiting = self
             .lines
             .iter()
-            .filter(|line| desk.is_free(line.partition));
+            .filter(|line| runner.is_free(line.partition));
         waiting
             .filter_map(|line| self.sizes.patience_ends(line))
             .min()

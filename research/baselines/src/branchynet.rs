@@ -16,7 +16,7 @@ use punctual_core::{
     Actions, Answer, Confidence, Config, ConfigError, Contract, Instant, Partitioning, Policy,
     PolicySpec, Rejection, StageId,
 };
-use punctual_policy_seeb::desk::{Baseline, Desk, Job, Rules};
+use punctual_policy_seeb::batch_runner::{Baseline, BaselineRules, BatchRunner, Job};
 
 /// Parameters of `branchynet`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,34 +87,41 @@ impl Branchynet {
     }
 }
 
-impl Rules for Branchynet {
-    fn enqueue(&mut self, desk: &Desk, buffer: u16) -> Result<(), Rejection> {
-        self.lines.insert(desk, buffer);
+impl BaselineRules for Branchynet {
+    fn enqueue(&mut self, runner: &BatchRunner, buffer: u16) -> Result<(), Rejection> {
+        self.lines.insert(runner, buffer);
         Ok(())
     }
 
-    fn forget(&mut self, desk: &Desk, buffer: u16) {
-        self.lines.remove(desk, buffer);
+    fn forget(&mut self, runner: &BatchRunner, buffer: u16) {
+        self.lines.remove(runner, buffer);
     }
 
-    fn leaves(&self, desk: &Desk, _job: &Job, buffer: u16, exit: StageId, answer: Answer) -> bool {
-        let task = &desk.config.tasks[desk.request(buffer).task.index()];
+    fn leaves(
+        &self,
+        runner: &BatchRunner,
+        _job: &Job,
+        buffer: u16,
+        exit: StageId,
+        answer: Answer,
+    ) -> bool {
+        let task = &runner.config.tasks[runner.request(buffer).task.index()];
         let threshold = self.parameters.threshold.unwrap_or(task.threshold);
         exit >= task.mandatory_exit && answer.confidence >= threshold
     }
 
-    fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions) {
+    fn dispatch(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
         let most = self.parameters.batch.map_or(usize::MAX, usize::from);
         let compact = self.parameters.compact;
         self.lines
-            .serve(desk, compact, actions, |lines, desk, partition| {
-                lines.oldest(desk, partition, |_, line| {
+            .serve(runner, compact, actions, |lines, runner, partition| {
+                lines.oldest(runner, partition, |_, line| {
                     Some(line.len().min(line.batch_max).min(most))
                 })
             });
     }
 
-    fn next_timer(&self, _desk: &Desk) -> Option<Instant> {
+    fn next_timer(&self, _runner: &BatchRunner) -> Option<Instant> {
         None
     }
 }

@@ -18,7 +18,7 @@ use punctual_core::{
     Actions, Config, ConfigError, Contract, Instant, Nanos, Partitioning, Policy, PolicySpec,
     Rejection,
 };
-use punctual_policy_seeb::desk::{Baseline, Desk, Ended, Job, Rules};
+use punctual_policy_seeb::batch_runner::{Baseline, BaselineRules, BatchRunner, Ended, Job};
 
 /// Parameters of `clipper`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,37 +114,37 @@ impl Clipper {
     }
 }
 
-impl Rules for Clipper {
-    fn enqueue(&mut self, desk: &Desk, buffer: u16) -> Result<(), Rejection> {
-        self.lines.insert(desk, buffer);
+impl BaselineRules for Clipper {
+    fn enqueue(&mut self, runner: &BatchRunner, buffer: u16) -> Result<(), Rejection> {
+        self.lines.insert(runner, buffer);
         Ok(())
     }
 
-    fn forget(&mut self, desk: &Desk, buffer: u16) {
-        self.lines.remove(desk, buffer);
+    fn forget(&mut self, runner: &BatchRunner, buffer: u16) {
+        self.lines.remove(runner, buffer);
     }
 
-    fn ended(&mut self, desk: &mut Desk, job: &Job, how: Ended) {
+    fn ended(&mut self, runner: &mut BatchRunner, job: &Job, how: Ended) {
         let line = self.lines.position(job.partition, job.model);
         if let Some(line) = line.filter(|_| how == Ended::Finished) {
-            let took = desk.now.since(job.started);
+            let took = runner.now.since(job.started);
             let cap = &mut self.caps[line];
             *cap = cap.after(&self.parameters, self.lines.get(line), job.size, took);
         }
     }
 
-    fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions) {
-        self.lines.reject_late(desk, actions);
+    fn dispatch(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
+        self.lines.reject_late(runner, actions);
         let caps = &self.caps;
         self.lines
-            .serve(desk, true, actions, |lines, desk, partition| {
-                lines.oldest(desk, partition, |index, line| {
+            .serve(runner, true, actions, |lines, runner, partition| {
+                lines.oldest(runner, partition, |index, line| {
                     Some(line.len().min(caps[index].members()))
                 })
             });
     }
 
-    fn next_timer(&self, _desk: &Desk) -> Option<Instant> {
+    fn next_timer(&self, _runner: &BatchRunner) -> Option<Instant> {
         None
     }
 }

@@ -30,7 +30,9 @@ use punctual_core::{
     Actions, Answer, Config, Contract, Instant, ModelId, Nanos, PartitionId, Partitioning, Policy,
     PolicySpec, Rejection, StageId,
 };
-use punctual_policy_seeb::desk::{Baseline, Desk, Ended, Job, Members, Rules, largest_batch};
+use punctual_policy_seeb::batch_runner::{
+    Baseline, BaselineRules, BatchRunner, Ended, Job, Members, largest_batch,
+};
 
 /// Parameters of `deeprt`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,10 +130,10 @@ impl Deeprt {
     }
 
     /// Starts the released frames of a category that share a release.
-    fn start(&mut self, desk: &mut Desk, model: usize, actions: &mut Actions) {
+    fn start(&mut self, runner: &mut BatchRunner, model: usize, actions: &mut Actions) {
         let category = &mut self.categories[model];
         let release = category.frames[0].release;
-        let most = largest_batch(&desk.config, ModelId(model as u16));
+        let most = largest_batch(&runner.config, ModelId(model as u16));
         let mut members = Members::new();
         while members.len() < most
             && category
@@ -144,10 +146,10 @@ impl Deeprt {
                 .push(frame.buffer)
                 .expect("a batch is at most BATCH_MAX");
         }
-        let last = desk.stages(ModelId(model as u16)) - 1;
+        let last = runner.stages(ModelId(model as u16)) - 1;
         let shallowest = members.iter().map(|&buffer| {
-            let task = desk.request(buffer).task.index();
-            desk.config.tasks[task].mandatory_exit.index()
+            let task = runner.request(buffer).task.index();
+            runner.config.tasks[task].mandatory_exit.index()
         });
         let shallowest = shallowest.max().unwrap_or(last);
         let shrinks = category.debt > Nanos::ZERO;
@@ -157,15 +159,15 @@ impl Deeprt {
             last
         };
         self.target = StageId(target as u8);
-        desk.start(WORKER, members, true, Instant::FAR_FUTURE, actions);
+        runner.start(WORKER, members, true, Instant::FAR_FUTURE, actions);
     }
 
-    /// Books what a job took beyond its profile, and what stopping early saved.
-    fn settle(&mut self, desk: &Desk, job: &Job) {
-        let stages = desk.stages(job.model);
+    /// Records what a job took beyond its profile, and what stopping early saved.
+    fn settle(&mut self, runner: &BatchRunner, job: &Job) {
+        let stages = runner.stages(job.model);
         let profiled = |from: usize, to: usize| {
             (from..to).fold(Nanos::ZERO, |sum, stage| {
-                sum + desk.stage_time(job.model, StageId(stage as u8), job.size, WORKER)
+                sum + runner.stage_time(job.model, StageId(stage as u8), job.size, WORKER)
             })
         };
         let ran = job.stage.index() + 1;
@@ -176,39 +178,39 @@ impl Deeprt {
     }
 }
 
-impl Rules for Deeprt {
-    fn enqueue(&mut self, desk: &Desk, buffer: u16) -> Result<(), Rejection> {
-        let task = desk.request(buffer).task.index();
+impl BaselineRules for Deeprt {
+    fn enqueue(&mut self, runner: &BatchRunner, buffer: u16) -> Result<(), Rejection> {
+        let task = runner.request(buffer).task.index();
         if !self.admitted[task] {
             return Err(Rejection::NoSlack);
         }
-        let category = &mut self.categories[desk.config.tasks[task].model.index()];
-        let release = window_end(desk.request(buffer).captured, category.window);
+        let category = &mut self.categories[runner.config.tasks[task].model.index()];
+        let release = window_end(runner.request(buffer).captured, category.window);
         let at = category.frames.partition_point(|f| f.release <= release);
         category.frames.insert(at, Frame { release, buffer });
         Ok(())
     }
 
-    fn forget(&mut self, desk: &Desk, buffer: u16) {
-        let task = desk.request(buffer).task.index();
-        let category = &mut self.categories[desk.config.tasks[task].model.index()];
+    fn forget(&mut self, runner: &BatchRunner, buffer: u16) {
+        let task = runner.request(buffer).task.index();
+        let category = &mut self.categories[runner.config.tasks[task].model.index()];
         if let Some(at) = category.frames.iter().position(|f| f.buffer == buffer) {
             category.frames.remove(at);
         }
     }
 
-    fn leaves(&self, _: &Desk, _: &Job, _: u16, exit: StageId, _: Answer) -> bool {
+    fn leaves(&self, _: &BatchRunner, _: &Job, _: u16, exit: StageId, _: Answer) -> bool {
         exit >= self.target
     }
 
-    fn ended(&mut self, desk: &mut Desk, job: &Job, how: Ended) {
+    fn ended(&mut self, runner: &mut BatchRunner, job: &Job, how: Ended) {
         if self.rules.adaptation && how == Ended::Finished {
-            self.settle(desk, job);
+            self.settle(runner, job);
         }
     }
 
-    fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions) {
-        if !desk.is_free(WORKER) {
+    fn dispatch(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
+        if !runner.is_free(WORKER) {
             return;
         }
         let head = |category: &Category| category.frames.first().map(|f| f.release);
@@ -218,18 +220,18 @@ impl Rules for Deeprt {
             .enumerate()
             .filter_map(|(model, category)| {
                 let release = head(category)?;
-                (release <= desk.now).then_some((release + category.window, model))
+                (release <= runner.now).then_some((release + category.window, model))
             });
         if let Some((_, model)) = ready.min() {
-            self.start(desk, model, actions);
+            self.start(runner, model, actions);
         }
     }
 
-    fn next_timer(&self, desk: &Desk) -> Option<Instant> {
+    fn next_timer(&self, runner: &BatchRunner) -> Option<Instant> {
         let heads = self.categories.iter().filter_map(|c| c.frames.first());
         heads
             .map(|f| f.release)
-            .filter(|release| *release > desk.now)
+            .filter(|release| *release > runner.now)
             .min()
     }
 }

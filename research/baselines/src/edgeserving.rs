@@ -24,7 +24,9 @@ use punctual_core::{
     Actions, Answer, Config, Contract, Instant, ModelId, Nanos, PartitionId, Partitioning, Policy,
     PolicySpec, Rejection, StageId, TaskId,
 };
-use punctual_policy_seeb::desk::{Baseline, Desk, Job, Members, Rules, largest_batch};
+use punctual_policy_seeb::batch_runner::{
+    Baseline, BaselineRules, BatchRunner, Job, Members, largest_batch,
+};
 
 /// Parameters of `edgeserving`: none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,19 +103,19 @@ impl Edgeserving {
     }
 
     /// The candidate with the best score.
-    fn best(&self, desk: &Desk) -> Option<Candidate> {
+    fn best(&self, runner: &BatchRunner) -> Option<Candidate> {
         let mut best: Option<(Score, Candidate)> = None;
-        for model in 0..desk.config.models.len() {
+        for model in 0..runner.config.models.len() {
             let model = ModelId(model as u16);
             let mut held = 0;
-            for size in self.sizes(desk, model) {
-                let members = self.first_of(desk, model, size);
+            for size in self.sizes(runner, model) {
+                let members = self.first_of(runner, model, size);
                 if members.len() == held {
                     break;
                 }
                 held = members.len();
-                for candidate in self.depths(desk, model, &members) {
-                    let score = self.score(desk, &candidate);
+                for candidate in self.depths(runner, model, &members) {
+                    let score = self.score(runner, &candidate);
                     if best.as_ref().is_none_or(|(least, _)| score < *least) {
                         best = Some((score, candidate));
                     }
@@ -124,33 +126,37 @@ impl Edgeserving {
     }
 
     /// The compiled batch sizes that may be run, rising.
-    fn sizes<'a>(&self, desk: &'a Desk, model: ModelId) -> impl Iterator<Item = usize> + 'a {
+    fn sizes<'a>(
+        &self,
+        runner: &'a BatchRunner,
+        model: ModelId,
+    ) -> impl Iterator<Item = usize> + 'a {
         let most = self.least[model.index()].batch_max;
-        let times = desk.config.models[model.index()].stages[0].times.iter();
+        let times = runner.config.models[model.index()].stages[0].times.iter();
         times
             .map(|time| usize::from(time.batch))
             .filter(move |&size| size <= most)
     }
 
     /// The most urgent waiting requests of a model, at most `size`.
-    fn first_of(&self, desk: &Desk, model: ModelId, size: usize) -> Members {
+    fn first_of(&self, runner: &BatchRunner, model: ModelId, size: usize) -> Members {
         let waiting = self.waiting.iter().copied();
-        let mine = waiting.filter(|&b| model_of(desk, desk.request(b).task) == model);
+        let mine = waiting.filter(|&b| model_of(runner, runner.request(b).task) == model);
         mine.take(size).collect()
     }
 
     /// A candidate for each exit that counts.
     fn depths<'a>(
         &'a self,
-        desk: &'a Desk,
+        runner: &'a BatchRunner,
         model: ModelId,
         members: &'a Members,
     ) -> impl Iterator<Item = Candidate> + 'a {
         let first = self.least[model.index()].exit;
-        let mut end = desk.now;
-        (0..desk.stages(model)).filter_map(move |stage| {
+        let mut end = runner.now;
+        (0..runner.stages(model)).filter_map(move |stage| {
             let exit = StageId(stage as u8);
-            end = end + desk.stage_time(model, exit, members.len(), DEVICE);
+            end = end + runner.stage_time(model, exit, members.len(), DEVICE);
             (exit >= first).then(|| Candidate {
                 model,
                 exit,
@@ -160,21 +166,21 @@ impl Edgeserving {
         })
     }
 
-    fn score(&self, desk: &Desk, candidate: &Candidate) -> Score {
+    fn score(&self, runner: &BatchRunner, candidate: &Candidate) -> Score {
         let mut score = Score {
             misses: 0,
-            depth_given_up: desk.stages(candidate.model) - 1 - candidate.exit.index(),
+            depth_given_up: runner.stages(candidate.model) - 1 - candidate.exit.index(),
             waiting: 0,
             end: candidate.end,
         };
         let mut time = candidate.end;
         for &buffer in self.waiting.iter() {
-            let request = desk.request(buffer);
+            let request = runner.request(buffer);
             if candidate.members.contains(&buffer) {
                 score.misses += usize::from(candidate.end > request.due);
                 continue;
             }
-            let after = time + self.least[model_of(desk, request.task).index()].share;
+            let after = time + self.least[model_of(runner, request.task).index()].share;
             if after > request.due {
                 score.misses += 1;
             } else {
@@ -195,8 +201,8 @@ fn square_of_ratio(a: Nanos, b: Nanos) -> u64 {
     ratio * ratio
 }
 
-fn model_of(desk: &Desk, task: TaskId) -> ModelId {
-    desk.config.tasks[task.index()].model
+fn model_of(runner: &BatchRunner, task: TaskId) -> ModelId {
+    runner.config.tasks[task.index()].model
 }
 
 fn least(config: &Config, model: ModelId) -> Least {
@@ -225,9 +231,9 @@ fn least(config: &Config, model: ModelId) -> Least {
     }
 }
 
-impl Rules for Edgeserving {
-    fn enqueue(&mut self, desk: &Desk, buffer: u16) -> Result<(), Rejection> {
-        let key = |buffer: u16| (desk.request(buffer).due, desk.request(buffer).order);
+impl BaselineRules for Edgeserving {
+    fn enqueue(&mut self, runner: &BatchRunner, buffer: u16) -> Result<(), Rejection> {
+        let key = |buffer: u16| (runner.request(buffer).due, runner.request(buffer).order);
         let at = self
             .waiting
             .partition_point(|&queued| key(queued) < key(buffer));
@@ -235,31 +241,31 @@ impl Rules for Edgeserving {
         Ok(())
     }
 
-    fn forget(&mut self, _desk: &Desk, buffer: u16) {
+    fn forget(&mut self, _runner: &BatchRunner, buffer: u16) {
         if let Some(at) = self.waiting.iter().position(|&queued| queued == buffer) {
             self.waiting.remove(at);
         }
     }
 
-    fn leaves(&self, _: &Desk, _: &Job, _: u16, exit: StageId, _: Answer) -> bool {
+    fn leaves(&self, _: &BatchRunner, _: &Job, _: u16, exit: StageId, _: Answer) -> bool {
         exit >= self.target
     }
 
-    fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions) {
-        if !desk.is_free(DEVICE) {
+    fn dispatch(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
+        if !runner.is_free(DEVICE) {
             return;
         }
-        let Some(chosen) = self.best(desk) else {
+        let Some(chosen) = self.best(runner) else {
             return;
         };
         for &member in &chosen.members {
-            self.forget(desk, member);
+            self.forget(runner, member);
         }
         self.target = chosen.exit;
-        desk.start(DEVICE, chosen.members, true, Instant::FAR_FUTURE, actions);
+        runner.start(DEVICE, chosen.members, true, Instant::FAR_FUTURE, actions);
     }
 
-    fn next_timer(&self, _desk: &Desk) -> Option<Instant> {
+    fn next_timer(&self, _runner: &BatchRunner) -> Option<Instant> {
         None
     }
 }

@@ -27,7 +27,9 @@ use punctual_core::{
     Actions, Config, ConfigError, Contract, Instant, ModelId, Nanos, PartitionId, Partitioning,
     Policy, PolicySpec, Rejection, Units,
 };
-use punctual_policy_seeb::desk::{Baseline, Desk, Ended, Job, Members, Rules, largest_batch};
+use punctual_policy_seeb::batch_runner::{
+    Baseline, BaselineRules, BatchRunner, Ended, Job, Members, largest_batch,
+};
 use punctual_policy_seeb::ranges::Ranges;
 
 /// Parameters of `gslice`. Fractions are in thousandths.
@@ -165,9 +167,9 @@ impl Gslice {
         gslice
     }
 
-    fn instance_of(&mut self, desk: &Desk, buffer: u16) -> &mut Instance {
-        let task = desk.request(buffer).task.index();
-        let model = desk.config.tasks[task].model;
+    fn instance_of(&mut self, runner: &BatchRunner, buffer: u16) -> &mut Instance {
+        let task = runner.request(buffer).task.index();
+        let model = runner.config.tasks[task].model;
         let found = self.instances.iter_mut().find(|i| i.model == model);
         found.expect("each model that a task asks has an instance")
     }
@@ -294,74 +296,74 @@ impl Gslice {
                 .all(|running| !running.units.overlaps(instance.share))
     }
 
-    fn start(&mut self, desk: &mut Desk, index: usize, actions: &mut Actions) {
+    fn start(&mut self, runner: &mut BatchRunner, index: usize, actions: &mut Actions) {
         let instance = &mut self.instances[index];
         let mut members = Members::new();
         while members.len() < instance.batch && !instance.queue.is_empty() {
             let buffer = instance.queue.remove(0);
             members.push(buffer).expect("a batch is at most BATCH_MAX");
         }
-        let requests = || members.iter().map(|&buffer| desk.request(buffer));
+        let requests = || members.iter().map(|&buffer| runner.request(buffer));
         instance.running = Some(Running {
             units: instance.share,
-            oldest: requests().map(|r| r.captured).min().unwrap_or(desk.now),
+            oldest: requests().map(|r| r.captured).min().unwrap_or(runner.now),
             due: requests()
                 .map(|r| r.due)
                 .min()
                 .unwrap_or(Instant::FAR_FUTURE),
         });
         let partition: PartitionId = self.ranges.partition(instance.share);
-        desk.start(partition, members, true, Instant::FAR_FUTURE, actions);
+        runner.start(partition, members, true, Instant::FAR_FUTURE, actions);
     }
 }
 
-impl Rules for Gslice {
-    fn enqueue(&mut self, desk: &Desk, buffer: u16) -> Result<(), Rejection> {
-        self.epoch_ends.get_or_insert(desk.now + self.rules.epoch);
-        let instance = self.instance_of(desk, buffer);
+impl BaselineRules for Gslice {
+    fn enqueue(&mut self, runner: &BatchRunner, buffer: u16) -> Result<(), Rejection> {
+        self.epoch_ends.get_or_insert(runner.now + self.rules.epoch);
+        let instance = self.instance_of(runner, buffer);
         instance.arrivals += 1;
         instance.queue.push(buffer);
         Ok(())
     }
 
-    fn forget(&mut self, desk: &Desk, buffer: u16) {
-        let queue = &mut self.instance_of(desk, buffer).queue;
+    fn forget(&mut self, runner: &BatchRunner, buffer: u16) {
+        let queue = &mut self.instance_of(runner, buffer).queue;
         if let Some(at) = queue.iter().position(|&queued| queued == buffer) {
             queue.remove(at);
         }
     }
 
-    fn ended(&mut self, desk: &mut Desk, job: &Job, how: Ended) {
+    fn ended(&mut self, runner: &mut BatchRunner, job: &Job, how: Ended) {
         let found = self.instances.iter_mut().find(|i| i.model == job.model);
         let instance = found.expect("the job is an instance's");
         let Some(running) = instance.running.take() else {
             return;
         };
         if how == Ended::Finished {
-            instance.missed += u64::from(desk.now > running.due);
-            instance.slowest = instance.slowest.max(desk.now.since(running.oldest));
+            instance.missed += u64::from(runner.now > running.due);
+            instance.slowest = instance.slowest.max(runner.now.since(running.oldest));
         }
     }
 
-    fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions) {
-        if self.epoch_ends.is_some_and(|end| end <= desk.now) {
-            self.adapt(&desk.config, desk.now);
+    fn dispatch(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
+        if self.epoch_ends.is_some_and(|end| end <= runner.now) {
+            self.adapt(&runner.config, runner.now);
             self.epoch_ends = None;
         }
         loop {
             let able = (0..self.instances.len())
-                .filter(|&index| self.can_start(desk.now, &self.instances[index]));
-            let order = |&index: &usize| desk.request(self.instances[index].queue[0]).order;
+                .filter(|&index| self.can_start(runner.now, &self.instances[index]));
+            let order = |&index: &usize| runner.request(self.instances[index].queue[0]).order;
             let Some(index) = able.min_by_key(order) else {
                 return;
             };
-            self.start(desk, index, actions);
+            self.start(runner, index, actions);
         }
     }
 
-    fn next_timer(&self, desk: &Desk) -> Option<Instant> {
+    fn next_timer(&self, runner: &BatchRunner) -> Option<Instant> {
         let waiting = self.instances.iter().filter(|i| !i.queue.is_empty());
-        let ready = waiting.map(|i| i.ready).filter(|ready| *ready > desk.now);
+        let ready = waiting.map(|i| i.ready).filter(|ready| *ready > runner.now);
         ready.chain(self.epoch_ends).min()
     }
 }

@@ -1,7 +1,7 @@
 //! What published systems and servers do, each as its source describes it, so that they can be compared with Punctual on the
 //! same plans, in simulation and on a board. They promise nothing: their plans need not pass the offline test.
 //!
-//! All but `punctual` are rules for the batch runner of [`punctual_policy_seeb::desk`]. To add one: a file here with its
+//! All but `punctual` are rules for the batch runner of [`punctual_policy_seeb::batch_runner`]. To add one: a file here with its
 //! parameters, its [`PolicySpec`](punctual_core::PolicySpec) and its rules; a line in [`all`]; its name in
 //! [`punctual_plan::PUBLISHED`].
 #![forbid(unsafe_code)]

@@ -5,7 +5,7 @@ use punctual_core::{
     Actions, BATCH_MAX, BatchTime, Config, Instant, ModelId, Nanos, PartitionId, Rejection,
     StageConfig, TaskConfig, TaskId,
 };
-use punctual_policy_seeb::desk::{Desk, Members};
+use punctual_policy_seeb::batch_runner::{BatchRunner, Members};
 
 /// Requests that may run in one batch, first come first.
 #[derive(Debug)]
@@ -83,8 +83,8 @@ impl Line {
     }
 
     /// Takes off the line one who can be on time no more, if there is one.
-    pub(crate) fn pop_late(&mut self, desk: &Desk) -> Option<u16> {
-        let late = |&buffer: &u16| desk.request(buffer).due < desk.now;
+    pub(crate) fn pop_late(&mut self, runner: &BatchRunner) -> Option<u16> {
+        let late = |&buffer: &u16| runner.request(buffer).due < runner.now;
         let at = self.queue.iter().position(late)?;
         self.queue.remove(at)
     }
@@ -155,17 +155,17 @@ impl Lines {
 
     /// Queues a request at its place in the order of arrival: the last, unless it comes back from
     /// a job that was not run.
-    pub(crate) fn insert(&mut self, desk: &Desk, buffer: u16) {
-        let request = desk.request(buffer);
+    pub(crate) fn insert(&mut self, runner: &BatchRunner, buffer: u16) {
+        let request = runner.request(buffer);
         let queue = &mut self.lines[self.of_task[request.task.index()]].queue;
         assert!(queue.len() < queue.capacity(), "all buffers fit a line");
-        let at = queue.partition_point(|&other| desk.request(other).order < request.order);
+        let at = queue.partition_point(|&other| runner.request(other).order < request.order);
         queue.insert(at, buffer);
     }
 
     /// Takes a request off its line.
-    pub(crate) fn remove(&mut self, desk: &Desk, buffer: u16) {
-        let queue = &mut self.lines[self.of(desk.request(buffer).task)].queue;
+    pub(crate) fn remove(&mut self, runner: &BatchRunner, buffer: u16) {
+        let queue = &mut self.lines[self.of(runner.request(buffer).task)].queue;
         let at = queue.iter().position(|&queued| queued == buffer);
         queue.remove(at.expect("a queued request is in its line"));
     }
@@ -174,14 +174,14 @@ impl Lines {
     /// head came first, with that number.
     pub(crate) fn oldest(
         &self,
-        desk: &Desk,
+        runner: &BatchRunner,
         partition: PartitionId,
         send: impl Fn(usize, &Line) -> Option<usize>,
     ) -> Option<(usize, usize)> {
         let here = self.lines.iter().enumerate();
         let here = here.filter(|(_, line)| line.partition == partition);
         here.filter_map(|(index, line)| {
-            let order = desk.request(line.head()?).order;
+            let order = runner.request(line.head()?).order;
             Some((order, index, send(index, line)?))
         })
         .min()
@@ -189,10 +189,10 @@ impl Lines {
     }
 
     /// Drops those whose deadline has passed, and only those (lazy drop: Nexus, section 4.3).
-    pub(crate) fn reject_late(&mut self, desk: &mut Desk, actions: &mut Actions) {
+    pub(crate) fn reject_late(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
         for line in &mut self.lines {
-            while let Some(buffer) = line.pop_late(desk) {
-                desk.reject(buffer, Rejection::NoSlack, actions);
+            while let Some(buffer) = line.pop_late(runner) {
+                runner.reject(buffer, Rejection::NoSlack, actions);
             }
         }
     }
@@ -200,19 +200,19 @@ impl Lines {
     /// Gives every free partition the batch that `choose` names: so many from the front of a line.
     pub(crate) fn serve(
         &mut self,
-        desk: &mut Desk,
+        runner: &mut BatchRunner,
         compacts: bool,
         actions: &mut Actions,
-        mut choose: impl FnMut(&Self, &Desk, PartitionId) -> Option<(usize, usize)>,
+        mut choose: impl FnMut(&Self, &BatchRunner, PartitionId) -> Option<(usize, usize)>,
     ) {
-        for index in 0..desk.config.partitions.len() {
+        for index in 0..runner.config.partitions.len() {
             let partition = PartitionId(index as u16);
-            if !desk.is_free(partition) {
+            if !runner.is_free(partition) {
                 continue;
             }
-            if let Some((line, count)) = choose(self, desk, partition) {
+            if let Some((line, count)) = choose(self, runner, partition) {
                 let members = self.lines[line].take(count);
-                desk.start(partition, members, compacts, Instant::FAR_FUTURE, actions);
+                runner.start(partition, members, compacts, Instant::FAR_FUTURE, actions);
             }
         }
     }

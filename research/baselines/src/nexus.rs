@@ -23,7 +23,7 @@ use punctual_core::{
     Actions, BATCH_MAX, Config, ConfigError, Contract, Instant, PartitionId, Partitioning, Policy,
     PolicySpec, Rejection, TaskId,
 };
-use punctual_policy_seeb::desk::{Baseline, Desk, Rules};
+use punctual_policy_seeb::batch_runner::{Baseline, BaselineRules, BatchRunner};
 
 /// When requests that cannot be on time are given up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,43 +107,48 @@ impl Nexus {
         }
     }
 
-    /// Serves the next session of a free partition that has somebody to serve.
-    fn take_turn(&mut self, desk: &mut Desk, partition: PartitionId, actions: &mut Actions) {
+    /// Serves the next session of a free partition that has requests.
+    fn take_turn(
+        &mut self,
+        runner: &mut BatchRunner,
+        partition: PartitionId,
+        actions: &mut Actions,
+    ) {
         let first = self.turns[partition.index()];
         for session in (first..self.sessions.len()).chain(0..first) {
             if self.sessions.get(session).partition != partition {
                 continue;
             }
-            let (passed, members) = self.window(desk, session);
+            let (passed, members) = self.window(runner, session);
             let line = self.sessions.get_mut(session);
             for _ in 0..passed {
                 let buffer = line.pop().expect("the window is inside the queue");
-                desk.reject(buffer, Rejection::NoSlack, actions);
+                runner.reject(buffer, Rejection::NoSlack, actions);
             }
             if members > 0 {
                 self.turns[partition.index()] = session + 1;
                 let members = line.take(members);
-                desk.start(partition, members, true, Instant::FAR_FUTURE, actions);
+                runner.start(partition, members, true, Instant::FAR_FUTURE, actions);
                 return;
             }
         }
     }
 
     /// How many requests to drop from the front of a session, and how many to run after them.
-    fn window(&self, desk: &Desk, session: usize) -> (usize, usize) {
+    fn window(&self, runner: &BatchRunner, session: usize) -> (usize, usize) {
         let (line, target) = (self.sessions.get(session), self.targets[session]);
         match self.drop {
-            NexusDrop::Early => early(desk, line, target),
-            NexusDrop::Lazy => (0, lazy(desk, line, target)),
+            NexusDrop::Early => early(runner, line, target),
+            NexusDrop::Lazy => (0, lazy(runner, line, target)),
         }
     }
 }
 
 /// The first window all of which ends before the deadline of its first request.
-fn early(desk: &Desk, line: &Line, target: usize) -> (usize, usize) {
+fn early(runner: &BatchRunner, line: &Line, target: usize) -> (usize, usize) {
     for (passed, buffer) in line.iter().enumerate() {
         let window = target.min(line.len() - passed);
-        if desk.now + line.time(window) <= desk.request(buffer).due {
+        if runner.now + line.time(window) <= runner.request(buffer).due {
             return (passed, window);
         }
     }
@@ -151,10 +156,10 @@ fn early(desk: &Desk, line: &Line, target: usize) -> (usize, usize) {
 }
 
 /// The largest batch that ends before the deadline of the first request; one if none does.
-fn lazy(desk: &Desk, line: &Line, target: usize) -> usize {
+fn lazy(runner: &BatchRunner, line: &Line, target: usize) -> usize {
     let Some(head) = line.head() else { return 0 };
-    let due = desk.request(head).due;
-    let fits = |&members: &usize| desk.now + line.time(members) <= due;
+    let due = runner.request(head).due;
+    let fits = |&members: &usize| runner.now + line.time(members) <= due;
     let most = target.min(line.len());
     (1..=most).rev().find(fits).unwrap_or(1)
 }
@@ -168,29 +173,29 @@ fn target(session: &Line) -> usize {
     (1..=session.batch_max).rev().find(fits).unwrap_or(1)
 }
 
-impl Rules for Nexus {
-    fn enqueue(&mut self, desk: &Desk, buffer: u16) -> Result<(), Rejection> {
-        self.sessions.insert(desk, buffer);
+impl BaselineRules for Nexus {
+    fn enqueue(&mut self, runner: &BatchRunner, buffer: u16) -> Result<(), Rejection> {
+        self.sessions.insert(runner, buffer);
         Ok(())
     }
 
-    fn forget(&mut self, desk: &Desk, buffer: u16) {
-        self.sessions.remove(desk, buffer);
+    fn forget(&mut self, runner: &BatchRunner, buffer: u16) {
+        self.sessions.remove(runner, buffer);
     }
 
-    fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions) {
+    fn dispatch(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
         if self.drop == NexusDrop::Lazy {
-            self.sessions.reject_late(desk, actions);
+            self.sessions.reject_late(runner, actions);
         }
-        for index in 0..desk.config.partitions.len() {
+        for index in 0..runner.config.partitions.len() {
             let partition = PartitionId(index as u16);
-            if desk.is_free(partition) {
-                self.take_turn(desk, partition, actions);
+            if runner.is_free(partition) {
+                self.take_turn(runner, partition, actions);
             }
         }
     }
 
-    fn next_timer(&self, _desk: &Desk) -> Option<Instant> {
+    fn next_timer(&self, _runner: &BatchRunner) -> Option<Instant> {
         None
     }
 }

@@ -11,7 +11,7 @@ use crate::lines::{Line, Lines};
 use punctual_core::{
     Actions, Config, Contract, Criticality, Instant, Partitioning, Policy, PolicySpec, Rejection,
 };
-use punctual_policy_seeb::desk::{Baseline, Desk, Rules};
+use punctual_policy_seeb::batch_runner::{Baseline, BaselineRules, BatchRunner};
 
 /// Parameters of `seq`: none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,29 +50,29 @@ impl Seq {
     }
 }
 
-impl Rules for Seq {
-    fn enqueue(&mut self, desk: &Desk, buffer: u16) -> Result<(), Rejection> {
-        self.lines.insert(desk, buffer);
+impl BaselineRules for Seq {
+    fn enqueue(&mut self, runner: &BatchRunner, buffer: u16) -> Result<(), Rejection> {
+        self.lines.insert(runner, buffer);
         Ok(())
     }
 
-    fn forget(&mut self, desk: &Desk, buffer: u16) {
-        self.lines.remove(desk, buffer);
+    fn forget(&mut self, runner: &BatchRunner, buffer: u16) {
+        self.lines.remove(runner, buffer);
     }
 
-    fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions) {
+    fn dispatch(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
         self.lines
-            .serve(desk, true, actions, |lines, desk, partition| {
+            .serve(runner, true, actions, |lines, runner, partition| {
                 let real_time = |_: usize, line: &Line| {
-                    let task = &desk.config.tasks[desk.request(line.head()?).task.index()];
+                    let task = &runner.config.tasks[runner.request(line.head()?).task.index()];
                     (task.criticality == Criticality::RealTime).then_some(1)
                 };
-                let first = lines.oldest(desk, partition, real_time);
-                first.or_else(|| lines.oldest(desk, partition, |_, _| Some(1)))
+                let first = lines.oldest(runner, partition, real_time);
+                first.or_else(|| lines.oldest(runner, partition, |_, _| Some(1)))
             });
     }
 
-    fn next_timer(&self, _desk: &Desk) -> Option<Instant> {
+    fn next_timer(&self, _runner: &BatchRunner) -> Option<Instant> {
         None
     }
 }

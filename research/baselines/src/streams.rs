@@ -12,7 +12,7 @@ use crate::lines::Lines;
 use punctual_core::{
     Actions, Config, Contract, Instant, Partitioning, Policy, PolicySpec, Rejection,
 };
-use punctual_policy_seeb::desk::{Baseline, Desk, Rules};
+use punctual_policy_seeb::batch_runner::{Baseline, BaselineRules, BatchRunner};
 
 /// Parameters of `streams`: none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,24 +50,24 @@ impl Streams {
     }
 }
 
-impl Rules for Streams {
-    fn enqueue(&mut self, desk: &Desk, buffer: u16) -> Result<(), Rejection> {
-        self.lines.insert(desk, buffer);
+impl BaselineRules for Streams {
+    fn enqueue(&mut self, runner: &BatchRunner, buffer: u16) -> Result<(), Rejection> {
+        self.lines.insert(runner, buffer);
         Ok(())
     }
 
-    fn forget(&mut self, desk: &Desk, buffer: u16) {
-        self.lines.remove(desk, buffer);
+    fn forget(&mut self, runner: &BatchRunner, buffer: u16) {
+        self.lines.remove(runner, buffer);
     }
 
-    fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions) {
+    fn dispatch(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
         self.lines
-            .serve(desk, true, actions, |lines, desk, partition| {
-                lines.oldest(desk, partition, |_, _| Some(1))
+            .serve(runner, true, actions, |lines, runner, partition| {
+                lines.oldest(runner, partition, |_, _| Some(1))
             });
     }
 
-    fn next_timer(&self, _desk: &Desk) -> Option<Instant> {
+    fn next_timer(&self, _runner: &BatchRunner) -> Option<Instant> {
         None
     }
 }

@@ -1,6 +1,6 @@
 //! How many requests a second are simulated: `cargo bench -p punctual-evaluation --bench speed`.
 //!
-//! Seconds are the thread's processor time, which on a machine that nobody else uses is wall time.
+//! Seconds are the thread's processor time, which on an otherwise idle machine is wall time.
 //! Each line is the best of three runs: disturbances only add. `--test` (what
 //! `cargo test --benches` says) runs a thousandth of it.
 

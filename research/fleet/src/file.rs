@@ -1,11 +1,16 @@
 //! The fleet file as it was written: types and ranges checked, names looked up.
 
 use punctual_core::Nanos;
-use punctual_diagnostics::{Document, Invalid, Place, Problems, Section, Spanned, unique};
+use punctual_diagnostics::{
+    Document, Invalid, Place, Problems, RenamedKey, Section, Spanned, unique,
+};
 
 use crate::packing::{BatchTimes, Rate};
 
 use crate::rule::FleetRule;
+
+/// Keys of `[planner]` that had other names.
+const PLANNER_RENAMED: [RenamedKey; 1] = [RenamedKey::new("margin", "budget_factor")];
 
 const BOARD_KINDS_MAX: usize = 16;
 const MODELS_MAX: usize = 256;
@@ -17,7 +22,7 @@ const BATCH_SIZES_MAX: usize = 32;
 const UNITS_MAX: u64 = 1_024;
 
 pub(crate) struct File {
-    pub(crate) margin: f64,
+    pub(crate) budget_factor: f64,
     pub(crate) segments: u32,
     pub(crate) prefix_batching: bool,
     pub(crate) boards: Vec<RawBoard>,
@@ -88,13 +93,14 @@ impl File {
     pub(crate) fn read(problems: &mut Problems<'_>) -> Option<Self> {
         let document = Document::parse(problems)?;
         let mut root = document.root();
-        let mut planner = root.table_or_empty("planner", problems);
-        let margin = planner.number("margin", 1.25, 1.0..=10.0, "", problems);
+        let planner = root.table_or_empty("planner", problems);
+        let mut planner = planner.with_renamed(&PLANNER_RENAMED);
+        let budget_factor = planner.number("budget_factor", 1.25, 1.0..=10.0, "", problems);
         let segments = planner.whole("segments", 200, 1..=10_000, problems).value as u32;
         let prefix_batching = planner.or("prefix_batching", true, problems).value;
         planner.finish(problems);
         let file = Self {
-            margin,
+            budget_factor,
             segments,
             prefix_batching,
             boards: root.list("board", 1..=BOARD_KINDS_MAX, problems, RawBoard::read),

@@ -240,7 +240,10 @@ impl Resolver<'_> {
         sizes.dedup();
         let points = sizes.into_iter().filter_map(|size| {
             let p99 = profile.stage(stage, size, units)?.p99_ns as f64;
-            Some((u32::from(size), Nanos::new((p99 * self.file.margin) as u64)))
+            Some((
+                u32::from(size),
+                Nanos::new((p99 * self.file.budget_factor) as u64),
+            ))
         });
         BatchTimes::new(points.collect()).ok()
     }

@@ -5,7 +5,7 @@ use punctual_report::{Anchor, Drawing, Style};
 use crate::plan::{FleetPlan, NodePlan};
 use crate::report::ms;
 
-/// Lanes in one picture; a larger fleet shows its first ones and says so.
+/// Lanes in one picture; a larger fleet shows its first ones, with a note.
 const LANES_MAX: usize = 100;
 const LANE: f64 = 30.0;
 const LEFT: f64 = 190.0;

@@ -6,7 +6,7 @@ use punctual_core::Nanos;
 use serde::Serialize;
 
 use crate::packing::{Bin, Load, Merging, Packing, Rate, Session, Shelf, fewest_nodes, pack};
-use punctual_diagnostics::{Diagnostics, Problems};
+use punctual_diagnostics::{Diagnostics, Problems, RenamedKey};
 
 use crate::file::File;
 use crate::groups::{self, Grouped};
@@ -19,7 +19,7 @@ use crate::queries;
 pub struct FleetPlan {
     /// The file it was made from.
     pub file: PathBuf,
-    /// What is batched together, and for whom.
+    /// Which sessions are batched together, and their members.
     pub sessions: Vec<SessionPlan>,
     /// How the deadlines of queries were divided.
     pub queries: Vec<QueryPlan>,
@@ -31,6 +31,9 @@ pub struct FleetPlan {
     /// not considered. Not known with several kinds of partitions, with more than
     /// [`LOADS_MAX`](crate::packing::LOADS_MAX) remainders, or if something found no place.
     pub fewest_nodes: Option<usize>,
+    /// Keys that the file has under their former names. Spelling is no part of the content.
+    #[serde(skip)]
+    pub renamed_keys: Vec<RenamedKey>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -130,9 +133,13 @@ impl FleetPlan {
         let models = models::resolve(&file, inputs, &mut problems);
         let queries = queries::divide(&file, &models, &mut problems);
         let asked = queries::asked(&file, &models, &queries, &mut problems);
+        let renamed_keys = problems.renamed().to_vec();
         problems.into_result()?;
         let sessions = groups::group(asked, &models, file.prefix_batching);
-        Ok(Self::pack(inputs, &file, &models, queries, sessions))
+        Ok(Self {
+            renamed_keys,
+            ..Self::pack(inputs, &file, &models, queries, sessions)
+        })
     }
 
     fn pack(
@@ -169,6 +176,7 @@ impl FleetPlan {
             boards: board_use(file, &nodes),
             nodes,
             fewest_nodes: fewest(&packing, &sessions, models.kinds.len()),
+            renamed_keys: Vec::new(),
             unplaced: packing.unplaced.iter().map(excess).collect(),
             sessions: shown,
         }

@@ -214,3 +214,14 @@ fn the_reference_lists_exactly_the_keys_that_are_read() {
     }
     assert_eq!(known, documented());
 }
+
+#[test]
+fn the_former_name_of_the_budget_factor_means_the_same_and_is_warned_of() {
+    let with = |key: &str| plan(&format!("[planner]\n{key} = 1.5\n\n{}", example()));
+    let (former, present) = (with("margin"), with("budget_factor"));
+    assert_eq!(former.to_json(), present.to_json());
+    assert_eq!(
+        (former.renamed_keys.len(), present.renamed_keys.len()),
+        (1, 0)
+    );
+}

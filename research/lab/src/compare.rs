@@ -29,7 +29,7 @@ EXAMPLES:
 Everything happens in virtual time: no device, no daemon, the same scheduler. The same command
 gives the same figures each time. A request is missed if it was late, rejected, failed or
 lost; latency counts from the intended submission; `of all` counts what was not answered as wrong.
-The bound is what no scheduler could exceed in it, knowing everything beforehand.
+The bound is the accuracy that no scheduler can exceed, even one that knows all requests in advance.
 
 JSON: an array of objects, one a run: workload, policy, load, seed, submitted, missed, late,
 rejected, failed, lost, accuracy, accuracy_all, accuracy_full_depth, accuracy_bound (0 to 1, null:
@@ -47,22 +47,22 @@ pub struct Options {
     /// Factors on the workload's rates.
     #[arg(long, value_delimiter = ',', default_value = "1", value_parser = workload::load)]
     loads: Vec<f64>,
-    /// Runs of each, with seeds 0, 1, ...
+    /// Number of runs of each, with seeds 0, 1, ...
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
     /// Print one object a run instead of a table.
     #[arg(long)]
     json: bool,
-    /// Write one page with plots and charts; open it in a browser.
+    /// Write an HTML page with plots and charts.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write each plot as a picture for documents: misses.svg, accuracy.svg, latencies.svg.
+    /// Write each plot as an SVG file: misses.svg, accuracy.svg, latencies.svg.
     #[arg(long, value_name = "FOLDER")]
     svg: Option<PathBuf>,
-    /// Do not compute what no scheduler could exceed.
+    /// Skip the bound that no scheduler can exceed.
     #[arg(long)]
     no_bound: bool,
-    /// Runs at the same time; figures do not depend on it.
+    /// Number of runs in parallel; the figures do not depend on it.
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
     /// List workloads and policies.
@@ -77,7 +77,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
         return Ok(());
     }
     let name = options.workload.as_deref().expect("clap requires it");
-    let Workload { scenario, policies } = workload::document(name)?;
+    let Workload {
+        scenario, policies, ..
+    } = workload::document(name)?;
     let mut policies = workload::policies(&options.policies, &policies)?;
     if options.policies.is_empty() {
         policies.retain(|policy| takes(policy, &scenario));

@@ -42,6 +42,9 @@ pub fn run(options: &Options) -> Termination {
         Ok(plan) => plan,
         Err(errors) => return refuse(&errors, options.json),
     };
+    for key in &plan.renamed_keys {
+        output::note(format!("warning: {key}"));
+    }
     if let Some(path) = &options.svg
         && let Err(error) = write_whole(path, plan.to_svg().as_bytes())
     {

@@ -32,7 +32,7 @@ EXAMPLES:
   punctual simulate --list
 
 A run is a pure function of workload, policy, load and seed: the same each time.
-An experiment prints the tables that stand in docs/results.
+An experiment prints the tables of docs/results.
 
 TERMINATION CODES: 0 done; 1 requests were lost, or the fuzzer found a violation; 3 no such
 workload, policy or experiment, or the policy cannot take the workload; 4 a file is missing or
@@ -41,16 +41,16 @@ pub struct Options {
     /// A built-in workload (--list), or a file.
     #[arg(required_unless_present_any = ["list", "experiment", "fuzz"])]
     workload: Option<String>,
-    /// Who decides.
+    /// The scheduling policy.
     #[arg(long, default_value = "punctual")]
     policy: String,
     /// Factor on the workload's rates.
     #[arg(long, default_value = "1", value_parser = workload::load)]
     load: f64,
-    /// What chance follows from.
+    /// Seed of the random numbers.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// How long requests come, instead of the workload's own length.
+    /// Length of the run in seconds of virtual time, instead of the workload's own.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
     /// Check every event and action against the scheduler's contract.
@@ -59,14 +59,14 @@ pub struct Options {
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
-    /// Write one page with plots and a chart of what ran; open it in a browser.
+    /// Write an HTML page with plots and a chart of the schedule.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Run an experiment instead.
     #[arg(long, value_name = "NAME")]
     experiment: Option<String>,
-    /// Run so many random cases under the auditor instead, from --seed on, for --seconds at most;
-    /// a case that fails is made smaller and printed.
+    /// Run this many random cases under the auditor instead, with seeds from --seed on, for --seconds at most;
+    /// a failing case is reduced and printed.
     #[arg(long, value_name = "CASES", conflicts_with_all = ["workload", "experiment"])]
     fuzz: Option<u64>,
     /// List workloads, policies and experiments.
@@ -94,6 +94,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let Workload {
         mut scenario,
         policies,
+        ..
     } = workload::document(name)?;
     if let Some(seconds) = options.seconds {
         scenario.length = Nanos::from_millis(seconds * 1000);

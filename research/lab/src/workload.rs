@@ -25,10 +25,10 @@ pub enum Error {
         path: PathBuf,
         source: std::io::Error,
     },
-    /// One's own file that makes no sense, or cannot be read.
+    /// A workload file that is invalid or cannot be read.
     #[error(transparent)]
     Format(#[from] Diagnostics),
-    /// A file of DISB's that makes no sense.
+    /// A DISB file that is invalid.
     #[error(transparent)]
     Disb(#[from] DisbError),
     #[error("there is no policy {name:?}; there are {}", .known.join(", "))]
@@ -77,13 +77,20 @@ impl Terminates for Error {
 pub fn document(name: &str) -> Result<Workload, Error> {
     let path = Path::new(name);
     let scenario = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("toml") => return Ok(format::read(path)?),
+        Some("toml") => {
+            let workload = format::read(path)?;
+            for key in &workload.renamed_keys {
+                output::note(format!("warning: {key}"));
+            }
+            return Ok(workload);
+        }
         Some("json") => published(path)?,
         _ => workloads::by_name(name)?,
     };
     Ok(Workload {
         scenario,
         policies: Vec::new(),
+        renamed_keys: Vec::new(),
     })
 }
 

@@ -35,12 +35,12 @@ pub enum FeedError {
     Layout(#[from] LayoutError),
     #[error(transparent)]
     Lost(#[from] Lost),
-    #[error("no frame for {ms} ms: is the camera still there? (--silence-ms sets the limit)")]
+    #[error("no frame for {ms} ms: check the camera's connection, or raise --silence-ms")]
     Silent { ms: u64 },
     /// The driver's frames are shorter than its format.
     #[error("the driver's frame has {bytes} bytes, too few for its own format")]
     Short { bytes: usize },
-    /// The crop that was asked for leaves the frame.
+    /// The requested crop reaches beyond the frame.
     #[error("{0}: see --crop")]
     Crop(SubmitError),
     #[error(transparent)]

@@ -27,14 +27,14 @@ EXAMPLES:
   punctual-v4l2 --device /dev/video0 --socket /tmp/punctual.sock --task camera --format yuyv --frames 300 --json
   punctual-v4l2 --task front --log debug
 
-The frame's size is the manifest's, and the format, unless it is given; the driver has to give just that, in any stride. A frame's time is the
+The frame's size is the manifest's, and the format, unless it is given; the driver must deliver exactly these, with any stride. A frame's time is the
 driver's time stamp, if that is of the monotonic clock, else the moment at which it was received. A frame that
 comes while every slot is in use, or while there is no daemon, is skipped; the program connects anew by itself.
-SIGTERM and SIGINT end it, once what was submitted has its verdicts.
+SIGTERM and SIGINT end it, once all submitted frames have their verdicts.
 
 TERMINATION CODES: 0 done; 1 a verdict is missing; 2 wrong usage; 3 the camera cannot give what the task wants, or
-the daemon refused; 4 the device cannot be opened, or standard output not be written; 5 the camera fell silent, or the
-system refused; 141 whoever read standard output went away."
+the daemon refused; 4 the device cannot be opened, or standard output not be written; 5 the camera sent no frame in time, or the
+system refused; 141 the reader of standard output closed it."
 )]
 pub struct Options {
     /// The capturing node of the camera.
@@ -43,25 +43,25 @@ pub struct Options {
     /// Where the daemon listens.
     #[arg(long, value_name = "PATH", default_value = "/run/punctual/socket")]
     socket: PathBuf,
-    /// The task of its manifest to feed.
+    /// The task to send frames to, as the daemon's manifest names it.
     #[arg(long)]
     task: String,
-    /// How pixels are coded; refused if the manifest says otherwise for the task [default: as the manifest says].
+    /// Pixel format; an error if the task has another one in the manifest [default: the manifest's].
     #[arg(long, value_parser = formats())]
     format: Option<PixelFormat>,
-    /// Where the network is to look, if its crop is smaller than the frame: the upper left corner.
+    /// Upper left corner of the crop, if it is smaller than the frame, in pixels.
     #[arg(long, value_name = "X,Y", value_parser = corner, default_value = "0,0")]
     crop: (u32, u32),
-    /// Stop after so many frames; at a signal otherwise.
+    /// Stop after this many frames [default: run until a signal].
     #[arg(long)]
     frames: Option<u64>,
-    /// The driver's buffers to ask for.
+    /// Number of buffers to request from the driver.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=32))]
     buffers: u32,
-    /// The longest time without a frame before the camera counts as silent.
+    /// Time without a frame after which the program ends with an error, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=600_000))]
     silence_ms: u64,
-    /// How much to say, on standard error or in the journal: `error`, `warn`, `info`, `debug` or `trace`. A
+    /// Log level, on standard error or in the journal: `error`, `warn`, `info`, `debug` or `trace`. A
     /// module may have its own: `info,punctual_camera::feed=debug`.
     #[arg(long, value_name = "LEVEL", env = ENVIRONMENT, hide_env_values = true, default_value = "info")]
     log: Levels,

@@ -167,7 +167,7 @@ fn what_is_no_camera_is_refused_by_what_it_is() {
     let (code, words) = code_and_words(&absent);
     assert_eq!(code, Some(4), "{words}");
     assert!(
-        words.contains(DEVICE) && words.contains("is the camera there"),
+        words.contains(DEVICE) && words.contains("check that the camera is connected"),
         "{words}"
     );
 }

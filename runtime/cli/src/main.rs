@@ -34,15 +34,15 @@ enum Command {
     /// Run the daemon (the same as the installed `punctuald`).
     #[command(after_help = punctual_daemon::AFTER_HELP)]
     Daemon(daemon::Options),
-    /// Send frames with known labels to a daemon, as the demo's cameras do.
+    /// Send rendered frames with known labels to a daemon, as the demo's cameras do.
     Camera(camera::Options),
-    /// Check a manifest and show the plan made from it; or this machine, and how to mend it.
+    /// Check a manifest and show the plan made from it, or check this machine's settings.
     Check(check::Options),
     /// Compile an ONNX file with early exits into a model package.
     Compile(compile::Options),
-    /// Measure what each exit's confidence is worth, with labelled pictures.
+    /// Measure each exit's accuracy as a function of its confidence, with labelled pictures.
     Calibrate(calibrate::Options),
-    /// Cut networks that begin alike so that they share stages.
+    /// Split networks that begin with the same layers, so that they share stages.
     Share(share::Options),
     /// Measure a package on this machine.
     Profile(profile::Options),
@@ -52,10 +52,10 @@ enum Command {
     Simulate(sibling::Passed),
     /// Compare policies on a workload in virtual time.
     Compare(sibling::Passed),
-    /// What this machine offers: GPU, partitions, memory, clocks.
+    /// Show this machine's GPU, partitions, memory and clocks.
     #[command(subcommand)]
     Board(board::Options),
-    /// Measure on a package of yours.
+    /// Measure latencies and throughput on this machine.
     Bench(sibling::Passed),
     /// Write manual pages and shell completions, for packages.
     #[command(hide = true)]
@@ -82,7 +82,7 @@ TERMINATION CODES:
   2   wrong usage of the command line
   3   bad input: the manifest, plan, network, package or workload is invalid
   4   a file is missing, unreadable or cannot be written; so is standard output, as on a full disk
-  5   resources could not be had: memory, threads, sockets, processes
+  5   resources unavailable: memory, threads, sockets, processes
   6, 7, 70  as `punctual daemon --help` says
   141 whoever read standard output went away before everything was printed";
 

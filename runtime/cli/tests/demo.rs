@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 /// Share of a real-time task's frames that may be late beyond the stalls that the probe saw. The promise is zero,
-/// and the demo on an idle machine keeps it; continuous integration runs on machines whose neighbours nobody knows.
+/// and the demo on an idle machine keeps it; continuous integration runs on machines with unknown neighbours.
 const LATE_SHARE_MAX: f64 = 0.01;
 
 fn demo(arguments: &[&str]) -> Value {

@@ -8,22 +8,22 @@
  *   if (punctual_open(&options, PUNCTUAL_FOREVER, &client) != PUNCTUAL_OK)
  *       fprintf(stderr, "%s\n", punctual_last_error());
  *
- * C99 and C++. Link with what `pkg-config --cflags --libs punctual` says (add --static for the
- * static library). examples/camera.c is a whole program.
+ * C99 and C++. Link with the output of `pkg-config --cflags --libs punctual` (add --static for the
+ * static library). examples/camera.c is a complete program.
  *
  * Every submission gets exactly one verdict, not always in the order of submission; a frame that no
  * daemon answers gets PUNCTUAL_FAILED with PUNCTUAL_DAEMON_GONE. When the daemon ends, the client
- * connects anew by itself as soon as there is one again; sequence numbers go on.
+ * reconnects to the next one by itself; sequence numbers continue.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC (punctual_now_ns). A limit is absolute: 0 does not wait,
- * PUNCTUAL_FOREVER waits as long as it takes.
+ * PUNCTUAL_FOREVER waits without limit.
  *
- * Verdicts come in three ways: to whoever asks (punctual_verdict), through a descriptor for an event
+ * There are three ways to get verdicts: a blocking call (punctual_verdict), through a descriptor for an event
  * loop (punctual_fd, punctual_try_verdict), or to a callback (punctual_open_with_callback).
  *
- * Functions return PUNCTUAL_OK, PUNCTUAL_NOTHING or a negative error, of which punctual_last_error
- * has the details. A client without a callback is one thread's at a time; one with a callback may be
- * used by any thread. Nothing in here calls exit, raises a signal or throws.
+ * Functions return PUNCTUAL_OK, PUNCTUAL_NOTHING or a negative error; punctual_last_error
+ * gives its details. A client without a callback is for one thread at a time; any thread may use
+ * one with a callback. No function calls exit, raises a signal or throws.
  */
 #ifndef PUNCTUAL_H
 #define PUNCTUAL_H
@@ -38,38 +38,38 @@ extern "C" {
 #define PUNCTUAL_VERSION_MAJOR 0
 #define PUNCTUAL_VERSION_MINOR 1
 
-/* A limit that never comes. */
+/* No time limit. */
 #define PUNCTUAL_FOREVER UINT64_MAX
-/* No deadline of the frame's own: its capture time and the task's. */
+/* The frame has no deadline of its own: its capture time plus the task's deadline applies. */
 #define PUNCTUAL_NO_DEADLINE 0
 
 /* What functions return. */
 typedef int32_t punctual_status;
 #define PUNCTUAL_OK 0
-/* Nothing was there until the limit. Not an error. */
+/* Nothing arrived within the limit. Not an error. */
 #define PUNCTUAL_NOTHING 1
-/* An argument is NULL, not one of its values, or not for this kind of client. */
+/* An argument is NULL or invalid, or does not apply to this kind of client. */
 #define PUNCTUAL_ERROR_ARGUMENT (-1)
-/* No daemon let the client in (in time). */
+/* No daemon admitted the client within the limit. */
 #define PUNCTUAL_ERROR_CONNECT (-2)
-/* The daemon refuses, and asking again would not help. */
+/* The daemon refused the connection, for a reason that another attempt does not change. */
 #define PUNCTUAL_ERROR_REFUSED (-3)
 /* The daemon is gone, and this client does not reconnect. */
 #define PUNCTUAL_ERROR_DISCONNECTED (-4)
-/* The daemon that is there now wants other frames: see punctual_accept_terms. */
+/* The present daemon expects another frame format: see punctual_accept_terms. */
 #define PUNCTUAL_ERROR_TERMS_CHANGED (-5)
-/* The crop leaves the frame. */
+/* The crop reaches beyond the frame. */
 #define PUNCTUAL_ERROR_CROP (-6)
-/* Verdicts are to be read before more frames can be submitted. */
+/* Too many unread verdicts: read some before the next submission. */
 #define PUNCTUAL_ERROR_UNREAD (-7)
-/* The slot was submitted or given back before, or is another client's. */
+/* The slot was submitted or released before, or belongs to another client. */
 #define PUNCTUAL_ERROR_SLOT (-8)
-/* The system refused descriptors, memory or a thread. */
+/* The system has no descriptors, memory or threads left. */
 #define PUNCTUAL_ERROR_SYSTEM (-9)
-/* A fault of this library's: please report it. */
+/* A defect of this library: report it. */
 #define PUNCTUAL_ERROR_INTERNAL (-10)
 
-/* How pixels are coded. */
+/* Pixel formats. */
 #define PUNCTUAL_RGB8 1
 /* A plane of luma, then one at half the resolution of interleaved U and V. */
 #define PUNCTUAL_NV12 2
@@ -78,7 +78,7 @@ typedef int32_t punctual_status;
 /* Four bytes for two pixels of a row: luma, U, luma, V. */
 #define PUNCTUAL_YUYV 5
 
-/* punctual_options.flags: end with the daemon instead of connecting anew. */
+/* punctual_options.flags: end with the daemon instead of reconnecting. */
 #define PUNCTUAL_NO_RECONNECT 1u
 
 /* punctual_result.verdict */
@@ -93,11 +93,11 @@ typedef int32_t punctual_status;
 #define PUNCTUAL_QUEUE_FULL 3
 #define PUNCTUAL_DRAINING 4
 #define PUNCTUAL_CAPTURED_IN_FUTURE 5
-/* Submitted faster than the manifest lets the client. */
+/* Submitted faster than the manifest allows. */
 #define PUNCTUAL_QUOTA 6
-/* A newer frame of the same client took its place. */
+/* A newer frame of the same client replaced it. */
 #define PUNCTUAL_SUPERSEDED 7
-/* The daemon does without best-effort work for now. */
+/* Best-effort work is shed at present. */
 #define PUNCTUAL_SHEDDING 8
 
 /* punctual_result.reason with PUNCTUAL_FAILED */
@@ -107,54 +107,54 @@ typedef int32_t punctual_status;
 #define PUNCTUAL_SHED 4
 #define PUNCTUAL_DAEMON_GONE 255
 
-/* A connection for the frames of one task; renewed when the daemon is. */
+/* A connection for the frames of one task; it reconnects when the daemon restarts. */
 typedef struct punctual_client punctual_client;
 
-/* Which stream to feed, and how. Initialise with PUNCTUAL_OPTIONS_INIT. */
+/* The daemon, the task and the frames. Initialise with PUNCTUAL_OPTIONS_INIT. */
 typedef struct punctual_options {
-    /* sizeof(punctual_options): tells the library which fields there are. */
+    /* sizeof(punctual_options), from which the library knows the fields. */
     uint32_t size;
-    /* Of the frames: PUNCTUAL_RGB8, ... */
+    /* Pixel format: PUNCTUAL_RGB8, ... */
     uint32_t format;
-    /* Where the daemon listens. */
+    /* The path of the daemon's socket. */
     const char *socket;
-    /* The task of its manifest to feed. */
+    /* The task to send frames to, as the manifest names it. */
     const char *task;
-    /* Look for verdicts without sleeping for so long (at most 50000) before each sleep. */
+    /* Poll for verdicts this long before each sleep: 0 to 50000 ns. */
     uint64_t spin_ns;
     /* PUNCTUAL_NO_RECONNECT or 0. */
     uint32_t flags;
-    /* Where rows and planes lie in a slot, as in punctual_terms, if the sensor delivers them otherwise
-     * than the manifest says. row_stride 0: as the manifest says; the others are not looked at then. */
+    /* Layout of rows and planes in a slot, as in punctual_terms, if the sensor's differs from the
+     * manifest's. row_stride 0: the manifest's layout; the next three fields are ignored then. */
     uint32_t row_stride;
     uint32_t offset;
     uint32_t chroma_offset;
     uint32_t chroma_stride;
-    /* Frames lie in memory that the program has already: descriptors of memfds sealed against shrinking, or of
+    /* Client buffers: descriptors of memfds sealed against shrinking, or of
      * DMA-BUFs, one a slot (at most 64). The library keeps duplicates of them. The daemon's manifest must allow it
-     * (own_buffers). A slot has no pixels then; punctual_slot_at gives the one of a buffer. 0: the daemon's memory. */
+     * (import_buffers). A slot has no pixels then; punctual_slot_at gives the slot of a buffer. 0: the daemon's memory. */
     uint32_t buffer_count;
     const int *buffers;
 } punctual_options;
 
 #define PUNCTUAL_OPTIONS_INIT { sizeof(punctual_options), PUNCTUAL_RGB8, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL }
 
-/* What was agreed with the daemon. Lengths in pixels, offsets and strides in bytes. */
+/* The terms of the connection. Lengths in pixels, offsets and strides in bytes. */
 typedef struct punctual_terms {
     uint32_t format;
     uint32_t width;
     uint32_t height;
-    /* From one row of RGB or luma to the next. */
+    /* From the start of a row of RGB or luma to the next. */
     uint32_t row_stride;
     /* First byte of the chroma plane, and from one of its rows to the next; 0 without one. */
     uint32_t chroma_offset;
     uint32_t chroma_stride;
-    /* The part of the frame that the network sees. */
+    /* Size of the crop that the network gets. */
     uint32_t crop_width;
     uint32_t crop_height;
-    /* How many frames can be on their way at once. */
+    /* How many frames can be in flight at once. */
     uint32_t slots;
-    /* How many submissions can be without a verdict that was read. */
+    /* How many submissions can be without a read verdict. */
     uint32_t results;
     /* First byte of the first row. */
     uint32_t offset;
@@ -166,39 +166,39 @@ typedef struct punctual_terms {
 typedef struct punctual_slot_t {
     uint8_t *pixels;
     size_t bytes;
-    /* Which slot, for the library. */
+    /* Identifies the slot to the library. */
     uint64_t token;
     /* Its number: 0 to slots - 1. */
     uint32_t index;
     uint32_t reserved;
 } punctual_slot_t;
 
-/* What goes with a frame. */
+/* Times and crop of a frame. */
 typedef struct punctual_request {
-    /* When it was captured. */
+    /* Capture time, in ns. */
     uint64_t captured_ns;
     /* The absolute deadline, or PUNCTUAL_NO_DEADLINE. */
     uint64_t deadline_ns;
-    /* The top left corner of where the network is to look. */
+    /* Upper left corner of the crop, in pixels. */
     uint32_t crop_x;
     uint32_t crop_y;
 } punctual_request;
 
-/* What became of a submission. */
+/* The verdict of a submission. */
 typedef struct punctual_result {
-    /* The submission's: they count from 1 for as long as the client lives. */
+    /* The submission's number, from 1 on; a reconnection does not reset it. */
     uint64_t sequence;
     uint64_t captured_ns;
     /* The absolute deadline that applied; UINT64_MAX if only the daemon knew it. */
     uint64_t deadline_ns;
     /* When the verdict was reached. */
     uint64_t finished_ns;
-    /* PUNCTUAL_ON_TIME, ... and why, if it was rejected or failed; else 0. */
+    /* PUNCTUAL_ON_TIME, ...; the reason of a rejection or failure, else 0. */
     uint8_t verdict;
     uint8_t reason;
-    /* 1 if the three fields below hold an answer. */
+    /* 1 if the three fields below are valid. */
     uint8_t answered;
-    /* The exit that it left the network through, counted from the input. */
+    /* The exit that gave the answer, counted from the input. */
     uint8_t exit;
     /* The class with the largest output, and that output in units of 1/65535. */
     uint16_t class_index;
@@ -208,11 +208,11 @@ typedef struct punctual_result {
     uint32_t reserved;
 } punctual_result;
 
-/* Told a verdict, on the client's own thread, one after the other. May submit; may not close. */
+/* Receives the verdicts one by one, on the client's own thread. May submit; may not close. */
 typedef void (*punctual_callback)(const punctual_result *result, void *context);
 
-/* Connects as soon as there is a daemon that has room, but waits for that no longer than until
- * `until_ns`. The answer of a daemon that is there is waited for up to five seconds. */
+/* Connects as soon as a daemon has a free place, and waits for one until `until_ns` at most. A daemon
+ * that accepts the connection gets five seconds to answer. */
 punctual_status punctual_open(const punctual_options *options, uint64_t until_ns,
                               punctual_client **client);
 
@@ -222,35 +222,35 @@ punctual_status punctual_open_with_callback(const punctual_options *options, uin
                                             punctual_callback callback, void *context,
                                             punctual_client **client);
 
-/* Ends the client; slots of it are gone with it. NULL is nothing to end. */
+/* Ends the client and frees its slots. NULL is allowed. */
 void punctual_close(punctual_client *client);
 
-/* What was agreed; with the last daemon, if there is none at present. */
+/* The terms of the connection; of the last one, if there is none at present. */
 punctual_status punctual_get_terms(const punctual_client *client, punctual_terms *terms);
 
-/* The application is ready for the frames of the daemon that is there now, after
- * PUNCTUAL_ERROR_TERMS_CHANGED; punctual_get_terms says which, from then on. */
+/* Accepts the present daemon's terms after PUNCTUAL_ERROR_TERMS_CHANGED; punctual_get_terms gives
+ * them from then on. */
 punctual_status punctual_accept_terms(punctual_client *client);
 
 /* A slot for the next frame; PUNCTUAL_NOTHING if all were in use, or there was no daemon, until
- * `until_ns`. Several can be had at once. */
+ * `until_ns`. Several can be held at once. */
 punctual_status punctual_slot(punctual_client *client, uint64_t until_ns, punctual_slot_t *slot);
 
 /* The slot of this number, for the frame in the buffer of that number; PUNCTUAL_NOTHING if it is in use or there is
  * no daemon. Not for a client that was opened with a callback. */
 punctual_status punctual_slot_at(punctual_client *client, uint32_t index, punctual_slot_t *slot);
 
-/* Submits the frame in `slot`, which is no longer yours, whatever is returned. `sequence` (or NULL)
- * gets the number that the verdict will repeat. */
+/* Submits the frame in `slot` and takes the slot back, also on an error. `sequence` (or NULL) gets
+ * the number that the verdict will have. */
 punctual_status punctual_submit(punctual_client *client, const punctual_slot_t *slot,
                                 const punctual_request *request, uint64_t *sequence);
 
-/* A slot that is not going to be submitted. */
+/* Releases a slot without a submission. */
 punctual_status punctual_give_back(punctual_client *client, const punctual_slot_t *slot);
 
-/* Keeps the memory of a slot that is yours mapped until punctual_let_go, even when the slot is
- * submitted and the client closed: for languages with a garbage collector, in which somebody may look
- * at a frame of the past. What is seen there then is some frame or other. */
+/* Keeps the memory of a slot mapped until punctual_let_go, even after the slot is submitted and the
+ * client closed: for languages with a garbage collector, in which references to an old frame may
+ * remain. Such a reference reads the slot's present content. */
 typedef struct punctual_memory punctual_memory;
 punctual_status punctual_keep(const punctual_client *client, const punctual_slot_t *slot,
                               punctual_memory **memory);
@@ -260,17 +260,17 @@ void punctual_let_go(punctual_memory *memory);
 punctual_status punctual_verdict(punctual_client *client, uint64_t until_ns,
                                  punctual_result *result);
 
-/* The next verdict if it is there. Gets on with connecting if that is under way. */
+/* The next verdict if there is one. Continues a connection attempt in progress. */
 punctual_status punctual_try_verdict(punctual_client *client, punctual_result *result);
 
 /* A descriptor for poll, epoll or an event loop, the same for the client's whole life: readable when
- * punctual_try_verdict may have something to do. Call that until it gives PUNCTUAL_NOTHING before
- * each wait. Not to be read or closed. */
+ * punctual_try_verdict may have something to do. Before each wait, call that until it returns
+ * PUNCTUAL_NOTHING. Do not read or close the descriptor. */
 punctual_status punctual_fd(punctual_client *client, int *fd);
 
-/* How many submissions have no verdict that was read. 0 for a client with a callback. */
+/* How many submissions have no read verdict. 0 for a client with a callback. */
 uint64_t punctual_unanswered(const punctual_client *client);
-/* How many connections there were so far: one more for each daemon that came after another. */
+/* How many connections there were so far, reconnections included. */
 uint64_t punctual_connections(const punctual_client *client);
 /* 1 if there is a daemon at present, else 0. */
 int punctual_is_connected(const punctual_client *client);
@@ -278,12 +278,12 @@ int punctual_is_connected(const punctual_client *client);
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t punctual_now_ns(void);
 
-/* What a status means. Never NULL; not to be freed. */
+/* The meaning of a status. Never NULL; do not free it. */
 const char *punctual_strerror(punctual_status status);
 /* The details of the last error on this thread; "" if there was none. Valid until the next call of
  * this library on this thread. */
 const char *punctual_last_error(void);
-/* A verdict in words, with its reason. Never NULL; not to be freed. */
+/* The meaning of a verdict and its reason. Never NULL; do not free it. */
 const char *punctual_verdict_text(uint8_t verdict, uint8_t reason);
 
 #ifdef __cplusplus

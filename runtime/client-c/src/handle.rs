@@ -23,12 +23,12 @@ enum Kind {
     /// forbids: that is slow then, and not undefined.
     Asked(Box<Mutex<Client>>),
     /// Told its verdicts.
-    Told(Stream, Tell),
+    Told(Stream, CallbackTarget),
 }
 
 /// The program's callback with its context.
 #[derive(Clone, Copy)]
-pub struct Tell {
+pub struct CallbackTarget {
     /// The callback.
     pub callback: unsafe extern "C" fn(*const Outcome, *mut std::ffi::c_void),
     /// Its context.
@@ -37,17 +37,17 @@ pub struct Tell {
 
 // SAFETY: the header says that the callback runs on the client's own thread; what the context
 // points to is the program's to keep fit for that.
-unsafe impl Send for Tell {}
+unsafe impl Send for CallbackTarget {}
 // SAFETY: as above; nothing in here is written.
-unsafe impl Sync for Tell {}
+unsafe impl Sync for CallbackTarget {}
 
-impl std::fmt::Debug for Tell {
+impl std::fmt::Debug for CallbackTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tell").finish_non_exhaustive()
     }
 }
 
-impl Tell {
+impl CallbackTarget {
     fn tell(self, record: &ResultRecord) {
         let outcome = Outcome::from(record);
         // SAFETY: the program gave a callback with this signature; the result lives until it
@@ -120,7 +120,7 @@ impl Handle {
     }
 
     /// A client that is told its verdicts.
-    pub fn told(stream: Stream, tell: Tell) -> Self {
+    pub fn told(stream: Stream, tell: CallbackTarget) -> Self {
         Self::new(Kind::Told(stream, tell))
     }
 

@@ -24,7 +24,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use punctual_client::{SlotMemory, now_ns};
 
 use abi::{Callback, FOREVER, Options, Outcome, Request, SlotView, Terms};
-use handle::{Handle, Tell};
+use handle::{CallbackTarget, Handle};
 use status::{Error, NOTHING, OK, Status, guarded};
 
 /// What `pointer` points to.
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn punctual_open_with_callback(
         // SAFETY: as the header says.
         let options = unsafe { opening::options(options) }?;
         let stream = options.stream(limit(until_ns))?;
-        let handle = Handle::told(stream, Tell { callback, context });
+        let handle = Handle::told(stream, CallbackTarget { callback, context });
         // SAFETY: as the header says.
         unsafe { put(client, "client", Box::into_raw(Box::new(handle))) }?;
         Ok(OK)

@@ -19,7 +19,7 @@ pub const NOTHING: Status = 1;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An argument is not what the header says.
-    #[error("argument `{0}` is NULL or not one of its values")]
+    #[error("argument `{0}` is NULL or invalid")]
     Argument(&'static str),
     /// The options are of a later release, or were not initialised.
     #[error("options of {found} bytes, this library knows {known}: use PUNCTUAL_OPTIONS_INIT")]
@@ -30,10 +30,10 @@ pub enum Error {
         known: u32,
     },
     /// The function is for the other kind of client.
-    #[error("a client with a callback is told its verdicts and has no descriptor")]
+    #[error("a client with a callback has no descriptor: its callback receives the verdicts")]
     HasCallback,
     /// The slot is not held.
-    #[error("slot token {0}: submitted or given back before, or another client's")]
+    #[error("slot token {0}: submitted or released before, or of another client")]
     Slot(u64),
     /// No connection.
     #[error(transparent)]
@@ -42,7 +42,7 @@ pub enum Error {
     #[error(transparent)]
     Submit(#[from] SubmitError),
     /// A panic of the library's.
-    #[error("a fault of libpunctual's: {0}")]
+    #[error("a defect of libpunctual: {0}; report it")]
     Internal(Panic),
 }
 
@@ -71,36 +71,36 @@ impl Error {
 /// What each status means, for `punctual_strerror`.
 const MEANINGS: &[(Status, &CStr)] = &[
     (OK, c"success"),
-    (NOTHING, c"nothing was there until the limit"),
+    (NOTHING, c"nothing arrived within the time limit"),
     (
         -1,
-        c"an argument is not one of its values, or not for this kind of client",
+        c"an argument is invalid, or does not apply to this kind of client",
     ),
-    (-2, c"no daemon let the client in in time"),
-    (-3, c"the daemon refuses"),
+    (-2, c"no daemon admitted the client in time"),
+    (-3, c"the daemon refused the connection"),
     (-4, c"the daemon is gone, and the client does not reconnect"),
     (
         -5,
-        c"the daemon wants other frames than before: accept its terms",
+        c"the daemon expects a different frame format than before: accept its terms",
     ),
-    (-6, c"the crop leaves the frame"),
+    (-6, c"the crop reaches beyond the frame"),
     (
         -7,
-        c"verdicts are to be read before more frames can be submitted",
+        c"too many unread verdicts: read verdicts before submitting",
     ),
     (
         -8,
-        c"the slot was submitted or given back before, or is another client's",
+        c"the slot was submitted or released before, or belongs to another client",
     ),
-    (-9, c"the system refused descriptors, memory or a thread"),
-    (-10, c"a fault of libpunctual's"),
+    (-9, c"the system has no descriptors, memory or threads left"),
+    (-10, c"a defect of libpunctual"),
 ];
 
 /// What a status means.
 #[must_use]
 pub fn meaning(status: Status) -> &'static CStr {
     let found = MEANINGS.iter().find(|(known, _)| *known == status);
-    found.map_or(c"not a status of libpunctual's", |(_, text)| text)
+    found.map_or(c"unknown status", |(_, text)| text)
 }
 
 thread_local! {
@@ -129,7 +129,7 @@ pub fn guarded(body: impl FnOnce() -> Result<Status, Error>) -> Status {
 fn words(panic: &(dyn Any + Send)) -> Panic {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    Panic(text.unwrap_or("a panic without words").into())
+    Panic(text.unwrap_or("a panic without a message").into())
 }
 
 /// A verdict in words.
@@ -138,19 +138,19 @@ pub fn verdict_text(verdict: u8, reason: u8) -> &'static CStr {
     match (verdict, reason) {
         (1, 0) => c"on time",
         (2, 0) => c"late",
-        (3, 1) => c"rejected: its deadline had passed, or could not be met, when it arrived",
-        (3, 2) => c"rejected: it would have endangered what was promised",
+        (3, 1) => c"rejected: its deadline had passed or could not be met at arrival",
+        (3, 2) => c"rejected: not enough slack beside promised deadlines",
         (3, 3) => c"rejected: its task's queue is full",
         (3, 4) => c"rejected: the daemon is shutting down",
-        (3, 5) => c"rejected: it claims to have been captured in the future",
+        (3, 5) => c"rejected: its capture time is in the future",
         (3, 6) => c"rejected: submitted faster than the manifest allows",
-        (3, 7) => c"rejected: a newer frame took its place",
-        (3, 8) => c"rejected: the daemon does without best-effort work for now",
+        (3, 7) => c"rejected: superseded by a newer frame",
+        (3, 8) => c"rejected: best-effort work is shed at present",
         (4, 1) => c"failed: the device reported an error",
         (4, 2) => c"failed: its pixels could not be read or converted",
-        (4, 3) => c"failed: the client was gone",
-        (4, 4) => c"failed: dropped to keep what was promised",
+        (4, 3) => c"failed: the client has disconnected",
+        (4, 4) => c"failed: shed to keep promised deadlines",
         (4, 255) => c"failed: the daemon ended without a verdict",
-        _ => c"not a verdict of libpunctual's",
+        _ => c"unknown verdict",
     }
 }

@@ -19,11 +19,11 @@ use crate::{Lost, Options, Slot};
 /// A connection to `punctuald`, for the frames of one task; renewed when the daemon is.
 ///
 /// Once connected it neither allocates nor locks while the connection lasts. Connections are
-/// renewed by whichever call waits, or looks for a verdict in vain.
+/// renewed by whichever call waits, or looks for a verdict and finds none.
 #[derive(Debug)]
 pub struct Client {
     link: Link,
-    /// There once somebody asked for the descriptor.
+    /// Set once the descriptor was asked for.
     watch: Option<Arc<Watch>>,
     /// Behind the descriptor, for the connection of this number.
     listening: Option<(u64, Listening)>,
@@ -261,7 +261,7 @@ impl Client {
         }
     }
 
-    /// A descriptor for somebody's event loop, the same for the client's whole life. It is readable
+    /// A descriptor for an event loop, the same for the client's whole life. It is readable
     /// when there may be something for [`try_verdict`](Self::try_verdict) to do; before each wait
     /// on it, call that until it gives none. From the first call on the client has a thread, which
     /// waits for the daemon and makes the descriptor readable; that takes some microseconds.

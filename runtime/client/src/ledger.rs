@@ -16,7 +16,7 @@ struct Pending {
     deadline_ns: Option<u64>,
 }
 
-/// What was submitted and what became of it, as far as nobody has read it.
+/// Submissions and their verdicts, until these are read.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     /// How many were ever submitted; the last one's sequence.

@@ -50,7 +50,7 @@ pub(crate) struct Link {
     connections: u64,
     /// What the last attempt met.
     error: Option<Arc<ConnectError>>,
-    /// Whether somebody watches the present socket.
+    /// Whether the present socket is watched.
     watched: bool,
 }
 
@@ -94,7 +94,7 @@ impl Link {
         self.ledger.unanswered()
     }
 
-    /// The channel, if there is one that slots may be had of.
+    /// The channel, if there is one with slots to use.
     pub(crate) fn channel(&mut self) -> Option<&mut ClientChannel> {
         match &mut self.state {
             State::Up(channel) => Some(channel),
@@ -111,7 +111,7 @@ impl Link {
         }
     }
 
-    /// The same, if nobody watches it yet.
+    /// The same, if it is not watched yet.
     pub(crate) fn unwatched_socket(&self) -> Option<BorrowedFd<'_>> {
         self.socket().filter(|_| !self.watched)
     }
@@ -120,7 +120,7 @@ impl Link {
         self.watched = self.socket().is_some();
     }
 
-    /// When there is something to do that no descriptor tells of.
+    /// When there is something to do that no descriptor reports.
     pub(crate) fn due_ns(&self) -> Option<u64> {
         if self.ledger.ready() > 0 {
             return Some(0);
@@ -179,7 +179,7 @@ impl Link {
     /// How many verdicts can be taken.
     pub(crate) fn waiting(&self) -> u32 {
         let here = match &self.state {
-            // A count that makes no sense is found out by whoever takes.
+            // `take` finds an impossible count.
             State::Up(channel) => channel.waiting().unwrap_or(1),
             _ => 0,
         };

@@ -15,7 +15,7 @@ pub enum Lost {
     /// The daemon will not have this client: asking again would not help.
     #[error(transparent)]
     Refused(Arc<ConnectError>),
-    /// The daemon that is there now wants other frames than its predecessor. Prepare for them,
+    /// The present daemon expects another frame format than the last one. Prepare for it,
     /// then [accept the terms](crate::Client::accept_terms).
     #[error(
         "the daemon wants frames of {} x {} pixels ({:?}) now, no longer {} x {} ({:?}): \
@@ -29,10 +29,10 @@ pub enum Lost {
         /// What they are going to look like.
         is: StreamTerms,
     },
-    /// No daemon let the client in before the time limit; this is what the last attempt met.
+    /// No daemon admitted the client before the time limit; this is the last attempt's error.
     #[error("no daemon in time: {0}")]
     NotInTime(Arc<ConnectError>),
-    /// The client's own thread or descriptors could not be had.
+    /// The client's own thread or descriptors are unavailable.
     #[error(transparent)]
     Thread(Arc<ThreadError>),
     /// The system refused what the client needs to wait.

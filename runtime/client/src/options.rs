@@ -105,7 +105,7 @@ impl Options {
     /// As [`open`](Self::open), with a thread that receives the verdicts: for futures and callbacks.
     ///
     /// # Errors
-    /// As for [`open`](Self::open); or if the thread cannot be had.
+    /// As for [`open`](Self::open); or if the thread cannot be started.
     pub fn stream(self, until_ns: Option<u64>) -> Result<Stream, Lost> {
         Stream::over(self.open(until_ns)?)
     }

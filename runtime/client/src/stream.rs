@@ -51,7 +51,7 @@ struct Inside {
 }
 
 impl Inside {
-    /// A slot, if there is one, and room for one more verdict: nobody but the stream's thread can
+    /// A slot, if there is one, and room for one more verdict: only the stream's thread can
     /// make any by reading.
     fn slot(&mut self) -> Result<Option<Claim>, Lost> {
         let room = u64::from(self.client.terms().results);
@@ -121,7 +121,7 @@ impl Stream {
         self.shared.inside().client.accept_terms();
     }
 
-    /// A slot to write the next frame into, as [`Client::slot`]. Others may be had meanwhile.
+    /// A slot to write the next frame into, as [`Client::slot`]. Several may be held at once.
     ///
     /// # Errors
     /// If there will be none.

@@ -29,7 +29,7 @@ fn one_frame(client: &mut Client) {
     client.verdict(None).unwrap().unwrap();
 }
 
-/// Not a test but a client process: submits for ever and says so after each.
+/// Not a test but a client process: submits for ever and prints a line after each.
 #[test]
 fn client_process() {
     let Some(socket) = std::env::var_os(SOCKET) else {

@@ -50,7 +50,7 @@ pub enum CompileError {
         height: u32,
         width: u32,
     },
-    /// Nobody says how large the input is.
+    /// The size of the input is not given.
     #[error(
         "the ONNX file leaves the input's rows and columns open, as {found:?}: give them as --size ROWSxCOLUMNS (of tokens 1xTOKENS), or as input.height and input.width in an options file"
     )]
@@ -87,7 +87,7 @@ pub enum CompileError {
     },
     /// An exit that is part of what an operator computes, or that in another order.
     #[error(
-        "the exit {exit:?} is part of a tensor or has its values in another order; an exit must be the result of an operator as it is"
+        "the exit {exit:?} is a part or a reordering of an operator's result; export the whole result as the exit"
     )]
     ExitView { exit: String },
     /// An exit that is not computed from the input.

@@ -1,7 +1,7 @@
 //! Fusing: what a convolution, a linear layer or an addition can do in passing is taken into it.
 //!
 //! Each pass walks the operators once, in order. A step is taken into the operator before it only when that
-//! operator's result has no other reader (an exit counts as one), so no value that somebody else needs disappears.
+//! operator's result has no other reader (an exit counts as one), so no value that another operator needs disappears.
 
 mod hoist;
 mod products;
@@ -55,7 +55,7 @@ struct Fusion {
     /// `None` where an operator was taken into another.
     operators: Vec<Option<DraftOperator>>,
     /// Readers of each tensor, an exit being one. Fusing removes a tensor together with its only
-    /// reader, so the others' counts do not change; where a product goes, it says so.
+    /// reader, so the others' counts do not change. `products` subtracts the readers that it removes.
     readers: Vec<u32>,
     /// Position of the operator that writes each tensor.
     writer: Vec<Option<usize>>,
@@ -81,7 +81,7 @@ impl Fusion {
         }
     }
 
-    /// Position of the operator that writes `tensor`, when nobody reads that but one.
+    /// Position of the operator that writes `tensor`, if that has one reader only.
     fn exclusive_writer(&self, tensor: TensorId) -> Option<usize> {
         self.writer[tensor.index()].filter(|_| self.readers[tensor.index()] == 1)
     }

@@ -139,7 +139,7 @@ pub const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 pub const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
 
 impl Overrides {
-    /// Options for the ONNX file at `path`; sides that nobody gives are 0.
+    /// Options for the ONNX file at `path`; sides that are not given are 0.
     pub(crate) fn complete(&self, path: &Path, graph: &Graph) -> CompileOptions {
         let side = |at: usize| {
             let declared = graph.input_dims.get(at).copied().flatten();

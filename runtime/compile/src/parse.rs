@@ -63,7 +63,7 @@ pub enum ParseError {
         user: String,
         name: String,
     },
-    /// A constant whose data are elsewhere, and nobody says where the ONNX file itself lies.
+    /// A constant whose data are in another file, and the folder of the ONNX file is not known.
     #[error("the data of {name:?} lie in another file; export with the weights inside")]
     ExternalData { name: String },
     /// A constant whose data would lie outside the ONNX file's folder.

@@ -91,7 +91,7 @@ pub enum Note {
     },
     /// There is one exit: every answer takes the whole network.
     OneExit,
-    /// Most of a stage's work is the head of its exit, of no use to what goes deeper.
+    /// Most of a stage's work is the head of its exit, which deeper requests do not use.
     HeavyHead {
         exit: usize,
         /// The head's share of the stage's multiply-accumulates.
@@ -151,11 +151,11 @@ impl fmt::Display for Note {
             ),
             Self::OneExit => write!(
                 f,
-                "warning: one exit; no answer can be had before the whole network has run (models/zoo tells how to add exits)"
+                "warning: one exit; every answer takes the whole network (models/zoo/README.md describes how to add exits)"
             ),
             Self::HeavyHead { exit, percent } => write!(
                 f,
-                "warning: {percent} % of stage {exit} is the head of its exit, which everything that goes deeper runs for nothing; make the head smaller or leave the exit out"
+                "warning: {percent} % of stage {exit} is the head of its exit, which a request that goes deeper does not use; make the head smaller or remove the exit"
             ),
             Self::LargeHead { exit, percent } => write!(
                 f,

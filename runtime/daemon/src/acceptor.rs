@@ -63,7 +63,7 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// It accepts nobody before [`open`](Self::open).
+    /// It accepts no connection before [`open`](Self::open).
     pub fn new(
         plan: Arc<Plan>,
         pools: Pools,
@@ -94,12 +94,12 @@ impl Acceptor {
         self.attend(poller);
     }
 
-    /// Nobody new may come. The listener's path is gone afterwards, once this has
+    /// Accepts no further connections. The listener's path is gone afterwards, once this has
     /// [settled](Self::settle).
     pub fn close(&mut self, poller: &Poller) {
         if let Some(listener) = self.listener.take() {
             self.gate.attend(poller, listener.as_fd(), false, 0);
-            // It closes connections that nobody accepted.
+            // It closes connections that were not accepted.
             self.pools.strangers.run(move || {
                 drop(listener);
                 None
@@ -361,7 +361,7 @@ impl Acceptor {
         log_limited!(
             self.log,
             Level::Info,
-            "pid {pid} could not be let in: {error}"
+            "pid {pid} could not be admitted: {error}"
         );
     }
 
@@ -382,7 +382,7 @@ impl Acceptor {
         );
         self.accepted += 1;
         self.ingress.wake();
-        self.tell_detail(client, "was let in");
+        self.tell_detail(client, "was admitted");
     }
 
     /// A free place of the task that the client wants to feed.

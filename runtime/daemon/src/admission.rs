@@ -1,9 +1,9 @@
-//! Who is let in, and to which frames: what a client wishes against what the plan allows.
+//! Which clients are admitted, and with which frames: a client's wishes against the plan.
 
 use punctual_ipc::{BufferRefusal, FrameSpec, Hello, PeerCredentials, Refusal};
 use punctual_plan::{Access, Plan, TaskPlan};
 
-/// A process that asks to be let in.
+/// A process that asks to be admitted.
 pub struct Peer<'p> {
     pub credentials: PeerCredentials,
     pub groups: &'p [u32],

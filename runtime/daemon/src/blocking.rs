@@ -1,4 +1,4 @@
-//! Threads for calls that somebody else can make slow: above all closing descriptors, which takes
+//! Threads for calls that another process can make slow: above all closing descriptors, which takes
 //! as long as their owner likes.
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
@@ -15,7 +15,7 @@ const CALL_NS: u64 = 5_000_000;
 type Job<T> = Box<dyn FnOnce() -> Option<T> + Send>;
 
 /// A few threads and their queue. Jobs that block for good take their threads with them, which
-/// nobody waits for; what is bounded is how many jobs there are.
+/// no other thread waits for; the number of jobs is bounded.
 pub struct BlockingPool<T> {
     jobs: Sender<Job<T>>,
     done: Receiver<Option<T>>,
@@ -31,7 +31,7 @@ impl<T: Send + 'static> BlockingPool<T> {
         limit: usize,
         waker: &Waker,
     ) -> Result<Self, StartupError> {
-        // Unbounded: whoever gives a job, or has done one, waits for nobody. How many there are is
+        // Unbounded: a thread that submits a job, or has done one, does not wait. How many there are is
         // bounded by `limit`.
         let (jobs, waiting) = unbounded::<Job<T>>();
         let (finished, done) = unbounded();

@@ -46,7 +46,7 @@ impl<D: Device> Driver<D> {
         })
     }
 
-    /// Drives until the drain is over, then waits until told to stop, so that its page faults can
+    /// Drives until the drain is over, then waits for the stop flag, so that its page faults can
     /// still be read. Returns itself, so that nothing is freed on this thread.
     pub fn serve(mut self) -> Self {
         drive(

@@ -28,7 +28,7 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// Works until told to stop. Returns itself, so that nothing is freed on this thread.
+    /// Works until the stop flag is set. Returns itself, so that nothing is freed on this thread.
     pub fn serve(mut self) -> Self {
         loop {
             let seen = self.ends.bell.count();
@@ -71,7 +71,7 @@ impl Egress {
 
     fn deliver(&mut self, client: ClientId, record: &ResultRecord) {
         self.welcome();
-        // Refusals of a client that is gone have nobody to go to.
+        // Refusals of a client that is gone have no recipient.
         let Some(results) = &mut self.clients[client.index()] else {
             return;
         };

@@ -37,7 +37,7 @@ pub enum StartupError {
     #[error("the device cannot start: {0}")]
     Device(#[from] StartError),
     /// The GPU that the manifest asks for.
-    #[error("the manifest asks for TPCs: {0}")]
+    #[error("the manifest has partitions with `tpcs`: {0}")]
     Gpu(#[from] GpuError),
     #[error(transparent)]
     OrtNetwork(#[from] OrtError),

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use punctual_platform::poll::Poller;
 
-/// How long nobody is accepted after descriptors have run out, in ns.
+/// How long no connection is accepted after descriptors have run out, in ns.
 const PAUSE_NS: u64 = 100_000_000;
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Gate {
         }
     }
 
-    /// Somebody could not be accepted. Whether that is news.
+    /// A connection could not be accepted. Whether this is the first failure in a row.
     pub fn failed(&mut self, now_ns: u64) -> bool {
         self.retry_ns.replace(now_ns + PAUSE_NS).is_none()
     }

@@ -16,7 +16,7 @@ pub enum GpuError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The device does not say what it is.
-    #[error("the GPU cannot be looked at: {0}")]
+    #[error("the GPU cannot be queried: {0}")]
     Look(#[from] OfferError),
     /// A network has no form on it.
     #[error("package {package:?} cannot be run by the GPU: {source}")]

@@ -23,7 +23,7 @@ pub fn detect() -> Result<Host, OsError> {
         program_bytes: mapped_files(),
         accounts: accounts(),
         gpu: None,
-        ort: Err("nobody has looked for it".to_owned()),
+        ort: Err("it was not looked for: no partition has `device = \"ort\"`".to_owned()),
     })
 }
 

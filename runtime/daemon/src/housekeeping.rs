@@ -31,7 +31,7 @@ pub const SIGNALS: u64 = 0;
 pub const METRICS: u64 = 1;
 pub const ACCEPTOR: u64 = 2;
 
-/// How often things are looked at that nobody wakes this thread for, in ns.
+/// How often this thread checks what does not wake it, in ns.
 const TICK_NS: u64 = 100_000_000;
 
 /// How long the scheduler may take to notice that the drain's bound is over, in ns. Beyond it
@@ -192,7 +192,7 @@ impl Housekeeping {
         }
     }
 
-    /// The last words. Nobody waits for the stuck thread, nor for those that may wait for it.
+    /// The final report. No thread waits for the stuck one, nor for those that may wait for it.
     fn end_stuck(&mut self) -> ! {
         for silent in self.observer.watchdog.report().silent {
             let said = watchdog::sentence(&silent);
@@ -267,7 +267,7 @@ impl Housekeeping {
     fn finish(mut self, interrupted: bool) -> Termination {
         let drained = self.threads.drained.is_raised();
         self.observer.page_faults.freeze();
-        // It closes connections that nobody accepted.
+        // It closes connections that were not accepted.
         let metrics_socket = self.metrics_socket;
         self.acceptor.pools.strangers.run(move || {
             drop(metrics_socket);

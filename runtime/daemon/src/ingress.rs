@@ -46,7 +46,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Nobody's. Its clients submit to `task`, have `slots` slots, and, if there is a period, submit
+    /// A place without a client. Its clients submit to `task`, have `slots` slots, and, if there is a period, submit
     /// no faster than that in the long run.
     pub fn new(task: TaskId, slots: u16, period: Option<Nanos>) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl Place {
 }
 
 impl Ingress {
-    /// Works until told to stop. Returns itself, so that nothing is freed on this thread.
+    /// Works until the stop flag is set. Returns itself, so that nothing is freed on this thread.
     pub fn serve(mut self) -> Self {
         loop {
             let stopping = self.stop.is_raised();

@@ -41,7 +41,7 @@ pub struct Target {
 }
 
 impl Intake {
-    /// Works until told to stop. Returns itself, so that nothing is freed on this thread.
+    /// Works until the stop flag is set. Returns itself, so that nothing is freed on this thread.
     pub fn serve(mut self) -> Self {
         loop {
             let seen = self.ends.bell.count();
@@ -86,7 +86,7 @@ impl Intake {
         }
     }
 
-    /// None when the payload cannot be read (its client is broken) or the buffer cannot be had
+    /// None when the payload cannot be read (its client is broken) or the buffer is unavailable
     /// (we are): the request fails either way.
     fn copy_and_convert(&mut self, buffer: u16, task: TaskId, payload: Payload) -> Option<()> {
         self.welcome();

@@ -9,7 +9,7 @@
 //! | a frame's way | `ingress` → `world` (the scheduler's, in `driver`) → `intake` → `world` → `egress` |
 //! | what goes from thread to thread | `messages`, over the rings of `channels` |
 //! | clients in and out, log, signals, the end | `housekeeping`, `acceptor` |
-//! | what a client can make slow | `pools`, threads that nobody waits for |
+//! | what a client can make slow | `pools`, threads that no other waits for |
 //! | whether the threads live | `watchdog` |
 //! | what is counted and reported | `metrics`, `observer`, [`Report`] |
 //!

@@ -42,7 +42,7 @@ pub enum LimitError {
         /// What the plan takes, in bytes.
         planned: u64,
         limit: u64,
-        /// The kernel's file that says so.
+        /// The kernel's file with the limit.
         file: PathBuf,
     },
     #[error(

@@ -11,7 +11,7 @@ use crate::gpu::{Gpu, GpuError};
 
 /// What was found.
 #[derive(Default)]
-pub struct Looked {
+pub struct Found {
     /// None if the plan does not need it.
     pub gpu: Option<Gpu>,
     /// None if the plan does not need it, or cannot have it.
@@ -28,7 +28,7 @@ pub struct OrtError {
 }
 
 /// Looks at the devices that the manifest asks for, and notes what plans need to know of them.
-pub fn look(inputs: &mut PlanInputs) -> Result<Looked, StartupError> {
+pub fn look(inputs: &mut PlanInputs) -> Result<Found, StartupError> {
     let (text, path) = (&inputs.manifest_text, &inputs.manifest_path);
     let needs = Needs::of_manifest(text, path, &inputs.policies);
     let needs = needs.map(|needs| needs.models).unwrap_or_default();
@@ -36,7 +36,7 @@ pub fn look(inputs: &mut PlanInputs) -> Result<Looked, StartupError> {
         let needs = needs.iter().filter(|needs| needs.device == device);
         needs.collect()
     };
-    let mut looked = Looked::default();
+    let mut looked = Found::default();
     let on_gpu = on(DeviceKind::Cuda);
     if !on_gpu.is_empty() && inputs.board.gpu.is_some() {
         let gpu = Gpu::look()?;

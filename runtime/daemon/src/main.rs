@@ -18,7 +18,7 @@ struct Arguments {
     #[command(flatten)]
     options: Options,
 
-    /// Serve nothing: say why a daemon cannot be reloaded, and whether the manifest that is there now
+    /// Serve nothing: explain why a daemon cannot be reloaded, and check whether the present manifest
     /// would be served after a restart. For the service manager's `ExecReload=`.
     #[arg(long)]
     refuse_reload: bool,

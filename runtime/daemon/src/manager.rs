@@ -7,7 +7,7 @@ use punctual_platform::service::{Notifier, watchdog_interval_ns};
 /// The service manager, if one started this process.
 pub struct Manager {
     pub notifier: Notifier,
-    /// How often to say that the daemon lives, in ns; none if nobody wants to know.
+    /// How often to say that the daemon lives, in ns; none without a service manager's watchdog.
     every_ns: Option<u64>,
     next_ns: u64,
     next_status_ns: u64,

@@ -21,7 +21,7 @@ pub enum Inbound {
         arrival: Arrival,
         payload: Payload,
     },
-    /// The last message of a client: it hung up or was disconnected.
+    /// The last message of a client: it closed the connection or was disconnected.
     Gone(ClientId),
     /// The ingress takes no more submissions: no `Arrived` follows.
     Drain,

@@ -127,7 +127,7 @@ fn write_rest(mut reader: UnixStream, mut text: &[u8]) {
 }
 
 impl AsFd for MetricsSocket {
-    /// Readable when somebody waits.
+    /// Readable when a connection waits.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }

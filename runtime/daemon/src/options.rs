@@ -33,7 +33,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 
-    /// How much to say, on standard error or in the journal: `error`, `warn`, `info`, `debug` or `trace`. A
+    /// Log level, on standard error or in the journal: `error`, `warn`, `info`, `debug` or `trace`. A
     /// module may have its own: `info,punctual_daemon::rt_events=debug`.
     #[arg(long, value_name = "LEVEL", env = ENVIRONMENT, hide_env_values = true, default_value = "info")]
     pub log: Levels,
@@ -111,7 +111,7 @@ TERMINATION CODES:
   2   wrong usage of the command line
   3   the manifest or the plan made from it is invalid; nothing was started
   4   a file is missing, unreadable or damaged: manifest, package or profile
-  5   resources could not be had: memory, threads, socket
+  5   resources unavailable: memory, threads, socket
   6   the drain's bound was exceeded; what was open then is counted as lost
   7   a second signal ended the drain; what was open then is counted as lost
   8   a real-time thread was stuck for [daemon] watchdog_ms: start the daemon again

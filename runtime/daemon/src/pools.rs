@@ -28,7 +28,7 @@ const _: () = assert!(
 
 /// What a pool has done that others wait for.
 pub enum Done {
-    /// A client with buffers of its own was let in, or not.
+    /// A client with buffers of its own was admitted, or not.
     Admitted {
         client: ClientId,
         pid: i32,
@@ -39,7 +39,7 @@ pub enum Done {
 }
 
 /// They are apart so that a client can block only those of its own kind: one that may bring no
-/// buffers cannot keep those that may from being let in, and neither keeps the memory of clients
+/// buffers cannot keep those that may from being admitted, and neither keeps the memory of clients
 /// that are gone from being freed.
 pub struct Pools {
     /// Close and refuse connections in whose queues there may be descriptors of anybody's.

@@ -74,7 +74,7 @@ pub struct Report {
     pub watchdog: WatchdogReport,
     /// Records of the real-time log that found its ring full.
     pub log_dropped: u64,
-    /// Lines of the log that were left out because nobody read standard error.
+    /// Lines of the log that were dropped because standard error was full.
     #[serde(default)]
     pub lines_dropped: u64,
     /// Facilities that the daemon asked for and did not get, e.g. `real-time priority`.
@@ -120,7 +120,7 @@ pub struct ClientsReport {
     pub accepted: u64,
     /// Refused so far: bad hello, unknown task, no place left.
     pub refused: u64,
-    /// Hung up, died or disconnected by us so far.
+    /// Clients so far that closed their connection, died or were disconnected by the daemon.
     pub gone: u64,
 }
 
@@ -196,7 +196,7 @@ pub struct PartitionReport {
 /// Why a report could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    #[error("{path}: {source}; is the daemon running, and did it get this far?")]
+    #[error("{path}: {source}; check that the daemon runs and was ready")]
     Io {
         path: PathBuf,
         source: std::io::Error,
@@ -211,7 +211,7 @@ pub enum ReportError {
         path: PathBuf,
         source: serde_json::Error,
     },
-    #[error("{path}: report form {found}, this program reads form {REPORT_FORMAT}")]
+    #[error("{path}: report format {found}; this program reads format {REPORT_FORMAT}")]
     Format { path: PathBuf, found: u32 },
 }
 

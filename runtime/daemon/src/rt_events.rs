@@ -58,7 +58,7 @@ pub fn emit(event: RtEvent) {
     LOG.write(event);
 }
 
-/// As [`emit`], if somebody wants to know details.
+/// As [`emit`], if the log level includes details.
 pub fn emit_detail(event: RtEvent) {
     if DETAILED.load(Ordering::Relaxed) {
         emit(event);
@@ -131,7 +131,7 @@ impl RtEvent {
                 partition.0, action.0
             ),
             Self::LoadFailed { action } => warn!(
-                "{at}: load {}: the weights could not be read from their package, or are not what it says",
+                "{at}: load {}: the weights could not be read, or their hash differs from the package's",
                 action.0
             ),
             Self::WeightsRefused { model } => error!(
@@ -174,9 +174,9 @@ mod tests {
     }
 
     /// Hears what this test says, and not what others do.
-    struct Ears;
+    struct TestLog;
 
-    impl Log for Ears {
+    impl Log for TestLog {
         fn enabled(&self, _: &Metadata<'_>) -> bool {
             true
         }
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn what_a_real_time_thread_notes_comes_out_as_a_sentence() {
-        log::set_logger(&Ears).expect("the only logger here");
+        log::set_logger(&TestLog).expect("the only logger here");
         log::set_max_level(LevelFilter::Info);
         let events = [
             RtEvent::ClientFault {

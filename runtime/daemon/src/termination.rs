@@ -12,7 +12,7 @@ pub enum Termination {
     InvalidPlan,
     /// The manifest, a package or a profile is missing, unreadable or damaged.
     MissingFile,
-    /// Memory, threads or the socket could not be had.
+    /// Memory, threads or the socket are unavailable.
     Resources,
     /// The drain took longer than its bound.
     DrainExceeded,

@@ -25,8 +25,8 @@ use crate::intake::{Intake, Target};
 use crate::managed_thread::{ManagedThread, Wakeup};
 use crate::metrics::Metrics;
 use crate::validate::Validated;
-use crate::watchdog::{Had, Machine, Watched, bounds};
-use crate::world::{DaemonWorld, WeightBooks};
+use crate::watchdog::{Machine, ThreadUsage, Watched, bounds};
+use crate::world::{DaemonWorld, WeightTracker};
 use punctual_device::DeviceSet;
 
 /// Stalls that each probe lists one by one.
@@ -171,7 +171,7 @@ fn core_of(plan: &Plan, role: Role, probes: &[StallProbe]) -> Option<CoreWatch> 
 fn machine(tid: i32, core: Option<CoreWatch>) -> Machine {
     Box::new(move || {
         let running = running::of_thread(tid)?;
-        Some(Had {
+        Some(ThreadUsage {
             ran_ns: running.ran_ns,
             runnable: running.runnable,
             core_ran_ns: core.as_ref().map(CoreWatch::ran_ns),
@@ -307,7 +307,7 @@ impl ThreadFactory<'_> {
         let (metrics, drain) = (Arc::clone(&self.metrics), Arc::clone(&self.drain));
         let (partitions, weights) = (
             self.plan().partitions.len(),
-            WeightBooks::new(&self.plan().scheduler),
+            WeightTracker::new(&self.plan().scheduler),
         );
         let world = DaemonWorld::new(ends, devices, partitions, weights, metrics, drain);
         let heart = Arc::clone(&world.heart);

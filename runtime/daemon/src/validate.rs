@@ -9,13 +9,13 @@ use punctual_model::Package;
 use punctual_plan::{PackageInput, Plan, PlanInputs, Policies, SocketRule};
 
 use crate::error::StartupError;
-use crate::lookup::{self, Looked};
+use crate::lookup::{self, Found};
 use crate::{Options, host, limits};
 
 /// A plan and the networks that it is about.
 pub struct Validated {
     pub plan: Plan,
-    pub devices: Looked,
+    pub devices: Found,
     packages: Vec<PackageInput>,
 }
 

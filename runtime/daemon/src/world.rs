@@ -20,7 +20,7 @@ use crate::drain::DrainOrder;
 use crate::messages::{Inbound, IntakeOrder, Outbound, Payload, Prepared};
 use crate::metrics::{LateSpan, Metrics, count};
 use crate::rt_events::{RtEvent, emit, emit_detail};
-pub use weights::WeightBooks;
+pub use weights::WeightTracker;
 
 /// The scheduler thread's ends of everything.
 pub struct DaemonWorld<D> {
@@ -36,9 +36,9 @@ pub struct DaemonWorld<D> {
     shedding: bool,
     /// Of the thread that drives this world.
     pub heart: Arc<Heartbeat>,
-    /// One entry a partition: the actions the device holds, to know whom an event is about.
+    /// One entry a partition: the actions the device holds, to know which one an event is about.
     held: Box<[Held]>,
-    weights: WeightBooks,
+    weights: WeightTracker,
     /// Actions that the device refused and whose failure the scheduler does not know yet.
     refused: heapless::Vec<ActionId, REFUSED_MAX>,
 }
@@ -58,7 +58,7 @@ struct ClientLink {
     task: TaskId,
     /// Submissions without a verdict.
     open: u32,
-    /// It hung up; when nothing is open any more its pieces are handed back.
+    /// The client closed its connection; when nothing is open any more its parts are handed back.
     gone: bool,
 }
 
@@ -150,7 +150,7 @@ impl<D: Device> World for DaemonWorld<D> {
     }
 
     fn stepped(&mut self, scheduler: &Scheduler, event: &Event) {
-        // Nothing else tells of overruns.
+        // Nothing else reports overruns.
         if matches!(event, Event::Finished(_)) {
             self.metrics.copy_conduct(scheduler);
         }
@@ -164,12 +164,12 @@ impl<D: Device> World for DaemonWorld<D> {
 }
 
 impl<D: Device> DaemonWorld<D> {
-    /// The world at the ready signal: nobody is connected, nothing runs.
+    /// The world at the ready signal: no client is connected, nothing runs.
     pub fn new(
         ends: SchedulerEnds,
         device: D,
         partitions: usize,
-        weights: WeightBooks,
+        weights: WeightTracker,
         metrics: Arc<Metrics>,
         drain: Arc<DrainOrder>,
     ) -> Self {

@@ -1,4 +1,4 @@
-//! Clients that die or misbehave cost themselves their place for a moment, and nobody else anything.
+//! Clients that die or misbehave lose their place for a moment, and cost other clients nothing.
 #![forbid(unsafe_code)]
 
 mod support;
@@ -149,7 +149,7 @@ fn a_connection_that_says_nothing_or_nonsense_is_sent_away() {
     let silent = connect_raw();
     let noisy = connect_raw();
     nix::unistd::write(&noisy, b"GET / HTTP/1.1\r\n\r\n").expect("an open socket");
-    // Nobody has to wait for them.
+    // No thread has to wait for them.
     let mut client = connect(&daemon.socket(), "front", PixelFormat::Rgb8);
     submit(&mut client);
     result(&mut client);

@@ -153,7 +153,7 @@ impl Bench {
                     Event::Loaded { .. } => {
                         samples.loads += 1;
                         samples.pages += u64::from(self.pages);
-                        self.device.unload(PAGED).expect("nobody uses it");
+                        self.device.unload(PAGED).expect("it is not in use");
                         loading = Some(self.load());
                     }
                     event => panic!("{event:?}"),
@@ -164,7 +164,7 @@ impl Bench {
         if loading.is_some() {
             let event = self.next_event();
             assert!(matches!(event, Event::Loaded { .. }), "{event:?}");
-            self.device.unload(PAGED).expect("nobody uses it");
+            self.device.unload(PAGED).expect("it is not in use");
         }
     }
 

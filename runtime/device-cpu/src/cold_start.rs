@@ -92,7 +92,9 @@ pub enum ColdStartError {
     #[error(transparent)]
     Package(#[from] PackageError),
     /// The package has no weights packed for this processor.
-    #[error("the package has no weight image for vectors of {0} floats: compile it for them")]
+    #[error(
+        "the package has no packed weights for vectors of {0} floats: compile it with --lanes {0}"
+    )]
     NoImage(usize),
     /// An operator has no kernel.
     #[error(transparent)]
@@ -100,14 +102,14 @@ pub enum ColdStartError {
     /// The weights cannot be brought in.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// Memory cannot be had.
+    /// Memory is unavailable.
     #[error(transparent)]
     Memory(#[from] OsError),
-    /// A thread cannot be had.
+    /// A thread cannot be started.
     #[error(transparent)]
     Thread(#[from] ThreadError),
     /// The input has the wrong length.
-    #[error("the input has {found} values and the network reads {expected}")]
+    #[error("the input has {found} values; the network takes {expected}")]
     Input {
         /// As given.
         found: usize,
@@ -120,7 +122,7 @@ pub enum ColdStartError {
 }
 
 /// The answers of every exit of the network at `path` to what `input` gives for it, as
-/// `[channel][row][column]`, normalised, as soon as each can be had. `choices` are the solutions
+/// `[channel][row][column]`, normalised, as soon as each is computed. `choices` are the solutions
 /// that are to be used one day; what is prepared first, uses them now.
 ///
 /// # Errors
@@ -210,7 +212,7 @@ fn request(lowering: &Lowering<'_>, input: &[f32]) -> Result<Arc<ClaimedRegions>
     }
     let buffers = InputBuffers::new(1, lowering.request_floats(), Box::new([layout]));
     let writer = buffers.claim(0, MODEL);
-    writer.expect("nobody else has it").write_planar(input);
+    writer.expect("there is no other claim").write_planar(input);
     Ok(buffers.regions().clone())
 }
 
@@ -373,7 +375,7 @@ fn run_all(
     requests: &ClaimedRegions,
 ) -> Result<Vec<FirstAnswer>, ColdStartError> {
     let mut exits = Vec::new();
-    let mut claims = [requests.claim(0).expect("nobody else has it")];
+    let mut claims = [requests.claim(0).expect("there is no other claim")];
     let never = CancelFlag::new();
     let weights = weights.claim_when_open(MODEL);
     while let Ok(mut leader) = to_run.recv() {

@@ -23,7 +23,7 @@ pub enum StartError {
     #[error(transparent)]
     Thread(#[from] ThreadError),
     /// The processor lacks the instruction set that was asked for.
-    #[error("this processor has no {0}: leave the choice to the device")]
+    #[error("this processor has no {0}: do not name an instruction set")]
     IsaUnavailable(Isa),
     /// A weight image that is not for these kernels.
     #[error(
@@ -53,7 +53,7 @@ pub enum StartError {
         pages: u32,
     },
     /// Weights that are to be there for good cannot be brought in.
-    #[error("the weights of model {} cannot be brought in: {source}", .model.0)]
+    #[error("the weights of model {} cannot be loaded: {source}", .model.0)]
     Weights {
         /// Which model.
         model: ModelId,
@@ -64,7 +64,7 @@ pub enum StartError {
     #[error("memory for weights is not available: {0}")]
     Memory(#[from] OsError),
     /// A partition to be measured, of no cores, or of more than there are.
-    #[error("a partition of {units} core(s) cannot be measured: there are 1 to {cores} to use")]
+    #[error("a partition of {units} core(s) cannot be measured: this process may use 1 to {cores}")]
     Units {
         /// Cores asked for.
         units: u8,

@@ -33,8 +33,8 @@ impl Evaluator {
     /// An evaluator of `network` with kernels for `isa`, for up to `batch_max` images at once.
     ///
     /// # Errors
-    /// [`StartError`], when an operator has no kernel, the processor lacks `isa`, or memory cannot
-    /// be had.
+    /// [`StartError`], when an operator has no kernel, the processor lacks `isa`, or memory is
+    /// unavailable.
     ///
     /// # Panics
     /// If `batch_max` is zero or above [`BATCH_MAX`](punctual_core::BATCH_MAX).
@@ -122,7 +122,7 @@ impl Evaluator {
             let mut writer = self
                 .inputs
                 .claim(buffer as u16, MODEL)
-                .expect("nobody else has the buffers");
+                .expect("there is no other claim");
             writer.write_planar(image);
         }
     }

@@ -15,7 +15,7 @@ pub enum ImageError {
     Lanes {
         /// As asked for.
         lanes: u8,
-        /// What can be had.
+        /// Lane widths that it has kernels for.
         available: Vec<u8>,
     },
     /// An operator without a kernel.

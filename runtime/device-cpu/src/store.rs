@@ -1,5 +1,5 @@
 //! The life of weights on the CPU device: what is there for good is brought in at the start, the
-//! rest by a loader thread when the core says so.
+//! rest by a loader thread when the core orders it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Memory {
     /// brought in; and what brings in the paged ones.
     ///
     /// # Errors
-    /// When memory is not to be had, an image is damaged, or a model does not fit the cache.
+    /// When memory is unavailable, an image is damaged, or a model does not fit the cache.
     pub(crate) fn take(
         sources: Vec<Source>,
         cache_pages: u32,
@@ -69,7 +69,7 @@ impl WeightStore for Memory {
 
     fn unload(&mut self, model: ModelId) {
         let unloaded = self.ledger.unload(model);
-        assert!(unloaded, "workers let go of weights before their events");
+        assert!(unloaded, "workers release weights before their events");
     }
 
     fn poll(&mut self) -> Option<Loaded> {

@@ -32,7 +32,7 @@ fn page(device: &mut CpuDevice, bell: &Doorbell, limit: u64) {
         bell.wait(seen, Some(limit));
     };
     assert!(matches!(event, Event::Loaded { .. }), "{event:?}");
-    device.unload(ModelId(1)).expect("nobody uses it");
+    device.unload(ModelId(1)).expect("it is not in use");
 }
 
 fn load(mut device: CpuDevice, bell: &Doorbell, done: &AtomicU64) -> CpuDevice {

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use punctual_core::{Instant, Nanos};
-use punctual_device_cuda::padding::{CANDIDATES_MAX, Demand, NoticeBoard, TpcSet, choose};
+use punctual_device_cuda::padding::{CANDIDATES_MAX, Demand, LaunchBoard, TpcSet, choose};
 use punctual_platform::clock;
 
 /// Calls timed together, as one takes little more than reading the clock; and how often.
@@ -15,7 +15,7 @@ const ROUNDS: usize = 1_000;
 fn main() {
     let now = Instant::from_nanos(1 << 30);
     let partitions: Vec<TpcSet> = (0..8).map(|p| 0xf << (4 * p)).collect();
-    let board = NoticeBoard::new((1 << 66) - 1, &partitions);
+    let board = LaunchBoard::new((1 << 66) - 1, &partitions);
     let demand = |blocks: u32, us: u64| Demand {
         blocks,
         occupancy: 4,

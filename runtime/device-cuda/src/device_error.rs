@@ -13,8 +13,10 @@ pub enum DeviceError {
     /// The device contradicts what it was given.
     #[error(transparent)]
     Contradiction(#[from] NotHandedOver),
-    /// All launches are over, and the last one did not say so.
-    #[error("all launches of stage {stage} of model {model} ended and the last one said nothing")]
+    /// All launches have ended, and the last one reported no end.
+    #[error(
+        "all launches of stage {stage} of model {model} ended, and the last one reported no result"
+    )]
     Silent { model: usize, stage: usize },
     /// It took too long, and stopped when told to.
     #[error("stage {stage} of model {model} was not done after {limit_ns} ns and was stopped")]
@@ -23,13 +25,13 @@ pub enum DeviceError {
         stage: usize,
         limit_ns: u64,
     },
-    #[error("what runs on the device was not over {grace_ns} ns after it was told to stop")]
+    #[error("launches on the device still ran {grace_ns} ns after they were preempted")]
     Hang { grace_ns: u64 },
     /// The driver neither takes launches nor lets us empty it.
-    #[error("the driver refuses to be emptied after it refused a launch")]
+    #[error("the driver refused a launch, and then to synchronise")]
     Unclear,
     /// What the stage reads is not on the device: it was lost by a restart, or never there.
-    #[error("stage {stage} of model {model} reads what is not on the device")]
+    #[error("stage {stage} of model {model} needs weights that are not on the device")]
     NotThere { model: usize, stage: usize },
     #[error("the device is being restarted")]
     Down,

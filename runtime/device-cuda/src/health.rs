@@ -49,7 +49,7 @@ impl Health {
         self.running.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Nothing runs, though a leader may have panicked before it could say so.
+    /// Nothing runs, though a leader may have panicked before it could report that.
     pub(crate) fn forget_stages(&self) {
         self.running.store(0, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What the operating system tells of a board with a GPU: the driver's build, the power mode, clocks.
+//! What the operating system reports of a board with a GPU: the driver's build, the power mode, clocks.
 //! Everything is read from files and may be missing.
 
 use std::fs;

@@ -26,7 +26,7 @@ use crate::driver::{CallError, MaskError};
 use crate::kernels::Kernels;
 use crate::lower::{LaunchList, Step};
 use crate::occupancy::Occupancy;
-use crate::padding::{Demand, NoticeBoard, TpcSet};
+use crate::padding::{Demand, LaunchBoard, TpcSet};
 use crate::partition::{Choice, Partitioner, StreamError};
 use crate::queue::{StopFlag, VirtualQueue};
 use crate::spec::{CudaSpec, Division};
@@ -81,14 +81,14 @@ impl LaunchTimes {
 pub enum KernelPaddingError {
     /// Only masks of streams can be changed from launch to launch.
     #[error(
-        "partition {partition} is to fill, which needs a device that is divided by masks of streams; leave `fillers` \
+        "kernel padding on partition {partition} needs a device divided by stream masks; leave `fillers` \
          empty on this one"
     )]
     NoMasks {
         /// The first that is to fill.
         partition: usize,
     },
-    #[error("partition {partition} is to fill; there are {partitions}")]
+    #[error("`fillers` names partition {partition}; there are {partitions}")]
     NoSuchPartition { partition: usize, partitions: usize },
     /// The device cannot grant what the real-time partitions ask for.
     #[error(transparent)]
@@ -105,7 +105,7 @@ enum Role {
 }
 
 /// A filler as others see it.
-struct CallOff {
+struct FillerHandle {
     stop: StopFlag,
     bell: Arc<Doorbell>,
     /// Its next launch was not let go at once. Relaxed: its leader's alone.
@@ -130,7 +130,7 @@ pub(crate) struct KernelPadding {
     /// By notice: TPCs of the launch that was posted last. Relaxed: its leader's alone.
     last: Box<[AtomicU32]>,
     /// By hold.
-    call_offs: Box<[CallOff]>,
+    call_offs: Box<[FillerHandle]>,
     times: LaunchTimes,
     /// By kernel: blocks that a TPC runs at once; 0: its module is not loaded.
     occupancies: Box<[u16]>,
@@ -216,7 +216,7 @@ impl KernelPadding {
             if fillers.contains(&partition) {
                 roles.push(Role::Fills(call_offs.len()));
                 let (stop, bell) = (stop.clone(), bell.clone());
-                call_offs.push(CallOff {
+                call_offs.push(FillerHandle {
                     stop,
                     bell,
                     waits: AtomicBool::new(false),
@@ -229,7 +229,7 @@ impl KernelPadding {
         }
         let all = (0..tpcs).fold(0, |set, tpc| set | 1 << tpc);
         Ok(Some(Arc::new(Self {
-            occupancy: Occupancy::new(NoticeBoard::new(all, &posts), call_offs.len()),
+            occupancy: Occupancy::new(LaunchBoard::new(all, &posts), call_offs.len()),
             roles: roles.into(),
             last: posts.iter().map(|_| AtomicU32::new(0)).collect(),
             call_offs: call_offs.into(),

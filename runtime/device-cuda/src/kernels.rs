@@ -45,7 +45,7 @@ impl Kernels {
                 continue;
             }
             let image = archive.module(unit)?;
-            // SAFETY: images are whole, and end with a zero where they are text: the build says so, and
+            // SAFETY: images are whole, and end with a zero where they are text: the build ensures it, and
             // reading the archive checks their bounds.
             match unsafe { Module::load(context, image.bytes) } {
                 Ok(module) => return self.enlist(unit, &module),

@@ -2,19 +2,19 @@
 //!
 //! A filler's launch and a real-time one must not both believe that a TPC is theirs alone. Each side
 //! says first what it takes, and then looks at what the other said; so one of the two sees the other
-//! (label OCCUPANCY, as in Dekker's algorithm). A filler that sees somebody lets go again; a real-time leader never
+//! (label OCCUPANCY, as in Dekker's algorithm). A filler that sees a claim withdraws its own; a real-time leader never
 //! waits: it calls the filler off, whose launch empties itself by its guard.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use punctual_core::Instant;
 
-use crate::padding::{Demand, NoticeBoard, TpcSet, choose};
+use crate::padding::{Demand, LaunchBoard, TpcSet, choose};
 
 /// Notices and holds of one device.
 #[derive(Debug)]
 pub(crate) struct Occupancy {
-    board: NoticeBoard,
+    board: LaunchBoard,
     holds: Box<[Hold]>,
 }
 
@@ -46,7 +46,7 @@ impl Hold {
 
 impl Occupancy {
     /// `fillers` filling partitions beside those of `board`.
-    pub(crate) fn new(board: NoticeBoard, fillers: usize) -> Self {
+    pub(crate) fn new(board: LaunchBoard, fillers: usize) -> Self {
         Self {
             board,
             holds: (0..fillers).map(|_| Hold::default()).collect(),
@@ -89,7 +89,7 @@ impl Occupancy {
     }
 
     /// TPCs for a filler's launch, if REEF's rules grant any now; they are its own until it
-    /// [gives them back](Self::give_back). A launch that nobody measured only runs beside nothing.
+    /// [gives them back](Self::give_back). A launch without a measured time runs alone.
     pub(crate) fn take(
         &self,
         filler: usize,
@@ -161,7 +161,7 @@ mod tests {
 
     /// TPCs 0 to 3 are a real-time partition's, of 8.
     fn occupancy(fillers: usize) -> Occupancy {
-        Occupancy::new(NoticeBoard::new(0xff, &[0x0f]), fillers)
+        Occupancy::new(LaunchBoard::new(0xff, &[0x0f]), fillers)
     }
 
     fn none(filler: usize) {

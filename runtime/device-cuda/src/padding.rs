@@ -3,7 +3,7 @@
 //!
 //! REEF fuses kernels and tells blocks by their compute unit. Here each launch has a mask of TPCs of its
 //! own, so nothing is fused: a real-time launch is confined to as many TPCs as its blocks fill, and
-//! posts that on the [`NoticeBoard`]; before each best-effort launch its leader looks there and
+//! posts that on the [`LaunchBoard`]; before each best-effort launch its leader looks there and
 //! [chooses](choose) by REEF's two rules, on TPCs that no real-time launch has. A best-effort launch that runs longer
 //! than expected is evicted by its guard when a real-time launch wants its TPCs.
 //!
@@ -58,7 +58,7 @@ pub fn lowest(set: TpcSet, count: u32) -> TpcSet {
 
 /// What the real-time partitions run right now. Each has a notice that its leader alone writes.
 #[derive(Debug)]
-pub struct NoticeBoard {
+pub struct LaunchBoard {
     all: TpcSet,
     notices: Box<[Notice]>,
 }
@@ -84,7 +84,7 @@ pub struct Left {
     pub occupancy: u16,
 }
 
-impl NoticeBoard {
+impl LaunchBoard {
     /// A board for the TPCs of the device and those of its real-time partitions, which are disjoint.
     #[must_use]
     pub fn new(all: TpcSet, partitions: &[TpcSet]) -> Self {
@@ -125,12 +125,12 @@ impl NoticeBoard {
         tpcs
     }
 
-    /// A partition's leader launches what nobody has measured: it has all of its TPCs, and nothing
+    /// A partition's leader launches a kernel without a measured time: it has all of its TPCs, and nothing
     /// begins beside it. Returns these TPCs.
     pub fn post_unknown(&self, partition: usize) -> TpcSet {
         let notice = &self.notices[partition];
         let count = u64::from(notice.tpcs.count_ones());
-        // It ended long ago, so that rule one leaves nobody beside it.
+        // It ended long ago, so rule one admits none beside it.
         let word = (1 << 16) | count;
         // Relaxed: as in `post_beside`.
         notice.launch.store(word, Ordering::Relaxed);
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn without_real_time_work_best_effort_takes_what_it_fills() {
-        let board = NoticeBoard::new(0xff, &[0x0f]);
+        let board = LaunchBoard::new(0xff, &[0x0f]);
         let left = board.left();
         assert_eq!(left.until, None);
         let chosen = choose(&left, &[demand(12, 4, 1_000), demand(100, 4, 1_000)], NOW);
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_real_time_launch_is_confined_and_the_rest_is_left_until_it_is_taken_down() {
-        let board = NoticeBoard::new(0xff, &[0x0f, 0xf0]);
+        let board = LaunchBoard::new(0xff, &[0x0f, 0xf0]);
         assert_eq!(board.posted(0), 0);
         assert_eq!(board.post(0, &demand(6, 4, 100), NOW), 0b0011);
         assert_eq!(board.posted(0), 0b0011);
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn what_may_still_run_is_not_left_and_what_is_not_known_leaves_nothing_beside_it() {
-        let board = NoticeBoard::new(0xff, &[0x0f]);
+        let board = LaunchBoard::new(0xff, &[0x0f]);
         assert_eq!(board.post_beside(0, &demand(4, 4, 100), 3, NOW), 0b0001);
         assert_eq!((board.posted(0), board.left().tpcs), (0b0111, 0b1111_1000));
         assert_eq!(board.post_beside(0, &demand(4, 4, 100), 99, NOW), 0b0001);
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn rule_one_a_launch_that_would_outlast_the_real_time_one_waits() {
-        let board = NoticeBoard::new(0xff, &[0x0f]);
+        let board = LaunchBoard::new(0xff, &[0x0f]);
         board.post(0, &demand(16, 4, 100), NOW);
         let left = board.left();
         let short = demand(8, 4, 40);
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn rule_two_a_launch_of_lower_occupancy_waits() {
-        let board = NoticeBoard::new(0xff, &[0x0f]);
+        let board = LaunchBoard::new(0xff, &[0x0f]);
         board.post(0, &demand(16, 4, 100), NOW);
         let left = board.left();
         assert!(choose(&left, &[demand(1, 3, 10)], NOW).is_empty());
@@ -309,7 +309,7 @@ mod tests {
                     1 + u64::from(draw(salt + 2, 90)),
                 )
             };
-            let board = NoticeBoard::new(0xfff, &[0x00f, 0x0f0]);
+            let board = LaunchBoard::new(0xfff, &[0x00f, 0x0f0]);
             let held = board.post(0, &any(1), NOW) | board.post(1, &any(11), NOW);
             let candidates = [any(21), any(31), any(41)];
             let left = board.left();

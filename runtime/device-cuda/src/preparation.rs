@@ -57,7 +57,7 @@ fn multiprocessors(gpu: Gpu, partitions: usize, cuda: &CudaSpec) -> Result<Vec<u
     }
 }
 
-/// How everything on the device will be made, and the books on weights.
+/// How everything on the device will be made, and which weights are resident.
 pub(crate) fn device_plan(
     gpu: Gpu,
     spec: &DeviceSpec<'_>,

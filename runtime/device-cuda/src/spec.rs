@@ -77,7 +77,7 @@ pub enum Division {
 pub enum Wait {
     /// Looks all the time. Its core does nothing else.
     Spin,
-    /// Looks every so often, and at once when it is told to stop. A stage may end so much later.
+    /// Looks every so often, and at once when the stage is preempted. A stage may end later by this time.
     Nap {
         /// Nanoseconds between two looks.
         ns: u64,

@@ -14,7 +14,7 @@ use crate::driver::{CallError, Context, DeviceMemory, Stream};
 pub(crate) struct StageRun {
     pub(crate) model: usize,
     pub(crate) stage: usize,
-    /// Request buffers, and the how manieth claim of each it is.
+    /// Request buffers, each with the sequence number of its claim.
     members: Vec<(usize, u32), IMAGES_MAX>,
 }
 
@@ -38,7 +38,7 @@ impl StageRun {
         self.members.iter().map(|member| member.0)
     }
 
-    /// Whether `self` is `earlier` once more, and nobody touched a member in between.
+    /// Whether `self` is `earlier` again, with no use of a member in between.
     fn continues(&self, earlier: &Self) -> bool {
         let follows = |(now, then): (&(usize, u32), &(usize, u32))| {
             now.0 == then.0 && now.1 == then.1.wrapping_add(1)
@@ -53,7 +53,7 @@ struct Paused {
     stage_run: StageRun,
     /// The launch that it goes on with.
     at: u32,
-    /// Of all stages that were preempted on this partition, the how manieth.
+    /// Its sequence number among the stages that were preempted on this partition.
     order: u64,
 }
 

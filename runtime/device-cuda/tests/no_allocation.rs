@@ -67,7 +67,7 @@ fn load(mut device: CudaDevice, bell: &Doorbell) -> CudaDevice {
         device.load(ActionId(0), ModelId(1)).expect("fits");
         let loaded = event(&mut device, bell, limit);
         assert!(matches!(loaded, Event::Loaded { .. }), "{loaded:?}");
-        device.unload(ModelId(1)).expect("nobody uses it");
+        device.unload(ModelId(1)).expect("it is not in use");
         for buffer in 0..4 {
             let mut writer = inputs.claim(buffer, ModelId(0)).expect("free");
             writer.pixels()[0] = round as f32;

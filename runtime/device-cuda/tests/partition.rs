@@ -124,7 +124,7 @@ fn groups_of_green_contexts_are_as_fine_as_the_driver_makes_them() {
         green_fine: false,
         ..Config::default()
     };
-    // 10 multiprocessors are two groups of four; the rest belongs to nobody.
+    // 10 multiprocessors are two groups of four; the rest belongs to none.
     let map = tried(Mechanism::GreenContexts, &coarse).expect("groups");
     let expected = [(0, "0-3"), (1, "4-7")];
     assert_eq!(sms(&map), expected.map(|(bit, sms)| (bit, sms.to_owned())));

@@ -172,7 +172,7 @@ fn equal_pages_are_held_once_and_stay_as_long_as_somebody_has_them() {
 #[test]
 fn a_load_that_fails_gives_its_pages_back_and_says_why() {
     let mut bench = Bench::new(&[1, 2, 3], &[4, 5], &[6], 3);
-    let failures = bench.loader.failures().expect("nobody has them");
+    let failures = bench.loader.failures().expect("they are not taken yet");
     bench.emulator.fail_call(COPY, 1, 1);
     assert!(!bench.load(A));
     let failure = failures.recv().expect("the loader complains");
@@ -192,7 +192,7 @@ fn after_a_restart_is_there_what_was_there_and_loads_meanwhile_fail() {
     assert!(bench.load(A));
     bench.lose_device();
     assert_eq!((bench.pages(A, 2), bench.pages(PINNED, 2)), (None, None));
-    let failures = bench.loader.failures().expect("nobody has them");
+    let failures = bench.loader.failures().expect("they are not taken yet");
     assert!(!bench.load(B));
     let failure = failures.recv().expect("the loader complains");
     assert_eq!(failure.model, B);

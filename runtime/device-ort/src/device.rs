@@ -29,7 +29,9 @@ pub enum StartError {
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// A model's weights were to come and go.
-    #[error("the weights of `{0}` are paged, which this device cannot: leave them resident")]
+    #[error(
+        "the weights of `{0}` are paged, which ONNX Runtime does not support: make them resident"
+    )]
     Paged(String),
     /// An operator has no form in ONNX yet.
     #[error(transparent)]
@@ -40,7 +42,7 @@ pub enum StartError {
     #[error(transparent)]
     Thread(#[from] ThreadError),
     /// A partition to be measured, of no cores, or of more than there are.
-    #[error("a partition of {units} core(s) cannot be measured: there are 1 to {cores} to use")]
+    #[error("a partition of {units} core(s) cannot be measured: this process may use 1 to {cores}")]
     Units { units: u8, cores: usize },
 }
 

@@ -26,7 +26,7 @@ impl Provider for OrtProvider {
 
     const UNIT: &'static str = "core";
 
-    /// A stage that is told to stop ends between two of the library's nodes, however long one takes.
+    /// A preempted stage ends between two of the library's nodes, however long one takes.
     const PROMISES: Promises = Promises {
         preemptible: false,
         allocation_free: false,

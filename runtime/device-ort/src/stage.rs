@@ -56,7 +56,7 @@ impl Tensor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ran {
     Done,
-    /// The library reported an error; when it was told to stop, that one.
+    /// The library reported an error; after a preemption, that one.
     Ended,
 }
 

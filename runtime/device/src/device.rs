@@ -89,13 +89,13 @@ pub enum SubmitError {
         batch: u8,
     },
     /// The model's weights are not on the device (any more, or yet).
-    #[error("the weights of model {} are not there: use them between `Loaded` and `Unload`", .0.0)]
+    #[error("the weights of model {} are not resident: use them between `Loaded` and `Unload`", .0.0)]
     NotResident(ModelId),
     /// The model's weights are on the device for good.
-    #[error("the weights of model {} are there for good: they are not paged", .0.0)]
+    #[error("the weights of model {} are pinned: only paged weights are loaded and unloaded", .0.0)]
     Pinned(ModelId),
     /// The model's weights are there already, or on their way.
-    #[error("the weights of model {} are there or on their way: load them once", .0.0)]
+    #[error("the weights of model {} are resident or loading already: load them once", .0.0)]
     AlreadyLoaded(ModelId),
     /// An action that reads the weights is not over.
     #[error("the weights of model {} are in use: unload them after the events of its actions", .0.0)]

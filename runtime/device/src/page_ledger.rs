@@ -13,13 +13,13 @@ pub const NO_PIECE: u32 = u32::MAX;
 #[derive(Debug)]
 pub struct PageLedger {
     contents: Box<[Content]>,
-    /// Pieces that nobody has, the next one to give away last.
+    /// Free pieces, the next one to give away last.
     free: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Content {
-    /// The piece that was given for it, while somebody has it.
+    /// The piece that holds it, while it is in use.
     piece: u32,
     /// How many pages of models it is.
     holders: u32,
@@ -39,7 +39,7 @@ impl PageLedger {
         }
     }
 
-    /// Pieces that nobody has.
+    /// Free pieces.
     #[must_use]
     pub fn free(&self) -> usize {
         self.free.len()

@@ -53,7 +53,7 @@ struct Shared {
     layouts: Box<[InputLayout]>,
 }
 
-/// Why an input area could not be had: the protocol was broken.
+/// Why an input area is unavailable: the caller broke the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ClaimError {
     /// A writer or a running stage holds it.

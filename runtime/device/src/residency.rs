@@ -29,7 +29,7 @@ struct Model {
     users: u32,
 }
 
-/// The books on all models of a device. Kept by the thread that submits.
+/// Which models of a device are resident, loading or in use. The thread that submits owns it.
 #[derive(Clone, Debug)]
 pub struct Residency {
     models: Box<[Model]>,
@@ -160,47 +160,50 @@ mod tests {
 
     #[test]
     fn pages_are_taken_by_a_load_and_come_back_by_an_unload_or_a_failure() {
-        let mut books = residency();
-        books.load(A).expect("fits");
+        let mut ledger = residency();
+        ledger.load(A).expect("fits");
         let full = SubmitError::NoFreePages {
             model: B,
             needs: 3,
             free: 2,
         };
-        assert_eq!(books.load(B), Err(full));
-        books.loaded(A, true);
-        books.unload(A).expect("nobody uses it");
-        books.load(B).expect("fits now");
-        assert_eq!(books.free(), 1);
-        books.loaded(B, false);
-        assert_eq!(books.free(), 4);
-        assert_eq!(books.check_use(B), Err(SubmitError::NotResident(B)));
+        assert_eq!(ledger.load(B), Err(full));
+        ledger.loaded(A, true);
+        ledger.unload(A).expect("it is not in use");
+        ledger.load(B).expect("fits now");
+        assert_eq!(ledger.free(), 1);
+        ledger.loaded(B, false);
+        assert_eq!(ledger.free(), 4);
+        assert_eq!(ledger.check_use(B), Err(SubmitError::NotResident(B)));
     }
 
     #[test]
     fn weights_are_used_between_their_arrival_and_their_end_only() {
-        let mut books = residency();
-        assert_eq!(books.check_use(A), Err(SubmitError::NotResident(A)));
-        books.load(A).expect("fits");
-        assert_eq!(books.load(A), Err(SubmitError::AlreadyLoaded(A)));
-        assert_eq!(books.check_use(A), Err(SubmitError::NotResident(A)));
-        assert_eq!(books.unload(A), Err(SubmitError::NotResident(A)));
-        books.loaded(A, true);
-        assert_eq!(books.check_use(A), Ok(()));
-        books.taken(A);
-        assert_eq!(books.unload(A), Err(SubmitError::WeightsInUse(A)));
-        books.released(A);
-        assert_eq!(books.unload(A), Ok(()));
-        assert_eq!(books.check_use(A), Err(SubmitError::NotResident(A)));
+        let mut ledger = residency();
+        assert_eq!(ledger.check_use(A), Err(SubmitError::NotResident(A)));
+        ledger.load(A).expect("fits");
+        assert_eq!(ledger.load(A), Err(SubmitError::AlreadyLoaded(A)));
+        assert_eq!(ledger.check_use(A), Err(SubmitError::NotResident(A)));
+        assert_eq!(ledger.unload(A), Err(SubmitError::NotResident(A)));
+        ledger.loaded(A, true);
+        assert_eq!(ledger.check_use(A), Ok(()));
+        ledger.taken(A);
+        assert_eq!(ledger.unload(A), Err(SubmitError::WeightsInUse(A)));
+        ledger.released(A);
+        assert_eq!(ledger.unload(A), Ok(()));
+        assert_eq!(ledger.check_use(A), Err(SubmitError::NotResident(A)));
     }
 
     #[test]
     fn what_is_there_for_good_is_neither_loaded_nor_unloaded() {
-        let mut books = residency();
-        assert_eq!(books.check_use(PINNED), Ok(()));
-        assert_eq!(books.load(PINNED), Err(SubmitError::Pinned(PINNED)));
-        assert_eq!(books.unload(PINNED), Err(SubmitError::Pinned(PINNED)));
+        let mut ledger = residency();
+        assert_eq!(ledger.check_use(PINNED), Ok(()));
+        assert_eq!(ledger.load(PINNED), Err(SubmitError::Pinned(PINNED)));
+        assert_eq!(ledger.unload(PINNED), Err(SubmitError::Pinned(PINNED)));
         let unknown = ModelId(3);
-        assert_eq!(books.load(unknown), Err(SubmitError::UnknownModel(unknown)));
+        assert_eq!(
+            ledger.load(unknown),
+            Err(SubmitError::UnknownModel(unknown))
+        );
     }
 }

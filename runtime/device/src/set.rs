@@ -113,7 +113,7 @@ impl DeviceSet {
         missing.collect()
     }
 
-    /// Why loads fail from now on, to be asked by an ordinary thread; those of devices that nobody listens to yet.
+    /// Why loads fail from now on, to be asked by an ordinary thread; those of devices without a listener so far.
     #[must_use]
     pub fn load_failures(&mut self) -> LoadFailures {
         let models = &self.models;

@@ -1,5 +1,5 @@
 //! What all devices that compute on this machine have in common, around the engines that run their
-//! stages: the checks, the pool of workers, the request buffers, and the books on weights.
+//! stages: the checks, the pool of workers, the request buffers, and the residency of weights.
 
 use std::sync::Arc;
 
@@ -128,8 +128,8 @@ impl Shell {
         self.weights.free_pages()
     }
 
-    /// Why loads failed, as far as anybody asked in time; once, for a thread that may wait. None if
-    /// there is no loader, or somebody has it.
+    /// Why loads failed, as far as failures were read in time; once, for a thread that may wait. None if
+    /// there is no loader, or it was taken.
     #[must_use]
     pub fn load_failures(&mut self) -> Option<Receiver<LoadFailure>> {
         self.loader.as_mut().and_then(LoaderThread::failures)

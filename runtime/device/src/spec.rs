@@ -130,7 +130,7 @@ pub enum SpecError {
         batches: Vec<u8>,
     },
     /// More than ids can name.
-    #[error("{count} {part}s are more than the {limit} that can be named")]
+    #[error("{count} {part}s; the limit is {limit}")]
     TooMany {
         /// Of what.
         part: Part,

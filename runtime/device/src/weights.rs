@@ -23,7 +23,7 @@ pub trait WeightStore: Send {
     /// Gives an absent model its pages, of which there are enough, and has the loader fill them.
     fn load(&mut self, action: ActionId, model: ModelId);
 
-    /// Takes back the pages of a model that nobody uses.
+    /// Takes back the pages of a model that is not in use.
     fn unload(&mut self, model: ModelId);
 
     /// The next load that has ended. A failed one has given its pages back.
@@ -116,7 +116,7 @@ impl LoaderThread {
                         report.ring();
                         if let Err((model, error)) = result {
                             let reason = allocator::permit(|| error.into());
-                            // Full: nobody has asked for a while, and the events tell that loads fail.
+                            // Full: failures were not read for a while, and the events report them too.
                             let _ = complaints.try_send(LoadFailure { model, reason });
                         }
                     }

@@ -13,7 +13,7 @@ use crate::place::Place;
 use crate::renamed::RenamedKey;
 use crate::rule::Rule;
 
-/// Beyond these nobody reads on, and a file of garbage has one a byte.
+/// A reader needs no more, and a file of garbage has one a byte.
 const PROBLEMS_MAX: usize = 100;
 
 /// All problems of one attempt to make something of a file; never empty. Sorted by place in the file.

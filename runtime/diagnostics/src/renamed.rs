@@ -7,3 +7,10 @@ pub struct RenamedKey {
     pub former: &'static str,
     pub now: &'static str,
 }
+
+impl RenamedKey {
+    #[must_use]
+    pub const fn new(former: &'static str, now: &'static str) -> Self {
+        Self { former, now }
+    }
+}

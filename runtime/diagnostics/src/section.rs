@@ -13,7 +13,7 @@ use crate::place::{Place, Spanned};
 use crate::problem::Problems;
 use crate::renamed::RenamedKey;
 
-/// Ten thousand lines. A file beyond it is not what somebody wrote, and is not looked into.
+/// Ten thousand lines. A larger file was not written by hand, and is not read.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A file that is valid TOML.
@@ -60,7 +60,7 @@ type Entry<'d, 't> = (
     &'d toml::Spanned<DeValue<'t>>,
 );
 
-/// One table of the file, being read. Keys that nobody asked for are refused by
+/// One table of the file, being read. Keys that were not asked for are refused by
 /// [`finish`](Self::finish).
 pub struct Section<'d, 't> {
     /// None if the table is not given.

@@ -1,4 +1,4 @@
-//! The bell as the model checker sees it: rings that nobody heard yet become one, as an edge-triggered wait has it.
+//! The bell as the model checker sees it: rings that are not handled yet become one, as an edge-triggered wait has it.
 
 use std::os::fd::OwnedFd;
 

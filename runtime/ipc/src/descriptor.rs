@@ -66,7 +66,7 @@ pub enum DescriptorError {
         /// How many there are.
         slots: u16,
     },
-    /// The crop leaves the frame.
+    /// The crop reaches beyond the frame.
     #[error("crop at ({x}, {y}), at most ({x_max}, {y_max})")]
     Crop {
         /// Columns to its left.

@@ -34,7 +34,7 @@ pub fn pair(terms: StreamTerms) -> (ServerChannel, ClientChannel) {
 /// the files, of which the third is the bell.
 ///
 /// # Errors
-/// If it is not let in.
+/// If it is refused.
 pub fn files(path: &Path, hello: &Hello) -> Result<(OwnedFd, Vec<OwnedFd>), ConnectError> {
     be_welcomed(path, hello, &[]).map(|Welcome { socket, files, .. }| (socket, files))
 }

@@ -39,7 +39,7 @@ pub(crate) struct ResultLayout {
     pub(crate) results: RingSpec,
     /// Where the daemon counts how often it rang; what the client sleeps on.
     pub(crate) bell: usize,
-    /// Where the daemon says that it looks at the submissions by itself, so that nobody need ring.
+    /// Where the daemon says that it polls the submissions, so that clients need not ring.
     pub(crate) attentive: usize,
     generations: usize,
     pub(crate) bytes: usize,

@@ -4,7 +4,7 @@
 //! The daemon trusts nothing that a client can write. The two memory files of a client are made by the daemon
 //! and sealed; the daemon's ring positions and slot states are private; what comes from shared memory is
 //! copied once and validated afterwards; no Rust reference but to an atomic ever points into it. A client
-//! that breaks the protocol earns a [`ChannelFault`] and loses its connection, and nobody else notices.
+//! that breaks the protocol earns a [`ChannelFault`] and loses its connection, and no other client notices.
 //!
 //! | side | module | used by |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! The daemon's door: accepts connections, shakes hands, makes the shared memory. For an ordinary
+//! Accepts connections, shakes hands, makes the shared memory. For an ordinary
 //! thread. Nothing in here waits, but for what is said to be for a thread that may block: closing a
 //! socket closes the descriptors in its queue, which may be the client's and slow.
 
@@ -23,10 +23,10 @@ use crate::socket::{self, MESSAGE_MAX, Received};
 /// Who may connect: the daemon's user and its group.
 const MODE: u32 = 0o660;
 
-/// Why there is no door.
+/// Why the daemon cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The path cannot be had.
+    /// The path is unavailable.
     #[error(transparent)]
     Path(#[from] SocketPathError),
     /// The system refused.
@@ -46,7 +46,7 @@ pub enum ListenError {
 }
 
 /// The listening socket. Its path is removed when it is dropped, unless the service manager made
-/// it, or another process's socket is there by then. Connections that nobody accepted are closed
+/// it, or another process's socket is there by then. Connections that were not accepted are closed
 /// then: for a thread that may block.
 #[derive(Debug)]
 pub struct Listener {
@@ -111,7 +111,7 @@ impl Listener {
         &self.path
     }
 
-    /// The next connection; none if nobody waits (any more).
+    /// The next connection; none if none waits (any more).
     ///
     /// # Errors
     /// When out of descriptors or memory: the connection goes on waiting.
@@ -158,7 +158,7 @@ pub struct PeerCredentials {
     pub gid: u32,
 }
 
-/// A connection that has not been let in yet. Dropping it, refusing it and letting it in is for a
+/// A connection that has not been admitted yet. Dropping, refusing and admitting it is for a
 /// thread that may block, unless it [is clean](Self::is_clean).
 #[derive(Debug)]
 pub struct Connection {
@@ -167,17 +167,17 @@ pub struct Connection {
     since_ns: u64,
     /// Once its opening was read, if there is a version in common.
     agreement: Cell<Option<Agreement>>,
-    /// Buffers that its opening announces, which is in the queue until it is let in.
+    /// Buffers that its opening announces, which is in the queue until its admission.
     announced: Cell<u16>,
     /// Nothing is in its queue, nor can anything come.
     clean: Cell<bool>,
 }
 
-/// Why a client's opening is of no use. Refuse it.
+/// Why a client's opening is invalid. Refuse the client.
 #[derive(Debug, thiserror::Error)]
 pub enum HelloError {
     /// It is gone.
-    #[error("the client hung up before it said what it wants")]
+    #[error("the client closed the connection before it sent its opening")]
     HungUp,
     /// It speaks something else.
     #[error(transparent)]
@@ -190,19 +190,19 @@ pub enum HelloError {
     Os(#[from] OsError),
 }
 
-/// Why a client that was to be let in is not.
+/// Why a client that was to be admitted is not.
 #[derive(Debug, thiserror::Error)]
 pub enum AdmitError {
     /// There can be no such stream.
     #[error(transparent)]
     Terms(#[from] TermsError),
-    /// Its own buffers are of no use.
+    /// Its buffers cannot be imported.
     #[error(transparent)]
     Buffers(#[from] BufferRefusal),
     /// It sent something after its opening.
-    #[error("the client sent further messages before it was answered")]
+    #[error("the client sent more messages before the answer to its opening")]
     Unasked,
-    /// Memory or descriptors could not be had, or the client is gone.
+    /// Memory or descriptors are unavailable, or the client is gone.
     #[error(transparent)]
     Os(#[from] OsError),
 }
@@ -246,7 +246,7 @@ impl Connection {
             Received::TooLong => Err(MessageError::Malformed),
             Received::Message(bytes) => decode_opening(&buffer[..bytes]),
         };
-        // Without a version in common, the answer is a header without a body, which says so.
+        // Without a version in common, the answer is a header without a body.
         self.agreement.set(match &opening {
             Ok((agreement, _)) => Some(*agreement),
             Err(MessageError::Malformed) => Some(Agreement::newest()),
@@ -272,7 +272,7 @@ impl Connection {
         }
     }
 
-    /// Tells it why it is not let in.
+    /// Tells the client why it is refused.
     pub fn refuse(self, refusal: Refusal) {
         if !self.clean.get() {
             socket::discard(self.socket.as_fd());
@@ -284,7 +284,7 @@ impl Connection {
     /// memory and sends it, with the bell.
     ///
     /// # Errors
-    /// If there can be no such stream, or memory cannot be had (of which the client is told), or the client is gone.
+    /// If there can be no such stream, or memory is unavailable (of which the client is told), or the client is gone.
     pub fn admit(self, terms: &StreamTerms) -> Result<ServerChannel, AdmitError> {
         let made = terms.check().map_err(AdmitError::from);
         let made = made.and_then(|()| {

@@ -26,7 +26,7 @@ impl Memory {
         // We only read what the client writes, and it only reads what we write.
         let requests = Region::of(request_file.map(Access::Read)?);
         let results = Region::of(result_file.map(Access::ReadWrite)?);
-        // After our own mapping: no other can be writable, and nobody can punch holes.
+        // After our own mapping: no other can be writable, and no process can punch holes.
         result_file.seal(Seals::FUTURE_WRITE.and(Seals::SEAL))?;
         Ok(Self {
             request_file,

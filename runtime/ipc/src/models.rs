@@ -81,7 +81,7 @@ fn verdict(client: &mut ClientChannel) -> ResultRecord {
             return record;
         }
         if client.wait(seen, None).is_err() {
-            // Hung up on; what was pushed before is there.
+            // The connection is closed; what was pushed before is there.
             let last = client.take().expect("a good daemon");
             return last.expect("pushed before the end");
         }
@@ -268,7 +268,7 @@ fn the_death_of_a_connection_wakes_its_client_after_the_last_verdict() {
             drop(results);
         });
         assert_eq!(verdict(&mut client).sequence, 1);
-        // Rung once more by the end, or hung up on: it does not wait for ever.
+        // Rung once more at the end, or its connection is closed: it does not wait for ever.
         let seen = 1;
         let woken = client.wait(seen, None);
         assert!(woken != Ok(false), "{woken:?}");

@@ -22,7 +22,7 @@ pub struct Region {
 }
 
 // SAFETY: the region is an address range kept alive by its owner; all access is atomic or a copy
-// by `copy_out`, neither of which minds other threads or processes.
+// by `copy_out`, both of which allow concurrent writes by other threads or processes.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}

@@ -97,7 +97,7 @@ pub enum Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// Unknown verdict or reason.
-    #[error("verdict {verdict} with reason {reason} is none of this protocol version's")]
+    #[error("verdict {verdict} with reason {reason} does not exist in this protocol version")]
     Verdict {
         /// Its number.
         verdict: u8,

@@ -38,9 +38,11 @@ impl RingSpec {
     }
 }
 
-/// The other side's position makes no sense.
+/// The other side's position is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("ring position {theirs} against our {ours}: further apart than the {capacity} cells")]
+#[error(
+    "ring positions {theirs} (theirs) and {ours} (ours) differ by more than the {capacity} cells"
+)]
 pub struct PositionError {
     /// What the other side says.
     pub theirs: u32,

@@ -1,5 +1,5 @@
 //! The channel's socket: SEQPACKET, so that messages keep their borders. It carries the handshake and
-//! nothing else; its hang-up tells of either side's death.
+//! nothing else; its hang-up reports either side's death.
 //!
 //! Every call has MSG_DONTWAIT. That is not enough to make a call that takes a message off the queue
 //! safe from the peer: the kernel closes descriptors that came with the message and were not asked
@@ -53,7 +53,7 @@ fn address(path: &Path) -> Result<UnixAddr, OsError> {
     UnixAddr::new(path).map_err(os_error("bind"))
 }
 
-/// A socket bound to `path`, not yet listening: nobody can connect before its mode is set.
+/// A socket bound to `path`, not yet listening: no client can connect before its mode is set.
 pub(crate) fn bound(path: &Path) -> Result<OwnedFd, OsError> {
     let socket = new_socket(SockFlag::SOCK_NONBLOCK)?;
     bind(socket.as_raw_fd(), &address(path)?).map_err(os_error("bind"))?;
@@ -65,11 +65,11 @@ pub(crate) fn start_listening(socket: BorrowedFd<'_>) -> Result<(), OsError> {
     listen(&socket, backlog).map_err(os_error("listen"))
 }
 
-/// The next connection; none if nobody waits.
+/// The next connection; none if none waits.
 pub(crate) fn accept(listener: BorrowedFd<'_>) -> Result<Option<OwnedFd>, OsError> {
     loop {
         match accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) {
-            // SAFETY: a new descriptor that nobody else has.
+            // SAFETY: a new descriptor, owned here alone.
             Ok(raw) => return Ok(Some(unsafe { OwnedFd::from_raw_fd(raw) })),
             Err(Errno::EAGAIN) => return Ok(None),
             // It went away while it waited; perhaps another waits behind it.
@@ -79,7 +79,7 @@ pub(crate) fn accept(listener: BorrowedFd<'_>) -> Result<Option<OwnedFd>, OsErro
     }
 }
 
-/// A connection to the daemon at `path`. `EAGAIN` if it takes nobody in for a while.
+/// A connection to the daemon at `path`. `EAGAIN` if it accepts no connection for a while.
 pub(crate) fn connected(path: &Path) -> Result<OwnedFd, OsError> {
     let socket = new_socket(SockFlag::empty())?;
     // Without it, a full backlog could keep us for ever.
@@ -88,7 +88,7 @@ pub(crate) fn connected(path: &Path) -> Result<OwnedFd, OsError> {
     Ok(socket)
 }
 
-/// As [`connected`]; `EAGAIN` at once if nobody is taken in at this moment.
+/// As [`connected`]; `EAGAIN` at once if it accepts no connection at this moment.
 pub(crate) fn connected_at_once(path: &Path) -> Result<OwnedFd, OsError> {
     let socket = new_socket(SockFlag::SOCK_NONBLOCK)?;
     connect(socket.as_raw_fd(), &address(path)?).map_err(os_error("connect"))?;
@@ -149,13 +149,13 @@ pub(crate) fn discard(socket: BorrowedFd<'_>) {
     let _ = recv(socket.as_raw_fd(), &mut [0; 1], MsgFlags::MSG_DONTWAIT);
 }
 
-/// Nobody can send anything to this end from now on. Whether its queue is empty, now and for good.
+/// Nothing can be sent to this end from now on. Whether its queue is empty, now and for good.
 pub(crate) fn stop_receiving(socket: BorrowedFd<'_>) -> bool {
     use nix::sys::socket::{Shutdown, shutdown};
     // The end of the queue looks like an empty message. But with credentials asked for, each message
     // has control data to cut off, and the end has none.
     let tells_apart = setsockopt(&socket, sockopt::PassCred, &true).is_ok();
-    // It fails only if the other side is gone, and then nobody sends either.
+    // It fails only if the other side is gone, and then sends nothing either.
     let _ = shutdown(socket.as_raw_fd(), Shutdown::Read);
     let next = peek(socket, &mut [0; MESSAGE_MAX]);
     tells_apart && matches!(next, Ok((Received::HungUp, false)))
@@ -198,7 +198,7 @@ pub(crate) fn receive_with_files(
     Ok((what(received.bytes, received.flags), files))
 }
 
-/// Hangs up: whoever watches either end notices. It wakes whoever waits for the other end, however
+/// Shuts the connection down: whoever watches either end notices. It wakes whoever waits for the other end, however
 /// many the peer has made of these: not for a real-time thread.
 #[cfg(not(loom))]
 pub(crate) fn hang_up(socket: BorrowedFd<'_>) {

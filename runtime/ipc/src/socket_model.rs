@@ -9,12 +9,12 @@ loom::lazy_static! {
     static ref HUNG_UP: Mutex<bool> = Mutex::new(false);
 }
 
-/// Hangs up, for both ends.
+/// Closes the connection, for both ends.
 pub(crate) fn hang_up(_: BorrowedFd<'_>) {
     *HUNG_UP.lock().expect("no panic") = true;
 }
 
-/// Whether either end has hung up.
+/// Whether either end has closed the connection.
 pub(crate) fn is_hung_up(_: BorrowedFd<'_>) -> bool {
     *HUNG_UP.lock().expect("no panic")
 }

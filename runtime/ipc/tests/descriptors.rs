@@ -1,4 +1,4 @@
-//! Descriptors that a client sends and nobody wants. To close one can take as long as its owner likes,
+//! Unwanted descriptors of a client. To close one can take as long as its owner likes,
 //! so nothing that the daemon does in a thread that others wait for may close one.
 
 use std::io::IoSlice;

@@ -1,5 +1,5 @@
-//! Frames in memory that the client brought along: read where they lie, and refused by name when
-//! the memory is of no use. What its owner does to it afterwards costs its owner a frame.
+//! Frames in imported buffers of the client: read in place, and refused by name when
+//! the memory cannot be used. What its owner does to it afterwards costs its owner a frame.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

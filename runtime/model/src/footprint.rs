@@ -39,7 +39,7 @@ impl Footprint {
 /// What a kind of device can be relied upon for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promises {
-    /// A best-effort stage that is told to stop does so within a bound that is shorter than the stage.
+    /// A preempted best-effort stage stops within a bound that is shorter than the stage.
     pub preemptible: bool,
     /// Running a stage allocates nothing.
     pub allocation_free: bool,

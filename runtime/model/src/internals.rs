@@ -1,4 +1,4 @@
-//! For tests and the fuzz target, not for users: package files that nobody compiled.
+//! For tests and the fuzz target, not for users: package files that were not compiled.
 
 use crate::{Package, reference};
 

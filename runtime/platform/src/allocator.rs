@@ -184,7 +184,7 @@ fn out_of_memory(bytes: usize) {
     service::end_now(code);
 }
 
-/// The last words of a process that cannot allocate. They are lost if nobody reads standard error.
+/// The last message of a process that cannot allocate. It is lost if standard error is full.
 fn say(text: &[u8]) {
     const PATIENCE_NS: u64 = 100_000_000;
     // SAFETY: closing standard error is nobody's business in this process.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryLimit {
     pub bytes: u64,
-    /// The kernel's file that says so.
+    /// The kernel's file with the limit.
     pub file: PathBuf,
 }
 

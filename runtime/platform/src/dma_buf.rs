@@ -25,7 +25,7 @@ const TRIES_MAX: u32 = 64;
 pub struct DmaBuffer(OwnedFd);
 
 impl DmaBuffer {
-    /// Whether the file is one, by what it tells of itself and the file system that it is on. A file
+    /// Whether the file is one, by its own description and the file system that it is on. A file
     /// system in user space is not asked: it need not answer.
     pub fn is_one(file: BorrowedFd<'_>) -> Result<bool, OsError> {
         // The kernel writes this file; the line with the exporter's name is a DMA-BUF's only.

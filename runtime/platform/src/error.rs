@@ -45,7 +45,7 @@ pub(crate) fn check(call: &'static str, result: libc::c_int) -> Result<libc::c_i
 }
 
 /// Something the machine did not grant. Punctual works without it, but promises less: the daemon
-/// says so once, with [`Missing::how_to_grant`], and goes on.
+/// reports it once, with [`Missing::how_to_grant`], and goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Missing {
     /// `SCHED_FIFO` was refused: threads run at ordinary priority and other programs can delay them.

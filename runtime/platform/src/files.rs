@@ -59,7 +59,7 @@ impl Write for Destination {
                 // Only what was opened so in here: what is no regular file.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     if !poll::wait_writable(self.0.as_fd(), Some(clock::now_ns() + PATIENCE_NS)) {
-                        let words = "takes nothing: does somebody read it?";
+                        let words = "accepts no data: its reader does not read";
                         return Err(io::Error::new(ErrorKind::TimedOut, words));
                     }
                 }
@@ -93,7 +93,7 @@ fn write_onto(
         .custom_flags(flags)
         .open(path);
     let file = opened.map_err(|error| match error.raw_os_error() {
-        Some(libc::ENXIO) => io::Error::new(ErrorKind::BrokenPipe, "is a pipe that nobody reads"),
+        Some(libc::ENXIO) => io::Error::new(ErrorKind::BrokenPipe, "is a pipe without a reader"),
         _ => error,
     })?;
     if !is_same(&file.metadata()?, found) {

@@ -10,7 +10,7 @@ pub const READER_GONE_CODE: u8 = 141;
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// Its reader went away, as `head` does: the program ends with [`READER_GONE_CODE`] and says nothing.
-    #[error("nobody reads standard output any more")]
+    #[error("the reader of standard output has closed it")]
     ReaderGone,
     /// Anything else, such as a full disk.
     #[error("cannot write to standard output: {0}")]
@@ -95,7 +95,7 @@ pub fn line(line: impl Display) -> Result<(), OutputError> {
     text(format_args!("{line}\n"))
 }
 
-/// Writes a line to standard error. That nobody can read it is no reason to fail: there is no other place to say so.
+/// Writes a line to standard error. A failure to write is ignored: there is no other place to report it.
 pub fn note(line: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }

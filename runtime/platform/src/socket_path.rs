@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-/// Why a path cannot be had.
+/// Why a path is unavailable.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketPathError {
     #[error("{path}: another daemon is listening on this socket")]
@@ -15,7 +15,7 @@ pub enum SocketPathError {
     /// Something that is not a socket is there, and is left alone.
     #[error("{path} exists and is not a socket: remove it or choose another path")]
     NotASocket { path: PathBuf },
-    #[error("{path}: {call} failed: {source}; is the folder there and writable?")]
+    #[error("{path}: {call} failed: {source}; check that the folder exists and is writable")]
     Os {
         path: PathBuf,
         /// Which call, as in section 2 of the manual.

@@ -14,7 +14,7 @@ pub enum Termination {
     BadInput,
     /// A file is missing, unreadable or cannot be written.
     File,
-    /// Memory, threads, sockets or processes could not be had.
+    /// Memory, threads, sockets or processes are unavailable.
     Resources,
     /// Whoever read standard output went away.
     ReaderGone,

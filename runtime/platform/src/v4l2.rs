@@ -18,7 +18,7 @@ mod raw;
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     #[error(
-        "cannot open {}: {source}; is the camera there, and are you in the group `video`?", .path.display()
+        "cannot open {}: {source}; check that the camera is connected and that this user is in the group `video`", .path.display()
     )]
     Open { path: PathBuf, source: OsError },
     /// It is no V4L2 device, or none that captures.
@@ -35,7 +35,7 @@ pub enum CaptureError {
     #[error("the driver gave {given} buffers, and a capture needs {needed}")]
     Buffers { given: u32, needed: u32 },
     /// The driver spoke of a buffer that was never made, or of more bytes than it has.
-    #[error("the driver's answer makes no sense: buffer {index} of {buffers}, {bytes} bytes")]
+    #[error("the driver returned an impossible buffer: number {index} of {buffers}, {bytes} bytes")]
     Senseless {
         index: u32,
         buffers: u32,
@@ -228,7 +228,7 @@ impl CapturedFrame<'_> {
 impl Drop for CapturedFrame<'_> {
     fn drop(&mut self) {
         let mut buffer = raw::Buffer::at(self.index);
-        // A camera that is gone says so at the next frame.
+        // A camera that is gone is noticed at the next frame.
         let _ = raw::control(&self.capture.device, raw::QBUF, &mut buffer);
     }
 }

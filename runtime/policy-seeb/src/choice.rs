@@ -9,7 +9,7 @@ pub(crate) struct Choice {
     /// B*: images a batch.
     pub(crate) batch: usize,
     /// θ*: members leave at this confidence.
-    pub(crate) theta: Confidence,
+    pub(crate) threshold: Confidence,
 }
 
 /// Chooses for a group of `images` on `units` TPCs whose tightest deadline less τ is `budget` ns
@@ -39,15 +39,15 @@ pub(crate) fn choose(
     let mut best: Option<(f64, Choice)> = None;
     let mut batch = most;
     loop {
-        for &theta in rules.candidates() {
-            let latency = model.latency(batch, theta, units);
+        for &threshold in rules.candidates() {
+            let latency = model.latency(batch, threshold, units);
             if latency > budget {
                 continue;
             }
             let cost = rules.lambda1 * latency / 1e9
-                - rules.lambda2 * f64::from(theta.0) / f64::from(u16::MAX);
+                - rules.lambda2 * f64::from(threshold.0) / f64::from(u16::MAX);
             if best.is_none_or(|(least, _)| cost < least) {
-                best = Some((cost, Choice { batch, theta }));
+                best = Some((cost, Choice { batch, threshold }));
             }
         }
         let settled = rules.batch == SeebBatch::Largest && best.is_some();
@@ -58,7 +58,7 @@ pub(crate) fn choose(
     }
     let fallback = Choice {
         batch: most,
-        theta: rules.candidates()[0],
+        threshold: rules.candidates()[0],
     };
     best.map_or(fallback, |(_, choice)| choice)
 }
@@ -76,7 +76,7 @@ mod tests {
 
     const MS: f64 = 1e6;
 
-    fn theta(tenths: u32) -> Confidence {
+    fn threshold(tenths: u32) -> Confidence {
         Confidence((tenths * u32::from(u16::MAX) / 10) as u16)
     }
 
@@ -95,7 +95,7 @@ mod tests {
         SeebConfig {
             lambda1,
             lambda2,
-            thetas: [1, 3, 5, 7, 9].map(theta).to_vec(),
+            thresholds: [1, 3, 5, 7, 9].map(threshold).to_vec(),
             ..SeebConfig::default()
         }
     }
@@ -117,7 +117,7 @@ mod tests {
         let chosen = |lambda2| choose(&MODEL, 5, 32, 4, 12.1 * MS, &rules(1.0, lambda2));
         let expected = |tenths| Choice {
             batch: 1,
-            theta: theta(tenths),
+            threshold: threshold(tenths),
         };
         assert_eq!(chosen(1.0), expected(5));
         assert_eq!(chosen(0.001), expected(1));
@@ -133,7 +133,7 @@ mod tests {
         let chosen = choose(&MODEL, 5, 32, 4, 12.1 * MS, &largest);
         let expected = Choice {
             batch: 4,
-            theta: theta(3),
+            threshold: threshold(3),
         };
         assert_eq!(chosen, expected);
     }
@@ -145,7 +145,7 @@ mod tests {
             chosen,
             Choice {
                 batch: 4,
-                theta: theta(1)
+                threshold: threshold(1)
             }
         );
     }
@@ -163,7 +163,7 @@ mod tests {
     fn fixed_knobs_stay_as_they_are() {
         let fixed = SeebConfig {
             fixed_batch: Some(2),
-            fixed_threshold: Some(theta(9)),
+            fixed_threshold: Some(threshold(9)),
             ..rules(1.0, 1.0)
         };
         for budget in [-1.0, 100.0 * MS] {
@@ -172,7 +172,7 @@ mod tests {
                 chosen,
                 Choice {
                     batch: 2,
-                    theta: theta(9)
+                    threshold: threshold(9)
                 }
             );
         }

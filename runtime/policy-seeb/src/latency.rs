@@ -31,26 +31,26 @@ pub struct LatencyModel {
 }
 
 impl LatencyModel {
-    /// L in ns, for a batch of `batch` images at threshold `theta` on `units` TPCs.
+    /// L in ns, for a batch of `batch` images at `threshold` on `units` TPCs.
     #[must_use]
-    pub fn latency(&self, batch: usize, theta: Confidence, units: u16) -> f64 {
-        let [image, threshold, unit] = features(batch, theta, units);
+    pub fn latency(&self, batch: usize, threshold: Confidence, units: u16) -> f64 {
+        let [image, threshold, unit] = features(batch, threshold, units);
         self.base + self.per_image * image + self.per_threshold * threshold + self.per_unit * unit
     }
 }
 
 /// What L depends on, without the constant.
-fn features(batch: usize, theta: Confidence, units: u16) -> [f64; 3] {
+fn features(batch: usize, threshold: Confidence, units: u16) -> [f64; 3] {
     [
         batch as f64,
-        probability(theta),
+        probability(threshold),
         1.0 / f64::from(units.max(1)),
     ]
 }
 
 /// Not [`Confidence::as_probability`]: that one is an `f32`.
-fn probability(theta: Confidence) -> f64 {
-    f64::from(theta.0) / f64::from(u16::MAX)
+fn probability(threshold: Confidence) -> f64 {
+    f64::from(threshold.0) / f64::from(u16::MAX)
 }
 
 struct Point {
@@ -74,14 +74,14 @@ impl Point {
 /// # Panics
 /// If there is no such task.
 #[must_use]
-pub fn fit(config: &Config, task: TaskId, thetas: &[Confidence]) -> LatencyModel {
-    let points = profiled(config, &config.tasks[task.index()], thetas);
+pub fn fit(config: &Config, task: TaskId, thresholds: &[Confidence]) -> LatencyModel {
+    let points = profiled(config, &config.tasks[task.index()], thresholds);
     let mut fitted = least_squares(&points);
     judge(&mut fitted, &points);
     fitted
 }
 
-fn profiled(config: &Config, task: &TaskConfig, thetas: &[Confidence]) -> Vec<Point> {
+fn profiled(config: &Config, task: &TaskConfig, thresholds: &[Confidence]) -> Vec<Point> {
     let mut counts: Vec<(u16, usize)> = Vec::new();
     for (index, partition) in config.partitions.iter().enumerate() {
         if !counts
@@ -93,8 +93,8 @@ fn profiled(config: &Config, task: &TaskConfig, thetas: &[Confidence]) -> Vec<Po
     }
     let stages = &config.models[task.model.index()].stages;
     let mut points = Vec::new();
-    for &theta in thetas {
-        let reached = reached(stages, task.mandatory_exit, theta);
+    for &threshold in thresholds {
+        let reached = reached(stages, task.mandatory_exit, threshold);
         for size in &stages[0].times {
             for &(units, partition) in &counts {
                 let times = stages
@@ -102,7 +102,7 @@ fn profiled(config: &Config, task: &TaskConfig, thetas: &[Confidence]) -> Vec<Po
                     .map(|stage| budget(stage, size.batch, partition));
                 let latency = times.zip(&reached).map(|(time, share)| time * share);
                 points.push(Point {
-                    x: features(usize::from(size.batch), theta, units),
+                    x: features(usize::from(size.batch), threshold, units),
                     latency: latency.sum(),
                 });
             }
@@ -119,11 +119,11 @@ fn budget(stage: &StageConfig, batch: u8, partition: usize) -> f64 {
 }
 
 /// The share of requests that reach each stage if they leave at the first exit, from `mandatory`
-/// on, whose confidence is at least `theta`.
+/// on, whose confidence is at least `threshold`.
 ///
 /// Calibration says how confidence moves from one exit to the next, in bins; inside its bin a
 /// confidence is taken to be anywhere with equal chance. Without calibration all go to the end.
-fn reached(stages: &[StageConfig], mandatory: StageId, theta: Confidence) -> Vec<f64> {
+fn reached(stages: &[StageConfig], mandatory: StageId, threshold: Confidence) -> Vec<f64> {
     let known = stages[0].follows[0].iter().any(|&share| share > 0);
     let mut reached = alloc::vec![1.0];
     let mut going: [f64; ACCURACY_BINS] = [1.0 / ACCURACY_BINS as f64; ACCURACY_BINS];
@@ -136,7 +136,7 @@ fn reached(stages: &[StageConfig], mandatory: StageId, theta: Confidence) -> Vec
         }
         if exit >= mandatory.index() {
             for (bin, share) in here.iter_mut().enumerate() {
-                let below = probability(theta) * ACCURACY_BINS as f64 - bin as f64;
+                let below = probability(threshold) * ACCURACY_BINS as f64 - bin as f64;
                 *share *= below.clamp(0.0, 1.0);
             }
         }

@@ -1,5 +1,5 @@
 //! `seeb`, the second policy that ships: SEEB-GPU's, as published. And what it is built on: a runner of batches that go
-//! through a whole network ([`desk`]), which the published policies of `research/baselines` share.
+//! through a whole network ([`batch_runner`]), which the published policies of `research/baselines` share.
 //!
 //! None of these promises deadlines: their plans need not pass the offline test.
 #![no_std]
@@ -9,8 +9,8 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod batch_runner;
 mod choice;
-pub mod desk;
 mod latency;
 pub mod ranges;
 mod seeb;

@@ -27,7 +27,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use crate::desk::{Baseline, Desk, Job, Members, Rules};
+use crate::batch_runner::{Baseline, BaselineRules, BatchRunner, Job, Members};
 use crate::latency::{LatencyModel, fit};
 use crate::ranges::Ranges;
 use punctual_core::bounded::List;
@@ -58,7 +58,7 @@ pub struct SeebConfig {
     /// τ: safety slack before the tightest deadline of a group.
     pub tau: Nanos,
     /// Θ: the thresholds to choose from, rising, at least one.
-    pub thetas: Vec<Confidence>,
+    pub thresholds: Vec<Confidence>,
     /// How a batch size is chosen.
     pub batch: SeebBatch,
     /// Ranges are computed anew at least so often.
@@ -78,7 +78,7 @@ impl Default for SeebConfig {
             lambda1: 1.0,
             lambda2: 1.0,
             tau: Nanos::from_millis(1),
-            thetas: (1..=9).map(tenth).collect(),
+            thresholds: (1..=9).map(tenth).collect(),
             batch: SeebBatch::Cheapest,
             interval: Nanos::from_millis(100),
             fixed_threshold: None,
@@ -119,9 +119,9 @@ impl PolicySpec for SeebConfig {
 impl SeebConfig {
     /// What a parameter must be, if one is not.
     fn broken_rule(&self) -> Option<&'static str> {
-        let rising = self.thetas.is_sorted_by(|a, b| a < b);
-        if self.thetas.is_empty() || !rising {
-            return Some("thetas must be a rising list of at least one threshold");
+        let rising = self.thresholds.is_sorted_by(|a, b| a < b);
+        if self.thresholds.is_empty() || !rising {
+            return Some("`thresholds` must be a list of at least one, each above the one before");
         }
         if !(self.lambda1.is_finite() && self.lambda2.is_finite()) {
             return Some("lambda1 and lambda2 must be finite numbers");
@@ -132,7 +132,7 @@ impl SeebConfig {
     pub(crate) fn candidates(&self) -> &[Confidence] {
         match &self.fixed_threshold {
             Some(fixed) => core::slice::from_ref(fixed),
-            None => &self.thetas,
+            None => &self.thresholds,
         }
     }
 }
@@ -143,7 +143,7 @@ struct Group {
     partition: PartitionId,
     units: Units,
     batch: usize,
-    theta: Confidence,
+    threshold: Confidence,
     /// When it got its range.
     since: Instant,
 }
@@ -197,25 +197,25 @@ impl Seeb {
     }
 
     /// Goes on with the groups whose partition is free: next batch, or the end of the group.
-    fn go_on(&mut self, desk: &mut Desk, actions: &mut Actions) {
+    fn go_on(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
         let mut at = 0;
         while at < self.groups.len() {
             let group = self.groups[at];
             let mine = |a: &&Assigned| a.partition == group.partition;
             let left = self.assigned.iter().filter(mine).count();
-            if !desk.is_free(group.partition) {
+            if !runner.is_free(group.partition) {
                 at += 1;
-            } else if left > 0 && desk.now.since(group.since) < self.rules.interval {
-                self.start_batch(desk, group, actions);
+            } else if left > 0 && runner.now.since(group.since) < self.rules.interval {
+                self.start_batch(runner, group, actions);
                 at += 1;
             } else {
-                self.dissolve(desk, at);
+                self.dissolve(runner, at);
             }
         }
     }
 
     /// Takes the range from a group whose partition is free.
-    fn dissolve(&mut self, desk: &Desk, at: usize) {
+    fn dissolve(&mut self, runner: &BatchRunner, at: usize) {
         let group = self.groups.remove(at);
         if self.rules.tpc_masks {
             self.mark(group.units, false);
@@ -223,19 +223,19 @@ impl Seeb {
         let of_group = |a: &Assigned| a.partition == group.partition;
         while let Some(first) = self.assigned.iter().position(of_group) {
             let buffer = self.assigned.remove(first).buffer;
-            self.wait(desk, buffer);
+            self.wait(runner, buffer);
         }
     }
 
     /// Puts a request among the waiting ones of its task.
-    fn wait(&mut self, desk: &Desk, buffer: u16) {
-        let request = desk.request(buffer);
+    fn wait(&mut self, runner: &BatchRunner, buffer: u16) {
+        let request = runner.request(buffer);
         let queue = &mut self.waiting[request.task.index()];
-        let at = queue.partition_point(|&b| desk.request(b).order < request.order);
+        let at = queue.partition_point(|&b| runner.request(b).order < request.order);
         queue.insert(at, buffer);
     }
 
-    fn start_batch(&mut self, desk: &mut Desk, group: Group, actions: &mut Actions) {
+    fn start_batch(&mut self, runner: &mut BatchRunner, group: Group, actions: &mut Actions) {
         let mut members = Members::new();
         let of_group = |a: &Assigned| a.partition == group.partition;
         while members.len() < group.batch {
@@ -246,15 +246,15 @@ impl Seeb {
             members.push(buffer).expect("a batch is at most BATCH_MAX");
         }
         let whenever = Instant::FAR_FUTURE;
-        desk.start(group.partition, members, true, whenever, actions);
+        runner.start(group.partition, members, true, whenever, actions);
     }
 
     /// Algorithm 1, for each run of free TPCs, longest first, while groups wait.
-    fn assign_ranges(&mut self, desk: &mut Desk, actions: &mut Actions) {
+    fn assign_ranges(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
         while let Some(free) = longest_run(&self.taken) {
             self.ready.clear();
             for task in 0..self.waiting.len() {
-                if self.may_go(desk, task) {
+                if self.may_go(runner, task) {
                     self.ready.push(TaskId(task as u16));
                 }
             }
@@ -272,25 +272,25 @@ impl Seeb {
                 let (task, units) = self.given[at];
                 self.mark(units, true);
                 let partition = self.ranges.partition(units);
-                self.dispatch_group(desk, task, units, partition, actions);
+                self.dispatch_group(runner, task, units, partition, actions);
             }
         }
     }
 
     /// Without masks: each task on its own stream, of all TPCs.
-    fn assign_streams(&mut self, desk: &mut Desk, actions: &mut Actions) {
+    fn assign_streams(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
         for task in 0..self.waiting.len() {
-            let partition = desk.config.tasks[task].partition;
+            let partition = runner.config.tasks[task].partition;
             let idle = self.groups.iter().all(|g| g.partition != partition);
-            if idle && self.may_go(desk, task) {
-                let units = desk.config.partitions[partition.index()].units;
-                self.dispatch_group(desk, TaskId(task as u16), units, partition, actions);
+            if idle && self.may_go(runner, task) {
+                let units = runner.config.partitions[partition.index()].units;
+                self.dispatch_group(runner, TaskId(task as u16), units, partition, actions);
             }
         }
     }
 
     /// Whether the waiting requests of a task may be dispatched.
-    fn may_go(&self, desk: &Desk, task: usize) -> bool {
+    fn may_go(&self, runner: &BatchRunner, task: usize) -> bool {
         let queue = &self.waiting[task];
         let Some(&oldest) = queue.first() else {
             return false;
@@ -299,28 +299,28 @@ impl Seeb {
             .rules
             .fixed_batch
             .is_none_or(|fixed| queue.len() >= usize::from(fixed));
-        full || desk.request(oldest).captured + self.rules.interval <= desk.now
+        full || runner.request(oldest).captured + self.rules.interval <= runner.now
     }
 
     /// Algorithm 2 for one group, and its first batch.
     fn dispatch_group(
         &mut self,
-        desk: &mut Desk,
+        runner: &mut BatchRunner,
         task: TaskId,
         units: Units,
         partition: PartitionId,
         actions: &mut Actions,
     ) {
         let queue = &self.waiting[task.index()];
-        let due = queue.iter().map(|&buffer| desk.request(buffer).due);
+        let due = queue.iter().map(|&buffer| runner.request(buffer).due);
         let due = due.min().unwrap_or(Instant::FAR_FUTURE);
-        let largest = desk.sizes(task).next_back().map_or(1, usize::from);
+        let largest = runner.sizes(task).next_back().map_or(1, usize::from);
         let chosen = crate::choice::choose(
             &self.models[task.index()],
             queue.len(),
             largest,
             units.count,
-            nanoseconds_until(due, desk.now + self.rules.tau),
+            nanoseconds_until(due, runner.now + self.rules.tau),
             &self.rules,
         );
         for at in 0..queue.len() {
@@ -332,11 +332,11 @@ impl Seeb {
             partition,
             units,
             batch: chosen.batch,
-            theta: chosen.theta,
-            since: desk.now,
+            threshold: chosen.threshold,
+            since: runner.now,
         };
         self.groups.push(group);
-        self.start_batch(desk, group, actions);
+        self.start_batch(runner, group, actions);
     }
 
     fn mark(&mut self, units: Units, taken: bool) {
@@ -363,14 +363,14 @@ fn longest_run(taken: &[bool]) -> Option<Units> {
     best
 }
 
-impl Rules for Seeb {
-    fn enqueue(&mut self, desk: &Desk, buffer: u16) -> Result<(), Rejection> {
-        self.wait(desk, buffer);
+impl BaselineRules for Seeb {
+    fn enqueue(&mut self, runner: &BatchRunner, buffer: u16) -> Result<(), Rejection> {
+        self.wait(runner, buffer);
         Ok(())
     }
 
-    fn forget(&mut self, desk: &Desk, buffer: u16) {
-        let queue = &mut self.waiting[desk.request(buffer).task.index()];
+    fn forget(&mut self, runner: &BatchRunner, buffer: u16) {
+        let queue = &mut self.waiting[runner.request(buffer).task.index()];
         if let Some(at) = queue.iter().position(|&queued| queued == buffer) {
             queue.remove(at);
         } else if let Some(at) = self.assigned.iter().position(|a| a.buffer == buffer) {
@@ -378,26 +378,33 @@ impl Rules for Seeb {
         }
     }
 
-    fn leaves(&self, desk: &Desk, job: &Job, buffer: u16, exit: StageId, answer: Answer) -> bool {
-        let task = &desk.config.tasks[desk.request(buffer).task.index()];
+    fn leaves(
+        &self,
+        runner: &BatchRunner,
+        job: &Job,
+        buffer: u16,
+        exit: StageId,
+        answer: Answer,
+    ) -> bool {
+        let task = &runner.config.tasks[runner.request(buffer).task.index()];
         let group = self.groups.iter().find(|g| g.partition == job.partition);
-        exit >= task.mandatory_exit && group.is_some_and(|g| answer.confidence >= g.theta)
+        exit >= task.mandatory_exit && group.is_some_and(|g| answer.confidence >= g.threshold)
     }
 
-    fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions) {
-        self.go_on(desk, actions);
+    fn dispatch(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
+        self.go_on(runner, actions);
         if self.rules.tpc_masks {
-            self.assign_ranges(desk, actions);
+            self.assign_ranges(runner, actions);
         } else {
-            self.assign_streams(desk, actions);
+            self.assign_streams(runner, actions);
         }
     }
 
-    fn next_timer(&self, desk: &Desk) -> Option<Instant> {
+    fn next_timer(&self, runner: &BatchRunner) -> Option<Instant> {
         // Everything else is an answer to an event.
         self.rules.fixed_batch?;
         let oldest = self.waiting.iter().filter_map(|queue| queue.first());
-        let due = oldest.map(|&buffer| desk.request(buffer).captured + self.rules.interval);
-        due.filter(|due| *due > desk.now).min()
+        let due = oldest.map(|&buffer| runner.request(buffer).captured + self.rules.interval);
+        due.filter(|due| *due > runner.now).min()
     }
 }

@@ -226,7 +226,7 @@ impl Runner {
     /// Runs block `block` of `launch` on multiprocessor `smid`, and says what went wrong, if anything did.
     ///
     /// # Safety
-    /// The kernel may be run with these parameters: what they point to is there, and nobody minds what it
+    /// The kernel may be run with these parameters: what they point to is there, and no check depends on what it
     /// does to it. Block and shared memory are within the limits.
     pub unsafe fn run(&mut self, launch: &Launch, block: Index, smid: u32) -> Result<(), &CStr> {
         // SAFETY: the runner is ours alone; the rest is the caller's promise.

@@ -37,7 +37,7 @@ pub enum RunError {
         threads_max: u32,
     },
     /// More shared memory than there is.
-    #[error("kernel {name}: {given} bytes of shared memory, at most {limit} can be had")]
+    #[error("kernel {name}: {given} bytes of shared memory; the limit is {limit}")]
     Shared {
         name: String,
         given: usize,

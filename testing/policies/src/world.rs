@@ -184,7 +184,7 @@ impl<N: Nature> World<N> {
         self.sequence
     }
 
-    /// Strikes events off the agenda: nobody will report them.
+    /// Removes events from the agenda: they will not be reported.
     pub fn forget(&mut self, which: impl Fn(&Event) -> bool) {
         self.agenda.retain(|_, event| !which(event));
     }
@@ -268,7 +268,7 @@ impl<N: Nature> World<N> {
         Ok(())
     }
 
-    /// The scheduler's counters agree with themselves and with the auditor's books.
+    /// The scheduler's counters agree with themselves and with the auditor's log.
     fn check_counters(&self) {
         let mut open = 0;
         for task in 0..self.config.tasks.len() {

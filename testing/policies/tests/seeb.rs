@@ -123,10 +123,10 @@ fn the_fit_finds_a_latency_that_has_the_models_form() {
         time: &time,
     };
     let rules = SeebConfig::default();
-    let thetas = rules.thetas.clone();
+    let thresholds = rules.thresholds.clone();
     let ranges = timeline::all_ranges(4);
     let config = timeline::plan(&ranges, &[network], vec![timeline::task(0, 100)]);
-    let model = fit(&config, TaskId(0), &thetas);
+    let model = fit(&config, TaskId(0), &thresholds);
     let near = |a: f64, b: f64| (a - b).abs() < 1.0;
     assert!(near(model.base, 3e6), "{model:?}");
     assert!(near(model.per_image, 2e6), "{model:?}");
@@ -154,7 +154,7 @@ fn the_profiled_latency_counts_a_stage_as_often_as_it_is_reached() {
     for row in &mut config.models[0].stages[0].follows {
         (row[0], row[ACCURACY_BINS - 1]) = (32_768, 32_767);
     }
-    let latency = |theta: u16| fit(&config, TaskId(0), &[Confidence(theta)]).base;
+    let latency = |threshold: u16| fit(&config, TaskId(0), &[Confidence(threshold)]).base;
     assert!((latency(32_768) - 15e6).abs() < 1e3, "{}", latency(32_768));
     assert!(
         (latency(61_439) - 17.5e6).abs() < 1e3,

@@ -91,7 +91,7 @@ impl<S: Source> Clients<S> {
             .min()
     }
 
-    /// Whether nobody is going to submit anything any more, unless a reply makes them.
+    /// Whether no client will submit any more, except in answer to a reply.
     pub fn silent(&self) -> bool {
         self.held.is_empty() && self.source.peek().is_none()
     }

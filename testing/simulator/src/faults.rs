@@ -31,12 +31,12 @@ pub enum Fault {
         /// brought back to the present, as the ingress does.
         by_ns: i64,
     },
-    /// The device does an action, and never says so.
+    /// The device does an action, and never reports it.
     CompletionLost {
         /// Which action, in the order in which they start, from 0.
         nth: u64,
     },
-    /// The device brings a model's weights, and never says so.
+    /// The device loads a model's weights, and never reports it.
     TransferLost {
         /// Which transfer, in the order in which they end, from 0.
         nth: u64,

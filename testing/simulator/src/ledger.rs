@@ -1,4 +1,4 @@
-//! The books of a run: which submissions are open, and what became of the others.
+//! Which submissions of a run are open, and what became of the others.
 
 use std::collections::VecDeque;
 
@@ -38,7 +38,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Books for `tasks` tasks, which keep each request if `keep`.
+    /// An empty ledger of `tasks` tasks, which keeps each request if `keep`.
     pub fn new(samples: Samples, tasks: usize, seed: u64, keep: bool) -> Self {
         let random = Random::new(seed);
         Self {

@@ -20,7 +20,7 @@
 //! |---|---|
 //! | [`run`] | a run from the first submission to the last verdict: start here |
 //! | `world` | clock, clients and device around [`punctual_executor::drive`] |
-//! | `clients`, `ledger`, [`samples`] | who submits and what goes wrong there; the books; what the exits say |
+//! | `clients`, `ledger`, [`samples`] | who submits and what goes wrong there; the ledger; what the exits say |
 //! | [`timing`], [`faults`] | how long things really take, and what goes wrong, as data |
 //! | [`arrivals`], [`scenario`], [`layout`] | when requests come; what runs where |
 //! | [`observer`], [`audit`], [`fuzz`] | who looks on; the invariants; random cases with faults |

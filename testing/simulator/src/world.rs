@@ -226,8 +226,8 @@ impl<'a, S: Source, O: Observer> VirtualWorld<'a, S, O> {
         None
     }
 
-    /// Books the end of an action.
-    fn book(&mut self, event: &Event) {
+    /// Records the end of an action.
+    fn record_end(&mut self, event: &Event) {
         let (action, finished) = match event {
             Event::Finished(finished) => (finished.action, Some(finished)),
             Event::NotRun { action } | Event::Preempted { action } | Event::Failed { action } => {
@@ -316,7 +316,7 @@ impl<S: Source, O: Observer> World for VirtualWorld<'_, S, O> {
         {
             limit = self.now;
             self.last_event = self.now;
-            self.book(&event);
+            self.record_end(&event);
             events.push(event);
         }
         if events.is_empty()
@@ -354,7 +354,7 @@ impl<S: Source, O: Observer> World for VirtualWorld<'_, S, O> {
                 let unloaded = self.device.unload(*model);
                 assert!(
                     unloaded.is_ok(),
-                    "the core unloads what nobody uses: {unloaded:?}"
+                    "the core unloads models that are not in use: {unloaded:?}"
                 );
             }
             Action::Demote(_) => self.effort.demotions += 1,

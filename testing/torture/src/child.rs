@@ -22,9 +22,9 @@ const ATTEMPT_NS: u64 = 200_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Keeps the protocol and checks what it is told.
+    /// Keeps the protocol and checks the verdicts.
     Healthy,
-    /// Writes everywhere it can.
+    /// Writes to all memory that it can.
     Hostile,
 }
 
@@ -40,7 +40,7 @@ pub struct Orders {
     /// The task to feed
     #[arg(long)]
     pub task: String,
-    /// Where its chances come from, with its process id
+    /// Seed of its random choices, with its process id
     #[arg(long)]
     pub seed: u64,
     /// A verdict later than this counts as late, in ns
@@ -93,7 +93,7 @@ pub fn hello(task: &str) -> Hello {
     Hello::new(task, PixelFormat::Rgb8)
 }
 
-/// Connects, if need be after the daemon has noticed that the place's last holder is dead; none if it is not let in.
+/// Connects, if need be after the daemon has noticed that the place's last holder is dead; none if it is not admitted.
 pub(crate) fn connect(
     orders: &Orders,
     ledger: &Ledger,
@@ -114,7 +114,7 @@ pub(crate) fn connect(
             }
             Err(error) => {
                 output::note(format_args!(
-                    "channel-torture: a client was not let in: {error}"
+                    "channel-torture: the daemon did not admit a client: {error}"
                 ));
                 return Ok(None);
             }

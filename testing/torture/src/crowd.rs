@@ -1,4 +1,4 @@
-//! The client processes: started, stopped, killed, and buried with their books closed.
+//! The client processes: starts, stops and kills them, and compares their counters when they have ended.
 
 use std::ffi::OsString;
 use std::io;
@@ -12,7 +12,7 @@ use punctual_platform::clock::now_ns;
 use crate::child::{Orders, Role};
 use crate::ledger::{Entry, Ledger, Phase};
 use crate::report::Report;
-use crate::server::{Book, Ended};
+use crate::server::{ConnectionCounts, Ended};
 
 /// One client process, alive or dead.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct Client {
     pub reaped: bool,
     /// Its connection, for a healthy one, which has one only.
     pub token: Option<u64>,
-    ended: Option<(Book, ChannelFault, u64)>,
+    ended: Option<(ConnectionCounts, ChannelFault, u64)>,
 }
 
 impl Client {
@@ -100,23 +100,27 @@ impl Client {
     }
 
     pub fn end(&mut self, ended: &Ended) {
-        self.ended = Some((ended.book, ended.fault, ended.freed_ns));
+        self.ended = Some((ended.counts, ended.fault, ended.freed_ns));
     }
 
     /// Whether all that could happen to it has happened: it is dead, and its connection, if it had
-    /// one, has ended. A connection may still stand at the door.
+    /// one, has ended. A connection may still wait for its handshake.
     #[must_use]
-    pub fn is_over(&self, door_is_quiet: bool) -> bool {
-        let at_the_door = self.role == Role::Healthy && self.token.is_none();
-        let connection_over = if at_the_door { door_is_quiet } else { true };
+    pub fn is_over(&self, acceptor_is_idle: bool) -> bool {
+        let while_connecting = self.role == Role::Healthy && self.token.is_none();
+        let connection_over = if while_connecting {
+            acceptor_is_idle
+        } else {
+            true
+        };
         self.reaped && connection_over && (self.token.is_none() || self.ended.is_some())
     }
 
-    /// Closes its books: compares both sides' and adds them to the report. Returns how long after
+    /// Compares both sides' counters and adds them to the report. Returns how long after
     /// its death its slots and its place were free, in ns.
     pub fn audit(&self, has_server: bool, report: &mut Report) -> io::Result<Option<u64>> {
         let entry = self.entry()?;
-        report.kills_at_the_door +=
+        report.kills_while_connecting +=
             u64::from(self.killed_ns.is_some() && entry.phase == Phase::Outside);
         if self.role == Role::Hostile {
             report.hostile_connections += entry.begun;
@@ -142,19 +146,19 @@ impl Client {
             );
             return Ok(None);
         }
-        let Some((book, fault, freed_ns)) = self.ended else {
+        let Some((counts, fault, freed_ns)) = self.ended else {
             report.find("submission without a connection", entry.begun);
             return Ok(None);
         };
-        audit_connection(&entry, &book, fault, self.killed_ns.is_some(), report);
+        audit_connection(&entry, &counts, fault, self.killed_ns.is_some(), report);
         Ok(self.killed_ns.map(|killed| freed_ns.saturating_sub(killed)))
     }
 
     fn audit_survivor(&self, entry: &Entry, report: &mut Report) {
         match entry.phase {
             Phase::Finished => {}
-            Phase::HungUpOn => report.find("healthy client hung up on", 1),
-            Phase::Failed | Phase::Outside => report.find("healthy client not let in", 1),
+            Phase::HungUpOn => report.find("connection of a healthy client closed", 1),
+            Phase::Failed | Phase::Outside => report.find("healthy client not admitted", 1),
             Phase::Connected => report.find("healthy client crashed", 1),
         }
         if entry.phase == Phase::Finished {
@@ -177,34 +181,34 @@ impl Drop for Client {
     }
 }
 
-/// Both sides' books of a healthy client must agree.
+/// Both sides' counters of a healthy client must agree.
 fn audit_connection(
     entry: &Entry,
-    book: &Book,
+    counts: &ConnectionCounts,
     fault: ChannelFault,
     killed: bool,
     report: &mut Report,
 ) {
-    report.submitted += book.accepted;
-    report.gone += book.accepted.saturating_sub(entry.taken);
+    report.submitted += counts.accepted;
+    report.gone += counts.accepted.saturating_sub(entry.taken);
     // One that died may have written down a submission that it did not get to make.
     let slack = u64::from(killed);
-    let lost = entry.begun.saturating_sub(book.accepted);
+    let lost = entry.begun.saturating_sub(counts.accepted);
     report.find("submission lost", lost.saturating_sub(slack));
     report.find(
         "submission out of nothing",
-        book.accepted.saturating_sub(entry.begun),
+        counts.accepted.saturating_sub(entry.begun),
     );
     report.find(
         "verdict out of nothing",
-        entry.taken.saturating_sub(book.answered),
+        entry.taken.saturating_sub(counts.answered),
     );
     report.find(
         "submission without a verdict",
-        book.accepted.abs_diff(book.answered + book.gone),
+        counts.accepted.abs_diff(counts.answered + counts.gone),
     );
-    report.find("frame damaged", book.damaged);
-    report.find("slot leaked", book.leaked);
+    report.find("frame damaged", counts.damaged);
+    report.find("slot leaked", counts.leaked);
     report.find("healthy client accused", u64::from(fault.is_violation()));
 }
 
@@ -212,42 +216,42 @@ fn audit_connection(
 mod tests {
     use super::*;
 
-    fn found(entry: Entry, book: Book, killed: bool) -> Vec<&'static str> {
+    fn found(entry: Entry, counts: ConnectionCounts, killed: bool) -> Vec<&'static str> {
         let mut report = Report::default();
-        audit_connection(&entry, &book, ChannelFault::HungUp, killed, &mut report);
+        audit_connection(&entry, &counts, ChannelFault::HungUp, killed, &mut report);
         report.findings.into_keys().collect()
     }
 
     #[test]
-    fn books_that_agree_are_clean_and_each_disagreement_has_a_name() {
+    fn counters_that_agree_are_clean_and_each_disagreement_has_a_name() {
         let entry = Entry {
             begun: 10,
             taken: 8,
             ..Entry::default()
         };
-        let book = Book {
+        let counts = ConnectionCounts {
             accepted: 10,
             answered: 9,
             gone: 1,
-            ..Book::default()
+            ..ConnectionCounts::default()
         };
-        assert_eq!(found(entry, book, true), Vec::<&str>::new());
+        assert_eq!(found(entry, counts, true), Vec::<&str>::new());
         let cut_short = Entry { begun: 11, ..entry };
-        assert_eq!(found(cut_short, book, true), Vec::<&str>::new());
-        assert_eq!(found(cut_short, book, false), ["submission lost"]);
-        let unanswered = Book { gone: 0, ..book };
+        assert_eq!(found(cut_short, counts, true), Vec::<&str>::new());
+        assert_eq!(found(cut_short, counts, false), ["submission lost"]);
+        let unanswered = ConnectionCounts { gone: 0, ..counts };
         assert_eq!(
             found(entry, unanswered, true),
             ["submission without a verdict"]
         );
         let invented = Entry { taken: 10, ..entry };
-        assert_eq!(found(invented, book, true), ["verdict out of nothing"]);
+        assert_eq!(found(invented, counts, true), ["verdict out of nothing"]);
         let replayed = Entry { begun: 9, ..entry };
-        assert_eq!(found(replayed, book, true), ["submission out of nothing"]);
-        let bad = Book {
+        assert_eq!(found(replayed, counts, true), ["submission out of nothing"]);
+        let bad = ConnectionCounts {
             damaged: 1,
             leaked: 2,
-            ..book
+            ..counts
         };
         assert_eq!(found(entry, bad, true), ["frame damaged", "slot leaked"]);
     }

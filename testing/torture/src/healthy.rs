@@ -36,7 +36,7 @@ struct Healthy<'o> {
     leaving: bool,
 }
 
-/// Lives as a client, until it was told to leave or the daemon hangs up.
+/// Lives as a client, until it was told to leave or the daemon closes the connection.
 pub fn live(orders: &Orders, ledger: Ledger) -> io::Result<()> {
     let mut entry = Entry::default();
     let Some(channel) = child::connect(orders, &ledger, &mut entry)? else {
@@ -110,7 +110,7 @@ impl Healthy<'_> {
             };
             payload::write(&name, slot.pixels());
             self.entry.begun += 1;
-            // Before the submission: if the client dies in it, nobody can know whether it was made.
+            // Before the submission: if the client dies in it, it is unknown whether it was made.
             self.ledger.write(&self.entry)?;
             let captured_ns = now_ns();
             let deadline = self

@@ -23,7 +23,7 @@ use crate::ledger::{Entry, Ledger, Phase};
 /// How long one attack goes on, at most, in ns.
 const ATTACK_NS: u64 = 20_000_000;
 
-/// Attacks until it is told to leave or nobody listens any more. Its books count connections.
+/// Attacks until it is told to leave or the listener is gone. Its counters count connections.
 pub fn live(orders: &Orders, ledger: &Ledger) -> io::Result<()> {
     let mut random = Random::new(orders.seed).stream("hostile", std::process::id().into());
     let mut entry = Entry {
@@ -48,7 +48,7 @@ pub fn live(orders: &Orders, ledger: &Ledger) -> io::Result<()> {
     ledger.write(&entry)
 }
 
-/// A connection without an opening; none if nobody listens.
+/// A connection without an opening; none if there is no listener.
 fn connected(orders: &Orders) -> Option<OwnedFd> {
     let (family, kind) = (AddressFamily::Unix, SockType::SeqPacket);
     let socket = socket(family, kind, SockFlag::SOCK_CLOEXEC, None).ok()?;
@@ -58,7 +58,7 @@ fn connected(orders: &Orders) -> Option<OwnedFd> {
     Some(socket)
 }
 
-/// Garbage, too much of it, half an opening, descriptors that nobody asked for.
+/// Garbage, too much of it, half an opening, unannounced descriptors.
 fn strange_opening(orders: &Orders, random: &mut Random) -> bool {
     let Some(socket) = connected(orders) else {
         return false;

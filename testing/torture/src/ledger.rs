@@ -1,5 +1,5 @@
 //! What a client has done, in a file that outlives it: a process that is killed at any point
-//! leaves books that are at most one step behind.
+//! leaves counters that are at most one step behind.
 
 use std::fs::File;
 use std::io;
@@ -18,15 +18,15 @@ pub enum Phase {
     #[default]
     Outside,
     Connected,
-    /// All was answered, and it hung up.
+    /// All was answered, and it closed its connection.
     Finished,
-    /// The daemon hung up on it.
+    /// The daemon closed its connection.
     HungUpOn,
-    /// It was not let in, or broke down by itself.
+    /// It was not admitted, or failed by itself.
     Failed,
 }
 
-/// A client's books.
+/// A client's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     pub phase: Phase,
@@ -44,7 +44,7 @@ pub struct Entry {
     pub stuck: u64,
     /// The longest way from submission to verdict, in ns.
     pub round_trip_ns_max: u64,
-    /// From its first attempt to connect to being let in, in ns.
+    /// From its first attempt to connect to its admission, in ns.
     pub entry_ns: u64,
 }
 
@@ -118,12 +118,12 @@ impl Ledger {
         self.0.try_clone()
     }
 
-    /// Child: writes its books, in one call.
+    /// Child: writes its counters, in one call.
     pub fn write(&self, entry: &Entry) -> io::Result<()> {
         self.0.write_all_at(&entry.encode(), 0)
     }
 
-    /// Parent: the books as they are now.
+    /// Parent: the counters as they are now.
     pub fn read(&self) -> io::Result<Entry> {
         let mut bytes = [0; ENTRY_BYTES];
         // A child that died before it wrote anything leaves an empty file: zeros.

@@ -14,10 +14,10 @@ use punctual_torture::rig::{self, Against, Options};
 /// How often progress is shown, in ns.
 const PROGRESS_NS: u64 = 1_000_000_000;
 
-/// Kills, stops and besets clients of the channel, and checks that nobody else notices
+/// Kills, stops and attacks clients of the channel, and checks that no other client notices
 ///
 /// Exit codes: 0 nothing was lost, doubled or wrong; 1 something was (the report says what);
-/// 2 the command line makes no sense; 3 it could not run, or not print its report; 141 nobody read it.
+/// 2 wrong usage; 3 it could not run or print its report; 141 the reader of standard output closed it.
 #[derive(Parser)]
 #[command(
     version,
@@ -35,7 +35,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// What the program starts itself as
+    /// A process that the program starts itself
     #[command(hide = true)]
     Client(Orders),
 }
@@ -54,7 +54,7 @@ struct Torture {
     /// Hostile clients at a time
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=16))]
     hostile: u8,
-    /// Where all chances come from
+    /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Slots of a client
@@ -66,7 +66,7 @@ struct Torture {
     /// Verdicts later than this are counted, in ms
     #[arg(long, default_value_t = 100)]
     late_ms: u32,
-    /// Torture the daemon that listens here, instead of one in this process
+    /// Test the daemon that listens here, instead of one in this process
     #[arg(long, requires = "task")]
     socket: Option<PathBuf>,
     /// The daemon's task to feed
@@ -146,7 +146,7 @@ fn progress(options: &Options) -> impl FnMut(u64, u64) + use<> {
         let now = now_ns();
         if terminal && now >= next_ns {
             next_ns = now + PROGRESS_NS;
-            // Nobody to see it is no reason to fail.
+            // A failure to print it is ignored.
             let _ = write!(
                 std::io::stderr(),
                 "\r{frames} of {frames_max} submissions, {kills} of {kills_max} kills "

@@ -48,8 +48,8 @@ pub struct Report {
     pub kills: u64,
     /// Of those, while they were stopped.
     pub kills_while_stopped: u64,
-    /// Of those, before they were let in.
-    pub kills_at_the_door: u64,
+    /// Of those, before they were admitted.
+    pub kills_while_connecting: u64,
     /// Clients stopped by SIGSTOP for a while.
     pub stops: u64,
     /// Verdicts that took longer than the bound, at healthy clients.
@@ -58,7 +58,7 @@ pub struct Report {
     pub round_trip_us_max: f64,
     /// From SIGKILL until all slots and the place were free.
     pub freed: Times,
-    /// From a client's first attempt until it was let in.
+    /// From a client's first attempt until it was admitted.
     pub entry: Times,
     /// Why connections of hostile clients ended, by the fault's name.
     pub hostile_faults: BTreeMap<&'static str, u64>,
@@ -90,17 +90,17 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "{} client processes, {} killed ({} at the door, {} while stopped), {} stops, {} hostile connections",
+            "{} client processes, {} killed ({} while connecting, {} while stopped), {} stops, {} hostile connections",
             self.processes,
             self.kills,
-            self.kills_at_the_door,
+            self.kills_while_connecting,
             self.kills_while_stopped,
             self.stops,
             self.hostile_connections
         )?;
         for (name, times) in [
             ("from kill to slots and place free", &self.freed),
-            ("from knocking to being let in", &self.entry),
+            ("from connecting to being admitted", &self.entry),
         ] {
             writeln!(
                 f,

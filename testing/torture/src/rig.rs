@@ -1,4 +1,4 @@
-//! The run itself: keeps so many clients alive, kills and stops them at random points, and closes the books.
+//! The run itself: keeps so many clients alive, kills and stops them at random points, and compares the counters.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,9 +13,9 @@ use punctual_platform::poll::Poller;
 use punctual_platform::thread::ThreadError;
 use punctual_types::Random;
 
+use crate::acceptor::Acceptor;
 use crate::child::{Orders, Role};
 use crate::crowd::Client;
-use crate::door::Door;
 use crate::ledger::Phase;
 use crate::report::{Report, Times};
 use crate::server::Server;
@@ -26,19 +26,19 @@ const ROUND_NS: u64 = 1_000_000;
 const STOP_NS_MAX: u64 = 20_000_000;
 /// Without any progress for so long something is stuck, in ns.
 const STANDSTILL_NS: u64 = 30_000_000_000;
-/// Descriptors that the door is told of at a time.
+/// Descriptors that one wait of the acceptor reports at most.
 const READY: usize = 64;
 
 /// What the clients are let loose on.
 #[derive(Clone, Debug)]
 pub enum Against {
-    /// The daemon's side of the channel, in this process, with books of its own.
+    /// The daemon's side of the channel, in this process, with counters of its own.
     OwnServer {
         slots: u16,
         /// Pixels of a frame's side.
         side: u32,
     },
-    /// A daemon that runs already: only the clients keep books.
+    /// A daemon that runs already: only the clients count.
     Daemon { socket: PathBuf, task: String },
 }
 
@@ -107,7 +107,7 @@ struct Rig<'o> {
     random: Random,
     poller: Poller,
     /// The daemon's side, if it is ours.
-    own: Option<(Door, Server)>,
+    own: Option<(Acceptor, Server)>,
     orders: Orders,
     crowd: BTreeMap<u64, Client>,
     started: u64,
@@ -129,10 +129,10 @@ impl<'o> Rig<'o> {
             Against::OwnServer { slots, side } => {
                 let name = format!("punctual-torture-{}-{}", std::process::id(), options.seed);
                 let path = std::env::temp_dir().join(name);
-                let door = Door::open(&path, *slots, *side)?;
-                door.watch(&poller)?;
+                let acceptor = Acceptor::open(&path, *slots, *side)?;
+                acceptor.watch(&poller)?;
                 let server = Server::start(options.seed, Poller::new(READY)?, poller.waker())?;
-                (Some((door, server)), path, "torture".to_owned())
+                (Some((acceptor, server)), path, "torture".to_owned())
             }
         };
         let histogram = || Histogram::new_with_max(60_000_000_000, 3).expect("a minute");
@@ -168,7 +168,7 @@ impl<'o> Rig<'o> {
             self.fill_up()?;
         }
         self.poller.wait(Some(now_ns() + ROUND_NS)).for_each(drop);
-        let door_is_quiet = self.serve()?;
+        let acceptor_is_idle = self.serve()?;
         self.count()?;
         if full {
             self.disturb()?;
@@ -178,7 +178,7 @@ impl<'o> Rig<'o> {
             client.resume(now)?;
             client.reap()?;
         }
-        self.bury(door_is_quiet)
+        self.bury(acceptor_is_idle)
     }
 
     /// As many clients as there are to be.
@@ -198,20 +198,20 @@ impl<'o> Rig<'o> {
         Ok(())
     }
 
-    /// Opens the door, and hears whose connection has ended. Whether nobody stands at the door.
+    /// Admits clients and collects connections that have ended. Whether no handshake is pending.
     fn serve(&mut self) -> Result<bool, RigError> {
-        let Some((door, server)) = &mut self.own else {
+        let Some((acceptor, server)) = &mut self.own else {
             return Ok(true);
         };
-        for guest in door.answer(&self.poller, now_ns())? {
+        for admitted in acceptor.answer(&self.poller, now_ns())? {
             // The latest of this process id: earlier ones are dead.
-            let client = self.crowd.values_mut().rfind(|c| c.pid() == guest.pid);
+            let client = self.crowd.values_mut().rfind(|c| c.pid() == admitted.pid);
             let healthy = client.filter(|client| client.role == Role::Healthy);
             let counts = healthy.is_some();
             if let Some(client) = healthy {
-                client.token = Some(guest.token);
+                client.token = Some(admitted.token);
             }
-            server.serve(guest.token, guest.channel, counts);
+            server.serve(admitted.token, admitted.channel, counts);
         }
         while let Some(ended) = server.ended() {
             let of = |client: &&mut Client| client.token == Some(ended.token);
@@ -220,11 +220,11 @@ impl<'o> Rig<'o> {
                 continue;
             }
             self.report
-                .find("slot leaked by a hostile client", ended.book.leaked);
+                .find("slot leaked by a hostile client", ended.counts.leaked);
             let name = ended.fault.name();
             *self.report.hostile_faults.entry(name).or_default() += 1;
         }
-        Ok(door.is_quiet())
+        Ok(acceptor.is_idle())
     }
 
     fn count(&mut self) -> Result<(), RigError> {
@@ -274,12 +274,12 @@ impl<'o> Rig<'o> {
         self.crowd.values_mut().filter(|c| c.is_alive()).nth(which)
     }
 
-    /// Closes the books of those that are over.
-    fn bury(&mut self, door_is_quiet: bool) -> Result<(), RigError> {
+    /// Compares the counters of clients that have ended.
+    fn bury(&mut self, acceptor_is_idle: bool) -> Result<(), RigError> {
         let over: Vec<u64> = self
             .crowd
             .iter()
-            .filter(|(_, client)| client.is_over(door_is_quiet))
+            .filter(|(_, client)| client.is_over(acceptor_is_idle))
             .map(|(&serial, _)| serial)
             .collect();
         for serial in over {

@@ -27,12 +27,12 @@ const HELD: usize = 64;
 /// Descriptors that the ingress is told of at a time.
 const READY: usize = 64;
 
-/// The daemon's books of one connection.
+/// The daemon's counters of one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Book {
+pub struct ConnectionCounts {
     pub accepted: u64,
     pub answered: u64,
-    /// Submissions whose verdict nobody could be told.
+    /// Submissions whose verdict could not be delivered.
     pub gone: u64,
     /// Frames that were not, byte by byte, what their submission said.
     pub damaged: u64,
@@ -44,7 +44,7 @@ pub struct Book {
 #[derive(Debug)]
 pub struct Ended {
     pub token: u64,
-    pub book: Book,
+    pub counts: ConnectionCounts,
     /// Why it ended.
     pub fault: ChannelFault,
     /// When the last of its slots was free, in monotonic ns.
@@ -62,7 +62,7 @@ pub struct Server {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A client that was let in: its number, its channel, whether its submissions count.
+/// An admitted client: its number, its channel, whether its submissions count.
 type Newcomer = (u64, ServerChannel, bool);
 
 /// From the first thread to the second.
@@ -73,8 +73,8 @@ enum Work {
 }
 
 impl Server {
-    /// Starts both. `door` is woken whenever a connection has ended; what is left to chance comes from `seed`.
-    pub fn start(seed: u64, poller: Poller, door: Waker) -> Result<Self, ThreadError> {
+    /// Starts both threads. Wakes `acceptor` whenever a connection has ended; random choices come from `seed`.
+    pub fn start(seed: u64, poller: Poller, acceptor: Waker) -> Result<Self, ThreadError> {
         let (newcomers, come) = unbounded();
         let (work, worked) = unbounded();
         let (over, ended) = unbounded();
@@ -98,7 +98,7 @@ impl Server {
                 clients: BTreeMap::new(),
                 held: Vec::with_capacity(2 * HELD),
                 over,
-                door,
+                acceptor,
                 ingress: woken,
                 copy: Vec::new(),
             };
@@ -113,7 +113,7 @@ impl Server {
         })
     }
 
-    /// Serves a client that was let in, under this number; `counts` for a healthy one's.
+    /// Serves an admitted client under this number; `counts` for a healthy one's.
     pub fn serve(&self, token: u64, channel: ServerChannel, counts: bool) {
         if let Some(newcomers) = &self.newcomers {
             // The thread ends only after this sender is gone.
@@ -256,7 +256,7 @@ struct Client {
     results: Results,
     /// Of its first frame; all of a connection have the same.
     nonce: Option<u64>,
-    book: Book,
+    counts: ConnectionCounts,
 }
 
 /// A submission that waits for its answer.
@@ -272,7 +272,7 @@ struct Answerer {
     clients: BTreeMap<u64, Client>,
     held: Vec<Held>,
     over: Sender<Ended>,
-    door: Waker,
+    acceptor: Waker,
     ingress: Waker,
     copy: Vec<u8>,
 }
@@ -302,7 +302,7 @@ impl Answerer {
                     payload,
                     results,
                     nonce: None,
-                    book: Book::default(),
+                    counts: ConnectionCounts::default(),
                 };
                 self.clients.insert(token, client);
             }
@@ -316,7 +316,7 @@ impl Answerer {
         let Some(client) = self.clients.get_mut(&token) else {
             return;
         };
-        client.book.accepted += 1;
+        client.counts.accepted += 1;
         let rows = whole(client.payload.frame());
         self.copy.resize(rows.bytes * rows.rows, 0);
         let (slot, sequence) = (descriptor.slot, descriptor.sequence);
@@ -326,7 +326,7 @@ impl Answerer {
                 && name.sequence == sequence
                 && *client.nonce.get_or_insert(name.nonce) == name.nonce
         });
-        client.book.damaged += u64::from(name.is_none());
+        client.counts.damaged += u64::from(name.is_none());
         let (verdict, answer) = name.map_or(
             (
                 punctual_ipc::Verdict::Failed(punctual_ipc::Failure::Payload),
@@ -363,9 +363,9 @@ impl Answerer {
                 continue;
             };
             match client.results.push(&held.record) {
-                Ok(()) => client.book.answered += 1,
+                Ok(()) => client.counts.answered += 1,
                 Err(_) => {
-                    client.book.gone += 1;
+                    client.counts.gone += 1;
                     // It ends the client.
                     self.ingress.wake();
                 }
@@ -377,7 +377,7 @@ impl Answerer {
         let Some(mut client) = self.clients.remove(&token) else {
             return;
         };
-        let book = &mut client.book;
+        let counts = &mut client.counts;
         self.held.retain(|held| {
             if held.token != token {
                 return true;
@@ -385,20 +385,20 @@ impl Answerer {
             client
                 .payload
                 .release(held.descriptor.slot, held.descriptor.sequence);
-            book.gone += 1;
+            counts.gone += 1;
             false
         });
-        book.leaked = submissions.slots_in_use() as u64;
+        counts.leaked = submissions.slots_in_use() as u64;
         let ended = Ended {
             token,
-            book: client.book,
+            counts: client.counts,
             fault,
             freed_ns: now_ns(),
             _parts: (submissions, client.payload, client.results),
         };
-        // At the very end nobody listens any more.
+        // At the end the receiver may be gone.
         let _ = self.over.send(ended);
-        self.door.wake();
+        self.acceptor.wake();
     }
 }
 

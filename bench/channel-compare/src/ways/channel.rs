@@ -67,7 +67,7 @@ pub fn serve(orders: &Orders) -> Result<()> {
 fn welcome(listener: &Listener, index: usize, bytes: usize) -> Result<Stream> {
     let forever = |fd| punctual_platform::poll::wait_readable(fd, None);
     while !forever(listener.as_fd()) {}
-    let connection = listener.accept()?.ok_or("nobody knocked")?;
+    let connection = listener.accept()?.ok_or("no client connected")?;
     while !forever(connection.as_fd()) {}
     connection.hello()?.ok_or("nothing said")?;
     let server = connection.admit(&StreamTerms {

@@ -13,7 +13,7 @@ use crate::child::{Orders, Wait};
 
 /// The inherited descriptor of this number.
 fn inherited(raw: i32) -> OwnedFd {
-    // SAFETY: the parent made it for this process and says so once.
+    // SAFETY: the parent made it for this process, and passes its number once.
     unsafe { OwnedFd::from_raw_fd(raw) }
 }
 

@@ -30,7 +30,7 @@ fn time(message: &[u8]) -> Result<u64> {
 /// One message; none if the socket is empty and must not be waited for.
 fn receive(socket: &OwnedFd, buffer: &mut [u8], flags: MsgFlags) -> Result<Option<u64>> {
     match recv(socket.as_raw_fd(), buffer, flags) {
-        Ok(0) => Err("hung up".into()),
+        Ok(0) => Err("the other process closed the connection".into()),
         Ok(_) => Ok(Some(time(buffer)?)),
         Err(Errno::EAGAIN) => Ok(None),
         Err(errno) => Err(errno.into()),
@@ -45,7 +45,7 @@ pub fn serve(orders: &Orders) -> Result<()> {
     let mut poller = Poller::new(orders.clients + 1)?;
     let mut clients = Vec::new();
     for token in 0..orders.clients {
-        // SAFETY: a new descriptor that nobody else has.
+        // SAFETY: a new descriptor, owned here alone.
         let client = unsafe { OwnedFd::from_raw_fd(accept(listener.as_raw_fd())?) };
         poller.add(client.as_fd(), token as u64)?;
         clients.push(client);

@@ -78,7 +78,7 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // Left behind, it harms nobody.
+        // A file left behind does no harm.
         let _ = std::fs::remove_file(&self.0);
     }
 }

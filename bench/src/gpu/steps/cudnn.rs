@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::super::result::{Latency, Sheet, StepResult};
 use super::super::rig::{self, Rig, Setup, StageRun};
-use super::super::step::{Lack, Session, Step, StepError};
+use super::super::step::{Prerequisite, Session, Step, StepError};
 use super::networks;
 
 pub struct Cudnn;
@@ -194,7 +194,7 @@ struct Times {
 impl Torch {
     /// Starts it; says its versions.
     fn start(arguments: &[&str]) -> Result<(Self, String), StepError> {
-        let none = |_| Lack::Torch {
+        let none = |_| Prerequisite::Torch {
             said: "there is no `python3`".to_owned(),
         };
         let mut child = Command::new("python3")
@@ -212,15 +212,17 @@ impl Torch {
             asks,
             answers: BufReader::new(answers),
         };
-        let greeting = torch.answer::<Greeting>().map_err(|_| Lack::Torch {
-            said: "`python3` cannot import torch".to_owned(),
-        })?;
+        let greeting = torch
+            .answer::<Greeting>()
+            .map_err(|_| Prerequisite::Torch {
+                said: "`python3` cannot import torch".to_owned(),
+            })?;
         match greeting {
             Greeting::Ready {
                 torch: version,
                 cudnn,
             } => Ok((torch, format!("PyTorch {version}, cuDNN {cudnn}."))),
-            Greeting::Lacks { lacks } => Err(Lack::Torch { said: lacks }.into()),
+            Greeting::Lacks { lacks } => Err(Prerequisite::Torch { said: lacks }.into()),
         }
     }
 
@@ -270,12 +272,12 @@ mod tests {
     use super::*;
     use punctual_device::conformance::networks as small;
 
-    /// Where PyTorch is not installed, nothing can be said; then the test says so and passes.
+    /// Without PyTorch the test prints a notice and passes.
     #[test]
     fn the_script_runs_every_structure_on_the_processor() {
         let (mut torch, versions) = match Torch::start(&["cpu"]) {
             Ok(started) => started,
-            Err(StepError::Lack(lack)) => return eprintln!("skipped: {lack}"),
+            Err(StepError::Prerequisite(lack)) => return eprintln!("skipped: {lack}"),
             Err(error) => panic!("{error}"),
         };
         assert!(versions.contains("PyTorch"), "{versions}");

@@ -9,7 +9,7 @@ use punctual_report::{Axis, Bars};
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};
 use super::super::rig::{self, BUFFERS, Rig, Setup, StageRun};
-use super::super::step::{Lack, Session, Step, StepError};
+use super::super::step::{Prerequisite, Session, Step, StepError};
 use super::networks;
 
 pub struct Isolation;
@@ -64,7 +64,7 @@ impl Step for Isolation {
         let parts = Parts::find(session, gpu)?;
         let half = parts.units / 2;
         if half == 0 {
-            return Err(Lack::Undivided.into());
+            return Err(Prerequisite::Undivided.into());
         }
         let ranges = [
             parts.tpcs(0, half),

@@ -15,7 +15,7 @@ use punctual_report::{Axis, Bars};
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};
 use super::super::rig::{self, Rig, Setup, StageRun};
-use super::super::step::{Lack, Session, Step, StepError};
+use super::super::step::{Prerequisite, Session, Step, StepError};
 use super::networks;
 
 pub struct Padding;
@@ -99,7 +99,7 @@ impl Step for Padding {
         let gpu = session.gpu()?;
         let parts = Parts::find(session, gpu)?;
         if !parts.can_change_masks() {
-            return Err(Lack::Masks.into());
+            return Err(Prerequisite::Masks.into());
         }
         let structures = [Structure::ResNet34, Structure::MobileNetV2];
         let networks = networks::of(session, &structures, 224);

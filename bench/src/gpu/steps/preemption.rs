@@ -1,4 +1,4 @@
-//! How soon the GPU is free of best-effort work, and what that costs while nobody wants it: REEF,
+//! How soon the GPU is free of best-effort work, and what that costs while no preemption happens: REEF,
 //! Figures 12, 13, 15 and 20.
 
 mod guards;

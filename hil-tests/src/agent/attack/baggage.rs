@@ -40,7 +40,7 @@ const SHARES: [usize; 3] = [1, 8, wire::DESCRIPTORS_MAX];
 #[derive(Default)]
 struct Tally {
     connected: AtomicU64,
-    let_in: AtomicU64,
+    admitted: AtomicU64,
     descriptors: AtomicU64,
 }
 
@@ -69,7 +69,7 @@ pub fn at(attack: &mut Attack<'_>, point: Point) -> Result<(), AgentError> {
         }
         // Relaxed: counts, each by itself.
         attack.done.acts = tally.connected.load(Ordering::Relaxed);
-        attack.done.let_in = tally.let_in.load(Ordering::Relaxed);
+        attack.done.admitted = tally.admitted.load(Ordering::Relaxed);
         attack.done.descriptors = tally.descriptors.load(Ordering::Relaxed);
     }
     Ok(())
@@ -128,7 +128,7 @@ impl Delivery {
             }
             Point::After => {
                 let client = wire::Welcomed::by(&self.socket, &self.task)?;
-                self.tally.let_in.fetch_add(1, Ordering::Relaxed);
+                self.tally.admitted.fetch_add(1, Ordering::Relaxed);
                 Some(client.socket)
             }
             Point::Before | Point::Unannounced | Point::Announced | Point::Behind => {

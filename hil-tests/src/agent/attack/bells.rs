@@ -33,7 +33,7 @@ const STAY: u64 = 200;
 /// Empties the doorbell, fills it, makes it blocking, in any order.
 pub fn mistreat(attack: &mut Attack<'_>) -> Result<(), AgentError> {
     while attack.goes_on(1) {
-        let Some(client) = attack.let_in() else {
+        let Some(client) = attack.admitted_client() else {
             continue;
         };
         let Some(bell) = client.doorbell() else {
@@ -64,10 +64,10 @@ fn mistreat_once(how: u64, bell: &OwnedFd) {
     let _ = fcntl(bell, FcntlArg::F_SETFL(OFlag::empty()));
 }
 
-/// Thousands of watches and hundreds of threads at the doorbell, which is rung a hundred times a second.
+/// Thousands of watches and hundreds of threads on the doorbell, which is rung a hundred times a second.
 pub fn watch(attack: &mut Attack<'_>) -> Result<(), AgentError> {
     while attack.goes_on(1) {
-        let Some(client) = attack.let_in() else {
+        let Some(client) = attack.admitted_client() else {
             continue;
         };
         let bell = client.doorbell().unwrap_or(&client.socket);
@@ -117,7 +117,7 @@ fn watches(bell: &OwnedFd) -> nix::Result<(Vec<Epoll>, Vec<OwnedFd>)> {
 /// Rings as fast as it goes, and never submits anything.
 pub fn ring(attack: &mut Attack<'_>) -> Result<(), AgentError> {
     while attack.goes_on(1) {
-        let Some(client) = attack.let_in() else {
+        let Some(client) = attack.admitted_client() else {
             continue;
         };
         while attack.goes_on(1) && !wire::is_closed(&client.socket, 0) {
@@ -143,7 +143,7 @@ pub fn wait_in_crowds(attack: &mut Attack<'_>) -> Result<(), AgentError> {
         let Some(bell) = super::memory::results() else {
             continue;
         };
-        attack.done.let_in += 1;
+        attack.done.admitted += 1;
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             let waits = || {

@@ -95,7 +95,7 @@ pub fn punch_holes(attack: &mut Attack<'_>) -> Result<(), AgentError> {
         let lent = copies.collect::<Result<_, _>>();
         let lent = options.buffers(lent.map_err(AgentError::io("a memory file"))?);
         let mut lender = lent.reconnect(false).connect().ok();
-        let Some(client) = attack.let_in() else {
+        let Some(client) = attack.admitted_client() else {
             continue;
         };
         for _ in 0..STAY {
@@ -136,7 +136,7 @@ fn working(attack: &mut Attack<'_>) -> Option<(Client, File)> {
     let client = wanted.connect().ok()?;
     let memory = OpenOptions::new().write(true).open("/proc/self/mem").ok()?;
     attack.done.acts += 1;
-    attack.done.let_in += 1;
+    attack.done.admitted += 1;
     Some((client, memory))
 }
 

@@ -6,7 +6,7 @@ use nix::sys::socket::{Shutdown, shutdown};
 
 use super::{AgentError, Attack, wire};
 
-/// Writes, hangs up half, stays without reading, or goes at once.
+/// Writes, shuts down one direction, stays without reading, or closes at once.
 pub fn abuse(attack: &mut Attack<'_>) -> Result<(), AgentError> {
     let mut held: Vec<OwnedFd> = Vec::new();
     while attack.goes_on(2) {

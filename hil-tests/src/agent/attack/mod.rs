@@ -24,7 +24,7 @@ use punctual_client::now_ns;
 use punctual_types::Random;
 
 use super::{AgentError, say, signals, told_to_end};
-use crate::book::Mischief;
+use crate::records::AttackCounts;
 use crate::target::child::pause;
 
 /// How often the account is said, in ns.
@@ -37,11 +37,11 @@ enum Kind {
     Garbage,
     /// Openings that come as late as they may.
     Slow,
-    /// Connections that say nothing; `--count` are held, each replaced when it is closed.
+    /// Connections that send nothing; `--count` are held, each replaced when it is closed.
     Silent,
-    /// Connections that are closed at once, as fast as it goes.
+    /// Connections that are closed at once, as fast as possible.
     Storm,
-    /// Clients that are let in and leave at once.
+    /// Clients that are admitted and disconnect at once.
     Visits,
     /// Descriptors that are slow to close, instead of an opening.
     BaggageBefore,
@@ -55,7 +55,7 @@ enum Kind {
     BaggageAfter,
     /// At the metrics socket.
     BaggageMetrics,
-    /// Files of a FUSE file system that answers no more, announced.
+    /// Files of a FUSE file system that no longer answers, announced.
     BaggageFuse,
     /// Buffers that are none: wrong kinds of descriptors, wrong sizes, wrong numbers of them.
     Buffers,
@@ -73,13 +73,13 @@ enum Kind {
     Holes,
     /// Pixels and descriptors are rewritten while the daemon reads them.
     Rewrite,
-    /// Readers of the metrics that do not read, write, hang up half, or stay.
+    /// Readers of the metrics that do not read, write, shut down one direction, or stay.
     Metrics,
     /// Garbage, silence and scribbling in turn.
     Mixed,
 }
 
-/// Whom to attack, and how.
+/// The attacked daemon, and the kind of attack.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// How.
@@ -91,13 +91,13 @@ pub struct Options {
     /// A task of its manifest.
     #[arg(long)]
     task: String,
-    /// Of all that is random here.
+    /// Seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// How long; absent: until SIGTERM.
     #[arg(long)]
     seconds: Option<f64>,
-    /// How many, where the kind says so.
+    /// How many, for kinds that hold several.
     #[arg(long, default_value_t = 8)]
     count: usize,
     /// As this user, with a group of the same number and no other.
@@ -120,7 +120,7 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
         options,
         signals: signals(&[])?,
         random: Random::new(options.seed),
-        done: Mischief::default(),
+        done: AttackCounts::default(),
         end_ns: options.seconds.map(|s| now_ns() + (s * 1e9) as u64),
         say_ns: now_ns(),
     };
@@ -166,7 +166,7 @@ struct Attack<'a> {
     options: &'a Options,
     signals: SignalFd,
     random: Random,
-    done: Mischief,
+    done: AttackCounts,
     end_ns: Option<u64>,
     say_ns: u64,
 }
@@ -201,11 +201,11 @@ impl Attack<'_> {
         Some(socket)
     }
 
-    /// A client that was let in as any other; counted.
-    fn let_in(&mut self) -> Option<wire::Welcomed> {
+    /// A client that is admitted as any other; counted.
+    fn admitted_client(&mut self) -> Option<wire::Welcomed> {
         let welcomed = wire::Welcomed::by(&self.options.socket, &self.options.task)?;
         self.done.acts += 1;
-        self.done.let_in += 1;
+        self.done.admitted += 1;
         Some(welcomed)
     }
 }

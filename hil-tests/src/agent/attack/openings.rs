@@ -1,4 +1,4 @@
-//! What comes to the door and is no client, or a client for a moment only.
+//! Connections that are no clients, or clients for a moment only.
 
 use std::os::fd::OwnedFd;
 
@@ -53,7 +53,7 @@ pub fn slow(attack: &mut Attack<'_>) -> Result<(), AgentError> {
         let due = waiting.extract_if(.., |(due_ns, _)| *due_ns <= now_ns());
         for (_, socket) in due.collect::<Vec<_>>() {
             wire::say(&socket, &wire::opening(&attack.options.task, 0), &[]);
-            attack.done.let_in += u64::from(wire::Welcomed::on(socket).is_some());
+            attack.done.admitted += u64::from(wire::Welcomed::on(socket).is_some());
         }
         waiting.retain(|(_, socket)| !wire::is_closed(socket, 0));
     }
@@ -91,7 +91,7 @@ pub fn storm(attack: &mut Attack<'_>) -> Result<(), AgentError> {
 /// Clients that leave as soon as they are in.
 pub fn visits(attack: &mut Attack<'_>) -> Result<(), AgentError> {
     while attack.goes_on(1) {
-        attack.let_in();
+        attack.admitted_client();
     }
     Ok(())
 }

@@ -79,7 +79,7 @@ pub fn is_closed(socket: &OwnedFd, within_ms: u16) -> bool {
     matches!(poll(&mut waiting, PollTimeout::from(within_ms)), Ok(1))
 }
 
-/// A client that the daemon let in.
+/// A client that the daemon admitted.
 pub struct Welcomed {
     pub socket: OwnedFd,
     /// Its memory files, and the doorbell where the protocol has one.

@@ -1,19 +1,19 @@
-//! Descriptors that are slow to close, and others that nobody wants, at each point of the protocol.
+//! Descriptors that are slow to close, and unwanted ones, at each point of the protocol.
 
-use super::siege::{ATTACK_S, Attack, BESIDE, Siege, besieged, case, note};
+use super::attack_run::{ATTACK_S, Attack, AttackRun, BESIDE, attacked, case, note};
+use crate::bed::{DaemonPlan, TestBed};
 use crate::case::Case;
-use crate::facts::{Need, Thing};
+use crate::facts::{Feature, Need};
 use crate::manifest::Task;
 use crate::outcome::Failure;
-use crate::scene::{DaemonPlan, Scene};
 use crate::target::Script;
 
-const ROOT: &[Need] = &[Need::Cores(2), Need::Has(Thing::Root)];
+const ROOT: &[Need] = &[Need::Cores(2), Need::Has(Feature::Root)];
 const FUSE: &[Need] = &[
     Need::Cores(2),
-    Need::Has(Thing::Root),
-    Need::Has(Thing::Mount),
-    Need::Has(Thing::Fuse),
+    Need::Has(Feature::Root),
+    Need::Has(Feature::Mount),
+    Need::Has(Feature::Fuse),
 ];
 
 pub const CASES: &[Case] = &[
@@ -61,19 +61,19 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "slow-descriptors-excluded-user",
-        "They come from a user whom the daemon's `allow` does not name.",
+        "They come from a user that the daemon's `allow` does not name.",
         ROOT,
         excluded,
     ),
     case(
         "slow-descriptors-in-backlog",
-        "They lie in connections that nobody has accepted when the daemon is asked to end.",
+        "They are in connections that are not accepted yet when the daemon is asked to end.",
         BESIDE,
         in_backlog,
     ),
     case(
         "slow-descriptors-fuse",
-        "Files of a file system in user space that answers no more come as buffers.",
+        "Files of a user-space file system that no longer answers come as buffers.",
         FUSE,
         fuse,
     ),
@@ -90,86 +90,86 @@ const NOBODY: u32 = 65_534;
 
 const WORDS: &str = "connections with descriptors that are slow to close";
 
-fn before(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    besieged(scene, &[Attack::of("baggage-before")], WORDS).map(drop)
+fn before(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    attacked(bed, &[Attack::of("baggage-before")], WORDS).map(drop)
 }
 
-fn unannounced(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    besieged(scene, &[Attack::of("baggage-unannounced")], WORDS).map(drop)
+fn unannounced(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    attacked(bed, &[Attack::of("baggage-unannounced")], WORDS).map(drop)
 }
 
-fn announced(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    besieged(scene, &[Attack::of("baggage-announced")], WORDS).map(drop)
+fn announced(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    attacked(bed, &[Attack::of("baggage-announced")], WORDS).map(drop)
 }
 
-fn wanted(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn wanted(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("baggage-announced").on(Task::Own);
-    besieged(scene, &[attack], WORDS).map(drop)
+    attacked(bed, &[attack], WORDS).map(drop)
 }
 
-fn behind(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    besieged(scene, &[Attack::of("baggage-behind")], WORDS).map(drop)
+fn behind(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    attacked(bed, &[Attack::of("baggage-behind")], WORDS).map(drop)
 }
 
-fn after(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    besieged(scene, &[Attack::of("baggage-after")], WORDS).map(drop)
+fn after(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    attacked(bed, &[Attack::of("baggage-after")], WORDS).map(drop)
 }
 
-fn at_metrics(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    besieged(scene, &[Attack::of("baggage-metrics")], WORDS).map(drop)
+fn at_metrics(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    attacked(bed, &[Attack::of("baggage-metrics")], WORDS).map(drop)
 }
 
-fn excluded(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn excluded(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let plan = DaemonPlan {
         keys: "allow = { users = [0] }\n",
         ..DaemonPlan::serving(&Task::ATTACKED)
     };
-    let mut siege = Siege::laid(scene, &plan)?;
+    let mut run = AttackRun::start(bed, &plan)?;
     let text = "chmod 666 \"$1\"";
     let open = Script::new("open the socket to everybody", text);
-    scene.run(&open.with([siege.daemon.socket.as_str()]))?;
+    bed.run(&open.with([run.daemon.socket.as_str()]))?;
     for kind in ["baggage-before", "baggage-unannounced", "baggage-behind"] {
-        siege.attack(scene, &Attack::of(kind).by_user(NOBODY))?;
+        run.attack(bed, &Attack::of(kind).by_user(NOBODY))?;
     }
-    let done = siege.withstand(scene)?;
-    note(scene, &done, WORDS)?;
-    siege.lifted(scene).map(drop)
+    let done = run.wait_for_attackers(bed)?;
+    note(bed, &done, WORDS)?;
+    run.finish(bed).map(drop)
 }
 
 /// The daemon is stopped for a moment, so that the connections wait in its queue, and asked to end.
-fn in_backlog(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let mut siege = Siege::laid(scene, &DaemonPlan::serving(&Task::ATTACKED))?;
+fn in_backlog(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let mut run = AttackRun::start(bed, &DaemonPlan::serving(&Task::ATTACKED))?;
     // They stay until the daemon has ended: their end would end what blocks.
     let staying = ATTACK_S + 20.0;
     for kind in ["baggage-before", "baggage-unannounced", "baggage-metrics"] {
-        siege.attack(scene, &Attack::of(kind).for_seconds(staying))?;
+        run.attack(bed, &Attack::of(kind).for_seconds(staying))?;
     }
-    scene.let_pass(0.2)?;
+    bed.let_pass(0.2)?;
     // What is answered until here counts; frames of a stopped daemon do not.
-    let outcome = siege.answers(scene, |siege, scene| {
-        scene.strike(siege.pid, "STOP")?;
-        scene.let_pass(1.0)?;
-        let asked_ns = scene.strike(siege.daemon.service.pid, "TERM")?;
-        scene.strike(siege.pid, "CONT")?;
-        let ended_ns = scene.ended_well(&siege.daemon)?;
-        scene.measure("stop_ms", ended_ns.saturating_sub(asked_ns) as f64 / 1e6);
-        scene.account(&siege.daemon)
+    let outcome = run.answers(bed, |run, bed| {
+        bed.strike(run.pid, "STOP")?;
+        bed.let_pass(1.0)?;
+        let asked_ns = bed.strike(run.daemon.service.pid, "TERM")?;
+        bed.strike(run.pid, "CONT")?;
+        let ended_ns = bed.ended_well(&run.daemon)?;
+        bed.measure("stop_ms", ended_ns.saturating_sub(asked_ns) as f64 / 1e6);
+        bed.account(&run.daemon)
     });
-    siege.dismissed(scene)?;
+    run.end_attackers(bed)?;
     outcome.map(drop)
 }
 
-fn fuse(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn fuse(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("baggage-fuse").on(Task::Own).with(4);
-    besieged(
-        scene,
+    attacked(
+        bed,
         &[attack],
         "connections with files of a silent file system",
     )
     .map(drop)
 }
 
-fn foreign(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn foreign(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("buffers").on(Task::Own);
-    besieged(scene, &[attack], "openings with buffers that were none").map(drop)
+    attacked(bed, &[attack], "openings with buffers that were none").map(drop)
 }

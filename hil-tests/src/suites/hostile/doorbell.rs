@@ -1,10 +1,10 @@
 //! What wakes the daemon and its clients, mistreated.
 
-use super::siege::{Attack, BESIDE, Siege, besieged, case, idly_besieged, note};
+use super::attack_run::{Attack, AttackRun, BESIDE, attacked, attacked_idly, case, note};
+use crate::bed::{DaemonPlan, TestBed};
 use crate::case::Case;
 use crate::manifest::Task;
 use crate::outcome::Failure;
-use crate::scene::{DaemonPlan, Scene};
 
 pub const CASES: &[Case] = &[
     case(
@@ -33,32 +33,32 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-fn mistreated(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn mistreated(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attacks = [Attack::of("bell-mistreated"), Attack::of("bell-mistreated")];
-    besieged(scene, &attacks, "clients with a doorbell of their own mind").map(drop)
+    attacked(bed, &attacks, "clients that misused their doorbell").map(drop)
 }
 
-fn watched(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn watched(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("bell-watched").with(500);
-    idly_besieged(scene, &[attack], "clients whose doorbell was watched").map(drop)
+    attacked_idly(bed, &[attack], "clients whose doorbell was watched").map(drop)
 }
 
-fn rung(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let mut siege = Siege::laid(scene, &DaemonPlan::serving(&Task::ATTACKED))?;
-    siege.attack(scene, &Attack::of("bell-rung"))?;
-    let done = siege.withstand(scene)?;
-    note(scene, &done, "rings for nothing")?;
-    scene.measure("rung_cpu_share", siege.attack_shares().0);
-    siege.lifted(scene).map(drop)
+fn rung(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let mut run = AttackRun::start(bed, &DaemonPlan::serving(&Task::ATTACKED))?;
+    run.attack(bed, &Attack::of("bell-rung"))?;
+    let done = run.wait_for_attackers(bed)?;
+    note(bed, &done, "rings for nothing")?;
+    bed.measure("rung_cpu_share", run.attack_shares().0);
+    run.finish(bed).map(drop)
 }
 
-fn awaited(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let mut siege = Siege::laid(scene, &DaemonPlan::serving(&Task::ATTACKED))?;
-    siege.attack(scene, &Attack::of("waiters").with(2000))?;
-    let done = siege.withstand(scene)?;
-    note(scene, &done, "frames of a client with a crowd")?;
+fn awaited(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let mut run = AttackRun::start(bed, &DaemonPlan::serving(&Task::ATTACKED))?;
+    run.attack(bed, &Attack::of("waiters").with(2000))?;
+    let done = run.wait_for_attackers(bed)?;
+    note(bed, &done, "frames of a client with a crowd")?;
     // Its frames are work like others'; what the crowd costs is the waking.
-    let (_, egress) = siege.attack_shares();
-    scene.measure("egress_cpu_share", egress);
-    siege.lifted(scene).map(drop)
+    let (_, egress) = run.attack_shares();
+    bed.measure("egress_cpu_share", egress);
+    run.finish(bed).map(drop)
 }

@@ -1,9 +1,9 @@
 //! What is measured while a daemon is under attack.
 
 use crate::account::Account;
-use crate::book::{self, Book, Probe, Sample};
+use crate::bed::TestBed;
 use crate::outcome::Failure;
-use crate::scene::Scene;
+use crate::records::{self, CameraCounts, Probe, Sample};
 
 pub const MEASURES: &[(&str, &str)] = &[
     ("healthy_late", "frames"),
@@ -11,8 +11,8 @@ pub const MEASURES: &[(&str, &str)] = &[
     ("healthy_lost", "frames"),
     ("answer_ms_max", "ms"),
     ("unanswered", "questions"),
-    ("let_in_ms_max", "ms"),
-    ("kept_out", "clients"),
+    ("admission_ms_max", "ms"),
+    ("refused_clients", "clients"),
     ("descriptors_growth", ""),
     ("threads_growth", ""),
     ("rss_growth_kib", "KiB"),
@@ -24,10 +24,10 @@ pub const MEASURES: &[(&str, &str)] = &[
 ];
 
 /// The daemon's process as it is now.
-pub fn sample(scene: &Scene<'_>, pid: u32) -> Result<Sample, Failure> {
+pub fn sample(bed: &TestBed<'_>, pid: u32) -> Result<Sample, Failure> {
     let pid = pid.to_string();
-    let said = scene.agent("look at the daemon", &["sample", "--once", "--pid", &pid])?;
-    book::last(&said).ok_or(Failure::Missing {
+    let said = bed.agent("look at the daemon", &["sample", "--once", "--pid", &pid])?;
+    records::last(&said).ok_or(Failure::Missing {
         what: "the daemon's process is there",
     })
 }
@@ -43,48 +43,48 @@ pub fn shares(began: &Sample, ended: &Sample) -> (f64, f64) {
 }
 
 /// What became of the healthy cameras' frames.
-pub fn frames(scene: &mut Scene<'_>, account: &Account, books: &[Book]) {
-    let sum = |count: &dyn Fn(&Book) -> u64| books.iter().map(count).sum::<u64>();
-    let late = sum(&|book| account.late_unexplained(book));
-    let unserved = sum(&|book| account.unserved_unexplained(book));
+pub fn frames(bed: &mut TestBed<'_>, account: &Account, counts: &[CameraCounts]) {
+    let sum = |count: &dyn Fn(&CameraCounts) -> u64| counts.iter().map(count).sum::<u64>();
+    let late = sum(&|counts| account.late_unexplained(counts));
+    let unserved = sum(&|counts| account.unserved_unexplained(counts));
     // Without a daemon there is no verdict either.
-    let lost = sum(&|book| book.lost() + book.gone + book.offline);
-    scene.measure("healthy_late", late as f64);
-    scene.measure("healthy_unserved", unserved as f64);
-    scene.measure("healthy_lost", lost as f64);
-    let submitted = sum(&|book| book.submitted);
-    scene.effect(submitted, "frames of the healthy cameras");
-    let troubled = sum(&|book| book.late + book.rejected_total() + book.failed_total());
+    let lost = sum(&|counts| counts.lost() + counts.gone + counts.offline);
+    bed.measure("healthy_late", late as f64);
+    bed.measure("healthy_unserved", unserved as f64);
+    bed.measure("healthy_lost", lost as f64);
+    let submitted = sum(&|counts| counts.submitted);
+    bed.effect(submitted, "frames of the healthy cameras");
+    let troubled = sum(&|counts| counts.late + counts.rejected_total() + counts.failed_total());
     let words = "of them late, refused or failed in a stall of the machine or its wake";
-    scene.effect(troubled - late - unserved, words);
-    for book in books {
-        for (reason, count) in book.rejected.iter().chain(&book.failed) {
-            let words = format!("frames of {} refused or failed: {reason}", book.task);
-            scene.effect(*count, words);
+    bed.effect(troubled - late - unserved, words);
+    for counts in counts {
+        for (reason, count) in counts.rejected.iter().chain(&counts.failed) {
+            let words = format!("frames of {} refused or failed: {reason}", counts.task);
+            bed.effect(*count, words);
         }
-        scene.picture(&book.task, &book.latency_us);
+        bed.picture(&counts.task, &counts.latency_us);
     }
 }
 
-/// How the daemon answered who asked, and let in who came.
-pub fn housekeeping(scene: &mut Scene<'_>, account: &Account, probe: &Probe) {
-    // Less the time in which the machine stood still: nobody could have answered then.
+/// How fast the daemon answered queries and admitted clients.
+pub fn housekeeping(bed: &mut TestBed<'_>, account: &Account, probe: &Probe) {
+    // Less the time in which the machine stood still: no process could have answered then.
     let slowest_ms = |slow: &[[u64; 2]], all_us: u64| {
         let took_ns = |span: &[u64; 2]| (span[1] - span[0]) - account.stalled_ns(span);
         let longest_ns = slow.iter().map(took_ns).max();
         longest_ns.map_or(all_us as f64 / 1e3, |ns| ns as f64 / 1e6)
     };
-    scene.measure(
+    bed.measure(
         "answer_ms_max",
         slowest_ms(&probe.slow_ns, probe.answer_us.max),
     );
-    scene.measure("unanswered", probe.unanswered as f64);
-    scene.measure(
-        "let_in_ms_max",
-        slowest_ms(&probe.slow_visits_ns, probe.let_in_us.max),
+    bed.measure("unanswered", probe.unanswered as f64);
+    bed.measure(
+        "admission_ms_max",
+        slowest_ms(&probe.slow_visits_ns, probe.admission_us.max),
     );
-    scene.measure("kept_out", probe.kept_out as f64);
-    scene.effect(probe.asked, "questions at the metrics socket");
-    scene.effect(probe.let_in, "honest clients let in");
-    scene.picture("answers of housekeeping", &probe.answer_us);
+    bed.measure("refused_clients", probe.refused_clients as f64);
+    bed.effect(probe.asked, "questions at the metrics socket");
+    bed.effect(probe.admitted, "honest clients admitted");
+    bed.picture("answers of housekeeping", &probe.answer_us);
 }

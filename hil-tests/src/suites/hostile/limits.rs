@@ -1,17 +1,17 @@
 //! What the daemon needs of the system and does not get.
 
-use super::siege::{Attack, BESIDE, Siege, Start, case, note, start};
+use super::attack_run::{Attack, AttackRun, BESIDE, Start, case, note, start};
+use crate::bed::{CameraPlan, Daemon, DaemonPlan, End, TestBed};
 use crate::case::Case;
-use crate::facts::{Need, Thing};
+use crate::facts::{Feature, Need};
 use crate::manifest::Task;
 use crate::outcome::Failure;
-use crate::scene::{CameraPlan, Daemon, DaemonPlan, End, Scene};
 use crate::target::Script;
 
 pub const CASES: &[Case] = &[
     case(
         "descriptors-run-out",
-        "Silent connections take every descriptor that the daemon may have: that costs nothing, and honest clients are let in.",
+        "Silent connections take every descriptor that the daemon may have: that costs nothing, and honest clients are admitted.",
         BESIDE,
         descriptors_run_out,
     ),
@@ -29,13 +29,13 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "memory-group-too-small",
-        "A daemon whose control group may have less memory than its plan needs says so and does not start.",
-        &[Need::Has(Thing::Root), Need::Has(Thing::MemoryGroups)],
+        "A daemon whose control group may have less memory than its plan needs reports it and does not start.",
+        &[Need::Has(Feature::Root), Need::Has(Feature::MemoryGroups)],
         memory_group_too_small,
     ),
 ];
 
-/// `punctuald --help`: resources could not be had.
+/// `punctuald --help`: resources unavailable.
 const RESOURCES: i32 = 5;
 
 /// `punctuald --help`: the plan is invalid.
@@ -49,24 +49,24 @@ const GROUP_BYTES: u64 = 64 << 20;
 
 /// A daemon must refuse to start, with one of these codes and this word.
 fn refused(
-    scene: &mut Scene<'_>,
+    bed: &mut TestBed<'_>,
     plan: &DaemonPlan<'_>,
     codes: &[i32],
     word: &str,
 ) -> Result<(), Failure> {
-    match start(scene, plan)? {
+    match start(bed, plan)? {
         Start::Ready(daemon) => {
-            scene.end_daemon(&daemon)?;
+            bed.end_daemon(&daemon)?;
             Err(Failure::Missing {
                 what: "the daemon refused to start",
             })
         }
-        Start::Ended(end, words, daemon) => refused_well(scene, &daemon, end, words, codes, word),
+        Start::Ended(end, words, daemon) => refused_well(bed, &daemon, end, words, codes, word),
     }
 }
 
 fn refused_well(
-    scene: &mut Scene<'_>,
+    bed: &mut TestBed<'_>,
     daemon: &Daemon,
     end: End,
     words: String,
@@ -74,7 +74,7 @@ fn refused_well(
     word: &str,
 ) -> Result<(), Failure> {
     if !end.code.is_some_and(|code| codes.contains(&code)) {
-        return Err(scene.bad_end(daemon, Some(end), "the code of a refusal"));
+        return Err(bed.bad_end(daemon, Some(end), "the code of a refusal"));
     }
     if !words.to_lowercase().contains(word) {
         return Err(Failure::Words {
@@ -84,21 +84,21 @@ fn refused_well(
         });
     }
     let last = words.trim().lines().last().unwrap_or_default();
-    scene.effect(1, format!("start refused: {last}"));
+    bed.effect(1, format!("start refused: {last}"));
     Ok(())
 }
 
 /// With the fewest descriptors that it starts with; less must be refused.
-fn descriptors_run_out(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn descriptors_run_out(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     for limit in [32, 40, 48, 64, 96, 128, 192, 256] {
         let plan = DaemonPlan::serving(&Task::ATTACKED).after(&format!("ulimit -n {limit}"));
-        match start(scene, &plan)? {
+        match start(bed, &plan)? {
             Start::Ready(daemon) => {
-                scene.effect(limit, "descriptors that the daemon may have");
-                return run_out(scene, daemon);
+                bed.effect(limit, "descriptors that the daemon may have");
+                return run_out(bed, daemon);
             }
             Start::Ended(end, words, daemon) => {
-                refused_well(scene, &daemon, end, words, &[RESOURCES], "descriptor")?;
+                refused_well(bed, &daemon, end, words, &[RESOURCES], "descriptor")?;
             }
         }
     }
@@ -107,28 +107,28 @@ fn descriptors_run_out(scene: &mut Scene<'_>) -> Result<(), Failure> {
     })
 }
 
-fn run_out(scene: &mut Scene<'_>, daemon: Daemon) -> Result<(), Failure> {
-    let mut siege = Siege::around(scene, daemon)?;
-    siege.attack(scene, &Attack::of("silent").with(400))?;
-    let done = siege.withstand(scene)?;
-    note(scene, &done, "silent connections")?;
-    scene.measure("idle_attack_cpu_share", siege.attack_shares().0);
-    siege.lifted(scene).map(drop)
+fn run_out(bed: &mut TestBed<'_>, daemon: Daemon) -> Result<(), Failure> {
+    let mut run = AttackRun::with_daemon(bed, daemon)?;
+    run.attack(bed, &Attack::of("silent").with(400))?;
+    let done = run.wait_for_attackers(bed)?;
+    note(bed, &done, "silent connections")?;
+    bed.measure("idle_attack_cpu_share", run.attack_shares().0);
+    run.finish(bed).map(drop)
 }
 
-fn descriptors_too_few(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    ever_less(scene, "ulimit -n", &[24, 16, 14, 12, 10, 8, 6, 4])
+fn descriptors_too_few(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    ever_less(bed, "ulimit -n", &[24, 16, 14, 12, 10, 8, 6, 4])
 }
 
-fn address_space_too_small(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn address_space_too_small(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let kib = [
         200_000, 150_000, 100_000, 80_000, 60_000, 50_000, 40_000, 30_000,
     ];
-    ever_less(scene, "ulimit -v", &kib)
+    ever_less(bed, "ulimit -v", &kib)
 }
 
 /// Starts with less and less: each is a start and a good end, or a refusal with a reason.
-fn ever_less(scene: &mut Scene<'_>, limits: &str, values: &[u64]) -> Result<(), Failure> {
+fn ever_less(bed: &mut TestBed<'_>, limits: &str, values: &[u64]) -> Result<(), Failure> {
     let mut refusals = 0;
     for value in values {
         let name = format!("daemon-{value}");
@@ -136,17 +136,17 @@ fn ever_less(scene: &mut Scene<'_>, limits: &str, values: &[u64]) -> Result<(), 
             name: &name,
             ..DaemonPlan::serving(&[Task::Front, Task::Fast])
         };
-        match start(scene, &plan.after(&format!("{limits} {value}")))? {
+        match start(bed, &plan.after(&format!("{limits} {value}")))? {
             Start::Ready(daemon) => {
                 // Whether there is room for a client or not.
                 let camera = CameraPlan::of(Task::Fast).named(format!("camera-{value}"));
-                let camera = scene.camera(&daemon, &camera)?;
-                scene.let_pass(CLIENT_S)?;
-                scene.strike(camera.process.pid, "KILL")?;
-                scene.end_daemon(&daemon)?;
+                let camera = bed.camera(&daemon, &camera)?;
+                bed.let_pass(CLIENT_S)?;
+                bed.strike(camera.process.pid, "KILL")?;
+                bed.end_daemon(&daemon)?;
             }
             Start::Ended(end, words, daemon) => {
-                refused_well(scene, &daemon, end, words, &[RESOURCES], "punctuald: ")?;
+                refused_well(bed, &daemon, end, words, &[RESOURCES], "punctuald: ")?;
                 refusals += 1;
             }
         }
@@ -159,7 +159,7 @@ fn ever_less(scene: &mut Scene<'_>, limits: &str, values: &[u64]) -> Result<(), 
     Ok(())
 }
 
-fn memory_group_too_small(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn memory_group_too_small(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     // Both layouts of control groups; `$group` is printed.
     let text = "for base in /sys/fs/cgroup/memory /sys/fs/cgroup; do
             group=$base/punctual-hil-$1
@@ -171,16 +171,16 @@ fn memory_group_too_small(scene: &mut Scene<'_>) -> Result<(), Failure> {
         done; echo 'no memory controller takes a limit' >&2; exit 1";
     let made = Script::new("make a group with a limit of memory", text);
     let bytes = GROUP_BYTES.to_string();
-    let made = made.with([scene.stage.mark.as_str(), &bytes]);
-    let group = scene.run(&made)?.text();
+    let made = made.with([bed.stage.mark.as_str(), &bytes]);
+    let group = bed.run(&made)?.text();
     let plan = DaemonPlan::serving(&Task::ATTACKED)
         .after(&format!("echo $$ >'{group}/cgroup.procs' || exit"));
-    let outcome = refused(scene, &plan, &[INVALID, RESOURCES], "memory");
+    let outcome = refused(bed, &plan, &[INVALID, RESOURCES], "memory");
     // Whatever came of it: a group would stay behind for good.
     let text = "for turn in 1 2 3 4 5 6 7 8 9 10; do
             while read -r pid; do kill -9 \"$pid\"; done <\"$1/cgroup.procs\"
             rmdir \"$1\" 2>/dev/null && exit 0; sleep 0.2
         done; rmdir \"$1\"";
-    let removed = scene.run(&Script::new("remove the group", text).with([group.as_str()]));
+    let removed = bed.run(&Script::new("remove the group", text).with([group.as_str()]));
     outcome.and(removed.map(drop).map_err(Failure::from))
 }

@@ -1,10 +1,10 @@
 //! Shared memory and frames, misused.
 
-use super::siege::{ATTACK_S, Attack, BESIDE, Siege, besieged, case};
+use super::attack_run::{ATTACK_S, Attack, AttackRun, BESIDE, attacked, case};
+use crate::bed::{CameraPlan, DaemonPlan, TestBed};
 use crate::case::Case;
 use crate::manifest::Task;
 use crate::outcome::Failure;
-use crate::scene::{CameraPlan, DaemonPlan, Scene};
 
 pub const CASES: &[Case] = &[
     case(
@@ -33,8 +33,8 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-fn scribbled(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let account = besieged(scene, &[Attack::of("scribble")], "clients that scribbled")?;
+fn scribbled(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let account = attacked(bed, &[Attack::of("scribble")], "clients that scribbled")?;
     if account.channel_faults == 0 {
         return Err(Failure::Missing {
             what: "the daemon noticed the scribbling",
@@ -43,27 +43,27 @@ fn scribbled(scene: &mut Scene<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn punched(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    besieged(scene, &[Attack::of("holes")], "clients that punched holes").map(drop)
+fn punched(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    attacked(bed, &[Attack::of("holes")], "clients that punched holes").map(drop)
 }
 
-fn rewritten(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn rewritten(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attacks = [Attack::of("rewrite"), Attack::of("rewrite")];
-    besieged(scene, &attacks, "clients that rewrote").map(drop)
+    attacked(bed, &attacks, "clients that rewrote").map(drop)
 }
 
-fn flooded(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let mut siege = Siege::laid(scene, &DaemonPlan::serving(&Task::ATTACKED))?;
+fn flooded(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let mut run = AttackRun::start(bed, &DaemonPlan::serving(&Task::ATTACKED))?;
     let mut flood = Vec::new();
     for number in 0..4 {
         let plan = CameraPlan::of(Task::Watch).named(format!("flood-{number}"));
-        flood.push(scene.camera(&siege.daemon, &plan.at(2000.0).for_seconds(ATTACK_S))?);
+        flood.push(bed.camera(&run.daemon, &plan.at(2000.0).for_seconds(ATTACK_S))?);
     }
-    siege.withstand(scene)?;
+    run.wait_for_attackers(bed)?;
     for camera in &flood {
-        let book = scene.finish(camera)?;
-        scene.effect(book.submitted, "best-effort frames of one that floods");
+        let counts = bed.finish(camera)?;
+        bed.effect(counts.submitted, "best-effort frames of one that floods");
     }
-    siege.serves(scene)?;
-    siege.lifted(scene).map(drop)
+    run.serves(bed)?;
+    run.finish(bed).map(drop)
 }

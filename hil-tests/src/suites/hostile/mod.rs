@@ -1,5 +1,6 @@
 //! Whatever an attacker or an accident does to the daemon, beside healthy cameras.
 
+mod attack_run;
 mod descriptors;
 mod doorbell;
 mod figures;
@@ -9,7 +10,6 @@ mod memory;
 mod openings;
 mod outputs;
 mod paths;
-mod siege;
 mod signals;
 
 use crate::case::Case;

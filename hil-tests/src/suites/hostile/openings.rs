@@ -1,9 +1,9 @@
 //! What comes to the daemon's doors and is no client, or one for a moment.
 
-use super::siege::{Attack, BESIDE, besieged, case, idly_besieged};
+use super::attack_run::{Attack, BESIDE, attacked, attacked_idly, case};
+use crate::bed::TestBed;
 use crate::case::Case;
 use crate::outcome::Failure;
-use crate::scene::Scene;
 
 pub const CASES: &[Case] = &[
     case(
@@ -32,54 +32,54 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "connections-storm",
-        "Two processes connect and hang up as fast as it goes.",
+        "Two processes connect and disconnect as fast as possible.",
         BESIDE,
         storm,
     ),
     case(
         "clients-storm",
-        "Two processes are let in as clients and leave at once, as fast as it goes.",
+        "Two processes are admitted as clients and disconnect at once, as fast as possible.",
         BESIDE,
         visits,
     ),
     case(
         "metrics-abused",
-        "Readers of the metrics write, hang up half, or stay without reading.",
+        "Readers of the metrics write, shut down one direction, or stay without reading.",
         BESIDE,
         metrics,
     ),
 ];
 
-fn garbage(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    besieged(scene, &[Attack::of("garbage")], "openings that were none").map(drop)
+fn garbage(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    attacked(bed, &[Attack::of("garbage")], "openings that were none").map(drop)
 }
 
-fn slow(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn slow(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("slow").with(30).for_seconds(4.0);
-    idly_besieged(scene, &[attack], "openings after nearly two seconds").map(drop)
+    attacked_idly(bed, &[attack], "openings after nearly two seconds").map(drop)
 }
 
-fn silent_40(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn silent_40(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("silent").with(40);
-    idly_besieged(scene, &[attack], "silent connections").map(drop)
+    attacked_idly(bed, &[attack], "silent connections").map(drop)
 }
 
-fn silent_400(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn silent_400(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("silent").with(400);
-    idly_besieged(scene, &[attack], "silent connections").map(drop)
+    attacked_idly(bed, &[attack], "silent connections").map(drop)
 }
 
-fn storm(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn storm(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attacks = [Attack::of("storm"), Attack::of("storm")];
-    besieged(scene, &attacks, "connections, closed at once").map(drop)
+    attacked(bed, &attacks, "connections, closed at once").map(drop)
 }
 
-fn visits(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn visits(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attacks = [Attack::of("visits"), Attack::of("visits")];
-    besieged(scene, &attacks, "clients for a moment").map(drop)
+    attacked(bed, &attacks, "clients for a moment").map(drop)
 }
 
-fn metrics(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn metrics(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("metrics").with(100);
-    besieged(scene, &[attack], "readers of the metrics that did not read").map(drop)
+    attacked(bed, &[attack], "readers of the metrics that did not read").map(drop)
 }

@@ -1,10 +1,10 @@
 //! Signals: those that end the daemon as SIGTERM does, and those that do not end it.
 
-use super::siege::{BESIDE, Siege, case};
+use super::attack_run::{AttackRun, BESIDE, case};
+use crate::bed::{CameraPlan, DaemonPlan, TestBed};
 use crate::case::Case;
 use crate::manifest::Task;
 use crate::outcome::Failure;
-use crate::scene::{CameraPlan, DaemonPlan, Scene};
 use crate::target::Script;
 
 pub const CASES: &[Case] = &[
@@ -22,43 +22,43 @@ pub const CASES: &[Case] = &[
     ),
 ];
 
-fn drain(scene: &mut Scene<'_>) -> Result<(), Failure> {
+fn drain(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     for signal in ["HUP", "QUIT"] {
         let plan = DaemonPlan {
             name: signal,
             ..DaemonPlan::serving(&[Task::Front, Task::Fast])
         };
-        let daemon = scene.daemon(&plan)?;
+        let daemon = bed.daemon(&plan)?;
         let camera = CameraPlan::of(Task::Fast).named(format!("camera-{signal}"));
-        let camera = scene.camera(&daemon, &camera)?;
-        scene.answered(&camera, 30)?;
-        scene.strike(scene.pid(&daemon)?, signal)?;
-        scene.ended_well(&daemon)?;
-        let account = scene.account(&daemon)?;
-        let book = scene.stop_camera(&camera)?;
+        let camera = bed.camera(&daemon, &camera)?;
+        bed.answered(&camera, 30)?;
+        bed.strike(bed.pid(&daemon)?, signal)?;
+        bed.ended_well(&daemon)?;
+        let account = bed.account(&daemon)?;
+        let counts = bed.stop_camera(&camera)?;
         let answered = account.tasks.iter().map(|task| task.on_time).sum();
-        scene.effect(answered, format!("frames in the report after SIG{signal}"));
-        scene.effect(book.gone, "frames that came while it drained");
+        bed.effect(answered, format!("frames in the report after SIG{signal}"));
+        bed.effect(counts.gone, "frames that came while it drained");
     }
     Ok(())
 }
 
-fn stay(scene: &mut Scene<'_>) -> Result<(), Failure> {
-    let siege = Siege::laid(scene, &DaemonPlan::serving(&Task::ATTACKED))?;
+fn stay(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let run = AttackRun::start(bed, &DaemonPlan::serving(&Task::ATTACKED))?;
     for signal in ["ALRM", "USR2", "USR1"] {
-        scene.strike(siege.pid, signal)?;
-        scene.let_pass(0.3)?;
-        siege.serves(scene)?;
+        bed.strike(run.pid, signal)?;
+        bed.let_pass(0.3)?;
+        run.serves(bed)?;
     }
-    let report = siege.daemon.report.clone();
-    let written = scene.look_for(2, |scene| {
+    let report = run.daemon.report.clone();
+    let written = bed.look_for(2, |bed| {
         let text = "test -s \"$1\" && echo there || true";
         let look = Script::new("look for the report", text).with([report.as_str()]);
-        Ok((scene.run(&look)?.text() == "there").then_some(()))
+        Ok((bed.run(&look)?.text() == "there").then_some(()))
     })?;
     written.ok_or(Failure::Missing {
         what: "SIGUSR1 makes the daemon write its report",
     })?;
-    scene.effect(3, "signals that did not end it");
-    siege.lifted(scene).map(drop)
+    bed.effect(3, "signals that did not end it");
+    run.finish(bed).map(drop)
 }

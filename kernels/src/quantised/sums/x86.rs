@@ -55,7 +55,7 @@ impl Vector for Vnni {
             let steps = _mm512_mul_ps(_mm512_cvtepi32_ps(self.0), _mm512_loadu_ps(scales));
             let steps = _mm512_max_ps(steps, _mm512_set1_ps(rounding.low));
             let steps = _mm512_min_ps(steps, _mm512_set1_ps(rounding.high));
-            // Rounds half to even: nobody here changes the processor's mode.
+            // Rounds half to even: no code here changes the processor's mode.
             let integers = _mm512_cvtps_epi32(steps);
             let integers = _mm512_add_epi32(integers, _mm512_set1_epi32(rounding.zero));
             _mm_storeu_si128(to.cast(), _mm512_cvtepi32_epi8(integers));

@@ -42,7 +42,9 @@ use punctual_core::{
     Action, ActionId, Actions, Config, Contract, Instant, ModelId, Nanos, PartitionId,
     Partitioning, Policy, PolicySpec, Rejection,
 };
-use punctual_policy_seeb::desk::{Baseline, Desk, Ended, Job, Members, Rules};
+use punctual_policy_seeb::batch_runner::{
+    Baseline, BaselineRules, BatchRunner, Ended, Job, Members,
+};
 
 use queues::{Queues, Waiting};
 use ranking::Ranking;
@@ -133,67 +135,73 @@ impl Clockwork {
     }
 
     /// The earliest time at which a partition should be free.
-    fn free_at(&self, desk: &Desk) -> Instant {
+    fn free_at(&self, runner: &BatchRunner) -> Instant {
         let partitions = self.busy_until.iter().enumerate();
         let free = partitions.map(|(index, until)| {
-            if desk.is_free(PartitionId(index as u16)) {
-                desk.now
+            if runner.is_free(PartitionId(index as u16)) {
+                runner.now
             } else {
-                desk.now.max(*until)
+                runner.now.max(*until)
             }
         });
-        free.min().unwrap_or(desk.now)
+        free.min().unwrap_or(runner.now)
     }
 
     /// Rejects what can no longer end in time.
-    fn reject_hopeless(&mut self, desk: &mut Desk, actions: &mut Actions) {
+    fn reject_hopeless(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
         while let Some((key, index)) = self.last_calls.first() {
-            if key >= desk.now.as_nanos() {
+            if key >= runner.now.as_nanos() {
                 return;
             }
             let model = ModelId(index as u16);
             let hopeless = self.queues.pop(model);
-            desk.reject(hopeless.buffer, Rejection::NoSlack, actions);
-            self.refresh(desk.now, model);
+            runner.reject(hopeless.buffer, Rejection::NoSlack, actions);
+            self.refresh(runner.now, model);
         }
     }
 
-    /// Takes a transfer for lost, if it is time, and rejects who waits in vain now: for its weights,
+    /// Takes a transfer for lost, if it is time, and rejects requests that can no longer be served: for its weights,
     /// or for others that do not fit beside it.
-    fn give_up_transfer(&mut self, desk: &mut Desk, actions: &mut Actions) {
-        if self.residency.give_up(desk.now).is_none() {
+    fn give_up_transfer(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
+        if self.residency.give_up(runner.now).is_none() {
             return;
         }
-        for index in 0..desk.config.models.len() {
+        for index in 0..runner.config.models.len() {
             let model = ModelId(index as u16);
             if self.residency.can_come(model) {
                 continue;
             }
             while self.queues.waiting(model) > 0 {
                 let waiting = self.queues.pop(model);
-                desk.reject(waiting.buffer, Rejection::NoSlack, actions);
+                runner.reject(waiting.buffer, Rejection::NoSlack, actions);
             }
-            self.refresh(desk.now, model);
+            self.refresh(runner.now, model);
         }
     }
 
     /// Gives a free partition the strategy with the smallest latest. False: there is none.
-    fn infer(&mut self, desk: &mut Desk, partition: PartitionId, actions: &mut Actions) -> bool {
-        let Some(strategy) = self.queues.choose(desk.now) else {
+    fn infer(
+        &mut self,
+        runner: &mut BatchRunner,
+        partition: PartitionId,
+        actions: &mut Actions,
+    ) -> bool {
+        let Some(strategy) = self.queues.choose(runner.now) else {
             return false;
         };
         let model = strategy.model;
         let mut members = Members::new();
         self.queues.take(&strategy, &mut members);
         self.residency.used(model);
-        self.busy_until[partition.index()] = desk.now + strategy.length.saturating_sub(self.margin);
-        desk.start(partition, members, true, strategy.latest, actions);
-        self.refresh(desk.now, model);
+        self.busy_until[partition.index()] =
+            runner.now + strategy.length.saturating_sub(self.margin);
+        runner.start(partition, members, true, strategy.latest, actions);
+        self.refresh(runner.now, model);
         true
     }
 
     /// Fetches the weights that are wanted most.
-    fn load(&mut self, desk: &mut Desk, actions: &mut Actions) {
+    fn load(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
         let Some((_, index)) = self.demand.first() else {
             return;
         };
@@ -203,76 +211,76 @@ impl Clockwork {
         }
         while let Some(evicted) = self.residency.evict_for(model) {
             actions.push(Action::Unload { model: evicted });
-            self.refresh(desk.now, evicted);
+            self.refresh(runner.now, evicted);
         }
-        let id = desk.name_action();
+        let id = runner.name_action();
         actions.push(Action::Load { id, model });
-        self.residency.start_loading(id, model, desk.now);
-        self.refresh(desk.now, model);
+        self.residency.start_loading(id, model, runner.now);
+        self.refresh(runner.now, model);
     }
 }
 
-impl Rules for Clockwork {
-    fn enqueue(&mut self, desk: &Desk, buffer: u16) -> Result<(), Rejection> {
-        let request = desk.request(buffer);
-        let model = desk.config.tasks[request.task.index()].model;
+impl BaselineRules for Clockwork {
+    fn enqueue(&mut self, runner: &BatchRunner, buffer: u16) -> Result<(), Rejection> {
+        let request = runner.request(buffer);
+        let model = runner.config.tasks[request.task.index()].model;
         let due = match request.due {
             Instant::FAR_FUTURE => request.captured + PATIENCE,
             due => due,
         };
         let alone = self.queues.alone(model);
-        if desk.now + alone > due {
+        if runner.now + alone > due {
             return Err(Rejection::LateOnArrival);
         }
         let start = self
-            .free_at(desk)
-            .max(self.residency.ready_at(model, desk.now));
+            .free_at(runner)
+            .max(self.residency.ready_at(model, runner.now));
         if start + alone > due || !self.residency.can_come(model) {
             return Err(Rejection::NoSlack);
         }
         let order = request.order;
         self.queues.insert(model, Waiting { due, order, buffer });
-        self.refresh(desk.now, model);
+        self.refresh(runner.now, model);
         Ok(())
     }
 
-    fn forget(&mut self, desk: &Desk, buffer: u16) {
-        let model = desk.config.tasks[desk.request(buffer).task.index()].model;
+    fn forget(&mut self, runner: &BatchRunner, buffer: u16) {
+        let model = runner.config.tasks[runner.request(buffer).task.index()].model;
         self.queues.remove(model, buffer);
-        self.refresh(desk.now, model);
+        self.refresh(runner.now, model);
     }
 
-    fn ended(&mut self, desk: &mut Desk, job: &Job, how: Ended) {
+    fn ended(&mut self, runner: &mut BatchRunner, job: &Job, how: Ended) {
         self.residency.released(job.model);
         if how == Ended::Finished {
             self.queues.measured(job.model, job.size, job.measured);
         }
-        self.refresh(desk.now, job.model);
+        self.refresh(runner.now, job.model);
     }
 
-    fn loaded(&mut self, desk: &mut Desk, action: ActionId, measured: Option<Nanos>) {
+    fn loaded(&mut self, runner: &mut BatchRunner, action: ActionId, measured: Option<Nanos>) {
         let model = match measured {
             Some(took) => self.residency.loaded(action, took),
             None => self.residency.load_failed(action),
         };
         if let Some(model) = model {
-            self.refresh(desk.now, model);
+            self.refresh(runner.now, model);
         }
     }
 
-    fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions) {
-        self.give_up_transfer(desk, actions);
-        self.reject_hopeless(desk, actions);
+    fn dispatch(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
+        self.give_up_transfer(runner, actions);
+        self.reject_hopeless(runner, actions);
         for index in 0..self.busy_until.len() {
             let partition = PartitionId(index as u16);
-            if desk.is_free(partition) && !self.infer(desk, partition, actions) {
+            if runner.is_free(partition) && !self.infer(runner, partition, actions) {
                 break;
             }
         }
-        self.load(desk, actions);
+        self.load(runner, actions);
     }
 
-    fn next_timer(&self, _desk: &Desk) -> Option<Instant> {
+    fn next_timer(&self, _runner: &BatchRunner) -> Option<Instant> {
         let last_call = self.last_calls.first();
         let last_call = last_call.map(|(at, _)| Instant::from_nanos(at) + Nanos::new(1));
         last_call

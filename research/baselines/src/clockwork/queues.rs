@@ -4,7 +4,7 @@ use super::ranking::Ranking;
 use punctual_core::bounded::List;
 use punctual_core::residency::Estimate;
 use punctual_core::{Config, Instant, ModelId, Nanos};
-use punctual_policy_seeb::desk::Members;
+use punctual_policy_seeb::batch_runner::Members;
 
 /// A request in a model's queue.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@
 //! own reset), 100 us, 300 us, or not before the end of a stage.
 //!
 //! DISB knows no deadlines. Here every real-time task is given the same generous one, so that
-//! `punctual`, too, serves them in order of arrival and refuses nobody for being late.
+//! `punctual`, too, serves them in order of arrival and refuses no request for being late.
 
 use punctual_baselines::{SeqConfig, StreamsConfig};
 use punctual_core::{Criticality, Nanos};
@@ -35,7 +35,7 @@ const WORKLOADS: [&str; 7] = [
     "disb-real",
 ];
 
-/// Twenty times the slowest network: nobody is late but on a device that has fallen behind.
+/// Twenty times the slowest network: a request is late only on a device that has fallen behind.
 const DEADLINE: Nanos = Nanos::from_millis(300);
 
 const SEED: u64 = 1;

@@ -25,7 +25,7 @@ const SEEDS: [u64; 3] = [1, 2, 3];
 const LENGTH: Nanos = Nanos::from_millis(20_000);
 /// A fall of goodput by less is noise of the arrivals.
 const NOISE: f64 = 0.02;
-/// Whom the default policy is compared with.
+/// The policies that the default policy is compared with.
 const OTHERS: [&str; 5] = ["edgeserving", "clockwork", "nexus", "clipper", "batch"];
 
 fn run() -> String {

@@ -326,7 +326,7 @@ fn fits() -> Table {
     let rules = SeebConfig::default();
     let config = scenario.config(&rules);
     for (index, task) in scenario.tasks.iter().enumerate() {
-        let model = fit(&config, TaskId(index as u16), &rules.thetas);
+        let model = fit(&config, TaskId(index as u16), &rules.thresholds);
         let ms = |ns: f64| format!("{:.2}", ns / 1e6);
         table.row([
             task.name.clone(),

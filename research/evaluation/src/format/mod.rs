@@ -18,7 +18,7 @@ use std::path::Path;
 
 use punctual_core::{ConfigError, Nanos, PolicySpec, Scheduler};
 use punctual_diagnostics::{
-    Diagnostics, Document, Invalid, Place, Problems, Rule, Section, read_text,
+    Diagnostics, Document, Invalid, Place, Problems, RenamedKey, Rule, Section, read_text,
 };
 use punctual_plan::{PolicyChoice, PolicyRule};
 use punctual_platform::read;
@@ -39,7 +39,15 @@ pub struct Workload {
     pub scenario: Scenario,
     /// Policies with parameters of their own.
     pub policies: Vec<PolicyChoice>,
+    /// Keys that the file has under their former names, each once.
+    pub renamed_keys: Vec<RenamedKey>,
 }
+
+/// Keys of `[board]` that had other names.
+const BOARD_RENAMED: [RenamedKey; 2] = [
+    RenamedKey::new("dispatch_us", "dispatch_bound_us"),
+    RenamedKey::new("egress_us", "egress_bound_us"),
+];
 
 /// Promises that cannot be kept, or more than the scheduler has room for.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -102,7 +110,11 @@ fn read_workload(path: &Path, files: Files<'_>, problems: &mut Problems<'_>) -> 
     {
         problems.add(&Place::default(), PlanRefused { error });
     }
-    Some(Workload { scenario, policies })
+    Some(Workload {
+        scenario,
+        policies,
+        renamed_keys: problems.renamed().to_vec(),
+    })
 }
 
 fn read_scenario(
@@ -136,7 +148,8 @@ fn read_scenario(
 }
 
 fn read_board(root: &mut Section<'_, '_>, problems: &mut Problems<'_>) -> Board {
-    let mut board = root.table_or_empty("board", problems);
+    let board = root.table_or_empty("board", problems);
+    let mut board = board.with_renamed(&BOARD_RENAMED);
     let units = board.whole("units", 1, 1..=256, problems).value as u16;
     let usual = Board::of(units);
     let mut micros = |key, usual: Nanos| {
@@ -145,8 +158,8 @@ fn read_board(root: &mut Section<'_, '_>, problems: &mut Problems<'_>) -> Board 
         Nanos::new((us * 1e3) as u64)
     };
     let preemption_bound = micros("preemption_us", usual.preemption_bound);
-    let dispatch_cost = micros("dispatch_us", usual.dispatch_cost);
-    let egress_bound = micros("egress_us", usual.egress_bound);
+    let dispatch_cost = micros("dispatch_bound_us", usual.dispatch_cost);
+    let egress_bound = micros("egress_bound_us", usual.egress_bound);
     let request_buffers = board.whole("request_buffers", 256, 1..=65_535, problems);
     let pages = board.whole("pages", 0, 0..=u64::from(u32::MAX), problems);
     let contention_permille = board.whole("contention_permille", 1_000, 0..=1_000_000, problems);

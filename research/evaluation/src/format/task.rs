@@ -1,7 +1,7 @@
 //! `[[task]]`: what the scheduler is told of a task, and how its requests come in.
 
 use punctual_core::{BATCH_MAX, Confidence, Delivery, ModelId, Nanos, StageId, TaskId};
-use punctual_diagnostics::{Problems, Rule, Section, Spanned, unique};
+use punctual_diagnostics::{Problems, RenamedKey, Rule, Section, Spanned, unique};
 use punctual_simulator::arrivals::{Bursts, Pattern, PatternError, Shape, TraceEntry};
 use punctual_simulator::scenario::{Model, Task};
 use thiserror::Error;
@@ -59,6 +59,13 @@ const DELIVERIES: [(&str, Delivery); 2] = [
 
 const RATE: std::ops::RangeInclusive<f64> = 1e-6..=1e8;
 
+/// Keys of `[[task]]` that had other names.
+const RENAMED: [RenamedKey; 3] = [
+    RenamedKey::new("queue", "queue_depth"),
+    RenamedKey::new("eager", "answer_early"),
+    RenamedKey::new("spill", "offload_to"),
+];
+
 pub(super) fn read(
     root: &mut Section<'_, '_>,
     models: &[Model],
@@ -69,7 +76,7 @@ pub(super) fn read(
     let all = 1..=usize::MAX;
     let sections = root.list("task", all, problems, |mut section, problems| {
         let name = section.required::<String>("name", problems)?;
-        Some((name, section))
+        Some((name, section.with_renamed(&RENAMED)))
     });
     let (spanned, sections): (Vec<Spanned<String>>, Vec<Section<'_, '_>>) =
         sections.into_iter().unzip();
@@ -87,8 +94,8 @@ pub(super) fn read(
         let mut task = read_task(&mut section, name, models, pattern, problems);
         let delivery = section.optional_word("delivery", &DELIVERIES, problems);
         task.config.delivery = delivery.unwrap_or(task.config.delivery);
-        if section.has("spill") {
-            let taker = names::index(&mut section, "spill", "task", &names, problems);
+        if section.has("offload_to") {
+            let taker = names::index(&mut section, "offload_to", "task", &names, problems);
             task.config.spill = Some(id(taker));
         }
         section.finish(problems);
@@ -132,10 +139,10 @@ fn read_task(
     config.mandatory_exit = StageId(whole("mandatory_exit", 0, 0, exits as u64 - 1) as u8);
     let batch = BATCH_MAX as u64;
     config.batch_max = whole("batch_max", batch, 1, batch) as u8;
-    config.queue_max = whole("queue", 64, 1, 65_535) as u16;
+    config.queue_max = whole("queue_depth", 64, 1, 65_535) as u16;
     config.weight = whole("weight", 1, 1, 65_535) as u16;
     task.clients = whole("clients", 1, 1, 65_535) as u16;
-    config.eager = s.or("eager", false, problems).value;
+    config.eager = s.or("answer_early", false, problems).value;
     let mut micros = |key| {
         let us = s.number(key, 0.0, 0.0..=3.6e9, " us", problems);
         Nanos::new((us * 1e3) as u64)

@@ -148,7 +148,7 @@ fn in_folders(folders: &[PathBuf], labels: &Labels<'_>) -> Result<Vec<Sample>, S
             .to_string_lossy()
             .into_owned()
     };
-    // Classes that nobody named have the order of their folders, as in torchvision's ImageFolder, by which such networks are
+    // Classes without names have the order of their folders, as in torchvision's ImageFolder, by which such networks are
     // trained.
     let in_order = labels.made_up()
         && folders.len() == labels.classes.len()

@@ -11,9 +11,9 @@ use punctual_platform::termination::Termination;
 /// What to do.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum Options {
-    /// Find out what this machine offers, and write a board file.
+    /// Detect the GPU, partitions, memory and clocks, and write a board file.
     Detect(detect::Options),
-    /// Try a mechanism for partitions, in a process that may die of it.
+    /// Try a mechanism for partitions, in a process of its own, as it may crash.
     #[command(hide = true)]
     Calibrate(trial::Options),
 }

@@ -28,10 +28,10 @@ or a file of lines `picture,class` with pictures relative to it. A class is the 
 its number. Where classes have no names (an ONNX file compiled alone) and there is a folder for each,
 the folders count in the order of their names, as torchvision's ImageFolder counts. Take samples that
 were used neither for training nor for choosing anything, and that look like what the cameras will
-see: the scheduler believes them.
+see: the scheduler relies on these figures.
 
 The records (confidence and correctness of each exit for each sample) are what the scheduler's
-expected accuracies come from. With --temperature each exit's scores are first divided by the number
+expected accuracies are computed from. With --temperature each exit's scores are first divided by the number
 that makes its confidence meet its accuracy; the division is folded into the package's weights, and
 changes no answer.
 
@@ -40,13 +40,13 @@ unreadable or cannot be written.")]
 pub struct Options {
     /// The package.
     package: PathBuf,
-    /// Labelled pictures: a folder, or a list.
+    /// Labelled pictures: a folder, or a file with lines `picture,class`.
     #[arg(long, short, value_name = "PATH")]
     samples: PathBuf,
-    /// See a centred square of this share (0 to 1) of each picture's shorter side; without it, the whole picture.
+    /// Crop each picture to a centred square of this share (0 to 1) of its shorter side; by default the whole picture.
     #[arg(long, value_name = "SHARE", value_parser = share)]
     crop: Option<f64>,
-    /// Only every so many-th sample, so that about this many are left.
+    /// A subsample of about this many pictures, evenly spaced.
     #[arg(long, value_name = "COUNT")]
     limit: Option<usize>,
     /// Divide each exit's scores by its fitted temperature (needs --into).

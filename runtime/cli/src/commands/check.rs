@@ -18,17 +18,17 @@ EXAMPLES:
   punctual check manifest.toml
   punctual check manifest.toml --profile signs.profile.json
   punctual check manifest.toml --json | jq .schedulability
-  punctual check --host                        # what on this machine will cost latency
+  punctual check --host                        # settings of this machine that cost latency
   punctual check --host manifest.toml          # the same, for the cores of that plan
   punctual check --host --json | jq '.findings[] | select(.gravity == \"grave\")'
-  punctual check --host --record machine.txt   # what was read, to be looked at elsewhere:
+  punctual check --host --record machine.txt   # record it, and check it on another machine:
   punctual check --host --root machine.txt
 
 Checks exactly what `punctual daemon` checks before it starts anything: manifest, board, packages
 and profiles, on this machine. Nothing is reserved and nothing is started.
 
 With --host it reads the kernel's files instead and changes nothing: what was found, why it matters,
-who says so, and the command that mends it. Without a manifest the first core counts as the daemon's
+its source, and the command that corrects it. Without a manifest the first core counts as the daemon's
 and the others as the partitions'.
 
 TERMINATION CODES: 0 the daemon would start, nothing about the machine is grave; 1 something is grave;
@@ -38,13 +38,13 @@ pub struct Options {
     /// The manifest (TOML).
     #[arg(required_unless_present = "host")]
     manifest: Option<PathBuf>,
-    /// Check the machine: everything that will cost latency, and what to do about it.
+    /// Check the machine's settings: those that cost latency, and how to change them.
     #[arg(long)]
     host: bool,
-    /// With --host: look at the machine whose files are under this folder, or in a file that --record wrote.
+    /// With --host: check the machine whose files are in this folder, or in a file written by --record.
     #[arg(long, value_name = "PATH", default_value = "/", requires = "host")]
     root: PathBuf,
-    /// With --host: write what was read of the machine's files here.
+    /// With --host: write the files that were read to this file.
     #[arg(long, value_name = "FILE", requires = "host")]
     record: Option<PathBuf>,
     /// A profile made by `punctual profile`; once for each model. Without it, the profile beside

@@ -26,8 +26,8 @@ EXAMPLES:
   punctual profile manifest.toml --into-packages
 
 Measures the models that the manifest names: first which solution of each convolution is the fastest,
-then with those each stage at each batch size and partition size, and the preparation of each frame
-format. The profile lies beside the package
+then, with those, each stage at each batch size and partition size, and the preparation of each frame
+format. The profile is written beside the package
 (signs.punctual -> signs.profile.json), where `punctual check` and `punctual daemon` look for it, or in
 it: a package may carry the profiles of many boards. Its hash stays. Stages on partitions of the GPU are
 measured there, by TPCs, and have a profile of their own (signs.gpu.profile.json); so have stages that
@@ -35,7 +35,7 @@ ONNX Runtime runs (signs.ort.profile.json).
 Measure on a quiet machine, in the power mode it will run in.
 
 TERMINATION CODES: 0 done; 3 the manifest or a package is invalid; 4 a file is missing or cannot
-be written; 5 the measuring threads, or the GPU, could not be had.")]
+be written; 5 the measuring threads cannot be started, or the GPU is unavailable.")]
 pub struct Options {
     /// The manifest (TOML).
     manifest: PathBuf,
@@ -45,12 +45,12 @@ pub struct Options {
     /// Fewer samples: seconds instead of minutes, with a less certain tail.
     #[arg(long)]
     quick: bool,
-    /// Compute every convolution directly. Otherwise the fastest way to compute each is measured first
-    /// and kept in the profile, the daemon computes them so, and has the memory for it.
+    /// Use the general algorithm for every convolution. By default the fastest algorithm of each is measured first
+    /// and recorded in the profile; the daemon uses it and budgets its memory.
     #[arg(long)]
     direct: bool,
-    /// Keep each profile in its package rather than beside it. Done without being asked for where
-    /// the package has one of this machine.
+    /// Write each profile into its package instead of a file beside it. This is the default where
+    /// the package has a profile of this machine.
     #[arg(long)]
     into_packages: bool,
 }
@@ -74,7 +74,7 @@ pub enum Error {
     Gpu(#[from] GpuError),
     #[error(transparent)]
     MeasureGpu(#[from] MeasureError<punctual_device_cuda::StartError>),
-    #[error("the manifest asks for ONNX Runtime: {0}")]
+    #[error("the manifest has partitions with `device = \"ort\"`: {0}")]
     Ort(#[from] LibraryError),
     #[error(transparent)]
     MeasureOrt(#[from] MeasureError<punctual_device_ort::StartError>),

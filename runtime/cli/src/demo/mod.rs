@@ -51,14 +51,14 @@ EXAMPLES:
   punctual demo --seconds 3 --json | jq .tasks[0].on_time
 
 The first run measures the network on this machine for a few seconds and keeps the result in the
-user's cache folder. Real-time priorities and locked memory are used when they may be had; the
+user's cache folder. Real-time priorities and locked memory are used if the system grants them; the
 demo says once what is missing and how to grant it.
 
 A frame without a deadline (of `watch`) is answered, and neither on time nor late.
 
 TERMINATION CODES: 0 nothing was lost and every process ended cleanly; 1 otherwise.")]
 pub struct Options {
-    /// How long the cameras send frames.
+    /// How long the cameras send frames, in seconds.
     #[arg(long, default_value_t = 10.0, value_parser = seconds, allow_negative_numbers = true)]
     seconds: f64,
     /// Multiply the cameras' rates.
@@ -67,7 +67,7 @@ pub struct Options {
     /// Print one JSON object instead of tables.
     #[arg(long)]
     json: bool,
-    /// Measure the network anew, even if this machine's figures are known.
+    /// Measure the network again, even if this machine has a profile of it.
     #[arg(long)]
     profile_again: bool,
 }
@@ -97,7 +97,7 @@ pub enum DemoError {
     },
     #[error("cannot start a process of the demo: {0}")]
     Spawn(std::io::Error),
-    #[error("the daemon terminated before it was ready ({status}); its own words are above")]
+    #[error("the daemon terminated before it was ready ({status}); its messages are above")]
     NotReady { status: ExitStatus },
     #[error(transparent)]
     Cache(#[from] cache::CacheError),
@@ -171,7 +171,7 @@ fn show(options: &Options) -> Result<bool, DemoError> {
     Ok(summary.succeeded())
 }
 
-/// Draws the table until every camera has finished, or a signal, the daemon's end, or that nobody sees the table stops
+/// Draws the table until every camera has finished, or a signal, the daemon's end, or a closed standard output stops
 /// them.
 fn watch(
     daemon: &mut Daemon,

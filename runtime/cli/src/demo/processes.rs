@@ -143,7 +143,7 @@ impl Camera {
         terminate(&self.child);
     }
 
-    /// Waits for its end and its last words; ends it by force after `timeout_ms`.
+    /// Waits for its end and the rest of its output; kills it after `timeout_ms`.
     pub fn wait(mut self, timeout_ms: u64) -> (io::Result<ExitStatus>, Vec<String>) {
         let status = wait_bounded(&mut self.child, timeout_ms);
         (status, self.lines())

@@ -120,7 +120,7 @@ impl Machine {
         let is_number = |folder: &String| folder.bytes().all(|byte| byte.is_ascii_digit());
         let processes = self.names("/proc").into_iter().filter(is_number);
         let mut paths = processes.map(|process| format!("/proc/{process}/comm"));
-        // Only the one that is found is recorded: the others are nobody's business.
+        // Only the one that is found is recorded: the others are private.
         let found = paths.find(|path| match &self.source {
             Source::Root(root) => {
                 let text = read::text(&below(root, path), FILE_BYTES_MAX);

@@ -1,4 +1,4 @@
-//! What is looked at, why it matters, and who says so.
+//! What is checked, why it matters, and its source.
 
 use serde::{Serialize, Serializer};
 
@@ -134,7 +134,7 @@ impl Subject {
         }
     }
 
-    /// Who says so: pages of the kernel's documentation, or of the manual.
+    /// The source: pages of the kernel's documentation, or of the manual.
     pub const fn source(self) -> &'static str {
         match self {
             Self::Privilege => "sched(7), capabilities(7)",

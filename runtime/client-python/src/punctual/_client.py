@@ -17,12 +17,12 @@ from ._frame import planes
 from ._library import byref, check, library
 from ._records import Answer, Failure, Format, Layout, Rejection, Result, Terms, Verdict
 
-#: How long the library waits at a time, in ns, so that Python sees Ctrl-C in between.
+#: The longest wait of one library call, in ns, so that Python can handle Ctrl-C in between.
 _SLICE_NS = 100_000_000
 
 
 class Client:
-    """A connection to `punctuald` for the frames of one task; renewed by itself when the daemon is.
+    """A connection to `punctuald` for the frames of one task; it reconnects when the daemon restarts.
 
     One thread's at a time. `timeout` waits for the daemon so many seconds (`None`: as long as it takes).
     """
@@ -81,7 +81,7 @@ class Client:
 
     @property
     def terms(self) -> Terms:
-        """What was agreed with the daemon; with the last one, if there is none at present."""
+        """The terms of the connection; of the last one, if there is none at present."""
         terms = lib.Terms()
         check(library.punctual_get_terms(self._open(), byref(terms)))
         return Terms(
@@ -99,7 +99,7 @@ class Client:
         )
 
     def accept_terms(self) -> None:
-        """The application is ready for what `TermsChangedError` told it."""
+        """Accepts the terms that `TermsChangedError` reported."""
         check(library.punctual_accept_terms(self._open()))
 
     def slot(self, timeout: float | None = None) -> Slot:
@@ -111,7 +111,7 @@ class Client:
         until_ns = _limit_ns(timeout)
         while not check(library.punctual_slot(self._open(), _slice(until_ns), byref(view))):
             if _is_over(until_ns):
-                raise TimeoutError("no slot in time: all in use, or no daemon")
+                raise TimeoutError("no slot in time: all are in use, or there is no daemon")
         return Slot(self, view)
 
     def verdict(self, timeout: float | None = None) -> Result | None:
@@ -124,7 +124,7 @@ class Client:
         return _result(outcome)
 
     def try_verdict(self) -> Result | None:
-        """The next result if it is there. Gets on with connecting if that is under way."""
+        """The next result if there is one. Continues a connection attempt in progress."""
         outcome = lib.Outcome()
         found = check(library.punctual_try_verdict(self._open(), byref(outcome)))
         return _result(outcome) if found else None
@@ -142,19 +142,19 @@ class Client:
 
     def fileno(self) -> int:
         """A descriptor for select, poll or an event loop: readable when `try_verdict` may have
-        something to do. Call that until it gives none before each wait."""
+        something to do. Before each wait, call that until it returns none."""
         fd = c_int()
         check(library.punctual_fd(self._open(), byref(fd)))
         return fd.value
 
     @property
     def unanswered(self) -> int:
-        """How many submissions have no result that was read."""
+        """How many submissions have no read result."""
         return int(library.punctual_unanswered(self._open()))
 
     @property
     def connections(self) -> int:
-        """How many connections there were so far: one more for each daemon after another."""
+        """How many connections there were so far, reconnections included."""
         return int(library.punctual_connections(self._open()))
 
     @property
@@ -164,7 +164,7 @@ class Client:
 
 
 class Slot:
-    """A slot to write a frame into. Given back at the end of `with`, unless it was submitted."""
+    """A slot to write a frame into. Released at the end of `with`, unless it was submitted."""
 
     def __init__(self, client: Client, view: lib.SlotView) -> None:
         self._client = client
@@ -173,7 +173,7 @@ class Slot:
 
     def _held(self) -> lib.SlotView:
         if self._view is None:
-            raise SlotError("the slot was submitted or given back: its pixels are the daemon's")
+            raise SlotError("the slot was submitted or released: its pixels belong to the daemon")
         return self._view
 
     @property
@@ -200,9 +200,9 @@ class Slot:
         deadline_ns: int | None = None,
         crop: tuple[int, int] = (0, 0),
     ) -> int:
-        """Submits the frame: captured now unless said otherwise, due at `deadline_ns` (absolute; none:
-        as the task says), with the corner `crop` (x, y) of where the network is to look. Returns the
-        number that the result repeats. The slot's arrays are read-only from here on."""
+        """Submits the frame, captured at `captured_ns` (default: now), due at `deadline_ns` (absolute;
+        default: the task's deadline), with `crop` (x, y) as the upper left corner of the crop. Returns
+        the number that the result will have. The slot's arrays are read-only from here on."""
         view = self._let_go()
         request = lib.Request(
             captured_ns=monotonic_ns() if captured_ns is None else captured_ns,
@@ -216,7 +216,7 @@ class Slot:
         return sequence.value
 
     def give_back(self) -> None:
-        """The slot is not going to be submitted."""
+        """Releases the slot without a submission."""
         view = self._let_go()
         check(library.punctual_give_back(self._client._open(), byref(view)))
 

@@ -1,16 +1,16 @@
-"""Exceptions, one for each error of libpunctual's."""
+"""Exceptions, one for each error of libpunctual."""
 
 
 class PunctualError(Exception):
-    """What went wrong, in the words of the library or the daemon."""
+    """An error of the library or the daemon, with its message."""
 
 
 class ConnectError(PunctualError):
-    """No daemon let the client in in time."""
+    """No daemon admitted the client in time."""
 
 
 class RefusedError(PunctualError):
-    """The daemon refuses, and asking again would not help."""
+    """The daemon refused the connection, for a reason that another attempt does not change."""
 
 
 class DisconnectedError(PunctualError):
@@ -18,22 +18,22 @@ class DisconnectedError(PunctualError):
 
 
 class TermsChangedError(PunctualError):
-    """The daemon that is there now wants other frames: prepare for them, then `accept_terms`."""
+    """The present daemon expects another frame format: prepare for it, then call `accept_terms`."""
 
 
 class CropError(PunctualError, ValueError):
-    """The crop leaves the frame."""
+    """The crop reaches beyond the frame."""
 
 
 class UnreadError(PunctualError):
-    """Results are to be read before more frames can be submitted."""
+    """Too many unread results: read some before the next submission."""
 
 
 class SlotError(PunctualError):
-    """The slot was submitted or given back before."""
+    """The slot was submitted or released before."""
 
 
-#: By `punctual_status`. What is not in here is a `PunctualError`.
+#: By `punctual_status`. Any other status is a `PunctualError`.
 BY_STATUS: dict[int, type[PunctualError]] = {
     -2: ConnectError,
     -3: RefusedError,

@@ -77,7 +77,7 @@ fn an_event_loop_needs_nothing_but_the_clients_descriptor() {
     assert_eq!(client.try_verdict().unwrap(), None);
     let quiet = Some(now_ns() + 1_000_000);
     assert!(!wait_readable(client.descriptor().unwrap(), quiet));
-    // The same descriptor tells of the daemon's end, and leads to the next one.
+    // The same descriptor reports the daemon's end, and the next daemon.
     daemon.stop();
     let _daemon = EchoDaemon::start_at(path, terms());
     while client.connections() == 1 {
@@ -260,7 +260,7 @@ fn a_stream_outlives_its_daemon_and_tells_what_failed() {
 
 #[test]
 fn a_stream_that_ends_leaves_nobody_waiting() {
-    // A daemon that lets in and then says nothing.
+    // A daemon that admits clients and then sends nothing.
     let path = std::env::temp_dir().join(format!("punctual-mute-{}", std::process::id()));
     let listener = punctual_ipc::Listener::bind(&path).unwrap();
     let options = Options::new(&path, "any", PixelFormat::Rgb8);

@@ -97,7 +97,7 @@ impl EchoDaemon {
         &self.path
     }
 
-    /// Hangs up on everybody.
+    /// Closes all connections.
     pub fn stop(mut self) -> Account {
         self.end().unwrap()
     }
@@ -117,7 +117,7 @@ impl Drop for EchoDaemon {
 
 const LISTENER: u64 = 0;
 
-enum Guest {
+enum Peer {
     Opening(Connection),
     Served(Box<Served>),
 }
@@ -134,7 +134,7 @@ struct Work {
     listener: Listener,
     poller: Poller,
     stop: Arc<AtomicBool>,
-    guests: BTreeMap<u64, Guest>,
+    guests: BTreeMap<u64, Peer>,
     next: u64,
     account: Account,
 }
@@ -143,7 +143,7 @@ impl Work {
     fn serve(mut self) -> Account {
         self.poller.add(self.listener.as_fd(), LISTENER).unwrap();
         loop {
-            // What happened before it was told to stop is still seen.
+            // Events from before the stop are still handled.
             let stopping = self.stop.load(Ordering::Relaxed);
             let limit = stopping.then_some(0);
             let ready: Vec<Readiness> = self.poller.wait(limit).collect();
@@ -163,12 +163,12 @@ impl Work {
     fn accept(&mut self) {
         while let Some(connection) = self.listener.accept().unwrap() {
             self.poller.add(connection.as_fd(), self.next).unwrap();
-            self.guests.insert(self.next, Guest::Opening(connection));
+            self.guests.insert(self.next, Peer::Opening(connection));
             self.next += 1;
         }
     }
 
-    fn let_in(&self, connection: Connection, hello: Hello, token: u64) -> Option<Guest> {
+    fn let_in(&self, connection: Connection, hello: Hello, token: u64) -> Option<Peer> {
         let Some(terms) = &self.terms else {
             connection.refuse(Refusal::UnknownTask { task: hello.task });
             return None;
@@ -181,7 +181,7 @@ impl Work {
         self.poller.remove(connection.as_fd()).unwrap();
         let (submissions, payload, results) = connection.admit(terms).ok()?.split();
         submissions.watch(&self.poller, token).unwrap();
-        Some(Guest::Served(Box::new(Served {
+        Some(Peer::Served(Box::new(Served {
             submissions,
             payload,
             results,
@@ -197,13 +197,13 @@ impl Work {
             return;
         };
         let staying = match guest {
-            Guest::Opening(connection) => match connection.hello() {
-                Ok(None) => Some(Guest::Opening(connection)),
+            Peer::Opening(connection) => match connection.hello() {
+                Ok(None) => Some(Peer::Opening(connection)),
                 Ok(Some(hello)) => self.let_in(connection, hello, token),
                 Err(_) => None,
             },
-            Guest::Served(mut served) => match self.account.answer_all(&mut served, ready) {
-                Ok(()) => Some(Guest::Served(served)),
+            Peer::Served(mut served) => match self.account.answer_all(&mut served, ready) {
+                Ok(()) => Some(Peer::Served(served)),
                 Err(fault) => {
                     self.account.close(&served, fault);
                     None

@@ -75,7 +75,7 @@ impl Fusion {
         }
     }
 
-    /// Of a product `x * gate(x)`: `x`, and the position of the gate's last operator, whose result nobody else reads.
+    /// Of a product `x * gate(x)`: `x`, and the position of the gate's last operator, whose result has no other reader.
     fn factors(&self, at: usize) -> Option<(TensorId, usize)> {
         let operator = self.operators[at].as_ref()?;
         let DraftKind::Multiply {

@@ -4,7 +4,7 @@ use super::{External, ParseError};
 use crate::graph::{Constant, Data};
 use crate::schema::{TensorProto, data_type};
 
-/// A constant with as many elements as its shape says, or of a type that nobody takes.
+/// A constant with as many elements as its shape says, or of an unsupported type.
 pub(super) fn constant(
     proto: &TensorProto,
     name: &str,

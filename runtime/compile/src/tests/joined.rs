@@ -1,4 +1,4 @@
-//! What concatenations become: gathers with few sources, none that nobody reads.
+//! What concatenations become: gathers with few sources, each of which is read.
 
 use super::builder::{Onnx, int, ints_of};
 use super::compiled;

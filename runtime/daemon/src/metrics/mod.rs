@@ -1,4 +1,4 @@
-//! What the real-time threads count and housekeeping reads. Atomics only: nobody waits.
+//! What the real-time threads count and housekeeping reads. Atomics only: no thread waits.
 
 mod histogram;
 mod late;
@@ -49,7 +49,7 @@ pub struct TaskMetrics {
     pub failed_shed: AtomicU64,
     /// Frames that another task took on.
     pub spilled: AtomicU64,
-    /// Copied from the scheduler's books when a stage has ended.
+    /// Copied from the scheduler's counters when a stage has ended.
     pub overruns: AtomicU64,
     pub overrun_worst: AtomicU64,
     pub demotions: AtomicU64,

@@ -1,10 +1,10 @@
 //! Judges whether the real-time threads live. Each beats at every turn of its loop
 //! ([`punctual_platform::heartbeat`]); a thread that waits is nudged now and then and must beat. One
 //! that does neither is *silent*: it is named and best-effort work is shed. After its bound it is
-//! *stuck*, and the process must end: what that thread holds, nobody else can take over.
+//! *stuck*, and the process must end: no other thread can take over what it holds.
 //!
 //! Silence is counted in the watchdog's own steps, each at most [`STEP_NS_MAX`] long: a process that
-//! was stopped, or a machine that stood still, makes nobody silent.
+//! was stopped, or a machine that stood still, makes no thread silent.
 //!
 //! A thread that is ready to run and gets no processor is not silent either but *starved*: a more urgent
 //! program has its core, or the hypervisor does. A restart cures nothing then, so it has
@@ -67,7 +67,7 @@ pub struct SilentReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Health {
     Well,
-    /// One has not beaten for half of its bound, and for want of a processor.
+    /// One has not beaten for half of its bound, as it got no processor.
     Starved,
     /// One has not beaten for half of its bound.
     Silent,
@@ -77,7 +77,7 @@ pub enum Health {
 
 /// What the machine has given a thread, at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Had {
+pub struct ThreadUsage {
     /// Processor time, in ns.
     pub ran_ns: u64,
     /// Whether it wants more.
@@ -87,7 +87,7 @@ pub struct Had {
 }
 
 /// Tells what a thread has had; none if that is not known.
-pub type Machine = Box<dyn Fn() -> Option<Had>>;
+pub type Machine = Box<dyn Fn() -> Option<ThreadUsage>>;
 
 pub struct Watched {
     name: String,
@@ -235,13 +235,13 @@ impl Watchdog {
             self.episodes += u64::from(silent && !was_silent);
             let begins = before == Health::Well && health != Health::Well;
             self.starved_episodes += u64::from(begins && !silent);
-            // Of one that is stuck, whoever ends the daemon says so.
+            // A stuck thread is reported by the code that ends the daemon.
             if health > before && health != Health::Stuck {
                 said(&sentence(&thread.report()));
             } else if health == Health::Well && before != Health::Well {
                 let name = &thread.name;
                 said(&format!(
-                    "thread {name} goes on after at least {unseen_ms} ms"
+                    "thread {name} runs again after at least {unseen_ms} ms"
                 ));
             }
             worst = worst.max(health);
@@ -369,14 +369,14 @@ mod tests {
         sleeper.heart.waiting();
         let (found, said) = looks(&mut dog, 900, 900);
         assert_eq!(found, [Health::Well]);
-        assert_eq!(said, ["thread egress goes on after at least 700 ms"]);
+        assert_eq!(said, ["thread egress runs again after at least 700 ms"]);
         let report = dog.report();
         assert_eq!((report.episodes, report.longest_ms), (1, 700));
         assert_eq!(report.silent, []);
     }
 
     /// A thread that never beats, and what the machine says of it at each look.
-    fn starving(had: impl Fn(u64) -> Had + 'static) -> (Watchdog, Arc<Sleeper>) {
+    fn starving(had: impl Fn(u64) -> ThreadUsage + 'static) -> (Watchdog, Arc<Sleeper>) {
         let sleeper = Arc::<Sleeper>::default();
         sleeper.dead.store(true, Ordering::Relaxed);
         let looks = std::cell::Cell::new(0);
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_gets_no_processor_is_starved_and_has_ten_times_as_long() {
-        let (mut dog, sleeper) = starving(|_| Had {
+        let (mut dog, sleeper) = starving(|_| ThreadUsage {
             ran_ns: 7,
             runnable: true,
             core_ran_ns: None,
@@ -407,7 +407,7 @@ mod tests {
         sleeper.heart.waiting();
         let (found, said) = looks(&mut dog, 10_000, 10_000);
         assert_eq!(found, [Health::Well]);
-        assert_eq!(said, ["thread main/0 goes on after at least 9900 ms"]);
+        assert_eq!(said, ["thread main/0 runs again after at least 9900 ms"]);
         assert_eq!(dog.report().longest_starved_ms, 9_800);
         // And once more, to the end.
         let (found, _) = looks(&mut dog, 10_100, 20_100);
@@ -421,7 +421,7 @@ mod tests {
     #[test]
     fn a_thread_that_has_the_processor_and_does_not_beat_is_stuck() {
         let core_ran_ns = |look| Some(look * 100 * MS);
-        let (mut dog, _) = starving(move |look| Had {
+        let (mut dog, _) = starving(move |look| ThreadUsage {
             ran_ns: look * 100 * MS,
             runnable: true,
             core_ran_ns: core_ran_ns(look),
@@ -429,7 +429,7 @@ mod tests {
         let (found, _) = looks(&mut dog, 100, 1_000);
         assert_eq!(found.last(), Some(&Health::Stuck));
         // As one that waits for something else.
-        let (mut dog, _) = starving(move |look| Had {
+        let (mut dog, _) = starving(move |look| ThreadUsage {
             ran_ns: 7,
             runnable: false,
             core_ran_ns: core_ran_ns(look),
@@ -440,7 +440,7 @@ mod tests {
 
     #[test]
     fn a_core_that_stands_still_starves_even_whoever_it_seems_to_run() {
-        let (mut dog, _) = starving(|look| Had {
+        let (mut dog, _) = starving(|look| ThreadUsage {
             ran_ns: look * 100 * MS,
             runnable: true,
             core_ran_ns: Some(3),
@@ -452,7 +452,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_gets_half_of_a_processor_is_stuck_after_its_own_share() {
-        let (mut dog, _) = starving(|look| Had {
+        let (mut dog, _) = starving(|look| ThreadUsage {
             ran_ns: look * 50 * MS,
             runnable: true,
             core_ran_ns: Some(look * 100 * MS),

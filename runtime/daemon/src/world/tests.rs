@@ -12,12 +12,12 @@ use crate::channels::Channels;
 
 /// Reports what it was given, takes nothing if it is stubborn.
 #[derive(Default)]
-struct Puppet {
+struct ScriptedDevice {
     events: VecDeque<Event>,
     stubborn: bool,
 }
 
-impl Device for Puppet {
+impl Device for ScriptedDevice {
     fn submit(&mut self, infer: &Infer) -> Result<(), SubmitError> {
         if self.stubborn {
             return Err(SubmitError::Busy(infer.partition));
@@ -105,19 +105,19 @@ fn infer(id: u64) -> Infer {
 }
 
 /// One client slot with two channel slots, two tasks for one model, one partition.
-fn world(device: Puppet) -> (DaemonWorld<Puppet>, Channels) {
+fn world(device: ScriptedDevice) -> (DaemonWorld<ScriptedDevice>, Channels) {
     let mut channels = Channels::for_slots(&[2]);
     let spare = Channels::for_slots(&[2]).scheduler;
     let ends = std::mem::replace(&mut channels.scheduler, spare);
     let metrics = Arc::new(Metrics::with_counts(2, 1));
     // One model, whose weights come and go.
-    let weights = WeightBooks::of([true].into_iter(), [ModelId(0), ModelId(0)].into_iter());
+    let weights = WeightTracker::of([true].into_iter(), [ModelId(0), ModelId(0)].into_iter());
     let world = DaemonWorld::new(ends, device, 1, weights, metrics, Arc::default());
     (world, channels)
 }
 
 /// What the world tells the scheduler now.
-fn told(world: &mut DaemonWorld<Puppet>) -> Vec<Event> {
+fn told(world: &mut DaemonWorld<ScriptedDevice>) -> Vec<Event> {
     let mut events = Events::with_capacity(8);
     world.wait(Some(Instant::ZERO), &mut events);
     events.iter().cloned().collect()
@@ -125,7 +125,7 @@ fn told(world: &mut DaemonWorld<Puppet>) -> Vec<Event> {
 
 #[test]
 fn a_preparation_is_ordered_with_the_payload_of_its_submission() {
-    let (mut world, mut channels) = world(Puppet::default());
+    let (mut world, mut channels) = world(ScriptedDevice::default());
     channels.ingress.inbound.push(arrival(1)).expect("room");
     assert!(matches!(told(&mut world)[..], [Event::Arrived(_)]));
     world.carry_out(&Action::Prepare {
@@ -149,7 +149,7 @@ fn a_preparation_is_ordered_with_the_payload_of_its_submission() {
 
 #[test]
 fn a_frame_that_another_task_takes_on_is_prepared_for_that_one_and_counted_where_it_came_from() {
-    let (mut world, mut channels) = world(Puppet::default());
+    let (mut world, mut channels) = world(ScriptedDevice::default());
     channels.ingress.inbound.push(arrival(1)).expect("room");
     told(&mut world);
     world.carry_out(&Action::Prepare {
@@ -168,7 +168,7 @@ fn a_frame_that_another_task_takes_on_is_prepared_for_that_one_and_counted_where
 
 #[test]
 fn a_client_that_is_gone_hears_nothing_and_is_retired_with_its_last_verdict() {
-    let (mut world, mut channels) = world(Puppet::default());
+    let (mut world, mut channels) = world(ScriptedDevice::default());
     for message in [arrival(0), arrival(1), Inbound::Gone(ClientId(0))] {
         channels.ingress.inbound.push(message).expect("room");
     }
@@ -188,9 +188,9 @@ fn a_client_that_is_gone_hears_nothing_and_is_retired_with_its_last_verdict() {
 
 #[test]
 fn an_action_that_the_device_refuses_fails() {
-    let (mut world, _channels) = world(Puppet {
+    let (mut world, _channels) = world(ScriptedDevice {
         stubborn: true,
-        ..Puppet::default()
+        ..ScriptedDevice::default()
     });
     world.carry_out(&Action::Infer(infer(7)));
     let failure = Event::Failed {
@@ -201,9 +201,9 @@ fn an_action_that_the_device_refuses_fails() {
 
 #[test]
 fn a_load_that_the_device_refuses_fails() {
-    let (mut world, _channels) = world(Puppet {
+    let (mut world, _channels) = world(ScriptedDevice {
         stubborn: true,
-        ..Puppet::default()
+        ..ScriptedDevice::default()
     });
     let (id, model) = (ActionId(7), ModelId(0));
     world.carry_out(&Action::Load { id, model });
@@ -212,9 +212,9 @@ fn a_load_that_the_device_refuses_fails() {
 
 #[test]
 fn what_requests_find_of_their_weights_is_counted() {
-    let (mut world, mut channels) = world(Puppet::default());
+    let (mut world, mut channels) = world(ScriptedDevice::default());
     let (id, model) = (ActionId(7), ModelId(0));
-    let mut ask = |world: &mut DaemonWorld<Puppet>, slot| {
+    let mut ask = |world: &mut DaemonWorld<ScriptedDevice>, slot| {
         channels.ingress.inbound.push(arrival(slot)).expect("room");
         told(world);
         world.carry_out(&Action::Prepare {
@@ -248,7 +248,7 @@ fn what_requests_find_of_their_weights_is_counted() {
 
 #[test]
 fn what_frees_capacity_is_told_before_what_asks_for_it() {
-    let (mut world, mut channels) = world(Puppet::default());
+    let (mut world, mut channels) = world(ScriptedDevice::default());
     world.carry_out(&Action::Infer(infer(7)));
     channels.ingress.inbound.push(arrival(0)).expect("room");
     let prepared = Prepared {
@@ -282,7 +282,7 @@ fn what_frees_capacity_is_told_before_what_asks_for_it() {
 
 #[test]
 fn the_world_ends_at_the_drains_bound_and_not_before() {
-    let (world, _channels) = world(Puppet::default());
+    let (world, _channels) = world(ScriptedDevice::default());
     assert!(!world.ended());
     world.drain.give(u64::MAX);
     assert!(!world.ended());
@@ -292,7 +292,7 @@ fn the_world_ends_at_the_drains_bound_and_not_before() {
 
 #[test]
 fn an_order_to_shed_is_told_once_and_so_is_its_end() {
-    let (mut world, _channels) = world(Puppet::default());
+    let (mut world, _channels) = world(ScriptedDevice::default());
     assert!(world.drain.shed.give(true));
     assert!(!world.drain.shed.give(true), "it holds already");
     assert_eq!(told(&mut world), [Event::Shed { hold: true }]);

@@ -14,15 +14,15 @@ enum Place {
     Here,
 }
 
-/// The books of the scheduler's thread.
+/// What the scheduler thread knows of weights.
 #[derive(Debug)]
-pub struct WeightBooks {
+pub struct WeightTracker {
     /// By model.
     places: Box<[Place]>,
     model_of_task: Box<[ModelId]>,
 }
 
-impl WeightBooks {
+impl WeightTracker {
     /// As a plan begins: what is paged is absent.
     pub fn new(config: &Config) -> Self {
         let paged = config.models.iter();

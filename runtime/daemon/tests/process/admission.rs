@@ -1,4 +1,4 @@
-//! Who is let in, how fast, and with which frames.
+//! Which clients are admitted, how fast, and with which frames.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -43,7 +43,7 @@ fn whom_neither_the_daemon_nor_the_task_names_stays_outside() {
         let daemon = Daemon::start(&manifest(of_daemon, of_task));
         let hello = Hello::new("watch", PixelFormat::Nv12);
         assert_eq!(refusal(&daemon, &hello), Refusal::NotAllowed { uid, gid });
-        // Whom the daemon does not know learns nothing of its tasks.
+        // A user that the daemon does not know learns nothing of its tasks.
         let unknown = refusal(&daemon, &Hello::new("no-such-task", PixelFormat::Nv12));
         let is_unknown = matches!(unknown, Refusal::UnknownTask { .. });
         assert_eq!(is_unknown, of_daemon == &us, "{unknown}");

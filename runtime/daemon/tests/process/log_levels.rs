@@ -32,7 +32,7 @@ fn text(mut reader: PipeReader) -> String {
 #[test]
 fn details_come_by_option_and_by_environment_and_the_option_wins() {
     let own = std::process::id();
-    let came = format!("client slot 0: pid {own}, of task \"front\", was let in");
+    let came = format!("client slot 0: pid {own}, of task \"front\", was admitted");
     let gone = format!("client slot 0: pid {own}, of task \"front\", is gone");
     let plan = "punctuald: debug punctual_daemon::startup: plan ";
     let by_option = said(|command| {

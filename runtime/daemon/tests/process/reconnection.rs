@@ -111,7 +111,7 @@ fn a_stream_with_callbacks_outlives_its_daemons_and_loses_no_verdict() {
     let feed = |stream: &Stream| {
         let slot = stream.slot(soon()).unwrap().expect("a slot");
         let told = told.clone();
-        let callback = move |result| told.send(result).expect("somebody listens");
+        let callback = move |result| told.send(result).expect("the receiver listens");
         slot.submit_then(now_ns(), None, CORNER, callback).unwrap()
     };
     let mut heard = Heard::default();

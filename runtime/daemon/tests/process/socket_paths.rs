@@ -1,4 +1,4 @@
-//! A daemon makes its sockets where nobody else has one, and removes its own only.
+//! A daemon makes its sockets where no other process has one, and removes its own only.
 
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;

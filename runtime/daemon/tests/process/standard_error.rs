@@ -1,4 +1,4 @@
-//! Standard error that nobody reads holds nothing up, nor do other streams.
+//! A full standard error holds nothing up, nor do other streams.
 
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::AsRawFd;
@@ -27,7 +27,7 @@ fn start_with_standard_error(manifest: &str, error: PipeWriter) -> Daemon {
     })
 }
 
-/// Makes the daemon say something: a connection with an opening that makes no sense.
+/// Makes the daemon say something: a connection with an invalid opening.
 fn provoke(daemon: &Daemon) {
     let before = daemon.report().clients.refused;
     let flags = SockFlag::SOCK_CLOEXEC;
@@ -109,7 +109,7 @@ fn a_report_goes_into_what_is_no_file_and_does_not_replace_it() {
     let made = mkfifo.arg(folder.path("report.json")).status();
     assert!(made.expect("mkfifo runs").success());
     let mut daemon = Daemon::start_in(folder);
-    // Nobody reads: an error, and no wait.
+    // There is no reader: an error, and no wait.
     daemon.signal("TERM");
     assert_eq!(daemon.wait().code(), Some(5));
     let report = daemon.folder.path("report.json");

@@ -1,4 +1,4 @@
-//! Whoever may connect, and what it may do with descriptors, silence and crowds: it holds up nobody.
+//! Whoever may connect, and what it may do with descriptors, silence and crowds: it delays no other client.
 
 use std::io::{IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -68,7 +68,7 @@ impl Lingering {
 
 impl Drop for Lingering {
     fn drop(&mut self) {
-        // Sent to nobody: this is the last close.
+        // Not sent: this is the last close.
         let at_once = libc::linger {
             l_onoff: 0,
             l_linger: 0,
@@ -109,7 +109,7 @@ fn say(socket: &OwnedFd, message: &[u8], files: &[RawFd]) -> nix::Result<usize> 
 }
 
 /// A stranger that sends the messages, with the last one sockets that linger. The daemon stands still
-/// meanwhile: if it closed them sooner than this process lets go of them, this one would be who lingers.
+/// meanwhile: if it closed them before this process does, this process would linger.
 fn lingering_stranger(
     daemon: &Daemon,
     (path, kind): (&Path, SockType),
@@ -139,7 +139,7 @@ fn assert_well(daemon: &Daemon, client: &mut ClientChannel, when: &str) {
     assert!(took < SOON_NS, "{took} ns {when}");
 }
 
-/// Waits until the daemon has hung up.
+/// Waits until the daemon has closed the connection.
 fn assert_ended(socket: &OwnedFd, when: &str) {
     let limit = now_ns() + SOON_NS;
     while !is_hung_up(socket.as_fd()) {
@@ -172,10 +172,10 @@ fn descriptors_that_are_slow_to_close_hold_up_nobody_wherever_they_come() {
         drop(socket);
         assert_well(&daemon, &mut client, point);
     }
-    // Announced, where nobody wants any.
+    // Announced, where none are wanted.
     let announced = opening("watch", 20);
     let (socket, _announced) = lingering_stranger(&daemon, endpoint, &[&announced]);
-    assert_ended(&socket, "with buffers that nobody wants");
+    assert_ended(&socket, "with buffers that are not wanted");
     assert_well(&daemon, &mut client, "after a refusal");
     // A reader of metrics.
     let metrics = metrics_socket(&daemon.socket());
@@ -207,7 +207,7 @@ fn once_welcome_a_client_can_send_nothing() {
 #[test]
 fn a_daemon_that_ends_does_not_wait_for_what_nobody_accepted() {
     let daemon = Daemon::start(MANIFEST);
-    // Stopped, so that nobody is accepted any more; SIGTERM is seen when it goes on.
+    // Stopped, so that no connection is accepted any more; SIGTERM is seen when it goes on.
     daemon.signal("STOP");
     let mut strangers = Vec::new();
     for kind in [SockType::SeqPacket, SockType::Stream] {

@@ -74,7 +74,7 @@ fn within(random: &mut Random, limit: Nanos) -> Nanos {
 
 /// What is going to happen, besides what the device does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Happening {
+enum ScriptedEvent {
     Arrives {
         task: u16,
         sequence: u64,
@@ -94,7 +94,7 @@ struct Cameras<'a, O> {
     /// Cameras' rates over the manifest's.
     overload: u64,
     device: VirtualDevice<Uniform, O>,
-    ahead: BinaryHeap<Reverse<(u64, Happening)>>,
+    ahead: BinaryHeap<Reverse<(u64, ScriptedEvent)>>,
     random: Random,
     verdicts: Vec<Vec<Reply>>,
     captured: Vec<u64>,
@@ -123,7 +123,7 @@ impl<'a, O: Oracle> Cameras<'a, O> {
         }
         cameras
             .ahead
-            .push(Reverse((end.as_nanos(), Happening::Drain)));
+            .push(Reverse((end.as_nanos(), ScriptedEvent::Drain)));
         cameras
     }
 
@@ -134,7 +134,7 @@ impl<'a, O: Oracle> Cameras<'a, O> {
         }
         self.captured[task] += 1;
         let delay = within(&mut self.random, self.plan.tasks[task].arrival.channel);
-        let arrives = Happening::Arrives {
+        let arrives = ScriptedEvent::Arrives {
             task: task as u16,
             sequence: self.captured[task],
             captured: captured.as_nanos(),
@@ -143,10 +143,10 @@ impl<'a, O: Oracle> Cameras<'a, O> {
             .push(Reverse(((captured + delay).as_nanos(), arrives)));
     }
 
-    fn happen(&mut self, happening: Happening) -> Event {
+    fn happen(&mut self, happening: ScriptedEvent) -> Event {
         match happening {
-            Happening::Drain => Event::Drain,
-            Happening::IsPrepared {
+            ScriptedEvent::Drain => Event::Drain,
+            ScriptedEvent::IsPrepared {
                 buffer,
                 generation,
                 took,
@@ -155,7 +155,7 @@ impl<'a, O: Oracle> Cameras<'a, O> {
                 measured: Nanos::new(took),
                 ok: true,
             },
-            Happening::Arrives {
+            ScriptedEvent::Arrives {
                 task,
                 sequence,
                 captured,
@@ -220,7 +220,7 @@ impl<O: Oracle> World for Cameras<'_, O> {
             Action::Prepare { request, task, .. } => {
                 let worst = self.plan.task(*task).arrival.prepare_worst;
                 let took = within(&mut self.random, worst);
-                let prepared = Happening::IsPrepared {
+                let prepared = ScriptedEvent::IsPrepared {
                     buffer: request.buffer,
                     generation: request.generation,
                     took: took.as_nanos(),

@@ -401,7 +401,7 @@ pub fn result(client: &mut ClientChannel) -> ResultRecord {
             return record;
         }
         assert!(clock::now_ns() < until, "no result");
-        // A daemon that hung up may have pushed results before: take them first.
+        // A daemon that closed the connection may have pushed results before: take them first.
         let _ = client.wait(seen, Some(until));
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct Barrier {
     arrived: AtomicUsize,
     /// Counts the meetings.
     opened: Doorbell,
-    /// Somebody wishes to stop.
+    /// A worker wishes to stop.
     wish: AtomicBool,
     /// What was decided at the last meeting. Written by the last to arrive only, so that all
     /// leave with the same answer, whatever is wished meanwhile.

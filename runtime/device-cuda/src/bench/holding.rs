@@ -45,7 +45,7 @@ pub enum HoldError {
     #[error(transparent)]
     Contradiction(#[from] NotHandedOver),
     /// It does not begin, or does not end.
-    #[error("launches that only take time did not {what} within {limit_ns} ns")]
+    #[error("delay launches did not {what} within {limit_ns} ns")]
     Stuck { what: &'static str, limit_ns: u64 },
 }
 

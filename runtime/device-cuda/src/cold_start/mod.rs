@@ -8,7 +8,7 @@
 //! recently used first (sections III-B and III-C); all kernels of a pattern read the same weights, and
 //! the module `general` has one of each. As published, nothing is replaced before the *milestone*: the
 //! moment at which everything is lowered and the device has caught up with what was loaded. Until then
-//! loading a module delays nobody. What was replaced is loaded after the last answer.
+//! loading a module delays no stage. What was replaced is loaded after the last answer.
 //!
 //! Not yet run on hardware.
 
@@ -168,7 +168,7 @@ pub enum ColdStartError {
     #[error(transparent)]
     Thread(#[from] ThreadError),
     /// The input has the wrong length.
-    #[error("the input has {found} values and the network reads {expected}")]
+    #[error("the input has {found} values; the network takes {expected}")]
     Input { found: usize, expected: usize },
     #[error("stage {stage} did not end within {limit_ns} ns: the device hangs, or is too slow")]
     Hang {
@@ -191,7 +191,7 @@ struct Lowered {
 }
 
 /// The answers of every exit of the network at `path` to what `input` gives for it, as
-/// `[channel][row][column]`, normalised, as soon as each can be had. Best called in a fresh process:
+/// `[channel][row][column]`, normalised, as soon as each is computed. Best called in a fresh process:
 /// what the driver has done once it does not do again.
 pub fn first_answers(
     gpu: Gpu,

@@ -26,7 +26,7 @@ unsafe impl Sync for Context {}
 #[derive(Debug, thiserror::Error)]
 pub enum ResetError {
     /// So many holders besides the caller.
-    #[error("{0} things of the context are still there: drop them first")]
+    #[error("the context still has {0} objects: drop them first")]
     InUse(usize),
     #[error(transparent)]
     Call(#[from] CallError),
@@ -95,7 +95,7 @@ impl Context {
     }
 
     /// Ends everything in the context and the context itself, whatever state it is in
-    /// (`cuDevicePrimaryCtxReset`), so that a new one can be had. As each thing in it holds the
+    /// (`cuDevicePrimaryCtxReset`), so that a new one can be made. As each thing in it holds the
     /// context, nothing is left that could be used afterwards.
     pub fn reset(self: Arc<Self>) -> Result<Gpu, ResetError> {
         let holders = Arc::strong_count(&self) - 1;
@@ -123,8 +123,8 @@ impl Context {
         self.gpu.driver.symbols
     }
 
-    /// Calls `end` with the context current, unless the context will be reset anyway. There is nobody
-    /// to tell of an error when something is dropped.
+    /// Calls `end` with the context current, unless the context will be reset anyway. A drop
+    /// cannot report an error.
     pub(super) fn give_back(&self, end: impl FnOnce(&'static Symbols)) {
         if !self.abandoned.load(Ordering::Relaxed) && self.bind().is_ok() {
             end(self.symbols());

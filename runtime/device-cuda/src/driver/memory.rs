@@ -157,7 +157,7 @@ impl MappedMemory {
         assert!(offset.is_multiple_of(4), "a word at byte {offset}");
         let place = self.at(offset, 4);
         // SAFETY: inside the memory, aligned (it begins at a page), initialised by `take`, and never
-        // used but through atomics and by the device, to whom a word is one access too.
+        // used but through atomics and by the device, for which a word is one access too.
         unsafe { AtomicU32::from_ptr(place.cast()) }
     }
 

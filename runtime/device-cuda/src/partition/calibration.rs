@@ -33,7 +33,7 @@ pub struct Expected {
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
     /// Where the driver keeps masks is not known.
-    #[error("where a driver for CUDA {major}.{minor} keeps the mask of a stream is not known")]
+    #[error("the position of a stream's mask is not known for drivers for CUDA {major}.{minor}")]
     UnknownDriver { major: u16, minor: u16 },
     /// libsmctrl is not there, or did not stand its trial.
     #[error("{said}")]
@@ -47,7 +47,7 @@ pub enum Refusal {
     #[error("{said}")]
     NotMasked { said: String },
     /// The device is too small to be divided.
-    #[error("this device has {groups} part that could be given away; two are needed")]
+    #[error("this device has {groups} group of TPCs; two are needed to divide it")]
     Indivisible { groups: u32 },
     /// A call failed under a mask.
     #[error("{call} failed with {result}")]
@@ -58,7 +58,7 @@ pub enum Refusal {
         limit_ms: u64,
     },
     /// A block that did not say where it ran.
-    #[error("block {block} says that it ran on multiprocessor {sm}, which is none")]
+    #[error("block {block} reports that it ran on multiprocessor {sm}, which does not exist")]
     Nowhere { block: u32, sm: u32 },
     /// There is no driver, or not this device.
     #[error("{said}")]
@@ -66,11 +66,11 @@ pub enum Refusal {
     /// There is no kernel for this device to look with.
     #[error("there is no image for compute capability {major}.{minor}")]
     NoImage { major: u32, minor: u32 },
-    /// Nobody tried it, and there is no record of a trial.
-    #[error("it was not tried on this device and driver yet; `punctual board detect` does that")]
+    /// It was not tried, and there is no record of a trial.
+    #[error("it was not tried on this device and driver yet: run `punctual board detect`")]
     NotTried,
     /// There was no process to try it in.
-    #[error("no process to try it in: {said}")]
+    #[error("the process to try it in cannot be started: {said}")]
     NotStarted {
         /// In the words of the operating system.
         said: String,
@@ -82,7 +82,7 @@ pub enum Refusal {
     #[error("without a mask, blocks ran on multiprocessors {seen}; the device has {expected}")]
     Unreached { seen: SmSet, expected: u32 },
     /// No bit keeps anything from running anywhere.
-    #[error("no bit of the mask has an effect: it does not lie where it is said to")]
+    #[error("no bit of the mask has an effect: it is not where the table places it")]
     NoEffect,
     /// Some multiprocessors work whatever bit is set.
     #[error("no bit of the mask disables multiprocessors {sms}")]

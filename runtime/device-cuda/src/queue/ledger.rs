@@ -6,7 +6,7 @@ use thiserror::Error;
 /// The word that takes the smallest index of an evicted launch, when none was.
 pub const NONE_EVICTED: u32 = u32::MAX;
 
-/// The books on the launches of a stage, which are numbered by their place in its list.
+/// Which launches of a stage the driver has, numbered by their place in its list.
 ///
 /// The driver holds launches `..next`; the rest never left the host, so dropping them is forgetting
 /// them. Of those in the driver at most `bound` have not begun, so an eviction has few to empty.
@@ -23,7 +23,7 @@ pub struct Ledger {
 /// The device says something that cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "launch {first} is said to be the first evicted, of {from} to {next} that were handed over"
+    "the device reports launch {first} as the first evicted, of {from} to {next} that were handed over"
 )]
 pub struct NotHandedOver {
     pub first: u32,
@@ -112,7 +112,7 @@ mod tests {
 
     /// What a launch did, in order.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum Deed {
+    enum LaunchOutcome {
         Whole(u32),
         Cut(u32),
     }
@@ -126,7 +126,7 @@ mod tests {
         blocks: (u32, u32),
         begun: u32,
         first_evicted: u32,
-        deeds: Vec<Deed>,
+        deeds: Vec<LaunchOutcome>,
     }
 
     impl ModelDevice {
@@ -146,8 +146,8 @@ mod tests {
             if self.blocks.0 == BLOCKS {
                 match self.blocks.1 {
                     0 => {}
-                    BLOCKS => self.deeds.push(Deed::Whole(index)),
-                    _ => self.deeds.push(Deed::Cut(index)),
+                    BLOCKS => self.deeds.push(LaunchOutcome::Whole(index)),
+                    _ => self.deeds.push(LaunchOutcome::Cut(index)),
                 }
                 self.blocks = (0, 0);
                 self.in_driver.pop_front();
@@ -221,15 +221,15 @@ mod tests {
             }
             prop_assert!(ledger.all_handed_over() && device.in_driver.is_empty());
             let whole: Vec<u32> = device.deeds.iter().filter_map(|deed| match deed {
-                Deed::Whole(index) => Some(*index),
-                Deed::Cut(_) => None,
+                LaunchOutcome::Whole(index) => Some(*index),
+                LaunchOutcome::Cut(_) => None,
             }).collect();
             prop_assert_eq!(whole, (0..end).collect::<Vec<_>>());
             // One that was cut is the next to run whole: nothing ran on what it left half written.
             for (at, deed) in device.deeds.iter().enumerate() {
-                if let Deed::Cut(index) = deed {
+                if let LaunchOutcome::Cut(index) = deed {
                     let next = device.deeds.get(at + 1);
-                    let again = [Some(&Deed::Whole(*index)), Some(&Deed::Cut(*index))];
+                    let again = [Some(&LaunchOutcome::Whole(*index)), Some(&LaunchOutcome::Cut(*index))];
                     prop_assert!(again.contains(&next), "{:?}", device.deeds);
                 }
             }

@@ -19,6 +19,6 @@ pub struct FitError {
 pub enum LoadError {
     #[error("weights cannot be copied to the device: {0}")]
     Driver(#[from] CallError),
-    #[error("weights cannot be loaded while the device is restarted: load them again")]
+    #[error("weights cannot be loaded during a restart of the device: load them again afterwards")]
     Down,
 }

@@ -1,7 +1,7 @@
 //! The weights of all models on the device: pages of one pool, taken at start, that models are given
 //! and that are filled from copies on the host.
 //!
-//! Four ends share the books, and each owns its part of them:
+//! Four threads share this state, and each owns its part of it:
 //!
 //! | end | whose | what it does |
 //! |---|---|---|

@@ -126,7 +126,7 @@ impl Weights {
         Ok(())
     }
 
-    /// Gives everything back that is on the device, or was before it failed. Nobody launches.
+    /// Gives everything back that is on the device, or was before it failed. Nothing is being launched.
     pub fn let_go(&self) {
         let pool = self.shared.pool().take();
         self.shared.table.hide_all();

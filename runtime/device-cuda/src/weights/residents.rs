@@ -44,7 +44,7 @@ impl Residents {
         (residents, loader)
     }
 
-    /// Takes a model's pieces back. Nobody launches with them any more.
+    /// Takes a model's pieces back. No launch uses them any more.
     fn take_back(&mut self, model: ModelId) {
         self.shared.table.hide(model.index());
         let model = &self.shared.models[model.index()];

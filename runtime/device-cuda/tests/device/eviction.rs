@@ -137,7 +137,7 @@ fn a_stop_that_comes_too_late_costs_the_next_stage_nothing_but_time() {
     let mut first = device.action(0, &MEMBERS);
     first.criticality = Criticality::BestEffort;
     let second = device.action(0, &MEMBERS);
-    // The best-effort stage ends, and nobody has polled that when it is told to stop: the store
+    // The best-effort stage ends, and its end is not polled yet when it is preempted: the store
     // hits the stage behind it.
     let evictions = device.device.counters().read().evictions;
     let launched = device.launched();
@@ -180,7 +180,7 @@ fn without_guards_nothing_is_evicted_on_the_device() {
     let event = device.event();
     assert!(matches!(event, Event::Preempted { .. }), "{event:?}");
     assert_eq!(device.best_effort(0, &MEMBERS), expected[0]);
-    // The driver books a launch as done after its answer is there.
+    // The driver records a launch as done after its answer is there.
     device.until_answered(0);
     let launches = device.emulator.launches();
     assert!(

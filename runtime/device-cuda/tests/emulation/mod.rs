@@ -77,7 +77,7 @@ impl Memory {
     pub fn run(&mut self, program: &Program, stage: usize, batch: u8) -> Vec<Vec<f32>> {
         let list = program.list(stage, batch).expect("prepared");
         let members = self.images.len();
-        // What nobody wrote is not a number.
+        // Unwritten memory is NaN.
         self.workspace.0.fill(Line([0xff; 256]));
         self.done = 0;
         let mut scores = Vec::new();

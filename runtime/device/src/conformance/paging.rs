@@ -94,7 +94,7 @@ pub fn weights_come_and_go<S: Subject>(subject: &S) {
         run(&mut harness, model);
         run(&mut harness, PINNED);
         run(&mut harness, model);
-        harness.device.unload(model).expect("nobody uses it");
+        harness.device.unload(model).expect("it is not in use");
     }
 }
 

@@ -125,7 +125,7 @@ impl WorkerPool {
     /// others, which end when the engine is dropped.
     ///
     /// # Errors
-    /// When a thread cannot be had.
+    /// When a thread cannot be started.
     pub fn add_partition(
         &mut self,
         spec: &PartitionSpec,

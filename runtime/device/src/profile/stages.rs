@@ -222,7 +222,7 @@ fn write_inputs(inputs: &InputBuffers, buffers: u16, network: &Network) {
             .collect();
         inputs
             .claim(buffer, ModelId(0))
-            .expect("nobody else has the buffers")
+            .expect("there is no other claim")
             .write_planar(&image);
     }
 }

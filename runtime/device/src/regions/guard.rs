@@ -32,12 +32,12 @@ impl ClaimedRegions {
         self.regions.iter().map(Region::place)
     }
 
-    /// A region whose claim somebody lends.
+    /// A region whose claim is lent.
     pub fn region(&self, index: usize) -> &Region {
         &self.regions[index]
     }
 
-    /// The region `index`, until the claim is dropped; none if somebody holds it.
+    /// The region `index`, until the claim is dropped; none if it is claimed.
     ///
     /// # Panics
     /// If there is no such region.
@@ -74,8 +74,8 @@ impl BufferGuard<'_> {
         self.index
     }
 
-    /// The how manieth claim of this buffer it is, modulo 2^32: if it is the one after a claim that was
-    /// held before, nobody had the buffer in between.
+    /// The sequence number of this claim of the buffer, modulo 2^32: if it is the one after a claim that was
+    /// held before, the buffer was not claimed in between.
     #[must_use]
     pub fn turn(&self) -> u32 {
         self.turn

@@ -70,7 +70,7 @@ impl Region {
     /// A shared view.
     ///
     /// # Safety
-    /// Nobody writes to `range` while the slice lives.
+    /// No thread writes to `range` while the slice lives.
     pub unsafe fn read(&self, range: Range<usize>) -> &[f32] {
         let pointer = self.pointer(&range);
         // SAFETY: in bounds by `pointer`'s assertion, initialised by `zeroed`, and not written
@@ -81,7 +81,7 @@ impl Region {
     /// An exclusive view.
     ///
     /// # Safety
-    /// Nobody else reads or writes `range` while the slice lives.
+    /// No other reference reads or writes `range` while the slice lives.
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn write(&self, range: Range<usize>) -> &mut [f32] {
         let pointer = self.pointer(&range);
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_region_is_zero_and_has_its_pages_to_itself() {
         let region = Region::zeroed(33);
-        // SAFETY: nobody else has the region.
+        // SAFETY: there is no other reference to the region.
         let floats = unsafe { region.read(0..48) };
         assert_eq!(region.floats(), 48);
         assert!(floats.iter().all(|&x| x == 0.0));
@@ -110,7 +110,7 @@ mod tests {
     #[should_panic(expected = "outside a region of 16 floats")]
     fn a_range_outside_is_a_programmers_error() {
         let region = Region::zeroed(16);
-        // SAFETY: nobody else has the region.
+        // SAFETY: there is no other reference to the region.
         let _ = unsafe { region.read(1..17) };
     }
 }

@@ -56,7 +56,7 @@ struct Partition {
     held: u8,
 }
 
-/// Whom an event that has not been polled is about.
+/// The action that a pending event is about.
 #[derive(Clone, Copy)]
 enum Origin {
     /// An action of this model on this partition.
@@ -267,7 +267,7 @@ impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
         self.repace();
     }
 
-    /// After something began or ended: how many units are busy, and who slows whom down.
+    /// After something began or ended: how many units are busy, and which actions slow each other down.
     fn repace(&mut self) {
         let now = self.now;
         if !self.overlapping {

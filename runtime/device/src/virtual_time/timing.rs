@@ -23,7 +23,7 @@ pub trait Timing {
     /// What becomes of an action that starts at `started`, of which the plan knows `time`.
     fn course(&mut self, infer: &Infer, started: Instant, time: StageTime) -> Course;
 
-    /// How long after it was told to stop a best-effort action is gone.
+    /// From its preemption to the end of a best-effort action.
     fn stopping(&mut self, partition: &PartitionConfig) -> Nanos;
 
     /// How long a transfer of weights takes that starts at `started` and has the budget `load`.

@@ -16,7 +16,7 @@ use crate::socket::{self, MESSAGE_MAX, Received};
 /// How long the daemon may take to answer the handshake, in ns.
 const HANDSHAKE_NS: u64 = 5_000_000_000;
 
-/// What a client has that was let in.
+/// What an admitted client has.
 pub(crate) struct Welcome {
     pub(crate) agreement: Agreement,
     pub(crate) terms: StreamTerms,
@@ -95,7 +95,7 @@ fn answer(socket: OwnedFd, hello: &Hello) -> Result<Result<Welcome, OwnedFd>, Co
 pub enum Progress {
     /// The daemon has not answered yet.
     Waiting(Opening),
-    /// It has let the client in.
+    /// It has admitted the client.
     Open(Box<ClientChannel>),
 }
 
@@ -113,7 +113,7 @@ impl Opening {
     /// Says to the daemon at `path` what the client wants.
     ///
     /// # Errors
-    /// If it takes nobody in at this moment.
+    /// If it accepts no connection at this moment.
     pub fn begin(path: &Path, hello: &Hello) -> Result<Self, ConnectError> {
         Self::begin_with_buffers(path, hello, &[])
     }

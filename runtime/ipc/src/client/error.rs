@@ -10,8 +10,10 @@ use crate::ring::PositionError;
 /// Why there is no channel.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Nobody listens there, or not to us.
-    #[error("cannot connect ({0}): is punctuald running, and may this user open its socket?")]
+    /// There is no listener, or this user may not connect.
+    #[error(
+        "cannot connect ({0}): check that punctuald runs and that this user may open its socket"
+    )]
     Connect(OsError),
     /// The daemon said no.
     #[error("refused: {0}")]
@@ -27,10 +29,10 @@ pub enum ConnectError {
     Memory(&'static str),
     /// The daemon is older than what was asked of it.
     #[error(
-        "this daemon does not know client layouts or client buffers: use a newer one, or do without"
+        "this daemon does not support client layouts and client buffers: install a newer one, or do not use them"
     )]
     NotOffered,
-    /// The daemon hung up, or said nothing for five seconds.
+    /// The daemon closed the connection, or sent nothing for five seconds.
     #[error("the daemon did not answer")]
     NoAnswer,
     /// The system refused.
@@ -41,24 +43,24 @@ pub enum ConnectError {
 /// The daemon is gone, or thinks that this client is broken: connect anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Disconnected {
-    /// It hung up.
-    #[error("the daemon hung up")]
+    /// It closed the connection.
+    #[error("the daemon closed the connection")]
     HungUp,
-    /// Its result ring makes no sense.
+    /// Its result ring has an impossible position.
     #[error("the daemon's result ring: {0}")]
     Ring(#[from] PositionError),
-    /// A result makes no sense.
+    /// A result is invalid.
     #[error("the daemon's result: {0}")]
     Record(#[from] RecordError),
     /// A result of a submission that has one, or never was.
-    #[error("the daemon's result for submission {0}, which waits for none")]
+    #[error("the daemon sent a result for submission {0}, which has one already or does not exist")]
     Unasked(u64),
 }
 
 /// Why a frame was not submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
-    /// The crop leaves the frame.
+    /// The crop reaches beyond the frame.
     #[error("a crop at ({}, {}): at most ({}, {})", crop.x, crop.y, max.x, max.y)]
     Crop {
         /// What was asked for.
@@ -67,10 +69,10 @@ pub enum SubmitError {
         max: Crop,
     },
     /// The slot is another channel's: of another stream, or from before the connection was renewed.
-    #[error("a slot of another channel, or from before the connection was renewed: take a new one")]
+    #[error("a slot of another channel or of an earlier connection: take a new one")]
     ForeignSlot,
     /// So many results are to be read first.
-    #[error("{0} submissions have no result that was read: read results first")]
+    #[error("{0} submissions have unread results: read results first")]
     ResultsUnread(u32),
     /// The daemon is gone.
     #[error(transparent)]

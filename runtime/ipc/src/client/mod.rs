@@ -178,7 +178,7 @@ impl ClientChannel {
     }
 
     /// Takes a slot out of the channel's hands until it is [submitted](Self::submit) or
-    /// [given back](Self::give_back); none if all are taken. Several can be had at once.
+    /// [given back](Self::give_back); none if all are taken. Several can be held at once.
     pub fn claim(&mut self) -> Option<Claim> {
         self.reclaim();
         let index = self.free.pop()?;
@@ -231,7 +231,7 @@ impl ClientChannel {
     /// How many results can be taken.
     ///
     /// # Errors
-    /// If the daemon's count makes no sense.
+    /// If the daemon's count is impossible.
     pub fn waiting(&self) -> Result<u32, Disconnected> {
         Ok(self.result_ring.waiting()?)
     }
@@ -298,7 +298,7 @@ impl ClientChannel {
         let word = self.requests.word32(self.request_layout.sleeping);
         // Relaxed: a wake-up too many does no harm, and for going to sleep there is the fence.
         word.store(if asleep { ASLEEP } else { AWAKE }, Ordering::Relaxed);
-        // Pairs with the fence in `Results::ring_bell`: either that sees that somebody sleeps, or the
+        // Pairs with the fence in `Results::ring_bell`: either that sees the sleeper, or the
         // sleeper (or the kernel) sees the new count.
         fence(Ordering::SeqCst);
     }
@@ -399,7 +399,7 @@ impl ClientChannel {
 }
 
 impl AsFd for ClientChannel {
-    /// Hung up when the daemon is gone; never readable.
+    /// Reports a hang-up (EPOLLHUP) when the daemon is gone; never readable.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

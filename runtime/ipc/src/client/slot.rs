@@ -40,14 +40,14 @@ impl Claim {
         let start = self.memory.span(self.start, self.bytes);
         // SAFETY: in bounds and mapped read-write as long as `memory` lives. The slot is free: the
         // daemon's mapping is read-only and its reading of the last use is over, and the channel
-        // makes no second claim of it, so nobody else accesses these bytes while self, the only
+        // makes no second claim of it, so no other code accesses these bytes while self, the only
         // handle, is borrowed.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.bytes) }
     }
 }
 
 /// Keeps the memory of a slot mapped, whatever becomes of the slot and its channel: for languages in
-/// which somebody may still look at a frame that was submitted.
+/// which a reference to a submitted frame may remain.
 #[derive(Clone, Debug)]
 pub struct SlotMemory {
     _memory: Region,

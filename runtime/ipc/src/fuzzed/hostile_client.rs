@@ -11,7 +11,7 @@ use crate::internals::{Fields, pair, ring, small_terms};
 use crate::result::{ResultRecord, Verdict};
 use crate::server::{ChannelFault, PayloadReader, Results, Rows, Submissions};
 
-/// Lets `script` say what a hostile client and the daemon do in turn, until the daemon hangs up
+/// Lets `script` say what a hostile client and the daemon do in turn, until the daemon closes the connection
 /// or the script ends; then ends the channel as the daemon does. Returns the fault.
 ///
 /// # Panics

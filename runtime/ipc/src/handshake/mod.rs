@@ -81,11 +81,11 @@ pub enum Reply {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
     /// Not of this protocol at all.
-    #[error("not a message of Punctual's")]
+    #[error("not a Punctual message")]
     Foreign,
     /// No version in common.
     #[error(
-        "they speak protocol version {theirs}, this side speaks {ours}: use releases that have one in common"
+        "the other side has protocol version {theirs}, this side {ours}: install releases with the same version"
     )]
     Version {
         /// What the other side speaks.
@@ -121,7 +121,7 @@ pub(crate) fn decode_opening(bytes: &[u8]) -> Result<(Agreement, Hello), Message
     Ok((Agreement { version, features }, hello))
 }
 
-/// The answer, as it goes over the socket. Without an agreement it is a header that says so.
+/// The answer, as it goes over the socket. Without an agreement it is a header only.
 pub(crate) fn encode_answer(agreement: Option<Agreement>, reply: &Reply) -> Vec<u8> {
     let header = Header {
         versions: PROTOCOL_VERSIONS,

@@ -1,10 +1,10 @@
-//! Why a client was not let in.
+//! Why the daemon refused a client.
 
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{FrameError, PixelFormat};
 
-/// Why a client was not let in.
+/// Why the daemon refused a client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Refusal {
     /// The manifest has no such task.
@@ -32,7 +32,7 @@ pub enum Refusal {
         /// What there is.
         limit: u64,
     },
-    /// The client's own buffers are of no use.
+    /// The client's buffers cannot be imported.
     #[error("the client's buffers: {0}")]
     Buffers(BufferRefusal),
     /// The manifest does not name this user, nor a group of its.
@@ -58,7 +58,7 @@ pub enum Refusal {
     /// The daemon is shutting down.
     #[error("the daemon is shutting down")]
     Draining,
-    /// Memory or descriptors could not be had.
+    /// Memory or descriptors are unavailable.
     #[error("the daemon is out of memory or file descriptors")]
     Resources,
     /// The opening could not be read.
@@ -66,11 +66,11 @@ pub enum Refusal {
     Malformed,
 }
 
-/// Why buffers that a client brought are of no use.
+/// Why buffers of a client cannot be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum BufferRefusal {
     /// The manifest does not want them.
-    #[error("clients of this task may not bring any (`import_buffers` in the manifest)")]
+    #[error("this task does not import client buffers (`import_buffers` in the manifest)")]
     NotWanted,
     /// More than there can be slots.
     #[error("{given} of them, this task has {slots} slots (`slots` in the manifest)")]

@@ -221,7 +221,7 @@ mod tests {
         let mut bytes = header.encode();
         assert_eq!(bytes.len(), Header::BYTES);
         bytes.extend(*b"rest");
-        // Reserved bytes may mean something to somebody later.
+        // A later version may give reserved bytes a meaning.
         bytes[23] = 9;
         assert_eq!(Header::split(&bytes), Ok((header, &b"rest"[..])));
     }

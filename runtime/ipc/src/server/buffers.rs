@@ -1,4 +1,4 @@
-//! Buffers that a client brought along: one a slot, of memory files or DMA-BUFs.
+//! Imported buffers of a client: one a slot, memory files or DMA-BUFs.
 //!
 //! The client goes on owning them, so nothing of theirs is relied on beyond what was checked at
 //! the door. A memory file is read by `pread`: pages that the client has taken away read as zeros,

@@ -3,16 +3,16 @@
 use crate::descriptor::DescriptorError;
 use crate::ring::PositionError;
 
-/// A client that is gone, or that broke the protocol and is to be hung up on.
+/// Why a client's connection ends: it is gone, or it broke the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChannelFault {
-    /// It hung up.
-    #[error("the client hung up")]
+    /// It closed the connection.
+    #[error("the client closed the connection")]
     HungUp,
-    /// Its submission ring's position makes no sense.
+    /// Its submission ring's position is impossible.
     #[error("submissions: {0}")]
     Submissions(PositionError),
-    /// A descriptor makes no sense.
+    /// A descriptor is invalid.
     #[error("descriptor: {0}")]
     Descriptor(#[from] DescriptorError),
     /// It submitted a slot that is still submitted.
@@ -39,11 +39,11 @@ pub enum ChannelFault {
         /// The result ring's.
         capacity: u32,
     },
-    /// Its position in the result ring makes no sense.
+    /// Its position in the result ring is impossible.
     #[error("results: {0}")]
     Results(PositionError),
     /// It rang without having submitted.
-    #[error("it rings without submitting")]
+    #[error("it rings the doorbell without a submission")]
     Doorbell,
 }
 
@@ -52,13 +52,13 @@ impl ChannelFault {
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
-            Self::HungUp => "hung up",
-            Self::Submissions(_) => "a submission ring position that cannot be",
-            Self::Descriptor(_) => "a descriptor that cannot be",
+            Self::HungUp => "connection closed",
+            Self::Submissions(_) => "an impossible submission ring position",
+            Self::Descriptor(_) => "an invalid descriptor",
             Self::SlotInUse { .. } => "a slot submitted twice",
             Self::StaleSlot { .. } => "a stale slot generation",
             Self::ResultsUnread { .. } => "too many results unread",
-            Self::Results(_) => "a result ring position that cannot be",
+            Self::Results(_) => "an impossible result ring position",
             Self::Doorbell => "doorbells without submissions",
         }
     }

@@ -22,15 +22,15 @@ use crate::layout::{RequestLayout, ResultLayout};
 use crate::region::Region;
 use crate::slots::{FIRST_GENERATION, SlotTable};
 
-/// A client that was let in.
+/// An admitted client.
 #[derive(Debug)]
 pub struct ServerChannel {
     shared: Arc<Shared>,
 }
 
-/// What the three parts have in common. Whoever drops a part hangs up, and wakes whatever the client
+/// What the three parts have in common. Dropping a part closes the connection, and wakes whatever the client
 /// has made wait for that; whoever drops the last one unmaps the memory, which takes milliseconds:
-/// hand the parts back to a thread that nobody waits for.
+/// hand the parts back to a thread that no other waits for.
 #[derive(Debug)]
 struct Shared {
     terms: StreamTerms,
@@ -78,7 +78,7 @@ impl ServerChannel {
         }
     }
 
-    /// Its parts, each for a thread of its own. When all are dropped the client is hung up on.
+    /// Its parts, each for a thread of its own. When all are dropped, the connection is closed.
     #[must_use]
     pub fn split(self) -> (Submissions, PayloadReader, Results) {
         (

@@ -16,8 +16,8 @@ use crate::socket;
 /// its descriptor. A client can have thousands, and wakes no more of them than this at our expense.
 const WAITERS_MAX: u32 = 2;
 
-/// What a client is told. Never blocks, never allocates. Dropping it hangs up on the client,
-/// which can still read what was pushed, and is for a thread that nobody waits for.
+/// What a client is told. Never blocks, never allocates. Dropping it closes the connection,
+/// which can still read what was pushed, and is for a thread that no other waits for.
 #[derive(Debug)]
 pub struct Results {
     shared: Arc<Shared>,
@@ -41,7 +41,7 @@ impl Results {
     /// for whose result there is none.
     ///
     /// # Errors
-    /// If the client's position makes no sense (any more): the result goes nowhere, and
+    /// If the client's position is impossible: the result goes nowhere, and
     /// [`Submissions::is_broken`](super::Submissions::is_broken) from now on, so that the ingress,
     /// once it is woken, ends this client. The slot is given back all the same.
     pub fn push(&mut self, record: &ResultRecord) -> Result<(), ChannelFault> {

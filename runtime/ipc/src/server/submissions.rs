@@ -12,12 +12,12 @@ use crate::slots::Unavailable;
 use crate::socket;
 
 /// Rings that a client may owe its submissions. It rings after each, and rings that came while
-/// nobody listened become one; so when all was read, at most one ring is being handled, one is
+/// the daemon did not listen become one; so when all was read, at most one ring is being handled, one is
 /// queued and one has yet to come.
 const RINGS_OWED_MAX: i64 = 8;
 
-/// What a client submits, validated. Never blocks, never allocates. Dropping it hangs up on the client,
-/// and is for a thread that nobody waits for.
+/// What a client submits, validated. Never blocks, never allocates. Dropping it closes the connection,
+/// and is for a thread that no other waits for.
 #[derive(Debug)]
 pub struct Submissions {
     shared: Arc<Shared>,
@@ -84,7 +84,7 @@ impl Submissions {
         let word = self.shared.result_layout.attentive;
         let word = self.shared.results.word32(word);
         word.store(attentive.into(), Ordering::Relaxed);
-        // Pairs with the fence in `ClientChannel::submit`: either it sees that nobody looks, and
+        // Pairs with the fence in `ClientChannel::submit`: either it sees that the daemon does not poll, and
         // rings, or the next poll sees its submission.
         fence(Ordering::SeqCst);
     }

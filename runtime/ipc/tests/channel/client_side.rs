@@ -144,14 +144,14 @@ fn a_handshake_can_wait_while_its_client_does_something_else() {
     let listener = Listener::bind(&path).unwrap();
     let opening = Opening::begin(&path, &hello).unwrap();
     let Progress::Waiting(opening) = opening.go_on().unwrap() else {
-        panic!("nobody has answered");
+        panic!("there was no answer");
     };
     let connection = listener.accept().unwrap().unwrap();
     assert_eq!(connection.hello().unwrap(), Some(hello));
     let _server = connection.admit(&small_terms()).unwrap();
     assert!(wait_readable(opening.as_fd(), None));
     let Progress::Open(channel) = opening.go_on().unwrap() else {
-        panic!("it was let in");
+        panic!("it was admitted");
     };
     assert_eq!(ClientChannel::terms(&channel), &small_terms());
 }

@@ -47,7 +47,10 @@ fn twenty_thousand_hostile_clients_are_survived_and_every_fault_is_met() {
     }
     let violations = faults.keys().flatten().count();
     assert_eq!(violations, 7, "some never met: {faults:?}");
-    assert!(faults.contains_key(&None), "nobody got through: {faults:?}");
+    assert!(
+        faults.contains_key(&None),
+        "no client got through: {faults:?}"
+    );
 }
 
 #[test]
@@ -181,7 +184,7 @@ fn a_client_that_was_hung_up_on_notices() {
     assert!(submissions.poll().is_err());
     assert!(
         !client.is_hung_up(),
-        "that is for a thread that nobody waits for"
+        "that is for a thread that no other waits for"
     );
     drop(submissions);
     assert!(client.is_hung_up());

@@ -1,4 +1,4 @@
-//! The door, over real sockets: who is let in, who is told why not, and that strangers, mutes and
+//! The handshake, over real sockets: who is admitted, who is told why not, and that strangers, mutes and
 //! chatterboxes cost nothing but their own connection.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -47,7 +47,7 @@ fn opening(listener: &Listener) -> (Connection, Result<Hello, HelloError>) {
     (connection, hello)
 }
 
-/// Connects a client while `answer` treats it at the door.
+/// Connects a client while `answer` handles its handshake.
 fn shake<T>(
     listener: &Listener,
     path: &Path,
@@ -197,7 +197,7 @@ fn header(lowest: u16, highest: u16, features: u64, agreed: u16) -> Vec<u8> {
     bytes
 }
 
-/// What the daemon says to somebody who says this.
+/// The daemon's answer to this opening.
 fn answer_to(listener: &Listener, path: &Path, says: &[u8]) -> (Vec<u8>, HelloError) {
     let socket = stranger(path, says);
     let (connection, said) = opening(listener);
@@ -267,12 +267,12 @@ fn a_newer_client_that_also_speaks_this_version_is_let_in() {
 fn met_with(answer: &[u8]) -> ConnectError {
     let path = path();
     let (family, kind) = (AddressFamily::Unix, SockType::SeqPacket);
-    let door = socket(family, kind, SockFlag::SOCK_CLOEXEC, None).unwrap();
-    bind(door.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
-    listen(&door, Backlog::new(1).unwrap()).unwrap();
+    let listener = socket(family, kind, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    bind(listener.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+    listen(&listener, Backlog::new(1).unwrap()).unwrap();
     let error = std::thread::scope(|scope| {
         let client = scope.spawn(|| ClientChannel::connect(&path, &hello()));
-        let socket = accept(door.as_raw_fd()).unwrap();
+        let socket = accept(listener.as_raw_fd()).unwrap();
         send(socket, answer, MsgFlags::MSG_NOSIGNAL).unwrap();
         let error = client.join().unwrap().unwrap_err();
         nix::unistd::close(socket).unwrap();

@@ -105,7 +105,7 @@ pub enum SectionProblem {
     #[error("kind {kind} with parameter {parameter} is not known")]
     Unknown { kind: u32, parameter: u32 },
     /// Sections are sorted, each kind at most once.
-    #[error("`{0}` is not in its place: sections are sorted, none comes twice")]
+    #[error("`{0}` is out of order: sections are sorted, and none is repeated")]
     Order(SectionKind),
     /// Sections follow each other at the next boundary.
     #[error("it begins at byte {found} instead of {expected}")]
@@ -127,7 +127,7 @@ pub enum SectionProblem {
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum ImageProblem {
     /// Layouts are for 4, 8 and 16 lanes, sorted, each once.
-    #[error("there must be one layout for each of 4, 8 and 16 lanes at most, in this order")]
+    #[error("layouts must be for 4, 8 or 16 lanes, in this order, each at most once")]
     Lanes,
     /// Another number of stages, or of operators in a stage, than the network has.
     #[error("its layout has {found} {what}, the network {expected}")]

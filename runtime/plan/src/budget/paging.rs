@@ -37,10 +37,12 @@ pub enum PagingRule {
         /// A paged model of the GPU's.
         on_gpu: String,
     },
-    #[error("the weights of model {model:?} would come and go, and ONNX Runtime holds all of them")]
+    #[error("model {model:?} is paged, and ONNX Runtime keeps all weights resident")]
     OrtDoesNotPage { model: String },
     /// A profile of what a paged model does not run.
-    #[error("the profile of {model:?} was measured with solutions that a paged model cannot have")]
+    #[error(
+        "the profile of {model:?} was measured with specialised convolutions, which a paged model does not use"
+    )]
     ProfiledWithSolutions { model: String },
     /// A policy that never orders a load.
     #[error("policy {0:?} needs all weights to be resident")]
@@ -51,14 +53,12 @@ impl Rule for PagingRule {
     fn rule(&self) -> &'static str {
         match self {
             Self::CacheTooSmall { .. } => "each paged model fits the cache by itself",
-            Self::TwoDevices { .. } => "models whose weights come and go are on one device",
-            Self::OrtDoesNotPage { .. } => {
-                "models whose weights come and go are on a device that can page them"
-            }
+            Self::TwoDevices { .. } => "all paged models are on one device",
+            Self::OrtDoesNotPage { .. } => "a paged model is on a device that can page weights",
             Self::ProfiledWithSolutions { .. } => {
-                "a paged model is profiled as it runs, all of it computed directly"
+                "the profile of a paged model is measured with the general convolutions"
             }
-            Self::PolicyDoesNotPage(_) => "only a policy that loads weights has a cache of them",
+            Self::PolicyDoesNotPage(_) => "`weight_cache` needs a policy that loads weights",
         }
     }
 

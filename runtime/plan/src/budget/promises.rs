@@ -40,7 +40,7 @@ pub enum PromiseRule {
         available: Nanos,
     },
     /// Less room than the promised frames take.
-    #[error("a queue of {queue} is shorter than the {least} frames that can be open at once")]
+    #[error("`queue_depth` is {queue}; {least} frames can be open at once")]
     QueueTooShort { queue: u16, least: u64 },
 }
 

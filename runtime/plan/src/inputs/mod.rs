@@ -80,7 +80,7 @@ pub struct Host {
     pub isolated: Vec<u16>,
     /// Memory that may be taken, in bytes.
     pub memory_bytes: u64,
-    /// Whether real-time priorities can be had.
+    /// Whether real-time priorities are available.
     pub realtime: bool,
     /// Processor model and instruction set, as in
     /// [`ProfileKey::machine`](punctual_model::ProfileKey::machine).

@@ -24,24 +24,20 @@ use limits::{MODELS_MAX, TASKS_MAX};
 
 /// Keys of `[daemon]` that had other names.
 const DAEMON_RENAMED: [RenamedKey; 5] = [
-    renamed("drain_ms", "drain_timeout_ms"),
-    renamed("margin", "budget_factor"),
-    renamed("channel_us", "channel_bound_us"),
-    renamed("dispatch_us", "dispatch_bound_us"),
-    renamed("egress_us", "egress_bound_us"),
+    RenamedKey::new("drain_ms", "drain_timeout_ms"),
+    RenamedKey::new("margin", "budget_factor"),
+    RenamedKey::new("channel_us", "channel_bound_us"),
+    RenamedKey::new("dispatch_us", "dispatch_bound_us"),
+    RenamedKey::new("egress_us", "egress_bound_us"),
 ];
 
 /// Keys of `[[task]]` that had other names.
 const TASK_RENAMED: [RenamedKey; 4] = [
-    renamed("queue", "queue_depth"),
-    renamed("own_buffers", "import_buffers"),
-    renamed("eager", "answer_early"),
-    renamed("spill", "offload_to"),
+    RenamedKey::new("queue", "queue_depth"),
+    RenamedKey::new("own_buffers", "import_buffers"),
+    RenamedKey::new("eager", "answer_early"),
+    RenamedKey::new("spill", "offload_to"),
 ];
-
-const fn renamed(former: &'static str, now: &'static str) -> RenamedKey {
-    RenamedKey { former, now }
-}
 
 const QUEUE_MAX: u64 = 64;
 const BATCH_LIMIT: u64 = BATCH_SIZES[BATCH_SIZES.len() - 1] as u64;

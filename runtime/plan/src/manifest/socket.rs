@@ -18,7 +18,7 @@ pub enum SocketRule {
     #[error("the socket path has {bytes} bytes, more than {limit}")]
     TooLong { bytes: usize, limit: usize },
     /// Not a path that a socket can have.
-    #[error("{0:?} is not a path that a socket can have")]
+    #[error("{0:?} is not a valid socket path")]
     NoPath(String),
 }
 

@@ -25,11 +25,11 @@ pub struct SchedulerRefuses {
 
 impl Rule for SchedulerRefuses {
     fn rule(&self) -> &'static str {
-        "the scheduler checks what its own safety rests on"
+        "a plan fulfils the scheduler's own conditions"
     }
 
     fn help(&self) -> String {
-        "change what it names; please report this, the plan's own rules should say it better".into()
+        "change the key that it names, and report this: one of the plan's rules should have found it".into()
     }
 }
 

@@ -23,7 +23,7 @@ pub enum Warning {
     )]
     SharedCore { core: u16 },
     #[error(
-        "policy {policy:?} promises nothing: it is here for comparison; frames may be late even at \
+        "policy {policy:?} promises no deadlines: it is for comparison; frames may be late even at \
          the planned rates"
     )]
     NoPromises { policy: &'static str },
@@ -59,8 +59,8 @@ pub enum Warning {
     },
     /// Partitions of the GPU that are none.
     #[error(
-        "this machine cannot keep {partitions} partitions of the GPU to their TPCs, only give them \
-         priorities: each may delay the others by as much as it runs, and budgets do not know that"
+        "this machine cannot confine {partitions} partitions of the GPU to their TPCs, only give them \
+         priorities: each may delay the others by as long as it runs, which no budget includes"
     )]
     TpcsNotEnforced {
         /// How many partitions share the GPU.
@@ -68,7 +68,7 @@ pub enum Warning {
     },
     /// A library that promises less than Punctual's own devices.
     #[error(
-        "partition {partition:?} runs {library}: {}the memory that it takes for itself is an estimate",
+        "partition {partition:?} runs {library}: {}the memory that the library allocates is an estimate",
         lacking(*promises)
     )]
     OrtPromisesLess {

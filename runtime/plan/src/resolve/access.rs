@@ -10,22 +10,22 @@ use thiserror::Error;
 use crate::inputs::Accounts;
 use crate::manifest::{Account, RawAccess, RawAdmission, RawEntry};
 
-/// What is wrong with who is let in.
+/// What is wrong with `allow`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AccessRule {
     /// A name that no account has.
     #[error("this machine has no {what} {name:?}")]
     UnknownAccount { what: &'static str, name: String },
-    #[error("`allow` names nobody")]
+    #[error("`allow` names no user and no group")]
     NobodyAllowed,
 }
 
 impl Rule for AccessRule {
     fn rule(&self) -> &'static str {
         match self {
-            Self::UnknownAccount { .. } => "names stand in /etc/passwd or /etc/group",
-            Self::NobodyAllowed => "`allow` lets somebody in",
+            Self::UnknownAccount { .. } => "users and groups are in /etc/passwd and /etc/group",
+            Self::NobodyAllowed => "`allow` names at least one user or group",
         }
     }
 
@@ -39,7 +39,7 @@ impl Rule for AccessRule {
     }
 }
 
-/// Who may come in: a process of one of the users, or with one of the groups.
+/// Which processes may connect: those of one of the users, or with one of the groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Access {
     pub users: Vec<u32>,
@@ -66,7 +66,7 @@ pub struct AdmissionPlan {
 /// What a task's clients may.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EntryPlan {
-    /// Who may feed it, among those whom the daemon lets in; none: all of them.
+    /// Who may feed it, among those that the daemon admits; none: all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow: Option<Access>,
     /// Least time between two submissions of one client, in the long run; none: as fast as it has slots.
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_or_any_of_its_groups_opens_the_door() {
+    fn a_user_or_any_of_its_groups_is_admitted() {
         let access = Access {
             users: vec![990],
             groups: vec![44],

@@ -14,13 +14,13 @@ pub enum DeviceRule {
     /// The GPU without a part of it.
     #[error("a partition of the GPU without `tpcs`")]
     NoTpcs,
-    /// TPCs, and what they are of no use to.
+    /// `tpcs`, and the device that does not use them.
     #[error("`tpcs` of a partition that {:?} runs", device.name())]
     TpcsElsewhere { device: DeviceKind },
     #[error("{reason}")]
     NoLibrary { reason: String },
     /// An operator that is not handed to the library.
-    #[error("what model {model:?} takes with ONNX Runtime is not known")]
+    #[error("the memory that model {model:?} takes with ONNX Runtime is not known")]
     NotWritten { model: String },
     #[error(
         "model {model:?} is run by {one:?}, {}, and by {other:?}, {}",

@@ -47,7 +47,7 @@ pub enum ModelRule {
         wanted: String,
     },
     /// The GPU's kernels do not run it, or nobody tried.
-    #[error("what model {model:?} takes on the GPU is not known")]
+    #[error("the memory that model {model:?} takes on the GPU is not known")]
     NotLowered { model: String },
     /// An exit that the network does not have.
     #[error("the network has no exit {exit}, its last is {last}")]

@@ -26,7 +26,7 @@ pub enum OffloadRule {
     #[error("task {0:?} takes frames of another format, size or crop")]
     Frames(String),
     /// A network that sees something else.
-    #[error("the network of task {task:?} sees {theirs}, this one's {own}")]
+    #[error("the network of task {task:?} takes {theirs}, this one's {own}")]
     Input {
         task: String,
         theirs: Size,

@@ -135,7 +135,11 @@ fn a_paged_model_is_profiled_without_solutions() {
         solution: "winograd-2x2".to_owned(),
     }];
     let refused = Plan::build(&inputs).expect_err("it would run otherwise than measured");
-    assert!(refused.to_string().contains("measured with solutions"));
+    assert!(
+        refused
+            .to_string()
+            .contains("measured with specialised convolutions")
+    );
 }
 
 #[test]

@@ -73,7 +73,8 @@ fn what_the_library_lacks_is_refused_by_its_rule() {
     let mut unknown = inputs(ORT);
     unknown.packages[0].footprints.clear();
     assert!(
-        said(&unknown).contains("what model \"signs-ort\" takes with ONNX Runtime is not known")
+        said(&unknown)
+            .contains("the memory that model \"signs-ort\" takes with ONNX Runtime is not known")
     );
 
     let mut unmeasured = inputs(ORT);

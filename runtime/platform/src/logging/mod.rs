@@ -49,7 +49,7 @@ static BACKEND: OnceLock<Backend> = OnceLock::new();
 /// in front of plain lines; `events` are those that its lines may be of.
 ///
 /// The first line starts a thread: signals that the program waits for are to be blocked by then.
-pub fn start(program: &'static str, events: &'static [Event], levels: &Levels) -> LastWords {
+pub fn start(program: &'static str, events: &'static [Event], levels: &Levels) -> FlushOnDrop {
     let backend = BACKEND.get_or_init(|| Backend::new(program, events, levels.clone()));
     // False if the program has a logger of its own, which then hears instead.
     if log::set_logger(backend).is_ok() {
@@ -60,15 +60,15 @@ pub fn start(program: &'static str, events: &'static [Event], levels: &Levels) -
             standard_error::tell_panic(backend.program, backend.lines(), panic);
         }
     }));
-    LastWords(())
+    FlushOnDrop(())
 }
 
 /// When it goes, what was said is written, if somebody reads it within a moment.
 #[must_use = "what was said last would be lost"]
 #[derive(Debug)]
-pub struct LastWords(());
+pub struct FlushOnDrop(());
 
-impl Drop for LastWords {
+impl Drop for FlushOnDrop {
     fn drop(&mut self) {
         flush();
     }
@@ -81,7 +81,7 @@ pub fn flush() {
     }
 }
 
-/// Lines that were left out, as nobody read standard error.
+/// Lines that were dropped because standard error was full.
 #[must_use]
 pub fn dropped() -> u64 {
     BACKEND.get().map_or(0, Backend::dropped)
@@ -109,7 +109,7 @@ struct Backend {
     levels: Levels,
     /// If standard error goes there. Descriptors and threads are for when there is something to say.
     journal: OnceLock<Option<Journal>>,
-    /// None if no thread could be had.
+    /// None if no thread can be started.
     lines: OnceLock<Option<LineWriter>>,
     /// Lines of real-time threads. Relaxed: a counter that orders nothing.
     refused: AtomicU64,

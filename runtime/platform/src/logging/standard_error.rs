@@ -15,10 +15,10 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(150);
 /// Of a panic's line, so that it needs no heap.
 const PANIC_BYTES_MAX: usize = 1024;
 
-/// None if no thread could be had.
+/// None if no thread can be started.
 pub(super) fn start(program: &'static str) -> Option<LineWriter> {
     let left_out = move |lines| {
-        format!("{program}: {lines} lines were left out here: nobody read standard error\n")
+        format!("{program}: {lines} lines were dropped here: standard error was full\n")
     };
     LineWriter::start(io::stderr(), left_out).ok()
 }

@@ -7,7 +7,7 @@ pub(crate) struct Limits {
     pub(crate) threads_sm: u32,
     pub(crate) blocks_sm: u32,
     pub(crate) shared_sm: u32,
-    /// The most that a block may ask for, if it says so before.
+    /// The most that a block may ask for, with the opt-in attribute.
     pub(crate) shared_block_optin: u32,
     /// The most without saying so.
     pub(crate) shared_block: u32,

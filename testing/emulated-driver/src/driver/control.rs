@@ -2,7 +2,7 @@
 //!
 //! One exported function takes a question and gives an answer, both text: the program and the
 //! library may have been built at different times, and a text that is not understood is an error
-//! that says so. [`crate::Emulator`] is the other side.
+//! that tells it. [`crate::Emulator`] is the other side.
 use std::fmt::Write as _;
 
 use super::gate::{Hold, Step};
@@ -30,11 +30,11 @@ pub unsafe extern "C" fn emulated_cuda_ask(
     let question = unsafe { std::slice::from_raw_parts(question, bytes) };
     let said = std::panic::catch_unwind(|| match std::str::from_utf8(question) {
         Ok(question) => respond(question),
-        Err(_) => Err(Misunderstood),
+        Err(_) => Err(Malformed),
     });
     let text = match said {
         Ok(Ok(text)) => format!("ok\n{text}"),
-        Ok(Err(Misunderstood)) => "no".to_owned(),
+        Ok(Err(Malformed)) => "no".to_owned(),
         Err(_) => "no: the emulation has a defect".to_owned(),
     };
     // SAFETY: the caller's promise.
@@ -43,9 +43,9 @@ pub unsafe extern "C" fn emulated_cuda_ask(
 }
 
 /// The question, or an item in it, is none.
-struct Misunderstood;
+struct Malformed;
 
-type Answer = Result<String, Misunderstood>;
+type Answer = Result<String, Malformed>;
 
 fn respond(question: &str) -> Answer {
     let (verb, rest) = question.split_once(' ').unwrap_or((question, ""));
@@ -81,12 +81,12 @@ fn respond(question: &str) -> Answer {
             let code = device.primary.error.map_or(0, |code| code.0);
             Ok(code.to_string())
         }),
-        _ => Err(Misunderstood),
+        _ => Err(Malformed),
     }
 }
 
-fn number(word: &str) -> Result<u64, Misunderstood> {
-    word.parse().map_err(|_| Misunderstood)
+fn number(word: &str) -> Result<u64, Malformed> {
+    word.parse().map_err(|_| Malformed)
 }
 
 fn with_state(body: impl FnOnce(&mut State) -> Answer) -> Answer {
@@ -104,7 +104,7 @@ fn with_device(body: impl FnOnce(&mut Device) -> Answer) -> Answer {
 }
 
 fn configure(text: &str) -> Answer {
-    let config = text.parse().map_err(|_| Misunderstood)?;
+    let config = text.parse().map_err(|_| Malformed)?;
     shut_down()?;
     with_state(|state| {
         state.configure(config);
@@ -133,14 +133,14 @@ fn plan_launch(nth: &str, code: Option<u32>) -> Answer {
     })
 }
 
-fn parse_hold(words: &[&str]) -> Result<Hold, Misunderstood> {
+fn parse_hold(words: &[&str]) -> Result<Hold, Malformed> {
     Ok(match words {
         ["open"] => Hold::Open,
         ["now"] => Hold::Held,
         ["commands", count] => Hold::After(Step::Command, number(count)?),
         ["blocks", count] => Hold::After(Step::Block, number(count)?),
         ["checkpoints", count] => Hold::After(Step::Checkpoint, number(count)?),
-        _ => return Err(Misunderstood),
+        _ => return Err(Malformed),
     })
 }
 
@@ -161,7 +161,7 @@ fn hold(stream: &str, hold: Hold) -> Answer {
             .streams
             .values_mut()
             .find(|stream| stream.handle() as u64 == handle);
-        found.ok_or(Misunderstood)?.set_hold(hold);
+        found.ok_or(Malformed)?.set_hold(hold);
         Ok(String::new())
     })
 }
@@ -171,18 +171,18 @@ fn await_held(stream: &str) -> Answer {
     let handle = number(stream)?;
     let mut state = DRIVER.lock();
     loop {
-        let device = state.device.as_ref().ok_or(Misunderstood)?;
+        let device = state.device.as_ref().ok_or(Malformed)?;
         let found = device
             .streams
             .values()
             .find(|stream| stream.handle() as u64 == handle)
-            .ok_or(Misunderstood)?;
+            .ok_or(Malformed)?;
         if found.is_held() {
             return Ok(String::new());
         }
         // It would never be.
         if found.hold == Hold::Open {
-            return Err(Misunderstood);
+            return Err(Malformed);
         }
         state = DRIVER.wait(state);
     }

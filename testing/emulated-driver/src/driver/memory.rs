@@ -1,4 +1,4 @@
-//! Device memory and page-locked host memory: ranges of this process that the driver keeps books of.
+//! Device memory and page-locked host memory: ranges of this process that the driver tracks.
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
 

@@ -1,4 +1,4 @@
-//! Who is let in.
+//! Which requests are admitted.
 
 use super::plans::{at, best_effort, model_alone, ms, plan, task};
 use punctual_core::{

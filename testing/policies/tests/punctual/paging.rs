@@ -189,7 +189,7 @@ fn a_lost_transfer_fails_who_waited_for_it_and_others_go_on() {
     };
     assert_eq!(over(lost), (at(LOST), Verdict::Failed(Failure::Device)));
     assert_eq!(over(behind), (at(LOST + 11), Verdict::OnTime));
-    // While it is not reported, nobody can have the model, and its page is taken.
+    // While the load is not reported, the model cannot be used, and its page is taken.
     let refused = world.frame(1, at(401));
     let other = world.frame(3, at(402));
     world.run_until(at(500)).expect("no violation");

@@ -253,7 +253,7 @@ fn while_a_device_is_silent_its_frames_are_answered_by_the_other() {
         ok: true,
     };
     assert!(matches!(step(at(0), prepared)[..], [Action::Infer(_)]));
-    // Sixteen times 2 and 100 later nobody believes in it any more.
+    // Sixteen times 2 and 100 later the action counts as lost.
     let lost = step(at(140), Event::Tick);
     assert!(matches!(lost[..], [Action::Reply(_)]), "{lost:?}");
     let order = step(at(141), arrived(at(141), 2));

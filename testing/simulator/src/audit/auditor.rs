@@ -7,10 +7,10 @@ use punctual_core::{
     TaskConfig, TaskId,
 };
 
-use super::books::{Books, Key, Place, Submission, key};
 use super::claims::{Broken, Claims, Gap, everything_once, is_real_time};
 use super::demotion::Conduct;
 use super::floor::Floor;
+use super::request_log::{Key, Place, RequestLog, Submission, key};
 use super::violation::{Findings, Violation};
 use super::weights::Memory;
 use crate::observer::Observer;
@@ -34,7 +34,7 @@ pub(super) enum Subject {
     Other,
 }
 
-/// The books of one run. See the page of [`super`] for what is checked.
+/// What is known of one run. The page of [`super`] says what is checked.
 #[derive(Clone, Debug)]
 pub struct Auditor {
     pub(super) config: Config,
@@ -48,7 +48,7 @@ pub struct Auditor {
     promised: u64,
     pub(super) now: Instant,
     pub(super) subject: Subject,
-    pub(super) books: Books,
+    pub(super) log: RequestLog,
     pub(super) floor: Floor,
     pub(super) memory: Memory,
     pub(super) claims: Claims,
@@ -73,7 +73,7 @@ pub struct Auditor {
 }
 
 impl Auditor {
-    /// Opens the books of a run under `config`, by a policy of this contract.
+    /// Starts the audit of a run under `config`, by a policy of this contract.
     #[must_use]
     pub fn new(config: &Config, contract: Contract) -> Self {
         let punctual = contract.promises;
@@ -91,7 +91,7 @@ impl Auditor {
             promised: 0,
             now: Instant::ZERO,
             subject: Subject::Other,
-            books: Books::new(config.request_buffers, config.tasks.len()),
+            log: RequestLog::new(config.request_buffers, config.tasks.len()),
             floor: Floor::new(config, shared, depth),
             memory: Memory::new(config),
             claims: Claims::new(config, punctual),
@@ -121,7 +121,7 @@ impl Auditor {
         self
     }
 
-    /// Books a whole step.
+    /// Records a whole step.
     ///
     /// # Errors
     /// The first violation found so far.
@@ -146,7 +146,7 @@ impl Auditor {
         first.map_or(Ok(()), |finding| Err(finding.violation))
     }
 
-    /// Books an event, when the scheduler learns of it. Its actions follow.
+    /// Records an event, when the scheduler learns of it. Its actions follow.
     pub fn event(&mut self, now: Instant, event: &Event) {
         self.close_step();
         self.pass_time(now);
@@ -173,9 +173,9 @@ impl Auditor {
             }
             Event::ClientGone { client } => {
                 let of_client = |k: &&Key| k.0 == client.0;
-                let keys: Vec<Key> = self.books.open.keys().filter(of_client).copied().collect();
+                let keys: Vec<Key> = self.log.open.keys().filter(of_client).copied().collect();
                 for key in keys {
-                    if let Some(submission) = self.books.open.get_mut(&key) {
+                    if let Some(submission) = self.log.open.get_mut(&key) {
                         submission.gone = true;
                     }
                 }
@@ -186,7 +186,7 @@ impl Auditor {
         }
     }
 
-    /// Books an order of the step under way.
+    /// Records an order of the current step.
     pub fn action(&mut self, now: Instant, action: &Action) {
         if now > self.now {
             // A timer's step: nothing else makes the scheduler act.
@@ -216,7 +216,7 @@ impl Auditor {
             Action::Unload { model } => {
                 let flights = self.floor.flights.values();
                 let in_use = flights.into_iter().any(|f| f.infer.model == *model);
-                let mut open = self.books.open.values();
+                let mut open = self.log.open.values();
                 // Others promise nothing, and load again what is still wanted.
                 let relied_upon = self.punctual
                     && open.any(|s| {
@@ -233,13 +233,13 @@ impl Auditor {
         }
     }
 
-    /// Closes the books at the end of the run: nothing may be open.
+    /// Ends the audit at the end of the run: nothing may be open.
     pub fn finish(&mut self, now: Instant) {
         self.close_step();
         self.pass_time(now);
-        let open: Vec<Key> = self.books.open.keys().copied().collect();
+        let open: Vec<Key> = self.log.open.keys().copied().collect();
         for key in open {
-            let Some(submission) = self.books.close(key) else {
+            let Some(submission) = self.log.close(key) else {
                 continue;
             };
             self.found(Violation::Lost {
@@ -253,7 +253,7 @@ impl Auditor {
     /// Submissions without a verdict.
     #[must_use]
     pub fn open(&self) -> usize {
-        self.books.open.len()
+        self.log.open.len()
     }
 
     /// How many real-time requests were promised their deadlines so far.
@@ -285,11 +285,11 @@ impl Auditor {
     fn close_step(&mut self) {
         match std::mem::replace(&mut self.subject, Subject::Other) {
             Subject::Arrived(key) => {
-                let open = self.books.open.get(&key);
+                let open = self.log.open.get(&key);
                 if let Some(undecided) = open.filter(|s| s.place == Place::Arriving) {
                     let task = undecided.task;
                     let sequence = key.2;
-                    self.books.close(key);
+                    self.log.close(key);
                     self.found(Violation::Undecided { task, sequence });
                 }
             }
@@ -301,7 +301,7 @@ impl Auditor {
                 let waits = |s: &Submission| {
                     s.place == Place::Waiting && !s.mandatory && self.task(s.task).model == model
                 };
-                let open = self.books.open.iter().filter(|(_, s)| waits(s));
+                let open = self.log.open.iter().filter(|(_, s)| waits(s));
                 let mut keys: Vec<(u64, Key)> = open.map(|(key, s)| (s.order, *key)).collect();
                 keys.sort_unstable();
                 for (_, key) in keys {
@@ -327,9 +327,9 @@ impl Auditor {
 
     /// A request was taken on, if it is still there: its deadline is promised, unless it still waits for weights.
     fn promise(&mut self, key: Key) {
-        let demoted = self.books.open.get(&key).map(|s| s.task);
+        let demoted = self.log.open.get(&key).map(|s| s.task);
         let demoted = demoted.is_some_and(|task| self.is_demoted(task));
-        let Some(submission) = self.books.open.get_mut(&key) else {
+        let Some(submission) = self.log.open.get_mut(&key) else {
             return;
         };
         if demoted {

@@ -3,12 +3,12 @@
 use punctual_core::ModelId;
 
 use super::auditor::{Auditor, Subject};
-use super::books::{Key, Place, Submission};
 use super::claims::is_real_time;
+use super::request_log::{Key, Place, Submission};
 use super::violation::Violation;
 
 impl Auditor {
-    /// Books that a submission was refused because a newer one is there. Whether there is one is seen
+    /// Records that a submission was refused because a newer one is there. Whether there is one is seen
     /// when all orders of the step are known.
     pub(super) fn make_way(&mut self, key: Key, older: Submission) {
         let waits_for_intake = self.subject == Subject::Prepared(key);
@@ -16,7 +16,7 @@ impl Auditor {
             let of_client = newer.origin == older.origin && newer.order > older.order;
             of_client && !matches!(newer.place, Place::Arriving | Place::Preparing)
         };
-        let mut open = self.books.open.iter().filter(|(k, _)| k.0 == key.0);
+        let mut open = self.log.open.iter().filter(|(k, _)| k.0 == key.0);
         let newest = self.taken_on.get(&(key.0, older.origin.0));
         let known = newest.is_some_and(|order| *order > older.order);
         if waits_for_intake && known {
@@ -33,7 +33,7 @@ impl Auditor {
     /// At the end of the step in which a submission was prepared: it takes over what was promised to
     /// those that made way, unless it was refused itself.
     pub(super) fn take_places(&mut self, key: Key) {
-        let Some(newer) = self.books.open.get_mut(&key) else {
+        let Some(newer) = self.log.open.get_mut(&key) else {
             return;
         };
         let name = (key.0, newer.origin.0);
@@ -55,7 +55,7 @@ impl Auditor {
             let there = matches!(s.place, Place::Waiting | Place::Running(_));
             there && s.next_stage == 0 && self.task(s.task).model == model
         };
-        let open = self.books.open.iter().filter(|(_, s)| waited(s));
+        let open = self.log.open.iter().filter(|(_, s)| waited(s));
         let mut keys: Vec<(u64, Key)> = open.map(|(key, s)| (s.order, *key)).collect();
         keys.sort_unstable();
         for (_, key) in keys {
@@ -76,7 +76,7 @@ impl Auditor {
             self.found(Violation::NotShed { action });
         }
         let best_effort = |s: &&Submission| !is_real_time(self.task(s.task));
-        let mut open = self.books.open.values().filter(best_effort);
+        let mut open = self.log.open.values().filter(best_effort);
         let waits = open.find(|s| s.place == Place::Waiting);
         if let Some((task, request)) = waits.and_then(|s| Some((s.task, s.request?))) {
             self.found(Violation::NotGivenUp { task, request });

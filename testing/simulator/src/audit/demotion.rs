@@ -11,8 +11,8 @@ use punctual_core::{
 };
 
 use super::auditor::Auditor;
-use super::books::Key;
 use super::floor::Flight;
+use super::request_log::Key;
 use super::violation::Violation;
 
 /// No scale is higher: beyond it a stage overran, whatever the scale was.
@@ -24,7 +24,7 @@ struct Record {
     ratios: VecDeque<f64>,
     /// Stages of the others since the oldest of those.
     others: u64,
-    /// Stages in a row that nobody can call an overrun.
+    /// Stages in a row that cannot be called an overrun.
     kept: u64,
     demoted: bool,
 }
@@ -118,7 +118,7 @@ impl Auditor {
     /// A model's tasks on a partition are promised nothing any more.
     pub(super) fn demoted(&mut self, demotion: &Demotion) -> Result<(), Violation> {
         let rightly = self.conduct.demote(demotion);
-        let open = self.books.open.iter();
+        let open = self.log.open.iter();
         let keys: Vec<Key> = open.map(|(key, _)| *key).collect();
         for key in keys {
             self.take_back(key);
@@ -144,7 +144,7 @@ impl Auditor {
 
     /// Takes a promise back if a model of its task is demoted where it may run.
     pub(super) fn take_back(&mut self, key: Key) {
-        let Some(submission) = self.books.open.get(&key) else {
+        let Some(submission) = self.log.open.get(&key) else {
             return;
         };
         let task = submission.task;
@@ -152,7 +152,7 @@ impl Auditor {
             return;
         }
         let partition = self.task(task).partition;
-        let Some(submission) = self.books.open.get_mut(&key) else {
+        let Some(submission) = self.log.open.get_mut(&key) else {
             return;
         };
         submission.demoted = true;

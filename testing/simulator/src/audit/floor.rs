@@ -12,7 +12,7 @@ use super::violation::Violation;
 pub(super) struct Flight {
     pub(super) infer: Infer,
     pub(super) ordered: Instant,
-    /// When it was told to stop.
+    /// When it was preempted.
     pub(super) told: Option<Instant>,
     /// What it may take: its budget, stretched while its model is demoted.
     pub(super) budget: Nanos,
@@ -28,7 +28,7 @@ impl Flight {
     }
 
     /// The last moment at which it is reported if the device keeps to the profile; none for work
-    /// that nobody relies upon.
+    /// that no promise relies upon.
     pub(super) fn due(&self, stop: Nanos) -> Option<Instant> {
         match (self.is_best_effort(), self.told) {
             (false, _) => Some(self.infer.window.latest + self.budget),

@@ -1,14 +1,14 @@
 //! The auditor: holds a scheduler to its contract from the record alone.
 //!
 //! It sees the plan, every event at the time at which the scheduler learns of it, and every action
-//! at the time at which it is ordered; it keeps books of its own and shares no code with the
+//! at the time at which it is ordered; it keeps a log of its own and shares no code with the
 //! scheduler's decisions. It runs beside a simulation (one pass, memory bounded by what is open).
 //!
 //! | invariant | what is checked | where |
 //! |---|---|---|
 //! | 1 verdicts | each submission is decided upon in its own step and gets exactly one verdict, none is left at the end, none comes after the *bound on verdicts* | `auditor`, `passage`, `verdicts` |
 //! | 2 windows | windows lie in the future, under `punctual` they open when they are ordered; what ran was started inside | `floor` |
-//! | 3 resources | no unit is held by two actions (but under `streams`) or ran two at a time; buffers have one user and a new name each time, nobody is refused for want of room while there is some; tickets come back as they went in; pages are not overcommitted, transfers come one at a time, weights are there when used | `floor`, `books`, `weights` |
+//! | 3 resources | no unit is held by two actions (but under `streams`) or ran two at a time; buffers have one user and a new name each time, no request is refused for lack of room while there is some; tickets come back as they went in; pages are not overcommitted, transfers come one at a time, weights are there when used | `floor`, `request_log`, `weights` |
 //! | 4 promises | `punctual` only: see *Claims*; where no two frames can share a batch, or the policy is held to [`Auditor::without_waiting`], no partition idles while promised work is ready there | `claims`, `schedulability`, `delivery`, `demotion`, `priorities` |
 //! | 5 best-effort | `punctual` only: accepted mandatory work does not wait for best-effort work longer than P plus one dispatch, in sum, and is told to stop in the step that made that work ready; what the device takes beyond P is the device's | `passage`, `priorities` |
 //! | well-formed | stages in order, members ready and together rightly, batches compiled, verdicts and answers as the times and the reports say | `orders`, `verdicts` |
@@ -37,11 +37,11 @@
 //! promised to it is the newer one's to keep: its mandatory part ends by that deadline too (under the
 //! other policies, which promise nothing, only that there is such a frame is checked). While
 //! best-effort work is to be given up (`Event::Shed`), `punctual` starts none, and what runs has been
-//! told to stop, and what waits refused, at the end of the step.
+//! preempted, and what waits refused, at the end of the step.
 //!
 //! A model that breaks its profile may lose its promises (`Action::Demote`): only after as many overruns
 //! as the policy's parameters say, and if others ran beside it; and get them back only after as many
-//! stages that nobody can call an overrun. In between nothing is claimed about its tasks, and its
+//! stages that cannot be called an overrun. In between nothing is claimed about its tasks, and its
 //! overruns excuse nothing but those beyond the longest of its window.
 //!
 //! A frame may be prepared for the task that its own one may spill to (`TaskConfig::spill`). From
@@ -69,16 +69,16 @@
 //! Each kind of finding has a canary in `tests`: a planted fault that must be found.
 
 mod auditor;
-mod books;
 mod claims;
 mod delivery;
 mod demotion;
 mod floor;
 mod orders;
-mod passage;
 mod priorities;
 mod reports;
+mod request_log;
 mod schedulability;
+mod time_bounds;
 mod verdicts;
 mod violation;
 mod weights;

@@ -3,8 +3,8 @@
 use punctual_core::{BatchTime, Criticality, Infer, RequestId, TaskId};
 
 use super::auditor::{Auditor, Subject};
-use super::books::{Key, Place, Refusal};
 use super::floor::wrong_window;
+use super::request_log::{Key, Place, Refusal};
 use super::violation::Violation;
 
 impl Auditor {
@@ -16,16 +16,16 @@ impl Auditor {
         key: Key,
     ) -> Result<(), Violation> {
         let asked = self.subject == Subject::Arrived(key);
-        let waits = self.books.open.get(&key);
+        let waits = self.log.open.get(&key);
         let waits = waits.filter(|s| s.place == Place::Arriving);
         if self.draining || !asked || waits.is_none_or(|s| !self.may_take(task, s.origin)) {
             return Err(Violation::UnaskedPreparation { task });
         }
-        let inside = self.books.inside[task.index()];
+        let inside = self.log.inside[task.index()];
         let queue_max = self.task(task).queue_max;
         let mut in_flight = self.floor.flights.values();
         let touched = in_flight.any(|f| f.infer.members.iter().any(|m| m.buffer == request.buffer));
-        match self.books.give(key, request, task) {
+        match self.log.give(key, request, task) {
             Err(Refusal::StaleName) => return Err(Violation::StaleName { task, request }),
             Err(Refusal::InUse) => return Err(Violation::BufferInUse { task, request }),
             Ok(()) if touched => return Err(Violation::BufferInUse { task, request }),
@@ -56,7 +56,7 @@ impl Auditor {
         let sized = self.check_batch(infer);
         let members = self.check_members(infer);
         for id in &infer.members {
-            if let Some((_, submission)) = self.books.find(*id)
+            if let Some((_, submission)) = self.log.find(*id)
                 && submission.place == Place::Waiting
             {
                 submission.place = Place::Running(action);
@@ -70,7 +70,7 @@ impl Auditor {
                 let conduct = &self.conduct;
                 conduct.allowed(infer.partition, infer.model, on.budget)
             }
-            // Nobody relies upon how long it takes.
+            // No promise relies upon how long it takes.
             Criticality::BestEffort => on.budget,
         };
         let longest = on.max_seen.max(on.budget);
@@ -124,7 +124,7 @@ impl Auditor {
         let action = infer.id;
         let mut seen: Vec<RequestId> = Vec::with_capacity(infer.members.len());
         for &member in &infer.members {
-            let Some((_, submission)) = self.books.find(member) else {
+            let Some((_, submission)) = self.log.find(member) else {
                 return Err(Violation::MemberNotReady { action, member });
             };
             let ready = submission.place == Place::Waiting && !submission.gone;

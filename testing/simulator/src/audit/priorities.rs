@@ -1,7 +1,7 @@
 //! Promised work that is ready neither waits for an idle partition nor behind best-effort work that may run on.
 
 use super::auditor::Auditor;
-use super::books::Place;
+use super::request_log::Place;
 use super::violation::Violation;
 
 impl Auditor {
@@ -10,7 +10,7 @@ impl Auditor {
         if !self.punctual || !self.config.layouts.is_empty() {
             return;
         }
-        let open = self.books.open.values();
+        let open = self.log.open.values();
         let ready = open.filter(|s| s.mandatory && s.place == Place::Waiting);
         let found = ready.filter_map(|s| {
             let (task, request) = (s.task, s.request?);

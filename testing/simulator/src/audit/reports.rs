@@ -3,9 +3,9 @@
 use punctual_core::{ActionId, Arrival, Finished, Instant, Nanos, RequestId};
 
 use super::auditor::{Auditor, Subject};
-use super::books::{Place, Submission, key};
 use super::claims::Broken;
 use super::floor::Flight;
+use super::request_log::{Place, Submission, key};
 use super::violation::Violation;
 
 impl Auditor {
@@ -19,7 +19,7 @@ impl Auditor {
             .claims
             .arrived(arrival.task, task, times, deadline < own);
         let key = key(arrival.ticket);
-        self.books.open.insert(
+        self.log.open.insert(
             key,
             Submission {
                 task: arrival.task,
@@ -47,7 +47,7 @@ impl Auditor {
     }
 
     pub(super) fn prepared(&mut self, request: RequestId, ok: bool) {
-        let Some((key, submission)) = self.books.find(request) else {
+        let Some((key, submission)) = self.log.find(request) else {
             return;
         };
         if submission.place != Place::Preparing {
@@ -71,7 +71,7 @@ impl Auditor {
         if self.punctual && submission.deadline != Instant::FAR_FUTURE {
             // Faults add to the bound from here on; those of before must not.
             let limit = submission.deadline.max(self.now) + self.patience - self.stolen;
-            self.books.bound(key, limit);
+            self.log.bound(key, limit);
         }
     }
 
@@ -101,7 +101,7 @@ impl Auditor {
         }
         self.stolen += flight.excess(self.now);
         if !whole {
-            // Nobody can say whose answers these are.
+            // These answers belong to no known request.
             self.failed.extend(flight.infer.members.iter().copied());
             self.claims
                 .broke(flight.infer.partition, self.now, Broken::DeviceFailed);
@@ -109,7 +109,7 @@ impl Auditor {
         }
         let mut late_places = Vec::new();
         for (id, answer) in flight.infer.members.iter().zip(&finished.members) {
-            let Some((_, submission)) = self.books.find(*id) else {
+            let Some((_, submission)) = self.log.find(*id) else {
                 continue;
             };
             let task = &self.config.tasks[submission.task.index()];
@@ -158,14 +158,14 @@ impl Auditor {
         }
     }
 
-    /// Takes an action off the books; its members wait again.
+    /// Removes an action that has ended; its members wait again.
     fn land(&mut self, action: ActionId) -> Option<Flight> {
         let flight = self.floor.flights.remove(&action.0)?;
         if flight.overran || !flight.is_best_effort() {
             self.claims.flight(flight.infer.partition, false);
         }
         for id in &flight.infer.members {
-            if let Some((_, submission)) = self.books.find(*id)
+            if let Some((_, submission)) = self.log.find(*id)
                 && submission.place == Place::Running(action)
             {
                 submission.place = Place::Waiting;

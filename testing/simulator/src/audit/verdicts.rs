@@ -3,16 +3,16 @@
 use punctual_core::{Delivery, Failure, PartitionId, Rejection, Reply, Verdict};
 
 use super::auditor::{Auditor, Subject};
-use super::books::{Key, Place, Submission, key};
 use super::claims::is_real_time;
 use super::floor::Flight;
+use super::request_log::{Key, Place, Submission, key};
 use super::violation::Violation;
 
 impl Auditor {
     /// Closes the submission that `reply` is about.
     pub(super) fn verdict(&mut self, reply: &Reply) -> Result<(), Violation> {
         let key = key(reply.ticket);
-        let open = self.books.open.get(&key);
+        let open = self.log.open.get(&key);
         if open.is_none_or(|s| s.origin != reply.task || s.request != reply.request) {
             return Err(Violation::VerdictWithoutSubmission {
                 task: reply.task,
@@ -20,7 +20,7 @@ impl Auditor {
             });
         }
         let room = self.check_room(reply);
-        let Some(submission) = self.books.close(key) else {
+        let Some(submission) = self.log.close(key) else {
             return Ok(());
         };
         let partition = self.task(submission.task).partition;
@@ -49,7 +49,7 @@ impl Auditor {
         self.check_promise(reply, &submission, partition)
     }
 
-    /// Nobody may be writing to a buffer whose request is over.
+    /// No thread may be writing to a buffer whose request has ended.
     fn check_buffer(&self, reply: &Reply, submission: &Submission) -> Result<(), Violation> {
         let Some(request) = submission.request else {
             return Ok(());
@@ -72,16 +72,16 @@ impl Auditor {
         })
     }
 
-    /// Who is refused for want of room must find none.
+    /// A request that is refused for lack of room must find none.
     fn check_room(&self, reply: &Reply) -> Result<(), Violation> {
         if reply.verdict != Verdict::Rejected(Rejection::QueueFull) {
             return Ok(());
         }
         let task = reply.task.index();
-        let open = self.books.inside[task];
+        let open = self.log.inside[task];
         let flights = self.floor.flights.values();
         let locked = flights.filter(|f| f.lost_from() <= self.now);
-        let held = self.books.held + locked.map(|f| f.infer.members.len()).sum::<usize>();
+        let held = self.log.held + locked.map(|f| f.infer.members.len()).sum::<usize>();
         let kept: usize = self.kept.iter().sum();
         let place = open + self.kept[task] < usize::from(self.config.tasks[task].queue_max);
         let buffer = held + kept < usize::from(self.config.request_buffers);

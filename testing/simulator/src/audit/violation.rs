@@ -80,9 +80,9 @@ pub enum Violation {
         open: usize,
         queue_max: u16,
     },
-    /// Refused for want of room, though there is room: somewhere a buffer leaked.
+    /// Refused for lack of room, though there is room: a buffer leaked.
     #[error(
-        "task {}: refused for want of room with {open} of its requests inside and {held} buffers \
+        "task {}: refused for lack of room with {open} of its requests inside and {held} buffers \
          held", task.0
     )]
     RoomDenied {
@@ -148,8 +148,8 @@ pub enum Violation {
     /// Best-effort work that waits on although it is to be given up.
     #[error("task {}: {request:?} is best-effort and waits on although such work is to be given up", task.0)]
     NotGivenUp { task: TaskId, request: RequestId },
-    /// Best-effort work runs on where promised work is ready, and was not told to stop in that step.
-    #[error("task {}: {request:?} is promised and ready, and {action:?} was not told to stop", task.0)]
+    /// Best-effort work runs on where promised work is ready, and was not preempted in that step.
+    #[error("task {}: {request:?} is promised and ready, and {action:?} was not preempted", task.0)]
     NotToldToStop {
         task: TaskId,
         request: RequestId,
@@ -185,7 +185,7 @@ pub enum Violation {
         members: usize,
     },
     /// Told to stop: an action that is not in flight, not best-effort, or was told before.
-    #[error("{action:?} was told to stop, but does not run, or has been told, or is real-time")]
+    #[error("{action:?} was preempted, but does not run, or was preempted before, or is real-time")]
     WrongPreemption { action: ActionId },
     /// A verdict that does not fit what happened.
     #[error("task {}: the submission {sequence} got {verdict:?} at {at:?}, due {deadline:?}", task.0)]

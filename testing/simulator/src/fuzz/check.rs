@@ -23,7 +23,7 @@ pub enum Failure {
     Stuck { ending: Ending, at: Instant },
     /// Verdicts and submissions do not add up.
     #[error("{stray} stray verdicts, {stale} events that the scheduler could not place")]
-    Books {
+    Untraced {
         stray: u64,
         /// Events about what is not open.
         stale: u64,
@@ -109,7 +109,7 @@ impl Observer for Watch {
     }
 }
 
-/// Runs a case, twice if its seed says so.
+/// Runs a case, twice for some seeds.
 pub fn check(case: &Case) -> Result<Passed, Failure> {
     let once = || {
         catch_unwind(AssertUnwindSafe(|| run(case)))
@@ -177,7 +177,7 @@ fn run(case: &Case) -> Result<(Passed, Option<Outcome>), Failure> {
     }
     let (stray, stale) = (outcome.effort.stray_replies, outcome.effort.stale_events);
     if stray + stale > 0 {
-        return Err(Failure::Books { stray, stale });
+        return Err(Failure::Untraced { stray, stale });
     }
     let passed = Passed {
         submitted: outcome.total.submitted,

@@ -240,7 +240,7 @@ fn task(random: &mut Random, index: u64, models: &[Model]) -> Task {
         random.below(deadline / 6 + 1)
     };
     let jitter = preparation + random.below(deadline / 6 + 1);
-    let theta = random.below(65_536) as u16;
+    let threshold = random.below(65_536) as u16;
     let config = TaskConfig {
         model: ModelId(asks as u16),
         partition: PartitionId(0),
@@ -254,8 +254,8 @@ fn task(random: &mut Random, index: u64, models: &[Model]) -> Task {
         jitter: units(jitter),
         prepare: units(preparation),
         mandatory_exit: StageId(random.below(stages) as u8),
-        threshold: Confidence(theta),
-        threshold_min: Confidence(random.below(u64::from(theta) + 1) as u16),
+        threshold: Confidence(threshold),
+        threshold_min: Confidence(random.below(u64::from(threshold) + 1) as u16),
         batch_max: [1, 2, 4, 8][random.below(4) as usize],
         queue_max: 0,
         reserved,

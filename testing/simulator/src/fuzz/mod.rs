@@ -4,7 +4,7 @@
 //! A case is a pure function of its seed, so the seed is the whole report of a failure; what is printed
 //! beside it is the smallest case that the shrinker found to fail in the same way. A case fails if
 //!
-//! - the auditor finds a violation, or a scheduler's own books do not add up,
+//! - the auditor finds a violation, or a scheduler's own counters contradict each other,
 //! - anything panics,
 //! - the run does not end (nothing is going to happen, or the scheduler spins),
 //! - a second run differs from the first,

@@ -152,7 +152,7 @@ fn drop_task(case: &mut Case, gone: usize) {
     }
 }
 
-/// Removes a network that nobody asks.
+/// Removes a network without requests.
 fn drop_model(case: &mut Case, gone: usize) {
     let scenario = &mut case.scenario;
     scenario.models.remove(gone);

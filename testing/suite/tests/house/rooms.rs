@@ -1,4 +1,4 @@
-//! Who may depend on whom, as `docs/ARCHITECTURE.md` says, compared with `cargo metadata`.
+//! Which crate may depend on which, as `docs/ARCHITECTURE.md` says, compared with `cargo metadata`.
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;

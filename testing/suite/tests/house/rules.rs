@@ -43,7 +43,7 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
 ];
 
 /// Lines of a source file before its tests. A file is one concept, mostly of 200 to 1,000 lines: it is
-/// divided where state becomes private, not where a count says so.
+/// divided where state becomes private, not by a count of lines.
 const LINES_MAX: usize = 1000;
 
 const EMPTY_NAMES: &[&str] = &[

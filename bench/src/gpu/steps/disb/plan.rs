@@ -35,7 +35,7 @@ const STAND: [(&str, Structure); 5] = [
 /// DISB has ten tasks at most.
 const TASKS_MAX: usize = 10;
 
-/// DISB knows no deadlines: generous ones, so that nobody is refused for being late.
+/// DISB knows no deadlines: generous ones, so that no request is refused for being late.
 const DEADLINE: Nanos = Nanos::from_millis(300);
 
 /// What budgets are above the longest of the profile, in percent.

@@ -1,4 +1,4 @@
-//! What it costs that blocks look at the epoch while nobody is preempted.
+//! The cost of the blocks' check of the epoch while no preemption happens.
 
 use punctual_device_cuda::CudaDevice;
 use punctual_device_cuda::queue::QueueSpec;

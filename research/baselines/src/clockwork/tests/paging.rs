@@ -120,7 +120,7 @@ fn pages_are_conserved_over_any_course_of_requests() {
             "it is served, so its weights are there"
         );
         let done = told.finished(now + 11, &infer, 3);
-        assert_eq!(done.len(), 1, "answered, and nothing is fetched in vain");
+        assert_eq!(done.len(), 1, "answered, and nothing is fetched needlessly");
     }
 }
 

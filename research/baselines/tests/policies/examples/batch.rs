@@ -1,7 +1,7 @@
 use super::*;
 use punctual_baselines::BatchConfig;
 
-/// Four are preferred, eight the most; nobody is kept waiting longer than 5.
+/// Four are preferred, eight the most; no request waits longer than 5.
 ///
 /// | time | what | why |
 /// |---|---|---|

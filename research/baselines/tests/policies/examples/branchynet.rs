@@ -24,7 +24,7 @@ fn world_of_four(compact: bool) -> World {
 /// |---|---|---|---|---|
 /// | 0 | 0 | 1 2 3 4 | 4 | 1, at 4 |
 /// | 4 | 1 | 2 3 4 | 4 | 2, at 8 |
-/// | 8 | 2 | 3 4 | 2 | 3 and 4, at 11: late, and nobody minds |
+/// | 8 | 2 | 3 4 | 2 | 3 and 4, at 11: late, which the policy ignores |
 #[test]
 fn members_leave_where_they_are_sure_and_make_room() {
     let mut world = world_of_four(true);

@@ -58,7 +58,7 @@ enum WriteError {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("what was found does not make a board file, an error of ours: report it\n{0}")]
+    #[error("the detected values make no valid board file, a defect of Punctual: report it\n{0}")]
     Board(Diagnostics),
 }
 

@@ -38,15 +38,15 @@ verdict was. A frame is skipped when all slots are in flight at its time, or the
 (--reconnect).
 
 TERMINATION CODES: 0 every frame got its verdict; 1 the daemon went away or a verdict is missing;
-3 the daemon's frames are not what this camera shows; 4 standard output cannot be written; 5 no connection; 141 whoever read it went away.")]
+3 the daemon's frames are not what this camera shows; 4 standard output cannot be written; 5 no connection; 141 the reader of standard output closed it.")]
 pub struct Options {
     /// Where the daemon listens.
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
-    /// The task of its manifest to feed.
+    /// The task to send frames to, as the daemon's manifest names it.
     #[arg(long)]
     task: String,
-    /// What the camera captures.
+    /// The pixel format of the frames.
     #[arg(long, value_parser = formats(), default_value = PixelFormat::Rgb8.name())]
     format: PixelFormat,
     /// Seed of the scenes.
@@ -58,7 +58,7 @@ pub struct Options {
     /// Frames a second; absent: the next one when the last is answered.
     #[arg(long, value_parser = positive)]
     fps: Option<f64>,
-    /// Stay when the daemon goes, and go on as soon as there is one again.
+    /// When the daemon ends, wait and connect to the next one.
     #[arg(long)]
     reconnect: bool,
     /// Ask for the lowest real-time priority, as a camera's driver thread has.
@@ -102,7 +102,7 @@ pub enum Error {
     Submit(#[from] SubmitError),
     #[error("{missing} frames have no verdict two seconds after the last one was submitted")]
     Missing { missing: u64 },
-    /// Signals or threads could not be had.
+    /// Signals or threads are unavailable.
     #[error(transparent)]
     Os(#[from] OsError),
     #[error(transparent)]

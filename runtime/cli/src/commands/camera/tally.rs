@@ -44,7 +44,7 @@ impl Tally {
         self.labels[sequence as usize % OPEN_MAX] = label;
     }
 
-    /// A frame was not, for want of a slot.
+    /// A frame was not submitted, as no slot was free.
     pub fn skip(&mut self) {
         self.report.skipped += 1;
     }

@@ -43,7 +43,7 @@ impl Ledger {
         }
     }
 
-    /// Pages that nobody has.
+    /// Free pages.
     pub(crate) fn free(&self) -> usize {
         self.pages.free()
     }
@@ -69,7 +69,7 @@ impl Ledger {
             model,
             early,
         } = load;
-        // After a failure nobody is inside but those who began to read early: they keep the pages.
+        // After a failure only readers that began early remain: they keep the pages.
         if took.is_none() && (!early || self.close(model)) {
             self.give_back(model);
         }
@@ -80,7 +80,7 @@ impl Ledger {
         })
     }
 
-    /// Takes a model's pages back; false, and nothing is done, if somebody reads them or they are not there.
+    /// Takes a model's pages back; false, and nothing is done, if they are being read or are not resident.
     pub(crate) fn unload(&mut self, model: ModelId) -> bool {
         let closed = self.close(model);
         if closed {

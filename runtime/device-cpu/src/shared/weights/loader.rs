@@ -42,7 +42,7 @@ pub enum LoadError {
     #[error(transparent)]
     Image(#[from] PackageError),
     /// The operating system cannot show the pages.
-    #[error("pages of weights cannot be shown: {0}")]
+    #[error("pages of weights cannot be mapped: {0}")]
     Memory(#[from] OsError),
 }
 

@@ -1,7 +1,7 @@
 //! The weights of all models in memory: pages taken once, shown in each model's own range of
 //! addresses, so that kernels see one piece of floats wherever the pages lie.
 //!
-//! Three ends share the books, and each owns its part of them:
+//! Three threads share this state, and each owns its part of it:
 //!
 //! | end | whose | what it does |
 //! |---|---|---|
@@ -38,7 +38,7 @@ use loader::Load;
 pub use loader::LoadError;
 pub(crate) use loader::{Loader, Source};
 
-/// A gate through which nobody gets; else it counts those who are inside.
+/// The value of a closed gate; any other value counts the claims that are held.
 const CLOSED: u32 = u32::MAX;
 
 /// Where the weights of all models lie. Shared by all ends.
@@ -77,7 +77,7 @@ enum Order {
 /// loaded. With `at_once` all memory is taken now, without it page after page as it is filled.
 ///
 /// # Errors
-/// When the memory or the addresses cannot be had.
+/// When the memory or the addresses are unavailable.
 ///
 /// # Panics
 /// If there are 2^32 pages or more.
@@ -132,7 +132,7 @@ impl Model {
         self.gate.store(0, Ordering::Release);
     }
 
-    /// Lets no further claims in; false if somebody is inside.
+    /// Admits no further claims; false if there are some.
     fn close(&self) -> bool {
         // Acquire: pairs with the release in `WeightClaim::drop` (label INSIDE): what a claim read
         // was read before the pages are given away.
@@ -247,7 +247,7 @@ impl WeightClaim<'_> {
         unsafe { self.weights.read(self.model, 0..ready) }
     }
 
-    /// Whether all of the weights are ready, so that nobody has to wait for any.
+    /// Whether all of the weights are ready, so that no worker has to wait.
     pub(super) fn is_whole(&self) -> bool {
         let model = &self.weights.models[self.model.index()];
         // Acquire: pairs with the release in `Loader::fill` (label READY).

@@ -10,7 +10,7 @@ struct Simulated {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
-    /// Masks are written where nobody reads them.
+    /// Masks are written to memory that is not read.
     Ignored,
     /// This bit is not looked at.
     DeafBit(u32),

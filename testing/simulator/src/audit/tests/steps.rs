@@ -1,4 +1,4 @@
-//! Single steps that nobody would take, told to the auditor as they are.
+//! Impossible single steps, reported to the auditor as they are.
 
 use punctual_core::{
     Action, ActionId, Answer, Arrival, ClientId, Confidence, Config, Contract, Criticality, Event,

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use super::{Desk, State};
+use super::{BatchRunner, State};
 use punctual_core::lost::lost_from;
 use punctual_core::{
     Action, ActionId, Actions, BATCH_MAX, Criticality, Infer, Instant, ModelId, Nanos, PartitionId,
@@ -96,7 +96,7 @@ impl Jobs {
     }
 }
 
-impl Desk {
+impl BatchRunner {
     /// Starts a batch of queued requests of one model; the policy has taken them off its queues.
     ///
     /// `latest`: the last moment at which it may begin ([`Instant::FAR_FUTURE`]: whenever the device gets to it).

@@ -14,7 +14,7 @@ pub const SPANS_MAX: usize = 4096;
 /// A camera's account: every frame that it handed over is in exactly one of `on_time`, `late`,
 /// `rejected`, `failed`, `gone` and `open`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Book {
+pub struct CameraCounts {
     pub task: String,
     pub submitted: u64,
     /// Answers read before their deadline.
@@ -73,7 +73,7 @@ pub struct Latencies {
     pub buckets: Vec<[u64; 2]>,
 }
 
-impl Book {
+impl CameraCounts {
     /// All that were not taken on.
     #[must_use]
     pub fn rejected_total(&self) -> u64 {
@@ -92,7 +92,7 @@ impl Book {
         self.on_time + self.late + self.rejected_total() + self.failed_total()
     }
 
-    /// Frames that are in no column: must be 0 in a book that is finished.
+    /// Frames in no column: must be 0 in finished counts.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.submitted.saturating_sub(self.settled() + self.gone)
@@ -183,11 +183,11 @@ pub struct Moment {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mischief {
+pub struct AttackCounts {
     /// Connections made, and what else was done.
     pub acts: u64,
-    /// Connections that were let in as clients.
-    pub let_in: u64,
+    /// Connections that were admitted as clients.
+    pub admitted: u64,
     pub ended: u64,
     pub descriptors: u64,
     pub waiters: u64,
@@ -205,12 +205,12 @@ pub struct Probe {
     pub answer_us: Latencies,
     /// `[asked, answered]` of slow ones, monotonic ns; the first [`SPANS_MAX`].
     pub slow_ns: Vec<[u64; 2]>,
-    /// Honest clients that were let in.
-    pub let_in: u64,
+    /// Honest clients that were admitted.
+    pub admitted: u64,
     /// Honest clients that were not.
-    pub kept_out: u64,
+    pub refused_clients: u64,
     /// From a client's first try to its welcome, or to its giving up.
-    pub let_in_us: Latencies,
+    pub admission_us: Latencies,
     /// As `slow_ns`, of the clients.
     pub slow_visits_ns: Vec<[u64; 2]>,
     /// True in the last line.
@@ -239,17 +239,17 @@ mod tests {
 
     #[test]
     fn a_frame_in_no_column_is_lost() {
-        let mut book = Book {
+        let mut counts = CameraCounts {
             submitted: 5,
             on_time: 1,
             late: 1,
             gone: 1,
-            ..Book::default()
+            ..CameraCounts::default()
         };
-        book.rejected.insert("NoSlack".to_owned(), 1);
-        assert_eq!(book.lost(), 1);
-        book.failed.insert("Shed".to_owned(), 1);
-        assert_eq!(book.lost(), 0);
+        counts.rejected.insert("NoSlack".to_owned(), 1);
+        assert_eq!(counts.lost(), 1);
+        counts.failed.insert("Shed".to_owned(), 1);
+        assert_eq!(counts.lost(), 0);
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(super) struct Submission {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Books {
+pub(super) struct RequestLog {
     pub(super) open: BTreeMap<Key, Submission>,
     /// By request buffer: who holds it.
     holders: Vec<Option<Key>>,
@@ -76,7 +76,7 @@ pub(super) enum Refusal {
     StaleName,
 }
 
-impl Books {
+impl RequestLog {
     pub(super) fn new(buffers: u16, tasks: usize) -> Self {
         Self {
             open: BTreeMap::new(),

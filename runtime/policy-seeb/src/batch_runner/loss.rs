@@ -1,33 +1,33 @@
 //! Actions that the device does not report ([`punctual_core::lost`]).
 
-use super::{Baseline, Desk, Ended, Rules, State};
+use super::{Baseline, BaselineRules, BatchRunner, Ended, State};
 use punctual_core::{ActionId, Actions, Failure, Instant, PartitionId, TaskId, Verdict};
 
-impl<R: Rules> Baseline<R> {
-    /// Those who wait for a lost action wait in vain.
+impl<R: BaselineRules> Baseline<R> {
+    /// Requests that wait for a lost action are lost, too.
     pub(super) fn give_up(&mut self, actions: &mut Actions) {
-        if !self.desk.take_for_lost(actions) {
+        if !self.runner.take_for_lost(actions) {
             return;
         }
-        for buffer in 0..self.desk.requests.buffers() {
-            let request = *self.desk.request(buffer);
-            if request.state == State::Queued && self.desk.is_locked(request.task) {
-                self.rules.forget(&self.desk, buffer);
+        for buffer in 0..self.runner.requests.buffers() {
+            let request = *self.runner.request(buffer);
+            if request.state == State::Queued && self.runner.is_locked(request.task) {
+                self.rules.forget(&self.runner, buffer);
                 let verdict = Verdict::Failed(Failure::Device);
-                self.desk.conclude(buffer, verdict, actions);
+                self.runner.conclude(buffer, verdict, actions);
             }
         }
     }
 
     /// A lost action was reported after all: what it locked is free.
     pub(super) fn found(&mut self, action: ActionId) {
-        if let Some(job) = self.desk.take_job(action) {
-            self.rules.ended(&mut self.desk, &job, Ended::Failed);
+        if let Some(job) = self.runner.take_job(action) {
+            self.rules.ended(&mut self.runner, &job, Ended::Failed);
         }
     }
 }
 
-impl Desk {
+impl BatchRunner {
     /// Takes actions for lost that should have been reported long ago: their members fail, and
     /// their partitions and buffers stay locked.
     fn take_for_lost(&mut self, actions: &mut Actions) -> bool {

@@ -1,12 +1,12 @@
-//! Cameras of a case, and the books that they keep.
+//! Cameras of a case, and the counts that they keep.
 
 use crate::account::whole;
-use crate::book::{self, Book};
 use crate::manifest::Task;
 use crate::outcome::Failure;
+use crate::records::{self, CameraCounts};
 use crate::target::process::Started;
 
-use super::{Daemon, Scene};
+use super::{Daemon, TestBed};
 
 /// How long a camera may take beyond its time and its patience.
 const LAST_S: u64 = 10;
@@ -79,7 +79,7 @@ pub struct Camera {
     seconds: f64,
 }
 
-impl Scene<'_> {
+impl TestBed<'_> {
     pub fn camera(&mut self, daemon: &Daemon, plan: &CameraPlan) -> Result<Camera, Failure> {
         // As a camera's driver thread has; below every thread of the daemon.
         let mut command = match plan.task.fps() {
@@ -111,20 +111,20 @@ impl Scene<'_> {
         })
     }
 
-    /// What a camera's book says so far.
-    pub fn book(&self, camera: &Camera) -> Result<Option<Book>, Failure> {
-        Ok(book::last(&self.read(&format!("{}.out", camera.name))?))
+    /// A camera's counts so far.
+    pub fn counts_of(&self, camera: &Camera) -> Result<Option<CameraCounts>, Failure> {
+        Ok(records::last(&self.read(&format!("{}.out", camera.name))?))
     }
 
-    /// Waits for a camera whose time is over; its book must be whole.
-    pub fn finish(&self, camera: &Camera) -> Result<Book, Failure> {
+    /// Waits for a camera whose time is over; its counts must be complete.
+    pub fn finish(&self, camera: &Camera) -> Result<CameraCounts, Failure> {
         self.ended(
             &camera.name,
             camera.process,
             camera.seconds as u64 + self.patience_s + LAST_S,
         )?;
-        match self.book(camera)? {
-            Some(book) if book.finished => whole(&book).map(|()| book),
+        match self.counts_of(camera)? {
+            Some(counts) if counts.finished => whole(&counts).map(|()| counts),
             _ => {
                 let words = self.read(&format!("{}.err", camera.name))?;
                 Err(Failure::Ending {
@@ -137,8 +137,8 @@ impl Scene<'_> {
         }
     }
 
-    /// Stops a camera that has no time of its own; its book must be whole.
-    pub fn stop_camera(&self, camera: &Camera) -> Result<Book, Failure> {
+    /// Stops a camera that has no time of its own; its counts must be complete.
+    pub fn stop_camera(&self, camera: &Camera) -> Result<CameraCounts, Failure> {
         self.target
             .signal(camera.process, "TERM", false, self.until_ns())?;
         self.finish(camera)
@@ -146,8 +146,10 @@ impl Scene<'_> {
 
     /// Waits until a camera has so many answers that were on time.
     pub fn answered(&self, camera: &Camera, on_time: u64) -> Result<(), Failure> {
-        let seen = self.look_for(LAST_S, |scene| {
-            Ok(scene.book(camera)?.filter(|book| book.on_time >= on_time))
+        let seen = self.look_for(LAST_S, |bed| {
+            Ok(bed
+                .counts_of(camera)?
+                .filter(|counts| counts.on_time >= on_time))
         })?;
         seen.map(drop).ok_or(Failure::Missing {
             what: "the camera's frames are answered on time",

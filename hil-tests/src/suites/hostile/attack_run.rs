@@ -1,14 +1,14 @@
 //! What the cases of this suite have in common: a daemon under attack, two healthy cameras beside the
-//! attackers, and somebody who asks the daemon all the time and is let in as an honest client.
+//! attackers, and a probe that queries the daemon repeatedly and connects as an honest client.
 
 use super::figures::{MEASURES, frames, housekeeping, sample, shares};
 use crate::account::Account;
-use crate::book::{self, Mischief, Probe, Sample};
+use crate::bed::{Camera, CameraPlan, Daemon, DaemonPlan, End, TestBed};
 use crate::case::Case;
 use crate::facts::Need;
 use crate::manifest::Task;
 use crate::outcome::Failure;
-use crate::scene::{Camera, CameraPlan, Daemon, DaemonPlan, End, Scene};
+use crate::records::{self, AttackCounts, Probe, Sample};
 use crate::target::process::Started;
 
 /// How long an attack lasts, unless a case says otherwise.
@@ -26,14 +26,14 @@ const SETTLING_S: u64 = 5;
 /// Memory that is no growth: pages of a place that is used for the first time.
 const PAGES_KIB: u64 = 256;
 
-/// What a siege needs: attackers must not have to share the cameras' only core.
+/// What a run needs: attackers must not have to share the cameras' only core.
 pub const BESIDE: &[Need] = &[Need::Cores(2)];
 
 pub const fn case(
     name: &'static str,
     about: &'static str,
     needs: &'static [Need],
-    body: fn(&mut Scene<'_>) -> Result<(), Failure>,
+    body: fn(&mut TestBed<'_>) -> Result<(), Failure>,
 ) -> Case {
     Case {
         suite: "hostile",
@@ -88,7 +88,7 @@ impl Attack {
     }
 }
 
-pub struct Siege {
+pub struct AttackRun {
     pub daemon: Daemon,
     pub pid: u32,
     cameras: Vec<Camera>,
@@ -100,23 +100,23 @@ pub struct Siege {
     under_attack: Option<(Sample, Sample)>,
 }
 
-impl Siege {
-    /// Starts the daemon, the cameras and the prober, and sees that all is well.
-    pub fn laid(scene: &mut Scene<'_>, plan: &DaemonPlan<'_>) -> Result<Self, Failure> {
-        let daemon = scene.daemon(plan)?;
-        Self::around(scene, daemon)
+impl AttackRun {
+    /// Starts the daemon, the cameras and the probe, and checks that all frames are answered.
+    pub fn start(bed: &mut TestBed<'_>, plan: &DaemonPlan<'_>) -> Result<Self, Failure> {
+        let daemon = bed.daemon(plan)?;
+        Self::with_daemon(bed, daemon)
     }
 
-    /// The same around a daemon that was started.
-    pub fn around(scene: &mut Scene<'_>, daemon: Daemon) -> Result<Self, Failure> {
-        let pid = scene.pid(&daemon)?;
+    /// The same with a daemon that runs already.
+    pub fn with_daemon(bed: &mut TestBed<'_>, daemon: Daemon) -> Result<Self, Failure> {
+        let pid = bed.pid(&daemon)?;
         let cameras = vec![
-            scene.camera(&daemon, &CameraPlan::of(Task::Front))?,
-            scene.camera(&daemon, &CameraPlan::of(Task::Fast))?,
+            bed.camera(&daemon, &CameraPlan::of(Task::Front))?,
+            bed.camera(&daemon, &CameraPlan::of(Task::Fast))?,
         ];
         // As urgent as the cameras, so that what is measured is the daemon's time.
-        let mut command = scene.priority(1);
-        let (agent, guest) = (scene.stage.agent.clone(), Task::Guest.name());
+        let mut command = bed.priority(1);
+        let (agent, guest) = (bed.stage.agent.clone(), Task::Guest.name());
         let asks = [
             &agent,
             "agent",
@@ -127,16 +127,16 @@ impl Siege {
             guest,
         ];
         command.extend(asks.map(str::to_owned));
-        let prober = scene.start("prober", &[], command)?;
+        let prober = bed.start("prober", &[], command)?;
         for camera in &cameras {
-            scene.answered(camera, 10)?;
+            bed.answered(camera, 10)?;
         }
-        let began = sample(scene, pid)?;
+        let began = sample(bed, pid)?;
         let mut calm = began;
         for _ in 0..CALM_LOOKS {
-            scene.let_pass(CALM_S / f64::from(CALM_LOOKS))?;
-            let now = sample(scene, pid)?;
-            // Some of the time an honest client is there, or somebody who asks.
+            bed.let_pass(CALM_S / f64::from(CALM_LOOKS))?;
+            let now = sample(bed, pid)?;
+            // Some of the time an honest client is connected, or the probe queries.
             let descriptors = now.descriptors.min(calm.descriptors);
             calm = Sample { descriptors, ..now };
         }
@@ -152,11 +152,11 @@ impl Siege {
         })
     }
 
-    pub fn attack(&mut self, scene: &mut Scene<'_>, attack: &Attack) -> Result<(), Failure> {
+    pub fn attack(&mut self, bed: &mut TestBed<'_>, attack: &Attack) -> Result<(), Failure> {
         let number = self.attackers.len();
         let name = format!("attacker-{number}");
-        let (seed, count) = (scene.seed + number as u64, attack.count);
-        let mut command = vec![scene.stage.agent.clone()];
+        let (seed, count) = (bed.seed + number as u64, attack.count);
+        let mut command = vec![bed.stage.agent.clone()];
         let fixed = [
             "agent",
             "attack",
@@ -174,25 +174,25 @@ impl Siege {
         if let Some(uid) = attack.uid {
             option("--uid", uid.to_string());
         }
-        let process = scene.start(&name, &[], command)?;
+        let process = bed.start(&name, &[], command)?;
         self.attackers.push((name, attack.clone(), process));
         Ok(())
     }
 
-    /// Waits until the attackers are done; the daemon must still be there. What they did, together.
-    pub fn withstand(&mut self, scene: &Scene<'_>) -> Result<Mischief, Failure> {
+    /// Waits until the attackers are done; the daemon must still run. Returns the sum of their counts.
+    pub fn wait_for_attackers(&mut self, bed: &TestBed<'_>) -> Result<AttackCounts, Failure> {
         let seconds = self.attackers.iter().map(|(_, attack, _)| attack.seconds);
         let seconds = seconds.reduce(f64::max).unwrap_or_default();
-        let began = sample(scene, self.pid);
+        let began = sample(bed, self.pid);
         // Not to their very end: what counts is what they cost while they are there.
-        scene.let_pass(seconds * 0.8)?;
-        self.serves(scene)?;
-        self.under_attack = Some((began?, sample(scene, self.pid)?));
-        let mut all = Mischief::default();
+        bed.let_pass(seconds * 0.8)?;
+        self.serves(bed)?;
+        self.under_attack = Some((began?, sample(bed, self.pid)?));
+        let mut all = AttackCounts::default();
         for (name, _, process) in std::mem::take(&mut self.attackers) {
-            scene.ended(&name, process, seconds as u64 + 10)?;
-            let done: Option<Mischief> = book::last(&scene.read(&format!("{name}.out"))?);
-            let words = scene.read(&format!("{name}.err"))?;
+            bed.ended(&name, process, seconds as u64 + 10)?;
+            let done: Option<AttackCounts> = records::last(&bed.read(&format!("{name}.out"))?);
+            let words = bed.read(&format!("{name}.err"))?;
             let done = done.filter(|done| done.finished).ok_or(Failure::Ending {
                 who: name,
                 found: "its account unfinished".to_owned(),
@@ -200,85 +200,85 @@ impl Siege {
                 words: String::from_utf8_lossy(&words).into_owned(),
             })?;
             all.acts += done.acts;
-            all.let_in += done.let_in;
+            all.admitted += done.admitted;
             all.ended += done.ended;
             all.descriptors += done.descriptors;
             all.waiters += done.waiters;
         }
-        self.serves(scene)?;
+        self.serves(bed)?;
         Ok(all)
     }
 
-    /// Whether the daemon has not ended, which nobody asked it to.
-    pub fn serves(&self, scene: &Scene<'_>) -> Result<(), Failure> {
-        match scene.end(&self.daemon)? {
+    /// Whether the daemon still runs, as it was not asked to end.
+    pub fn serves(&self, bed: &TestBed<'_>) -> Result<(), Failure> {
+        match bed.end(&self.daemon)? {
             None => Ok(()),
-            end => Err(scene.bad_end(&self.daemon, end, "none, as nobody asked it to end")),
+            end => Err(bed.bad_end(&self.daemon, end, "none, as it was not asked to end")),
         }
     }
 
-    /// Sees what the attack has left, ends everything, and measures.
-    pub fn lifted(self, scene: &mut Scene<'_>) -> Result<Account, Failure> {
-        let settled = self.settled(scene)?;
-        self.growth(scene, &settled);
-        self.answers(scene, |siege, scene| {
-            let asked_ns = scene.strike(siege.daemon.service.pid, "TERM")?;
-            let ended_ns = scene.ended_well(&siege.daemon)?;
-            scene.measure("stop_ms", ended_ns.saturating_sub(asked_ns) as f64 / 1e6);
-            scene.account(&siege.daemon)
+    /// Measures what the attack has left, and ends everything.
+    pub fn finish(self, bed: &mut TestBed<'_>) -> Result<Account, Failure> {
+        let settled = self.settled(bed)?;
+        self.growth(bed, &settled);
+        self.answers(bed, |run, bed| {
+            let asked_ns = bed.strike(run.daemon.service.pid, "TERM")?;
+            let ended_ns = bed.ended_well(&run.daemon)?;
+            bed.measure("stop_ms", ended_ns.saturating_sub(asked_ns) as f64 / 1e6);
+            bed.account(&run.daemon)
         })
     }
 
-    /// Measures the frames and the answers of the siege, whose daemon `end` brings to its end.
+    /// Measures the frames and the answers of the run; `end` ends the daemon.
     pub fn answers(
         &self,
-        scene: &mut Scene<'_>,
-        end: impl FnOnce(&Self, &mut Scene<'_>) -> Result<Account, Failure>,
+        bed: &mut TestBed<'_>,
+        end: impl FnOnce(&Self, &mut TestBed<'_>) -> Result<Account, Failure>,
     ) -> Result<Account, Failure> {
-        scene.stop("the prober", self.prober)?;
-        let probe: Option<Probe> = book::last(&scene.read("prober.out")?);
+        bed.stop("the prober", self.prober)?;
+        let probe: Option<Probe> = records::last(&bed.read("prober.out")?);
         let probe = probe.filter(|probe| probe.finished && probe.asked > 0);
         let probe = probe.ok_or(Failure::Missing {
-            what: "somebody asked the daemon all the time",
+            what: "the probe queried the daemon all the time",
         })?;
-        let mut books = Vec::new();
+        let mut counts = Vec::new();
         for camera in &self.cameras {
-            books.push(scene.stop_camera(camera)?);
+            counts.push(bed.stop_camera(camera)?);
         }
-        let account = end(self, scene)?;
-        frames(scene, &account, &books);
-        housekeeping(scene, &account, &probe);
+        let account = end(self, bed)?;
+        frames(bed, &account, &counts);
+        housekeeping(bed, &account, &probe);
         Ok(account)
     }
 
-    /// The daemon as it is when it has forgotten the attack, or never does.
-    fn settled(&self, scene: &Scene<'_>) -> Result<Sample, Failure> {
+    /// A sample of the daemon after the attack, as soon as it has released its resources or the time is over.
+    fn settled(&self, bed: &TestBed<'_>) -> Result<Sample, Failure> {
         let pid = self.pid;
         let calm = self.calm;
-        let seen = scene.look_for(SETTLING_S, |scene| {
-            let sample = sample(scene, pid)?;
+        let seen = bed.look_for(SETTLING_S, |bed| {
+            let sample = sample(bed, pid)?;
             let forgot = sample.descriptors <= calm.descriptors
                 && sample.threads <= calm.threads
                 && sample.rss_kib <= calm.rss_kib + PAGES_KIB;
             Ok(forgot.then_some(sample))
         })?;
-        seen.map_or_else(|| sample(scene, pid), Ok)
+        seen.map_or_else(|| sample(bed, pid), Ok)
     }
 
-    fn growth(&self, scene: &mut Scene<'_>, settled: &Sample) {
+    fn growth(&self, bed: &mut TestBed<'_>, settled: &Sample) {
         let grown = |pick: fn(&Sample) -> u64| pick(settled) as f64 - pick(&self.calm) as f64;
-        scene.measure("descriptors_growth", grown(|sample| sample.descriptors));
-        scene.measure("threads_growth", grown(|sample| sample.threads));
-        scene.measure("rss_growth_kib", grown(|sample| sample.rss_kib));
+        bed.measure("descriptors_growth", grown(|sample| sample.descriptors));
+        bed.measure("threads_growth", grown(|sample| sample.threads));
+        bed.measure("rss_growth_kib", grown(|sample| sample.rss_kib));
         if self.under_attack.is_some() {
-            scene.measure("attack_cpu_share", self.attack_shares().0);
+            bed.measure("attack_cpu_share", self.attack_shares().0);
         }
     }
 
     /// Ends the attackers that are not done.
-    pub fn dismissed(self, scene: &Scene<'_>) -> Result<(), Failure> {
+    pub fn end_attackers(self, bed: &TestBed<'_>) -> Result<(), Failure> {
         let mut attackers = self.attackers.into_iter();
-        attackers.try_for_each(|(name, _, process)| scene.stop(&name, process))
+        attackers.try_for_each(|(name, _, process)| bed.stop(&name, process))
     }
 
     /// What the attack made the daemon and its egress thread compute beyond the healthy load.
@@ -299,11 +299,11 @@ pub enum Start {
 }
 
 /// Starts a daemon that may refuse to.
-pub fn start(scene: &mut Scene<'_>, plan: &DaemonPlan<'_>) -> Result<Start, Failure> {
-    let daemon = scene.launch(plan)?;
-    match scene.ready(&daemon, 1) {
+pub fn start(bed: &mut TestBed<'_>, plan: &DaemonPlan<'_>) -> Result<Start, Failure> {
+    let daemon = bed.launch(plan)?;
+    match bed.ready(&daemon, 1) {
         Ok(_) => Ok(Start::Ready(daemon)),
-        Err(Failure::NotReady { seconds, words }) => match scene.end(&daemon)? {
+        Err(Failure::NotReady { seconds, words }) => match bed.end(&daemon)? {
             Some(end) => Ok(Start::Ended(end, words, daemon)),
             None => Err(Failure::NotReady { seconds, words }),
         },
@@ -312,59 +312,59 @@ pub fn start(scene: &mut Scene<'_>, plan: &DaemonPlan<'_>) -> Result<Start, Fail
 }
 
 /// Notes why a daemon did not start.
-pub fn refusal(scene: &mut Scene<'_>, daemon: &Daemon) -> Result<(), Failure> {
-    let words = scene.last_words(daemon)?;
+pub fn refusal(bed: &mut TestBed<'_>, daemon: &Daemon) -> Result<(), Failure> {
+    let words = bed.last_words(daemon)?;
     let last = words.trim().lines().last().unwrap_or_default();
-    scene.effect(1, format!("start refused: {last}"));
+    bed.effect(1, format!("start refused: {last}"));
     Ok(())
 }
 
-/// A whole siege with these attackers, who must have come near; what they did is noted in words.
-pub fn besieged(
-    scene: &mut Scene<'_>,
+/// A complete run with these attackers, which must have done something; `words` describe that in the report.
+pub fn attacked(
+    bed: &mut TestBed<'_>,
     attacks: &[Attack],
     words: &str,
 ) -> Result<Account, Failure> {
-    withstood(scene, attacks, words)?.lifted(scene)
+    survived(bed, attacks, words)?.finish(bed)
 }
 
 /// The same for attacks that cost the daemon nothing.
-pub fn idly_besieged(
-    scene: &mut Scene<'_>,
+pub fn attacked_idly(
+    bed: &mut TestBed<'_>,
     attacks: &[Attack],
     words: &str,
 ) -> Result<Account, Failure> {
-    let siege = withstood(scene, attacks, words)?;
-    scene.measure("idle_attack_cpu_share", siege.attack_shares().0);
-    siege.lifted(scene)
+    let run = survived(bed, attacks, words)?;
+    bed.measure("idle_attack_cpu_share", run.attack_shares().0);
+    run.finish(bed)
 }
 
-fn withstood(scene: &mut Scene<'_>, attacks: &[Attack], words: &str) -> Result<Siege, Failure> {
-    let mut siege = Siege::laid(scene, &DaemonPlan::serving(&Task::ATTACKED))?;
+fn survived(bed: &mut TestBed<'_>, attacks: &[Attack], words: &str) -> Result<AttackRun, Failure> {
+    let mut run = AttackRun::start(bed, &DaemonPlan::serving(&Task::ATTACKED))?;
     for attack in attacks {
-        siege.attack(scene, attack)?;
+        run.attack(bed, attack)?;
     }
-    let done = siege.withstand(scene)?;
-    note(scene, &done, words)?;
-    Ok(siege)
+    let done = run.wait_for_attackers(bed)?;
+    note(bed, &done, words)?;
+    Ok(run)
 }
 
 /// Notes what attackers did; nothing at all is a failure of the case.
-pub fn note(scene: &mut Scene<'_>, done: &Mischief, words: &str) -> Result<(), Failure> {
+pub fn note(bed: &mut TestBed<'_>, done: &AttackCounts, words: &str) -> Result<(), Failure> {
     if done.acts == 0 {
         return Err(Failure::Missing {
             what: "the attackers came near",
         });
     }
-    scene.effect(done.acts, words);
+    bed.effect(done.acts, words);
     for (count, what) in [
-        (done.let_in, "connections of theirs let in as clients"),
+        (done.admitted, "connections of theirs admitted as clients"),
         (done.ended, "connections of theirs ended by the daemon"),
         (done.descriptors, "descriptors that they sent"),
         (done.waiters, "threads and watches of theirs that waited"),
     ] {
         if count > 0 {
-            scene.effect(count, what);
+            bed.effect(count, what);
         }
     }
     Ok(())

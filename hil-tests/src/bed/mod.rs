@@ -8,11 +8,11 @@ use punctual_client::now_ns;
 pub use cameras::{Camera, CameraPlan};
 pub use daemons::{Daemon, DaemonPlan, End};
 
-use crate::book::Latencies;
 use crate::bounds::Bounds;
 use crate::case::Case;
-use crate::facts::{Facts, Thing};
+use crate::facts::{Facts, Feature};
 use crate::outcome::{CaseReport, Effect, Failure, Measured, MissedBound, Outcome, Pictured};
+use crate::records::Latencies;
 use crate::stage::Stage;
 use crate::target::child::pause;
 use crate::target::process::{Launch, Started};
@@ -25,7 +25,7 @@ const LOOK_MS: u16 = 25;
 const CLEAR_NS: u64 = 60_000_000_000;
 
 /// A case while it runs.
-pub struct Scene<'a> {
+pub struct TestBed<'a> {
     pub target: &'a Target,
     pub stage: &'a Stage,
     pub facts: &'a Facts,
@@ -44,7 +44,7 @@ pub struct Scene<'a> {
     histograms: Vec<Pictured>,
 }
 
-/// What a scene is set with.
+/// What a test bed is built from.
 #[derive(Clone, Copy)]
 pub struct Setting<'a> {
     pub target: &'a Target,
@@ -70,7 +70,7 @@ pub fn play(case: &Case, setting: Setting<'_>) -> CaseReport {
         0.0
     };
     let limit_ns = case.limit_s * 1_000_000_000 + (extra_s * 1e9) as u64;
-    let mut scene = Scene {
+    let mut bed = TestBed {
         target: setting.target,
         stage: setting.stage,
         facts: setting.facts,
@@ -85,8 +85,8 @@ pub fn play(case: &Case, setting: Setting<'_>) -> CaseReport {
         effects: Vec::new(),
         histograms: Vec::new(),
     };
-    let mut failures = scene.act();
-    failures.extend(scene.missed());
+    let mut failures = bed.act();
+    failures.extend(bed.missed());
     CaseReport {
         suite: case.suite,
         name: case.name,
@@ -99,20 +99,19 @@ pub fn play(case: &Case, setting: Setting<'_>) -> CaseReport {
         skipped_because: None,
         seconds: (now_ns() - began_ns) as f64 / 1e9,
         findings: failures.iter().map(Failure::to_string).collect(),
-        measures: scene.measures,
-        effects: scene.effects,
-        histograms: scene.histograms,
+        measures: bed.measures,
+        effects: bed.effects,
+        histograms: bed.histograms,
     }
 }
 
-impl<'a> Scene<'a> {
+impl<'a> TestBed<'a> {
     /// The whole of the case, and all that went wrong.
     fn act(&mut self) -> Vec<Failure> {
         let mut failures = Vec::new();
-        let reset = |scene: &Self| {
-            let stage = scene.stage;
-            scene
-                .target
+        let reset = |bed: &Self| {
+            let stage = bed.stage;
+            bed.target
                 .reset(&stage.mark, &stage.case, now_ns() + CLEAR_NS)
         };
         if let Err(error) = reset(self) {
@@ -212,10 +211,10 @@ impl<'a> Scene<'a> {
         self.target.try_run(&script, self.within(seconds))
     }
 
-    /// Arguments that give a program this real-time priority, if it may be had.
+    /// Arguments that give a program this real-time priority, if the system grants it.
     #[must_use]
     pub fn priority(&self, priority: u8) -> Vec<String> {
-        if !self.facts.has.contains(&Thing::RealTime) {
+        if !self.facts.has.contains(&Feature::RealTime) {
             return Vec::new();
         }
         ["chrt".to_owned(), "-f".to_owned(), priority.to_string()].into()
@@ -300,8 +299,8 @@ impl<'a> Scene<'a> {
 
     /// Waits until a process has ended.
     pub fn ended(&self, who: &str, process: Started, seconds: u64) -> Result<(), Failure> {
-        let gone = self.look_for(seconds, |scene| {
-            Ok((!scene.target.lives(process, scene.until_ns)?).then_some(()))
+        let gone = self.look_for(seconds, |bed| {
+            Ok((!bed.target.lives(process, bed.until_ns)?).then_some(()))
         })?;
         gone.ok_or_else(|| Failure::NotEnding {
             who: who.to_owned(),

@@ -1,5 +1,5 @@
 //! What all policies but the default one share: the way of a request through its buffer, the
-//! batches in flight, verdicts and counters. A policy is the [`Rules`] that it adds.
+//! batches in flight, verdicts and counters. A policy is the [`BaselineRules`] that it adds.
 //!
 //! These policies treat a network as one piece of work: a *job* is a batch that runs stage after
 //! stage on its partition until its last member has left; nothing else runs there meanwhile. A
@@ -27,18 +27,18 @@ use jobs::Jobs;
 use requests::Requests;
 
 /// What a policy decides, beside what all have in common.
-pub trait Rules: fmt::Debug + Send {
+pub trait BaselineRules: fmt::Debug + Send {
     /// A request's input is prepared: put it in a queue, or refuse it. To refuse is to return the
-    /// reason; everything else about the request is the desk's.
-    fn enqueue(&mut self, desk: &Desk, buffer: u16) -> Result<(), Rejection>;
+    /// reason; everything else about the request is the batch runner's.
+    fn enqueue(&mut self, runner: &BatchRunner, buffer: u16) -> Result<(), Rejection>;
 
     /// A queued request has got its verdict without the policy's doing (its client is gone): take it off the queues.
-    fn forget(&mut self, desk: &Desk, buffer: u16);
+    fn forget(&mut self, runner: &BatchRunner, buffer: u16);
 
     /// Whether a member that got `answer` at `exit` leaves there. Asked at all exits but the last.
     fn leaves(
         &self,
-        _desk: &Desk,
+        _runner: &BatchRunner,
         _job: &Job,
         _buffer: u16,
         _exit: StageId,
@@ -48,24 +48,24 @@ pub trait Rules: fmt::Debug + Send {
     }
 
     /// A job is over (or was not begun in its window, or failed).
-    fn ended(&mut self, _desk: &mut Desk, _job: &Job, _how: Ended) {}
+    fn ended(&mut self, _runner: &mut BatchRunner, _job: &Job, _how: Ended) {}
 
     /// A model's weights arrived (`Some`: how long it took) or did not.
-    fn loaded(&mut self, _desk: &mut Desk, _action: ActionId, _measured: Option<Nanos>) {}
+    fn loaded(&mut self, _runner: &mut BatchRunner, _action: ActionId, _measured: Option<Nanos>) {}
 
     /// Called last in a step (after arrivals and preparations: in the tick that follows once no
     /// more of them come at that moment, so that requests that come together are seen together):
     /// refuse what is hopeless, start what is to be started.
-    fn dispatch(&mut self, desk: &mut Desk, actions: &mut Actions);
+    fn dispatch(&mut self, runner: &mut BatchRunner, actions: &mut Actions);
 
     /// When it wants to be asked again, if nothing happens before.
-    fn next_timer(&self, desk: &Desk) -> Option<Instant>;
+    fn next_timer(&self, runner: &BatchRunner) -> Option<Instant>;
 }
 
-/// A policy made of the desk and its rules.
+/// A policy made of the batch runner and its rules.
 #[derive(Debug)]
 pub struct Baseline<R> {
-    desk: Desk,
+    runner: BatchRunner,
     rules: R,
     /// Requests were queued since the last dispatch.
     queued: bool,
@@ -73,7 +73,7 @@ pub struct Baseline<R> {
 
 /// Requests, jobs and counters.
 #[derive(Debug)]
-pub struct Desk {
+pub struct BatchRunner {
     pub config: Config,
     pub now: Instant,
     /// Partitions share their units: jobs on them run at the same time.
@@ -88,7 +88,7 @@ pub struct Desk {
     shedding: bool,
 }
 
-impl Desk {
+impl BatchRunner {
     fn new(config: &Config, partitioning: Partitioning) -> Self {
         Self {
             shared: partitioning == Partitioning::PerTask,

@@ -1,13 +1,13 @@
 //! Daemons of a case: started, struck, asked, stopped.
 
 use crate::account::Account;
-use crate::book::{self, Moment, ServiceEvent};
 use crate::manifest::Task;
 use crate::outcome::Failure;
+use crate::records::{self, Moment, ServiceEvent};
 use crate::target::TargetError;
 use crate::target::process::Started;
 
-use super::Scene;
+use super::TestBed;
 
 /// How long a daemon may take to end: its drain is a second.
 const END_S: u64 = 15;
@@ -92,7 +92,7 @@ pub struct End {
     pub at_ns: u64,
 }
 
-impl Scene<'_> {
+impl TestBed<'_> {
     /// Starts a daemon and waits until it is ready.
     pub fn daemon(&mut self, plan: &DaemonPlan<'_>) -> Result<Daemon, Failure> {
         let daemon = self.launch(plan)?;
@@ -148,10 +148,10 @@ impl Scene<'_> {
 
     /// Waits until a daemon has been ready for the `times`th time.
     pub fn ready(&self, daemon: &Daemon, times: usize) -> Result<u64, Failure> {
-        let ready = self.look_for(self.patience_s, |scene| {
+        let ready = self.look_for(self.patience_s, |bed| {
             // Looked at before its words are read, so that its last ones are not missed.
-            let lives = scene.target.lives(daemon.service, scene.until_ns())?;
-            let ready = scene
+            let lives = bed.target.lives(daemon.service, bed.until_ns())?;
+            let ready = bed
                 .events(daemon)?
                 .into_iter()
                 .filter_map(|event| match event {
@@ -176,7 +176,7 @@ impl Scene<'_> {
 
     /// What the agent noted about a daemon.
     pub fn events(&self, daemon: &Daemon) -> Result<Vec<ServiceEvent>, Failure> {
-        Ok(book::all(&self.read(&format!("{}.out", daemon.name))?))
+        Ok(records::all(&self.read(&format!("{}.out", daemon.name))?))
     }
 
     /// The end of what a daemon, and the agent that looks after it, said on standard error.
@@ -305,7 +305,7 @@ impl Scene<'_> {
         })
     }
 
-    /// An end that was not to be, with the daemon's last words.
+    /// An unexpected end, with the daemon's last messages.
     #[must_use]
     pub fn bad_end(&self, daemon: &Daemon, end: Option<End>, wanted: &'static str) -> Failure {
         let found = match end {

@@ -1,11 +1,11 @@
-//! What falls due with the passage of time: overruns, waits behind best-effort work, bounds on verdicts.
+//! What falls due as time passes: overruns, waits for best-effort work, bounds on verdicts.
 
 use punctual_core::{Instant, Nanos};
 
 use super::auditor::Auditor;
-use super::books::Place;
 use super::claims::Broken;
 use super::floor::Flight;
+use super::request_log::Place;
 use super::violation::Violation;
 
 impl Auditor {
@@ -55,7 +55,7 @@ impl Auditor {
             if span == Nanos::ZERO {
                 continue;
             }
-            for submission in self.books.open.values_mut() {
+            for submission in self.log.open.values_mut() {
                 let waits = submission.mandatory && submission.place == Place::Waiting;
                 let here = flight.infer.partition;
                 let claims = &self.claims;
@@ -86,13 +86,13 @@ impl Auditor {
         let in_flight = self.floor.flights.values();
         let excess = in_flight.map(|flight| flight.excess(self.now));
         let stolen = excess.fold(self.stolen, |sum, excess| sum + excess);
-        while let Some(&(limit, key)) = self.books.limits.first() {
+        while let Some(&(limit, key)) = self.log.limits.first() {
             let limit = limit + stolen;
             if limit >= self.now {
                 return;
             }
-            self.books.limits.pop_first();
-            let Some(submission) = self.books.open.get_mut(&key) else {
+            self.log.limits.pop_first();
+            let Some(submission) = self.log.open.get_mut(&key) else {
                 continue;
             };
             submission.limit = None;

@@ -1,4 +1,4 @@
-//! Lets clients in, on terms that leave them as little room as possible to be right by accident.
+//! Accepts clients, on terms under which a client is rarely right by accident.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -14,25 +14,25 @@ use punctual_platform::poll::Poller;
 /// How long a connection may stay without an opening, in ns.
 const OPENING_NS: u64 = 500_000_000;
 
-/// The door of the daemon's side.
+/// Accepts connections and answers handshakes, in the daemon's place.
 #[derive(Debug)]
-pub struct Door {
+pub struct Acceptor {
     listener: Listener,
-    /// Connections that have not said what they want, by token.
+    /// Connections whose opening has not arrived, by token.
     waiting: BTreeMap<u64, Connection>,
     next: u64,
     terms: StreamTerms,
 }
 
-/// A client that was let in.
+/// A client that was admitted.
 #[derive(Debug)]
-pub struct Guest {
+pub struct AdmittedClient {
     pub token: u64,
     pub pid: i32,
     pub channel: ServerChannel,
 }
 
-impl Door {
+impl Acceptor {
     /// Listens at `path`; clients get so many slots of square frames with this side.
     pub fn open(path: &Path, slots: u16, side: u32) -> Result<Self, ListenError> {
         let terms = StreamTerms {
@@ -52,19 +52,19 @@ impl Door {
         })
     }
 
-    /// Has `poller` report knocking.
+    /// Has `poller` report new connections.
     pub fn watch(&self, poller: &Poller) -> Result<(), OsError> {
         poller.add(self.listener.as_fd(), 0)
     }
 
-    /// Takes in whoever has knocked and said what it wants. Those who never will are forgotten.
-    pub fn answer(&mut self, poller: &Poller, now_ns: u64) -> Result<Vec<Guest>, OsError> {
+    /// Admits connections that have sent an opening; drops those that sent none in time.
+    pub fn answer(&mut self, poller: &Poller, now_ns: u64) -> Result<Vec<AdmittedClient>, OsError> {
         while let Some(connection) = self.listener.accept()? {
             poller.add(connection.as_fd(), self.next)?;
             self.waiting.insert(self.next, connection);
             self.next += 1;
         }
-        let mut guests = Vec::new();
+        let mut admitted = Vec::new();
         let tokens: Vec<u64> = self.waiting.keys().copied().collect();
         for token in tokens {
             let said = self.waiting[&token].hello();
@@ -77,30 +77,30 @@ impl Door {
             };
             poller.remove(connection.as_fd())?;
             match said {
-                Ok(Some(_)) => guests.extend(self.admit(token, connection)),
+                Ok(Some(_)) => admitted.extend(self.admit(token, connection)),
                 Err(HelloError::Os(error)) => return Err(error),
                 Err(_) => connection.refuse(Refusal::Malformed),
                 Ok(None) => {}
             }
         }
-        Ok(guests)
+        Ok(admitted)
     }
 
-    /// Whether nobody stands at the door.
+    /// Whether no connection waits for its handshake.
     #[must_use]
-    pub fn is_quiet(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    fn admit(&self, token: u64, connection: Connection) -> Option<Guest> {
+    fn admit(&self, token: u64, connection: Connection) -> Option<AdmittedClient> {
         let pid = connection.peer().pid;
         let terms = StreamTerms {
             stream: token as u32,
             ..self.terms
         };
-        // It may have died at the door.
+        // It may have died during its handshake.
         let channel = connection.admit(&terms).ok()?;
-        Some(Guest {
+        Some(AdmittedClient {
             token,
             pid,
             channel,
