@@ -116,4 +116,8 @@ impl ActionIds {
         self.0 += 1;
         id
     }
+
+    pub(crate) const fn has_given(self, id: ActionId) -> bool {
+        id.0 < self.0
+    }
 }

@@ -88,6 +88,20 @@ use crate::punctual::tables::{SCALES, Tables};
 use crate::punctual::view::{Holds, View};
 use crate::time::Instant;
 
+/// What `check` must find beside the faults of the owners, and how to plant it.
+#[cfg(test)]
+const FAULTS: &[fault::Fault<Punctual>] = &[
+    ("a timer is set after something falls due", |it| {
+        it.partitions[0].rearm(None);
+    }),
+    (
+        "an action is in flight whose name may be given again",
+        |it| {
+            it.ids = ActionIds::default();
+        },
+    ),
+];
+
 /// All decisions of a daemon. Made once from the plan; allocates nothing afterwards (a clone
 /// does: it is for tests that try several futures).
 #[derive(Clone, Debug)]
@@ -159,7 +173,23 @@ impl Policy for Punctual {
 
     fn check(&self) -> Result<(), &'static str> {
         self.life.check(&self.tables)?;
-        self.partitions.check(&self.life.requests)
+        self.partitions.check(&self.life.requests)?;
+        for (index, partition) in self.partitions.iter().enumerate() {
+            // It was set when the partition was last looked at: what has changed since has to have had
+            // the partition looked at again.
+            let due = self.view(index).timer();
+            if due.is_some_and(|due| partition.timer().is_none_or(|timer| timer > due)) {
+                return Err("a timer is set after something falls due");
+            }
+            if partition
+                .slot
+                .in_flight()
+                .any(|r| !self.ids.has_given(r.id))
+            {
+                return Err("an action is in flight whose name may be given again");
+            }
+        }
+        Ok(())
     }
 
     fn scale(&self, partition: PartitionId) -> u64 {

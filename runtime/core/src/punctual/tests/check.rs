@@ -44,6 +44,9 @@ fn the_check_after_each_step_finds_every_planted_fault() {
         plant(&mut scheduler);
         assert_eq!(scheduler.check(), Err(expected));
     };
+    for (expected, plant) in crate::punctual::FAULTS {
+        found(plant, expected);
+    }
     for (expected, plant) in requests::FAULTS {
         found(&|s| plant(&mut s.life.requests), expected);
     }
