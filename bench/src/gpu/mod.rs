@@ -249,7 +249,7 @@ fn list() -> String {
     format!("STEPS, about {seconds} s in all\n{table:width$}")
 }
 
-/// The command that goes on with the results.
+/// The command that continues the run.
 fn command(options: &Options) -> String {
     let mut words = vec!["punctual bench gpu --out".to_owned()];
     words.push(options.out.display().to_string());

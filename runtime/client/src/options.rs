@@ -97,7 +97,7 @@ impl Options {
     /// waited for up to five seconds.
     ///
     /// # Errors
-    /// If the daemon refuses for good, or none was there in time.
+    /// If the daemon refuses permanently, or none was there in time.
     pub fn open(self, until_ns: Option<u64>) -> Result<Client, Lost> {
         Client::open(self, until_ns)
     }

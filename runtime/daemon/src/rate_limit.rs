@@ -36,7 +36,7 @@ impl RateLimit {
         };
         let (before, now) = window.permits(clock::now_ns());
         if before > 0 {
-            info!("{before} more lines like these were left out");
+            info!("{before} more lines of this kind were dropped");
         }
         now
     }

@@ -19,7 +19,7 @@ pub fn refuse_reload(options: &Options, policies: &Policies) -> Termination {
         false => "",
     };
     info!(
-        "nothing was reloaded: the plan is frozen when the daemon starts. It serves on, unchanged"
+        "nothing was reloaded: the plan is frozen when the daemon starts. It continues to serve, unchanged"
     );
     match startup::plan(options, policies) {
         Ok(_) => {

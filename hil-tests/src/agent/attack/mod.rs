@@ -161,7 +161,7 @@ fn become_user(uid: u32) -> nix::Result<()> {
     setresuid(user, user, user)
 }
 
-/// An attack while it goes on.
+/// An attack in progress.
 struct Attack<'a> {
     options: &'a Options,
     signals: SignalFd,
