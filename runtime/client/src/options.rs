@@ -69,7 +69,7 @@ impl Options {
     }
 
     /// Looks for verdicts without sleeping for so many ns, up to [`SPIN_NS_MAX`](Self::SPIN_NS_MAX),
-    /// before each sleep. Saves the time of a wake-up and costs a processor's attention. Of no use
+    /// before each sleep. Saves the time of a wake-up and costs processor time. Not for use
     /// on a core that the daemon needs.
     #[must_use]
     pub fn spin_ns(mut self, spin_ns: u64) -> Self {

@@ -158,7 +158,7 @@ impl Housekeeping {
         log_limited!(self.log, level, "{said}");
     }
 
-    /// Looks after the real-time threads; the service manager hears from a process whose threads are
+    /// Checks the real-time threads; the service manager gets a keep-alive from a process whose threads are
     /// well, and from no other. Does not return if one is stuck.
     fn watch(&mut self) {
         let (now_ns, manager) = (clock::now_ns(), &mut self.manager);

@@ -1,5 +1,5 @@
 //! Why a daemon is not reloaded: its plan is frozen at the start, since promises were tested against it and
-//! memory was sized by it. What a service manager may want to know instead is whether a restart would work.
+//! memory was sized by it. It reports to the service manager whether a restart would work.
 
 use log::info;
 use punctual_plan::Policies;

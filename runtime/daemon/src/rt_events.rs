@@ -173,7 +173,7 @@ mod tests {
         static HEARD: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Hears what this test says, and not what others do.
+    /// Records the lines of this test's thread only.
     struct TestLog;
 
     impl Log for TestLog {

@@ -241,7 +241,7 @@ impl Maker {
     fn leader(&self, mut stage: LoadedModel, prepared: bool) -> Leader {
         if prepared && !self.choices.is_empty() {
             let weights = self.weights.claim_when_open(MODEL);
-            // Of a load that fails the runner hears, too.
+            // The runner is told of a failed load, too.
             if self.weights.wait_for(MODEL, stage.weight_floats) {
                 stage.specialise(&self.choices, weights.floats());
             }
