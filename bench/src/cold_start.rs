@@ -41,7 +41,7 @@ TERMINATION CODES: 0 done; 3 the package is invalid or has no weights packed for
 pub struct Options {
     /// The package.
     package: PathBuf,
-    /// Starts of each kind.
+    /// Number of starts of each kind.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Print the result as JSON.
@@ -50,7 +50,7 @@ pub struct Options {
     /// Answer one image in this way and print when; for the measurement's own use.
     #[arg(long, hide = true, requires = "solutions")]
     once: Option<Way>,
-    /// Where the chosen solutions are.
+    /// File with the chosen algorithms.
     #[arg(long, hide = true)]
     solutions: Option<PathBuf>,
 }

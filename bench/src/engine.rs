@@ -40,7 +40,7 @@ pub struct Options {
     /// Numbers of cores.
     #[arg(long, value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u8).range(1..))]
     cores: Vec<u8>,
-    /// Measurements of each.
+    /// Number of measurements of each engine.
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(2..))]
     rounds: u32,
     /// Use the general algorithm of each operator instead of the one that measured fastest.

@@ -90,7 +90,7 @@ pub struct OpenLoop<'a> {
     places: Vec<Place>,
     ready: VecDeque<Event>,
     drain_sent: bool,
-    /// What became of the requests so far.
+    /// The outcomes of the requests so far.
     pub tally: Tally,
 }
 

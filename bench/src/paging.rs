@@ -40,7 +40,7 @@ deadline, and either is answered or refused.
 TERMINATION CODES: 0 done; 1 a request was lost; 4 a file cannot be written; 5 memory or threads
 are unavailable.")]
 pub struct Options {
-    /// Networks.
+    /// Number of networks.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..=8000))]
     models: u16,
     /// The part of their pages that the cache holds, in percent.
@@ -49,13 +49,13 @@ pub struct Options {
     /// Requests a second.
     #[arg(long, default_value_t = 150.0)]
     rate: f64,
-    /// How long they come.
+    /// Length of the measurement, in seconds.
     #[arg(long, default_value_t = 30)]
     seconds: u32,
     /// Popularity falls with this power of the rank; 0: all models are equally popular.
     #[arg(long, default_value_t = 1.0)]
     skew: f64,
-    /// After capture, in milliseconds.
+    /// Deadline of each request after its capture, in milliseconds.
     #[arg(long, default_value_t = 100)]
     deadline_ms: u64,
     /// The scheduling policy: `punctual` or `clockwork`.

@@ -1,4 +1,4 @@
-//! Layer normalisation: the channels of each pixel brought to mean 0 and variance 1.
+//! Layer normalisation: the channels of each pixel are scaled to mean 0 and variance 1.
 
 use crate::simd::{Vector, compiled_for};
 use crate::spec::{check_equal, check_finite};

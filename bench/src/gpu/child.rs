@@ -1,4 +1,4 @@
-//! A step in a process of its own: whatever becomes of it there, the rest goes on.
+//! A step in a process of its own, so that its failure does not end the others.
 
 use std::io::{self, Read as _};
 use std::os::fd::AsFd as _;

@@ -1,4 +1,4 @@
-//! The folder of results: one file a step, written as the step ends, so that a run can go on where
+//! The folder of results: one file a step, written as the step ends, so that a run can continue where
 //! another one stopped.
 
 use std::fs;
@@ -90,7 +90,7 @@ impl Folder {
         self.path.join(format!("{step}.json"))
     }
 
-    /// What became of a step; none if it has not ended yet.
+    /// The outcome of a step; none if it has not ended yet.
     pub fn read(&self, step: &str) -> Result<Option<Record>, FolderError> {
         let path = self.file(step);
         let text = match read::bytes(&path, read::TEXT_BYTES_MAX) {
@@ -128,7 +128,7 @@ impl Folder {
         })
     }
 
-    /// Keeps what became of a step; whoever reads sees all of it or what was there before.
+    /// Writes the outcome of a step; a reader sees all of it or the former content.
     pub fn write(&self, record: &Record) -> Result<(), FolderError> {
         let text = serde_json::to_string_pretty(record).expect("plain data");
         self.write_text(&format!("{}.json", record.step), &text)

@@ -55,7 +55,7 @@ pub struct Options {
     /// Repeat these steps, although they have a result.
     #[arg(long, value_delimiter = ',', value_name = "STEP")]
     again: Vec<String>,
-    /// Which GPU, as the driver numbers them.
+    /// The GPU's number, as the driver counts.
     #[arg(long, value_name = "N", default_value_t = 0)]
     device: u32,
     /// Smallest sizes, as a test of the steps; the figures mean nothing.
@@ -249,7 +249,7 @@ fn list() -> String {
     format!("STEPS, about {seconds} s in all\n{table:width$}")
 }
 
-/// The command that goes on with the results.
+/// The command that continues the run.
 fn command(options: &Options) -> String {
     let mut words = vec!["punctual bench gpu --out".to_owned()];
     words.push(options.out.display().to_string());

@@ -45,10 +45,10 @@ All under each load in turn, made by processes of this program: none, cpu (a pro
 
 TERMINATION CODES: 0 done; 4 the page cannot be written; 5 threads or processes cannot be started.")]
 pub struct Options {
-    /// For each way under each load.
+    /// Seconds for each way under each load.
     #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = seconds)]
     seconds: f64,
-    /// Under which loads.
+    /// The loads to measure under.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = Load::ALL)]
     loads: Vec<Load>,
     /// The core of the thread that is woken [default: the last].

@@ -12,10 +12,10 @@ use crate::records::Latencies;
 /// How long and how often.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// How long.
+    /// Duration, in seconds.
     #[arg(long)]
     seconds: f64,
-    /// From one wake-up to the next.
+    /// Period of the wake-ups, in microseconds.
     #[arg(long, default_value_t = 1000)]
     period_us: u64,
 }

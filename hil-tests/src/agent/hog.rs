@@ -18,10 +18,10 @@ const PAGE: usize = 4096;
 /// What to take.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// What.
+    /// The resource.
     #[arg(long, value_enum)]
     take: Take,
-    /// How much of memory or of the disk.
+    /// How much memory or disk, in MiB.
     #[arg(long, default_value_t = 64)]
     mib: usize,
     /// The file to write, for the disk; removed at the end.

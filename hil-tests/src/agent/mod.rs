@@ -42,13 +42,13 @@ pub enum Role {
     Sample(sample::Options),
     /// Print a daemon's metrics.
     Metrics {
-        /// Its socket for clients.
+        /// The daemon's socket for clients.
         #[arg(long)]
         socket: PathBuf,
     },
     /// Listen at a path without accepting connections.
     Listen {
-        /// Where.
+        /// The path.
         #[arg(long)]
         path: PathBuf,
     },

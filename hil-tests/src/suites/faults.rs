@@ -29,7 +29,7 @@ pub const CASES: &[Case] = &[
     Case {
         suite: "faults",
         name: "client-stopped",
-        about: "A client is stopped for two seconds and goes on: its frames have their verdicts, and another task notices nothing.",
+        about: "A client is stopped for two seconds and continued: its frames have their verdicts, and another task notices nothing.",
         needs: &[Need::Cores(2)],
         limit_s: 90,
         measures: &[("client_stopped_missed_share", "")],

@@ -53,7 +53,7 @@ impl Target {
         Ok(self.run(&script, until_ns)?.stdout)
     }
 
-    /// Starts a process that goes on when this call returns, in a session of its own.
+    /// Starts a process that outlives this call, in a session of its own.
     pub fn start(&self, launch: &Launch<'_>, until_ns: u64) -> Result<Started, TargetError> {
         // A background job of a shell that is not interactive is no group's leader, so `setsid`
         // does not fork, and `$!` is the process itself. It is not left before it has its mark, or

@@ -218,7 +218,7 @@ unsafe fn products<V: Vector>(
     }
 }
 
-/// Makes weights of one query's products, and brings what it has summed up so far in line.
+/// Makes weights of one query's products, and rescales its sums so far accordingly.
 #[inline(always)]
 unsafe fn soften<V: Vector>(head: &Head, first: usize, query: usize, scratch: &mut Scratch) {
     let tile = WIDTH * V::LANES;

@@ -6,7 +6,7 @@
 //!
 //! Left open by the source, which classifies one image at a time: batches. `compact` says whether
 //! those who left make room: with it (the default, and what stages of separate batch sizes offer)
-//! the rest goes on in the smallest compiled batch that holds it; without it every stage costs the
+//! the rest continues in the smallest compiled batch that holds it; without it every stage costs the
 //! batch that was begun. Which model goes first: whose first request came first.
 
 use serde::{Deserialize, Serialize};

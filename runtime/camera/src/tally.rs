@@ -1,4 +1,4 @@
-//! What became of a camera's frames.
+//! The verdicts of a camera's frames.
 
 use punctual_client::{ResultRecord, Verdict};
 use punctual_platform::output::{self, OutputError};

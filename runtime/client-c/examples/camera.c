@@ -1,4 +1,4 @@
-/* A camera in a few lines: thirty frames a second for five seconds, and what became of them.
+/* A camera in a few lines: thirty frames a second for five seconds, and their verdicts.
  *
  *     cc camera.c $(pkg-config --cflags --libs punctual) -o camera
  *     ./camera /run/punctual.sock signs

@@ -156,7 +156,7 @@ impl Client {
 
     /// Submits the frame in `claim`: `captured_ns` and `deadline_ns` are absolute (no deadline: the
     /// capture time and the task's own), `crop` is where the network is to look. Returns the
-    /// submission's sequence number, which its verdict repeats. They count from 1 and go on when
+    /// submission's sequence number, which its verdict repeats. They count from 1 and continue when
     /// the daemon changes; a frame that no daemon answers gets the verdict
     /// [`DaemonGone`](punctual_ipc::Failure::DaemonGone).
     ///
@@ -203,7 +203,7 @@ impl Client {
         }
     }
 
-    /// The next verdict if it is there. Gets on with connecting if that is under way.
+    /// The next verdict if there is one. Continues a connection attempt in progress.
     ///
     /// # Errors
     /// As for [`verdict`](Self::verdict).
@@ -297,7 +297,7 @@ impl Client {
         }
     }
 
-    /// Gets on with connecting. A new connection is watched from its handshake on, and listened to once it is there.
+    /// Continues the connection attempt. A new connection is watched from its handshake on, and listened to once it is there.
     fn reconnect(&mut self) -> Result<(), Lost> {
         self.link.reconnect();
         if let Some(watch) = &self.watch

@@ -26,7 +26,7 @@
 //!
 //! When the daemon is gone, whatever it had not answered gets the verdict `Failed(DaemonGone)` at
 //! once, and the client connects anew by itself as soon as there is a daemon again; sequence
-//! numbers go on. Only what asking again cannot mend is an error: see [`Lost`].
+//! numbers continue. Only what another attempt cannot change is an error: see [`Lost`].
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

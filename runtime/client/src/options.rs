@@ -69,7 +69,7 @@ impl Options {
     }
 
     /// Looks for verdicts without sleeping for so many ns, up to [`SPIN_NS_MAX`](Self::SPIN_NS_MAX),
-    /// before each sleep. Saves the time of a wake-up and costs a processor's attention. Of no use
+    /// before each sleep. Saves the time of a wake-up and costs processor time. Not for use
     /// on a core that the daemon needs.
     #[must_use]
     pub fn spin_ns(mut self, spin_ns: u64) -> Self {
@@ -97,7 +97,7 @@ impl Options {
     /// waited for up to five seconds.
     ///
     /// # Errors
-    /// If the daemon refuses for good, or none was there in time.
+    /// If the daemon refuses permanently, or none was there in time.
     pub fn open(self, until_ns: Option<u64>) -> Result<Client, Lost> {
         Client::open(self, until_ns)
     }

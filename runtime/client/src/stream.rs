@@ -168,7 +168,7 @@ impl Shared {
         while !self.ending.load(Ordering::Relaxed) {
             {
                 let mut inside = self.inside();
-                // That it is lost, the next one to ask for a slot hears.
+                // The next call for a slot reports the loss.
                 while let Ok(Some(verdict)) = inside.client.try_verdict() {
                     let told = inside.told.remove(&verdict.sequence);
                     verdicts.extend(told.map(|told| (told, verdict)));

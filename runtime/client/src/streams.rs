@@ -52,7 +52,7 @@ impl Streams {
     }
 
     /// The next verdict of any stream, with the stream's number; none if there was none at `until_ns`
-    /// (no limit: waits as long as it takes). A stream that has lost its daemon for good gives no more.
+    /// (no limit: waits as long as it takes). A stream that has permanently lost its daemon gives no more.
     ///
     /// # Errors
     /// Each stream's first [`Lost`] with its number is the caller's to see through

@@ -80,7 +80,7 @@ impl Watch {
         self.timer.set(due_ns);
     }
 
-    /// Makes it readable for good.
+    /// Makes it permanently readable.
     pub(crate) fn waker(&self) -> Waker {
         self.poller.waker()
     }

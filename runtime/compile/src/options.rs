@@ -116,7 +116,7 @@ impl FromToml for Channels {
     }
 }
 
-/// What a user says of a network on the command line: it stands in for an options file, or comes before one.
+/// What a user says of a network on the command line: it replaces an options file, or takes precedence over one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
     /// The network's name; else that of the ONNX file.

@@ -14,7 +14,7 @@ const CALL_NS: u64 = 5_000_000;
 
 type Job<T> = Box<dyn FnOnce() -> Option<T> + Send>;
 
-/// A few threads and their queue. Jobs that block for good take their threads with them, which
+/// A few threads and their queue. Jobs that block for ever keep their threads, which
 /// no other thread waits for; the number of jobs is bounded.
 pub struct BlockingPool<T> {
     jobs: Sender<Job<T>>,

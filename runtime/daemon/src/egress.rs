@@ -83,7 +83,7 @@ impl Egress {
     }
 
     /// Takes over the result rings of clients that came since. Housekeeping hands them over
-    /// before the ingress hears of the client, so they are here before its first verdict.
+    /// before the ingress gets the client, so they are here before its first verdict.
     fn welcome(&mut self) {
         while let Ok((client, results)) = self.ends.newcomers.pop() {
             self.clients[client.index()] = Some(results);

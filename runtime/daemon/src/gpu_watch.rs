@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::validate::Validated;
 
-/// The GPU, and what became of it.
+/// The GPU, and whether it failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuReport {
     /// Its name, compute capability, multiprocessors, driver, and the mechanism for partitions.

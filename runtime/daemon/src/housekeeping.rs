@@ -92,7 +92,7 @@ impl Housekeeping {
         orphaned.then_some(Reason::ParentGone)
     }
 
-    /// One wait, and what it brought.
+    /// One wait, and the work that it found.
     fn turn(&mut self) {
         let tick_ns = TICK_NS.min(self.observer.watchdog.period_ns());
         let tokens: Vec<u64> = self
@@ -158,7 +158,7 @@ impl Housekeeping {
         log_limited!(self.log, level, "{said}");
     }
 
-    /// Looks after the real-time threads; the service manager hears from a process whose threads are
+    /// Checks the real-time threads; the service manager gets a keep-alive from a process whose threads are
     /// well, and from no other. Does not return if one is stuck.
     fn watch(&mut self) {
         let (now_ns, manager) = (clock::now_ns(), &mut self.manager);
@@ -186,8 +186,8 @@ impl Housekeeping {
         if self.drain.shed.give(hold) {
             self.threads.scheduler.wakeup.send();
             match hold {
-                true => info!("best-effort work is refused until all threads are well"),
-                false => info!("all threads are well: best-effort work is taken again"),
+                true => info!("best-effort work is rejected until all threads are healthy"),
+                false => info!("all threads are healthy: best-effort work is accepted again"),
             }
         }
     }
@@ -199,7 +199,9 @@ impl Housekeeping {
             error!(event = STUCK, thread = silent.thread.as_str(); "{said}");
             self.manager.notifier.stopping(&said);
         }
-        error!("a real-time thread is stuck: terminating, so that the service is started again");
+        error!(
+            "a real-time thread is stuck: terminating, so that the service manager restarts the daemon"
+        );
         let report = self
             .observer
             .report(State::Terminated, self.acceptor.report());

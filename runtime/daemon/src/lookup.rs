@@ -68,7 +68,7 @@ fn load(inputs: &mut PlanInputs) -> Option<Library> {
         machine: punctual_device_ort::machine(library),
         promises: OrtProvider::PROMISES,
     });
-    // As locking memory brings it in.
+    // Locked memory is read in as a whole.
     let file = punctual_device_ort::named().and_then(|path| path.metadata().ok());
     inputs.host.program_bytes += file.map_or(0, |file| file.len());
     library.ok()

@@ -18,7 +18,7 @@ pub struct Manager {
 const STATUS_NS: u64 = 1_000_000_000;
 
 impl Manager {
-    /// What it wants to hear is in the environment.
+    /// The environment has its socket and the watchdog's interval.
     pub fn new(notifier: Notifier) -> Self {
         Self {
             notifier,

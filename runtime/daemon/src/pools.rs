@@ -69,7 +69,7 @@ impl Pools {
         in_handshake + self.strangers.pending() < self.strangers_max
     }
 
-    /// What was done and not heard of yet.
+    /// Results of jobs that are not collected yet.
     pub fn done(&mut self) -> Option<Done> {
         let done = self.leaving.outcome().or_else(|| self.buffers.outcome());
         done.or_else(|| self.strangers.outcome())

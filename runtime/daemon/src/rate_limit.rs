@@ -10,7 +10,7 @@ const LINES_MAX: u32 = 20;
 /// The second that they are counted in, in ns.
 const WINDOW_NS: u64 = 1_000_000_000;
 
-/// As `log!`, for what others cause: nothing if this limit has heard too many such lines in this second.
+/// As `log!`, for lines that clients cause: drops the line if this limit had too many in this second.
 macro_rules! log_limited {
     ($limit:expr, $level:expr, $($said:tt)+) => {
         if log::log_enabled!($level) && $limit.permits($level) {
@@ -36,7 +36,7 @@ impl RateLimit {
         };
         let (before, now) = window.permits(clock::now_ns());
         if before > 0 {
-            info!("{before} more lines like these were left out");
+            info!("{before} more lines of this kind were dropped");
         }
         now
     }

@@ -1,5 +1,5 @@
 //! Why a daemon is not reloaded: its plan is frozen at the start, since promises were tested against it and
-//! memory was sized by it. What a service manager may want to know instead is whether a restart would work.
+//! memory was sized by it. It reports to the service manager whether a restart would work.
 
 use log::info;
 use punctual_plan::Policies;
@@ -19,7 +19,7 @@ pub fn refuse_reload(options: &Options, policies: &Policies) -> Termination {
         false => "",
     };
     info!(
-        "nothing was reloaded: the plan is frozen when the daemon starts. It serves on, unchanged"
+        "nothing was reloaded: the plan is frozen when the daemon starts. It continues to serve, unchanged"
     );
     match startup::plan(options, policies) {
         Ok(_) => {

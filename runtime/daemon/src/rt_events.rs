@@ -141,12 +141,12 @@ impl RtEvent {
             Self::Demoted(of) => error!(
                 event = DEMOTED;
                 "{at}: partition {}: model {} demoted: overran {} of {}, worst {}.{:03} times its budget; \
-                 its tasks are promised nothing until it keeps its profile again",
+                 its tasks have no promises until it keeps its profile again",
                 of.partition.0, of.model.0, of.overran, of.of, of.worst / 1_000, of.worst % 1_000
             ),
             Self::Reinstated { partition, model } => info!(
                 event = DEMOTED;
-                "{at}: partition {}: model {} keeps its profile again and has its promises back",
+                "{at}: partition {}: model {} keeps its profile again; its tasks have their promises again",
                 partition.0, model.0
             ),
             Self::Loaded { model, took } => debug!(
@@ -173,7 +173,7 @@ mod tests {
         static HEARD: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Hears what this test says, and not what others do.
+    /// Records the lines of this test's thread only.
     struct TestLog;
 
     impl Log for TestLog {
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(heard[0], first);
         assert_eq!(heard[1], "1.000002 s: partition 1: action 7 failed");
         let last = "6.000012 s: partition 1: model 2 demoted: overran 3 of 8, worst 1.050 times its budget; \
-                    its tasks are promised nothing until it keeps its profile again";
+                    its tasks have no promises until it keeps its profile again";
         assert_eq!(heard[6], last);
     }
 }

@@ -270,7 +270,7 @@ fn complain(mut missing: Vec<Missing>) -> Vec<String> {
     missing.dedup();
     for facility in &missing {
         let remedy = facility.how_to_grant();
-        warn!("going on without {facility}. To grant it: {remedy}");
+        warn!("the system does not grant {facility}: continuing without it. To grant it: {remedy}");
     }
     missing.iter().map(Missing::to_string).collect()
 }

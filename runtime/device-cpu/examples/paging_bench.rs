@@ -122,7 +122,7 @@ impl Bench {
             bell.clone(),
         )?;
         for missing in device.shell().missing() {
-            eprintln!("going on without {missing}");
+            eprintln!("the system does not grant {missing}: continuing without it");
         }
         Ok(Self {
             device,

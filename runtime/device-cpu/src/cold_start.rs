@@ -1,7 +1,7 @@
 //! From a package file to a network's first answers.
 //!
 //! Three threads, as PASK (section III-A) has them: this one opens the package and lowers stage
-//! after stage; one brings the weights in, page after page in the order in which they are needed;
+//! after stage; one loads the weights, page after page in the order in which they are needed;
 //! one runs each operator as soon as its stage is lowered and its weights are there. Bounded
 //! channels lie between them: stages that wait to be run, and a mark up to which weights are ready.
 //!
@@ -42,7 +42,7 @@ const WAITING_MAX: usize = 2;
 /// How a network is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Lowering, loading and running go on at the same time. The chosen solutions are prepared as told.
+    /// Lowering, loading and running overlap. The chosen solutions are prepared as told.
     Interleaved(Preparation),
     /// All is lowered, then all is loaded, then it runs.
     OneAfterTheOther,
@@ -99,7 +99,7 @@ pub enum ColdStartError {
     /// An operator has no kernel.
     #[error(transparent)]
     Lower(#[from] LowerError),
-    /// The weights cannot be brought in.
+    /// The weights cannot be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// Memory is unavailable.
@@ -241,7 +241,7 @@ impl Maker {
     fn leader(&self, mut stage: LoadedModel, prepared: bool) -> Leader {
         if prepared && !self.choices.is_empty() {
             let weights = self.weights.claim_when_open(MODEL);
-            // Of a load that fails the runner hears, too.
+            // The runner is told of a failed load, too.
             if self.weights.wait_for(MODEL, stage.weight_floats) {
                 stage.specialise(&self.choices, weights.floats());
             }

@@ -52,7 +52,7 @@ pub enum StartError {
         /// Pages of the cache.
         pages: u32,
     },
-    /// Weights that are to be there for good cannot be brought in.
+    /// Resident weights cannot be loaded.
     #[error("the weights of model {} cannot be loaded: {source}", .model.0)]
     Weights {
         /// Which model.

@@ -138,7 +138,7 @@ impl Evaluator {
             .map(|buffer| regions.claim(buffer).expect("the writers are gone"))
             .collect();
         let never = CancelFlag::new();
-        let weights = self.weights.claim(MODEL).expect("they are there for good");
+        let weights = self.weights.claim(MODEL).expect("they are pinned");
         let stages = 0..self.models[0].stages.len();
         stages
             .map(|stage| {

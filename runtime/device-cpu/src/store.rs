@@ -1,4 +1,4 @@
-//! The life of weights on the CPU device: what is there for good is brought in at the start, the
+//! The life of weights on the CPU device: resident weights are loaded at the start, the
 //! rest by a loader thread when the core orders it.
 
 use std::collections::BTreeSet;
@@ -24,8 +24,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Memory for these models and `cache_pages` more for those that are paged, the others being
-    /// brought in; and what brings in the paged ones.
+    /// Memory for these models, the resident ones loaded, with `cache_pages` more for the paged ones;
+    /// and the loader of those.
     ///
     /// # Errors
     /// When memory is unavailable, an image is damaged, or a model does not fit the cache.
@@ -120,7 +120,7 @@ fn check_fit(pages: &[Option<u32>], cache: u32) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Pages of the models that are there for good, equal ones counted once.
+/// Pages of the pinned models, equal ones counted once.
 fn pinned_pages(sources: &[Source]) -> usize {
     let pinned = sources.iter().filter(|source| !source.paged);
     let hashes = pinned.flat_map(|source| {

@@ -20,7 +20,7 @@ static ALLOCATOR: SealedAllocator = SealedAllocator;
 const ROUNDS: u64 = 300;
 const LIMIT_NS: u64 = 60_000_000_000;
 
-/// Brings the second model's weights in and lets them go again.
+/// Loads the second model's weights and unloads them again.
 fn page(device: &mut CpuDevice, bell: &Doorbell, limit: u64) {
     device.load(ActionId(0), ModelId(1)).expect("fits");
     let event = loop {

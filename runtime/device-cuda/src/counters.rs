@@ -40,7 +40,7 @@ counters! {
     begun_again,
     /// Modules of kernels that were loaded while the device ran.
     loaded_later,
-    /// Modules that could not be loaded then: general kernels stand in for theirs.
+    /// Modules that could not be loaded then: general kernels replace theirs.
     not_loaded,
     /// Launches of filling partitions, each on TPCs that real-time launches left.
     filled,

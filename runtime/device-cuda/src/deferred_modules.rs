@@ -11,7 +11,7 @@ use crate::executor::PartitionExecutor;
 use crate::health::Health;
 use crate::installation::Installation;
 
-/// Modules that general kernels stand in for until they are there. The recovery thread's: loading one may wait
+/// Modules that general kernels replace until they are loaded. The recovery thread's: loading one may wait
 /// for the device, and no leader shall.
 pub(crate) struct DeferredModules {
     installation: Arc<Installation>,
@@ -30,7 +30,7 @@ impl DeferredModules {
     }
 
     /// Loads the next module if no stage runs; whether one is left. One that cannot be loaded is left
-    /// out: a general kernel goes on standing in for it.
+    /// out: the general kernel stays in its place.
     pub(crate) fn load_next(
         &mut self,
         context: &Arc<Context>,

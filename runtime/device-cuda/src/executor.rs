@@ -143,7 +143,7 @@ impl PartitionExecutor {
         self.queue.answer(member)
     }
 
-    /// Launches from `from` on until the stage is done, or interrupted: then the launch to go on with.
+    /// Launches from `from` on until the stage is done, or interrupted: then the launch to resume at.
     fn launch_all(
         &mut self,
         env: &ExecutorEnv,
@@ -171,7 +171,7 @@ impl PartitionExecutor {
                     if clock::now_ns() >= run.due.get() {
                         return Err(run.overdue());
                     }
-                    // Stopped by a wish that was meant for the action before: it goes on.
+                    // Stopped by a preemption that was meant for the action before: it continues.
                     self.queue.go_on(at, end);
                 }
             }
@@ -239,7 +239,7 @@ impl PartitionExecutor {
         Ok(leave == Leave::Granted)
     }
 
-    /// Waits until the driver has run empty after an eviction; the launch to go on with.
+    /// Waits until the driver has run empty after an eviction; the launch to resume at.
     fn empty(&self, env: &ExecutorEnv) -> Result<u32, DeviceError> {
         self.queue.close()?;
         let grace_ns = env.grace_ns;

@@ -17,7 +17,7 @@ pub struct CudaSpec {
     /// Bytes of a page of weights.
     pub page_bytes: u32,
     /// Workspaces of a partition. With two, a best-effort stage that was preempted keeps its
-    /// half-way results while a real-time one runs, and goes on from where it was.
+    /// half-way results while a real-time one runs, and resumes where it was.
     pub workspaces: u32,
     /// Which partitions fill what real-time launches leave.
     pub kernel_padding: KernelPaddingSpec,
@@ -34,7 +34,7 @@ pub struct CudaSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     All,
-    /// The module `general` alone, whose kernels stand in for all others (PASK). The others are loaded
+    /// The module `general` alone, whose kernels replace all others (PASK). The others are loaded
     /// one by one while no stage runs, and used from the next launch on. Whether loading one delays a
     /// stage that begins meanwhile depends on the driver. Not yet run on hardware.
     GeneralFirst,

@@ -51,7 +51,7 @@ impl StageRun {
 
 struct Paused {
     stage_run: StageRun,
-    /// The launch that it goes on with.
+    /// The launch that it resumes at.
     at: u32,
     /// Its sequence number among the stages that were preempted on this partition.
     order: u64,
@@ -116,7 +116,7 @@ impl Workspaces {
         (index, 0)
     }
 
-    /// The run in workspace `index` is to go on with launch `at`.
+    /// The run in workspace `index` is to resume at launch `at`.
     pub(crate) fn pause(&mut self, index: usize, stage_run: StageRun, at: u32) {
         if at > 0 {
             self.paused += 1;

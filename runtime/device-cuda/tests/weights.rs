@@ -45,7 +45,7 @@ fn source(fills: Fills, paged: bool) -> Source {
 }
 
 impl Bench {
-    /// Two models that come and go, and one that is there for good.
+    /// Two paged models and a pinned one.
     fn new(a: Fills, b: Fills, pinned: Fills, cache_pages: u32) -> Self {
         let emulator = Emulator::start(&Config::default()).expect("the emulated driver");
         let sources = vec![source(a, true), source(b, true), source(pinned, false)];

@@ -147,7 +147,7 @@ fn session(library: Library, onnx: &[u8], mates: &PinnedThreads) -> ort::Result<
     let mut builder = Session::builder(library.environment)?
         .with_intra_threads(1 + mates.count())?
         .with_optimization_level(GraphOptimizationLevel::All)?
-        // A mate that spins takes time from whatever else is pinned to its core.
+        // A helper that spins takes time from other threads on its core.
         .with_config_entry("session.intra_op.allow_spinning", "0")?;
     if mates.count() > 0 {
         builder = builder.with_thread_manager(mates.clone())?;

@@ -16,7 +16,7 @@ use thiserror::Error;
 ///   and then gives the answer that it would have given;
 /// - [`Event::Failed`], when it could not be completed; its members' buffers hold nothing of use.
 ///
-/// Weights of models that are not there for good come and go by [`load`](Self::load) and
+/// Weights of paged models are loaded and unloaded by [`load`](Self::load) and
 /// [`unload`](Self::unload), which is the core's decision; actions of a model are taken only while
 /// its weights are there.
 ///
@@ -91,7 +91,7 @@ pub enum SubmitError {
     /// The model's weights are not on the device (any more, or yet).
     #[error("the weights of model {} are not resident: use them between `Loaded` and `Unload`", .0.0)]
     NotResident(ModelId),
-    /// The model's weights are on the device for good.
+    /// The model's weights are pinned.
     #[error("the weights of model {} are pinned: only paged weights are loaded and unloaded", .0.0)]
     Pinned(ModelId),
     /// The model's weights are there already, or on their way.

@@ -22,7 +22,7 @@
 //! 1. An intake thread claims a request buffer ([`InputBuffers`]), writes the input, drops the claim.
 //! 2. [`Device::submit`] checks the action, pushes it into the partition's ring and rings its leader.
 //! 3. The leader waits for the window, claims the members' request buffers, and has its engine run the stage.
-//! 4. What the next stage needs lies in the members' request buffers. So a request can go on with
+//! 4. What the next stage needs lies in the members' request buffers. So a request can continue with
 //!    other companions, on another partition.
 //! 5. The leader reads the answers, pushes the event, rings the scheduler's bell.
 //!

@@ -10,7 +10,7 @@ use crate::device::SubmitError;
 /// Where a model's weights are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// On the device, for good.
+    /// On the device from start to end.
     Pinned,
     /// On the device until they are unloaded.
     Resident,
@@ -37,7 +37,7 @@ pub struct Residency {
 }
 
 impl Residency {
-    /// Models with the pages that each fills, none for those that are on the device for good, in
+    /// Models with the pages that each fills, none for pinned ones, in
     /// a cache of `pages`. All of the others are absent.
     #[must_use]
     pub fn new(models: impl Iterator<Item = Option<u32>>, pages: u32) -> Self {

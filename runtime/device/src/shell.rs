@@ -116,7 +116,7 @@ impl Shell {
         self.pool.pulses()
     }
 
-    /// Pages that a paged model's weights fill; none if it is there for good, or does not exist.
+    /// Pages that a paged model's weights fill; none if it is pinned, or does not exist.
     #[must_use]
     pub fn weight_pages(&self, model: ModelId) -> Option<u32> {
         self.weights.pages(model)

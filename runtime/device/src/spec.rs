@@ -19,7 +19,7 @@ pub struct DeviceSpec<'a> {
     pub cache: Option<CacheSpec>,
 }
 
-/// Memory for the weights of models that are not there for good, and who fills it.
+/// Memory for the weights of paged models, and the thread that fills it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheSpec {
     /// How many pages of [`PAGE_BYTES`](punctual_model::PAGE_BYTES) (`Config::pages`).
@@ -41,7 +41,7 @@ pub struct ModelSpec<'a> {
     /// start, and kept in memory if the model is paged.
     pub image: Option<&'a WeightImage>,
     /// Whether its weights come by [`Device::load`](crate::Device::load) and go by
-    /// [`Device::unload`](crate::Device::unload), instead of being there for good.
+    /// [`Device::unload`](crate::Device::unload), instead of being pinned.
     pub paged: bool,
     /// The solutions of its operators that were measured to be the fastest, prepared at the start;
     /// none: the general ones. A paged model always has the general ones, which need no weights
@@ -50,7 +50,7 @@ pub struct ModelSpec<'a> {
 }
 
 impl<'a> ModelSpec<'a> {
-    /// A network whose weights are packed at the start and there for good.
+    /// A network whose weights are packed at the start and pinned.
     #[must_use]
     pub fn resident(network: &'a Network, batches: &'a [u8]) -> Self {
         Self {

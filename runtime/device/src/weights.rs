@@ -17,7 +17,7 @@ const FAILURES_MAX: usize = 16;
 /// Memory for the weights of a device's models, as the thread that submits sees it. It does what it
 /// is told: [`Shell`](crate::shell::Shell) knows what is there and what may be asked.
 pub trait WeightStore: Send {
-    /// Pages that a model's weights fill; none for a model whose weights are there for good.
+    /// Pages that a model's weights fill; none for a pinned model.
     fn pages(&self, model: ModelId) -> Option<u32>;
 
     /// Gives an absent model its pages, of which there are enough, and has the loader fill them.
@@ -34,7 +34,7 @@ pub trait WeightStore: Send {
     fn free_pages(&self) -> usize;
 }
 
-/// The store of a device on which all weights are there for good.
+/// The store of a device on which all weights are pinned.
 pub struct Resident;
 
 impl WeightStore for Resident {

@@ -20,7 +20,7 @@ DIR/completions. Existing files are replaced.
 
 TERMINATION CODES: 0 done; 4 a file cannot be written.")]
 pub struct Options {
-    /// The folder to write to; made if it is not there.
+    /// The folder to write to; created if it is missing.
     #[arg(long, value_name = "DIR")]
     pub into: PathBuf,
 }

@@ -58,6 +58,7 @@ pub struct SeebConfig {
     /// τ: safety slack before the tightest deadline of a group.
     pub tau: Nanos,
     /// Θ: the thresholds to choose from, rising, at least one.
+    #[serde(alias = "thetas")]
     pub thresholds: Vec<Confidence>,
     /// How a batch size is chosen.
     pub batch: SeebBatch,

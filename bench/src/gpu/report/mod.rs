@@ -24,11 +24,11 @@ pub struct Report {
     /// When the report was made.
     pub date: String,
     pub program: String,
-    /// The command that goes on with it.
+    /// The command that continues the run.
     pub command: String,
     /// Each bound with each of its figures.
     pub bounds: Vec<Judged>,
-    /// What became of each step that ended.
+    /// The outcome of each step that ended.
     pub steps: Vec<Record>,
 }
 

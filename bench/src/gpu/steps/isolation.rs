@@ -204,7 +204,7 @@ impl Load {
         Ok(())
     }
 
-    /// Runs a stage while the load goes on.
+    /// Runs a stage under the load.
     fn run(&mut self, rig: &mut Rig<CudaDevice>, stage_run: StageRun) -> Result<u64, StepError> {
         let start = clock::now_ns();
         let id = rig.submit(stage_run, Criticality::RealTime)?;

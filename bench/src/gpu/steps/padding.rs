@@ -269,7 +269,7 @@ impl<D: Device> Block<'_, D> {
         Ok(found)
     }
 
-    /// Lets best-effort work go on until then.
+    /// Runs best-effort work until then.
     fn until(&mut self, due_ns: u64) -> Result<(), StepError> {
         while let Some(event) = self.rig.event_until(due_ns) {
             self.other(&event)?;
@@ -277,7 +277,7 @@ impl<D: Device> Block<'_, D> {
         Ok(())
     }
 
-    /// Runs a stage of the real-time network while best-effort work goes on.
+    /// Runs a stage of the real-time network beside best-effort work.
     fn real_time(&mut self, stage_run: StageRun) -> Result<(), StepError> {
         let id = self.rig.submit(stage_run, Criticality::RealTime)?;
         loop {

@@ -82,7 +82,7 @@ enum Kind {
 /// The attacked daemon, and the kind of attack.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// How.
+    /// The kind of attack.
     #[arg(long, value_enum)]
     kind: Kind,
     /// Where the daemon listens.
@@ -94,13 +94,13 @@ pub struct Options {
     /// Seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How long; absent: until SIGTERM.
+    /// Duration, in seconds; absent: until SIGTERM.
     #[arg(long)]
     seconds: Option<f64>,
     /// How many, for kinds that hold several.
     #[arg(long, default_value_t = 8)]
     count: usize,
-    /// As this user, with a group of the same number and no other.
+    /// Run as this user, with a group of the same number and no other.
     #[arg(long)]
     uid: Option<u32>,
     /// An empty folder for a mount.
@@ -161,7 +161,7 @@ fn become_user(uid: u32) -> nix::Result<()> {
     setresuid(user, user, user)
 }
 
-/// An attack while it goes on.
+/// An attack in progress.
 struct Attack<'a> {
     options: &'a Options,
     signals: SignalFd,

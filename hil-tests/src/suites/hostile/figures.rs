@@ -42,7 +42,7 @@ pub fn shares(began: &Sample, ended: &Sample) -> (f64, f64) {
     )
 }
 
-/// What became of the healthy cameras' frames.
+/// The verdicts of the healthy cameras' frames.
 pub fn frames(bed: &mut TestBed<'_>, account: &Account, counts: &[CameraCounts]) {
     let sum = |count: &dyn Fn(&CameraCounts) -> u64| counts.iter().map(count).sum::<u64>();
     let late = sum(&|counts| account.late_unexplained(counts));

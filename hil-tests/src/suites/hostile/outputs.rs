@@ -70,7 +70,7 @@ fn closed(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     run.finish(bed).map(drop)
 }
 
-/// How long a daemon may take to end, whatever becomes of its report.
+/// How long a daemon may take to end, whether or not its report can be written.
 const END_S: u64 = 10;
 
 fn onto_a_device(bed: &mut TestBed<'_>) -> Result<(), Failure> {

@@ -102,7 +102,7 @@ fn scenario(rate_hz: f64, spills: bool, length: Nanos) -> Scenario {
     scenario
 }
 
-/// What became of the requests, over some seeds.
+/// The outcomes of the requests, over some seeds.
 #[derive(Debug, Default)]
 struct Figures {
     submitted: u64,

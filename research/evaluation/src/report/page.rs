@@ -105,7 +105,7 @@ fn figures(content: &Page) -> Vec<Figure> {
     figures
 }
 
-/// The key to what became of requests.
+/// The legend of requests' outcomes.
 fn outcomes(content: &Page) -> Vec<(String, Mark)> {
     let merged = content.loads.iter().flat_map(|at| &at.policies);
     let exits = merged.map(|m| m.summary.exits.len()).max().unwrap_or(0);

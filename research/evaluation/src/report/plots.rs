@@ -83,7 +83,7 @@ fn lines<'p>(policies: Vec<&'p str>, points: impl Fn(&'p str) -> Vec<[f64; 2]>) 
     policies.into_iter().map(line).collect()
 }
 
-/// What became of a policy's requests: answers by exit, then the rest.
+/// The outcomes of a policy's requests: answers by exit, then the rest.
 #[must_use]
 pub fn what_became(policies: &[Merged]) -> Svg {
     let exits = policies.iter().map(|merged| merged.summary.exits.len());

@@ -52,7 +52,7 @@ pub struct Options {
         required_unless_present = "in_place"
     )]
     output: Option<PathBuf>,
-    /// Write them over themselves.
+    /// Overwrite the packages.
     #[arg(long, conflicts_with = "output")]
     in_place: bool,
     /// Print the report as JSON.

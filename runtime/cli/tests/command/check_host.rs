@@ -144,7 +144,7 @@ fn a_record_of_this_machine_gives_the_findings_of_this_machine() {
     let subjects = |output: &Output| -> Vec<(Value, Value)> {
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let findings = report["findings"].as_array().expect("findings").clone();
-        // Stolen time and temperatures go on meanwhile.
+        // Stolen time and temperatures change meanwhile.
         findings
             .iter()
             .map(|f| (f["subject"].clone(), f["gravity"].clone()))

@@ -142,7 +142,7 @@ fn verdicts_of_several_streams_are_waited_for_together() {
     }
     assert_eq!(counts, BTreeMap::from([(0, 100), (1, 100), (2, 100)]));
     assert!(streams.get(3).is_none());
-    // One daemon less: its stream waits, the others go on.
+    // One daemon less: its stream waits, the others continue.
     let [first, others @ ..] = daemons;
     first.stop();
     let slot = streams.get(1).unwrap().slot(soon()).unwrap().unwrap();

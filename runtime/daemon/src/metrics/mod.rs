@@ -76,7 +76,7 @@ pub struct PagingMetrics {
     /// Requests that found their weights when they arrived, and that did not.
     pub hits: AtomicU64,
     pub misses: AtomicU64,
-    /// How long loads took that brought weights.
+    /// How long successful loads took.
     pub loads: AtomicHistogram,
     pub failed: AtomicU64,
     pub evictions: AtomicU64,

@@ -1,4 +1,4 @@
-//! What became of the frames of each task.
+//! The verdicts of the frames of each task.
 
 use serde::{Deserialize, Serialize};
 

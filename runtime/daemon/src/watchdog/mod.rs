@@ -219,7 +219,7 @@ impl Watchdog {
         (self.bound_ns / 8).min(STEP_NS_MAX / 2)
     }
 
-    /// Looks at every thread; `said` is told who became silent or starved, and who goes on.
+    /// Checks every thread; `said` gets a line for each that became silent or starved, or runs again.
     pub fn look(&mut self, now_ns: u64, mut said: impl FnMut(&str)) -> Health {
         let step_ns = now_ns.saturating_sub(self.looked_ns).min(STEP_NS_MAX);
         self.looked_ns = now_ns;

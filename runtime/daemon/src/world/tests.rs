@@ -10,30 +10,30 @@ use punctual_device::SubmitError;
 use super::*;
 use crate::channels::Channels;
 
-/// Reports what it was given, takes nothing if it is stubborn.
+/// Reports the events that it was given; refuses all actions if `refuses`.
 #[derive(Default)]
 struct ScriptedDevice {
     events: VecDeque<Event>,
-    stubborn: bool,
+    refuses: bool,
 }
 
 impl Device for ScriptedDevice {
     fn submit(&mut self, infer: &Infer) -> Result<(), SubmitError> {
-        if self.stubborn {
+        if self.refuses {
             return Err(SubmitError::Busy(infer.partition));
         }
         Ok(())
     }
 
     fn load(&mut self, _: ActionId, model: ModelId) -> Result<(), SubmitError> {
-        if self.stubborn {
+        if self.refuses {
             return Err(SubmitError::Pinned(model));
         }
         Ok(())
     }
 
     fn unload(&mut self, model: ModelId) -> Result<(), SubmitError> {
-        if self.stubborn {
+        if self.refuses {
             return Err(SubmitError::Pinned(model));
         }
         Ok(())
@@ -189,7 +189,7 @@ fn a_client_that_is_gone_hears_nothing_and_is_retired_with_its_last_verdict() {
 #[test]
 fn an_action_that_the_device_refuses_fails() {
     let (mut world, _channels) = world(ScriptedDevice {
-        stubborn: true,
+        refuses: true,
         ..ScriptedDevice::default()
     });
     world.carry_out(&Action::Infer(infer(7)));
@@ -202,7 +202,7 @@ fn an_action_that_the_device_refuses_fails() {
 #[test]
 fn a_load_that_the_device_refuses_fails() {
     let (mut world, _channels) = world(ScriptedDevice {
-        stubborn: true,
+        refuses: true,
         ..ScriptedDevice::default()
     });
     let (id, model) = (ActionId(7), ModelId(0));

@@ -7,7 +7,7 @@ use crate::metrics::{PagingMetrics, count};
 /// Where a model's weights are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// On the device for good.
+    /// Pinned: on the device from start to end.
     Pinned,
     Absent,
     Coming(ActionId),

@@ -22,14 +22,14 @@ pub struct Load {
     pub blocks: u32,
 }
 
-/// What became of a load that was preempted.
+/// The outcome of a load that was preempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preempted {
     /// From the wish to when the host knew that the device was free of it, in nanoseconds.
     pub latency_ns: u64,
     /// Launches that the driver held at the wish, whether they ran or waited.
     pub in_driver: u32,
-    /// The launch to go on with.
+    /// The launch to resume at.
     pub resume_at: u32,
 }
 

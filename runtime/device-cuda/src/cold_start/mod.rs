@@ -43,7 +43,7 @@ const LAUNCHES_WAITING_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Lowering, loading and launching go on at the same time, kernels being replaced as told.
+    /// Lowering, loading and launching overlap; kernels are replaced as told.
     Interleaved(Replacement),
     /// All is lowered, then all is loaded, then it runs.
     OneAfterTheOther,
@@ -58,7 +58,7 @@ pub enum Replacement {
     AfterMilestone,
     /// Never: each is loaded.
     Never,
-    /// Wherever one is loaded that can stand in.
+    /// Wherever a kernel that can replace it is loaded.
     Always,
 }
 

@@ -1,4 +1,4 @@
-//! Which kernels are loaded, by what they can stand in for: PASK's categorical cache.
+//! Which kernels are loaded, by what they can replace: PASK's categorical cache.
 
 use punctual_kernels::cuda::params::Pattern;
 use punctual_kernels::cuda::{KERNELS, Kernel, Module};

@@ -219,7 +219,7 @@ impl<'n> Lowering<'n> {
         operator.map_or(&[], |operator| self.pages.pieces(Owner::Operator(operator)))
     }
 
-    /// The pieces of what brings a stage's class scores to `f32`.
+    /// The pieces of the step that converts a stage's class scores to `f32`.
     fn exit_pieces(&self, stage: u32) -> &[Piece] {
         self.pages.pieces(Owner::Exit(stage))
     }

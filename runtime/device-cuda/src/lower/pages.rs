@@ -36,7 +36,7 @@ pub(super) struct Entry {
 pub(super) enum Owner {
     /// Of the operator at this position in order of execution.
     Operator(u32),
-    /// Of the step that brings this stage's class scores to `f32`, where no fully connected layer
+    /// Of the step that converts this stage's class scores to `f32`, where no fully connected layer
     /// writes them: the identity.
     Exit(u32),
 }
@@ -116,7 +116,7 @@ impl Content {
         }
     }
 
-    /// What brings class scores of so many classes to `f32`.
+    /// The step that converts the scores of this many classes to `f32`.
     pub(super) fn identity(classes: u32) -> Self {
         Self::Matrix(Matrix {
             pattern: Pattern::Dense,

@@ -132,7 +132,7 @@ impl<'l> Launches<'l> {
         self.room(tensor)
     }
 
-    /// A tensor as an operator reads it. What comes from outside of the stage is brought in by the
+    /// A tensor as an operator reads it. What comes from outside of the stage is copied by the
     /// first who reads it.
     pub(super) fn read(&mut self, tensor: TensorId) -> TensorView {
         if let Some(&place) = self.here.get(&tensor) {
@@ -284,7 +284,7 @@ impl<'l> Launches<'l> {
         self.draft.push(of, kernel, Arguments::Answers(answers));
     }
 
-    /// Class scores that exist in halves only, brought to `f32` by the identity.
+    /// Class scores that exist in halves only, converted to `f32` by the identity.
     fn bring_to_scores(&mut self, stage: u32, logits: TensorId) {
         let input = self.read(logits);
         let scores = self.room_for_scores(logits);

@@ -1,4 +1,4 @@
-//! Which launches of a list were handed to the driver, and where to go on after an eviction. Knows no
+//! Which launches of a list were handed to the driver, and where to resume after an eviction. Knows no
 //! driver: what the device says comes in as numbers.
 
 use thiserror::Error;
@@ -79,7 +79,7 @@ impl Ledger {
         self.next == self.end
     }
 
-    /// Where to go on when the driver has run empty after an eviction: everything before was carried
+    /// Where to resume when the driver has run empty after an eviction: everything before was carried
     /// out, whole and once. `first` is the first evicted launch as the device noted it, or
     /// [`NONE_EVICTED`].
     ///

@@ -4,7 +4,7 @@
 //! driver ([`Ledger`]). To evict, the queue's epoch moves on: what is still on the host was never
 //! handed over, what waits in the driver finds another epoch at its first block and empties itself
 //! within microseconds, what runs ends at its next block or tile. The device notes the first evicted
-//! launch, and the stage goes on from exactly there.
+//! launch, and the stage resumes exactly there.
 //!
 //! Nothing is left to reclaim: the driver copies a launch's parameters when it takes the launch, and
 //! they lie nowhere else. So no memory of evicted launches is freed on the way of the real-time work

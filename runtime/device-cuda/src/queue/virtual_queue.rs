@@ -115,7 +115,7 @@ impl VirtualQueue {
         self.go_on(from, end);
     }
 
-    /// Goes on with the stage after an eviction.
+    /// Resumes the stage after an eviction.
     pub fn go_on(&mut self, from: u32, end: u32) {
         self.ledger.begin(from, end);
         // Relaxed: nothing is on the device that writes it, and launches come later.
@@ -230,7 +230,7 @@ impl VirtualQueue {
         Ok(self.stream.is_idle()? && self.control.is_idle()?)
     }
 
-    /// Where to go on, once the driver [has run empty](Self::is_drained).
+    /// Where to resume, once the driver [has run empty](Self::is_drained).
     pub fn resume_at(&self) -> Result<u32, NotHandedOver> {
         // Relaxed: the driver said that the copy is over, and copies by the host's own caches.
         let first = self.words.evicted().load(Ordering::Relaxed);

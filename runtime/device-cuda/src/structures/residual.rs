@@ -41,7 +41,7 @@ pub(super) fn bottleneck(name: &'static str, side: u32, counts: [u32; 4], exits:
     )
 }
 
-/// What a block's result is added to: its input, brought to the result's shape.
+/// What a block's result is added to: its input, converted to the result's shape.
 fn shortcut(outline: &mut Outline, input: TensorId, channels: u32, stride: u32) -> TensorId {
     if stride == 1 && outline.shape(input).channels == channels {
         return input;

@@ -14,7 +14,7 @@ pub struct FitError {
     pub pages: u32,
 }
 
-/// Why weights could not be brought in.
+/// Why weights could not be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LoadError {
     #[error("weights cannot be copied to the device: {0}")]

@@ -1,4 +1,4 @@
-//! Brings weights in.
+//! Loads weights.
 
 use std::sync::Arc;
 

@@ -46,7 +46,7 @@ pub use table::PageTable;
 pub struct Source {
     /// Its packed pages, each as long as a page or shorter.
     pub pages: Vec<Box<[u8]>>,
-    /// Whether its weights come and go; else they are there for good.
+    /// Whether its weights are paged; else they are pinned.
     pub paged: bool,
 }
 
@@ -75,7 +75,7 @@ struct Model {
     contents: Box<[u32]>,
     /// Which piece of the pool each page is. Written by the ledger.
     pieces: Box<[AtomicU32]>,
-    /// Whether its weights are there, and so to be brought back after a fault. Set by the loader,
+    /// Whether its weights are resident, and so to be loaded again after a fault. Set by the loader,
     /// cleared by the ledger.
     there: AtomicBool,
 }

@@ -100,7 +100,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Brings a model's pages in and says where they lie.
+    /// Loads a model's pages and returns their addresses.
     pub(super) fn bring_in(&mut self, shared: &Shared, model: usize) -> Result<(), CallError> {
         self.begin(shared, model)?;
         self.finish(shared, model)
@@ -108,8 +108,8 @@ impl Pool {
 }
 
 impl Weights {
-    /// Takes the pool on the device and brings in what is to be there: models that are there for
-    /// good, and those that were there when it was let go.
+    /// Allocates the pool on the device and loads the pinned models, and those that were resident when
+    /// it was released.
     pub fn bring_up(&self, context: &Arc<Context>) -> Result<(), CallError> {
         let shared = &*self.shared;
         let mut place = shared.pool();

@@ -21,7 +21,7 @@ pub struct Residents {
 }
 
 impl Residents {
-    /// Gives the models that are there for good their pieces; all others are absent.
+    /// Gives the pinned models their pieces; all others are absent.
     pub(super) fn new(shared: Arc<Shared>) -> (Self, Loader) {
         let mut ledger = PageLedger::new(shared.contents.len(), shared.pieces as u32);
         for model in shared.models.iter().filter(|model| !model.paged) {

@@ -35,7 +35,7 @@ pub struct Memory {
     answers: Vec<Answer>,
     done: u32,
     epoch: u32,
-    /// Whether general kernels stand in for tiles.
+    /// Whether general kernels replace tiles.
     pub stand_in: bool,
     pub stood_in: usize,
 }

@@ -14,7 +14,7 @@ use punctual_platform::thread;
 /// The scheduling of one partition's workers.
 pub(super) struct Priorities {
     priority: Option<u8>,
-    /// False until the workers run, and for good if the machine does not grant the priority.
+    /// False until the workers run, and always if the machine does not grant the priority.
     granted: AtomicBool,
     /// The workers' thread ids, filled in as they start.
     tids: Box<[AtomicI32]>,

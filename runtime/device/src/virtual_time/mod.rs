@@ -79,7 +79,7 @@ struct Next {
 
 impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
     /// A device for these models (with execution times on each of the partitions), idle at
-    /// instant zero. Actions on common units share them evenly, and all weights are there for good.
+    /// instant zero. Actions on common units share them evenly, and all weights are pinned.
     pub fn new(
         models: Vec<ModelConfig>,
         partitions: &[PartitionConfig],
@@ -125,7 +125,7 @@ impl<T: Timing, O: Oracle> VirtualDevice<T, O> {
         self
     }
 
-    /// The same, with a cache of `pages` for the weights of the models that can be paged; 0: all are there for good.
+    /// The same, with a cache of `pages` for the weights of the models that can be paged; 0: all are pinned.
     #[must_use]
     pub fn with_cache(mut self, pages: u32) -> Self {
         let paged = |model: &ModelConfig| model.weights.filter(|_| pages > 0).map(|w| w.pages);

@@ -270,6 +270,9 @@ mod tests {
         let (other, problems) = read("[policy.seeb]\ntpc-masks = false");
         assert_eq!((other == seeb, problems), (false, 0));
         assert_eq!(read(""), (PolicyChoice::default(), 0));
+        let former = read("[policy.seeb]\nthetas = [100, 200]");
+        assert_eq!(former, read("[policy.seeb]\nthresholds = [100, 200]"));
+        assert_eq!((former.0 == seeb, former.1), (false, 0));
     }
 
     #[test]

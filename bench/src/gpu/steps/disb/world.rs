@@ -1,4 +1,4 @@
-//! Requests on the real clock, some of them brought by answers.
+//! Requests on the real clock, some of them caused by answers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use punctual_simulator::arrivals::{Arrivals, Source as _};
 use super::super::super::rig::Rig;
 use super::super::super::step::StepError;
 
-/// What became of a task's requests.
+/// The outcomes of a task's requests.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub submitted: u64,
@@ -69,7 +69,7 @@ impl<'r, D: Device> World<'r, D> {
         }
     }
 
-    /// What became of all requests, once the device owes nothing any more.
+    /// The outcomes of all requests, once the device has reported every action.
     pub fn end(mut self) -> Result<Vec<Tally>, StepError> {
         while self.owed > 0 {
             self.rig.event()?;

@@ -39,7 +39,7 @@ fn model(times: &[(u8, u64)], weights: Option<(u32, u64)>) -> ModelConfig {
     }
 }
 
-/// A task a model, with deadlines that each request brings itself.
+/// A task a model, with a deadline of its own for each request.
 fn config(models: Vec<ModelConfig>, pages: u32) -> Config {
     let task = |model: usize| TaskConfig {
         model: ModelId(model as u16),

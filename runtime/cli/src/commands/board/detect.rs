@@ -40,7 +40,7 @@ pub struct Options {
     /// Try mechanisms again, although there are outcomes.
     #[arg(long)]
     again: bool,
-    /// Which GPU, as the driver numbers them.
+    /// The GPU's number, as the driver counts.
     #[arg(long, value_name = "N", default_value_t = 0)]
     device: u32,
     /// Where outcomes are kept [default: punctual/gpu in the user's cache folder].

@@ -21,7 +21,7 @@ pub struct Options {
     /// The CUDA version of the driver, e.g. 12.6.
     #[arg(long, value_parser = pair)]
     driver: (u16, u16),
-    /// Of the device, e.g. 8.7.
+    /// The device's compute capability, e.g. 8.7.
     #[arg(long, value_parser = pair)]
     compute_capability: (u16, u16),
     /// The file of libsmctrl.

@@ -49,10 +49,10 @@ pub struct Options {
     /// The pixel format of the frames.
     #[arg(long, value_parser = formats(), default_value = PixelFormat::Rgb8.name())]
     format: PixelFormat,
-    /// Seed of the scenes.
+    /// Seed of the rendered scenes.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How long to capture; until a signal if absent.
+    /// Length of the capture, in seconds; absent: until a signal.
     #[arg(long, value_parser = positive)]
     seconds: Option<f64>,
     /// Frames a second; absent: the next one when the last is answered.

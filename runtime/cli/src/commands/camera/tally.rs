@@ -11,7 +11,7 @@ const LATENCY_US_MAX: u64 = 60_000_000;
 /// More than a client can have without verdicts.
 const OPEN_MAX: usize = 1024;
 
-/// What became of a camera's frames so far.
+/// The verdicts of a camera's frames so far.
 pub struct Tally {
     report: CameraReport,
     latency_us: Histogram<u64>,

@@ -49,7 +49,7 @@ impl Ledger {
     }
 
     /// Gives `model` its pages and orders its load. With `early`, its weights may be read as far
-    /// as they have come while the load goes on.
+    /// as they arrive during the load.
     ///
     /// # Panics
     /// If there are too few pages, or a load of the model was ordered before and not taken back.

@@ -1,4 +1,4 @@
-//! Brings weights in.
+//! Loads weights.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -35,7 +35,7 @@ pub(super) struct Ended {
     pub(super) took: Option<Nanos>,
 }
 
-/// Why weights could not be brought in.
+/// Why weights could not be loaded.
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// The image is damaged.
@@ -49,7 +49,7 @@ pub enum LoadError {
 /// Shows pages in models' addresses, fills and checks them. The only one who writes weights.
 pub(crate) struct Loader {
     weights: Arc<Weights>,
-    /// None once a model is there for good.
+    /// None once a pinned model is loaded.
     sources: Box<[Option<Source>]>,
     /// What each piece of the store was filled with.
     holds: Box<[Option<ContentHash>]>,
@@ -109,7 +109,7 @@ impl Loader {
             self.weights.progress.ring();
         }
         let source = self.sources[load.model.index()].take();
-        let source = source.expect("what is there for good is loaded once");
+        let source = source.expect("a pinned model is loaded once");
         let result = self.bring_in(load, &source.image);
         source.image.release();
         if source.paged {
