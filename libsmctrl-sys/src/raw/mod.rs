@@ -27,24 +27,12 @@ use crate::stream_mask::{self, Row, UnknownDriver};
 pub mod api {
     use super::{c_int, c_void};
 
-    /// `libsmctrl_set_global_mask`: launches that no other mask is for.
-    pub type SetGlobalMask = unsafe extern "C" fn(disabled: u64);
-    /// `libsmctrl_set_next_mask`: the next launch of the calling thread.
-    pub type SetNextMask = unsafe extern "C" fn(disabled: u64);
     /// `libsmctrl_set_stream_mask`: all later launches of a stream. TPCs 64 to 127 are disabled.
     pub type SetStreamMask = unsafe extern "C" fn(stream: *mut c_void, disabled: u64);
     /// `libsmctrl_set_stream_mask_ext`: likewise, of 128 TPCs.
     pub type SetStreamMaskExt = unsafe extern "C" fn(stream: *mut c_void, disabled: u128);
     /// `libsmctrl_get_tpc_info_cuda`: how many TPCs a CUDA device has. 0 or an `errno`.
     pub type GetTpcInfoCuda = unsafe extern "C" fn(tpcs: *mut u32, cuda_device: c_int) -> c_int;
-    /// `libsmctrl_get_tpc_info`: likewise, by the number that the kernel module `nvdebug` gives.
-    pub type GetTpcInfo = unsafe extern "C" fn(tpcs: *mut u32, nvdebug_device: c_int) -> c_int;
-    /// `libsmctrl_get_gpc_info`: how many GPCs, and the TPCs of each as a word of bits.
-    pub type GetGpcInfo = unsafe extern "C" fn(
-        gpcs: *mut u32,
-        tpcs_of_gpcs: *mut *mut u64,
-        nvdebug_device: c_int,
-    ) -> c_int;
 }
 
 /// The environment variable that names the library.

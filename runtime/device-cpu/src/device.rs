@@ -40,7 +40,7 @@ pub struct OperatorTime {
     pub macs: u64,
     /// As its leader saw it the last time, until all cores had finished.
     pub last: Nanos,
-    /// The longest since [`CpuDevice::reset_operator_times`].
+    /// The longest since the start.
     pub longest: Nanos,
 }
 
@@ -174,14 +174,6 @@ impl CpuDevice {
     #[must_use]
     pub fn operator_times(&self, model: ModelId, stage: StageId) -> Option<Vec<OperatorTime>> {
         Some(self.steps(model, stage)?.map(OperatorTime::of).collect())
-    }
-
-    /// Forgets the longest times, e.g. those of a warm-up.
-    pub fn reset_operator_times(&self) {
-        let stages = self.models.iter().flat_map(|model| &model.stages);
-        for step in stages.flat_map(|stage| &stage.steps) {
-            step.time.reset();
-        }
     }
 
     fn steps(&self, model: ModelId, stage: StageId) -> Option<impl Iterator<Item = &Step>> {

@@ -171,8 +171,4 @@ impl StepTime {
     pub(crate) fn longest(&self) -> Nanos {
         Nanos::new(self.longest_ns.load(Ordering::Relaxed))
     }
-
-    pub(crate) fn reset(&self) {
-        self.longest_ns.store(0, Ordering::Relaxed);
-    }
 }

@@ -75,10 +75,6 @@ impl WeightStore for Memory {
     fn poll(&mut self) -> Option<Loaded> {
         self.ledger.poll()
     }
-
-    fn free_pages(&self) -> usize {
-        self.ledger.free()
-    }
 }
 
 /// Where a model's weights come from: its image, or its network.

@@ -116,18 +116,6 @@ impl Shell {
         self.pool.pulses()
     }
 
-    /// Pages that a paged model's weights fill; none if it is pinned, or does not exist.
-    #[must_use]
-    pub fn weight_pages(&self, model: ModelId) -> Option<u32> {
-        self.weights.pages(model)
-    }
-
-    /// Pages of weights that hold nothing now.
-    #[must_use]
-    pub fn free_weight_pages(&self) -> usize {
-        self.weights.free_pages()
-    }
-
     /// Why loads failed, as far as failures were read in time; once, for a thread that may wait. None if
     /// there is no loader, or it was taken.
     #[must_use]

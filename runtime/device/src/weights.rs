@@ -28,10 +28,6 @@ pub trait WeightStore: Send {
 
     /// The next load that has ended. A failed one has given its pages back.
     fn poll(&mut self) -> Option<Loaded>;
-
-    /// Pages that hold nothing now: at least as many as the core thinks, as pages of equal content
-    /// are held once.
-    fn free_pages(&self) -> usize;
 }
 
 /// The store of a device on which all weights are pinned.
@@ -48,10 +44,6 @@ impl WeightStore for Resident {
 
     fn poll(&mut self) -> Option<Loaded> {
         None
-    }
-
-    fn free_pages(&self) -> usize {
-        0
     }
 }
 

@@ -2,7 +2,6 @@
 //!
 //! | figure | origin |
 //! | --- | --- |
-//! | [`TABLE_1_GPU_MS`] | given: Table 1 (the text at hand lost the decimal point of 26.3) |
 //! | [`TABLE_2`] | given: Table 2 |
 //! | [`linear`]: L(b) = alpha b + beta, optimum 500 requests/s at an SLO of 100 ms, alpha 1.0 to 1.8 ms | given: equation 1, sections 4.3 and 6.3 |
 //! | SSD at batch 1: 47 ms | given: section 7.3.2 |
@@ -10,15 +9,6 @@
 
 use super::single_exit;
 use punctual_simulator::scenario::Model;
-
-/// Latency of one invocation on a GPU with 125 TFLOPS, in milliseconds; LeNet5 and VGG7 are published as "less than".
-pub const TABLE_1_GPU_MS: [(&str, f64); 5] = [
-    ("lenet5", 0.1),
-    ("vgg7", 1.0),
-    ("resnet50", 6.2),
-    ("inception4", 7.0),
-    ("darknet53", 26.3),
-];
 
 /// Batch and latency in milliseconds of models A, B and C.
 pub const TABLE_2: [(&str, [(u8, f64); 3]); 3] = [

@@ -15,12 +15,6 @@ use punctual_simulator::scenario::{Model, Stage};
 /// Compute units of an MI50.
 pub const COMPUTE_UNITS: u16 = 60;
 
-/// Shortest and longest kernel of VGG in microseconds.
-pub const VGG_KERNEL_US: (u32, u32) = (10, 255);
-
-/// How long REEF takes to free the device, in microseconds (section 7.3).
-pub const RESET_US: (u32, u32) = (35, 38);
-
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
     /// Its name in DISB's files.

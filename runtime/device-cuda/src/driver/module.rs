@@ -78,11 +78,6 @@ impl Function {
         self.attribute(A::CU_FUNC_ATTRIBUTE_NUM_REGS)
     }
 
-    /// Bytes that each thread spills (`cuFuncGetAttribute`).
-    pub fn local_bytes(&self) -> Result<u32, CallError> {
-        self.attribute(A::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
-    }
-
     fn attribute(&self, attribute: A) -> Result<u32, CallError> {
         let mut value = 0;
         let ask = self.module.context.symbols().func_get_attribute;

@@ -55,6 +55,13 @@ impl Residents {
         self.ledger.take_back(&model.pieces, &model.contents);
     }
 
+    /// Pages that hold nothing now: at least as many as the core counts, as pages of equal content are
+    /// stored once.
+    #[must_use]
+    pub fn free_pages(&self) -> usize {
+        self.ledger.free()
+    }
+
     /// Bytes of the pool on the device.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -91,10 +98,6 @@ impl WeightStore for Residents {
             model,
             took,
         })
-    }
-
-    fn free_pages(&self) -> usize {
-        self.ledger.free()
     }
 }
 

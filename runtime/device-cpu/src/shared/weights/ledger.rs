@@ -43,11 +43,6 @@ impl Ledger {
         }
     }
 
-    /// Free pages.
-    pub(crate) fn free(&self) -> usize {
-        self.pages.free()
-    }
-
     /// Gives `model` its pages and orders its load. With `early`, its weights may be read as far
     /// as they arrive during the load.
     ///
