@@ -43,6 +43,11 @@ impl Ledger {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn free(&self) -> usize {
+        self.pages.free()
+    }
+
     /// Gives `model` its pages and orders its load. With `early`, its weights may be read as far
     /// as they arrive during the load.
     ///
