@@ -96,6 +96,9 @@
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
+// What tests of policies share with tests in here names this crate as they do.
+#[cfg(test)]
+extern crate self as punctual_core;
 
 mod action;
 mod actions;

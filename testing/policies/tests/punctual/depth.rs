@@ -1,9 +1,9 @@
 //! How deep a request goes.
 
 use super::SURE;
-use super::plans::{UNSURE, at, best_effort, model, model_alone, ms, plan, task};
+use super::plans::{at, best_effort, model, model_alone, ms, plan, task};
 use punctual_core::{Confidence, Criticality, Infer, StageId, TaskConfig, TaskId, Verdict};
-use punctual_policy_testing::world::{Nature, World};
+use punctual_policy_testing::world::{Nature, UNSURE, World};
 
 /// Exact times; sure at one exit and unsure before.
 #[derive(Clone, Debug)]

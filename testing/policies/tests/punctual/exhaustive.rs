@@ -6,12 +6,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::SURE;
-use super::plans::{UNSURE, best_effort, model, model_alone, plan, task};
+use super::plans::{best_effort, model, model_alone, plan, task};
 use punctual_core::{
     ClientId, Confidence, Config, Event, Infer, Instant, ModelId, Nanos, PartitionId, StageId,
     StageTime, TaskConfig, TaskId,
 };
-use punctual_policy_testing::world::{Ending, Nature, World};
+use punctual_policy_testing::world::{Ending, Nature, UNSURE, World};
 
 /// The path through a tree of choices. The next path after this one changes the last choice that
 /// has an alternative left.

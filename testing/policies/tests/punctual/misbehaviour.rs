@@ -249,7 +249,7 @@ fn same_events_lead_to_the_same_decisions() {
             world.run_until(at).expect("no violation");
         }
         world.drain().expect("nothing lost");
-        world.log
+        world.log.clone()
     };
     assert_eq!(decisions(), decisions());
 }

@@ -1,11 +1,11 @@
 //! Networks that begin alike: their requests share batches as long as they are alike.
 
-use super::plans::{UNSURE, at, model, ms, plan, task};
+use super::plans::{at, model, ms, plan, task};
 use punctual_core::{
     Action, Config, ConfigError, Criticality, ModelId, Nanos, PunctualConfig, Scheduler, StageId,
     TaskConfig, Verdict, Weights,
 };
-use punctual_policy_testing::world::{Exact, World};
+use punctual_policy_testing::world::{Exact, UNSURE, World};
 
 /// Two networks of two stages that begin alike, compiled for 1, 2 and 4, and a task of each. The
 /// common beginning takes 4, 5 and 6 ms, what follows 2 an image.

@@ -37,7 +37,8 @@ fn config(own: Nanos, taker: Nanos, deadline: Nanos) -> Config {
 
 /// Submits a frame now, captured `age` ago, and lets it be prepared.
 fn submit(world: &mut World<Exact>, task: u16, age: Nanos) -> u64 {
-    let frame = world.frame_captured(task, world.now, world.now - age, None);
+    let now = world.now;
+    let frame = world.frame_captured(task, now, now - age, None);
     world.run_until(world.now).expect("no violation");
     frame
 }

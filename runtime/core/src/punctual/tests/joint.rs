@@ -37,7 +37,7 @@ fn a_burst_that_does_not_fit_one_by_one_is_accepted_as_a_batch_and_runs_as_one()
     frames.extend((0..4).map(|_| world.frame(0, at(2))));
     world.run_until(at(50));
     assert_eq!(on_time(&verdicts(&world, &frames)), 5);
-    let orders: Vec<_> = world.orders(Criticality::RealTime);
+    let orders: Vec<_> = world.orders_of(Criticality::RealTime);
     let orders: Vec<_> = orders.iter().map(|o| (o.2, o.3)).collect();
     assert_eq!(orders, [(1, at(0)), (4, at(5))]);
 }
@@ -120,7 +120,7 @@ fn a_joint_batch_that_did_not_start_is_ordered_again_whole() {
     frames.extend((0..4).map(|_| world.frame(0, at(2))));
     world.run_until(at(50));
     assert_eq!(world.scheduler.counters(TaskId(0)).not_run, 4);
-    let members: Vec<_> = world.orders(Criticality::RealTime);
+    let members: Vec<_> = world.orders_of(Criticality::RealTime);
     let members: Vec<_> = members.iter().map(|o| o.2).collect();
     assert_eq!(members, [1, 4, 4]);
     assert_eq!(on_time(&verdicts(&world, &frames)), 5);

@@ -2,6 +2,10 @@
 //! `testing/policies`, where the auditor looks at every step.
 
 mod check;
+/// Tests of policies share it; what audits their runs is above this crate.
+#[path = "../../../../../testing/policies/src/environment.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod environment;
 mod guarantee;
 mod joint;
 mod layouts;

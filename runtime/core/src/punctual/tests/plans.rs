@@ -17,9 +17,6 @@ pub const fn at(n: u64) -> Instant {
     Instant::from_nanos(n * 1_000_000)
 }
 
-/// Unsure enough to go deeper in every plan here.
-pub const UNSURE: Confidence = Confidence(20_000);
-
 /// A model of stages, each given by its compiled batch sizes and their times on every partition.
 /// Each deeper exit is more accurate than the one before by the same amount.
 pub fn model(stages: &[Vec<(u8, Nanos)>], partitions: usize) -> ModelConfig {

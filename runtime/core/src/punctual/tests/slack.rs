@@ -110,7 +110,8 @@ proptest! {
         let mut world = World::new(config, Exact);
         for _ in 0..frames {
             let task = random.within(0, world.config.tasks.len() as u64 - 1);
-            world.frame(task as u16, world.now);
+            let now = world.now;
+            world.frame(task as u16, now);
             let at = world.now + units(random.within(0, 8));
             world.run_until(at);
         }
