@@ -138,6 +138,7 @@ impl<'a> Admission<'a> {
         // A conforming request is no extra: F counts its work already, so the test below moves `next`.
         let mut candidate = self.view.candidate(request.task, request.due);
         let free = self.view.free_from();
+        // As an extra first: then the reservation remains for a later frame.
         if !conforms
             && !self.view.share_is_spent(Voluntary::Extras)
             && let Some(joins) = self.fits(&candidate, free)

@@ -32,6 +32,7 @@ impl Punctual {
             // preemption would distort them.
             self.settle(index, &running, finished.measured, actions);
         }
+        // After the judgement of the model: if it is demoted by this stage, its members go no deeper.
         for (id, answer) in running.members.iter().zip(&finished.members) {
             self.advance(id.buffer, *answer, actions);
         }
@@ -84,6 +85,7 @@ impl Punctual {
             if !request.state.is_open() || request.ticket.client != client {
                 continue;
             }
+            // The intake or the device may still write to the buffer, so the request ends with their report.
             let in_use = matches!(request.state, State::Preparing | State::Running);
             let index = self.life.withdraw(buffer, &self.tables);
             self.partitions[index].touch();

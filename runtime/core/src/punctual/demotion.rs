@@ -1,7 +1,7 @@
 //! Demotion: a model that breaks its profile loses its promises, so that other models keep theirs.
 //!
-//! A model is demoted on a partition when enough of its newest real-time stages there overran because of
-//! the model, not because of the machine (`profile_monitor`). From then on, the tasks that run its stages
+//! A model is demoted on a partition when enough of its newest real-time stages there overran. They must have
+//! overrun because of the model, not because of the machine (`profile_monitor`). From then on, the tasks that run its stages
 //! there get no promises. Their frames wait in the best-effort queue, and run alone, up to their mandatory
 //! exit. A stage starts only if SAFE holds after it: C' <= S, as for optional work, where C' is the
 //! budget stretched to the longest time in the model's window. Earlier promises are withdrawn, and their
@@ -10,8 +10,8 @@
 //! The reservations of these tasks stay counted in F, and no other task is promised that time. So SAFE holds
 //! at once when the model has kept its budgets for long enough and is *reinstated*.
 //!
-//! Other tasks are harmed by no more than the overruns before the demotion, each of which the slack absorbs
-//! and the debt of its task pays for (`overrun`). Afterwards only a stage that takes longer than C' can harm
+//! Other tasks are harmed by no more than the overruns before the demotion. The slack absorbs each of these,
+//! and the debt of its task pays for it (`overrun`). Afterwards only a stage that takes longer than C' can harm
 //! them: assumption 1 of the proof holds for a demoted model with C' in the place of C.
 //!
 //! If a stretched stage never finds that much slack, the model does not run again, and stays demoted until the

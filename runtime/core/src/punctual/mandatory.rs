@@ -92,7 +92,7 @@ impl View<'_> {
             .iter()
             .filter(|job| !job.running)
             .count();
-        // Time that the partition waits must not be taken from other work.
+        // Any other work could use the time of the wait.
         let alone = self.queues.optional().is_empty() && self.queues.best_effort().is_empty();
         let all = ready == choice.members.len();
         if !(self.parameters.waiting && alone && all) {

@@ -128,8 +128,8 @@ impl Policy for Punctual {
         // The proof needs a time that does not fall: else F would rise ("Time passes").
         self.now = self.now.max(now);
         self.partitions.wake(self.now);
-        // The load of a partition changes only when the window of the counts moves, so the sum over all
-        // tasks is not computed at every step.
+        // Partitions learn a new load only when the window of the counts moves. A sum over all tasks at
+        // every step would cost too much.
         if self.load.turn(self.now) {
             self.partitions.weigh(&self.tables, &self.load);
         }

@@ -17,6 +17,7 @@ impl Punctual {
     /// partition's queue, so they end here.
     pub(super) fn hold_best_effort(&mut self, hold: bool, actions: &mut Actions) {
         self.holds.shedding = hold;
+        // Each partition decides again: it preempts best-effort work, or may start it after the hold.
         self.partitions.iter_mut().for_each(Partition::touch);
         for buffer in 0..self.life.requests.buffers() {
             let request = self.life.requests.get(buffer);

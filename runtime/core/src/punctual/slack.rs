@@ -1,9 +1,9 @@
 //! The computation behind every promise: how much slack is left at each deadline, of the pending
 //! requests and of the requests that the reserved tasks may still release.
 //!
-//! `slack(y) = y - f - W(y) - F(y)`: f is the time at which the partition is free, W(y) the pending
-//! mandatory work due by y, and F(y) the work due by y that reserved tasks may still release. SAFE
-//! holds if no slack is negative (`docs/proof.md`).
+//! `slack(y) = y - f - W(y) - F(y)`. At f the partition is free. W(y) is the pending mandatory work due
+//! by y. F(y) is the work due by y that reserved tasks may still release. SAFE holds if no slack is
+//! negative (`docs/proof.md`).
 //!
 //! F is bounded from above, so that a scan examines a bounded number of points. Each task's staircase is
 //! exact for its first [`STEPS_MIN`] or more steps. It continues as the straight line that touches it
