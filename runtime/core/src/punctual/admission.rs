@@ -1,4 +1,6 @@
-//! The test of requests: a cheap refusal when they arrive, the promise when their input is prepared.
+//! The two tests of a request (`docs/decisions/0004`). The test at its arrival is cheap, and rejects frames
+//! that cannot be on time before the intake prepares them. The test when its input is ready decides on
+//! the promise.
 
 use crate::action::Rejection;
 use crate::event::Arrival;
@@ -10,16 +12,18 @@ use crate::punctual::utilization::Voluntary;
 use crate::punctual::view::View;
 use crate::time::Instant;
 
-/// Which buffer a submission gets.
+/// Which kind of buffer a submission gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// One of those kept for the conforming requests of its task.
+    /// A buffer that the plan reserves for the conforming requests of the task. Without such buffers,
+    /// extras could take all memory, and a conforming frame would have none.
     Reserved,
-    /// One of the others.
+    /// Any other buffer.
     Shared,
 }
 
-/// The test of requests on one partition. It reserves nothing: whoever asks applies the answer.
+/// The tests of a request on one partition. A test changes nothing but the scan: the caller applies its
+/// result.
 #[derive(Debug)]
 pub struct Admission<'a> {
     pub view: View<'a>,
@@ -31,8 +35,8 @@ impl<'a> Admission<'a> {
         Self { view, scan }
     }
 
-    /// Which buffer `task` has for a submission, its own or one that another task offloads to it; or
-    /// why it refuses that.
+    /// The test at arrival: the buffer that `task` has for a submission, or the reason of its rejection.
+    /// The submission is its own, or another task offloads it.
     pub fn entry(
         &mut self,
         task: TaskId,
@@ -51,12 +55,14 @@ impl<'a> Admission<'a> {
         }
         let table = self.view.tables.task(task);
         let work = table.work();
+        // Alone on an idle partition it would be late.
         if now + table.prepare + work > due {
             return Err(Rejection::LateOnArrival);
         }
         if life.weights.residency().ready_at(table.model, now) + work > due {
             return Err(Rejection::NoSlack);
         }
+        // A conforming frame passes without a test of slack or of the queue: its place in both is reserved.
         let (captured, reservations) = (arrival.captured, self.view.reservations);
         if life.ledger.reserved_held(task) < table.reserved_buffers
             && reservations.has_buffer(task, table, captured, now)
@@ -66,12 +72,14 @@ impl<'a> Admission<'a> {
         if life.is_full(task, table) && life.least_gaining(task, self.view.index).is_none() {
             return Err(Rejection::QueueFull);
         }
-        let reserved = table.guaranteed && reservations.in_rhythm(task, table, captured, now);
+        // A conforming frame that finds no reserved buffer takes another one. Its promise needs no slack.
+        let conforms = table.guaranteed && reservations.in_rhythm(task, table, captured, now);
         if self.view.promises_to(task)
-            && !reserved
-            && !self.view.finds_place(task, arrival, due)
-            // Hopeless even if the running action ended now: spare the intake the work. Whether
-            // it really fits is decided when it is prepared.
+            && !conforms
+            // A frame that takes over a promise needs no slack of its own.
+            && !self.view.would_replace_older(task, arrival, due)
+            // With f = now, as the running action may end early, this test rejects only what has no
+            // chance. It saves the preparation. The other test decides.
             && !self.fits_extra(&self.view.candidate(task, due), now)
         {
             return Err(Rejection::NoSlack);
@@ -79,9 +87,9 @@ impl<'a> Admission<'a> {
         Ok(Entry::Shared)
     }
 
-    /// Whether `task` would promise a frame its deadline after its preparation, if nothing happens
-    /// until then but the preparations that are under way.
-    pub fn has_room(&mut self, task: TaskId, captured: Instant, due: Instant) -> bool {
+    /// Whether `task` would promise the deadline of a frame that arrives, once it is prepared. The
+    /// estimate assumes that nothing else arrives until then. Preparations in progress count.
+    pub fn would_promise(&mut self, task: TaskId, captured: Instant, due: Instant) -> bool {
         let View { now, life, .. } = self.view;
         if self.view.partitions.is_demoted(task, self.view.tables) {
             return false;
@@ -91,43 +99,56 @@ impl<'a> Admission<'a> {
         if table.guaranteed && reservations.in_rhythm(task, table, captured, now) {
             return true;
         }
-        let there = life.weights.residency().ready_at(table.model, now);
-        let free = self.view.free_from().max(now + table.prepare).max(there);
+        let loaded = life.weights.residency().ready_at(table.model, now);
+        let free = self.view.free_from().max(now + table.prepare).max(loaded);
+        // Frames in preparation are not pending yet, but their promises will come first.
         let free = free + life.work_in_preparation(self.view.index, self.view.tables);
         self.fits_extra(&self.view.candidate(task, due), free)
     }
 
-    /// The promise: every accepted request's mandatory part ends by its deadline.
-    pub fn judge(&mut self, request: &Request) -> Result<Grant, Rejection> {
+    /// The test of a request that is ready. A grant is the promise that its mandatory part ends by its
+    /// deadline; docs/proof.md lists the rules under "The policy" and proves them under "Guarantee".
+    pub fn test(&mut self, request: &Request) -> Result<Grant, Rejection> {
+        debug_assert!(
+            self.view.promises_to(request.task),
+            "only requests that can get a promise are tested"
+        );
         let now = self.view.now;
         let table = self.view.tables.task(request.task);
         if now + table.work() > request.due {
             return Err(Rejection::LateOnArrival);
         }
+        // A frame that took longer than J to prepare has a stamp after its capture. Then its deadline is
+        // earlier than the reserved one, and it must pass the test.
         let stamp = request.captured.max(now - table.jitter);
         let next = self.view.reservations.next(request.task);
         let conforms = table.guaranteed && stamp >= next;
         let own_due = table.own_due().map(|d| stamp + d);
-        // The next place in the rhythm is counted from this one, not from when it was ready: a frame
-        // that came late takes nothing from those that come in time after it.
+        // The next place in the period counts from the capture, not from the readiness. So a frame that
+        // comes late takes no reservation from later frames that are on time (docs/decisions/0004).
         let place = request.captured.max(next);
         if conforms && own_due.is_some_and(|own_due| request.due >= own_due) {
-            // It asks for no more than was reserved: the offline test has decided.
+            // It asks for no more than was reserved. The work moves from F to W at the same deadline or a
+            // later one, so SAFE holds without a test.
             return Ok(Grant {
                 next: Some(place + table.period),
                 joins: Joins::new(),
             });
         }
+        // A conforming request is no extra: F counts its work already, so the test below moves `next`.
         let mut candidate = self.view.candidate(request.task, request.due);
         let free = self.view.free_from();
+        // As an extra first: then the reservation remains for a later frame.
         if !conforms
             && !self.view.share_is_spent(Voluntary::Extras)
             && let Some(joins) = self.fits(&candidate, free)
         {
             return Ok(Grant { next: None, joins });
         }
-        // With a deadline earlier than was reserved for (the client's own wish, or late preparation),
-        // or while its task pays for an overrun, it must fit beside what is still reserved after it.
+        // Two kinds of requests may use the reservation if they pass the test beside the reservations
+        // after them. The first has an earlier deadline than the reserved one: the client set it, or the
+        // preparation took longer than J. The second belongs to a task in debt for an overrun, and was
+        // captured at its period, so that it got a reserved buffer. Its own `next` lies in the future.
         let place = if conforms { place } else { request.captured };
         if conforms || table.guaranteed && request.holds_reserved_buffer {
             candidate.next = Some(place + table.period);
@@ -139,21 +160,22 @@ impl<'a> Admission<'a> {
         Err(Rejection::NoSlack)
     }
 
-    /// Whether a request beyond the reservations fits.
+    /// Whether a request beyond the reservations fits. None does while the time left for the operating
+    /// system is short (docs/decisions/0006).
     fn fits_extra(&mut self, candidate: &Candidate, free: Instant) -> bool {
         !self.view.share_is_spent(Voluntary::Extras) && self.fits(candidate, free).is_some()
     }
 
-    /// Whether a request's work fits before its deadline without endangering a later one, pending
-    /// or reserved. Earlier deadlines are not affected: EDF serves them first.
-    /// If it does not alone, it may in a batch with others.
+    /// Whether SAFE holds with a request's work, at its deadline and at every later one, pending or
+    /// reserved. Earlier deadlines are not affected, because EDF serves them first. A request that fails
+    /// alone may fit in a batch with others: then the result names their promises.
     fn fits(&mut self, candidate: &Candidate, free: Instant) -> Option<Joins> {
         let work = self.view.tables.task(candidate.task).work();
         self.view.scan(self.scan, free, Some((candidate, work)));
         if self.scan.least_from(candidate.due) >= 0 {
             return Some(Joins::new());
         }
-        self.joins(candidate, free)
+        self.joint_promises(candidate, free)
     }
 }
 

@@ -1,4 +1,5 @@
-//! Best-effort work, in the gaps. Its tasks share the gaps evenly, with those of demoted models.
+//! Best-effort work, in the time that real-time work leaves (the *gaps*). Its tasks share this time evenly
+//! with the tasks of demoted models.
 
 use crate::ids::{BATCH_MAX, TaskId};
 use crate::punctual::choice::Choice;
@@ -10,19 +11,20 @@ use crate::time::Instant;
 use crate::time::{ns, signed};
 
 impl View<'_> {
-    /// The batch around the oldest request of the task that received least, and that task.
+    /// The task that has received the least time, and the batch around its oldest request. `room` is the
+    /// slack for a stage of a demoted model.
     pub fn best_effort(&self, room: i64) -> Option<(TaskId, Option<Choice>)> {
-        let waiting = self.queues.best_effort().iter();
-        let head = *waiting
-            .filter(|w| self.can_end_in_time(w, 0) && self.finds_gap(w, room))
-            .min_by_key(|w| (self.life.service.received(w.task), w.order))?;
+        let jobs = self.queues.best_effort().iter();
+        let head = *jobs
+            .filter(|job| self.can_end_in_time(job, 0) && self.may_run(job, room))
+            .min_by_key(|job| (self.life.service.received(job.task), job.order))?;
         if head.demoted {
             return Some((head.task, Some(self.demoted_choice(&head, room))));
         }
         let row = self.tables.row(head.row);
         let mut best: Option<Choice> = None;
         for size in 0..row.sizes.len() {
-            let Some(choice) = self.gap_batch(&head, row, size) else {
+            let Some(choice) = self.best_effort_batch(&head, row, size) else {
                 continue;
             };
             if best.as_ref().is_none_or(|b| cheaper(row, &choice, b)) {
@@ -32,22 +34,30 @@ impl View<'_> {
         Some((head.task, best))
     }
 
-    /// The head and the oldest others of its row, at a compiled size that they fill better than the next smaller one.
-    fn gap_batch(&self, head: &BestEffortJob, row: &StageRow, size: usize) -> Option<Choice> {
+    /// The head and the oldest others of its row, in one compiled batch size. `None` if a smaller size
+    /// holds the same members.
+    fn best_effort_batch(
+        &self,
+        head: &BestEffortJob,
+        row: &StageRow,
+        size: usize,
+    ) -> Option<Choice> {
         let places = row.sizes[size];
+        // A batch that is preempted in every gap starts again from its beginning and never ends. So sizes
+        // adapt to the gaps (docs/decisions/0007). One request alone may always try.
         if size > 0 && places > self.partition.gaps.places() {
             return None;
         }
-        let fits = |w: &&BestEffortJob| {
-            (w.row, w.cohort, w.demoted) == (head.row, head.cohort, head.demoted)
-                && w.batch_max >= places
-                && self.can_end_in_time(w, size)
+        let fits = |job: &&BestEffortJob| {
+            (job.row, job.cohort, job.demoted) == (head.row, head.cohort, head.demoted)
+                && job.batch_max >= places
+                && self.can_end_in_time(job, size)
         };
         if !fits(&head) {
             return None;
         }
         let others = self.queues.best_effort().iter();
-        let others = others.filter(|w| w.buffer != head.buffer).filter(fits);
+        let others = others.filter(|job| job.buffer != head.buffer).filter(fits);
         let members: heapless::Vec<&BestEffortJob, BATCH_MAX> = core::iter::once(head)
             .chain(others)
             .take(usize::from(places))
@@ -57,7 +67,8 @@ impl View<'_> {
             return None;
         }
         let first_due = members.iter().map(|m| m.due).min()?;
-        let spare = if first_due == Instant::FAR_FUTURE {
+        let start_slack = if first_due == Instant::FAR_FUTURE {
+            // No deadline bounds the window.
             i64::MAX
         } else {
             signed(first_due, self.now) - ns(row.cost[size])
@@ -67,27 +78,27 @@ impl View<'_> {
             row: head.row,
             size,
             members: members.iter().map(|m| m.buffer).collect(),
-            spare,
+            start_slack,
         })
     }
 
-    /// Whether a request may run now if no real-time work does: of a demoted model, if promises leave
-    /// it the time; best-effort work, as that can be stopped, unless it is given up.
-    fn finds_gap(&self, waiting: &BestEffortJob, room: i64) -> bool {
-        if waiting.demoted {
-            return ns(self.stretched_cost(waiting.row)) <= room;
+    /// Whether a request may run now if no real-time work does. A stage of a demoted model must fit the
+    /// slack, because it cannot be preempted. Other best-effort work may run unless it is shed.
+    fn may_run(&self, job: &BestEffortJob, room: i64) -> bool {
+        if job.demoted {
+            return ns(self.stretched_cost(job.row)) <= room;
         }
         !self.holds.shedding
     }
 
     /// Whether the next stage, at a batch size, ends before the request's deadline if it starts
     /// now and is not preempted.
-    fn can_end_in_time(&self, waiting: &BestEffortJob, size: usize) -> bool {
-        self.now + self.tables.row(waiting.row).cost[size] <= waiting.due
+    fn can_end_in_time(&self, job: &BestEffortJob, size: usize) -> bool {
+        self.now + self.tables.row(job.row).cost[size] <= job.due
     }
 }
 
-/// Less time a member; ties: more members.
+/// Whether `a` takes less time for each member. Of equals, the one that comes later is larger, and better.
 fn cheaper(row: &StageRow, a: &Choice, b: &Choice) -> bool {
     let each =
         |x: &Choice, y: &Choice| u128::from(row.cost[x.size].as_nanos()) * y.members.len() as u128;

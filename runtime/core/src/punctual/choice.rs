@@ -1,4 +1,4 @@
-//! What a decision about a partition comes to.
+//! The result of a decision about a partition: one batch of one stage.
 
 use crate::ids::BATCH_MAX;
 use crate::punctual::slot::Kind;
@@ -11,9 +11,9 @@ pub struct Choice {
     pub row: Row,
     /// Position of the batch size in the row's sizes.
     pub size: usize,
-    /// Buffers.
+    /// The members' request buffers.
     pub members: heapless::Vec<u16, BATCH_MAX>,
-    /// How much later than now it may start without harm, in nanoseconds (m of the policy); not
-    /// positive: not at all. Best-effort: without regard to real-time work, which preempts it.
-    pub spare: i64,
+    /// How much later the stage may start without breaking a promise, in nanoseconds. Zero or less: it
+    /// may not start later. Best-effort work ignores promises here, as real-time work preempts it.
+    pub start_slack: i64,
 }

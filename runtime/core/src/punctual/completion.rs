@@ -1,4 +1,4 @@
-//! What a device reports of the action in flight, and when an answer is good enough.
+//! Reports of a device about an action in flight, and the test whether an answer is final.
 
 use crate::action::{Failure, Verdict};
 use crate::actions::Actions;
@@ -10,37 +10,42 @@ use crate::punctual::lifecycle::requests::State;
 use crate::punctual::slot::{Kind, Running};
 
 impl Punctual {
-    /// A stage ran: each member is answered, or waits for its next stage.
+    /// A stage ended: each member gets its answer, or waits for its next stage.
     pub(super) fn finished(&mut self, finished: &Finished, actions: &mut Actions) {
         let Some((index, running)) = self.end_action(finished.action) else {
             return;
         };
         if finished.members.len() != running.members.len() {
-            // The device does not say whose answers these are; a wrong one would be worse.
+            // The report does not tell to which members these answers belong. A wrong answer is worse than
+            // a failure.
             return self.fail(&running, actions);
         }
         if matches!(running.kind, Kind::BestEffort | Kind::Demoted) {
+            // Tasks of demoted models share the gaps with best-effort tasks, so they pay for them alike.
             let took = self.now.since(running.ordered);
             self.life.charge(&running.members, took);
         }
         if running.kind == Kind::BestEffort {
             self.partitions[index].gaps.was_long_enough();
         } else {
+            // Best-effort stages are not judged by their times: no promise depends on their budgets, and a
+            // preemption would distort them.
             self.settle(index, &running, finished.measured, actions);
         }
+        // After the judgement of the model: if it is demoted by this stage, its members go no deeper.
         for (id, answer) in running.members.iter().zip(&finished.members) {
             self.advance(id.buffer, *answer, actions);
         }
     }
 
-    /// A device did not start an action inside its window, or stopped a best-effort action. The inputs
-    /// of the stage are still there, and so is the answer of the stage before: the members wait where
-    /// they waited, and what happened to them is counted.
+    /// A device did not start an action inside its window, or preempted a best-effort action. The inputs of
+    /// the stage and the answers before it are still valid. So the members go back to their queues.
     pub(super) fn not_finished(&mut self, action: ActionId, note: Note, actions: &mut Actions) {
         let Some((index, running)) = self.end_action(action) else {
             return;
         };
         if note == Note::Preempted {
+            // The task used the gap, although the work is lost.
             let took = self.now.since(running.ordered);
             self.life.charge(&running.members, took);
             let batch = self.tables.row(running.row).sizes[running.size];
@@ -50,6 +55,7 @@ impl Punctual {
         for id in &running.members {
             let index = self.life.partition_of(id.buffer, &self.tables);
             self.partitions[index].touch();
+            // Only now that no device writes to the buffer can the request of a client that is gone end.
             if self.life.requests.get(id.buffer).gone {
                 self.life.end_promise(id.buffer, &self.tables);
                 let verdict = Verdict::Failed(Failure::ClientGone);
@@ -60,7 +66,7 @@ impl Punctual {
         }
     }
 
-    /// A device reports an error: of a transfer, which fails those who waited for it, or of an action.
+    /// A device reports an error: of a transfer, which fails all requests that wait for it, or of an action.
     pub(super) fn failed(&mut self, action: ActionId, actions: &mut Actions) {
         if let Some(model) = self.life.weights.load_failed(action) {
             while let Some(buffer) = self.life.weights.take_waiting_for(model) {
@@ -72,13 +78,14 @@ impl Punctual {
         }
     }
 
-    /// Ends the open requests of a client: at once, or once the intake or the device lets go of their buffers.
+    /// Ends the open requests of a client: at once, or when the intake or the device releases their buffers.
     pub(super) fn client_gone(&mut self, client: ClientId, actions: &mut Actions) {
         for buffer in 0..self.life.requests.buffers() {
             let request = self.life.requests.get(buffer);
             if !request.state.is_open() || request.ticket.client != client {
                 continue;
             }
+            // The intake or the device may still write to the buffer, so the request ends with their report.
             let in_use = matches!(request.state, State::Preparing | State::Running);
             let index = self.life.withdraw(buffer, &self.tables);
             self.partitions[index].touch();
@@ -91,7 +98,8 @@ impl Punctual {
         }
     }
 
-    /// The action that a report is of, and where it was in flight, unless it had been taken for lost.
+    /// Ends the action that a report names. Its partition and the action; `None` if no such action is in
+    /// flight, or if it counts as lost.
     fn end_action(&mut self, action: ActionId) -> Option<(usize, Running)> {
         let Some(index) = self.partitions.running(action) else {
             self.stale_events += 1;
@@ -101,18 +109,22 @@ impl Punctual {
         self.partitions.touch_around(index, ended.left);
         let running = ended.action;
         if running.lost {
+            // Its members have had their verdicts. The report only frees their buffers.
             for id in &running.members {
                 self.life.unlock(id.buffer, &self.tables);
             }
             return None;
         }
+        // An action that never began took no time from the operating system. Nor does best-effort work, which
+        // runs at ordinary priority (docs/decisions/0003).
         if ended.ran && running.kind != Kind::BestEffort {
-            let share = &mut self.partitions[index].cap;
-            share.ran(running.ordered, self.now);
+            let cap = &mut self.partitions[index].cap;
+            cap.ran(running.ordered, self.now);
         }
         Some((index, running))
     }
 
+    /// Fails the members of an action: whatever the device wrote cannot be trusted.
     fn fail(&mut self, running: &Running, actions: &mut Actions) {
         for id in &running.members {
             let index = self.life.partition_of(id.buffer, &self.tables);
@@ -124,7 +136,7 @@ impl Punctual {
         }
     }
 
-    /// One member's stage is done.
+    /// One member's stage ended with an answer.
     fn advance(&mut self, buffer: u16, answer: Answer, actions: &mut Actions) {
         let request = self.life.requests.get(buffer);
         let exit = request.stage;
@@ -133,6 +145,7 @@ impl Punctual {
         let request = self.life.deepen(buffer, answers.then_some(answer));
         self.partitions[table.partition.index()].touch();
         let counts = exit.0 >= table.mandatory_exit.0;
+        // From the mandatory exit on nothing is promised, and the work left is optional.
         if counts || request.gone {
             self.life.end_promise(buffer, &self.tables);
         }
@@ -143,7 +156,8 @@ impl Punctual {
         let last = exit.next().0 == table.stages;
         let sure = answers && answer.confidence >= table.threshold;
         let enough = sure || last || self.now >= request.due;
-        // A model that lost its promises gives the answer that counts, and goes no deeper.
+        // A request of a demoted model goes no deeper: its stages take longer than the gate of optional work
+        // assumes.
         if counts && (enough || request.demoted) {
             return self.life.answer(buffer, self.now, actions);
         }

@@ -1,4 +1,4 @@
-//! Making all tables and queues from a plan.
+//! Construction of the policy from a plan, and its entry in the list of policies.
 
 use alloc::boxed::Box;
 
@@ -57,10 +57,10 @@ impl PolicySpec for PunctualConfig {
 }
 
 impl Punctual {
-    /// For a plan that has been checked.
+    /// The policy for a plan that was validated. All memory is allocated here.
     pub(crate) fn from_plan(config: &Config, parameters: PunctualConfig) -> Self {
         let tables = Tables::new(config, parameters.batching);
-        // Without a price there is no table of it.
+        // No table of prices is computed if the price of depth is off.
         let priced = if parameters.price {
             tables.layouts()
         } else {
@@ -96,6 +96,7 @@ impl Punctual {
 fn partition(config: &Config, parameters: &PunctualConfig, index: usize) -> Partition {
     let plan = &config.partitions[index];
     Partition::new(
+        // P with δ, as the proof counts it: the order to preempt takes up to δ to reach the device.
         Slot::new(plan.preemption_bound + config.dispatch_cost),
         ProfileMonitor::new(config.models.len(), parameters),
         UtilizationCap::new(plan.share_max),
@@ -103,7 +104,8 @@ fn partition(config: &Config, parameters: &PunctualConfig, index: usize) -> Part
     )
 }
 
-/// With room for the layout that has most reserved tasks on a partition, and for all open requests.
+/// The scan of a partition, with memory for all open requests and for the layout that has most reserved tasks
+/// there.
 fn scan(config: &Config, tables: &Tables, index: usize) -> SlackScan {
     let reserved_in = |layout| {
         let tasks = tables.tasks_in(layout).iter().zip(&config.tasks);

@@ -1,21 +1,21 @@
-//! A model that breaks its profile loses its promises, so that others keep theirs.
+//! Demotion: a model that breaks its profile loses its promises, so that other models keep theirs.
 //!
-//! When enough of a model's newest real-time stages on a partition overran and it is the model that is to
-//! blame (`conduct`), it is *demoted* there: from then on tasks that run its stages there are promised
-//! nothing. Their frames wait in line with best-effort work, alone, up to their mandatory exit, and a
-//! stage of theirs starts only if it leaves every promise the time that it needs, its budget stretched to
-//! the longest of the window: the gate of optional work, C' ≤ S with C' for C. What was promised to them
-//! before is taken back and waits so too; what is answered already and waited to go deeper ends.
+//! A model is demoted on a partition when enough of its newest real-time stages there overran. They must have
+//! overrun because of the model, not because of the machine (`profile_monitor`). From then on, the tasks that run its stages
+//! there get no promises. Their frames wait in the best-effort queue, and run alone, up to their mandatory
+//! exit. A stage starts only if SAFE holds after it: C' <= S, as for optional work, where C' is the
+//! budget stretched to the longest time in the model's window. Earlier promises are withdrawn, and their
+//! requests wait in that queue, too. A request that waits for a deeper answer gets its present one.
 //!
-//! Their reservations stay counted in F: nobody else is promised that time. So when the model has
-//! kept its budgets for long enough it is *reinstated* at once, and SAFE holds as it did.
+//! The reservations of these tasks stay counted in F, and no other task is promised that time. So SAFE holds
+//! at once when the model has kept its budgets for long enough and is *reinstated*.
 //!
-//! Others are hurt by no more than the overruns that it took to see it, each borne by the slack and
-//! paid for by the debt of its task (`overrun`), and afterwards by what a stage takes beyond the
-//! longest of its window: assumption 1 holds for a demoted model with C' in the place of C.
+//! Other tasks are harmed by no more than the overruns before the demotion. The slack absorbs each of these,
+//! and the debt of its task pays for it (`overrun`). Afterwards only a stage that takes longer than C' can harm
+//! them: assumption 1 of the proof holds for a demoted model with C' in the place of C.
 //!
-//! A model whose stretched stage never finds so much slack does not run any more, and stays demoted
-//! until the plan is loaded anew: to try it out at the cost of others would break their promises.
+//! If a stretched stage never finds that much slack, the model does not run again, and stays demoted until the
+//! plan is loaded anew. To test it at the expense of others would break their promises.
 
 use crate::action::{Action, Demotion};
 use crate::actions::Actions;
@@ -36,7 +36,7 @@ use crate::time::Nanos;
 use crate::time::ns;
 
 impl Punctual {
-    /// Takes a model's promises on a partition from it.
+    /// Withdraws the promises to the tasks that run a model on a partition.
     pub(super) fn demote(
         &mut self,
         index: usize,
@@ -44,8 +44,8 @@ impl Punctual {
         offence: Offence,
         actions: &mut Actions,
     ) {
-        let conduct = &mut self.partitions[index].profiles;
-        conduct.set_demoted(model, true, self.now);
+        let monitor = &mut self.partitions[index].profiles;
+        monitor.set_demoted(model, true, self.now);
         actions.push(Action::Demote(Demotion {
             partition: PartitionId(index as u16),
             model,
@@ -63,11 +63,12 @@ impl Punctual {
             }
             match request.state {
                 State::Mandatory | State::Running => self.life.demote(buffer, &self.tables),
+                // It holds the answer that counts, and a deeper stage would take longer than its gate assumes.
                 State::Optional => {
                     self.life.withdraw(buffer, &self.tables);
                     self.life.answer(buffer, self.now, actions);
                 }
-                // What is taken on from now on is judged then.
+                // These get no promise later, because `promises_to` is tested when they are ready.
                 State::Free
                 | State::Preparing
                 | State::AwaitingWeights
@@ -77,10 +78,11 @@ impl Punctual {
         }
     }
 
-    /// Gives a model its promises on a partition back.
+    /// Restores the promises to the tasks that run a model on a partition. Their reservations stayed counted
+    /// in F, so SAFE holds without a test.
     pub(super) fn reinstate(&mut self, index: usize, model: ModelId, actions: &mut Actions) {
-        let conduct = &mut self.partitions[index].profiles;
-        conduct.set_demoted(model, false, self.now);
+        let monitor = &mut self.partitions[index].profiles;
+        monitor.set_demoted(model, false, self.now);
         actions.push(Action::Reinstate {
             partition: PartitionId(index as u16),
             model,
@@ -109,22 +111,22 @@ impl Tables {
 }
 
 impl Partitions {
-    /// Whether a real-time task is promised nothing, as a model that it runs is demoted.
+    /// Whether a real-time task gets no promises because a model that it runs is demoted.
     pub fn is_demoted(&self, task: TaskId, tables: &Tables) -> bool {
         let table = tables.task(task);
-        let conduct = &self[table.partition.index()].profiles;
+        let monitor = &self[table.partition.index()].profiles;
         let mut rows = tables.rows_of(table).iter();
-        conduct.any_demoted()
+        monitor.any_demoted()
             && table.is_real_time()
-            && rows.any(|row| conduct.is_demoted(tables.row(row.runs_as).model))
+            && rows.any(|row| monitor.is_demoted(tables.row(row.runs_as).model))
     }
 }
 
 impl View<'_> {
-    /// The time that a stage of a demoted model may take, if any waits: the least slack, none while
-    /// the partition's share is spent.
-    pub fn room_for_demoted(&self, scan: &mut SlackScan) -> i64 {
-        let waits = self.queues.best_effort().iter().any(|w| w.demoted);
+    /// The time that a stage of a demoted model may take: the least slack. `i64::MIN` if no such stage
+    /// waits, so that no scan is made for nothing, and while the utilization cap is used up.
+    pub fn slack_for_demoted(&self, scan: &mut SlackScan) -> i64 {
+        let waits = self.queues.best_effort().iter().any(|job| job.demoted);
         if !waits || self.share_is_spent(Voluntary::Depth) {
             return i64::MIN;
         }
@@ -135,19 +137,24 @@ impl View<'_> {
     /// C' of a stage alone.
     pub fn stretched_cost(&self, row: Row) -> Nanos {
         let row = self.tables.row(row);
-        let conduct = &self.partition.profiles;
-        let stretched = conduct.stretched(row.model, row.budget[0]) + self.tables.dispatch_cost();
+        let monitor = &self.partition.profiles;
+        let stretched = monitor.stretched(row.model, row.budget[0]) + self.tables.dispatch_cost();
+        // The scale of the partition may exceed what the model's own window shows.
         stretched.max(row.cost_alone())
     }
 
-    /// A stage of a demoted model, alone, in `room`.
+    /// A stage of a demoted model. It runs alone: C' stretches the budget of one request.
     pub fn demoted_choice(&self, head: &BestEffortJob, room: i64) -> Choice {
+        debug_assert!(
+            head.demoted,
+            "only stages of demoted models use stretched budgets"
+        );
         Choice {
             kind: Kind::Demoted,
             row: head.row,
             size: 0,
             members: core::iter::once(head.buffer).collect(),
-            spare: room - ns(self.stretched_cost(head.row)),
+            start_slack: room - ns(self.stretched_cost(head.row)),
         }
     }
 }

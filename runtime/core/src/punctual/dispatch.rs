@@ -1,4 +1,4 @@
-//! What a partition does next.
+//! What a partition runs next, and the window in which the device may start it.
 
 use crate::action::{Action, Infer, Window};
 use crate::actions::Actions;
@@ -13,25 +13,28 @@ use crate::punctual::utilization::Voluntary;
 use crate::punctual::view::View;
 use crate::time::{Instant, Nanos};
 
-/// An action started later than ordered by up to this many dispatch costs is still run, if there
-/// is slack for it: a wake-up that takes a little longer shall not cost a round trip.
+/// The longest window of real-time work, in dispatch costs after the usual latest start, if there is slack
+/// for it. Without it, a wake-up that takes a little longer would end in `NotRun` and cost a round trip.
 const LATENESS_IN_DISPATCH_COSTS: u64 = 8;
 
 impl Punctual {
-    /// Starts something on a free partition, or tells best-effort work to make room.
+    /// Starts an action on a free partition, preempts best-effort work, or hands the next action over.
     pub(super) fn dispatch(&mut self, index: usize, actions: &mut Actions) {
+        // Each dispatch decides anew whether to wait, as the arrivals that it waits for may have come.
         self.partitions[index].waits = None;
         match self.partitions[index].slot.running() {
             None if !self.partitions.may_start(index, self.now) => {}
             None => {
                 if let Some(choice) = self.choose(index, actions) {
                     self.start(index, &choice, self.now, actions);
+                    // The new action may be so short that the next one is already due to be handed over.
                     self.look_ahead(index, actions);
                 }
             }
+            // A lost action holds the partition until its report; to preempt it would free nothing.
             Some(r) if r.is_stoppable() && !r.lost => {
                 let (view, scan) = self.look(index);
-                if view.has_to_stop(scan) {
+                if view.must_preempt(scan) {
                     self.preempt(index, actions);
                 }
             }
@@ -39,14 +42,16 @@ impl Punctual {
         }
     }
 
-    /// Optional work that endangers nothing, then the most urgent promise, then best-effort work;
-    /// in overload the promise before optional work.
+    /// The work to start now: real-time work if there is any that may run, else best-effort work. `None`
+    /// also if real-time work waits for a larger batch.
     fn choose(&mut self, index: usize, actions: &mut Actions) -> Option<Choice> {
         let queues = &self.life.queues[index];
         if !(queues.mandatory().is_empty() && queues.optional().is_empty()) {
             let (view, scan) = self.look(index);
             view.scan(scan, view.now, None);
-            if scan.least() < 0 && self.drop_hopeless(index, actions) {
+            // SAFE holds unless a stage overran or the scale rose. Then some requests may be late for
+            // certain. If others are dropped for them, the slack changes.
+            if scan.least() < 0 && self.drop_less_valuable(index, actions) {
                 let (view, scan) = self.look(index);
                 view.scan(scan, view.now, None);
             }
@@ -57,15 +62,23 @@ impl Punctual {
                 return waits.is_none().then_some(choice);
             }
         }
-        // No promised work is pending. Then blocking by P is within what the offline test allows
-        // for at all times (B >= P), so no slack needs to be asked.
+        // No promised work is pending, so best-effort work needs no slack test: it blocks for P at most, and
+        // the offline test allows B >= P at every length. A demoted model's stage cannot be preempted, so it
+        // must fit the slack.
         let (view, scan) = self.look(index);
-        let (task, choice) = view.best_effort(view.room_for_demoted(scan))?;
+        let (task, choice) = view.best_effort(view.slack_for_demoted(scan))?;
         self.life.service.choose(task, index);
         choice
     }
 
     pub(super) fn preempt(&mut self, index: usize, actions: &mut Actions) {
+        debug_assert!(
+            self.partitions[index]
+                .slot
+                .running()
+                .is_some_and(|r| r.is_stoppable()),
+            "only running best-effort work is preempted, and only once"
+        );
         let action = self.partitions[index].slot.preempt(self.now);
         actions.push(Action::Preempt {
             partition: PartitionId(index as u16),
@@ -73,21 +86,25 @@ impl Punctual {
         });
     }
 
-    /// Hands the next action over, if it is time and endangers nothing.
+    /// Hands the next action over, if it is time and no promise is at risk.
     fn look_ahead(&mut self, index: usize, actions: &mut Actions) {
         let (view, scan) = self.look(index);
-        if let Some(free) = view.looks_ahead_to()
+        if let Some(free) = view.look_ahead_start()
             && let Some(choice) = view.choose_ahead(scan, free)
         {
             self.start(index, &choice, free, actions);
         }
     }
 
-    /// Hands a choice over, for when the partition is free.
+    /// Orders a choice from the device, to begin when the partition is `free`.
     fn start(&mut self, index: usize, choice: &Choice, free: Instant, actions: &mut Actions) {
         let id = self.ids.next();
         let (running, window) = self.view(index).action(id, choice, free);
         let row = self.tables.row(running.row);
+        debug_assert!(
+            (1..=usize::from(row.sizes[running.size])).contains(&running.members.len()),
+            "a batch has members, and no more than its compiled size"
+        );
         let infer = Infer {
             id,
             partition: PartitionId(index as u16),
@@ -101,7 +118,12 @@ impl Punctual {
                 Kind::Mandatory | Kind::Optional | Kind::Demoted => Criticality::RealTime,
             },
         };
+        debug_assert!(
+            running.kind != Kind::BestEffort || free == self.now,
+            "best-effort work is not handed over ahead"
+        );
         self.partitions[index].slot.start(running);
+        // Action 0 is cohort 1, because cohort 0 means "no cohort".
         let cohort = (!self.parameters.rebatching).then_some(id.0 + 1);
         self.life.begin(&choice.members, cohort, &self.tables);
         actions.push(Action::Infer(infer));
@@ -110,9 +132,12 @@ impl Punctual {
 
 impl View<'_> {
     /// The real-time work to start at `start`, after a scan for that time.
+    ///
+    /// An optional stage may run before promised work, because it must fit the least slack and so endangers
+    /// no promise.
     pub fn real_time(&self, scan: &SlackScan, start: Instant) -> Option<Choice> {
-        // More is asked than was planned for while an extra waits: a first answer for it is worth
-        // more than a deeper one for another, and more extras find slack.
+        // A waiting extra means more load than planned. A first answer for it is worth more than a deeper
+        // one for another request, and then more extras find slack (docs/decisions/0006).
         let overloaded = self.parameters.mandatory_first && self.queues.extra_waits();
         if overloaded || self.share_is_spent(Voluntary::Depth) {
             return self.mandatory(scan, start);
@@ -121,9 +146,10 @@ impl View<'_> {
             .or_else(|| self.mandatory(scan, start))
     }
 
-    /// Whether best-effort work has to go: promised work could run if the partition were free, or
-    /// deeper stages that endanger nothing, or no best-effort work is to run at all.
-    fn has_to_stop(&self, scan: &mut SlackScan) -> bool {
+    /// Whether the running best-effort work must be preempted: for promised work, for an optional stage
+    /// that may run as soon as the partition is free, or because best-effort work is shed.
+    fn must_preempt(&self, scan: &mut SlackScan) -> bool {
+        // Promised work preempts at once and without a test: the proof lets best-effort work block for P.
         if !self.queues.mandatory().is_empty() || self.holds.shedding {
             return true;
         }
@@ -135,23 +161,26 @@ impl View<'_> {
         self.optional(scan, free).is_some()
     }
 
-    /// Whether real-time work has had so much of the partition's time that `work` has to be given up.
+    /// Whether real-time work has used so much of the partition's time that `work` must stop.
     pub fn share_is_spent(&self, work: Voluntary) -> bool {
         self.partition.share_is_spent(work, self.now)
     }
 
-    /// A choice as an action that begins when the partition is `free`, and when it may begin.
+    /// The action for a choice that begins when the partition is `free`, and its window.
     fn action(&self, id: ActionId, choice: &Choice, free: Instant) -> (Running, Window) {
         let row = self.tables.row(choice.row);
         let delta = self.tables.dispatch_cost();
-        let spare = Nanos::new(choice.spare.max(0) as u64);
+        // Negative for a head that is late already: it still runs, without any delay.
+        let start_slack = Nanos::new(choice.start_slack.max(0) as u64);
         let lateness = if choice.kind == Kind::BestEffort {
-            spare
+            // Nothing is charged: real-time work preempts it.
+            start_slack
         } else {
-            // Charged to f until the action ends: an extra accepted meanwhile must not rely on
-            // time that the start may take.
-            spare.min(delta.saturating_mul(LATENESS_IN_DISPATCH_COSTS))
+            // Charged to f until the action ends: an extra accepted meanwhile must not rely on time that
+            // the late start may take. A longer window would leave less slack for extras.
+            start_slack.min(delta.saturating_mul(LATENESS_IN_DISPATCH_COSTS))
         };
+        // Assumption 1 of the proof holds for a demoted model with C' in the place of C.
         let cost = match choice.kind {
             Kind::Demoted => self.stretched_cost(choice.row),
             _ => row.cost[choice.size],
@@ -179,7 +208,8 @@ impl View<'_> {
             preempting: false,
             overran: false,
             lost_from: match choice.kind {
-                // It was given the time that its model is known to take.
+                // Its budget is stretched to the time that its model is known to take. So the policy must not
+                // consider it lost within that time.
                 Kind::Demoted => lost_from.max(until + LOST_FLOOR),
                 _ => lost_from,
             },

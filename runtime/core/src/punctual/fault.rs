@@ -1,4 +1,4 @@
-//! What the checks of the owners are tested with.
+//! Planted faults, which test the checks of the owners of state.
 
-/// What the `check` of an owner of state must find, and how a test plants it.
+/// The message that the `check` of an owner must return, and the mutation that must cause it.
 pub type Fault<T> = (&'static str, fn(&mut T));

@@ -1,5 +1,5 @@
-//! Requests on their way in: they arrive, are prepared, wait for weights, and are promised their
-//! deadlines or put in line.
+//! The first steps of a request. It arrives, is prepared, and may wait for weights. Then the policy
+//! promises its deadline, rejects it, or adds it to the best-effort queue.
 
 use crate::action::{Action, Failure, Rejection, Verdict};
 use crate::actions::Actions;
@@ -11,24 +11,30 @@ use crate::punctual::lifecycle::requests::{State, Submission};
 use crate::time::Instant;
 
 impl Punctual {
-    /// A client submitted a frame: refuse it, or give it a buffer and have it prepared.
+    /// A client submitted a frame. The policy rejects it at once, or gives it a buffer and orders its
+    /// preparation.
     pub(super) fn arrived(&mut self, arrival: &Arrival, actions: &mut Actions) {
+        // A capture time is a claim of the client. One in the future would give a later deadline and a
+        // later place in the period (docs/proof.md, assumption 4).
         let arrival = Arrival {
             captured: arrival.captured.min(self.now),
             ..*arrival
         };
         let own = self.tables.task(arrival.task).deadline;
         let own = own.map_or(Instant::FAR_FUTURE, |d| arrival.captured + d);
+        // A client may shorten its deadline and never lengthen it: the plan sized the task's queue and
+        // its buffers by D.
         let deadline = arrival.deadline.map_or(own, |d| d.min(own));
         let due = self.tables.due(deadline);
         self.life.ledger.submitted(arrival.task);
+        // Rejected frames count, too: the load is the demand, not what the policy accepts.
         self.load.arrived(arrival.task);
-        let (task, entry) = match self.taker(&arrival, due) {
+        let (task, entry) = match self.assign(&arrival, due) {
             Err(reason) => {
                 let ledger = &mut self.life.ledger;
                 return ledger.refuse(&arrival, deadline, reason, actions);
             }
-            Ok(taker) => taker,
+            Ok(assigned) => assigned,
         };
         let table = self.tables.task(task);
         let index = table.partition.index();
@@ -36,8 +42,8 @@ impl Punctual {
             && self.life.is_full(task, table)
             && let Some(buffer) = self.life.least_gaining(task, index)
         {
-            // A first answer for the frame that comes is worth more than a deeper one for the frame
-            // that gains least by it, so that one gets the answer it has.
+            // A first answer for the new frame is worth more than a deeper one for the request that gains
+            // least by it. So that request gets its present answer (docs/decisions/0006).
             self.life.withdraw(buffer, &self.tables);
             self.partitions[index].touch();
             self.life.answer(buffer, self.now, actions);
@@ -58,7 +64,8 @@ impl Punctual {
         });
     }
 
-    /// The intake is done with a request's input: promise its deadline, or reject it.
+    /// The intake reports the end of a preparation. The analysis calls this instant the release
+    /// (docs/decisions/0004): only now can the request run.
     pub(super) fn prepared(&mut self, id: RequestId, ok: bool, actions: &mut Actions) {
         let request = self.life.requests.find(id);
         let Some(&request) = request.filter(|r| r.state == State::Preparing) else {
@@ -68,7 +75,9 @@ impl Punctual {
         let buffer = id.buffer;
         let table = self.tables.task(request.task);
         let index = table.partition.index();
-        let ended = match () {
+        // The client may have gone, or a newer frame may have come, while the intake still wrote to the
+        // buffer. Only now can it be freed.
+        let verdict = match () {
             () if request.gone => Some(Verdict::Failed(Failure::ClientGone)),
             () if !ok => Some(Verdict::Failed(Failure::Payload)),
             () if request.superseded => Some(Verdict::Rejected(Rejection::Superseded)),
@@ -77,18 +86,21 @@ impl Punctual {
             }
             () => None,
         };
-        if let Some(verdict) = ended {
+        if let Some(verdict) = verdict {
             return self.life.finish(buffer, verdict, actions);
         }
         self.partitions[index].touch();
         if request.task == request.origin {
-            // What is offloaded comes in no rhythm of the task that takes it on.
+            // Offloaded frames do not come at the period of the task that serves them, so they would
+            // spoil its prediction.
             self.arrivals[request.task.index()].ready(self.now);
         }
         let residency = self.life.weights.residency();
         if residency.is_resident(table.model) && !self.view(index).is_unserviceable(request.task) {
-            return self.take_on(buffer, actions);
+            return self.enqueue(buffer, actions);
         }
+        // Without its weights the request gets no promise, so that promises never depend on a transfer
+        // (docs/proof.md, "Paged weights"). It waits only if the weights can come in time.
         let ready = residency.ready_at(table.model, self.now);
         if self.view(index).is_unserviceable(request.task) || ready + table.work() > request.due {
             let verdict = Verdict::Rejected(Rejection::NoSlack);
@@ -97,44 +109,53 @@ impl Punctual {
         self.life.await_weights(buffer, &self.tables);
     }
 
-    /// A request's input and its model's weights are there: promise its deadline, or reject it;
-    /// what is promised nothing is put in line.
-    pub(super) fn take_on(&mut self, buffer: u16, actions: &mut Actions) {
+    /// A request's input and its model's weights are ready. The policy promises its deadline or rejects
+    /// it. A request that gets no promises enters the best-effort queue.
+    pub(super) fn enqueue(&mut self, buffer: u16, actions: &mut Actions) {
         let request = *self.life.requests.get(buffer);
+        debug_assert!(
+            matches!(request.state, State::Preparing | State::AwaitingWeights),
+            "a request is tested once, when it is ready"
+        );
         let index = self.tables.task(request.task).partition.index();
         self.partitions[index].touch();
         if !self.view(index).promises_to(request.task) {
-            return self.put_in_line(buffer, actions);
+            return self.enqueue_best_effort(buffer, actions);
         }
+        // The test starts from f, and f of an action that overruns is only right after this.
         self.watch_overrun(index, actions);
-        if let Some(place) = self.view(index).place_for(&request) {
+        if let Some(older) = self.view(index).older_promise(&request) {
             let tables = &self.tables;
-            let older = self
+            let replaced = self
                 .life
-                .take_place(place.at, buffer, place.conforms, tables);
+                .take_place(older.at, buffer, older.conforms, tables);
             let verdict = Verdict::Rejected(Rejection::Superseded);
-            self.life.finish(older, verdict, actions);
+            self.life.finish(replaced, verdict, actions);
             return self.life.supersede(&request, &self.tables, actions);
         }
-        match Admission::of(self.look(index)).judge(&request) {
+        match Admission::of(self.look(index)).test(&request) {
             Err(reason) => self.life.finish(buffer, Verdict::Rejected(reason), actions),
             Ok(grant) => {
                 if let Some(next) = grant.next {
                     self.reservations.use_up(request.task, next);
                 }
                 self.life.promise(buffer, &grant, &self.tables);
+                // Only after the promise: an older frame stays unless a newer one is certain to run.
                 self.life.supersede(&request, &self.tables, actions);
             }
         }
     }
 
-    fn put_in_line(&mut self, buffer: u16, actions: &mut Actions) {
+    fn enqueue_best_effort(&mut self, buffer: u16, actions: &mut Actions) {
         let request = *self.life.requests.get(buffer);
         let table = self.tables.task(request.task);
-        // One that begins in this step or never may be gone at its end: nobody makes way to it.
+        // A request that cannot wait starts in this step or never. If it never starts, it ends with this
+        // step, so no older frame may end for it.
         let can_wait = self.now + table.work() < request.due;
         let order = match can_wait {
-            true => self.view(table.partition.index()).place_in_line(&request),
+            true => self
+                .view(table.partition.index())
+                .best_effort_order(&request),
             false => request.order,
         };
         self.life.line_up(buffer, order, &self.tables);

@@ -1,20 +1,20 @@
-//! The newest frame instead of an older one that still waits ([`Delivery::LatestFrame`]).
+//! Delivery of the latest frame only ([`Delivery::LatestFrame`]): a newer frame takes over the promise of
+//! an older one of its client.
 //!
-//! When a frame's input is ready and an older one of the same client and task waits for its first
-//! stage, the newer takes its *place*: the older one's entry among the promises, with its work, its
-//! company and its deadline, is the newer one's from now on. Nothing changes for anybody else, so
-//! there is nothing to test: W, F and f are what they were, and SAFE with them. As the entry's
-//! deadline stays, a client that hurries does not put its own answers off for ever: by each
-//! deadline that was promised, that frame or a newer one is ready. Best-effort work takes the place
-//! in line. The reservation that a conforming frame came for stays unused.
+//! It does so when its input is ready and the older frame of the same client and task still waits for its
+//! first stage. The promise keeps its work, its joint promise and its deadline; only the request changes.
+//! So W, F and f stay as they are, SAFE holds, and there is nothing to test. As the deadline stays, a client
+//! that submits quickly does not delay its own answers without end: by each promised deadline, that frame
+//! or a newer one has its mandatory part. The reservation of a newer conforming frame stays unused.
+//! A newer best-effort frame takes the older one's position in the best-effort queue.
 //!
-//! A newer frame whose own deadline is earlier must pass the test beside the older one first, which
-//! then goes: W falls. One that is not taken on changes nothing, nor does best-effort work at the last moment
-//! at which it can begin; what can be answered on time stays.
-//! Which of two frames is newer is the order of their arrival, as capture times are only claims.
+//! A newer frame with an earlier deadline must first pass the test beside the older frame, which then ends:
+//! W falls. A newer frame that is rejected changes nothing. Nor does a best-effort frame that starts at once
+//! or never: the older frame that can be on time stays. The order of arrival tells which frame is newer,
+//! because capture times are only claims.
 //!
-//! A frame that was spilled to another task keeps its place there: its promise was made on another
-//! partition. An older one whose input is still being prepared goes when the intake lets go of its buffer.
+//! An offloaded frame keeps its promise with the task that serves it, as that was made on another partition.
+//! An older frame that is still being prepared ends when the intake releases its buffer.
 //!
 //! [`Delivery::LatestFrame`]: crate::Delivery::LatestFrame
 
@@ -26,53 +26,55 @@ use crate::time::Instant;
 
 /// The promise of an older request, which a newer one takes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Its position in the queue.
+pub struct OlderPromise {
+    /// Its position in the mandatory queue.
     pub at: usize,
-    /// Whether the newer request is one that its task's reservation waits for.
+    /// Whether the newer request is conforming: then its promise counts as reserved from now on.
     pub conforms: bool,
 }
 
 impl View<'_> {
-    /// Whether a frame that arrives for `task` would take the place of an older one, if that still
-    /// waits when the frame is prepared. Then it needs no slack of its own.
-    pub fn finds_place(&self, task: TaskId, arrival: &Arrival, due: Instant) -> bool {
-        let mut older = self.queues.mandatory().iter().filter(|p| p.due <= due);
+    /// Whether a frame that arrives for `task` would take over the promise of an older one that still
+    /// waits when the frame is prepared.
+    pub fn would_replace_older(&self, task: TaskId, arrival: &Arrival, due: Instant) -> bool {
+        let mut older = self.queues.mandatory().iter().filter(|job| job.due <= due);
         let (client, origin) = (arrival.ticket.client, arrival.task);
         self.tables.task(origin).latest
-            && older.any(|p| {
-                let request = self.life.requests.get(p.buffer);
-                !p.running && request.can_be_replaced(client, origin, task)
+            && older.any(|job| {
+                let request = self.life.requests.get(job.buffer);
+                !job.running && request.can_be_replaced(client, origin, task)
             })
     }
 
-    /// The place of the most urgent older request, for one whose input is ready. None if the request
-    /// itself would be late there.
-    pub fn place_for(&self, request: &Request) -> Option<Place> {
+    /// The most urgent promise of an older request, for a newer one whose input is ready. `None` if the
+    /// newer one is late even alone: then the older one is worth more.
+    pub fn older_promise(&self, request: &Request) -> Option<OlderPromise> {
         let table = self.tables.task(request.task);
         if !self.tables.task(request.origin).latest || self.now + table.work() > request.due {
             return None;
         }
         let (client, origin) = (request.ticket.client, request.origin);
-        let at = self.queues.mandatory().iter().position(|p| {
-            let older = self.life.requests.get(p.buffer);
-            p.due <= request.due
-                && !p.running
+        let at = self.queues.mandatory().iter().position(|job| {
+            let older = self.life.requests.get(job.buffer);
+            // The newer frame accepts the promised deadline only if its own is no earlier.
+            job.due <= request.due
+                && !job.running
                 && older.can_be_replaced(client, origin, request.task)
                 && older.order < request.order
         })?;
         let (own, captured) = (request.task, request.captured);
         let conforms =
             table.guaranteed && self.reservations.in_rhythm(own, table, captured, self.now);
-        Some(Place { at, conforms })
+        Some(OlderPromise { at, conforms })
     }
 
-    /// The place in line of a best-effort request: that of the first older one that it supersedes.
-    pub fn place_in_line(&self, request: &Request) -> u64 {
+    /// The order of a best-effort request in its queue: that of the first older request that it
+    /// supersedes, so that a client with frequent frames does not move to the end each time.
+    pub fn best_effort_order(&self, request: &Request) -> u64 {
         let latest = self.tables.task(request.origin).latest;
-        let waiting = self.queues.best_effort().iter();
-        let mut older = waiting
-            .filter(|w| latest && self.life.requests.get(w.buffer).is_superseded_by(request));
-        older.next().map_or(request.order, |w| w.order)
+        let jobs = self.queues.best_effort().iter();
+        let mut older = jobs
+            .filter(|job| latest && self.life.requests.get(job.buffer).is_superseded_by(request));
+        older.next().map_or(request.order, |job| job.order)
     }
 }

@@ -1,5 +1,6 @@
-//! Which layout of partitions is wanted: the one whose fullest partition is least full, at the
-//! arrivals of the last second, each as deep as it can go.
+//! The choice of a layout: the one whose fullest partition is least full, if all requests that arrived
+//! within the last second run to their last exit. The load counts requests one at a time and not in
+//! batches (docs/results/layouts.md has the effect).
 
 use alloc::boxed::Box;
 
@@ -12,19 +13,19 @@ use crate::punctual::partition::Partitions;
 use crate::punctual::tables::Tables;
 use crate::time::{Instant, Nanos};
 
-/// A layout is wanted only if its fullest partition is at most this part as full as now, in
-/// eighths: a change costs time, and demand fluctuates.
+/// A layout is wanted only if its fullest partition is less than 7/8 as full as the fullest one now. A change
+/// costs time, and the load fluctuates.
 const WORTHWHILE_EIGHTHS: u64 = 7;
 
-/// Which layout is wanted, and the scratch of a change to it.
+/// The wanted layout, and the scratch memory of a change to it.
 #[derive(Clone, Debug)]
 pub struct Layouts {
     wanted: usize,
-    /// When the wanted layout is chosen anew.
-    thinks_again: Instant,
-    /// By partition: whether it has other tasks under the layout that is tried.
+    /// When the next choice is due.
+    next_choice: Instant,
+    /// By partition: whether it has other tasks under the layout that is tested.
     changes: Box<[bool]>,
-    /// Promises as that layout sees them.
+    /// Promises with the costs of that layout.
     pub moving: List<MandatoryJob>,
 }
 
@@ -32,28 +33,29 @@ impl Layouts {
     pub fn new(config: &Config) -> Self {
         Self {
             wanted: 0,
-            thinks_again: Instant::ZERO,
+            next_choice: Instant::ZERO,
             changes: alloc::vec![false; config.partitions.len()].into(),
+            // All open requests may be promised.
             moving: List::with_capacity(usize::from(config.request_buffers)),
         }
     }
 
-    /// For tests: wants a layout whatever the demand is.
+    /// For tests: wants a layout whatever the load is.
     #[cfg(test)]
     pub fn want(&mut self, layout: usize) {
-        (self.wanted, self.thinks_again) = (layout, Instant::FAR_FUTURE);
+        (self.wanted, self.next_choice) = (layout, Instant::FAR_FUTURE);
     }
 
-    /// The layout that is wanted, chosen anew every `interval`.
+    /// The wanted layout. It is chosen every `interval`.
     pub fn wanted(&mut self, now: Instant, interval: Nanos, tables: &Tables, load: &Load) -> usize {
-        if now >= self.thinks_again {
-            self.thinks_again = now + interval;
+        if now >= self.next_choice {
+            self.next_choice = now + interval;
             self.wanted = tables.best_layout(load, self.changes.len());
         }
         self.wanted
     }
 
-    /// Notes which partitions have other tasks under `target` than now.
+    /// Records which partitions have other tasks under `target` than now.
     pub fn compare(&mut self, tables: &Tables, target: usize) {
         for (index, changes) in self.changes.iter_mut().enumerate() {
             let here = |partition: PartitionId| partition.index() == index;
@@ -62,7 +64,7 @@ impl Layouts {
         }
     }
 
-    /// The partitions that have other tasks.
+    /// The partitions that have other tasks, as recorded by `compare`.
     pub fn changing(&self) -> impl Iterator<Item = usize> {
         let changes = self.changes.iter().enumerate();
         changes.filter_map(|(index, &changes)| changes.then_some(index))
@@ -72,7 +74,8 @@ impl Layouts {
         self.changes[index]
     }
 
-    /// The scale level of the partitions that change; `None` while they differ.
+    /// The scale level of all partitions that change. `None` while they differ: the guaranteed sets of
+    /// different levels cannot be compared.
     pub fn common_level(&self, tables: &Tables, partitions: &Partitions) -> Option<usize> {
         let used = self.changing().filter(|&index| tables.uses(index));
         let mut levels = used.map(|index| partitions[index].scale.level());
@@ -82,21 +85,22 @@ impl Layouts {
 }
 
 impl Tables {
-    /// The layout whose fullest partition is least full; the present one unless another is clearly better.
+    /// The layout whose fullest partition is least full. The present one, unless another is clearly better.
     fn best_layout(&self, load: &Load, partitions: usize) -> usize {
-        let fullness = |layout: usize| {
-            let full = (0..partitions).map(|index| self.demand(load, layout, index));
-            full.max().unwrap_or(Nanos::ZERO)
+        let peak = |layout: usize| {
+            let demands = (0..partitions).map(|index| self.demand(load, layout, index));
+            demands.max().unwrap_or(Nanos::ZERO)
         };
         let present = self.layout();
-        let best = (0..self.layouts()).min_by_key(|&layout| fullness(layout));
-        let worthwhile = fullness(present).as_nanos() / 8 * WORTHWHILE_EIGHTHS;
-        best.filter(|&best| fullness(best).as_nanos() < worthwhile)
+        let best = (0..self.layouts()).min_by_key(|&layout| peak(layout));
+        // Divided first: the product of a saturated demand would wrap around.
+        let worthwhile = peak(present).as_nanos() / 8 * WORTHWHILE_EIGHTHS;
+        best.filter(|&best| peak(best).as_nanos() < worthwhile)
             .unwrap_or(present)
     }
 
-    /// The work that arrived in the last second for a partition under a layout, each request as deep
-    /// as it can go.
+    /// The work that arrived within the last second for a partition under a layout, if each request runs to
+    /// its last exit.
     fn demand(&self, load: &Load, layout: usize, index: usize) -> Nanos {
         let tables = self.tasks_in(layout).iter().enumerate();
         let here = tables.filter(|(_, table)| table.partition.index() == index);
@@ -114,7 +118,7 @@ impl Tables {
         tasks.any(|table| table.partition.index() == index)
     }
 
-    /// Condition 1.
+    /// Condition 1 of a change: each task that is guaranteed now is guaranteed under `target`.
     pub fn keeps_guarantees(&self, target: usize) -> bool {
         let mut pairs = self.tasks().iter().zip(self.tasks_in(target));
         pairs.all(|(now, then)| then.guaranteed || !now.guaranteed)

@@ -1,4 +1,4 @@
-//! Actions and transfers that the device does not report ([`crate::lost`]).
+//! Actions and transfers that the device does not report. [`crate::lost`] has the rules.
 
 use super::Punctual;
 use super::lifecycle::requests::State;
@@ -7,14 +7,15 @@ use crate::action::{Failure, Verdict};
 use crate::actions::Actions;
 
 impl Punctual {
-    /// Takes actions for lost that should have been reported long ago.
+    /// Considers actions lost whose reports are overdue.
     pub(super) fn give_up_lost(&mut self, actions: &mut Actions) {
         for index in 0..self.partitions.len() {
             let Some(lost) = self.partitions[index].slot.give_up(self.now) else {
                 continue;
             };
-            // Its members end now: nobody waits for what they would have become.
+            // The members end now, so that no client waits for ever. Their buffers stay locked.
             self.partitions[index].touch();
+            // Other partitions waited for this action after a change of layout.
             if lost.left {
                 self.partitions.iter_mut().for_each(Partition::touch);
             }
@@ -25,8 +26,8 @@ impl Punctual {
         }
     }
 
-    /// Ends the requests that wait for a locked partition or for pages that were lost: each with the
-    /// answer it has, if that counts.
+    /// Ends the requests that wait for a locked partition or for a lost transfer. A request with a mandatory
+    /// answer gets it; the others fail.
     pub(super) fn end_unserviceable(&mut self, actions: &mut Actions) {
         for buffer in 0..self.life.requests.buffers() {
             let request = self.life.requests.get(buffer);

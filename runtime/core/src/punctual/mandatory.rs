@@ -1,4 +1,4 @@
-//! Promised work: the earliest deadline first, with others of the same stage in one batch where
+//! Promised work: the earliest deadline first, in a batch with other requests at the same stage where
 //! that endangers no promise.
 
 use crate::ids::BATCH_MAX;
@@ -11,24 +11,24 @@ use crate::punctual::view::View;
 use crate::time::Instant;
 use crate::time::{ns, signed};
 
-/// Promised requests that run in one batch: deadline, what they count for the stage, buffer.
+/// Promised requests that run in one batch: deadline, charge for the stage, buffer. In EDF order.
 type Promised = heapless::Vec<(Instant, i64, u16), BATCH_MAX>;
 
-/// Requests that take its free places: deadline, buffer.
+/// Requests with an answer that take free places of the batch: deadline, buffer.
 type Joining = heapless::Vec<(Instant, u16), BATCH_MAX>;
 
 impl View<'_> {
-    /// The batch around the head of the EDF order to start at `start`, after a scan for that time.
+    /// The batch around the EDF head to start at `start`, after a scan for that time.
     ///
-    /// The head, with those that were promised their deadlines jointly with it, needs no test: no
-    /// schedule is better for it, and the blocking that it causes is within what was promised
-    /// (policy, section 8; `joint`). Any larger batch does.
+    /// The head runs without a test, with the requests that were promised jointly with it. No other order
+    /// is better for its deadline. Its stage blocks other tasks for no longer than the offline test or
+    /// the test of the joint promise allowed (docs/proof.md, "Head alone"). Any larger batch must pass a test.
     pub fn mandatory(&self, scan: &SlackScan, start: Instant) -> Option<Choice> {
         let head = *self.queues.head()?;
         let row = self.tables.row(head.row);
-        let together = self.queues.mandatory().iter();
-        let together = together.filter(|p| p.promise == head.promise && !p.running);
-        let (count, most) = together.fold((0, u8::MAX), |(count, most), member| {
+        let promised = self.queues.mandatory().iter();
+        let promised = promised.filter(|job| job.promise == head.promise && !job.running);
+        let (count, most) = promised.fold((0, u8::MAX), |(count, most), member| {
             (count + 1, most.min(member.batch_max))
         });
         let least = row.size_holding(count);
@@ -38,32 +38,38 @@ impl View<'_> {
             .filter(|&size| row.sizes[size] <= most)
             .find_map(|size| {
                 let batch = self.batch(scan, &head, size, start);
+                // If the next smaller size holds the same members, this one only pays for empty places.
                 let filled = batch.members.len() > usize::from(row.sizes[size - 1]);
-                (filled && batch.spare >= 0).then_some(batch)
+                (filled && batch.start_slack >= 0).then_some(batch)
             })
             .or_else(|| Some(self.batch(scan, &head, least, start)))
     }
 
-    /// A batch of a compiled size, the head its first member.
+    /// The batch of a compiled size whose first member is the head.
     fn batch(&self, scan: &SlackScan, head: &MandatoryJob, size: usize, start: Instant) -> Choice {
         let row = self.tables.row(head.row);
         let (places, cost) = (row.sizes[size], row.cost[size]);
-        let promised = self.queues.batch_with(head, places);
-        // Requests whose answer already counts may take free places: they get no credit in the
-        // test, and their own deadline must hold.
+        let promised = self.queues.batch_members(head, places);
+        debug_assert_eq!(
+            promised.first().map(|(due, ..)| *due),
+            Some(head.due),
+            "the head is the first member"
+        );
+        // Requests that hold a mandatory answer may take free places. They get no credit in the test,
+        // because W does not count them, and the batch must end by their own deadlines.
         let joining: Joining = self
             .queues
-            .optional_with(head)
+            .optional_members(head)
             .filter(|(due, batch_max, _)| *batch_max >= places && start + cost <= *due)
             .map(|(due, _, buffer)| (due, buffer))
             .take(usize::from(places) - promised.len())
             .collect();
-        let mut spare = match self.ablations.has(Ablation::MembersOnlyBatch) {
+        let mut start_slack = match self.ablations.has(Ablation::MembersOnlyBatch) {
             true => (signed(promised[0].0, start) - ns(cost)).min(0),
             false => scan.least_after(&promised, ns(cost)),
         };
         for (due, _) in &joining {
-            spare = spare.min(signed(*due, start) - ns(cost));
+            start_slack = start_slack.min(signed(*due, start) - ns(cost));
         }
         let promised = promised.iter().map(|(_, _, buffer)| *buffer);
         let members = promised.chain(joining.iter().map(|(_, buffer)| *buffer));
@@ -72,20 +78,21 @@ impl View<'_> {
             row: head.row,
             size,
             members: members.collect(),
-            spare,
+            start_slack,
         }
     }
 
-    /// Until when a batch of promised work should wait for one more member, after a scan for now:
-    /// a frame for the same stage is expected within the least slack, nothing else is ready, and
-    /// one batch then ends sooner than this one now and that frame alone.
+    /// Until when a batch of promised work should wait for one more member, after a scan for now. It waits
+    /// if a frame for the same stage is expected within the least slack and nothing else is ready. And one
+    /// larger batch must end sooner than this batch now and that frame alone.
     pub fn waits_until(&self, scan: &SlackScan, choice: &Choice) -> Option<Instant> {
         let ready = self
             .queues
             .mandatory()
             .iter()
-            .filter(|p| !p.running)
+            .filter(|job| !job.running)
             .count();
+        // Any other work could use the time of the wait.
         let alone = self.queues.optional().is_empty() && self.queues.best_effort().is_empty();
         let all = ready == choice.members.len();
         if !(self.parameters.waiting && alone && all) {
@@ -93,8 +100,8 @@ impl View<'_> {
         }
         let row = self.tables.row(choice.row);
         let larger = row.size_holding(choice.members.len() + 1)?;
-        let members = self.queues.mandatory().iter().filter(|p| !p.running);
-        if members.map(|p| p.batch_max).min()? < row.sizes[larger] {
+        let members = self.queues.mandatory().iter().filter(|job| !job.running);
+        if members.map(|job| job.batch_max).min()? < row.sizes[larger] {
             return None;
         }
         let tasks = self.tables.tasks().iter().zip(self.arrivals);
@@ -102,24 +109,27 @@ impl View<'_> {
             self.tables.row_of(table, crate::StageId(0)) == choice.row
                 && table.batch_max >= row.sizes[larger]
         });
-        let next = joining.filter_map(|(_, rhythm)| rhythm.next());
+        // Only tasks that come at regular intervals have a prediction. For others, waiting would be a guess.
+        let next = joining.filter_map(|(_, predictor)| predictor.next());
         let next = next.filter(|next| *next > self.now).min()?;
         let wait = signed(next, self.now);
         let apart = ns(row.cost[choice.size]) + ns(row.cost_alone());
+        // Δ + C(k+1) < C(k) + C(1), and Δ <= S keeps SAFE at the end of the wait (docs/proof.md, "Waiting").
         let pays = wait + ns(row.cost[larger]) < apart;
         (wait <= scan.least() && pays).then_some(next)
     }
 }
 
 impl Queues {
-    /// The head with those of its promise, and others of its stage in EDF order; not those that
-    /// were promised their deadlines in another batch. In EDF order.
-    fn batch_with(&self, head: &MandatoryJob, places: u8) -> Promised {
-        let of_promise = |p: &&MandatoryJob| p.promise == head.promise && !p.running;
+    /// The head with the requests of its promise, and others at its stage, in EDF order. Members of another
+    /// joint promise stay out: the charge of one of them is for their whole batch.
+    fn batch_members(&self, head: &MandatoryJob, places: u8) -> Promised {
+        // Places for the whole promise of the head are set aside, as these run together without a test.
+        let of_promise = |job: &&MandatoryJob| job.promise == head.promise && !job.running;
         let with_head = self.mandatory().iter().filter(of_promise).count();
         let mut others = usize::from(places).saturating_sub(with_head);
         let mut promised = Promised::new();
-        for entry in self.mandatory().iter().filter(|p| !p.running) {
+        for entry in self.mandatory().iter().filter(|job| !job.running) {
             let own = entry.promise == head.promise;
             if !own {
                 let can = same_group(entry, head) && !entry.joint && entry.batch_max >= places;
@@ -134,34 +144,38 @@ impl Queues {
         promised
     }
 
-    /// OptionalJob requests that can share a batch with `head`: deadline, largest batch, buffer; by deadline.
-    fn optional_with(&self, head: &MandatoryJob) -> impl Iterator<Item = (Instant, u8, u16)> {
+    /// Requests for the stage of `head` that hold a mandatory answer: deadline, largest batch, buffer. By
+    /// deadline.
+    fn optional_members(&self, head: &MandatoryJob) -> impl Iterator<Item = (Instant, u8, u16)> {
         let group = (head.row, head.cohort);
-        let parked = self.optional();
-        let start = parked.partition_point(|p| (p.row, p.cohort) < group);
-        parked[start..]
+        // The queue is sorted by (row, cohort, due), so the group is contiguous.
+        let jobs = self.optional();
+        let start = jobs.partition_point(|job| (job.row, job.cohort) < group);
+        jobs[start..]
             .iter()
-            .take_while(move |p| (p.row, p.cohort) == group)
-            .map(|p| (p.due, p.batch_max, p.buffer))
+            .take_while(move |job| (job.row, job.cohort) == group)
+            .map(|job| (job.due, job.batch_max, job.buffer))
     }
 }
 
 impl SlackScan {
-    /// The least slack once a batch is charged: each member is credited what it counts for the stage from
-    /// its deadline on, the batch's cost is taken off everywhere. Negative: it would endanger a promise.
-    /// That every member's deadline holds is not enough: others pay for the batch before they profit.
+    /// The least slack after a batch: its cost reduces every slack, and each member is credited its charge
+    /// for the stage from its deadline on. Negative: the batch would break a promise.
+    ///
+    /// The test covers every deadline. That the members' deadlines hold, as SEEB-GPU and Clockwork test, is
+    /// not enough: others are delayed by the whole batch before the credit of its members counts.
     fn least_after(&self, members: &Promised, cost: i64) -> i64 {
         // Members are in EDF order, so the credited ones are a prefix.
         let mut members = members.iter().peekable();
         let mut credit = 0;
-        let mut spare = i64::MAX;
+        let mut least = i64::MAX;
         for point in self.points() {
             while let Some((_, charge, _)) = members.next_if(|(due, ..)| *due <= point.at) {
                 credit += charge;
             }
-            spare = spare.min(point.slack + credit - cost);
+            least = least.min(point.slack + credit - cost);
         }
-        spare
+        least
     }
 }
 

@@ -1,27 +1,36 @@
-//! The default policy: mandatory first, then as deep as time allows. Its state and its dispatch
-//! of events. Start here; `docs/proof.md` states the rules and the guarantee.
+//! The default policy: mandatory first, then as deep as time allows. Its state, and the order of one step.
+//! Start here; `docs/proof.md` states the rules and the guarantee.
 //!
-//! | decision | where |
+//! The owners of state have private fields: `lifecycle` (requests, queues, ledger, weights, service),
+//! `slot`, `partition`, `reservations`, `layouts` and others. Decisions are functions of a `View`, or of
+//! an `Admission`, and return values. The methods of [`Punctual`] apply them.
+//!
+//! | decision | module |
 //! |---|---|
-//! | take a submission in, promise its deadline | `admission` |
-//! | ... on another device, if its own cannot | `spill` |
-//! | ... together with others, in one batch | `joint` |
-//! | ... in the place of an older frame of the same client | `latest` |
-//! | how much time is to spare | `slack` |
+//! | what happens to a request from its arrival to its promise | `intake` |
+//! | ... whether the policy promises its deadline | `admission` |
+//! | ... whether another device serves it, if its own cannot | `offload` |
+//! | ... whether it is promised jointly with others, in one batch | `joint` |
+//! | ... whether it takes over the promise of an older frame of its client | `latest` |
+//! | how much slack each deadline has | `slack` |
 //! | what a free partition runs next | `dispatch` |
-//! | ... deeper stages, if they endanger nothing | `optional` |
-//! | ... and are worth their time at the present load | `price`, `load` |
-//! | ... promised work, in batches where that endangers nothing | `mandatory` |
-//! | ... or nothing yet, for a larger batch | `rhythm` |
-//! | ... best-effort work, in the gaps | `best_effort` |
-//! | ... or none of it, on demand | `shedding` |
-//! | what it runs next, handed over ahead | `look_ahead` |
-//! | which layout of partitions is used | `layouts` |
-//! | which weights come, and which make room | `paging` |
-//! | whether an answer is good enough | `completion` |
-//! | work that runs too long; whom to drop then | `overrun`, `speed` |
-//! | whose fault that is; what becomes of a model that breaks its profile | `conduct`, `demotion` |
-//! | what falls due without an event | `timers` |
+//! | ... a deeper stage, if it endangers no promise | `optional` |
+//! | ... and if it is worth its time at the present load | `price`, `load` |
+//! | ... promised work, in a batch where that endangers no promise | `mandatory` |
+//! | ... or nothing yet, as a larger batch is expected soon | `mandatory`, `arrivals` |
+//! | ... best-effort work, in the time that real-time work leaves | `best_effort`, `gaps` |
+//! | ... or no best-effort work, on demand | `shedding` |
+//! | ... what has to stop when real-time work has used its part of the time | `utilization` |
+//! | what a partition runs next, handed over before the running action ends | `look_ahead` |
+//! | which layout of partitions is wanted | `layouts` |
+//! | ... and whether the change to it keeps every promise | `layout_change` |
+//! | which weights are loaded, and which are evicted for them | `paging`, `lifecycle::weights` |
+//! | whether an answer is final | `completion` |
+//! | what follows from a stage that overran, and which request is dropped then | `overrun`, `scale` |
+//! | whether the model or the machine caused an overrun | `profile_monitor` |
+//! | what a model that breaks its profile loses | `demotion` |
+//! | when the policy gives up an action that the device does not report | `loss` |
+//! | what is due without an event | `timers` |
 
 mod ablation;
 mod admission;
@@ -102,25 +111,26 @@ const FAULTS: &[fault::Fault<Punctual>] = &[
     ),
 ];
 
-/// All decisions of a daemon. Made once from the plan; allocates nothing afterwards (a clone
-/// does: it is for tests that try several futures).
+/// All decisions of a daemon. It is made once from the plan and allocates nothing afterwards. A clone
+/// allocates: tests clone it to try several futures.
 #[derive(Clone, Debug)]
 pub(crate) struct Punctual {
     parameters: PunctualConfig,
     tables: Tables,
-    /// By layout; none if there is no price.
+    /// By layout; empty if the price of depth is off.
     prices: Box<[Prices]>,
     load: Load,
     life: Lifecycle,
     reservations: Reservations,
-    /// By task: when its inputs become ready.
+    /// By task.
     arrivals: Box<[ArrivalPredictor]>,
     partitions: Partitions,
-    /// By partition: what the last test of its slack found.
+    /// By partition: the last scan of its slack. Here, and not in the partition, because a decision
+    /// writes to the scan while it reads everything else.
     scans: Box<[SlackScan]>,
     layouts: Layouts,
     holds: Holds,
-    /// The time of this step.
+    /// The time of this step. It never falls.
     now: Instant,
     ids: ActionIds,
     stale_events: u64,
@@ -129,23 +139,31 @@ pub(crate) struct Punctual {
 
 impl Policy for Punctual {
     fn step(&mut self, now: Instant, event: &Event, actions: &mut Actions) {
+        // The proof needs a time that does not fall: else F would rise ("Time passes").
         self.now = self.now.max(now);
         self.partitions.wake(self.now);
+        // Partitions learn a new load only when the window of the counts moves. A sum over all tasks at
+        // every step would cost too much.
         if self.load.turn(self.now) {
             self.partitions.weigh(&self.tables, &self.load);
         }
-        self.learn(event, actions);
+        self.apply(event, actions);
+        // After the event: an action whose report comes in this step is not lost.
         self.give_up_lost(actions);
+        // Before the dispatch: a partition that changes must start nothing under the old layout.
         self.consider_layouts(actions);
         for index in 0..self.partitions.len() {
             if self.partitions[index].take_touched() {
+                // f first, because every slack test below starts from it.
                 self.watch_overrun(index, actions);
                 self.dispatch(index, actions);
+                // After the dispatch: a request at the last moment of its start is started, not ended.
                 self.expire(index, actions);
                 let timer = self.view(index).timer();
                 self.partitions[index].rearm(timer);
             }
         }
+        // Last: requests that ended in this step no longer need their weights, so those can be evicted.
         self.fetch_weights(actions);
         debug_assert_eq!(self.check(), Ok(()));
     }
@@ -198,9 +216,9 @@ impl Policy for Punctual {
 }
 
 impl Punctual {
-    /// Takes a fact in: requests come, end, or wait for something else, and their partitions are
-    /// looked at before the step ends.
-    fn learn(&mut self, event: &Event, actions: &mut Actions) {
+    /// Applies an event to the state. It marks each partition whose decision may change; the step then
+    /// decides for these partitions only.
+    fn apply(&mut self, event: &Event, actions: &mut Actions) {
         match event {
             Event::Arrived(arrival) => self.arrived(arrival, actions),
             Event::Prepared { request, ok, .. } => self.prepared(*request, *ok, actions),
@@ -216,7 +234,7 @@ impl Punctual {
         }
     }
 
-    /// What decisions about a partition look at.
+    /// The input of decisions about a partition.
     fn view(&self, index: usize) -> View<'_> {
         View {
             now: self.now,
@@ -235,7 +253,8 @@ impl Punctual {
         }
     }
 
-    /// The same, with the scratch for the partition's slack.
+    /// The view of a partition, and its slack scan to write to. It repeats the fields of `view`, because a
+    /// call of `view` would borrow `scans` as well.
     fn look(&mut self, index: usize) -> (View<'_>, &mut SlackScan) {
         let view = View {
             now: self.now,

@@ -1,20 +1,21 @@
-//! Frames that another device takes on, because their own cannot: co-scheduling.
+//! Offloading: another device serves frames that a task's own device cannot.
 //!
-//! A task may name another for the same network, prepared for another device. A frame goes there if
-//! its own task would refuse it (it is late for that device, finds no slack or no room there, or the
-//! device has gone silent) and the other has room for it: by that one's times, queue and slack, but
-//! by the frame's own deadline. If the other has none either, the own task's judgement stands.
+//! A task may name another task for the same network on another device (`TaskConfig::spill`). The other
+//! task serves a frame if the own task would reject it: the frame is late for that device, finds no slack
+//! or no buffer, or the device does not respond. The other task must promise the frame's own deadline by
+//! its own times, queue and slack. If it cannot either, the own task's result stands.
 //!
-//! Where a frame goes is decided when it arrives, as its input is prepared for one device. So both
-//! tasks are asked what they would say once it is prepared, as things stand: [`Admission::entry`]
-//! alone lets hopeful frames in. Who is not sure of a frame keeps it, unless the other is.
+//! The decision falls when the frame arrives, because its input is prepared for one device. So both
+//! tasks estimate whether they would promise its deadline once it is prepared, as [`Admission::entry`] also
+//! accepts frames that may fail later. A task keeps each frame that it would promise. It also keeps a frame
+//! that it accepts without certainty, unless the other task would promise it.
 //!
-//! Nothing is added to the proof. A taker has no reservation, so all that is offloaded to it are extras,
-//! each admitted by the test of extras when it is prepared. A frame that a reservation waits for is
-//! not offloaded unless it is late on arrival, or the device silent.
+//! The proof does not change. The other task has no reservation, so offloaded frames are extras there, each
+//! tested when it is prepared. A conforming frame is offloaded only if it is late on arrival, its device does
+//! not respond, or its model is demoted.
 //!
-//! An offloaded request is under the rules of the taker (`Request::task`): its places in the queue, its
-//! batches, its thresholds. What becomes of it is told and counted as who submitted it (`Request::origin`).
+//! An offloaded request is under the rules of the task that serves it (`Request::task`): its queue, its
+//! batches, its thresholds. Verdict and counts stay with the task it was submitted to (`Request::origin`).
 //!
 //! [`Admission::entry`]: crate::punctual::admission::Admission::entry
 
@@ -27,37 +28,41 @@ use crate::punctual::lifecycle::ledger::Note;
 use crate::time::Instant;
 
 impl Punctual {
-    /// Who takes a submission on, its own task or the one that it offloads to, and which buffer it gets
-    /// there; or why neither does.
-    pub(super) fn taker(
+    /// The task that serves a submission, its own or the one that this offloads to, and the kind of
+    /// buffer there; or the reason of its rejection.
+    pub(super) fn assign(
         &mut self,
         arrival: &Arrival,
         due: Instant,
     ) -> Result<(TaskId, Entry), Rejection> {
         let (own, captured) = (arrival.task, arrival.captured);
         let table = self.tables.task(own);
-        let (spill, index) = (table.spill, table.partition.index());
-        let judged = Admission::of(self.look(index)).entry(own, arrival, due);
-        if judged == Ok(Entry::Reserved) {
+        let (target, index) = (table.spill, table.partition.index());
+        let entry = Admission::of(self.look(index)).entry(own, arrival, due);
+        if entry == Ok(Entry::Reserved) {
+            // Even if the frame is offloaded: it was captured in this place of the period.
             let table = self.tables.task(own);
             self.reservations.take_buffer(own, table, captured);
         }
-        let Some(spill) = spill else {
-            return judged.map(|entry| (own, entry));
+        let Some(target) = target else {
+            return entry.map(|entry| (own, entry));
         };
-        let keeps = judged == Ok(Entry::Reserved) && !self.partitions.is_demoted(own, &self.tables)
-            || judged.is_ok() && Admission::of(self.look(index)).has_room(own, captured, due);
-        let other = self.tables.task(spill).partition.index();
+        debug_assert_ne!(target, own, "a task offloads to another task");
+        // A reserved buffer goes with a reservation, whose promise needs no slack. But a demoted model has
+        // no promises, so its frames are offloaded if the other task can promise them.
+        let keeps = entry == Ok(Entry::Reserved) && !self.partitions.is_demoted(own, &self.tables)
+            || entry.is_ok() && Admission::of(self.look(index)).would_promise(own, captured, due);
+        let other = self.tables.task(target).partition.index();
         let mut other = Admission::of(self.look(other));
         if !keeps
-            && other.entry(spill, arrival, due).is_ok()
-            && other.has_room(spill, captured, due)
+            && other.entry(target, arrival, due).is_ok()
+            && other.would_promise(target, captured, due)
         {
             self.life.ledger.note(own, Note::Spilled);
-            // What is asked of the taker's partition has grown, and its price of depth with it.
-            self.load.arrived(spill);
-            return Ok((spill, Entry::Shared));
+            // The load of the other task's partition has grown, and with it the price of depth there.
+            self.load.arrived(target);
+            return Ok((target, Entry::Shared));
         }
-        judged.map(|entry| (own, entry))
+        entry.map(|entry| (own, entry))
     }
 }

@@ -1,4 +1,9 @@
-//! Deeper stages of requests that already hold an answer: run where they are worth most, if they endanger no promise.
+//! Optional work: deeper stages of requests that hold a mandatory answer. They run where they gain most
+//! accuracy for their time, and only if they break no promise.
+//!
+//! The gate is that a batch takes no more than the least slack, C(b) <= S. So SAFE holds after it, and it
+//! may even run before promised work (docs/proof.md). Without the gate, promised requests miss their
+//! deadlines (docs/results/guarantee.md).
 
 use crate::ids::{BATCH_MAX, StageId};
 use crate::punctual::ablation::Ablation;
@@ -10,33 +15,45 @@ use crate::punctual::view::View;
 use crate::time::Instant;
 use crate::time::{ns, signed};
 
-/// A batch that may run, and what it is worth.
-struct Deepening {
+/// An optional batch that passed the gate, with its gain and its cost.
+struct OptionalBatch {
     choice: Choice,
     /// Sum of the members' gains.
-    worth: u128,
+    gain: u128,
+    /// C(b) in nanoseconds.
     cost: u128,
     first_due: Instant,
 }
 
-impl Deepening {
-    /// More gain for the time (the policy's rho); ties: more members, then more urgent.
+impl OptionalBatch {
+    /// Whether it gains more for its time. Of equals, the one with more members is better, then the one
+    /// with the earlier deadline.
     fn better_than(&self, other: &Self) -> bool {
-        let (mine, theirs) = (self.worth * other.cost, other.worth * self.cost);
-        let (members, more) = (self.choice.members.len(), other.choice.members.len());
-        (mine, members) > (theirs, more)
-            || (mine, members) == (theirs, more) && self.first_due < other.first_due
+        // gain / cost of both, multiplied by both costs: no rounding.
+        let (mine, theirs) = (self.gain * other.cost, other.gain * self.cost);
+        let (own_members, their_members) = (self.choice.members.len(), other.choice.members.len());
+        (mine, own_members) > (theirs, their_members)
+            || (mine, own_members) == (theirs, their_members) && self.first_due < other.first_due
     }
 }
 
 impl View<'_> {
-    /// The best optional batch that may start at `start`, after a scan for that time: it must end
-    /// before each member's deadline and take no more than the least slack.
+    /// The best optional batch that may start at `start`, after a scan for that time. It ends by each
+    /// member's deadline and takes no more than the least slack.
     pub fn optional(&self, scan: &SlackScan, start: Instant) -> Option<Choice> {
-        let mut best: Option<Deepening> = None;
-        let promised = self.queues.head().map_or(Instant::FAR_FUTURE, |p| p.due);
+        let mut best: Option<OptionalBatch> = None;
+        let promised = self
+            .queues
+            .head()
+            .map_or(Instant::FAR_FUTURE, |head| head.due);
         let room = self.room(scan);
-        // The list is sorted by row and cohort, so each group is a chunk.
+        debug_assert!(
+            self.queues
+                .optional()
+                .is_sorted_by_key(|job| (job.row, job.cohort, job.due)),
+            "requests that can share a batch are adjacent"
+        );
+        // The queue is sorted by row and cohort, so each group is a chunk.
         for group in self
             .queues
             .optional()
@@ -44,9 +61,10 @@ impl View<'_> {
         {
             let row = self.tables.row(group[0].row);
             for size in 0..row.sizes.len() {
-                let Some(candidate) = self.batch_deeper(group, size, start, room) else {
+                let Some(candidate) = self.optional_batch(group, size, start, room) else {
                     continue;
                 };
+                // Without mandatory first, EDF order holds for optional work, too.
                 if !self.parameters.mandatory_first && candidate.first_due > promised {
                     continue;
                 }
@@ -58,47 +76,50 @@ impl View<'_> {
         best.map(|b| b.choice)
     }
 
-    /// Where it gains most for the time; without mandatory first the most urgent.
-    fn prefers(&self, candidate: &Deepening, best: &Deepening) -> bool {
+    /// Whether a batch is preferred to the best so far: by its gain for its time, or by its deadline without
+    /// mandatory first.
+    fn prefers(&self, candidate: &OptionalBatch, best: &OptionalBatch) -> bool {
         if self.parameters.mandatory_first || candidate.first_due == best.first_due {
             return candidate.better_than(best);
         }
         candidate.first_due < best.first_due
     }
 
-    /// The members of a group that gain most, at one compiled batch size. `None` if it may not run,
-    /// or if a smaller size would hold the same members.
-    fn batch_deeper(
+    /// The members of a group that gain most, in one compiled batch size. `None` if the batch may not run,
+    /// or if a smaller size holds the same members.
+    fn optional_batch(
         &self,
         group: &[OptionalJob],
         size: usize,
         start: Instant,
         room: i64,
-    ) -> Option<Deepening> {
+    ) -> Option<OptionalBatch> {
         let row = self.tables.row(group[0].row);
         let (places, cost) = (row.sizes[size], row.cost[size]);
+        // The gate: C(b) <= S.
         if ns(cost) > room {
             return None;
         }
-        // By falling gain; the group is sorted by deadline, so equals stay in that order.
+        // By falling gain. The group is sorted by deadline, and equals stay in that order.
         let mut members = heapless::Vec::<&OptionalJob, BATCH_MAX>::new();
-        let eligible = group.iter().filter(|p| {
-            // What is not answered in time is not worth to begin.
+        let eligible = group.iter().filter(|job| {
+            // A stage without an exit gains nothing before the next exit: the request must reach that exit in
+            // time, too.
             let onward = self
                 .tables
-                .own(self.tables.task(p.task), row.stage)
+                .own(self.tables.task(job.task), row.stage)
                 .onward();
-            start + cost + onward <= p.due && p.batch_max >= places && self.is_worth_it(p)
+            start + cost + onward <= job.due && job.batch_max >= places && self.is_worth_it(job)
         });
-        for parked in eligible {
+        for job in eligible {
             if members.len() == usize::from(places) {
-                if members.last().is_some_and(|m| m.gain >= parked.gain) {
+                if members.last().is_some_and(|m| m.gain >= job.gain) {
                     continue;
                 }
                 members.pop();
             }
-            let at = members.partition_point(|m| m.gain >= parked.gain);
-            let full = members.insert(at, parked);
+            let at = members.partition_point(|m| m.gain >= job.gain);
+            let full = members.insert(at, job);
             assert!(full.is_ok(), "at most {places} members, a place was made");
         }
         let smaller = if size == 0 { 0 } else { row.sizes[size - 1] };
@@ -106,9 +127,10 @@ impl View<'_> {
             return None;
         }
         let first_due = members.iter().map(|m| m.due).min()?;
-        let spare = room - ns(cost);
-        Some(Deepening {
-            worth: members.iter().map(|m| u128::from(m.gain)).sum(),
+        let left = room - ns(cost);
+        Some(OptionalBatch {
+            gain: members.iter().map(|m| u128::from(m.gain)).sum(),
+            // At least 1, so that a cost of zero cannot make every comparison a tie.
             cost: u128::from(cost.as_nanos().max(1)),
             first_due,
             choice: Choice {
@@ -116,24 +138,28 @@ impl View<'_> {
                 row: group[0].row,
                 size,
                 members: members.iter().map(|m| m.buffer).collect(),
-                spare: spare.min(signed(first_due, start + cost)),
+                start_slack: left.min(signed(first_due, start + cost)),
             },
         })
     }
 
-    /// Whether a deeper answer gains enough for its time at the present load. Below the least
-    /// threshold it always does.
-    pub fn is_worth_it(&self, parked: &OptionalJob) -> bool {
-        let exit = StageId(self.tables.row(parked.row).stage.0 - 1);
+    /// Whether a deeper answer gains enough for its time at the present load. It always does without a
+    /// price, which measures better (docs/decisions/0007), and below the least threshold.
+    pub fn is_worth_it(&self, job: &OptionalJob) -> bool {
+        debug_assert!(
+            self.tables.row(job.row).stage.0 > 0,
+            "an optional stage follows an exit"
+        );
+        let exit = StageId(self.tables.row(job.row).stage.0 - 1);
         let load = self.partition.load;
         !self.parameters.price
-            || parked.confidence < self.tables.task(parked.task).threshold_min
+            || job.confidence < self.tables.task(job.task).threshold_min
             || self
                 .prices
-                .is_none_or(|prices| prices.goes_on(load, parked.task, exit, parked.confidence))
+                .is_none_or(|prices| prices.goes_on(load, job.task, exit, job.confidence))
     }
 
-    /// The time that optional work may take from everybody else (S).
+    /// S: the time that optional work may take without a negative slack.
     fn room(&self, scan: &SlackScan) -> i64 {
         if self.ablations.has(Ablation::UngatedOptional) {
             return i64::MAX;

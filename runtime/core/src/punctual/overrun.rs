@@ -1,11 +1,10 @@
-//! Work that runs longer than its budget: believing it, making the offender pay, and dropping
-//! what can no longer be kept.
+//! Work that runs longer than its budget: f moves, the debt of the task pays for it, and requests are dropped
+//! for others of higher value.
 //!
-//! After an overrun the guarantee is void until every slack is positive again. Meanwhile optional
-//! work, best-effort work, batches and extras stop by themselves, because each must pass the
-//! slack test. What is already promised is served on in EDF order, and a request is dropped only
-//! if otherwise one that is worth more would be late for certain (at budgets): dropping for the
-//! sake of a reserved request that may never arrive would punish a small overrun by a loss.
+//! After an overrun the guarantee is void until every slack is positive again. Until then optional work,
+//! batches and extras fail their own slack tests. Promised work continues in EDF order. A request is dropped
+//! only if another of higher value would otherwise certainly be late, at budgets. To drop one for a reserved
+//! request that may never arrive would turn a small overrun into a loss.
 
 use crate::action::{Failure, Verdict};
 use crate::actions::Actions;
@@ -15,27 +14,27 @@ use crate::punctual::lifecycle::ledger::Note;
 use crate::punctual::lifecycle::queues::MandatoryJob;
 use crate::punctual::profile_monitor::Judgement;
 use crate::punctual::scale::Change;
-use crate::punctual::slot::Running;
+use crate::punctual::slot::{Kind, Running};
 use crate::time::Nanos;
 
 impl Punctual {
-    /// Moves f of an action that should have ended.
+    /// Moves f of an action that should have ended, and drops requests if promises of higher value need it.
     pub(super) fn watch_overrun(&mut self, index: usize, actions: &mut Actions) {
         let slot = &mut self.partitions[index].slot;
         let Some(members) = slot.extend(self.now, &self.tables) else {
             return;
         };
         self.life.note_all(members, Note::Overran);
-        self.drop_hopeless(index, actions);
-        // Those that wait for the same compute units under a new layout.
+        self.drop_less_valuable(index, actions);
+        // After a change of layout, other partitions may wait for the same compute units: their f moves, too.
         for other in 0..self.partitions[index].overlapping().len() {
             let other = usize::from(self.partitions[index].overlapping()[other]);
-            self.drop_hopeless(other, actions);
+            self.drop_less_valuable(other, actions);
         }
     }
 
-    /// Applies what a finished real-time action took: its tasks pay for an overrun, its model is judged
-    /// by it, and the partition's scale follows lasting slowness.
+    /// Applies the measured time of a real-time action: its tasks pay for an overrun, the profile monitor
+    /// judges its model, and the scale of the partition follows lasting slowness.
     pub(super) fn settle(
         &mut self,
         index: usize,
@@ -43,49 +42,64 @@ impl Punctual {
         measured: Nanos,
         actions: &mut Actions,
     ) {
+        debug_assert_ne!(
+            running.kind,
+            Kind::BestEffort,
+            "no promise depends on the times of best-effort stages"
+        );
         let row = self.tables.row(running.row);
         let (model, raw) = (row.model, row.budget[running.size]);
+        // The cost is scaled budget plus δ, and the measured time excludes the dispatch.
         let budget = row.cost[running.size].saturating_sub(self.tables.dispatch_cost());
-        // Both must be exceeded: a stage that ran too long but ended before its promised time
-        // took nothing from anybody; a report that came late is not the task's doing.
+        // The lesser of both counts. A stage that ran too long and yet ended by its promised time took no
+        // time from others. A report that came late is not caused by the task.
         let late = self.now.since(running.promised);
         let overrun = late.min(measured.saturating_sub(budget));
         if overrun > Nanos::ZERO {
+            // An action that overran while it ran was counted then.
             if !running.overran {
                 self.life.note_all(&running.members, Note::Overran);
             }
-            let share = Nanos::new(overrun.as_nanos().div_ceil(running.members.len() as u64));
+            // The members pay equal parts, rounded up, so that all of the overrun is paid.
+            let part = Nanos::new(overrun.as_nanos().div_ceil(running.members.len() as u64));
             for id in &running.members {
                 let task = self.life.requests.get(id.buffer).task;
                 let table = self.tables.task(task);
-                self.reservations.put_in_debt(task, table, share, self.now);
+                self.reservations.put_in_debt(task, table, part, self.now);
             }
         }
         if measured > budget {
+            // In thousandths of the profiled budget, which an operator can compare with the profile. At least
+            // 1 ns, as a budget of zero has no ratio.
             let ratio = u128::from(measured.as_nanos()) * 1_000 / u128::from(raw.as_nanos().max(1));
             let ratio = u64::try_from(ratio).unwrap_or(u64::MAX);
             self.life.note_all(&running.members, Note::Took(ratio));
         }
         if self.parameters.demotion {
             let (overran, parameters) = (measured > budget, &self.parameters);
-            let conduct = &mut self.partitions[index].profiles;
-            match conduct.judge(model, (measured, raw), overran, parameters, self.now) {
+            // Before the scale: if the model caused the overrun, the machine is not slow, and other models
+            // must not pay by longer budgets.
+            let monitor = &mut self.partitions[index].profiles;
+            match monitor.judge(model, (measured, raw), overran, parameters, self.now) {
                 Judgement::Learn => {}
                 Judgement::Ignore => return,
                 Judgement::Demote(offence) => return self.demote(index, model, offence, actions),
                 Judgement::Reinstate => return self.reinstate(index, model, actions),
             }
         }
-        self.follow_speed(index, measured, raw);
+        self.update_scale(index, measured, raw);
     }
 
-    /// Raises the scale of a partition that has become slower; lowers it again if all promises hold.
-    fn follow_speed(&mut self, index: usize, measured: Nanos, budget: Nanos) {
+    /// Raises the scale of a partition that has become slower. Lowers it again if all promises hold then.
+    fn update_scale(&mut self, index: usize, measured: Nanos, budget: Nanos) {
         let present = self.partitions[index].scale.level();
-        let speed = &mut self.partitions[index].scale;
-        match speed.sample(measured, budget, self.now) {
+        let estimator = &mut self.partitions[index].scale;
+        match estimator.sample(measured, budget, self.now) {
             Change::None => {}
+            // Without a test: the machine is slower, whatever was promised.
             Change::Raise(level) => self.set_scale(index, level),
+            // A lower scale guarantees more tasks again, so F may rise while budgets fall. Only a scan
+            // tells whether SAFE holds there.
             Change::MayLower(level) => {
                 self.set_scale(index, level);
                 let (view, scan) = self.look(index);
@@ -97,6 +111,7 @@ impl Punctual {
         }
     }
 
+    /// Sets the scale, and the work of the pending requests at that scale.
     fn set_scale(&mut self, index: usize, level: usize) {
         self.tables.set_level(PartitionId(index as u16), level);
         self.partitions[index].scale.set_level(level, self.now);
@@ -104,27 +119,28 @@ impl Punctual {
         self.life.queues[index].rescale(requests, &self.tables);
     }
 
-    /// Drops requests until no pending one is late for certain that is worth more than one that
-    /// could be dropped for it. True if any was dropped.
+    /// Drops requests until no pending one is certainly late because of another one of lower value. True if
+    /// it dropped any.
     ///
-    /// Worth, rising: those that are late for certain themselves, extras (those with most work
-    /// left first), reserved requests of a task in debt, other reserved requests. A late request
-    /// that harms nobody stays: it is answered late, not silently dropped.
-    pub(super) fn drop_hopeless(&mut self, index: usize, actions: &mut Actions) -> bool {
+    /// The values, rising: requests that are certainly late themselves; extras, those with most work left
+    /// first; reserved requests of a task in debt, which overran; other reserved requests. A late request
+    /// that delays no other one stays: a late answer is better than a dropped request.
+    pub(super) fn drop_less_valuable(&mut self, index: usize, actions: &mut Actions) -> bool {
         let free = self.partitions.free_from(index, self.now);
         let mut dropped = false;
+        // The marks of an earlier call are out of date.
         self.life.queues[index].forget_late();
         loop {
             let (requests, reservations) = (&self.life.requests, &self.reservations);
-            let worth = |entry: &MandatoryJob| match entry {
-                entry if entry.late => 0,
-                entry if entry.extra => 1,
-                entry => {
-                    let task = requests.get(entry.buffer).task;
+            let value = |job: &MandatoryJob| match job {
+                job if job.late => 0,
+                job if job.extra => 1,
+                job => {
+                    let task = requests.get(job.buffer).task;
                     2 + u8::from(!reservations.is_in_debt(task, self.now))
                 }
             };
-            let Some(buffer) = self.life.queues[index].least_worth(free, worth) else {
+            let Some(buffer) = self.life.queues[index].least_worth(free, value) else {
                 return dropped;
             };
             self.life.end_promise(buffer, &self.tables);

@@ -1,14 +1,15 @@
-//! The scan behind every promise: how much time is to spare before each deadline, those of the
-//! pending requests and those of the requests that the reserved tasks may still release.
+//! The computation behind every promise: how much slack is left at each deadline, of the pending
+//! requests and of the requests that the reserved tasks may still release.
 //!
-//! `slack(y) = y - f - W(y) - F(y)`, with f the time at which the partition is free, W(y) the
-//! pending mandatory work due by y, and F(y) the work due by y that reserved tasks may still
-//! release. SAFE holds if no slack is negative.
+//! `slack(y) = y - f - W(y) - F(y)`. At f the partition is free. W(y) is the pending mandatory work due
+//! by y. F(y) is the work due by y that reserved tasks may still release. SAFE holds if no slack is
+//! negative (`docs/proof.md`).
 //!
-//! F is bounded from above: each task's staircase is exact for its first [`STEPS_MIN`] or more
-//! steps and continues as the straight line that touches it from above. As the lines' slopes sum
-//! to less than 1, slack only grows between the points where a step or a pending deadline lies,
-//! so these are the only points looked at. Over-estimation can refuse, never endanger.
+//! F is bounded from above, so that a scan examines a bounded number of points. Each task's staircase is
+//! exact for its first [`STEPS_MIN`] or more steps. It continues as the straight line that touches it
+//! from above. The slopes of all lines sum to less than 1, the utilisation that the offline test allows.
+//! So slack only grows between two points, and a scan examines only the deadlines and the exact steps.
+//! Over-estimation can reject a request; it never breaks a promise.
 
 use crate::bounded::List;
 use crate::ids::TaskId;
@@ -16,19 +17,22 @@ use crate::punctual::lifecycle::queues::MandatoryJob;
 use crate::punctual::tables::{Row, TaskTable};
 use crate::time::{Instant, Nanos};
 
-/// Fewest exact steps a reserved task gets (the policy's q).
+/// Fewest exact steps of a reserved task.
 const STEPS_MIN: usize = 4;
-/// Most exact steps a reserved task gets.
+/// Most exact steps of a reserved task: each step is a point, and each point costs instructions.
 const STEPS_MAX: usize = 16;
-/// Steps shared out among the reserved tasks of a partition while each gets its least.
+/// Exact steps of all reserved tasks of a partition, as long as each task has its fewest.
 const STEPS_BUDGET: usize = 64;
 
-/// Exact steps for each of `tasks` reserved tasks: few tasks get more, as their lines would over-estimate more.
+const _: () = assert!(0 < STEPS_MIN && STEPS_MIN <= STEPS_MAX && STEPS_MAX <= STEPS_BUDGET);
+
+/// Exact steps of each of `tasks` reserved tasks. A line over-estimates by up to one job of its task, so
+/// each task gets more exact steps where there are few tasks.
 pub fn steps_each(tasks: usize) -> usize {
     (STEPS_BUDGET / tasks.max(1)).clamp(STEPS_MIN, STEPS_MAX)
 }
 
-/// A deadline and the time to spare before it, in nanoseconds; negative: it cannot be promised.
+/// A deadline and its slack in nanoseconds; negative: SAFE does not hold there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     pub at: Instant,
@@ -40,31 +44,32 @@ pub struct Point {
 struct Step {
     at: Instant,
     work: Nanos,
-    /// Slope of the line that begins here (2^-32 per nanosecond); 0 before the last exact step.
+    /// Slope of the line that begins here, in 2^-32; 0 before the task's last exact step.
     slope: u64,
 }
 
-/// A reserved task's part of the scan.
+/// The input of a scan about one reserved task.
 #[derive(Clone, Copy, Debug)]
 pub struct Reservation<'a> {
     pub table: &'a TaskTable,
-    /// The earliest stamp that its next conforming request can have.
+    /// The earliest stamp that the task's next conforming request may have.
     pub next: Instant,
 }
 
-/// A request that is to be promised its deadline.
+/// A request that is tested before the policy promises its deadline.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
     pub task: TaskId,
     pub due: Instant,
+    /// The row of its first stage, which a joint promise would share.
     pub row: Row,
     pub batch_max: u8,
-    /// From when on its task's next conforming request may come, if it is promised its deadline;
-    /// `None`: that stays as it is.
+    /// The earliest stamp of its task's next conforming request, if the candidate uses the reservation;
+    /// `None`: the candidate leaves that stamp as it is.
     pub next: Option<Instant>,
 }
 
-/// The last scan's points, by rising time, and the scratch to make them.
+/// The points of the last scan, by rising time, and the scratch memory of a scan.
 #[derive(Clone, Debug)]
 pub struct SlackScan {
     points: List<Point>,
@@ -73,23 +78,23 @@ pub struct SlackScan {
 }
 
 impl SlackScan {
-    /// For at most `pending` requests and `tasks` reserved tasks.
+    /// Allocates for at most `pending` requests and `tasks` reserved tasks.
     pub fn new(pending: usize, tasks: usize) -> Self {
         let steps = tasks * steps_each(tasks);
         Self {
-            // One for each pending request, one for the request being tested, one a step.
+            // One point for each pending request, one for the candidate, one for each exact step.
             points: List::with_capacity(pending + 1 + steps),
             steps: List::with_capacity(steps),
             steps_each: steps_each(tasks),
         }
     }
 
-    /// All deadlines in sight with their slack.
+    /// Every examined deadline with its slack, by rising time.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// S: the least slack; `i64::MAX` if no deadline is in sight.
+    /// S: the least slack; `i64::MAX` without any deadline.
     pub fn least(&self) -> i64 {
         self.least_from(Instant::ZERO)
     }
@@ -100,8 +105,8 @@ impl SlackScan {
         later.map(|p| p.slack).min().unwrap_or(i64::MAX)
     }
 
-    /// Computes slack at every deadline, the partition being free from `free` on. `candidate` is
-    /// counted as if it were pending: its deadline and work.
+    /// Computes the slack at every deadline, with f = `free`. `pending` is sorted by deadline.
+    /// `candidate` counts as if it were pending: its deadline and its work.
     pub fn run<'a>(
         &mut self,
         now: Instant,
@@ -110,6 +115,10 @@ impl SlackScan {
         candidate: Option<(Instant, Nanos)>,
         reserved: impl Iterator<Item = Reservation<'a>>,
     ) {
+        debug_assert!(
+            pending.is_sorted_by_key(|job| job.due),
+            "a scan merges jobs in EDF order"
+        );
         self.lay_out_steps(now, reserved);
         self.points.clear();
         let mut demand = Demand::starting(free);
@@ -117,42 +126,50 @@ impl SlackScan {
         let mut candidate = candidate;
         loop {
             let due = [
-                pending.peek().map(|p| p.due),
-                steps.peek().map(|s| s.at),
+                pending.peek().map(|job| job.due),
+                steps.peek().map(|step| step.at),
                 candidate.map(|(due, _)| due),
             ];
             let Some(at) = due.into_iter().flatten().min() else {
                 return;
             };
             demand.advance(at);
-            while let Some(p) = pending.next_if(|p| p.due == at) {
-                demand.add(p.work);
+            // All work due at `at` counts before the slack there is computed: W and F include d = y.
+            while let Some(job) = pending.next_if(|job| job.due == at) {
+                demand.add(job.work);
             }
-            while let Some(s) = steps.next_if(|s| s.at == at) {
-                demand.add(s.work);
-                demand.slope += u128::from(s.slope);
+            while let Some(step) = steps.next_if(|step| step.at == at) {
+                demand.add(step.work);
+                demand.slope += u128::from(step.slope);
             }
             if let Some((_, work)) = candidate.take_if(|(due, _)| *due == at) {
                 demand.add(work);
             }
+            debug_assert!(
+                demand.slope < 1 << 32,
+                "the offline test bounds the utilisation, so slack grows between two points"
+            );
             let slack = demand.slack();
             self.points.push(Point { at, slack });
         }
     }
 
+    /// The exact steps of all reserved tasks, by rising time.
     fn lay_out_steps<'a>(&mut self, now: Instant, reserved: impl Iterator<Item = Reservation<'a>>) {
         self.steps.clear();
         for Reservation { table, next } in reserved {
             let Some(deadline) = table.own_due() else {
                 continue;
             };
-            // The earliest deadline that a request released from now on can have.
+            // nd: the earliest deadline that a request released from now on can have. A stamp is never
+            // older than the jitter, so no later request can use an earlier `next`.
             let mut at = next.max(now - table.jitter) + deadline;
             for step in 1..=self.steps_each {
                 let last = step == self.steps_each;
                 self.steps.push(Step {
                     at,
                     work: table.work(),
+                    // The line begins at the last exact step. Before it, the steps are the demand.
                     slope: if last { table.slope } else { 0 },
                 });
                 at = at + table.period;
@@ -164,10 +181,13 @@ impl SlackScan {
 
 /// `f + W(y) + F(y)` as y rises.
 struct Demand {
+    /// f.
     free: Instant,
+    /// y.
     at: Instant,
-    /// Work due by now, in 2^-32 ns.
+    /// W(y) + F(y) in 2^-32 ns: the fraction is that of a slope, so that the lines add up exactly.
     work: u128,
+    /// Sum of the slopes of the lines that began by y, in 2^-32.
     slope: u128,
 }
 
@@ -190,10 +210,12 @@ impl Demand {
         self.at = at;
     }
 
-    /// `at - f - demand`, the demand rounded up.
+    /// `y - f - W(y) - F(y)` in nanoseconds. The demand is rounded up, so that the slack is never
+    /// over-estimated.
     fn slack(&self) -> i64 {
         let demand = self.work.div_ceil(1 << 32);
         let room = i128::from(self.at.as_nanos()) - i128::from(self.free.as_nanos());
+        // Saturates: a partition whose action is lost has f = `FAR_FUTURE`, and the slack stays negative.
         (room - demand as i128).clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
     }
 }

@@ -325,8 +325,12 @@ impl Tables {
         self.levels[partition.index()] = level;
         let start = partition.index() * self.rows_each;
         for row in &mut self.rows[start..start + self.rows_each] {
+            let mut smaller = Nanos::ZERO;
             for (cost, budget) in row.cost.iter_mut().zip(row.budget) {
-                *cost = scaled(budget, level) + self.dispatch_cost;
+                // A batch costs no less than a smaller one, even if it was measured so: when a member of
+                // a joint promise ends, the batch of the others must not cost more than was promised.
+                *cost = smaller.max(scaled(budget, level) + self.dispatch_cost);
+                smaller = *cost;
             }
         }
         for at in (start..start + self.rows_each).rev() {

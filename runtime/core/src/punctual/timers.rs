@@ -1,5 +1,5 @@
-//! What falls due without an event: answers that wait for capacity in vain, best-effort requests
-//! that no gap came for, actions that should have ended.
+//! What is due without an event: answers for which no deeper stage can start in time, best-effort requests
+//! that found no time to run, actions that should have ended.
 
 use crate::action::{Rejection, Verdict};
 use crate::actions::Actions;
@@ -10,15 +10,16 @@ use crate::punctual::view::View;
 use crate::time::{Instant, Nanos};
 
 impl Punctual {
-    /// Answers the requests that cannot go deeper any more, and ends those that no gap came for. Runs
-    /// after the dispatch, so that what can still be started at the last moment is.
+    /// Answers the requests that no longer wait for a deeper answer, and ends the best-effort requests that
+    /// found no time to run. It runs after the dispatch, which can start both at their last moment.
     pub(super) fn expire(&mut self, index: usize, actions: &mut Actions) {
-        while let Some(buffer) = self.view(index).as_deep_as_it_gets() {
+        while let Some(buffer) = self.view(index).next_final_answer() {
             self.life.withdraw(buffer, &self.tables);
             self.life.answer(buffer, self.now, actions);
         }
-        while let Some((buffer, reason)) = self.view(index).without_gap() {
+        while let Some((buffer, reason)) = self.view(index).next_unserved() {
             self.life.withdraw(buffer, &self.tables);
+            // An answer that counts is better than a rejection.
             if self.life.has_mandatory_answer(buffer, &self.tables) {
                 self.life.answer(buffer, self.now, actions);
             } else {
@@ -30,79 +31,84 @@ impl Punctual {
 }
 
 impl View<'_> {
-    /// When this partition needs a tick.
+    /// The next time at which a decision about this partition may change without an event.
     pub fn timer(&self) -> Option<Instant> {
         let partition = self.partition;
-        let parked = self.queues.optional().iter();
-        let parked = parked.map(|p| self.last_start_of_optional(p));
-        let waiting = self.queues.best_effort().iter();
-        let waiting = waiting
-            .filter(|w| w.due != Instant::FAR_FUTURE)
-            .map(|w| self.last_start_of_best_effort(w));
+        let optional = self.queues.optional().iter();
+        let optional = optional.map(|job| self.last_start_of_optional(job));
+        let best_effort = self.queues.best_effort().iter();
+        let best_effort = best_effort
+            .filter(|job| job.due != Instant::FAR_FUTURE)
+            .map(|job| self.last_start_of_best_effort(job));
+        // One dispatch cost after f, as the report of an action that ends at f may take that long. At least
+        // 1 ns after f: before that, the action has not overrun.
         let overrun = partition
             .slot
             .running()
             .filter(|r| !r.lost && !r.is_stoppable())
             .map(|r| r.until + self.tables.dispatch_cost().max(Nanos::new(1)));
-        // Deeper stages that wait for nothing but the partition's share.
-        // Best-effort work that has the gap keeps it to the end of its stage: the rest is so short
-        // that it would be stopped each time and never get through one.
-        let rested = (partition.slot.running().is_none() && !self.queues.optional().is_empty())
-            .then(|| partition.cap.recovers_at(Voluntary::Depth))
-            .filter(|at| *at > self.now);
+        // Optional stages may wait for nothing but the utilization cap. A running best-effort stage is not
+        // interrupted for them: the time until the cap is used again is so short that each stage would be
+        // preempted, and none would ever end.
+        let utilization = (partition.slot.running().is_none()
+            && !self.queues.optional().is_empty())
+        .then(|| partition.cap.recovers_at(Voluntary::Depth))
+        .filter(|at| *at > self.now);
         let opens = Some(partition.opens()).filter(|at| *at > self.now);
         let lost = partition.slot.in_flight();
         let lost = lost.filter(|r| !r.lost).map(|r| r.lost_from);
-        parked
-            .chain(waiting)
+        optional
+            .chain(best_effort)
             .chain(overrun)
             .chain(lost)
-            .chain(rested)
+            .chain(utilization)
             .chain(opens)
             .chain(partition.waits)
-            .chain(self.looks_ahead_at())
+            .chain(self.look_ahead_due())
             .min()
     }
 
-    /// A request that holds an answer and does not wait for a deeper one any more.
-    fn as_deep_as_it_gets(&self) -> Option<u16> {
-        let ends = |parked: &&OptionalJob| {
-            let in_vain = self.last_start_of_optional(parked) <= self.now;
-            parked.eager || in_vain || !self.is_worth_it(parked)
+    /// A request whose present answer is final: its task wants it at once, no deeper stage can start in
+    /// time, or none is worth its time.
+    fn next_final_answer(&self) -> Option<u16> {
+        let is_final = |job: &&OptionalJob| {
+            let too_late = self.last_start_of_optional(job) <= self.now;
+            job.eager || too_late || !self.is_worth_it(job)
         };
-        let parked = self.queues.optional().iter().find(ends)?;
-        Some(parked.buffer)
+        let job = self.queues.optional().iter().find(is_final)?;
+        Some(job.buffer)
     }
 
-    /// A best-effort request that no gap came for, or that is given up, and why it is rejected if it
-    /// holds no answer.
-    fn without_gap(&self) -> Option<(u16, Rejection)> {
-        self.queues.best_effort().iter().find_map(|waiting| {
-            if self.holds.shedding && !waiting.demoted {
-                return Some((waiting.buffer, Rejection::Shedding));
+    /// A best-effort request that is shed or can no longer be on time, and the reason of its rejection if
+    /// it holds no answer.
+    fn next_unserved(&self) -> Option<(u16, Rejection)> {
+        self.queues.best_effort().iter().find_map(|job| {
+            // Shedding spares the requests of demoted models, which are real-time work.
+            if self.holds.shedding && !job.demoted {
+                return Some((job.buffer, Rejection::Shedding));
             }
-            let over = self.last_start_of_best_effort(waiting) <= self.now;
-            over.then_some((waiting.buffer, Rejection::NoSlack))
+            let too_late = self.last_start_of_best_effort(job) <= self.now;
+            too_late.then_some((job.buffer, Rejection::NoSlack))
         })
     }
 
-    /// d - C of the stages up to the next exit.
-    pub fn last_start_of_optional(&self, parked: &OptionalJob) -> Instant {
-        let stage = self.tables.row(parked.row).stage;
-        parked.due - self.tables.cost_to_answer(parked.task, stage)
+    /// d - C of the stages up to the next exit: a start after it gives no answer by the deadline.
+    pub fn last_start_of_optional(&self, job: &OptionalJob) -> Instant {
+        let stage = self.tables.row(job.row).stage;
+        job.due - self.tables.cost_to_answer(job.task, stage)
     }
 
-    /// The last moment at which starting still makes sense: for what its next stage takes if it
-    /// holds an answer, for all that its first answer takes if not.
-    pub fn last_start_of_best_effort(&self, waiting: &BestEffortJob) -> Instant {
-        if waiting.due == Instant::FAR_FUTURE {
+    /// The last start that can give an answer by the deadline: a deeper one if the request holds a mandatory
+    /// answer, else its first one.
+    pub fn last_start_of_best_effort(&self, job: &BestEffortJob) -> Instant {
+        if job.due == Instant::FAR_FUTURE {
             return Instant::FAR_FUTURE;
         }
-        let request = self.life.requests.get(waiting.buffer);
+        let request = self.life.requests.get(job.buffer);
         let table = self.tables.task(request.task);
         if request.holds_answer_from(table.mandatory_exit) {
-            return waiting.due - self.tables.cost_to_answer(request.task, request.stage);
+            return job.due - self.tables.cost_to_answer(request.task, request.stage);
         }
-        waiting.due - table.work_from(request.stage)
+        job.due - table.work_from(request.stage)
     }
 }

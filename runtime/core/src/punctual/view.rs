@@ -1,5 +1,5 @@
-//! What a decision about one partition looks at, and does not change. Decisions are functions of it
-//! that return values: a stage to run, a time to look again, a request to refuse.
+//! The state that a decision about one partition reads. Decisions are functions of a [`View`] that
+//! return values: a stage to run, a time to decide again, a request to reject. `Punctual` applies them.
 
 use crate::ids::TaskId;
 use crate::punctual::ablation::{Ablation, Ablations};
@@ -14,28 +14,29 @@ use crate::punctual::slack::{Candidate, Reservation, SlackScan};
 use crate::punctual::tables::Tables;
 use crate::time::{Instant, Nanos};
 
-/// What is refused at present, on demand.
+/// Work that is rejected at present because an event requested it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Holds {
-    /// All that arrives ([`Event::Drain`](crate::Event::Drain)).
+    /// Every submission ([`Event::Drain`](crate::Event::Drain)).
     pub draining: bool,
     /// Best-effort work ([`Event::Shed`](crate::Event::Shed)).
     pub shedding: bool,
 }
 
-/// One partition at the time of this step, with all that is not a partition's own.
+/// One partition at the time of this step, with the state that all partitions share.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     pub now: Instant,
     pub parameters: &'a PunctualConfig,
     pub tables: &'a Tables,
-    /// Of the present layout; none if there is no price.
+    /// Prices of the present layout; `None` if the price of depth is off.
     pub prices: Option<&'a Prices>,
     pub life: &'a Lifecycle,
     pub reservations: &'a Reservations,
+    /// By task.
     pub arrivals: &'a [ArrivalPredictor],
     pub partitions: &'a Partitions,
-    /// Which partition it is.
+    /// The partition's position among all.
     pub index: usize,
     pub partition: &'a Partition,
     pub queues: &'a Queues,
@@ -44,30 +45,30 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// f: upper bound on when the partition is free, if nothing more is started.
+    /// f: an upper bound on when the partition is free, if nothing else starts.
     pub fn free_from(&self) -> Instant {
         self.partitions.free_from(self.index, self.now)
     }
 
-    /// Whether a task's frames are promised their deadlines at present.
+    /// Whether the policy promises deadlines to a task's frames at present.
     pub fn promises_to(&self, task: TaskId) -> bool {
         self.tables.task(task).is_real_time() && !self.partitions.is_demoted(task, self.tables)
     }
 
-    /// Whether a task's frames are given up at present.
+    /// Whether the policy sheds a task's frames at present.
     pub fn sheds(&self, task: TaskId) -> bool {
         self.holds.shedding && !self.tables.task(task).is_real_time()
     }
 
-    /// Whether a lost action or transfer keeps a task's requests from running.
+    /// Whether a lost action or transfer prevents a task's requests from running.
     pub fn is_unserviceable(&self, task: TaskId) -> bool {
         let table = self.tables.task(task);
         self.partitions.is_locked(table.partition.index())
             || !self.life.weights.residency().can_come(table.model)
     }
 
-    /// Scans the partition as if it were free from `free` on, with the work of a candidate, if one is
-    /// tested: at the place in its task's rhythm that it would leave.
+    /// Computes the slack of the partition as if it were free from `free` on. A candidate adds its work,
+    /// and the next stamp of its task counts as it would be after the promise.
     pub fn scan(
         &self,
         scan: &mut SlackScan,
@@ -75,8 +76,16 @@ impl View<'_> {
         candidate: Option<(&Candidate, Nanos)>,
     ) {
         let (tables, index) = (self.tables, self.index);
+        debug_assert!(
+            candidate.is_none_or(|(candidate, _)| {
+                self.tables.task(candidate.task).partition.index() == index
+            }),
+            "a candidate is tested on the partition of its task"
+        );
         let pending_only =
             candidate.is_some() && self.ablations.has(Ablation::PendingOnlyAdmission);
+        // F must hold with the `next` that the promise would set. With the present one, a promise that
+        // moves `next` to an earlier time would raise F without a test (docs/proof.md, "Guarantee").
         let tested = candidate.and_then(|(candidate, _)| Some((candidate.task, candidate.next?)));
         let reserved = tables.tasks().iter().zip(self.reservations.all());
         let reserved = reserved
@@ -87,7 +96,7 @@ impl View<'_> {
             .map(|(task, (table, next))| Reservation {
                 table,
                 next: match tested {
-                    Some((own, then)) if own.index() == task => then,
+                    Some((candidate_task, after)) if candidate_task.index() == task => after,
                     _ => next,
                 },
             });

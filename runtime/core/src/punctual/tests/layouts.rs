@@ -17,13 +17,20 @@ use crate::{
     Verdict,
 };
 
+/// In these a batch of two was measured shorter than one request alone, and an accepted request was late
+/// once its companion had been superseded: the rest of their joint promise cost more than the whole.
+const CHEAPER_BATCHES: [u64; 2] = [2_052, 4_292];
+
 fn courses(ablation: Option<Ablation>) -> Vec<super::guarantee::Course> {
     let course = |seed| {
         let mut random = Random::new(seed);
         let config = random_layouts(&mut random);
         run_plan(seed, config, random, ablation)
     };
-    (0..plans()).filter_map(course).collect()
+    (0..plans())
+        .chain(CHEAPER_BATCHES)
+        .filter_map(course)
+        .collect()
 }
 
 #[test]
