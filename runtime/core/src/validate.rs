@@ -1,4 +1,4 @@
-//! The relations that the scheduler's safety rests on, checked before anything runs.
+//! Checks of a plan before anything runs: the relations that the scheduler's promises depend on.
 
 use alloc::vec::Vec;
 
@@ -333,7 +333,7 @@ fn check_times(
             egress: config.egress_bound,
         });
     }
-    let needed = kept(task);
+    let needed = reserved_buffers(task);
     if u64::from(task.queue_max) < needed {
         return Err(ConfigError::Queue {
             task: id,
@@ -344,8 +344,8 @@ fn check_times(
     Ok(())
 }
 
-/// Buffers kept for the conforming requests of a task.
-pub(crate) fn kept(task: &TaskConfig) -> u64 {
+/// Request buffers, and places in its queue, that only a task's conforming requests may take.
+pub(crate) fn reserved_buffers(task: &TaskConfig) -> u64 {
     match task.deadline {
         Some(deadline) if task.reserved => {
             offline::buffers_kept(deadline, task.jitter, task.period)
@@ -355,10 +355,10 @@ pub(crate) fn kept(task: &TaskConfig) -> u64 {
 }
 
 fn check_buffers(config: &Config) -> Result<(), ConfigError> {
-    let kept: u64 = config.tasks.iter().map(kept).sum();
-    // Tasks without a reservation share what is left: at least one, or they could never run.
+    let reserved: u64 = config.tasks.iter().map(reserved_buffers).sum();
+    // Tasks without a reservation share the other buffers. Without at least one they could never run.
     let shared = u64::from(config.tasks.iter().any(|task| !task.reserved));
-    let needed = (kept + shared).max(1);
+    let needed = (reserved + shared).max(1);
     if u64::from(config.request_buffers) < needed {
         return Err(ConfigError::Buffers {
             buffers: config.request_buffers,

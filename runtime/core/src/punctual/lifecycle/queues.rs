@@ -365,8 +365,8 @@ impl Queues {
         entry.expect("promised work stays in the list while it runs")
     }
 
-    /// Charges the waiting members of a promise for one batch of their number. Running members do not
-    /// count: their batch has started without the others.
+    /// Charges the waiting members of a promise for one batch of their number. Members that run do not
+    /// count, as f covers them.
     fn charge_joint(&mut self, promise: u64, tables: &Tables) {
         let is_member = |p: &MandatoryJob| p.promise == promise && !p.running;
         let mut members = self.mandatory.iter().filter(|p| is_member(p));
