@@ -45,9 +45,9 @@ pub struct PunctualConfig {
     pub demote_overruns: u8,
     /// The size of that window: 1 to 16.
     pub demote_of: u8,
-    /// A demoted model is reinstated after this many stages in a row within their budgets, and
+    /// How many stages in a row a demoted model must keep within its budgets to be reinstated.
     pub reinstate_after: u16,
-    /// not before this time has passed since its last overrun.
+    /// How much time must also have passed since its last overrun.
     pub reinstate_calm: Nanos,
 }
 

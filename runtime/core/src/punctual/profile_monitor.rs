@@ -215,8 +215,7 @@ impl ProfileMonitor {
         }
     }
 
-    /// Whether half of a model's window overran. Then even an unknown cause raises the scale: the budgets
-    /// are wrong in any case.
+    /// Whether half of a model's window overran. Then the scale uses its stages even if the cause is unknown.
     fn half_overran(&self, model: ModelId) -> bool {
         let (overran, _) = count(self.records[model.index()].newest.iter());
         overran as usize * 2 >= self.window

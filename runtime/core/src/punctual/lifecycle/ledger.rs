@@ -112,7 +112,10 @@ impl Ledger {
         // A rejected or failed request may hold an answer of an exit that does not count.
         let answered = matches!(verdict, Verdict::OnTime | Verdict::Late);
         let answer = request.answer.filter(|_| answered);
-        debug_assert!(answer.is_some() || !answered, "{id:?} has no answer to send");
+        debug_assert!(
+            answer.is_some() || !answered,
+            "{id:?} has no answer to send"
+        );
         self.accounts[request.task.index()].assigned -= 1;
         // A client knows only the task that it submitted to.
         let counters = &mut self.accounts[request.origin.index()].counters;

@@ -357,7 +357,9 @@ impl Requests {
         match () {
             () if free != self.free.len() => Err("the free buffers differ from the list of them"),
             () if locked != self.locked => Err("locked buffers are miscounted"),
-            () if self.free.len() < self.reserved_unused => Err("too few buffers are free for those reserved"),
+            () if self.free.len() < self.reserved_unused => {
+                Err("too few buffers are free for those reserved")
+            }
             () => Ok(()),
         }
     }
