@@ -50,6 +50,7 @@ impl Config {
     #[must_use]
     pub fn in_layout(&self, layout: usize) -> Self {
         let mut config = self.clone();
+        // Layout 0 has no entry in `layouts`: the tasks have their own partitions.
         if let Some(layout) = layout.checked_sub(1) {
             for (index, task) in config.tasks.iter_mut().enumerate() {
                 task.partition = self.layouts[layout].partitions[index];

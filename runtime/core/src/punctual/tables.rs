@@ -119,6 +119,7 @@ const _: () = assert!(SCALES.len() <= u8::BITS as usize, "one bit a level");
 impl TaskTable {
     /// The row of a stage, which may run as another.
     const fn own_row(&self, stage: StageId) -> Row {
+        debug_assert!(stage.0 < self.stages, "the next row is another model's");
         Row(self.first.0 + stage.0 as u32)
     }
 

@@ -1,4 +1,4 @@
-//! Small plans. Times are in milliseconds of virtual time where a name does not say otherwise.
+//! Small plans. Times are in milliseconds of virtual time unless a name says otherwise.
 
 use std::vec;
 use std::vec::Vec;
@@ -17,7 +17,7 @@ pub const fn at(n: u64) -> Instant {
     Instant::from_nanos(n * 1_000_000)
 }
 
-/// Unsure enough to go deeper in every plan here.
+/// A confidence below the threshold of every plan here, so requests go deeper.
 pub const UNSURE: Confidence = Confidence(20_000);
 
 /// A model of stages, each given by its compiled batch sizes and their times on every partition.
@@ -89,7 +89,7 @@ pub fn best_effort(model: u16) -> TaskConfig {
     }
 }
 
-/// A plan for one partition, with costs of dispatch and egress of zero.
+/// A plan for one partition, with a dispatch cost and an egress bound of zero.
 pub fn plan(tasks: Vec<TaskConfig>, models: Vec<ModelConfig>, preemption: Nanos) -> Config {
     Config {
         pages: 0,

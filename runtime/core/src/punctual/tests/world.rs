@@ -1,5 +1,5 @@
-//! A partition, an intake and clients in virtual time. What they see is checked by the auditor, which is above this
-//! crate; here only misses are counted.
+//! Devices, an intake and clients in virtual time. This module only counts misses. The auditor, which checks
+//! everything, depends on this crate and so cannot be used here.
 
 use std::collections::BTreeMap;
 use std::vec::Vec;
@@ -14,8 +14,8 @@ use crate::{
     Ticket, Verdict, Window,
 };
 
-/// What the test decides about the world: if nothing, everything takes exactly its budget, every exit
-/// is unsure, preparation takes no time.
+/// The properties of the world that a test can change. By default, each stage takes exactly its budget, no exit is
+/// confident, and preparation takes no time.
 pub trait Nature {
     /// How long a stage takes, given its budget.
     fn duration(&mut self, _: &Infer, time: StageTime) -> Nanos {
@@ -25,7 +25,7 @@ pub trait Nature {
     fn preparation(&mut self, _: TaskId) -> Nanos {
         Nanos::ZERO
     }
-    /// What an exit says.
+    /// The confidence of an exit.
     fn confidence(&mut self, _: &Infer) -> Confidence {
         super::plans::UNSURE
     }
@@ -41,11 +41,11 @@ pub trait Nature {
     fn transfer(&mut self, _: ModelId, load: Nanos) -> Nanos {
         load
     }
-    /// Whether it brings them.
+    /// Whether a transfer succeeds.
     fn transfer_ok(&mut self, _: ModelId) -> bool {
         true
     }
-    /// What the device reports at the end.
+    /// The event that the device reports at the end.
     fn ending(&mut self) -> Ending {
         Ending::Finished
     }
@@ -55,14 +55,14 @@ pub trait Nature {
     }
 }
 
-/// What becomes of an action.
+/// The end of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Finished,
     NotRun,
 }
 
-/// Decides nothing.
+/// The default of every property.
 #[derive(Clone, Debug, Default)]
 pub struct Exact;
 
@@ -78,20 +78,20 @@ pub struct World<N> {
     pub scheduler: Punctual,
     pub now: Instant,
     pub nature: N,
-    /// Everything ordered, with the time of the order.
+    /// All actions, with their times.
     pub log: Vec<(Instant, Action)>,
-    /// Layouts are asked for at random moments, in no order.
+    /// Requests random layouts at random times.
     pub layouts: Option<Random>,
-    /// Real-time requests that were taken on and are late, or given up after that.
+    /// Real-time requests that were accepted and then late or dropped.
     pub misses: u64,
     actions: Actions,
-    /// By time; at equal times what clients do comes before what devices do, then by order of scheduling.
+    /// By time; at equal times clients' events come before devices' events, then by order of scheduling.
     agenda: BTreeMap<Moment, Event>,
     scheduled: u64,
     sequence: u64,
-    /// The agenda's entry of the end of the action in flight.
+    /// By action in flight: the agenda's entry of its end.
     ends: BTreeMap<u64, Moment>,
-    /// When what was ordered on a partition so far has ended.
+    /// By partition: the time at which all its actions so far have ended.
     busy: BTreeMap<u16, Instant>,
 }
 
@@ -132,7 +132,7 @@ impl<N: Nature> World<N> {
         self.frame_captured(task, at, at, None)
     }
 
-    /// A frame submitted at `at`, captured before that, with a deadline of the client's own.
+    /// A frame submitted at `at` and captured before, possibly with a deadline from the client.
     pub fn frame_captured(
         &mut self,
         task: u16,
@@ -158,8 +158,8 @@ impl<N: Nature> World<N> {
         self.sequence
     }
 
-    /// Runs until nothing is left to happen or `end` has come. Timers due before the next event
-    /// tick; at equal times events come first.
+    /// Runs until no event is left or `end` has come. A timer that is due before the next event ticks; at equal times
+    /// the event comes first.
     pub fn run_until(&mut self, end: Instant) {
         loop {
             let event = self.agenda.first_key_value().map(|((at, ..), _)| *at);
@@ -190,7 +190,7 @@ impl<N: Nature> World<N> {
         self.now = self.now.max(end);
     }
 
-    /// One step, carried out.
+    /// Makes one step and carries out its actions.
     pub fn step(&mut self, event: &Event) {
         self.actions.clear();
         if let Some(random) = &mut self.layouts
@@ -212,7 +212,7 @@ impl<N: Nature> World<N> {
 
     fn breaks_a_promise(&self, event: &Event, reply: &Reply) -> bool {
         let task = &self.config.tasks[reply.task.index()];
-        // Its own network's, or those of the one that it spilled to.
+        // The task's own model, or that of the task that it offloads to.
         let paged = |id: TaskId| {
             let model = self.config.tasks[id.index()].model;
             self.config.models[model.index()].weights.is_some()
@@ -304,7 +304,7 @@ impl<N: Nature> World<N> {
                 (started + measured, Event::Finished(finished))
             }
         };
-        // A device needs some time even to refuse.
+        // A device needs some time even to report that it did not run an action.
         let key = self.schedule(end.max(self.now + Nanos::new(1)), event);
         self.ends.insert(action.0, key);
         self.busy.insert(infer.partition.0, key.0);
@@ -316,11 +316,11 @@ impl<N: Nature> World<N> {
         self.run_until(Instant::FAR_FUTURE);
         assert!(
             self.scheduler.drained(),
-            "nothing happens any more, but it is not drained"
+            "no event is left, but the scheduler is not drained"
         );
     }
 
-    /// Stages of real-time or best-effort work ordered so far: (task of the first member, stage, members, time).
+    /// Actions of real-time or best-effort work so far: (first task of the model, stage, number of members, time).
     pub fn orders(&self, criticality: Criticality) -> Vec<(u16, u8, usize, Instant)> {
         let infers = self.log.iter().filter_map(|(at, action)| match action {
             Action::Infer(i) if i.criticality == criticality => Some((at, i)),
@@ -330,7 +330,7 @@ impl<N: Nature> World<N> {
             .map(|(at, i)| {
                 let tasks = &self.config.tasks;
                 let task = tasks.iter().position(|t| t.model == i.model);
-                let task = task.expect("some task asks this model") as u16;
+                let task = task.expect("some task has this model") as u16;
                 (task, i.stage.0, i.members.len(), *at)
             })
             .collect()
