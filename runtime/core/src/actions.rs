@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use crate::action::Action;
 use crate::config::Config;
 
-/// The decisions of one step, in the order in which they must be carried out (a reply frees a
-/// request buffer that a later action of the same step may give to another request).
+/// The decisions of one step, in the order in which they must be carried out. A reply frees a request buffer
+/// that a later action of the same step may give to another request.
 #[derive(Clone, Debug)]
 pub struct Actions {
     list: Vec<Action>,

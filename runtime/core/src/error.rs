@@ -300,6 +300,6 @@ pub enum ConfigError {
     },
 }
 
-/// The longest span that a plan may name, one hour: sums of 2^16 of them stay below 2^63 ns, so slack,
-/// which is signed, does not overflow.
+/// The longest span that a plan may name: one hour. Sums of 2^16 of them stay below 2^63 ns, so slack, which
+/// is signed, does not overflow.
 pub const SPAN_MAX: Nanos = Nanos::from_millis(3_600_000);

@@ -180,7 +180,7 @@ fn check_weights(
 }
 
 /// A stage that runs as another model's stage is equal to it in all that the scheduler sees, and both models'
-/// weights are resident: requests of both run in one batch.
+/// weights are resident. Requests of both run in one batch.
 fn check_sharing(id: ModelId, config: &Config) -> Result<(), ConfigError> {
     let is_paged = |model: &ModelConfig| config.pages > 0 && model.weights.is_some();
     let model = &config.models[id.index()];
@@ -270,8 +270,8 @@ fn check_task(
     check_times(id, task, config, contract)
 }
 
-/// A task that serves another task's frames can promise deadlines, has no reservation (so all of those
-/// frames are extras), offloads nothing itself, and gives answers that count for the other task.
+/// A task that serves another task's frames can promise deadlines, offloads nothing itself, and gives answers
+/// that count for the other task. It has no reservation, so all of those frames are extras there.
 fn check_offload(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), ConfigError> {
     let Some(spill) = task.spill else {
         return Ok(());

@@ -28,9 +28,9 @@ pub struct PunctualConfig {
     /// A deeper stage must gain enough for its time at the present load (the price of depth); off, which
     /// measures better (decision 7): every stage that endangers no promise may run.
     pub price: bool,
-    /// How long before the end of an action, if it takes its budget, the next may be handed to its partition,
-    /// so that the device need not wait for a decision. 0, for devices that hold one action at a time: the
-    /// next one waits for the end.
+    /// How long before the end of an action, if it takes its budget, the next may be handed to its partition.
+    /// So the device need not wait for a decision. 0, for devices that hold one action at a time: the next
+    /// one waits for the end.
     pub launch_lead: Nanos,
     /// Thousandths of a partition that the price keeps free.
     pub price_margin: u16,
@@ -40,8 +40,9 @@ pub struct PunctualConfig {
     /// again; off: its overruns make all budgets on its partition longer.
     pub demotion: bool,
     /// A model is demoted when this many of its newest `demote_of` real-time stages on a partition overran; 1
-    /// to `demote_of`. Four of sixteen, because a budget is a high quantile of the measurements: one stage in a
-    /// hundred may overrun without a defect, and a machine that stalls for a moment costs a model one or two.
+    /// to `demote_of`. Four of sixteen, because a budget is a high quantile of the measurements. One stage in
+    /// a hundred may overrun without a defect, and a machine that stalls for a moment costs a model one or
+    /// two.
     pub demote_overruns: u8,
     /// The size of that window: 1 to 16.
     pub demote_of: u8,

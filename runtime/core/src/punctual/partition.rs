@@ -157,8 +157,8 @@ impl Partitions {
 
     /// Whether an action may start on a partition. Nothing may run on its compute units. After a change of
     /// layout, R must have passed, and every action that was in flight at the change must have been reported.
-    /// f' covers those actions, but their last report and f' can coincide: without the wait, the order of two
-    /// events would decide whether EDF sees the members of that action (decision 7).
+    /// f' covers those actions, but their last report and f' can coincide. Without the wait, the order of the
+    /// two events would decide whether EDF sees the members of that action (decision 7).
     pub fn may_start(&self, index: usize, now: Instant) -> bool {
         let partition = &self[index];
         let mut others = self.around(index);

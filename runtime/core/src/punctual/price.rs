@@ -2,12 +2,12 @@
 //! order by gain per time behind the slack gate measures better (decision 7).
 //!
 //! The table is the optimum of a fluid model, computed once. At a load, requests flow from exit to exit as
-//! calibration predicts, and each stage takes its share of the partition for the requests that go deeper.
-//! The price is the smallest gain per time at which all of these fit into the partition: the mandatory
-//! stages, the deeper stages that gain at least the price, and a margin. It is the Lagrange multiplier of the
-//! highest expected accuracy under the partition's time, so thresholds and batch sizes follow from one
-//! number. The table has one bit for each (load, task, exit, bin of confidence). No promise depends on
-//! it, because slack gates optional work in any case: a wrong price costs accuracy only.
+//! calibration predicts, and each stage takes its share of the partition for the requests that go deeper. The
+//! price is the smallest gain per time at which the partition has time for the mandatory stages, the deeper
+//! stages that gain at least as much, and a margin. It is the Lagrange multiplier of the highest expected
+//! accuracy under the partition's time, so thresholds and batch sizes follow from one number. The table has
+//! one bit for each (load, task, exit, bin of confidence). No promise depends on it, because slack gates
+//! optional work in any case: a wrong price costs accuracy only.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -110,8 +110,8 @@ fn price(streams: &[Stream<'_>], capacity: u128) -> u64 {
     let mut rates: Vec<u64> = streams.iter().flat_map(Stream::rates).collect();
     rates.sort_unstable();
     rates.dedup();
-    // The demand falls as the price rises and changes only at the rates, so a binary search over them
-    // finds the first price that fits: one above the last rate that does not.
+    // The demand falls as the price rises, and changes only at the rates. So a binary search over them finds
+    // the last rate that does not fit; the price is one above.
     let too_low = rates.partition_point(|&rate| demand(rate.max(1)) > capacity);
     let last = too_low.checked_sub(1).map(|last| rates[last]);
     last.map_or(1, |rate| rate.saturating_add(1))
@@ -152,8 +152,8 @@ impl<'a> Stream<'a> {
         self.plan.mandatory_exit.index()..self.model.stages.len() - 1
     }
 
-    /// The number of requests that arrive close enough to each other to share a batch: within half of the
-    /// time that a deadline leaves beside jitter and mandatory work.
+    /// The number of requests that arrive close enough to each other to share a batch. That is within half of
+    /// the time that a deadline leaves beside jitter and mandatory work.
     fn together(&self) -> u64 {
         let left = self.plan.deadline.unwrap_or(Nanos::ZERO);
         let left = left.saturating_sub(self.plan.jitter + self.mandatory());

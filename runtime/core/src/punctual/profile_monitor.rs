@@ -2,9 +2,9 @@
 //!
 //! All promises depend on budgets. Slack and the debt of its task absorb a single overrun (`overrun`); in the
 //! worst case a request is dropped. The scale absorbs slowness of the machine (`scale`). A model that breaks
-//! its profile repeatedly would cost all other models their time in both ways. So this module records the newest
-//! real-time stages of each model on each partition, and compares the models when stages ran longer than
-//! their budgets at the present scale:
+//! its profile repeatedly would cost all other models their time in both ways. So this module records the
+//! newest real-time stages of each model on each partition. When stages ran longer than their budgets at the
+//! present scale, it compares the models:
 //!
 //! - The model is the cause if the other models overran less than half as often in the same time. Only models
 //!   that overran less often than it count, with four stages or more in all. They ran on the same cores in the

@@ -74,12 +74,12 @@ impl Reservations {
     /// Records that an arriving frame takes one of the buffers reserved for its task.
     pub fn take_buffer(&mut self, task: TaskId, table: &TaskTable, captured: Instant) {
         let reserved = &mut self.tasks[task.index()];
-        // Counted from its capture, even if it came late: otherwise one late frame would shift the whole
+        // Counted from its capture, even if it came late. Otherwise one late frame would shift the whole
         // period, and the next frame, on time, would come too early (decision 4).
         reserved.next_arrival = captured.max(reserved.next_arrival) + table.period;
     }
 
-    /// `next += overrun / U`, with U = C/T: the task has no conforming request until its own share of the
+    /// `next += overrun / U`, with U = C/T. The task has no conforming request until its own share of the
     /// partition has made up for the overrun. So the task that overran pays, as with a constant-bandwidth
     /// server (Abeni and Buttazzo, 1998), and no other reservation does.
     pub fn put_in_debt(&mut self, task: TaskId, table: &TaskTable, overrun: Nanos, now: Instant) {
@@ -102,7 +102,7 @@ impl Reservations {
     }
 }
 
-/// The capture time that the client claims, but no earlier than now - J: assumption 3 bounds the time from
+/// The capture time that the client claims, but no earlier than now - J. Assumption 3 bounds the time from
 /// capture to readiness by J, and a client must gain nothing from a made-up time (docs/proof.md).
 fn stamp(table: &TaskTable, captured: Instant, now: Instant) -> Instant {
     captured.max(now - table.jitter)

@@ -171,8 +171,8 @@ impl Slot {
             let ended = self.running.take();
             self.running = self.queued.take();
             if let Some(next) = &mut self.running {
-                // Its busy time counts from now. Its `until` stays: its window began for the promised end
-                // of the action before, so an early end of that one does not make it end earlier.
+                // Its busy time counts from now. Its `until` stays: its window counts from the promised end
+                // of the action before. An early end of that one does not say that it starts early.
                 next.ordered = now;
             }
             ended?

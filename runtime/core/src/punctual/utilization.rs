@@ -1,10 +1,9 @@
 //! The part of a partition's time that real-time work may use.
 //!
-//! Linux throttles real-time threads that use a core all the time: it stops them for up to 50 ms a
-//! second, and every deadline in that time is missed (decision 6). So the policy leaves the operating system
-//! its part voluntarily, in small pieces: it runs no deeper stages, and it rejects requests beyond the
-//! reservations. It never delays promised work. The plan ensures that promised work alone stays below the
-//! limit.
+//! Linux throttles real-time threads that use a core all the time. It stops them for up to 50 ms a second,
+//! and they miss every deadline in that time (decision 6). So the policy leaves the operating system its part
+//! voluntarily, in small pieces: it runs no deeper stages, and it rejects requests beyond the reservations.
+//! It never delays promised work. The plan ensures that promised work alone stays below the limit.
 
 use crate::time::{Instant, Nanos};
 
@@ -15,8 +14,8 @@ use crate::config::SHARE_WHOLE as WHOLE;
 const EXCESS_MAX: Nanos = Nanos::from_millis(10);
 
 /// The work that the policy gives up when little time is left. It gives up deeper stages at half of the
-/// bucket, so that the other half serves more frames, and further frames when the bucket is full: a first
-/// answer is worth more than a deeper one (decision 6).
+/// bucket, so that the other half serves more frames. It gives up further frames when the bucket is full
+/// (decision 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Voluntary {
     /// Deeper stages.
@@ -46,8 +45,8 @@ impl UtilizationCap {
         }
     }
 
-    /// Raises the excess to that of a partition which shares compute units: a change of layout must not give
-    /// real-time work a fresh bucket on the same cores.
+    /// Raises the excess to that of a partition which shares compute units. A change of layout must not give
+    /// real-time work an empty bucket on the same cores.
     pub fn at_least(&mut self, other: &Self) {
         self.excess = self.excess.max(other.excess);
         self.since = self.since.max(other.since);

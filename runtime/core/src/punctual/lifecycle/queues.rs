@@ -8,8 +8,8 @@ use crate::punctual::tables::{Row, Tables, TaskTable};
 use crate::time::ns;
 use crate::time::{Instant, Nanos};
 
-/// Mandatory work of one request: its promise. It stays in the queue while a stage of it runs, with the
-/// work that is left after that stage, because slack must count that work (W in docs/proof.md).
+/// Mandatory work of one request: its promise. It stays in the queue while a stage of it runs, with the work
+/// that is left after that stage. Slack must count that work (W in docs/proof.md).
 #[derive(Clone, Copy, Debug)]
 pub struct MandatoryJob {
     pub due: Instant,
@@ -89,8 +89,8 @@ pub struct BestEffortJob {
 pub struct Queues {
     /// By (due, order): earliest deadline first.
     mandatory: List<MandatoryJob>,
-    /// By (row, cohort, due): requests that can share a batch are a contiguous group, so one pass over
-    /// the queue finds the best batch of each group.
+    /// By (row, cohort, due): requests that can share a batch are a contiguous group. So one pass over the
+    /// queue finds the best batch of each group.
     optional: List<OptionalJob>,
     /// By order of arrival.
     best_effort: List<BestEffortJob>,
@@ -311,9 +311,9 @@ impl Queues {
         }
     }
 
-    /// The request to drop after an overrun. It simulates EDF from `free` on, each job taking its budget,
-    /// without future reserved requests: they may never come, and a drop for their sake would turn a
-    /// small overrun into a loss (see `overrun`).
+    /// The request to drop after an overrun. It simulates EDF from `free` on, each job taking its budget.
+    /// Future reserved requests do not count: they may never come, and a drop for their sake would turn a
+    /// small overrun into a loss (`overrun`).
     ///
     /// At the first job that ends late, the waiting job of least worth up to it is dropped if it is
     /// worth less; of equal worth, the one with most work. Otherwise the late job is marked, so that the
@@ -376,8 +376,8 @@ impl Queues {
         let count = 1 + members.count();
         let size = row.size_holding(count);
         let size = size.expect("a joint promise was made for a batch that is compiled");
-        // The queue is sorted by deadline, so the first member has the earliest: W counts the whole batch
-        // from there on, which is what admission tested (`joint`).
+        // The queue is sorted by deadline, so the first member has the earliest. W counts the whole batch
+        // from there on, as admission tested it (`joint`).
         let mut cost = row.cost[size];
         for entry in self.mandatory.iter_mut().filter(|p| is_member(p)) {
             entry.joint = count > 1;

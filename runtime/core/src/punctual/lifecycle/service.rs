@@ -7,8 +7,7 @@ use crate::ids::TaskId;
 
 /// Time received by each task, in nanoseconds.
 ///
-/// Promises: a task's time never falls. A task whose queue was empty does not come before the task that
-/// was chosen last on its partition for the time in which it had no request.
+/// Promises: a task's time never falls. A task gets no credit for time in which it had no request.
 #[derive(Clone, Debug)]
 pub struct Service {
     received: Box<[u64]>,

@@ -192,8 +192,8 @@ impl Weights {
         self.touched = false;
     }
 
-    /// The last moment at which a request's transfer, or its first stage if the transfer has begun, can
-    /// start so that its mandatory work ends by its deadline.
+    /// The last moment at which the next step of a request can start so that its mandatory work ends by its
+    /// deadline. The step is its transfer, or its first stage if the transfer has begun.
     fn latest_start(&self, entry: &Awaiting) -> Instant {
         let ahead = match self.residency.place(entry.model) {
             Place::Absent => entry.work + self.residency.transfer(entry.model),

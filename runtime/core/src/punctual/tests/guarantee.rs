@@ -1,5 +1,5 @@
-//! The guarantee depends on the policy's tests: without one of three, accepted requests miss in the same random plans
-//! in which the complete policy misses none (`testing/policies/tests/punctual/guarantee.rs`).
+//! The guarantee depends on the policy's tests. Without one of three, accepted requests miss in the random
+//! plans in which the complete policy misses none (`testing/policies/tests/punctual/guarantee.rs`).
 
 use std::collections::BTreeSet;
 
