@@ -367,6 +367,9 @@ impl Queues {
 
     /// Charges the waiting members of a promise for one batch of their number. Members that run do not
     /// count, as f covers them.
+    ///
+    /// When a member leaves, W falls only if budgets do not fall as batches grow. A plan in which batch 1 takes
+    /// longer than batch 2 can raise W here.
     fn charge_joint(&mut self, promise: u64, tables: &Tables) {
         let is_member = |p: &MandatoryJob| p.promise == promise && !p.running;
         let mut members = self.mandatory.iter().filter(|p| is_member(p));
