@@ -1,5 +1,5 @@
-//! What the scheduler tells the world to do. The world does exactly this, inside the window, or
-//! reports an event that says it did not.
+//! The actions that the scheduler orders. Devices and threads carry each one out, inside its window, or
+//! report an event that says otherwise.
 
 use heapless::Vec;
 use serde::{Deserialize, Serialize};
@@ -9,70 +9,70 @@ use crate::event::Answer;
 use crate::ids::{ActionId, BATCH_MAX, ModelId, PartitionId, RequestId, StageId, TaskId, Ticket};
 use crate::time::Instant;
 
-/// One order.
-// Orders live in a buffer that is allocated once; a box for the largest would be allocated each time.
+/// One command of the scheduler.
+// Actions live in a buffer that is allocated once. A box for the largest would be allocated each time.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
-    /// Copy the ticket's payload in and write the prepared input to the request's buffer; answer
-    /// with [`Event::Prepared`](crate::Event::Prepared).
+    /// Copy the ticket's payload and write the prepared input to the request's buffer. Report
+    /// [`Event::Prepared`](crate::Event::Prepared).
     Prepare {
-        /// Whose buffer.
+        /// The request whose buffer it is.
         request: RequestId,
-        /// The task, which names the geometry and the model.
+        /// The task, which determines the geometry and the model.
         task: TaskId,
-        /// Whose payload.
+        /// The submission whose payload it is.
         ticket: Ticket,
     },
-    /// Run one stage for a batch; answer with `Finished`, `NotRun`, `Preempted` or `Failed`.
+    /// Run one stage for a batch. Report `Finished`, `NotRun`, `Preempted` or `Failed`.
     Infer(Infer),
-    /// Bring a model's weights to the device; answer with `Loaded` or `Failed`. The pages are the
-    /// model's from this order on.
+    /// Load a model's weights to the device. Report `Loaded` or `Failed`. The model has its pages from this
+    /// action on.
     Load {
-        /// Names the action in the event that answers it.
+        /// The id in the event that reports the transfer.
         id: ActionId,
-        /// Whose weights.
+        /// The model.
         model: ModelId,
     },
-    /// The pages of a model's weights are free from now on. Takes no time and has no event.
+    /// Free the pages of a model's weights. Takes no time and has no event.
     Unload {
-        /// Whose weights.
+        /// The model.
         model: ModelId,
     },
-    /// Known from now on: a model broke its profile on a partition, and its tasks there are promised
-    /// nothing until it is reinstated. Takes no time and has no event.
+    /// A model broke its profile on a partition. Its tasks there have no promises until it is reinstated. Takes
+    /// no time and has no event.
     Demote(Demotion),
-    /// Known from now on: a demoted model has kept its profile for long enough, and its tasks are
-    /// promised again what they were. Takes no time and has no event.
+    /// A demoted model has kept its profile for long enough. Its tasks have promises again. Takes no time and
+    /// has no event.
     Reinstate {
-        /// Where.
+        /// The partition.
         partition: PartitionId,
-        /// Which model.
+        /// The model.
         model: ModelId,
     },
-    /// Stop a best-effort action as soon as the device can; answer with `Preempted`, or with
-    /// `Finished` if it was faster.
+    /// Preempt a best-effort action as soon as the device can. Report `Preempted`, or `Finished` if the action
+    /// ended before.
     Preempt {
-        /// Where it runs.
+        /// The partition on which it runs.
         partition: PartitionId,
-        /// Which one.
+        /// The action.
         action: ActionId,
     },
-    /// The one verdict of a submission. The request buffer, if there was one, is free again once
-    /// this has been carried out.
+    /// Send the one verdict of a submission. Its request buffer, if it had one, is free once this is carried
+    /// out.
     Reply(Reply),
 }
 
-/// Why a model lost its promises.
+/// The reason for which a model lost its promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Demotion {
-    /// Where it ran.
+    /// The partition on which it ran.
     pub partition: PartitionId,
-    /// Which model.
+    /// The model.
     pub model: ModelId,
-    /// So many of its newest stages there took longer than their budgets,
+    /// How many of its newest stages there took longer than their budgets.
     pub overran: u8,
-    /// of so many.
+    /// The number of those stages.
     pub of: u8,
     /// The longest of them, in thousandths of its budget.
     pub worst: u32,
@@ -81,13 +81,13 @@ pub struct Demotion {
 /// One stage, one batch, one partition, one window.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Infer {
-    /// Names the action in the event that answers it.
+    /// The id in the event that reports the action.
     pub id: ActionId,
-    /// Where to run.
+    /// The partition to run on.
     pub partition: PartitionId,
-    /// Which model.
+    /// The model.
     pub model: ModelId,
-    /// Which stage of it.
+    /// The stage of the model.
     pub stage: StageId,
     /// The batch size to run: the smallest compiled size that holds all members.
     pub batch: u8,
@@ -102,24 +102,24 @@ pub struct Infer {
 /// The times within which an action may start (Clockwork, section 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// Not before.
+    /// It may not start before this time.
     pub earliest: Instant,
-    /// Not after; started later, its guarantee would be void, so the device reports `NotRun`.
+    /// It may not start after this time: a later start would break a promise, so the device reports `NotRun`.
     pub latest: Instant,
 }
 
-/// A verdict on its way to a client.
+/// A verdict for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
     /// The request buffer it held; none if it was rejected before it got one.
     pub request: Option<RequestId>,
     /// The task.
     pub task: TaskId,
-    /// Where to.
+    /// The address of the reply.
     pub ticket: Ticket,
-    /// What became of it.
+    /// The verdict.
     pub verdict: Verdict,
-    /// The deepest answer reached, with its exit. Present for `OnTime` and `Late`.
+    /// The deepest answer, with its exit. Present for `OnTime` and `Late`.
     pub answer: Option<(StageId, Answer)>,
     /// When the frame was captured (clamped as the policy says).
     pub captured: Instant,
@@ -127,34 +127,34 @@ pub struct Reply {
     pub deadline: Instant,
 }
 
-/// Every submission gets exactly one.
+/// The result of a submission. Each gets exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Verdict {
     /// Answered before its deadline.
     OnTime,
     /// Answered, but after its deadline.
     Late,
-    /// Not taken on.
+    /// Not accepted, or replaced by a newer frame before its first stage.
     Rejected(Rejection),
-    /// Taken on, and then not answered.
+    /// Accepted, and then not answered.
     Failed(Failure),
 }
 
-/// Why a submission was not taken on.
+/// Why a submission was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Rejection {
     /// Its deadline had passed, or could not be met even alone, when it arrived.
     LateOnArrival,
-    /// Taking it on would endanger requests already promised.
+    /// No slack: to accept it would endanger promises to other requests.
     NoSlack,
-    /// Its task's queue bound is reached, or no request buffer is free.
+    /// Its task's queue is full, or no request buffer is free for it.
     QueueFull,
-    /// The daemon is shutting down.
+    /// The daemon shuts down.
     Draining,
-    /// A newer frame of the same client took its place before any stage of it began
+    /// A newer frame of the same client replaced it before any stage of it began
     /// ([`Delivery::LatestFrame`](crate::Delivery)).
     Superseded,
-    /// Best-effort work is refused at present ([`Event::Shed`](crate::Event::Shed)).
+    /// Best-effort work is shed at present ([`Event::Shed`](crate::Event::Shed)).
     Shedding,
 }
 
@@ -165,8 +165,8 @@ pub enum Failure {
     Device,
     /// The payload could not be read or converted.
     Payload,
-    /// The client is gone.
+    /// The client disconnected.
     ClientGone,
-    /// Dropped after an overrun, to keep the promises that still could be kept.
+    /// Dropped after an overrun, so that a request of higher value is on time.
     Shed,
 }

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use crate::action::Action;
 use crate::config::Config;
 
-/// The decisions of one step, in the order in which they must be carried out (a reply frees a
-/// request buffer that a later action of the same step may give to another request).
+/// The decisions of one step, in the order in which they must be carried out. A reply frees a request buffer
+/// that a later action of the same step may give to another request.
 #[derive(Clone, Debug)]
 pub struct Actions {
     list: Vec<Action>,
@@ -14,43 +14,43 @@ pub struct Actions {
 }
 
 impl Actions {
-    /// An empty buffer, large enough for any step of a scheduler made from `config`; the only allocation.
+    /// An empty buffer, large enough for any step of a scheduler made from `config`. Nothing is allocated later.
     #[must_use]
     pub fn for_config(config: &Config) -> Self {
-        // Every open request may be answered in one step (a client with all buffers is gone),
-        // plus the one that just arrived and never got a buffer.
+        // One step may end every open request (a client that holds all buffers disconnects), and the one
+        // that just arrived and got no buffer.
         let replies = usize::from(config.request_buffers) + 1;
         // An arrival leads to at most one preparation.
         let preparations = 1;
-        // A partition that finished its action starts at most one and takes one ahead; one that
-        // runs best-effort work is told at most once to stop.
+        // A partition whose action ended starts at most one and gets one handed over ahead. One that runs
+        // best-effort work preempts it at most once.
         let orders = 2 * config.partitions.len();
-        // A model is at most brought in or sent away.
+        // A step loads or evicts a model at most once.
         let transfers = if config.pages == 0 {
             0
         } else {
             config.models.len()
         };
-        // The end of an action may cost its model its promises, or bring them back.
-        let conduct = 1;
-        let capacity = replies + preparations + orders + transfers + conduct;
+        // The end of an action demotes or reinstates its model at most once.
+        let demotions = 1;
+        let capacity = replies + preparations + orders + transfers + demotions;
         Self {
             list: Vec::with_capacity(capacity),
             capacity,
         }
     }
 
-    /// Forgets the decisions of the step before.
+    /// Removes the decisions of the step before.
     pub fn clear(&mut self) {
         self.list.clear();
     }
 
-    /// The decisions, first to be carried out first.
+    /// The decisions, in the order in which they must be carried out.
     pub fn iter(&self) -> core::slice::Iter<'_, Action> {
         self.list.iter()
     }
 
-    /// How many decisions there are.
+    /// The number of decisions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.list.len()

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut, Range};
 
-/// A vector that never grows beyond the capacity it was made with. To exceed it is a programmer's
-/// error (each capacity is a sum that the plan fixed), so it panics.
+/// A vector that never grows beyond its first capacity, so that it never allocates later. Each capacity is a sum
+/// that the plan fixes. To exceed it is a programmer's error, so it panics.
 #[derive(Debug)]
 pub struct List<T> {
     items: Vec<T>,
@@ -45,7 +45,7 @@ impl<T> List<T> {
         self.items.remove(at)
     }
 
-    /// Takes out a range, in order.
+    /// Removes a range and returns it, in order.
     pub fn drain(&mut self, range: Range<usize>) -> alloc::vec::Drain<'_, T> {
         self.items.drain(range)
     }

@@ -1,5 +1,5 @@
-//! The frozen plan, as far as the scheduler needs it. `runtime/plan` makes it; the scheduler
-//! checks the relations that its own safety rests on and refuses what does not hold.
+//! The part of the plan that the scheduler needs. `runtime/plan` makes it. The scheduler checks the
+//! relations that its promises depend on, and rejects a plan in which one does not hold.
 
 use alloc::vec::Vec;
 
@@ -18,30 +18,31 @@ pub struct Config {
     /// The parts of the device that actions run on. Two that share a compute unit never run at the
     /// same time, unless the policy says so ([`Partitioning::PerTask`](crate::Partitioning)).
     pub partitions: Vec<PartitionConfig>,
-    /// Other ways to assign the tasks to partitions; the policy `punctual` changes between them and the tasks'
-    /// own as demand does. In each, the partitions of two tasks are the same or have no compute unit in common.
+    /// Other assignments of the tasks to partitions. The policy `punctual` changes between them and the tasks'
+    /// own as demand changes. In each, the partitions of two tasks are the same or share no compute unit.
     pub layouts: Vec<Layout>,
-    /// Bound on what a change between layouts takes once its partitions are idle (R).
+    /// Bound on the time of a change between layouts once its partitions are idle (R).
     pub switch_cost: Nanos,
-    /// How many request buffers the device has.
+    /// The number of request buffers of the device.
     pub request_buffers: u16,
-    /// How many pages of weights the device holds at once; 0: all weights are resident for good.
+    /// The pages of weights that the device holds at once; 0: all weights are always resident.
     pub pages: u32,
-    /// Cost of one decision and hand-over, added to every execution time (delta).
+    /// Bound on one decision and its hand-over, added to every execution time (delta).
     pub dispatch_cost: Nanos,
-    /// Bound on the way from a finished stage to the client, taken off every deadline (epsilon).
+    /// Bound on the time from a finished stage to the answer at the client, subtracted from every deadline
+    /// (epsilon).
     pub egress_bound: Nanos,
 }
 
 /// An assignment of tasks to partitions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
-    /// Where each task's stages run, one entry a task.
+    /// The partition of each task, one entry a task.
     pub partitions: Vec<PartitionId>,
 }
 
 impl Config {
-    /// This plan with its tasks where a layout puts them: 0 where they are, 1 the first of
+    /// This plan with the partitions that a layout gives to its tasks: 0 their own, 1 the first of
     /// [`Self::layouts`], and so on.
     ///
     /// # Panics
@@ -49,6 +50,7 @@ impl Config {
     #[must_use]
     pub fn in_layout(&self, layout: usize) -> Self {
         let mut config = self.clone();
+        // Layout 0 has no entry in `layouts`: the tasks have their own partitions.
         if let Some(layout) = layout.checked_sub(1) {
             for (index, task) in config.tasks.iter_mut().enumerate() {
                 task.partition = self.layouts[layout].partitions[index];
@@ -61,67 +63,69 @@ impl Config {
 /// A configured stream of requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskConfig {
-    /// The network it asks.
+    /// The network that answers its requests.
     pub model: ModelId,
-    /// Where its stages run.
+    /// The partition on which its stages run.
     pub partition: PartitionId,
     /// Real-time or best-effort.
     pub criticality: Criticality,
     /// Deadline relative to capture (D). Best-effort tasks may have none.
     pub deadline: Option<Nanos>,
-    /// Least time between two captures (T); what the reservation is made for.
+    /// Least time between two captures (T): the reservation is for one frame in this time.
     pub period: Nanos,
-    /// Bound on capture → input prepared in the request buffer (J): the way through the channel
-    /// plus the profiled preparation. Must be less than `deadline`.
+    /// Bound on the time from capture to the prepared input in the request buffer (J): the channel plus the
+    /// profiled preparation. Must be less than `deadline`.
     pub jitter: Nanos,
-    /// Profiled time of one preparation alone; a frame that arrives with less than this plus its
-    /// mandatory work left is late on arrival.
+    /// Profiled time of one preparation alone. A frame that arrives with less than this plus its mandatory work
+    /// left is late on arrival.
     pub prepare: Nanos,
     /// The shallowest exit whose answer counts.
     pub mandatory_exit: StageId,
-    /// An answer this confident is good enough to stop (theta at most).
+    /// A request with an answer of this confidence goes no deeper.
     pub threshold: Confidence,
-    /// Below this confidence no price keeps a request from going deeper (theta at least); not
-    /// above `threshold`. Between the two, what a deeper answer gains for its time decides.
+    /// A request whose answer has less confidence goes deeper at any price of depth; not above `threshold`.
+    /// Between the two, the gain of a deeper answer for its time decides.
     pub threshold_min: Confidence,
     /// The largest batch that its requests may join.
     pub batch_max: u8,
-    /// Most requests of this task inside the scheduler at once.
+    /// Most open requests of this task.
     pub queue_max: u16,
-    /// Whether the offline test reserved capacity for it (best-effort tasks: false).
+    /// Whether the offline test reserves capacity for it (best-effort tasks: false).
     pub reserved: bool,
-    /// Answer as soon as no deeper stage is allowed, instead of waiting for capacity until the last moment.
+    /// Answer as soon as no deeper stage may start, instead of waiting for time until the last moment. The
+    /// manifest's `answer_early`.
     pub eager: bool,
-    /// Relative worth of a gain in accuracy against other tasks', 1 being ordinary.
+    /// Value of its accuracy relative to other tasks'; 1 is ordinary. When the machine slows down, tasks of
+    /// less weight lose their guarantees first.
     pub weight: u16,
-    /// Who takes on the frames that this task would have to refuse when they arrive: a task for the
-    /// same network, prepared for another device, on a partition there. They keep their deadline, and
-    /// count as this task's; the policies other than `punctual` take no notice.
+    /// The task to which it offloads the frames that it would reject when they arrive: one for the same network
+    /// on a partition of another device. The frames keep their deadline and count for this task. Only the policy
+    /// `punctual` does this. The manifest's `offload_to`.
     pub spill: Option<TaskId>,
-    /// What becomes of a frame that still waits when the same client has a newer one ready.
+    /// Whether a newer frame of the same client replaces one that still waits.
     pub delivery: Delivery,
 }
 
-/// Which of a client's frames are answered when they come faster than they can be.
+/// Which of a client's frames are answered when the client submits faster than the scheduler answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delivery {
-    /// Each frame that was taken on, in its turn.
+    /// Each accepted frame.
     #[default]
     EveryFrame,
-    /// The newest: once its input is ready and it is taken on, it takes the place of those of the
-    /// same client and task of which no stage has begun, and they get `Rejected(Superseded)`. It
-    /// has to be done by the time that was promised to them.
+    /// The newest. Once it is ready and accepted, it replaces the older ones of the same client and task that no
+    /// stage has begun; they get `Rejected(Superseded)`. It takes over their promised deadline, so promises to
+    /// other requests do not change.
     LatestFrame,
 }
 
-/// Whose answers may delay whose. There is no `Ord`: "less critical" would be ambiguous.
+/// Whether a task has deadlines to keep. There is no `Ord`: "less critical" would be ambiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Criticality {
     /// Admitted against its deadline; never delayed by best-effort work beyond the device's preemption bound.
     RealTime,
-    /// Runs in the gaps and yields.
+    /// Runs in the gaps that real-time work leaves, and is preempted.
     BestEffort,
 }
 
@@ -130,7 +134,7 @@ pub enum Criticality {
 pub struct ModelConfig {
     /// From input to last exit.
     pub stages: Vec<StageConfig>,
-    /// Where its weights can be paged in; none: they are resident for good.
+    /// Its weights, if they can be paged; none: they are always resident.
     pub weights: Option<Weights>,
 }
 
@@ -155,21 +159,20 @@ pub struct StageConfig {
     /// For a request whose answer at this exit falls into a bin: the expected accuracy at each
     /// deeper exit. `deeper[k][bin]` is for exit `stage + 1 + k`.
     pub deeper: Vec<[u16; ACCURACY_BINS]>,
-    /// How confidence moves from the exit before to this one (from calibration): of the requests
-    /// whose answer there falls into bin `a`, `follows[a][b]`, in 1/65535, have an answer here in
-    /// bin `b`. Nothing is before the first exit: each of its rows says how often its bins occur.
-    /// All zeros: not known; then nobody is expected to come this far.
+    /// How confidence changes from the exit before to this one (from calibration). Of the requests whose answer
+    /// there falls into bin `a`, the part `follows[a][b]`, in 1/65535, has an answer here in bin `b`. The first
+    /// exit has none before it: each of its rows has the frequencies of its own bins. All zeros: unknown; then
+    /// no request is expected to reach this exit.
     pub follows: [[u16; ACCURACY_BINS]; ACCURACY_BINS],
-    /// Whether it ends in an exit. A stage without one only brings its requests further: they keep
-    /// the answer that they have, and what its calibration says is what that of the exit before
-    /// does. The last stage has one, and so has a mandatory exit.
+    /// Whether it ends in an exit. At a stage without one, requests keep the answer that they have, and its
+    /// calibration is that of the exit before. The last stage has an exit, and so has each mandatory one.
     pub answers: bool,
-    /// The model whose stage at this position does the same to the same input, so that requests of
-    /// both run in one batch, as that model's (Nexus, section 6.3). None: its own.
+    /// The model whose stage at this position computes the same from the same input. Requests of both then run
+    /// in one batch, as that model's stage (Nexus, section 6.3). None: it runs as its own.
     pub runs_as: Option<ModelId>,
 }
 
-/// Bins of confidence in which calibration is kept.
+/// The number of bins of confidence in calibration.
 pub const ACCURACY_BINS: usize = 8;
 
 /// Execution times of one stage at one batch size.
@@ -190,20 +193,20 @@ pub struct StageTime {
     pub max_seen: Nanos,
 }
 
-/// The share of a partition's time that is all of it: [`PartitionConfig::share_max`] is in these.
+/// The unit of [`PartitionConfig::share_max`]: this many are all of a partition's time.
 pub(crate) const SHARE_WHOLE: u16 = 1000;
 
 /// Compute units (TPCs, or cores) by position: `first`, and `count` in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Units {
-    /// The first of them.
+    /// The position of the first.
     pub first: u16,
-    /// How many.
+    /// Their number.
     pub count: u16,
 }
 
 impl Units {
-    /// The one after the last.
+    /// The position after the last. Saturates, so that two ranges at the end overlap rather than wrap around.
     #[must_use]
     pub const fn end(self) -> u16 {
         self.first.saturating_add(self.count)
@@ -219,12 +222,12 @@ impl Units {
 /// A part of the device that runs one action at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionConfig {
-    /// The compute units it consists of.
+    /// Its compute units.
     pub units: Units,
     /// Bound on the time from `Preempt` until the partition is free (P).
     pub preemption_bound: Nanos,
-    /// The share of the time, in thousandths, that real-time work may take when more is asked than
-    /// was promised; what is left keeps the operating system from taking it by force. 1000: all,
-    /// for devices that nobody else needs.
+    /// The part of the time, in thousandths, that real-time work may use while more work arrives than was
+    /// promised. The rest is for the operating system, which would otherwise throttle real-time threads
+    /// (decision 6). 1000: all, for devices that run nothing else.
     pub share_max: u16,
 }

@@ -1,5 +1,5 @@
-//! What became of the requests of a task, counted. Plain numbers: the daemon copies them out
-//! after a step and shows the difference.
+//! Counts of a task's requests by what became of them. Plain numbers: the daemon copies them after a step
+//! and reports the difference.
 
 use serde::{Deserialize, Serialize};
 
@@ -37,27 +37,27 @@ pub struct Counters {
     pub failed_client_gone: u64,
     /// Verdicts `Failed(Shed)`.
     pub failed_shed: u64,
-    /// Answers given (on time or late) by the exit they came from.
+    /// Answers (on time or late) by their exits.
     pub exits: [u64; STAGES_MAX],
-    /// Requests inside the scheduler now.
+    /// Open requests: submitted, without a verdict.
     pub open: u64,
-    /// Arrivals that consumed a reservation (conforming).
+    /// Requests that used a reservation (conforming).
     pub conforming: u64,
-    /// Times that a request's stage was stopped before its end.
+    /// Times that a request's stage was preempted.
     pub preempted: u64,
     /// Times that a request's stage ran past its promised end.
     pub overruns: u64,
-    /// The longest that a stage of its requests took, in thousandths of its budget; 0 if none took longer than that.
+    /// The longest stage of its requests, in thousandths of its budget; 0 if none took longer than its budget.
     pub overrun_worst: u64,
-    /// Times that a model which it runs lost its promises for overrunning, and got them back. While
-    /// there are more of the former, the task is promised nothing.
+    /// Times that a model which it runs was demoted. While there are more demotions than reinstatements, the
+    /// task has no promises.
     pub demotions: u64,
-    /// See `demotions`.
+    /// Times that such a model was reinstated.
     pub reinstatements: u64,
     /// Times that a request's stage was not started inside its window.
     pub not_run: u64,
-    /// Arrivals that the task's spill took on ([`TaskConfig::spill`](crate::TaskConfig::spill)); what
-    /// became of them is counted here too.
+    /// Arrivals that were offloaded ([`TaskConfig::spill`](crate::TaskConfig::spill)). Their verdicts are
+    /// counted here, too.
     pub spilled: u64,
 }
 

@@ -1,21 +1,24 @@
-//! Why a configuration is refused.
+//! The errors of a plan. Each names the bad value, the limit, and what to do.
 
 use crate::config::Units;
 use crate::ids::{BATCH_MAX, Confidence, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
 use crate::offline::Infeasible;
 use crate::time::Nanos;
 
-/// A relation that the scheduler's safety rests on does not hold.
+/// A relation that the scheduler's promises depend on does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// There is nothing to run on.
-    #[error("the plan has no partition")]
+    #[error("the plan has 0 partitions; add at least one")]
     NoPartition,
-    /// A share is 1 to 1000 thousandths.
-    #[error("a partition's share for real-time work is {0} thousandths; it must be 1 to 1000")]
+    /// [`share_max`](crate::PartitionConfig::share_max) is 1 to 1000 thousandths.
+    #[error("a partition's share_max is {0} thousandths of its time; choose 1 to 1000")]
     Share(u16),
-    /// Position does not exist.
-    #[error("task {}: model {} of {models} does not exist", task.0, model.0)]
+    /// A task names a model that does not exist.
+    #[error(
+        "task {}: there is no model {}; name one of the plan's {models} models, counted from 0",
+        task.0, model.0
+    )]
     UnknownModel {
         /// The task.
         task: TaskId,
@@ -24,8 +27,11 @@ pub enum ConfigError {
         /// How many there are.
         models: usize,
     },
-    /// Position does not exist.
-    #[error("task {}: partition {} of {partitions} does not exist", task.0, partition.0)]
+    /// A task names a partition that does not exist.
+    #[error(
+        "task {}: there is no partition {}; name one of the plan's {partitions} partitions, counted from 0",
+        task.0, partition.0
+    )]
     UnknownPartition {
         /// The task.
         task: TaskId,
@@ -35,7 +41,7 @@ pub enum ConfigError {
         partitions: usize,
     },
     /// A model must have 1 to [`STAGES_MAX`] stages.
-    #[error("model {}: {stages} stages; a model has 1 to {STAGES_MAX}", model.0)]
+    #[error("model {}: it has {stages} stages; cut it into 1 to {STAGES_MAX}", model.0)]
     Stages {
         /// The model.
         model: ModelId,
@@ -44,8 +50,9 @@ pub enum ConfigError {
     },
     /// Batch sizes must rise from 1 to at most [`BATCH_MAX`], each with a time for each partition.
     #[error(
-        "model {}, stage {}: compiled batch sizes must rise strictly from 1 to at most \
-         {BATCH_MAX}, each with one time for each partition", model.0, stage.0
+        "model {}, stage {}: its batch sizes do not rise strictly from 1 to at most {BATCH_MAX}, or one \
+         lacks a time for a partition; list them in that order, each with one time for each partition",
+        model.0, stage.0
     )]
     Batches {
         /// The model.
@@ -54,7 +61,10 @@ pub enum ConfigError {
         stage: StageId,
     },
     /// Calibration must have one row for each deeper exit.
-    #[error("model {}, stage {}: {rows} rows of calibration for {exits} deeper exits", model.0, stage.0)]
+    #[error(
+        "model {}, stage {}: calibration has {rows} rows; give one for each of the {exits} deeper stages",
+        model.0, stage.0
+    )]
     Calibration {
         /// The model.
         model: ModelId,
@@ -66,7 +76,10 @@ pub enum ConfigError {
         exits: usize,
     },
     /// The weights of a model must fit the device.
-    #[error("model {}: its weights fill {needed} pages, the device has {pages}", model.0)]
+    #[error(
+        "model {}: its weights fill {needed} pages, but the device has {pages}; give it more pages (weight_cache)",
+        model.0
+    )]
     Pages {
         /// The model.
         model: ModelId,
@@ -75,25 +88,28 @@ pub enum ConfigError {
         /// What there is.
         pages: u32,
     },
-    /// Only some policies move weights.
+    /// Only some policies load weights.
     #[error(
-        "model {}: its weights are not resident, and the policy does not bring them in; let the \
-         device hold all weights (pages = 0) or choose a policy that does", model.0
+        "model {}: its weights are paged, and the policy does not load weights; keep all weights resident \
+         (no weight_cache) or choose a policy that loads them", model.0
     )]
     NotResident {
         /// The model.
         model: ModelId,
     },
-    /// An answer is asked where there is none.
-    #[error("model {}: stage {} ends in no exit, but the last one has to, and each mandatory exit", model.0, stage.0)]
+    /// A last stage, or the stage of a mandatory exit, has no exit.
+    #[error(
+        "model {}: stage {} has no exit, but a model's last stage and each mandatory exit need one; give \
+         it an exit, or name another mandatory exit", model.0, stage.0
+    )]
     NoExit {
         /// The model.
         model: ModelId,
         /// Which stage.
         stage: StageId,
     },
-    /// Two stages that are said to be the same are not, or cannot be shared.
-    #[error("model {}, stage {}: it cannot run as the same stage of model {}: {reason}", model.0, stage.0, with.0)]
+    /// A stage cannot run as another model's.
+    #[error("model {}, stage {}: it cannot run as the stage of model {}: {reason}", model.0, stage.0, with.0)]
     NotShared {
         /// The model.
         model: ModelId,
@@ -101,45 +117,48 @@ pub enum ConfigError {
         stage: StageId,
         /// The other model.
         with: ModelId,
-        /// Why not.
+        /// The reason, and what to do.
         reason: &'static str,
     },
-    /// A task cannot take on what another would refuse.
-    #[error("task {}: its frames cannot spill to task {}: {reason}", task.0, spill.0)]
+    /// A task cannot offload frames to another.
+    #[error("task {}: its offload_to cannot be task {}: {reason}", task.0, spill.0)]
     Spill {
-        /// Whose frames.
+        /// The task that offloads.
         task: TaskId,
-        /// Who would take them on.
+        /// The task that would serve its frames.
         spill: TaskId,
-        /// Why not.
+        /// The reason, and what to do.
         reason: &'static str,
     },
-    /// The model is not so deep.
-    #[error("task {}: mandatory exit {} of a model with {stages} exits", task.0, exit.0)]
+    /// The model has fewer stages.
+    #[error(
+        "task {}: its mandatory_exit is {}, but its model has {stages} stages; choose 0 to {}",
+        task.0, exit.0, stages.saturating_sub(1)
+    )]
     MandatoryExit {
         /// The task.
         task: TaskId,
-        /// What it asks.
+        /// Its mandatory exit.
         exit: StageId,
-        /// Exits of its model.
+        /// The stages of its model, at least 1.
         stages: usize,
     },
     /// A real-time task needs a deadline.
-    #[error("task {}: real-time, but without a deadline", task.0)]
+    #[error("task {}: it is real-time and has no deadline; give it one, or make it best-effort", task.0)]
     NoDeadline {
         /// The task.
         task: TaskId,
     },
-    /// Only real-time tasks can be reserved for.
-    #[error("task {}: best-effort, but reserved", task.0)]
+    /// Only real-time tasks can have a reservation.
+    #[error("task {}: it is best-effort and reserved; make it real-time, or give it reserved = false", task.0)]
     ReservedBestEffort {
         /// The task.
         task: TaskId,
     },
-    /// A reservation does not wait for a transfer.
+    /// The weights of a task with a reservation must be resident: no promise waits for a transfer.
     #[error(
-        "task {}: reserved, but the weights of its model {} are not resident for good; give the \
-         model no `weights`, or the task no reservation", task.0, model.0
+        "task {}: it is reserved, but the weights of its model {} are paged; keep them resident, or give the \
+         task reserved = false", task.0, model.0
     )]
     ReservedPaged {
         /// The task.
@@ -148,7 +167,7 @@ pub enum ConfigError {
         model: ModelId,
     },
     /// A span is zero or longer than [`SPAN_MAX`], so arithmetic could overflow.
-    #[error("task {}: {what} is {span}; it must be more than 0 and at most {SPAN_MAX}", task.0)]
+    #[error("task {}: {what} is {span}; choose more than 0 and at most {SPAN_MAX}", task.0)]
     Span {
         /// The task.
         task: TaskId,
@@ -158,7 +177,7 @@ pub enum ConfigError {
         span: Nanos,
     },
     /// A span of the plan as a whole, or a stage's time, is longer than [`SPAN_MAX`].
-    #[error("{what} is {span}; the most is {SPAN_MAX}")]
+    #[error("{what} is {span}; choose at most {SPAN_MAX}")]
     PlanSpan {
         /// Which span.
         what: &'static str,
@@ -166,7 +185,10 @@ pub enum ConfigError {
         span: Nanos,
     },
     /// J and the egress bound must leave something of D.
-    #[error("task {}: jitter {jitter} and egress bound {egress} leave nothing of deadline {deadline}", task.0)]
+    #[error(
+        "task {}: its jitter of {jitter} and the egress bound of {egress} take up its deadline of {deadline}; \
+         lengthen the deadline, or shorten the preparation", task.0
+    )]
     Jitter {
         /// The task.
         task: TaskId,
@@ -177,18 +199,21 @@ pub enum ConfigError {
         /// Epsilon.
         egress: Nanos,
     },
-    /// Theta at least is above theta at most.
-    #[error("task {}: threshold_min {} is above the threshold {}", task.0, least.0, most.0)]
+    /// The lowest threshold is above the highest.
+    #[error(
+        "task {}: threshold_min is {}, above the threshold of {} (in 1/65535); lower the first or raise the second",
+        task.0, least.0, most.0
+    )]
     Thresholds {
         /// The task.
         task: TaskId,
-        /// Theta at least.
+        /// `threshold_min`.
         least: Confidence,
-        /// Theta at most.
+        /// `threshold`.
         most: Confidence,
     },
     /// A task's batch or queue bound is zero.
-    #[error("task {}: {what} is 0", task.0)]
+    #[error("task {}: {what} is 0; choose at least 1", task.0)]
     Zero {
         /// The task.
         task: TaskId,
@@ -196,7 +221,10 @@ pub enum ConfigError {
         what: &'static str,
     },
     /// A reserved task's queue does not hold its own conforming requests.
-    #[error("task {}: a queue of {queue_max} is too short, its conforming requests alone need {needed}", task.0)]
+    #[error(
+        "task {}: its queue has {queue_max} places, but its conforming requests alone need {needed}; make it \
+         that long", task.0
+    )]
     Queue {
         /// The task.
         task: TaskId,
@@ -205,9 +233,10 @@ pub enum ConfigError {
         /// What it needs: [`crate::offline::buffers_kept`].
         needed: u64,
     },
-    /// There are fewer request buffers than must be kept for conforming requests.
+    /// There are fewer request buffers than must be reserved for conforming requests.
     #[error(
-        "{buffers} request buffers; {needed} are needed, the conforming requests' and one for all others"
+        "there are {buffers} request buffers, but {needed} are needed: those reserved for conforming requests, \
+         and one for all other requests; add the missing ones, or give fewer tasks a reservation"
     )]
     Buffers {
         /// What there are.
@@ -225,8 +254,8 @@ pub enum ConfigError {
     },
     /// The policy picks ranges of compute units, and the plan lacks one.
     #[error(
-        "policy {policy} needs a partition for each contiguous range of compute units; there is \
-         none of {} units from unit {} on", units.count, units.first
+        "policy {policy} needs a partition for each contiguous range of compute units, but there is none of {} \
+         units from unit {} on; add it", units.count, units.first
     )]
     MissingRange {
         /// The policy's name.
@@ -236,11 +265,11 @@ pub enum ConfigError {
     },
     /// A layout must name one of the partitions for each task.
     #[error(
-        "layout {layout}: it must name one of the {partitions} partitions for each of the {tasks} \
-         tasks"
+        "layout {layout}: it names a partition that does not exist, or too few or too many; name one of the \
+         plan's {partitions} partitions for each of its {tasks} tasks"
     )]
     Layout {
-        /// Which one; 0 is the tasks' own partitions, 1 the first other.
+        /// The layout; 0 is the tasks' own partitions, 1 the first other.
         layout: usize,
         /// How many tasks there are.
         tasks: usize,
@@ -249,28 +278,28 @@ pub enum ConfigError {
     },
     /// Two partitions of a layout share a compute unit.
     #[error(
-        "layout {layout}: partitions {} and {} have compute units in common; in a layout that \
-         promises anything, each unit belongs to one", a.0, b.0
+        "layout {layout}: partitions {} and {} share compute units; assign each unit to one of them", a.0, b.0
     )]
     Overlap {
-        /// Which layout.
+        /// The layout.
         layout: usize,
-        /// One.
+        /// One of the two.
         a: PartitionId,
         /// The other.
         b: PartitionId,
     },
-    /// A partition cannot keep what would be promised.
+    /// The mandatory work of a partition does not pass the offline test.
     #[error("layout {layout}, partition {}: {reason}", partition.0)]
     Infeasible {
-        /// In which layout; 0 is the tasks' own partitions.
+        /// The layout; 0 is the tasks' own partitions.
         layout: usize,
         /// The partition.
         partition: PartitionId,
-        /// What the offline test says.
+        /// The result of the offline test.
         reason: Infeasible,
     },
 }
 
-/// The longest span that a plan may name: sums of 2^16 of them stay far below 2^63 ns.
+/// The longest span that a plan may name: one hour. Sums of 2^16 of them stay below 2^63 ns, so slack, which
+/// is signed, does not overflow.
 pub const SPAN_MAX: Nanos = Nanos::from_millis(3_600_000);

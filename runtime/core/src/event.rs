@@ -1,4 +1,4 @@
-//! What the world tells the scheduler.
+//! The events that the scheduler learns of.
 
 use heapless::Vec;
 use serde::{Deserialize, Serialize};
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{ActionId, BATCH_MAX, ClientId, Confidence, RequestId, TaskId, Ticket};
 use crate::time::{Instant, Nanos};
 
-/// One thing that happened. The time at which the scheduler learns of it is an argument of
+/// An event. The time at which the scheduler learns of it is an argument of
 /// [`Scheduler::step`](crate::Scheduler::step).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// A client submitted a frame; its descriptor has been validated, its payload not touched.
+    /// A client submitted a frame. The ingress has validated its descriptor; nobody has read its payload.
     Arrived(Arrival),
-    /// The intake wrote the request's input into its request buffer (or could not).
+    /// The intake wrote the request's input into its request buffer, or could not.
     Prepared {
-        /// Whose input.
+        /// The request whose input it is.
         request: RequestId,
         /// How long the preparation took.
         measured: Nanos,
@@ -25,41 +25,41 @@ pub enum Event {
     Finished(Finished),
     /// A device did not start an action inside its window. Its members' state is unchanged.
     NotRun {
-        /// Which action.
+        /// The action.
         action: ActionId,
     },
-    /// A device stopped a best-effort action when told to ([`Action::Preempt`](crate::Action::Preempt)).
-    /// The stage can be run again from its inputs.
+    /// A device preempted a best-effort action ([`Action::Preempt`](crate::Action::Preempt)). The stage can run
+    /// again from its inputs.
     Preempted {
-        /// Which action.
+        /// The action.
         action: ActionId,
     },
-    /// A device reports that an action failed; its members get a verdict of failure.
+    /// A device reports that an action failed. Its members fail.
     Failed {
-        /// Which action.
+        /// The action.
         action: ActionId,
     },
-    /// A device brought a model's weights in ([`Action::Load`](crate::Action::Load)).
+    /// A device loaded a model's weights ([`Action::Load`](crate::Action::Load)).
     Loaded {
-        /// Which action.
+        /// The action.
         action: ActionId,
         /// How long the transfer took.
         measured: Nanos,
     },
-    /// A client is gone. Its requests are dropped: no reply is sent, each still gets a verdict.
+    /// A client disconnected. The scheduler ends its requests: each still gets a verdict, but no reply is sent.
     ClientGone {
-        /// Which client.
+        /// The client.
         client: ClientId,
     },
-    /// The time that [`Scheduler::next_timer`](crate::Scheduler::next_timer) asked for has come.
+    /// The time that [`Scheduler::next_timer`](crate::Scheduler::next_timer) requested has come.
     Tick,
-    /// Shut down: answer what was accepted, reject what arrives from now on.
+    /// Shut down: answer accepted requests, reject those that arrive from now on.
     Drain,
-    /// Give best-effort work up, as something is wrong with the machine: from now on it is refused,
-    /// what waits gets the answer it has or `Rejected(Shedding)`, and what runs is told to stop,
-    /// until the hold is lifted. Real-time work goes on as ever.
+    /// Shed best-effort work, as something is wrong with the machine. The scheduler rejects best-effort
+    /// requests, gives waiting ones the answer that they have or `Rejected(Shedding)`, and preempts running
+    /// ones, while the hold lasts. Real-time work does not change.
     Shed {
-        /// True: from now on; false: no longer.
+        /// True: the hold begins; false: it ends.
         hold: bool,
     },
 }
@@ -69,29 +69,29 @@ pub enum Event {
 pub struct Arrival {
     /// The task it belongs to.
     pub task: TaskId,
-    /// Where the reply goes.
+    /// The address of the reply.
     pub ticket: Ticket,
-    /// When the frame was captured, as the client claims. Never after the time of the step: the
-    /// ingress refuses capture times in the future.
+    /// The capture time that the client claims. Never after the time of the step: the ingress rejects capture
+    /// times in the future.
     pub captured: Instant,
-    /// The client's absolute deadline, if it gave one; the task's own applies when it is earlier.
+    /// The client's absolute deadline, if it gave one. The task's own applies if that is earlier.
     pub deadline: Option<Instant>,
 }
 
 /// A stage that ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
-    /// Which action.
+    /// The action.
     pub action: ActionId,
     /// When the device started it.
     pub started: Instant,
     /// How long it ran on the device.
     pub measured: Nanos,
-    /// One answer a member, in the action's order of members.
+    /// One answer for each member, in the action's order of members.
     pub members: Vec<Answer, BATCH_MAX>,
 }
 
-/// What an exit head says of one image.
+/// The output of an exit for one image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     /// The class with the largest softmax output.

@@ -1,11 +1,12 @@
-//! Names of things. Each is its own type, so that a task cannot be passed for a model.
+//! Identifiers. Each has its own type, so that a task cannot be passed for a model.
 
 use serde::{Deserialize, Serialize};
 
-/// The largest batch that any stage can run, fixed by design: the members of an action are stored inside the action.
+/// The largest batch of any stage. It is fixed, because an action stores its members inside itself and allocates
+/// nothing.
 pub const BATCH_MAX: usize = 32;
 
-/// The most stages (and so exits) that a model can have.
+/// The most stages, and so exits, of a model.
 pub const STAGES_MAX: usize = 16;
 
 macro_rules! index {
@@ -16,7 +17,7 @@ macro_rules! index {
         pub struct $name(pub $raw);
 
         impl $name {
-            /// The position in the plan's table of these.
+            /// The position in the plan.
             #[must_use]
             pub const fn index(self) -> usize {
                 self.0 as usize
@@ -50,23 +51,23 @@ index! {
     PartitionId(u16)
 }
 index! {
-    /// A connected client process; given by the ingress, opaque to the core.
+    /// A connected client process. The ingress assigns it; the core only compares it.
     ClientId(u16)
 }
 
-/// A request the scheduler has taken in: a request buffer plus a generation, so that a stale handle is noticed.
+/// A request that holds a buffer: the request buffer and a generation, so that the scheduler notices a stale id.
 ///
 /// `buffer` is the index of the request buffer (prepared input and carried activations) on the
 /// device. It belongs to this request until its [`Action::Reply`](crate::Action::Reply).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RequestId {
-    /// Which request buffer.
+    /// The request buffer.
     pub buffer: u16,
-    /// Which use of that buffer.
+    /// Counts the uses of that buffer.
     pub generation: u32,
 }
 
-/// Where a submission came from; the core carries it from arrival to reply and never looks inside.
+/// The origin of a submission. The core copies it from the arrival to the reply; it reads only the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ticket {
     /// The client that submitted the frame.
@@ -106,7 +107,7 @@ impl Confidence {
     }
 }
 
-/// Names for actions, each used once.
+/// Assigns ids to actions, each once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ActionIds(u64);
 

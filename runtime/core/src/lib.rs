@@ -1,25 +1,26 @@
 //! The scheduler: every decision of Punctual, as a pure, allocation-free state machine.
 //!
-//! [`Scheduler::step`] takes the time and an [`Event`] and writes [`Action`]s. Same plan, same
-//! events, same actions. There is no clock, no randomness and no I/O in here, and nothing is
-//! allocated after [`Scheduler::new`].
+//! [`Scheduler::step`] takes the time and an [`Event`] and writes [`Action`]s. The same plan and the same
+//! events lead to the same actions. The crate has no clock, no randomness and no I/O, and allocates nothing
+//! after [`Scheduler::new`].
 //!
 //! | to find | look at |
 //! |---|---|
-//! | what goes in and comes out | [`Event`], [`Action`], [`Reply`] |
-//! | the plan | [`Config`]; what of it is refused: [`ConfigError`] |
-//! | who decides | [`Policy`] and [`PolicySpec`], the seam; [`PunctualConfig`], the product's own: start at `punctual/mod.rs` |
-//! | whether promises can be kept | [`offline`] |
-//! | what is promised, and the proof | `docs/proof.md` |
+//! | input and output | [`Event`], [`Action`], [`Reply`] |
+//! | the plan, and its errors | [`Config`], [`ConfigError`] |
+//! | the interface of a policy | [`Policy`], [`PolicySpec`] |
+//! | the product's policy | [`PunctualConfig`]: start at `punctual/mod.rs` |
+//! | the schedulability test | [`offline`] |
+//! | the guarantee and its proof | `docs/proof.md` |
 //!
-//! A request's stages up to its task's mandatory exit are its *mandatory* work; each deeper stage
-//! is *optional*. A request is accepted only if its mandatory work can be promised by its
-//! deadline; how deep it goes beyond is decided stage by stage. So a deadline is met by a
-//! shallower answer, never by luck.
+//! A request's stages up to its task's mandatory exit are its *mandatory* work; each deeper stage is *optional*.
+//! The scheduler accepts a request only if it can promise the mandatory work by the deadline. It decides on
+//! deeper stages one by one. If time is short, the answer is shallower and still on time.
 //!
 //! # Example
 //!
-//! One network of two stages, one camera; a frame is taken in and prepared, and its first stage is ordered.
+//! One network of two stages and one camera. A frame arrives and is prepared, and the scheduler orders its first
+//! stage.
 //!
 //! ```
 //! use punctual_core::{

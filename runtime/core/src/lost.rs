@@ -1,38 +1,38 @@
-//! A lost completion: a device does not report an action.
+//! Lost completions: actions that a device does not report.
 //!
-//! An action that is not reported by [`LOST_FACTOR`] times the longest time that its profile knows, plus
-//! [`LOST_FLOOR`], is taken for lost. The time counts from the end of the window in which it may start, or
-//! from [`LOST_FLOOR`] after the order if that is earlier. A stage of a demoted model may be known to take
-//! even longer: it is not taken for lost before [`LOST_FLOOR`] after its stretched budget. From then on:
+//! Every policy considers an action lost if the device has not reported it after [`LOST_FACTOR`] times the
+//! longest time of its profile plus [`LOST_FLOOR`]. The time counts from the end of its window, or from
+//! [`LOST_FLOOR`] after the order if that is earlier. A stage of a demoted model may take even longer, so it
+//! is not lost before [`LOST_FLOOR`] after its scaled budget. From then on:
 //!
-//! - its members have their verdict, `Failed(Device)`;
-//! - what it may still be writing to is *locked*: its partition starts nothing, and its members'
-//!   request buffers are given to nobody;
-//! - requests that wait for the partition get the answer they have, or `Failed(Device)`; those that
-//!   come are refused with `NoSlack`.
+//! - its members fail with `Failed(Device)`, so that no client waits for ever;
+//! - the memory that it may still write to is *locked*: its partition starts nothing, and no request gets its
+//!   members' request buffers;
+//! - requests that wait for the partition get the answer that they have, or `Failed(Device)`. New ones are
+//!   rejected with `NoSlack`.
 //!
-//! If it is reported after all, whatever the report says, its locks are open again.
+//! When the device reports it after all, whatever the report says, the memory is unlocked.
 
 use crate::config::StageTime;
 use crate::event::Event;
 use crate::ids::ActionId;
 use crate::time::{Instant, Nanos};
 
-/// How often the longest time an action may take before it is taken for lost.
+/// An action may take this many times its longest time before it is lost.
 const LOST_FACTOR: u64 = 16;
 
-/// What it is given on top: more than a machine that stands still for a moment takes.
+/// The time that an action gets in addition: longer than a machine stalls at a time.
 pub const LOST_FLOOR: Nanos = Nanos::from_millis(100);
 
-/// From when on an action is taken for lost, if it may start until `latest`. A window may have no
-/// end, or one that is as good as none.
+/// The time from which an action is lost, if its window ends at `latest`.
 pub fn lost_from(ordered: Instant, latest: Instant, time: StageTime) -> Instant {
     let longest = time.budget.max(time.max_seen);
+    // The window of best-effort work may have no end, or one in the far future.
     let start = latest.min(ordered + LOST_FLOOR);
     start + longest.saturating_mul(LOST_FACTOR) + LOST_FLOOR
 }
 
-/// The action whose end an event reports.
+/// The action that an event reports the end of, if it does.
 pub fn reported(event: &Event) -> Option<ActionId> {
     match event {
         Event::Finished(finished) => Some(finished.action),

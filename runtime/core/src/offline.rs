@@ -7,11 +7,13 @@
 //! - `dbf(L) = sum of C_i * max(0, floor((L + J_i - D_i) / T_i) + 1)`: the most mandatory work
 //!   that can be released and due inside a span of length L;
 //! - `B(L)`: the longest stage, not due inside the span, that may have just started: a mandatory
-//!   stage of any real-time task with `D_j > L`, or best-effort work until it is preempted.
+//!   stage of any real-time task with `D_j > L`, or best-effort work until it is preempted. Tasks without
+//!   a reservation count, too: their requests can be the head of the EDF queue.
 //!
 //! The test passes if `sum of C_i / T_i <= 0.999` and `dbf(L) + B(L) <= L` at every L where
-//! `dbf` steps, up to the horizon after which the first condition implies the second. Optional
-//! stages and batches are not in `B`: the scheduler gates them online against the same bound.
+//! `dbf` steps, up to the horizon after which the first condition implies the second. `B` falls with L, so
+//! the test examines every step and skips none. Optional stages and batches are not in `B`: the scheduler
+//! gates them online against the same bound (docs/proof.md).
 
 use alloc::vec::Vec;
 
@@ -19,16 +21,17 @@ use crate::config::{Config, Criticality};
 use crate::ids::{PartitionId, TaskId};
 use crate::time::Nanos;
 
-/// Largest utilisation that the test lets pass, in 1/1000: beyond it the horizon explodes.
+/// Largest utilisation that passes the test, in 1/1000. The horizon has 1 - U as its divisor, so above this
+/// value the number of checkpoints is impractical.
 const UTILISATION_MAX_MILLI: u64 = 999;
 
-/// Most checkpoints looked at before the test gives up (and does not pass).
+/// Most checkpoints that the test examines. With more, it does not pass.
 pub const CHECKPOINTS_MAX: u64 = 4_000_000;
 
 /// A real-time task on the partition under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Which task, for the report.
+    /// The task, for the report.
     pub task: TaskId,
     /// C: mandatory work at batch 1, with the dispatch cost of each of its stages.
     pub work: Nanos,
@@ -40,11 +43,11 @@ pub struct Demand {
     pub period: Nanos,
     /// J: bound on capture → prepared.
     pub jitter: Nanos,
-    /// Whether capacity is reserved for it. The others only block.
+    /// Whether capacity is reserved for it. Without, it only counts in B.
     pub reserved: bool,
 }
 
-/// What was found at one length L.
+/// The test at one length L.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// L.
@@ -58,13 +61,13 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Whether the demand and the blocking fit.
+    /// Whether dbf(L) + B(L) <= L.
     #[must_use]
     pub fn fits(&self) -> bool {
         self.demand + self.blocking <= self.length
     }
 
-    /// What is left of L; zero also if it does not fit.
+    /// L - dbf(L) - B(L); zero also if it is negative.
     #[must_use]
     pub fn slack(&self) -> Nanos {
         self.length.saturating_sub(self.demand + self.blocking)
@@ -74,9 +77,9 @@ impl Checkpoint {
 /// Why a set of tasks is not schedulable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Infeasible {
-    /// The mandatory work alone (nearly) fills the partition.
+    /// The utilisation is too high.
     #[error(
-        "mandatory work fills {utilisation_ppm} ppm of the partition, the most is {} ppm: lower \
+        "mandatory work fills {utilisation_ppm} ppm of the partition, at most {} ppm are possible: lower \
          a rate, choose a shallower mandatory exit, or move a task to another partition",
         UTILISATION_MAX_MILLI * 1_000
     )]
@@ -84,13 +87,13 @@ pub enum Infeasible {
         /// Sum of C/T in parts per million, rounded up.
         utilisation_ppm: u64,
     },
-    /// A task's jitter leaves nothing of its deadline.
+    /// A task's jitter takes up its deadline.
     #[error(
-        "task {}: jitter {jitter} is not less than its deadline {deadline} (after the egress \
+        "task {}: its jitter of {jitter} is not less than its deadline of {deadline} (less the egress \
          bound): lengthen the deadline or shorten the preparation", task.0
     )]
     Jitter {
-        /// Which task.
+        /// The task.
         task: TaskId,
         /// J.
         jitter: Nanos,
@@ -98,22 +101,22 @@ pub enum Infeasible {
         deadline: Nanos,
     },
     /// A task has no period.
-    #[error("task {}: the period is zero", task.0)]
+    #[error("task {}: its period is 0 ns: give it the least time between two captures", task.0)]
     Period {
-        /// Which task.
+        /// The task.
         task: TaskId,
     },
     /// Demand and blocking exceed a span.
     #[error(
-        "within {} the mandatory work due is {} and the blocking {}: a deadline of task {} cannot \
+        "within {} the mandatory work due is {} and the blocking {}, which is more: a deadline of task {} cannot \
          be promised; lengthen it, lower a rate, or choose a shallower mandatory exit",
         .0.length, .0.demand, .0.blocking, .0.task.0
     )]
     Overload(Checkpoint),
-    /// The horizon holds too many checkpoints to look at.
+    /// The horizon has too many checkpoints to examine.
     #[error(
-        "the utilisation of {utilisation_ppm} ppm is so high that more than {CHECKPOINTS_MAX} \
-         checkpoints would have to be tested: lower it"
+        "the utilisation of {utilisation_ppm} ppm is so high that the test needs more than {CHECKPOINTS_MAX} \
+         checkpoints: lower a rate or choose a shallower mandatory exit"
     )]
     TooManyCheckpoints {
         /// Sum of C/T in parts per million, rounded up.
@@ -126,19 +129,19 @@ pub enum Infeasible {
 pub struct Report {
     /// Sum of C/T of the reserved tasks in parts per million, rounded up.
     pub utilisation_ppm: u64,
-    /// The longest span that had to be looked at.
+    /// The longest span that the test must examine.
     pub horizon: Nanos,
-    /// How many lengths were tested.
+    /// The number of lengths that were tested.
     pub tested: u64,
     /// The first [`REPORTED_MAX`] lengths, by rising length.
     pub checkpoints: Vec<Checkpoint>,
     /// The length with the least slack; if the test failed, the first that does not fit.
     pub tightest: Option<Checkpoint>,
-    /// Whether the set can be promised.
+    /// Whether the policy can promise the tasks' deadlines.
     pub outcome: Result<(), Infeasible>,
 }
 
-/// Checkpoints kept in a [`Report`].
+/// Most checkpoints in a [`Report`].
 pub const REPORTED_MAX: usize = 32;
 
 /// Tests the tasks of one partition. `preemption`: the bound P (with the dispatch cost) if
@@ -179,12 +182,14 @@ pub fn test(tasks: &[Demand], preemption: Option<Nanos>) -> Report {
         return report;
     }
     report.horizon = horizon(tasks, preemption, utilisation);
-    walk(tasks, preemption, &mut report);
+    test_steps(tasks, preemption, &mut report);
     report
 }
 
 /// The longest that an action may block the partition without endangering a reserved task: the
-/// least `L - dbf(L)` up to the longest deadline. The longest span if nothing is reserved.
+/// least `L - dbf(L)` up to the longest deadline. Longer spans have no part in it: the head of the EDF queue
+/// blocks only deadlines before its own. The longest span if no task has a reservation. A joint batch must fit
+/// into it (`joint`).
 #[must_use]
 pub fn blocking_allowed(tasks: &[Demand]) -> Nanos {
     let longest = tasks.iter().map(|task| task.deadline).max();
@@ -214,8 +219,8 @@ pub fn test_partition(config: &Config, partition: PartitionId) -> Report {
     test(&demands(config, partition), preemption(config, partition))
 }
 
-/// The real-time tasks of a partition as the test sees them: the dispatch cost added to each
-/// stage, the egress bound taken off each deadline.
+/// The real-time tasks of a partition, with the dispatch cost in each stage and without the egress
+/// bound in each deadline.
 ///
 /// # Panics
 /// If the config refers to models, stages or partitions that it does not have.
@@ -258,9 +263,9 @@ pub fn preemption(config: &Config, partition: PartitionId) -> Option<Nanos> {
         .then(|| config.partitions[partition.index()].preemption_bound + config.dispatch_cost)
 }
 
-/// How many request buffers (and places in the task's queue) must be kept for the conforming
-/// requests of a reserved task, so that others can never take them: `ceil((D + J) / T) + 1`.
-/// `deadline` is the task's own, before the egress bound is taken off.
+/// The number of request buffers, and of places in the task's queue, to reserve for the conforming requests of
+/// a task: `ceil((D + J) / T) + 1`. So many can be open at once. Without them, other requests could take all
+/// buffers, and a conforming one could not be accepted. `deadline` is with the egress bound.
 #[must_use]
 pub fn buffers_kept(deadline: Nanos, jitter: Nanos, period: Nanos) -> u64 {
     let span = (deadline + jitter).as_nanos();
@@ -271,7 +276,7 @@ fn reserved(tasks: &[Demand]) -> impl Iterator<Item = &Demand> {
     tasks.iter().filter(|task| task.reserved)
 }
 
-/// C/T in 2^-32, rounded up.
+/// C/T in 2^-32, rounded up: never less than the true utilisation.
 fn slope(task: &Demand) -> u128 {
     (u128::from(task.work.as_nanos()) << 32).div_ceil(u128::from(task.period.as_nanos()))
 }
@@ -280,11 +285,12 @@ fn slope(task: &Demand) -> u128 {
 /// over `dbf`, which grows by U < 1, stays below `L - P`.
 fn horizon(tasks: &[Demand], preemption: Option<Nanos>, utilisation: u128) -> Nanos {
     let deadline_max = tasks.iter().map(|task| task.deadline).max();
+    // Every rounding makes the horizon longer: a longer one tests more, a shorter one could miss a step.
     let mut offset = preemption.map_or(0, |p| i128::from(p.as_nanos()) << 32);
     for task in reserved(tasks) {
         let work = i128::from(task.work.as_nanos()) << 32;
         let early = task.deadline.saturating_sub(task.jitter).as_nanos();
-        // The slope is rounded up, so this part is taken off with the slope rounded down.
+        // This part is subtracted, so its slope is rounded down.
         let slope_floor =
             (u128::from(task.work.as_nanos()) << 32) / u128::from(task.period.as_nanos());
         offset += work - (slope_floor * u128::from(early)) as i128;
@@ -297,8 +303,8 @@ fn horizon(tasks: &[Demand], preemption: Option<Nanos>, utilisation: u128) -> Na
         .max(Nanos::new(u64::try_from(line).unwrap_or(u64::MAX)))
 }
 
-/// Visits every step of `dbf` up to the horizon, by rising length.
-fn walk(tasks: &[Demand], preemption: Option<Nanos>, report: &mut Report) {
+/// Tests every step of `dbf` up to the horizon, by rising length.
+fn test_steps(tasks: &[Demand], preemption: Option<Nanos>, report: &mut Report) {
     let mut next: Vec<(Nanos, &Demand)> = reserved(tasks)
         .map(|task| (task.deadline.saturating_sub(task.jitter), task))
         .collect();

@@ -1,7 +1,7 @@
-//! The seam between the scheduler and who decides: a policy, and what a plan has to know of it before it is built.
+//! The interface between the scheduler and a policy, and the requirements of a policy on a plan.
 //!
-//! This crate's own is [`punctual`](crate::PunctualConfig). Others live in crates of their own and need
-//! nothing of this one but what it exports.
+//! This crate has one policy, [`punctual`](crate::PunctualConfig). Others are in crates of their own, which use
+//! only what this one exports.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -14,28 +14,28 @@ use crate::event::Event;
 use crate::ids::{PartitionId, TaskId};
 use crate::time::{Instant, Nanos};
 
-/// Decides. Same plan, same events, same actions; nothing is allocated after construction, and
-/// the work of a step is bounded.
+/// A policy takes all scheduling decisions. The same plan and the same events lead to the same actions. It
+/// allocates nothing after its construction, and the work of a step is bounded.
 pub trait Policy: fmt::Debug + Send {
-    /// Learns of `event` at `now` (never falling) and appends what to do about it.
+    /// Processes `event` at `now`, which never falls from step to step, and appends its decisions.
     fn step(&mut self, now: Instant, event: &Event, actions: &mut Actions);
 
-    /// When it wants an [`Event::Tick`] at the latest.
+    /// The latest time at which it needs an [`Event::Tick`].
     fn next_timer(&self) -> Option<Instant>;
 
     /// Whether [`Event::Drain`] was received and every request has its verdict.
     fn drained(&self) -> bool;
 
-    /// What became of a task's requests.
+    /// The counts of a task's requests.
     fn counters(&self, task: TaskId) -> &Counters;
 
-    /// Request buffers in use.
+    /// The number of open requests.
     fn open(&self) -> usize;
 
-    /// Events that named something that is not open.
+    /// The number of events that named a request or an action that is not open.
     fn stale_events(&self) -> u64;
 
-    /// Recounts what the policy keeps account of, between two steps.
+    /// Recounts the policy's state between two steps.
     ///
     /// # Errors
     /// The first invariant that does not hold.
@@ -43,7 +43,7 @@ pub trait Policy: fmt::Debug + Send {
         Ok(())
     }
 
-    /// By how much budgets are lengthened at present, in 1/65536.
+    /// The present factor on all budgets of a partition, in 1/65536.
     fn scale(&self, _partition: PartitionId) -> u64 {
         1 << 16
     }
@@ -54,13 +54,13 @@ pub trait PolicySpec: fmt::Debug + Send + Sync {
     /// Its name in a manifest.
     fn name(&self) -> &'static str;
 
-    /// What it does, in a line.
+    /// A description in one line.
     fn summary(&self) -> &'static str;
 
-    /// What it asks of a plan, and what it may be held to.
+    /// Its requirements on a plan, and its promises.
     fn contract(&self) -> Contract;
 
-    /// Checks the parameters, and what else the policy asks of the plan.
+    /// Checks the parameters and the policy's other requirements on the plan.
     ///
     /// # Errors
     /// The first rule that does not hold.
@@ -68,33 +68,34 @@ pub trait PolicySpec: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Makes the policy for a plan that has been checked.
+    /// Makes the policy for a plan that was checked.
     fn build(&self, config: &Config) -> Box<dyn Policy>;
 
-    /// The error for a parameter that breaks a rule of its own, if one does.
+    /// Turns the rule that a parameter breaks, if one does, into an error.
     ///
     /// # Errors
-    /// That error.
+    /// [`ConfigError::Policy`] with that rule.
     fn obeys(&self, broken: Option<&'static str>) -> Result<(), ConfigError> {
         let policy = self.name();
         broken.map_or(Ok(()), |rule| Err(ConfigError::Policy { policy, rule }))
     }
 }
 
-/// What a policy asks of its plan and may be held to.
+/// The requirements of a policy on its plan, and its promises. The auditor checks a run against them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contract {
-    /// What partitions it expects.
+    /// The partitions that it expects.
     pub partitioning: Partitioning,
     /// It promises deadlines, so its plan must pass the offline test.
     pub promises: bool,
-    /// It brings weights to the device when they are wanted; a policy that does not needs them all resident.
+    /// It loads weights when requests need them. A policy that does not needs all weights resident.
     pub pages_weights: bool,
-    /// A batch shrinks as members leave it; otherwise its last stage costs as much as the first.
+    /// It runs later stages of a batch at the size of the members that remain. Otherwise they run at the size of
+    /// the first.
     pub shrinks_batches: bool,
-    /// How long before the end of an action the next may be handed to its partition; 0: not before it has ended.
+    /// How long before the end of an action the next may be handed to its partition; 0: only after the end.
     pub launch_lead: Nanos,
-    /// When a model loses its promises; none: never.
+    /// The rule by which a model loses its promises; none: it never does.
     pub demotion: Option<DemotionRule>,
 }
 
@@ -113,26 +114,26 @@ impl Contract {
     }
 }
 
-/// When a model loses its promises, and how it gets them back.
+/// When a model loses its promises, and when it gets them back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DemotionRule {
-    /// So many overruns
+    /// The number of overruns that a model needs to lose its promises.
     pub overruns: u8,
-    /// in so many stages cost a model its promises.
+    /// The number of newest stages that are examined for them.
     pub of: u8,
-    /// So many stages in a row within their budgets bring them back.
+    /// The number of stages in a row within their budgets that reinstates the model.
     pub reinstate_after: u16,
 }
 
-/// What partitions a policy expects in its plan.
+/// The partitions that a policy expects in its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Partitioning {
-    /// Disjoint ones, as whoever made the plan found best, each task assigned to one.
+    /// Disjoint ones, chosen by the author of the plan; each task is assigned to one.
     Planned,
-    /// One of all compute units.
+    /// One with all compute units.
     Whole,
     /// Every contiguous range of compute units; the policy picks disjoint ones.
     Ranges,
-    /// One a task, each of all compute units: they run at the same time and share them.
+    /// One for each task, each with all compute units: they run at the same time and share the units.
     PerTask,
 }

@@ -1,4 +1,4 @@
-//! The front of all policies. The product's own is in `punctual`: start there.
+//! The interface of all policies to the daemon and the simulator. The product's policy is in `punctual`.
 
 use alloc::boxed::Box;
 
@@ -12,18 +12,18 @@ use crate::policy::{Policy, PolicySpec};
 use crate::time::Instant;
 use crate::validate;
 
-/// All decisions of a daemon, made by one policy. Made once from a plan; allocates nothing afterwards.
+/// Takes all decisions of a daemon, by one policy. It is made once from a plan and allocates nothing afterwards.
 #[derive(Debug)]
 pub struct Scheduler {
     policy: Box<dyn Policy>,
 }
 
 impl Scheduler {
-    /// Checks the plan's relations and makes all tables and queues.
+    /// Checks the plan and makes the policy's tables and queues.
     ///
     /// # Errors
-    /// The first relation that does not hold; if the policy promises deadlines, among them the
-    /// offline test of each partition.
+    /// The first relation that does not hold. If the policy promises deadlines, the offline test of each
+    /// partition is one of them.
     pub fn new(config: &Config, policy: &dyn PolicySpec) -> Result<Self, ConfigError> {
         validate::check(config, policy)?;
         Ok(Self {
@@ -31,16 +31,16 @@ impl Scheduler {
         })
     }
 
-    /// Learns of `event` at `now` and appends what to do about it to `actions` (which the caller
-    /// has cleared). `now` never falls from step to step.
+    /// Processes `event` at `now` and appends its decisions to `actions`, which the caller has cleared. `now` never
+    /// falls from step to step.
     ///
     /// # Panics
-    /// If an arrival names a task that the plan does not have: the world broke its contract.
+    /// If an arrival names a task that the plan does not have: the ingress checks this.
     pub fn step(&mut self, now: Instant, event: &Event, actions: &mut Actions) {
         self.policy.step(now, event, actions);
     }
 
-    /// When the scheduler wants an [`Event::Tick`] at the latest, if nothing else happens before.
+    /// The latest time at which the scheduler needs an [`Event::Tick`], if no other event comes before.
     #[must_use]
     pub fn next_timer(&self) -> Option<Instant> {
         self.policy.next_timer()
@@ -52,7 +52,7 @@ impl Scheduler {
         self.policy.drained()
     }
 
-    /// What became of a task's requests.
+    /// The counts of a task's requests.
     ///
     /// # Panics
     /// If there is no such task.
@@ -61,20 +61,19 @@ impl Scheduler {
         self.policy.counters(task)
     }
 
-    /// Request buffers in use.
+    /// The number of open requests.
     #[must_use]
     pub fn open(&self) -> usize {
         self.policy.open()
     }
 
-    /// Events that named a request or an action that is not open (any more). Anything but 0 is a fault of the world.
+    /// The number of events that named a request or an action that is not open. A correct daemon has none.
     #[must_use]
     pub fn stale_events(&self) -> u64 {
         self.policy.stale_events()
     }
 
-    /// Recounts what the policy keeps account of, between two steps: for tests. Debug builds do so
-    /// after each step by themselves.
+    /// Recounts the policy's state between two steps, for tests. Debug builds do this after each step.
     ///
     /// # Errors
     /// The first invariant that does not hold.
@@ -82,8 +81,7 @@ impl Scheduler {
         self.policy.check()
     }
 
-    /// By how much all budgets of a partition are lengthened at present because stages run
-    /// longer than profiled, in 1/65536 (65536: not at all).
+    /// The present factor on all budgets of a partition, in 1/65536. Above 65536, stages run longer than profiled.
     ///
     /// # Panics
     /// If there is no such partition.

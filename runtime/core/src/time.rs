@@ -1,7 +1,7 @@
 //! Points in time and spans of time, in integer nanoseconds.
 //!
-//! The core reads no clock: every instant is an argument. Arithmetic saturates, so an absurd
-//! deadline can refuse work but never wrap around and endanger it.
+//! The core reads no clock: every instant is an argument. Arithmetic saturates, so an absurd deadline can
+//! only lead to a rejection. Wrapped around, it could break a promise.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
@@ -25,7 +25,7 @@ pub struct Nanos(u64);
 impl Instant {
     /// The clock's origin.
     pub const ZERO: Self = Self(0);
-    /// Later than every instant that can occur; stands for "no limit".
+    /// Later than every instant that can occur; means "no limit".
     pub const FAR_FUTURE: Self = Self(u64::MAX);
 
     /// The instant `ns` nanoseconds after the clock's origin.
@@ -48,7 +48,7 @@ impl Instant {
 }
 
 impl Nanos {
-    /// No time at all.
+    /// The span of 0 ns.
     pub const ZERO: Self = Self(0);
     /// The longest representable span.
     pub const MAX: Self = Self(u64::MAX);

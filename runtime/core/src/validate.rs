@@ -1,4 +1,4 @@
-//! The relations that the scheduler's safety rests on, checked before anything runs.
+//! Checks of a plan before anything runs: the relations that the scheduler's promises depend on.
 
 use alloc::vec::Vec;
 
@@ -9,7 +9,8 @@ use crate::offline;
 use crate::policy::{Contract, Partitioning, PolicySpec};
 use crate::time::Nanos;
 
-/// Checks all relations but the offline test of the levels above the first.
+/// Checks a plan for a policy. The offline test is made at the first scale level only: at higher levels the
+/// policy itself drops guarantees until the test passes.
 pub(crate) fn check(config: &Config, policy: &dyn PolicySpec) -> Result<(), ConfigError> {
     let contract = policy.contract();
     if config.partitions.is_empty() {
@@ -31,20 +32,23 @@ pub(crate) fn check(config: &Config, policy: &dyn PolicySpec) -> Result<(), Conf
     for (index, task) in config.tasks.iter().enumerate() {
         check_task(TaskId(index as u16), task, config, contract)?;
     }
+    // After all tasks: these checks read the models of two tasks, which must exist.
     for (index, task) in config.tasks.iter().enumerate() {
-        check_spill(TaskId(index as u16), task, config)?;
+        check_offload(TaskId(index as u16), task, config)?;
     }
     check_buffers(config)?;
     policy.check(config)?;
     check_layouts(config)?;
-    let apart = matches!(
+    // The other kinds of policy need partitions that overlap.
+    let disjoint = matches!(
         contract.partitioning,
         Partitioning::Planned | Partitioning::Whole
     );
+    // After the layouts: `in_layout` needs a partition for each task.
     for layout in 0..=config.layouts.len() {
         let config = config.in_layout(layout);
-        if apart {
-            check_apart(&config, layout)?;
+        if disjoint {
+            check_disjoint(&config, layout)?;
         }
         if contract.promises {
             check_promises(&config, layout)?;
@@ -53,8 +57,9 @@ pub(crate) fn check(config: &Config, policy: &dyn PolicySpec) -> Result<(), Conf
     Ok(())
 }
 
-/// No two partitions that tasks run on share a compute unit.
-fn check_apart(config: &Config, layout: usize) -> Result<(), ConfigError> {
+/// No two partitions that tasks run on share a compute unit: the proof has one partition at a time
+/// (docs/proof.md, assumption 6).
+fn check_disjoint(config: &Config, layout: usize) -> Result<(), ConfigError> {
     let used: Vec<PartitionId> = config.tasks.iter().map(|task| task.partition).collect();
     for (position, &a) in used.iter().enumerate() {
         for &b in used[..position].iter().filter(|&&b| b != a) {
@@ -149,13 +154,14 @@ fn check_model(id: ModelId, model: &ModelConfig, partitions: usize) -> Result<()
     Ok(())
 }
 
-/// Where weights are paged, each model's fit, and the policy pages them.
+/// If weights are paged, those of the model fit the device, and the policy can load them.
 fn check_weights(
     id: ModelId,
     model: &ModelConfig,
     config: &Config,
     contract: Contract,
 ) -> Result<(), ConfigError> {
+    // Without pages, the device holds all weights, whatever the models say.
     let Some(weights) = model.weights.filter(|_| config.pages > 0) else {
         return Ok(());
     };
@@ -173,8 +179,8 @@ fn check_weights(
     Ok(())
 }
 
-/// Stages that run as another model's are the same in all that the scheduler sees, and the other's
-/// weights are there whenever their own are.
+/// A stage that runs as another model's stage is equal to it in all that the scheduler sees, and both models'
+/// weights are resident. Requests of both run in one batch.
 fn check_sharing(id: ModelId, config: &Config) -> Result<(), ConfigError> {
     let is_paged = |model: &ModelConfig| config.pages > 0 && model.weights.is_some();
     let model = &config.models[id.index()];
@@ -184,13 +190,22 @@ fn check_sharing(id: ModelId, config: &Config) -> Result<(), ConfigError> {
         };
         let other = config.models.get(with.index());
         let reason = match other.and_then(|other| Some((other, other.stages.get(index)?))) {
-            None => "there is no such stage",
-            Some(_) if with.index() >= id.index() => "the model with the lower number lends",
-            Some((_, of)) if of.runs_as.is_some() => "that one runs as a third",
-            Some((_, of)) if of.times != stage.times => "their times differ",
-            Some((_, of)) if of.answers != stage.answers => "one of them ends in no exit",
+            None => "there is no such stage; name a model that has one",
+            // So no two stages can each run as the other.
+            Some(_) if with.index() >= id.index() => {
+                "runs_as must name a model with a lower number; swap the two"
+            }
+            Some((_, of)) if of.runs_as.is_some() => {
+                "that stage itself runs as a third model's; name the third model"
+            }
+            Some((_, of)) if of.times != stage.times => {
+                "the times of the two stages differ; give both the same"
+            }
+            Some((_, of)) if of.answers != stage.answers => {
+                "only one of the two stages ends in an exit; only equal stages can be shared"
+            }
             Some((other, _)) if is_paged(other) || is_paged(model) => {
-                "the weights of one of them are not resident for good"
+                "the weights of one of the two models are paged; only models with resident weights share stages"
             }
             Some(_) => continue,
         };
@@ -255,9 +270,9 @@ fn check_task(
     check_times(id, task, config, contract)
 }
 
-/// Who takes on another's frames keeps their deadlines without a reservation, hands nothing on, and
-/// gives answers that mean the same.
-fn check_spill(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), ConfigError> {
+/// A task that serves another task's frames can promise deadlines, offloads nothing itself, and gives answers
+/// that count for the other task. It has no reservation, so all of those frames are extras there.
+fn check_offload(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), ConfigError> {
     let Some(spill) = task.spill else {
         return Ok(());
     };
@@ -266,19 +281,25 @@ fn check_spill(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), Con
         stages.map(|stage| stage.answers)
     };
     let reason = match config.tasks.get(spill.index()) {
-        None => "there is no such task",
-        Some(_) if spill == id => "that is the task itself",
+        None => "there is no such task; name a task of the plan",
+        Some(_) if spill == id => "a task cannot offload to itself; name another task",
         Some(_) if task.criticality == Criticality::BestEffort => {
-            "it is best-effort, and real-time work must not grow by its frames"
+            "a best-effort task cannot offload, as its frames would become real-time work; remove offload_to"
         }
         Some(to) if to.criticality == Criticality::BestEffort => {
-            "that one is best-effort, and cannot promise a deadline"
+            "the other task is best-effort and cannot promise a deadline; name a real-time task"
         }
-        Some(to) if to.reserved => "that one's capacity is reserved for frames of its own",
-        Some(to) if to.spill.is_some() => "that one has a spill itself; the way ends after one",
-        Some(to) if !exits(task).eq(exits(to)) => "their networks have their exits elsewhere",
+        Some(to) if to.reserved => {
+            "the other task's capacity is reserved for its own frames; give it reserved = false"
+        }
+        Some(to) if to.spill.is_some() => {
+            "the other task has an offload_to itself, and a frame is offloaded once; remove one of the two"
+        }
+        Some(to) if !exits(task).eq(exits(to)) => {
+            "the networks of the two tasks have exits at different stages; use the same network"
+        }
         Some(to) if to.mandatory_exit.0 < task.mandatory_exit.0 => {
-            "that one's mandatory exit is shallower, so an answer there might not count here"
+            "the other task's mandatory_exit is shallower, so its answers might not count; make it as deep"
         }
         Some(_) => return Ok(()),
     };
@@ -319,6 +340,7 @@ fn check_times(
             return Err(ConfigError::NoDeadline { task: id });
         }
     }
+    // Best-effort tasks without a deadline are done here: nothing below applies to them.
     plan_span("a preparation", task.prepare)?;
     plan_span("a jitter", task.jitter)?;
     let Some(deadline) = task.deadline else {
@@ -333,7 +355,7 @@ fn check_times(
             egress: config.egress_bound,
         });
     }
-    let needed = kept(task);
+    let needed = reserved_buffers(task);
     if u64::from(task.queue_max) < needed {
         return Err(ConfigError::Queue {
             task: id,
@@ -344,8 +366,8 @@ fn check_times(
     Ok(())
 }
 
-/// Buffers kept for the conforming requests of a task.
-pub(crate) fn kept(task: &TaskConfig) -> u64 {
+/// Request buffers, and places in its queue, that only a task's conforming requests may take.
+pub(crate) fn reserved_buffers(task: &TaskConfig) -> u64 {
     match task.deadline {
         Some(deadline) if task.reserved => {
             offline::buffers_kept(deadline, task.jitter, task.period)
@@ -355,10 +377,10 @@ pub(crate) fn kept(task: &TaskConfig) -> u64 {
 }
 
 fn check_buffers(config: &Config) -> Result<(), ConfigError> {
-    let kept: u64 = config.tasks.iter().map(kept).sum();
-    // Tasks without a reservation share what is left: at least one, or they could never run.
+    let reserved: u64 = config.tasks.iter().map(reserved_buffers).sum();
+    // Tasks without a reservation share the other buffers. Without at least one they could never run.
     let shared = u64::from(config.tasks.iter().any(|task| !task.reserved));
-    let needed = (kept + shared).max(1);
+    let needed = (reserved + shared).max(1);
     if u64::from(config.request_buffers) < needed {
         return Err(ConfigError::Buffers {
             buffers: config.request_buffers,

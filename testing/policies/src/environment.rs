@@ -9,11 +9,11 @@ use punctual_core::{
     Infer, Instant, ModelId, Nanos, Reply, RequestId, StageTime, TaskId, Ticket, Verdict, Window,
 };
 
-/// What an exit says if a test decides nothing: too little to end there.
+/// A confidence below the threshold of every plan of the tests, so requests go deeper.
 pub const UNSURE: Confidence = Confidence(20_000);
 
-/// What a test decides: if nothing, everything takes exactly its budget, every exit
-/// is unsure, preparation takes no time.
+/// The properties of the environment that a test can change. By default, each stage takes exactly its budget, no exit is
+/// confident, and preparation takes no time.
 pub trait Nature {
     /// How long a stage takes, given its budget.
     fn duration(&mut self, _: &Infer, time: StageTime) -> Nanos {
@@ -23,11 +23,11 @@ pub trait Nature {
     fn preparation(&mut self, _: TaskId) -> Nanos {
         Nanos::ZERO
     }
-    /// What an exit says.
+    /// The confidence of an exit.
     fn confidence(&mut self, _: &Infer) -> Confidence {
         UNSURE
     }
-    /// What it says of a member, which is named by the sequence number of its submission.
+    /// The confidence of an exit for one member, named by the sequence number of its submission.
     fn confidence_of(&mut self, _member: u64, infer: &Infer) -> Confidence {
         self.confidence(infer)
     }
@@ -43,11 +43,11 @@ pub trait Nature {
     fn transfer(&mut self, _: ModelId, load: Nanos) -> Nanos {
         load
     }
-    /// Whether it brings them.
+    /// Whether a transfer succeeds.
     fn transfer_ok(&mut self, _: ModelId) -> bool {
         true
     }
-    /// What the device reports at the end.
+    /// The event that the device reports at the end.
     fn ending(&mut self) -> Ending {
         Ending::Finished
     }
@@ -57,7 +57,7 @@ pub trait Nature {
     }
 }
 
-/// What becomes of an action.
+/// The end of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Finished,
@@ -67,7 +67,7 @@ pub enum Ending {
     Failed,
 }
 
-/// Decides nothing.
+/// The default of every property.
 #[derive(Clone, Debug, Default)]
 pub struct Exact;
 
@@ -81,15 +81,15 @@ pub struct Environment<N> {
     pub config: Config,
     pub now: Instant,
     pub nature: N,
-    /// Everything ordered, with the time of the order.
+    /// All actions, with their times.
     pub log: Vec<(Instant, Action)>,
-    /// By time; at equal times what clients do comes before what devices do, then by order of scheduling.
+    /// By time; at equal times clients' events come before devices' events, then by order of scheduling.
     agenda: BTreeMap<Moment, Event>,
     scheduled: u64,
     sequence: u64,
-    /// The agenda's entry of the end of each action in flight.
+    /// By action in flight: the agenda's entry of its end.
     ends: BTreeMap<u64, Moment>,
-    /// When what was ordered on a partition so far has ended.
+    /// By partition: the time at which all its actions so far have ended.
     busy: BTreeMap<u16, Instant>,
 }
 
@@ -249,7 +249,7 @@ impl<N: Nature> Environment<N> {
                 (started + measured, Event::Finished(finished))
             }
         };
-        // A device needs some time even to refuse.
+        // A device needs some time even to report that it did not run an action.
         let key = self.enter(end.max(self.now + Nanos::new(1)), event);
         self.ends.insert(action.0, key);
         self.busy.insert(infer.partition.0, key.0);

@@ -1,24 +1,25 @@
-//! Deliberate holes in the policy. Tests cut them to show that they would notice: each makes
-//! accepted requests miss their deadlines. A product build has no way to set one.
+//! Ablations: each removes one test of the policy. Tests show that accepted requests then miss their
+//! deadlines, so the guarantee depends on that test. A product build cannot set one.
 
-/// One hole.
+/// The test that is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ablation {
-    /// Extras are tested against pending requests only, not against future reserved ones.
+    /// Extras are tested against accepted requests only, not against future reserved ones (F).
     PendingOnlyAdmission,
     /// Optional stages run whenever their members' own deadlines allow it.
     UngatedOptional,
-    /// A batch is accepted if its members' deadlines allow it, whatever others' say.
+    /// A batch is accepted if its members' deadlines allow it, without a test of other deadlines.
     MembersOnlyBatch,
-    /// A joint promise is made whatever its batch blocks.
+    /// A joint promise is made without the bound on the blocking by its batch.
     UnboundedJoint,
-    /// What is handed over ahead goes without a test, as a head alone does.
+    /// An action is handed over ahead without a test, as if it were the head alone on a free partition.
     UncheckedLookAhead,
-    /// A change between layouts is made because both are schedulable.
+    /// A change of layout happens without condition 3: both layouts are schedulable, but the promises
+    /// made in one may not fit into the other.
     UncheckedChange,
 }
 
-/// The hole that a test has cut, if any.
+/// The ablation that a test has set, if any.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ablations {
     #[cfg(test)]

@@ -1,14 +1,15 @@
-//! When the next frame of a task that comes at regular intervals will be ready, to wait for it
-//! where a larger batch is worth it.
+//! Predicts when the next input of a task will be ready, if its frames come at regular intervals. The
+//! policy then waits for it where one larger batch ends sooner than two (docs/proof.md, row "waiting").
 
 use crate::time::{Instant, Nanos};
 
-/// Intervals in a row that must agree before the next is believed.
+/// The number of successive intervals that must agree before the next is predicted. Random arrivals agree
+/// seldom, so the policy does not wait for them.
 const AGREEING: u8 = 4;
-/// They agree if they differ by at most this part of one.
+/// Two intervals agree if they differ by at most this part of one.
 const TOLERANCE: u64 = 16;
 
-/// The next is given this part of an interval more.
+/// The prediction allows this part of an interval for a frame that comes a little late.
 const GRACE: u64 = 64;
 
 /// The intervals at which a task's inputs become ready.
@@ -20,7 +21,7 @@ pub struct ArrivalPredictor {
 }
 
 impl ArrivalPredictor {
-    /// An input is ready.
+    /// Records that an input is ready.
     pub fn ready(&mut self, now: Instant) {
         let interval = now.since(self.last);
         let difference = interval.as_nanos().abs_diff(self.interval.as_nanos());
@@ -33,7 +34,7 @@ impl ArrivalPredictor {
         (self.last, self.interval) = (now, interval);
     }
 
-    /// By when the next one is ready, if that can be told.
+    /// The time by which the next input should be ready; `None` while the intervals do not agree.
     pub fn next(&self) -> Option<Instant> {
         let grace = Nanos::new(self.interval.as_nanos() / GRACE);
         (self.agreeing >= AGREEING).then(|| self.last + self.interval + grace)

@@ -1,12 +1,15 @@
-//! How large a batch of best-effort work may be.
+//! The largest batch of best-effort work that fits the gaps between real-time work.
+//!
+//! A preempted batch loses its work and starts again from its beginning. One that is longer than each gap
+//! would therefore never end (decision 7).
 
-/// What batches of best-effort work the gaps of a partition have had room for of late.
+/// The batch size that the recent gaps of a partition had room for.
 ///
-/// Promises: a batch that was stopped, and lost all that it did, is followed by smaller ones.
+/// Promises: after a preempted batch, smaller ones follow, down to one request.
 #[derive(Clone, Copy, Debug)]
 pub struct Gaps {
     places: u8,
-    /// How many gaps were used since `places` was set.
+    /// Batches that ended since `places` was set.
     used: u8,
 }
 
@@ -18,21 +21,22 @@ impl Gaps {
         }
     }
 
-    /// The largest batch that they have room for.
+    /// The largest batch to try.
     pub const fn places(&self) -> u8 {
         self.places
     }
 
-    /// A batch was stopped.
+    /// Records that a batch was preempted: the next ones have at most half of its size.
     pub fn was_short(&mut self, batch: u8) {
         self.places = (batch / 2).max(1);
         self.used = 0;
     }
 
-    /// A batch came to its end: twice, and larger ones are tried again.
+    /// Records that a batch ended. After two that ended, batches of twice the size are tried again.
     pub fn was_long_enough(&mut self) {
         self.used += 1;
         if self.used == 2 {
+            // Saturates at no limit, where it starts.
             self.places = self.places.saturating_mul(2);
             self.used = 0;
         }

@@ -1,20 +1,21 @@
-//! How much is asked: arrivals of each task, counted over the last second.
+//! The load: arrivals of each task, counted over the last second.
 
 use alloc::boxed::Box;
 
 use crate::ids::TaskId;
 use crate::time::{Instant, Nanos};
 
-/// Loads that are told apart, from none in steps of 1/[`LOAD_STEPS_OF_WHOLE`]; the last is every greater one.
+/// The number of loads that the price table distinguishes, from 0 in steps of 1/[`LOAD_STEPS_OF_WHOLE`]. The
+/// last stands for all higher loads.
 pub const LOADS: usize = 49;
-/// A step: this part of a partition's time, taken by mandatory work alone.
+/// A load of 1 is this many steps: mandatory work alone that takes all of a partition's time.
 pub const LOAD_STEPS_OF_WHOLE: u64 = 32;
 
-/// The span counted over is this many slots.
+/// The span of one second consists of this many slots, of which the oldest is forgotten as a whole.
 const SLOTS: usize = 8;
 const SLOT: Nanos = Nanos::from_millis(125);
 
-/// The counts.
+/// Arrivals by task and slot of time.
 #[derive(Clone, Debug)]
 pub struct Load {
     slots: Box<[[u16; SLOTS]]>,
@@ -30,13 +31,14 @@ impl Load {
         }
     }
 
-    /// Forgets what is older than the span; true if the counts may have changed by it.
+    /// Forgets arrivals that are older than the span. True if the counts may have changed.
     pub fn turn(&mut self, now: Instant) -> bool {
         let slot = now.as_nanos() / SLOT.as_nanos();
         let passed = slot - self.slot.min(slot);
         if passed == 0 {
             return false;
         }
+        // After a pause longer than the span, each slot is cleared once.
         for step in 1..=passed.min(SLOTS as u64) {
             let at = ((self.slot + step) % SLOTS as u64) as usize;
             for counts in &mut self.slots {
@@ -50,6 +52,8 @@ impl Load {
     pub fn arrived(&mut self, task: TaskId) {
         let at = (self.slot % SLOTS as u64) as usize;
         let count = &mut self.slots[task.index()][at];
+        // Saturates: a client may submit faster than 65,535 frames in a slot, and all loads above the
+        // last step of the table are equal.
         *count = count.saturating_add(1);
     }
 
@@ -59,7 +63,8 @@ impl Load {
     }
 }
 
-/// The load of a partition when so much mandatory work was asked for within a second.
+/// The load of a partition, in steps rounded to the nearest, when this much mandatory work arrived within a
+/// second.
 pub fn load_of(work: Nanos) -> usize {
     const SECOND: u64 = SLOT.as_nanos() * SLOTS as u64;
     let steps = work.as_nanos().saturating_mul(LOAD_STEPS_OF_WHOLE);

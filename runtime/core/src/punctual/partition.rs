@@ -1,4 +1,4 @@
-//! One partition, and what those that share compute units or a change of layout mean to each other.
+//! One partition, and the relations between partitions that share compute units or change with a layout.
 
 use alloc::boxed::Box;
 use core::ops::{Deref, DerefMut};
@@ -14,7 +14,7 @@ use crate::punctual::tables::Tables;
 use crate::punctual::utilization::{UtilizationCap, Voluntary};
 use crate::time::{Instant, Nanos};
 
-/// What one partition is doing and what waits for it.
+/// The state of one partition, except its queues.
 #[derive(Clone, Debug)]
 pub struct Partition {
     pub slot: Slot,
@@ -22,17 +22,17 @@ pub struct Partition {
     pub profiles: ProfileMonitor,
     pub cap: UtilizationCap,
     pub gaps: Gaps,
-    /// How much mandatory work is asked for, in steps of the price table.
+    /// How much mandatory work arrives, in steps of the price table ([`load_of`]).
     pub load: usize,
-    /// Promised work waits until then for a larger batch.
+    /// A mandatory batch waits until this time for one more member.
     pub waits: Option<Instant>,
-    /// Something happened that may allow or demand a decision.
+    /// An event of this step may allow or require a decision here.
     touched: bool,
-    /// Nothing starts before: the layout is being changed.
+    /// Nothing starts before this time, because the layout changes. Zero before the first change.
     opens: Instant,
     /// Partitions that share compute units with it, in other layouts.
     overlapping: Box<[u16]>,
-    /// When something here is due, if no event comes before.
+    /// When a decision is due here, if no event comes before.
     timer: Option<Instant>,
 }
 
@@ -58,7 +58,7 @@ impl Partition {
         }
     }
 
-    /// It is to be looked at before the step ends.
+    /// Requests a decision about this partition before the step ends.
     pub fn touch(&mut self) {
         self.touched = true;
     }
@@ -67,7 +67,7 @@ impl Partition {
         self.touched
     }
 
-    /// Whether it is to be looked at, which begins now.
+    /// Whether a decision was requested. Clears the request.
     pub fn take_touched(&mut self) -> bool {
         core::mem::take(&mut self.touched)
     }
@@ -80,7 +80,7 @@ impl Partition {
         self.timer
     }
 
-    /// Nothing starts before.
+    /// Nothing starts before this time.
     pub fn opens(&self) -> Instant {
         self.opens
     }
@@ -90,14 +90,16 @@ impl Partition {
         &self.overlapping
     }
 
-    /// Whether real-time work has had so much of the time that `work` has to be given up.
+    /// Whether real-time work has used so much of the time that the policy gives up `work`. Best-effort
+    /// work does not count: it runs at ordinary priority (decision 3), so the kernel does not throttle it.
     pub fn share_is_spent(&self, work: Voluntary, now: Instant) -> bool {
         let running = self.slot.running();
         let running = running.filter(|r| r.kind != Kind::BestEffort);
         self.cap.is_spent(work, now, running.map(|r| r.ordered))
     }
 
-    /// Its tasks change: nothing starts before `opens`.
+    /// Closes the partition for a change of layout: nothing starts before `opens`, nor before the actions
+    /// that are now in flight have been reported.
     pub fn close_until(&mut self, opens: Instant) {
         self.opens = opens;
         self.slot.leave();
@@ -107,7 +109,7 @@ impl Partition {
 
 /// All partitions.
 ///
-/// Promises: two that share compute units never both run.
+/// Promises: two partitions that share compute units never run at the same time.
 #[derive(Clone, Debug)]
 pub struct Partitions(Box<[Partition]>);
 
@@ -116,14 +118,14 @@ impl Partitions {
         Self(partitions.collect())
     }
 
-    /// Those whose time has come are to be looked at.
+    /// Requests a decision about each partition whose timer is due.
     pub fn wake(&mut self, now: Instant) {
         for partition in self.iter_mut() {
             partition.touched |= partition.timer.is_some_and(|timer| timer <= now);
         }
     }
 
-    /// Which load each has at present.
+    /// Computes the present load of each partition: the mandatory work of its real-time tasks' arrivals.
     pub fn weigh(&mut self, tables: &Tables, load: &Load) {
         for (index, partition) in self.iter_mut().enumerate() {
             let here = tables.tasks().iter().enumerate();
@@ -134,14 +136,14 @@ impl Partitions {
         }
     }
 
-    /// Where an action is in flight.
+    /// The partition on which an action is in flight.
     pub fn running(&self, action: ActionId) -> Option<usize> {
         let here = |p: &Partition| p.slot.in_flight().any(|r| r.id == action);
         self.iter().position(here)
     }
 
-    /// An action ended on a partition: who waited for it is to be looked at, also those that wait for
-    /// all that was in flight when the layout changed, if it `left`.
+    /// Requests decisions after an action ended on a partition: there, and on partitions that share its
+    /// compute units. If the action `left`, also on all partitions that a change of layout closed.
     pub fn touch_around(&mut self, index: usize, left: bool) {
         for at in 0..self[index].overlapping.len() {
             let other = usize::from(self[index].overlapping[at]);
@@ -153,8 +155,10 @@ impl Partitions {
         self[index].touch();
     }
 
-    /// Whether nothing that shares its compute units runs, and it is open: what was in flight when
-    /// the layout changed has ended, and the change is paid for.
+    /// Whether an action may start on a partition. Nothing may run on its compute units. After a change of
+    /// layout, R must have passed, and every action that was in flight at the change must have been reported.
+    /// f' covers those actions, but their last report and f' can coincide. Without the wait, the order of the
+    /// two events would decide whether EDF sees the members of that action (decision 7).
     pub fn may_start(&self, index: usize, now: Instant) -> bool {
         let partition = &self[index];
         let mut others = self.around(index);
@@ -162,7 +166,8 @@ impl Partitions {
         !awaits && partition.opens <= now && others.all(|other| other.slot.running().is_none())
     }
 
-    /// f: upper bound on when a partition is free, if nothing more is started.
+    /// f: upper bound on when a partition is free, if nothing more is started. It covers all that
+    /// [`Self::may_start`] waits for.
     pub fn free_from(&self, index: usize, now: Instant) -> Instant {
         let partition = &self[index];
         let others = self.around(index);
@@ -174,7 +179,7 @@ impl Partitions {
         others.chain(leaving).fold(own, Instant::max)
     }
 
-    /// Whether a lost action holds a partition, or compute units of it.
+    /// Whether a lost action locks a partition, or compute units of it.
     pub fn is_locked(&self, index: usize) -> bool {
         self[index].slot.is_lost() || self.around(index).any(|other| other.slot.is_lost())
     }
@@ -184,7 +189,10 @@ impl Partitions {
         others.map(|&other| &self[usize::from(other)])
     }
 
-    /// Recounts. What is wrong, if anything is.
+    /// Checks the partitions against each other and against the requests.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold.
     pub fn check(&self, requests: &Requests) -> Result<(), &'static str> {
         let mut members = 0;
         for (index, partition) in self.iter().enumerate() {
@@ -195,7 +203,7 @@ impl Partitions {
                 .map(|r| r.members.len())
                 .sum::<usize>();
             if partition.touched {
-                return Err("a partition was not looked at");
+                return Err("a partition that was touched got no decision");
             }
             let runs = partition.slot.running().is_some();
             if runs
@@ -230,11 +238,13 @@ impl DerefMut for Partitions {
     }
 }
 
-/// What [`Partition::check`] must find, and how to plant it.
+/// What [`Partitions::check`] must find, and how a test plants it.
 #[cfg(test)]
 pub const FAULTS: &[crate::punctual::fault::Fault<Partition>] = &[
     ("two partitions that share compute units run", |it| {
         it.overlapping = Box::new([0])
     }),
-    ("a partition was not looked at", |it| it.touch()),
+    ("a partition that was touched got no decision", |it| {
+        it.touch()
+    }),
 ];

@@ -1,11 +1,13 @@
-//! The price of depth: which answers are worth a deeper stage, at each load.
+//! The price of depth: which answers are worth a deeper stage, at each load. Off by default, as greedy
+//! order by gain per time behind the slack gate measures better (decision 7).
 //!
-//! A fluid plan, made once. At a load, requests flow from exit to exit as calibration says, and each
-//! stage takes its share of the partition for those that go on. The price is the smallest gain for
-//! the time at which the mandatory stages, the deeper ones that gain at least that, and a margin fit
-//! into the partition: the Lagrange multiplier of most expected accuracy under the partition's time
-//! (thresholds and batch sizes follow from one number). What is kept of it is one bit for each (load,
-//! task, exit, bin of confidence). A deadline never rests on it: a wrong price costs accuracy only.
+//! The table is the optimum of a fluid model, computed once. At a load, requests flow from exit to exit as
+//! calibration predicts, and each stage takes its share of the partition for the requests that go deeper. The
+//! price is the smallest gain per time at which the partition has time for the mandatory stages, the deeper
+//! stages that gain at least as much, and a margin. It is the Lagrange multiplier of the highest expected
+//! accuracy under the partition's time, so thresholds and batch sizes follow from one number. The table has
+//! one bit for each (load, task, exit, bin of confidence). No promise depends on it, because slack gates
+//! optional work in any case: a wrong price costs accuracy only.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -21,26 +23,26 @@ use crate::time::Nanos;
 const BIN_WIDTH: u64 = (1 << 16) / ACCURACY_BINS as u64;
 /// Flows, shares and fractions are in 2^-32.
 const ONE: u64 = 1 << 32;
-/// Fractional bits of a price over those of a gain.
+/// Fractional bits that a price has in addition to those of a gain.
 const PRICE_BITS: u32 = 20;
-/// Bins that go on, one bit each.
+/// The bins of confidence from which requests go deeper, one bit each.
 type Bins = u16;
 
 const _: () = assert!(ACCURACY_BINS <= Bins::BITS as usize);
 
-/// Who goes on, for one assignment of tasks to partitions.
+/// The answers that are worth a deeper stage, for one layout.
 #[derive(Clone, Debug)]
 pub struct Prices {
     /// By load, then by exit of each task in turn.
     goes_on: Box<[Bins]>,
-    /// Where a task's exits begin.
+    /// By task: the position of its first exit.
     firsts: Box<[u32]>,
-    /// Exits of all tasks.
+    /// The number of exits of all tasks.
     exits: usize,
 }
 
 impl Prices {
-    /// For one layout, `margin` thousandths of each partition being left free.
+    /// The table for one layout. It leaves `margin` thousandths of each partition free.
     pub fn new(config: &Config, placed: &[TaskTable], margin: u16) -> Self {
         let mut firsts = Vec::with_capacity(config.tasks.len());
         let mut exits = 0;
@@ -63,7 +65,7 @@ impl Prices {
                 .collect();
             let nominal: u128 = streams.iter().map(Stream::utilisation).sum();
             for load in 0..LOADS {
-                // The mix of the plan, at a rate at which mandatory work alone is that load.
+                // The plan's rates, all scaled by one factor, so that mandatory work alone is this load.
                 let wanted = u128::from(ONE * load as u64 / LOAD_STEPS_OF_WHOLE);
                 let scale = (wanted << 32) / nominal.max(1);
                 for stream in &mut streams {
@@ -80,7 +82,7 @@ impl Prices {
 
     fn note(&mut self, load: usize, stream: &Stream<'_>, price: u64) {
         let at = load * self.exits + self.firsts[stream.task] as usize;
-        // Where nothing is known of confidence, no flow can be priced.
+        // Without calibration of confidence no flow can be computed. Then every gain is worth its time.
         let price = if stream.is_known() { price } else { 1 };
         for exit in stream.deepened() {
             self.goes_on[at + exit] = stream.bins_worth(exit, price);
@@ -101,31 +103,33 @@ impl Prices {
     }
 }
 
-/// The smallest price at which everything fits into `capacity`. At least 1: what gains nothing is
-/// not worth even free time, which may turn out to be another's.
+/// The smallest price at which all demands fit into `capacity`. At least 1: a stage that gains nothing is not
+/// worth even free time, which a request that arrives meanwhile may need.
 fn price(streams: &[Stream<'_>], capacity: u128) -> u64 {
     let demand = |price| -> u128 { streams.iter().map(|s| s.demand(price)).sum() };
     let mut rates: Vec<u64> = streams.iter().flat_map(Stream::rates).collect();
     rates.sort_unstable();
     rates.dedup();
-    let refused = rates.partition_point(|&rate| demand(rate.max(1)) > capacity);
-    let last = refused.checked_sub(1).map(|last| rates[last]);
+    // The demand falls as the price rises, and changes only at the rates. So a binary search over them finds
+    // the last rate that does not fit; the price is one above.
+    let too_low = rates.partition_point(|&rate| demand(rate.max(1)) > capacity);
+    let last = too_low.checked_sub(1).map(|last| rates[last]);
     last.map_or(1, |rate| rate.saturating_add(1))
 }
 
-/// A task as the fluid plan sees it: its requests come evenly, at a load, in batches.
+/// A task in the fluid model: its requests arrive evenly, at a load, and run in batches.
 struct Stream<'a> {
     task: usize,
     plan: &'a TaskConfig,
     model: &'a ModelConfig,
     partition: usize,
-    /// What the plan's rate is multiplied by, in 2^-32.
+    /// The factor on the plan's rate, in 2^-32.
     scale: u128,
     dispatch_cost: Nanos,
 }
 
 impl<'a> Stream<'a> {
-    /// `None` for best-effort tasks: what is left over is theirs.
+    /// `None` for best-effort tasks, which run in the time that is left.
     fn new(config: &'a Config, task: usize, partition: usize) -> Option<Self> {
         let plan = &config.tasks[task];
         (plan.criticality == Criticality::RealTime).then(|| Self {
@@ -143,13 +147,13 @@ impl<'a> Stream<'a> {
         first.iter().flatten().any(|&share| share > 0)
     }
 
-    /// The exits that answers may be deepened from.
+    /// The exits from which requests may go deeper.
     fn deepened(&self) -> core::ops::Range<usize> {
         self.plan.mandatory_exit.index()..self.model.stages.len() - 1
     }
 
-    /// Requests that come within half of what a deadline leaves beside the mandatory work: they
-    /// can wait for each other.
+    /// The number of requests that arrive close enough to each other to share a batch. That is within half of
+    /// the time that a deadline leaves beside jitter and mandatory work.
     fn together(&self) -> u64 {
         let left = self.plan.deadline.unwrap_or(Nanos::ZERO);
         let left = left.saturating_sub(self.plan.jitter + self.mandatory());
@@ -176,7 +180,7 @@ impl<'a> Stream<'a> {
         u128::from(self.plan.period.as_nanos().max(1))
     }
 
-    /// The time of a stage and the members that share it.
+    /// The time of a stage, at the largest batch that fills, and its members.
     fn batch(&self, stage: usize) -> (u64, u64) {
         let most = self.together().min(u64::from(self.plan.batch_max));
         let times = &self.model.stages[stage].times;
@@ -189,14 +193,14 @@ impl<'a> Stream<'a> {
         (cost.as_nanos().max(1), u64::from(time.batch))
     }
 
-    /// The part of the partition, in 2^-32, that a stage takes when `flow` of the requests run it.
+    /// The part of the partition's time, in 2^-32, that a stage takes when `flow` of the requests run it.
     fn share(&self, stage: usize, flow: u64) -> u128 {
         let (cost, members) = self.batch(stage);
         let busy = u128::from(cost) * u128::from(flow);
         (busy / (self.period() * u128::from(members)) * self.scale) >> 32
     }
 
-    /// What a stage gains for its time, for an answer in `bin` at the exit before.
+    /// The gain per time of a stage, for an answer in `bin` at the exit before.
     fn rate(&self, stage: usize, bin: usize) -> u64 {
         let (cost, members) = self.batch(stage);
         let gain = u128::from(best_gain(self.model, stage, self.partition, bin));
@@ -215,7 +219,7 @@ impl<'a> Stream<'a> {
             .fold(0, |bins, bin| bins | 1 << bin)
     }
 
-    /// The part of the partition that the task takes when its answers are deepened at `price`.
+    /// The part of the partition's time that the task takes at a price, in 2^-32.
     fn demand(&self, price: u64) -> u128 {
         let mut flow = [0; ACCURACY_BINS];
         flow[0] = ONE;
@@ -233,8 +237,8 @@ impl<'a> Stream<'a> {
         demand
     }
 
-    /// How much of a bin, in [`BIN_WIDTH`], goes on: what is below the least threshold, and up to
-    /// the greatest if it is worth it.
+    /// The part of a bin, in [`BIN_WIDTH`], from which requests go deeper: below the least threshold always,
+    /// up to the highest threshold if the bin is worth it.
     fn unfinished(&self, bin: usize, worth: bool) -> u64 {
         let stops_at = if worth {
             self.plan.threshold
@@ -246,7 +250,7 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// Where a flow falls at the next exit.
+/// The distribution of a flow over the bins of the next exit.
 fn followed(
     flow: &[u64; ACCURACY_BINS],
     follows: &[[u16; ACCURACY_BINS]; ACCURACY_BINS],

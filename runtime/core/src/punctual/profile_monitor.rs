@@ -1,20 +1,19 @@
-//! How models keep their profiles, and whose fault it is when they do not.
+//! Monitors whether models keep their profiles, and finds the cause when their stages overrun.
 //!
-//! Everything that is promised rests on budgets. One overrun is borne by the slack, by the debt of
-//! the task that caused it (`overrun`), in the worst case by a drop; slowness of the machine is borne
-//! by the scale (`speed`). A model that breaks its profile again and again would make all others pay,
-//! by either. So the newest real-time stages of each model on each partition are kept here, and when
-//! enough of them ran longer than their budgets at the present scale, somebody is to blame:
+//! All promises depend on budgets. Slack and the debt of its task absorb a single overrun (`overrun`); in the
+//! worst case a request is dropped. The scale absorbs slowness of the machine (`scale`). A model that breaks
+//! its profile repeatedly would cost all other models their time in both ways. So this module records the
+//! newest real-time stages of each model on each partition. When stages ran longer than their budgets at the
+//! present scale, it compares the models:
 //!
-//! - *the model*, if those others that overran less often than it meanwhile did so less than half
-//!   as often, in four stages at least: they ran on the same cores in the same time, so it was not
-//!   the machine;
-//! - *the machine*, if they overran as often, or there are no others. Then the scale rises.
+//! - The model is the cause if the other models overran less than half as often in the same time. Only models
+//!   that overran less often than it count, with four stages or more in all. They ran on the same cores in the
+//!   same time, so the machine was not the cause.
+//! - The machine is the cause if they overran as often, or if there are no other models. Then the scale rises.
+//! - If no other model ran in that time, the cause is unknown. An overrun then changes neither the scale nor
+//!   the model's promises, until half of the window has overrun: then the scale rises.
 //!
-//! While nobody else ran, nothing is known, and an overrun neither raises the scale nor costs the
-//! model anything, up to half a window of them.
-//!
-//! What is to be done about a model that is to blame is in `demotion`.
+//! `demotion` applies the consequences.
 
 use alloc::boxed::Box;
 
@@ -23,10 +22,10 @@ use crate::punctual::parameters::{PunctualConfig, WINDOW_MAX};
 use crate::punctual::tables::SCALES;
 use crate::time::{Instant, Nanos};
 
-/// Fewest stages of others that bear witness.
-const WITNESSES_MIN: u32 = 4;
+/// The fewest stages of other models that a model is compared with.
+const COMPARED_MIN: u32 = 4;
 
-/// What a stage that took its budget has for a ratio.
+/// The ratio of a stage that took exactly its budget.
 const WHOLE: u64 = SCALES[0];
 
 /// One real-time stage.
@@ -35,7 +34,7 @@ struct Stage {
     at: Instant,
     /// Measured time to budget, without the scale, in the unit of [`SCALES`].
     ratio: u32,
-    /// Longer than the budget at the scale of then.
+    /// Longer than the budget at the scale of that time.
     overran: bool,
 }
 
@@ -44,19 +43,19 @@ struct Stage {
 struct Record {
     newest: heapless::Deque<Stage, WINDOW_MAX>,
     demoted: bool,
-    /// Stages within budget since the last one that was not, and when that was.
-    kept: u32,
-    kept_since: Instant,
+    /// Stages within their budgets since the last overrun, and the time of that overrun.
+    within_budget: u32,
+    within_budget_since: Instant,
 }
 
-/// Who is to blame for a model's overruns of late.
+/// The cause of the overruns in a model's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    /// There are none.
-    Nobody,
+enum Cause {
+    /// There are no overruns.
+    None,
     Model,
     Machine,
-    /// Nobody else ran meanwhile.
+    /// No other model ran in the same time, or too few stages of others.
     Unknown,
 }
 
@@ -68,25 +67,25 @@ pub struct ProfileMonitor {
     demoted: usize,
 }
 
-/// What a stage of a model leads to.
+/// The consequence of a stage for its partition and its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// The scale of the partition learns from its time.
+    /// The scale of the partition uses the stage as a sample.
     Learn,
-    /// It does not: what one model does says nothing of the machine.
+    /// It does not: the time of one model says nothing about the machine.
     Ignore,
-    /// Nor this time, and the model loses its promises.
+    /// It does not, and the model loses its promises.
     Demote(Offence),
-    /// Nor this time, and the model gets its promises back.
+    /// It does not, and the model gets its promises back.
     Reinstate,
 }
 
-/// What is told of a model that is demoted.
+/// The overruns in the window of a model that is demoted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offence {
     pub overran: u8,
     pub of: u8,
-    /// The longest against its budget, in thousandths.
+    /// The longest stage, in thousandths of its budget.
     pub worst: u32,
 }
 
@@ -95,17 +94,18 @@ impl ProfileMonitor {
         let record = Record {
             newest: heapless::Deque::new(),
             demoted: false,
-            kept: 0,
-            kept_since: Instant::ZERO,
+            within_budget: 0,
+            within_budget_since: Instant::ZERO,
         };
         Self {
             records: alloc::vec![record; models].into(),
+            // `PunctualConfig::broken_rule` has checked it. The ring has no more places.
             window: usize::from(parameters.demote_of).clamp(1, WINDOW_MAX),
             demoted: 0,
         }
     }
 
-    /// Books a stage that took `measured` of a profiled budget, and judges its model by it.
+    /// Records a stage and decides its consequence. `times`: measured, and the profiled budget.
     pub fn judge(
         &mut self,
         model: ModelId,
@@ -114,9 +114,10 @@ impl ProfileMonitor {
         parameters: &PunctualConfig,
         now: Instant,
     ) -> Judgement {
-        self.book(model, times, overran, now);
+        self.record(model, times, overran, now);
+        // A demoted model neither loses more nor says anything about the machine.
         if self.is_demoted(model) {
-            return match self.has_mended(model, parameters, now) {
+            return match self.may_be_reinstated(model, parameters, now) {
                 true => Judgement::Reinstate,
                 false => Judgement::Ignore,
             };
@@ -124,11 +125,11 @@ impl ProfileMonitor {
         if !overran {
             return Judgement::Learn;
         }
-        match self.fault(model) {
-            Fault::Nobody | Fault::Machine => Judgement::Learn,
-            Fault::Unknown if self.is_hopeless(model) => Judgement::Learn,
-            Fault::Unknown => Judgement::Ignore,
-            Fault::Model => {
+        match self.cause(model) {
+            Cause::None | Cause::Machine => Judgement::Learn,
+            Cause::Unknown if self.half_overran(model) => Judgement::Learn,
+            Cause::Unknown => Judgement::Ignore,
+            Cause::Model => {
                 let offence = self.offence(model);
                 match offence.overran >= parameters.demote_overruns {
                     true => Judgement::Demote(offence),
@@ -138,15 +139,15 @@ impl ProfileMonitor {
         }
     }
 
-    /// Books a stage that took `measured` of a profiled budget.
-    fn book(
+    /// Records a stage that took `measured` of a profiled budget.
+    fn record(
         &mut self,
         model: ModelId,
         (measured, budget): (Nanos, Nanos),
         overran: bool,
         now: Instant,
     ) {
-        // Rounded up: a budget stretched by it is no shorter than what was measured.
+        // Rounded up, so that a budget that `stretched` scales by it is no shorter than the measured time.
         let ratio = (u128::from(measured.as_nanos()) * u128::from(WHOLE))
             .div_ceil(u128::from(budget.as_nanos().max(1)));
         let record = &mut self.records[model.index()];
@@ -161,27 +162,31 @@ impl ProfileMonitor {
         let full = record.newest.push_back(stage);
         assert!(full.is_ok(), "the window is no longer than the ring");
         if overran {
-            (record.kept, record.kept_since) = (0, now);
+            (record.within_budget, record.within_budget_since) = (0, now);
         } else {
-            record.kept = record.kept.saturating_add(1);
+            record.within_budget = record.within_budget.saturating_add(1);
         }
     }
 
-    /// Who is to blame for a model's overruns in its window.
-    fn fault(&self, model: ModelId) -> Fault {
+    /// The cause of the overruns in a model's window.
+    fn cause(&self, model: ModelId) -> Cause {
         let own = &self.records[model.index()].newest;
         let Some(since) = own.iter().find(|s| s.overran).map(|s| s.at) else {
-            return Fault::Nobody;
+            return Cause::None;
         };
         let (overran, of) = count(own.iter());
         let (mut alone, mut theirs, mut theirs_of) = (true, 0, 0);
         let mut as_bad = false;
         for (index, other) in self.records.iter().enumerate() {
+            // A demoted model overruns for a reason of its own, so it is no measure of the machine.
             if index == model.index() || other.demoted || other.newest.is_empty() {
                 continue;
             }
             alone = false;
+            // Only stages since the model's first overrun: earlier ones may have run on a faster machine.
             let (over, all) = count(other.newest.iter().filter(|s| s.at >= since));
+            // Rates are compared by cross-multiplication. A model that overran as often is left out of the
+            // sum: two models that break their profiles must not excuse each other before a third.
             if over * of < overran * all {
                 (theirs, theirs_of) = (theirs + over, theirs_of + all);
             } else {
@@ -189,16 +194,16 @@ impl ProfileMonitor {
             }
         }
         match () {
-            () if alone => Fault::Machine,
-            () if theirs_of >= WITNESSES_MIN && 2 * theirs * of < overran * theirs_of => {
-                Fault::Model
+            () if alone => Cause::Machine,
+            () if theirs_of >= COMPARED_MIN && 2 * theirs * of < overran * theirs_of => {
+                Cause::Model
             }
-            () if theirs_of >= WITNESSES_MIN || theirs_of == 0 && as_bad => Fault::Machine,
-            () => Fault::Unknown,
+            () if theirs_of >= COMPARED_MIN || theirs_of == 0 && as_bad => Cause::Machine,
+            () => Cause::Unknown,
         }
     }
 
-    /// Overruns in a model's window, and what to say of them.
+    /// The overruns in a model's window.
     fn offence(&self, model: ModelId) -> Offence {
         let newest = &self.records[model.index()].newest;
         let (overran, of) = count(newest.iter());
@@ -210,13 +215,14 @@ impl ProfileMonitor {
         }
     }
 
-    /// Whether half of a model's window overran.
-    fn is_hopeless(&self, model: ModelId) -> bool {
+    /// Whether half of a model's window overran. Then the scale uses its stages even if the cause is unknown.
+    fn half_overran(&self, model: ModelId) -> bool {
         let (overran, _) = count(self.records[model.index()].newest.iter());
         overran as usize * 2 >= self.window
     }
 
-    /// A budget of a demoted model stretched to the longest of its window.
+    /// C' without the dispatch cost: a budget of a demoted model, scaled by the longest ratio in its window,
+    /// and never shorter than the budget. Saturates, which rejects.
     pub fn stretched(&self, model: ModelId, budget: Nanos) -> Nanos {
         let newest = self.records[model.index()].newest.iter();
         let worst = newest.map(|s| u64::from(s.ratio)).max().unwrap_or(WHOLE);
@@ -232,29 +238,33 @@ impl ProfileMonitor {
         self.records[model.index()].demoted
     }
 
-    /// Whether a demoted model has kept its budgets for `stages` in a row, and for `calm`.
-    fn has_mended(&self, model: ModelId, parameters: &PunctualConfig, now: Instant) -> bool {
+    /// Whether a demoted model has kept its budgets for enough stages in a row, and for long enough.
+    fn may_be_reinstated(&self, model: ModelId, parameters: &PunctualConfig, now: Instant) -> bool {
         let record = &self.records[model.index()];
-        record.kept >= u32::from(parameters.reinstate_after)
-            && now.since(record.kept_since) >= parameters.reinstate_calm
+        record.within_budget >= u32::from(parameters.reinstate_after)
+            && now.since(record.within_budget_since) >= parameters.reinstate_calm
     }
 
-    /// A model is demoted, or no longer: then it starts afresh.
+    /// Demotes a model, or reinstates it.
     pub fn set_demoted(&mut self, model: ModelId, demoted: bool, now: Instant) {
         let record = &mut self.records[model.index()];
-        debug_assert_ne!(record.demoted, demoted);
+        debug_assert_ne!(
+            record.demoted, demoted,
+            "{model:?} changes to the state that it has"
+        );
         record.demoted = demoted;
-        (record.kept, record.kept_since) = (0, now);
+        (record.within_budget, record.within_budget_since) = (0, now);
         if demoted {
             self.demoted += 1;
         } else {
             self.demoted -= 1;
+            // Its old overruns must not demote it again.
             record.newest.clear();
         }
     }
 }
 
-/// How many of some stages overran, and how many there are.
+/// The number of stages that overran, and the number of all.
 fn count<'s>(stages: impl Iterator<Item = &'s Stage>) -> (u32, u32) {
     stages.fold((0, 0), |(overran, of), stage| {
         (overran + u32::from(stage.overran), of + 1)
@@ -273,95 +283,95 @@ mod tests {
         Instant::from_nanos(ms * 1_000_000)
     }
 
-    /// Each millisecond one stage of each model, in per cent of its budget.
+    /// Each millisecond one stage of each model, in percent of its budget.
     fn courses(percent: [&[u64]; 3]) -> ProfileMonitor {
-        let mut conduct = ProfileMonitor::new(3, &PunctualConfig::default());
+        let mut monitor = ProfileMonitor::new(3, &PunctualConfig::default());
         let longest = percent.iter().map(|p| p.len()).max().unwrap_or(0);
         for step in 0..longest {
             for (model, course) in percent.iter().enumerate() {
                 if let Some(&percent) = course.get(step) {
                     let took = (Nanos::new(percent), Nanos::new(100));
                     let model = ModelId(model as u16);
-                    conduct.book(model, took, percent > 100, at(step as u64));
+                    monitor.record(model, took, percent > 100, at(step as u64));
                 }
             }
         }
-        conduct
+        monitor
     }
 
     #[test]
-    fn a_model_that_overruns_while_another_keeps_its_budgets_is_to_blame() {
-        let conduct = courses([&[300; 5], &[90; 5], &[]]);
-        assert_eq!(conduct.fault(A), Fault::Model);
-        assert_eq!(conduct.fault(B), Fault::Nobody);
-        let offence = conduct.offence(A);
+    fn a_model_that_overruns_while_another_keeps_its_budgets_is_the_cause() {
+        let monitor = courses([&[300; 5], &[90; 5], &[]]);
+        assert_eq!(monitor.cause(A), Cause::Model);
+        assert_eq!(monitor.cause(B), Cause::None);
+        let offence = monitor.offence(A);
         assert_eq!((offence.overran, offence.of, offence.worst), (5, 5, 3_000));
     }
 
     #[test]
     fn when_all_overrun_it_is_the_machine() {
-        let conduct = courses([&[300; 8], &[200; 8], &[110; 8]]);
+        let monitor = courses([&[300; 8], &[200; 8], &[110; 8]]);
         for model in [A, B, C] {
-            assert_eq!(conduct.fault(model), Fault::Machine);
+            assert_eq!(monitor.cause(model), Cause::Machine);
         }
     }
 
     #[test]
     fn when_all_overrun_now_and_then_it_is_the_machine() {
-        let conduct = courses([
+        let monitor = courses([
             &[200, 90, 90, 200, 90, 90, 200, 90],
             &[90, 200, 90, 90, 200, 90, 90, 200],
             &[90, 90, 200, 90, 90, 200, 90, 90],
         ]);
         for model in [A, B, C] {
-            assert_ne!(conduct.fault(model), Fault::Model, "{model:?}");
+            assert_ne!(monitor.cause(model), Cause::Model, "{model:?}");
         }
     }
 
     #[test]
-    fn two_that_overrun_are_both_to_blame_if_a_third_does_not() {
-        let conduct = courses([&[300; 8], &[150; 8], &[90; 8]]);
-        assert_eq!(conduct.fault(A), Fault::Model);
-        assert_eq!(conduct.fault(B), Fault::Model);
+    fn two_models_that_overrun_are_both_the_cause_if_a_third_does_not() {
+        let monitor = courses([&[300; 8], &[150; 8], &[90; 8]]);
+        assert_eq!(monitor.cause(A), Cause::Model);
+        assert_eq!(monitor.cause(B), Cause::Model);
     }
 
     #[test]
-    fn without_witnesses_nobody_is_blamed() {
-        assert_eq!(courses([&[300; 8], &[], &[]]).fault(A), Fault::Machine);
-        // The other one ran before.
-        let mut conduct = courses([&[90; 4], &[90; 4], &[]]);
+    fn without_stages_of_other_models_no_model_is_the_cause() {
+        assert_eq!(courses([&[300; 8], &[], &[]]).cause(A), Cause::Machine);
+        // The other model ran before.
+        let mut monitor = courses([&[90; 4], &[90; 4], &[]]);
         for step in 10..20 {
-            conduct.book(A, (Nanos::new(300), Nanos::new(100)), true, at(step));
+            monitor.record(A, (Nanos::new(300), Nanos::new(100)), true, at(step));
         }
-        assert_eq!(conduct.fault(A), Fault::Unknown);
-        assert!(conduct.is_hopeless(A));
+        assert_eq!(monitor.cause(A), Cause::Unknown);
+        assert!(monitor.half_overran(A));
     }
 
     #[test]
-    fn a_demoted_model_bears_no_witness_and_starts_afresh_when_it_is_reinstated() {
-        let mut conduct = courses([&[300; 8], &[90; 8], &[]]);
-        conduct.set_demoted(B, true, at(8));
-        assert_eq!(conduct.fault(A), Fault::Machine);
-        conduct.set_demoted(A, true, at(8));
+    fn a_demoted_model_is_not_compared_with_and_starts_afresh_when_it_is_reinstated() {
+        let mut monitor = courses([&[300; 8], &[90; 8], &[]]);
+        monitor.set_demoted(B, true, at(8));
+        assert_eq!(monitor.cause(A), Cause::Machine);
+        monitor.set_demoted(A, true, at(8));
         let parameters = PunctualConfig::default();
         for step in 0..u64::from(parameters.reinstate_after) {
-            assert!(!conduct.has_mended(A, &parameters, at(10_000)));
-            conduct.book(A, (Nanos::new(80), Nanos::new(100)), false, at(9 + step));
+            assert!(!monitor.may_be_reinstated(A, &parameters, at(10_000)));
+            monitor.record(A, (Nanos::new(80), Nanos::new(100)), false, at(9 + step));
         }
-        assert!(!conduct.has_mended(A, &parameters, at(9)));
-        assert!(conduct.has_mended(A, &parameters, at(10_000)));
-        conduct.set_demoted(A, false, at(10_000));
-        assert_eq!(conduct.fault(A), Fault::Nobody);
+        assert!(!monitor.may_be_reinstated(A, &parameters, at(9)));
+        assert!(monitor.may_be_reinstated(A, &parameters, at(10_000)));
+        monitor.set_demoted(A, false, at(10_000));
+        assert_eq!(monitor.cause(A), Cause::None);
     }
 
     #[test]
     fn budgets_are_stretched_to_the_longest_of_the_window() {
-        let conduct = courses([&[90, 310, 200], &[], &[]]);
-        let stretched = conduct.stretched(A, Nanos::new(1_000));
+        let monitor = courses([&[90, 310, 200], &[], &[]]);
+        let stretched = monitor.stretched(A, Nanos::new(1_000));
         assert!(
             (3_100..=3_101).contains(&stretched.as_nanos()),
             "{stretched:?}"
         );
-        assert_eq!(conduct.stretched(B, Nanos::new(1_000)), Nanos::new(1_000));
+        assert_eq!(monitor.stretched(B, Nanos::new(1_000)), Nanos::new(1_000));
     }
 }

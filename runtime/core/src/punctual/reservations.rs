@@ -1,4 +1,4 @@
-//! Each reserved task's place in its rhythm: what stamp its next conforming request may have.
+//! The reservations: for each reserved task, the earliest stamp that its next conforming request may have.
 
 use alloc::boxed::Box;
 
@@ -8,18 +8,18 @@ use crate::time::{Instant, Nanos};
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Reserved {
-    /// The earliest stamp of its next conforming request.
+    /// The earliest stamp of its next conforming request (`next` in docs/proof.md).
     next: Instant,
-    /// The same, judged at arrival, where only a kept buffer is at stake.
+    /// The same at arrival, where it decides only about reserved buffers.
     next_arrival: Instant,
-    /// When it will have paid for its last overrun.
+    /// When its reservation has made up for its last overrun.
     in_debt_until: Instant,
 }
 
-/// All tasks' places.
+/// The reservations of all tasks.
 ///
-/// Promises: a place moves to an earlier time only for a request that was tested beside the place
-/// as it is then, so that F never rises without a test.
+/// Promises: `next` moves to an earlier time only for a request that was tested with the earlier
+/// time, so F never rises without a test.
 #[derive(Clone, Debug)]
 pub struct Reservations {
     tasks: Box<[Reserved]>,
@@ -42,7 +42,7 @@ impl Reservations {
         self.tasks.iter().map(|reserved| reserved.next)
     }
 
-    /// Whether a frame comes no earlier than its task's reservation allows.
+    /// Whether a frame conforms: its stamp is no earlier than its task's reservation allows.
     pub fn in_rhythm(
         &self,
         task: TaskId,
@@ -53,12 +53,14 @@ impl Reservations {
         stamp(table, captured, now) >= self.next(task)
     }
 
-    /// Uses a reservation up: the next conforming request comes at `next` or later.
+    /// Uses a reservation: the stamp of the next conforming request is `next` or later.
     pub fn use_up(&mut self, task: TaskId, next: Instant) {
         self.tasks[task.index()].next = next;
     }
 
-    /// Whether a frame that arrives may have one of the buffers kept for its task.
+    /// Whether an arriving frame may take one of the buffers reserved for its task. This is decided
+    /// before its input is prepared, so it uses a period of its own: whether the frame conforms is decided
+    /// when it is prepared.
     pub fn has_buffer(
         &self,
         task: TaskId,
@@ -69,33 +71,39 @@ impl Reservations {
         stamp(table, captured, now) >= self.tasks[task.index()].next_arrival
     }
 
-    /// Gives a frame that arrives one of the buffers kept for its task.
+    /// Records that an arriving frame takes one of the buffers reserved for its task.
     pub fn take_buffer(&mut self, task: TaskId, table: &TaskTable, captured: Instant) {
         let reserved = &mut self.tasks[task.index()];
-        // Counted from its capture, however late it came: see `admission`.
+        // Counted from its capture, even if it came late. Otherwise one late frame would shift the whole
+        // period, and the next frame, on time, would come too early (decision 4).
         reserved.next_arrival = captured.max(reserved.next_arrival) + table.period;
     }
 
-    /// `next += overrun / U`: the task gets no reserved request until its own share of the
-    /// partition has paid for the overrun (the idea of a constant-bandwidth server).
+    /// `next += overrun / U`, with U = C/T. The task has no conforming request until its own share of the
+    /// partition has made up for the overrun. So the task that overran pays, as with a constant-bandwidth
+    /// server (Abeni and Buttazzo, 1998), and no other reservation does.
     pub fn put_in_debt(&mut self, task: TaskId, table: &TaskTable, overrun: Nanos, now: Instant) {
         if !table.guaranteed {
             return;
         }
+        // Rounded up and saturating: a longer debt is safe, as it only lowers F.
         let wide = u128::from(overrun.as_nanos()) * u128::from(table.period.as_nanos());
         let delay = wide.div_ceil(u128::from(table.work().as_nanos().max(1)));
         let delay = Nanos::new(u64::try_from(delay).unwrap_or(u64::MAX));
         let reserved = &mut self.tasks[task.index()];
+        // Counted from the earliest stamp that can still come: a `next` in the past would absorb the debt.
         reserved.next = reserved.next.max(now - table.jitter) + delay;
         reserved.in_debt_until = reserved.next;
     }
 
+    /// Whether the task still makes up for an overrun. Its requests are dropped before other reserved ones.
     pub fn is_in_debt(&self, task: TaskId, now: Instant) -> bool {
         self.tasks[task.index()].in_debt_until > now
     }
 }
 
-/// The capture time as claimed, no longer ago than the release jitter.
+/// The capture time that the client claims, but no earlier than now - J. Assumption 3 bounds the time from
+/// capture to readiness by J, and a client must gain nothing from a made-up time (docs/proof.md).
 fn stamp(table: &TaskTable, captured: Instant, now: Instant) -> Instant {
     captured.max(now - table.jitter)
 }

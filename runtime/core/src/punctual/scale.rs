@@ -1,40 +1,41 @@
-//! Whether the board has become slower than its profile, judged by the measured times of
-//! real-time stages alone (never by misses, which would feed back).
+//! Estimates whether the board has become slower than its profile. It uses the measured times of real-time
+//! stages alone, never misses: a higher scale changes what misses, so misses would feed back.
 
 use crate::punctual::tables::SCALES;
 use crate::time::{Instant, Nanos};
 
-/// Samples remembered.
+/// The samples from which a new level is computed.
 const RING: usize = 64;
-/// Newest samples looked at for a raise, and how many of them must exceed the level.
+/// The level rises when this many of the newest samples exceed it. So it rises within 8 samples, but not for
+/// one or two: a budget is a quantile, which single stages exceed.
 const NEWEST: usize = 8;
 const NEWEST_EXCEEDING: usize = 3;
-/// Calm before the level is lowered.
+/// The level may fall by one step after this many samples in a row, and this time, below the lower level. It
+/// rises at once and falls slowly, because too low a level breaks promises and too high a one only rejects.
 const CALM_SAMPLES: u32 = 256;
 const CALM_TIME: Nanos = Nanos::from_millis(2_000);
-/// A sample is calm below this share of the lower level.
+/// A sample is calm below this part of the lower level, in percent.
 const CALM_PERCENT: u64 = 95;
 
 const _: () = assert!(NEWEST <= RING && NEWEST_EXCEEDING <= NEWEST);
 
-/// What a sample leads to.
+/// The consequence of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing.
     None,
     /// The level must rise to this one.
     Raise(usize),
-    /// The level may fall to this one, if the promises made hold with the set guaranteed there.
+    /// The level may fall to this one, if SAFE holds with the larger set of tasks that is guaranteed there.
     MayLower(usize),
 }
 
-/// The scale level of a partition and what it is judged by.
+/// The scale level of a partition and the samples behind it.
 #[derive(Clone, Debug)]
 pub struct ScaleEstimator {
     level: usize,
     /// measured / budget in the unit of [`SCALES`].
     ring: [u32; RING],
-    /// Samples ever.
+    /// The number of samples since the start.
     taken: usize,
     calm_samples: u32,
     calm_since: Instant,
@@ -63,7 +64,7 @@ impl ScaleEstimator {
         self.calm_since = now;
     }
 
-    /// Books one stage: how long it took against its profiled budget.
+    /// Records how long a stage took, against its profiled budget without the scale.
     pub fn sample(&mut self, measured: Nanos, budget: Nanos, now: Instant) -> Change {
         let ratio = u128::from(measured.as_nanos()) * u128::from(SCALES[0])
             / u128::from(budget.as_nanos().max(1));
@@ -76,6 +77,7 @@ impl ScaleEstimator {
         self.calm(ratio, now)
     }
 
+    /// The level to rise to, if the newest samples exceed the present one.
     fn raised(&self) -> Option<usize> {
         let newest = self.taken.min(NEWEST);
         let exceeding = (1..=newest)
@@ -88,11 +90,13 @@ impl ScaleEstimator {
         let mut sorted = self.ring;
         let known = &mut sorted[..self.taken.min(RING)];
         known.sort_unstable();
+        // At once the level that covers the 95% quantile, not one step at a time.
         let quantile = known[(known.len() * 95).div_ceil(100) - 1];
         let covering = SCALES.iter().position(|&s| s >= u64::from(quantile));
         Some(covering.unwrap_or(SCALES.len() - 1).max(self.level + 1))
     }
 
+    /// The level to fall to, if all samples have been calm for long enough.
     fn calm(&mut self, ratio: u32, now: Instant) -> Change {
         let Some(lower) = self.level.checked_sub(1) else {
             return Change::None;

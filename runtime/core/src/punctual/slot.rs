@@ -1,23 +1,24 @@
-//! What a partition runs: one action, and at most one that was handed over ahead.
+//! The actions in flight on a partition: one that runs, and at most one that was handed over ahead.
 
 use crate::ids::{ActionId, BATCH_MAX, RequestId};
 use crate::punctual::lifecycle::requests::{Requests, State};
 use crate::punctual::tables::{Row, Tables};
 use crate::time::{Instant, Nanos};
 
-/// An action that exceeds even the longest time ever measured is believed to need this fraction
-/// of its age more; so the number of extensions grows with the logarithm of its age only.
+/// An action that exceeds even the longest time ever measured is assumed to need this fraction of its
+/// age more. So the number of extensions, each of which costs a step, grows only with the logarithm of
+/// its age.
 const EXTENSION_FRACTION: u64 = 8;
 
 /// Why an action runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Accepted real-time work, possibly with optional members in free places of the batch.
+    /// Mandatory jobs, possibly with optional members in free places of the batch.
     Mandatory,
-    /// Deeper stages of real-time requests.
+    /// Optional jobs: deeper stages of requests that hold an answer.
     Optional,
     BestEffort,
-    /// A stage of a model that lost its promises; it runs to its end like real-time work.
+    /// A stage of a demoted model. It runs to its end like real-time work.
     Demoted,
 }
 
@@ -31,48 +32,50 @@ pub struct Running {
     pub size: usize,
     pub members: heapless::Vec<RequestId, BATCH_MAX>,
     pub ordered: Instant,
-    /// f as promised when it was ordered; for best-effort work, once it was told to stop.
+    /// f when the action started; for best-effort work, when it was preempted. An end after this is an
+    /// overrun.
     pub promised: Instant,
-    /// f: upper bound on its end, as now believed. Best-effort: meaningless until told to stop.
+    /// f: the present upper bound on its end. Best-effort: meaningless until it is preempted.
     pub until: Instant,
     /// Best-effort only: `Preempt` was sent.
     pub preempting: bool,
+    /// Its end is later than promised.
     pub overran: bool,
-    /// From when on it is taken for lost.
+    /// From this time on, it counts as lost ([`crate::lost`]).
     pub lost_from: Instant,
-    /// It was taken for lost: its members have their verdicts, and it holds the partition.
+    /// It is lost: its members have their verdicts, and it locks the partition until it is reported.
     pub lost: bool,
 }
 
 impl Running {
-    /// Best-effort work that has not been told to stop: nobody waits for its end.
+    /// Whether it is best-effort work that has not been preempted, so that f is now + P.
     pub fn is_stoppable(&self) -> bool {
         self.kind == Kind::BestEffort && !self.preempting
     }
 }
 
-/// An action that was reported.
+/// An action that the device reported.
 #[derive(Clone, Debug)]
 pub struct Ended {
     pub action: Running,
-    /// It ran; else it was handed over ahead and had not begun.
+    /// It was the running action; false if it was handed over ahead and had not begun.
     pub ran: bool,
-    /// A change between layouts waited for it.
+    /// It was in flight when the layout changed, and other partitions waited for its end.
     pub left: bool,
 }
 
-/// An action that was taken for lost.
+/// An action that was declared lost.
 #[derive(Clone, Debug)]
 pub struct Lost {
     pub members: heapless::Vec<RequestId, BATCH_MAX>,
-    /// A change between layouts waited for it.
+    /// It was in flight when the layout changed, and other partitions waited for its end.
     pub left: bool,
 }
 
 /// The actions in flight on a partition.
 ///
-/// Promises: whatever was handed over ahead follows one that runs, and runs once that has ended; what
-/// is believed of an action's end moves later only, but for a stop.
+/// Promises: an action that was handed over ahead follows one that runs, and runs once that has ended.
+/// The bound on an action's end only moves to later times, except at a preemption.
 #[derive(Clone, Debug)]
 pub struct Slot {
     /// P with the dispatch cost.
@@ -80,7 +83,8 @@ pub struct Slot {
     running: Option<Running>,
     /// Handed over ahead: starts when the running one has ended.
     queued: Option<Running>,
-    /// The running action was in flight when the layout changed: what moved from it may not be ready.
+    /// The running action was in flight when the layout changed. Requests that moved from here may be
+    /// its members, so no changed partition starts anything before it is reported (decision 7).
     leaving: bool,
 }
 
@@ -110,16 +114,17 @@ impl Slot {
         self.leaving
     }
 
-    /// Whether a lost action holds it.
+    /// Whether a lost action locks the partition.
     pub fn is_lost(&self) -> bool {
         self.running.as_ref().is_some_and(|running| running.lost)
     }
 
-    /// Upper bound on when what runs here has ended, if nothing more is started.
+    /// Upper bound on when all actions here have ended, if nothing more is started.
     pub fn busy_until(&self, now: Instant) -> Instant {
         if let Some(queued) = &self.queued {
             return queued.until.max(now);
         }
+        // `until` may lie in the past until the next step extends it; f is never before now.
         match &self.running {
             None => now,
             Some(r) if r.lost => Instant::FAR_FUTURE,
@@ -128,9 +133,14 @@ impl Slot {
         }
     }
 
-    /// Takes an action in: it runs, or follows the one that does.
+    /// Adds an action: it runs, or follows the running one.
     pub fn start(&mut self, action: Running) {
-        debug_assert!(self.queued.is_none());
+        debug_assert!(
+            self.queued.is_none(),
+            "{:?} starts on a partition that runs one action and has another queued",
+            action.id
+        );
+        debug_assert!(!action.members.is_empty(), "{:?} has no members", action.id);
         let place = match self.running {
             None => &mut self.running,
             Some(_) => &mut self.queued,
@@ -138,17 +148,22 @@ impl Slot {
         *place = Some(action);
     }
 
-    /// The best-effort action that runs is told to stop.
+    /// Preempts the best-effort action that runs: from now on, f is its bound on stopping.
     pub fn preempt(&mut self, now: Instant) -> ActionId {
         let until = now + self.preemption;
         let running = self.running.as_mut().expect("best-effort work runs");
+        debug_assert!(
+            running.is_stoppable(),
+            "{:?} is preempted, but is real-time work or was preempted before",
+            running.id
+        );
         running.preempting = true;
         running.promised = until;
         running.until = until;
         running.id
     }
 
-    /// An action was reported.
+    /// Removes an action that the device reported. `None` if it is not in flight here.
     pub fn end(&mut self, action: ActionId, now: Instant) -> Option<Ended> {
         let left = core::mem::take(&mut self.leaving);
         let ran = self.running.as_ref().is_some_and(|r| r.id == action);
@@ -156,8 +171,8 @@ impl Slot {
             let ended = self.running.take();
             self.running = self.queued.take();
             if let Some(next) = &mut self.running {
-                // Its window is what it was: that the one before ended early does not say that it
-                // starts early.
+                // Its busy time counts from now. Its `until` stays: its window counts from the promised end
+                // of the action before. An early end of that one does not say that it starts early.
                 next.ordered = now;
             }
             ended?
@@ -167,8 +182,8 @@ impl Slot {
         Some(Ended { action, ran, left })
     }
 
-    /// Moves f of an action that should have ended. `None` if it need not have; else its members if
-    /// that is new.
+    /// Moves f of an action that should have ended by now. `None` if its bound has not passed;
+    /// otherwise its members, or none if its overrun was counted before.
     pub fn extend(&mut self, now: Instant, tables: &Tables) -> Option<&[RequestId]> {
         let running = self.running.as_mut()?;
         if running.lost || running.is_stoppable() || now <= running.until {
@@ -176,38 +191,46 @@ impl Slot {
         }
         let delta = tables.dispatch_cost();
         let age = now.since(running.ordered);
+        // At least a dispatch cost and a nanosecond: each extension must end after this step.
         let tick = delta.max(Nanos::new(age.as_nanos() / EXTENSION_FRACTION + 1));
         let row = tables.row(running.row);
+        // First the longest time ever measured is the estimate, then a fraction of its age.
         let longest = running.ordered + row.max_seen[running.size] + delta;
         running.until = if running.kind == Kind::BestEffort {
+            // It was preempted and stops late. The time of its whole stage says nothing about that.
             now + tick
         } else {
             longest.max(now + tick)
         };
+        // The queued action starts when this one ends, so its end moves, too.
         if let Some(queued) = &mut self.queued {
             let cost = tables.row(queued.row).cost[queued.size];
             queued.until = queued.until.max(running.until + cost);
         }
-        let known = core::mem::replace(&mut running.overran, true);
-        Some(if known { &[] } else { &running.members })
+        let counted = core::mem::replace(&mut running.overran, true);
+        Some(if counted { &[] } else { &running.members })
     }
 
-    /// Takes an action for lost, if it should have been reported long ago.
+    /// Declares an action lost if the device should have reported it long ago.
     pub fn give_up(&mut self, now: Instant) -> Option<Lost> {
         let mut actions = self.running.iter_mut().chain(&mut self.queued);
         let action = actions.find(|r| !r.lost && r.lost_from <= now)?;
         action.lost = true;
         let members = action.members.clone();
+        // No change of layout waits for it any longer: it may never be reported.
         let left = core::mem::take(&mut self.leaving);
         Some(Lost { members, left })
     }
 
-    /// The layout changes: whoever takes over waits for what is in flight.
+    /// Records that the layout changes: all changed partitions wait for the action in flight here.
     pub fn leave(&mut self) {
         self.leaving = self.running.is_some();
     }
 
-    /// Recounts. What is wrong, if anything is.
+    /// Checks the actions in flight against the requests.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold.
     pub fn check(&self, requests: &Requests) -> Result<(), &'static str> {
         let in_place = |action: &Running| {
             let state = if action.lost {

@@ -1,5 +1,5 @@
-//! What the plan says, in the form that decisions need it: costs with the dispatch cost and the
-//! present scale, work left by stage, gains by confidence.
+//! The plan in the form that decisions need: costs with the dispatch cost and the present scale, the
+//! work left before each stage, gains by confidence.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -11,14 +11,14 @@ use crate::offline;
 use crate::time::{Instant, Nanos};
 use crate::validate;
 
-/// Scale levels (sigma): by how much all budgets are lengthened while the board is slow. Steps of
-/// 1.125, in 1/65536, rounded up.
+/// Scale levels (sigma): the factors by which all budgets grow while the board is slow. Steps of 1.125,
+/// in 1/65536, rounded up so that a scaled budget is never too short.
 pub const SCALES: [u64; 8] = [
     65_536, 73_728, 82_944, 93_312, 104_976, 118_098, 132_861, 149_468,
 ];
 
-/// Position of a (partition, model, stage) in [`Tables::rows`]. Stages that are the same, of whatever
-/// models, run as one row: requests whose next stages run as equal rows can be in one batch.
+/// Position of a (partition, model, stage) in [`Tables::rows`]. Equal stages of several models run as one
+/// row (Nexus): requests whose next stages run as equal rows can share a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Row(u32);
 
@@ -37,7 +37,7 @@ pub struct StageRow {
     pub runs_as: Row,
     /// Whether it ends in an exit.
     pub answers: bool,
-    /// C at batch 1 of the stages after it up to the next exit; zero if it ends in one itself.
+    /// C at batch 1 of the stages after it up to the next exit; zero if it ends in an exit itself.
     onward: Nanos,
     /// Compiled batch sizes that may be used, rising from 1.
     pub sizes: heapless::Vec<u8, BATCH_MAX>,
@@ -45,11 +45,10 @@ pub struct StageRow {
     pub budget: [Nanos; BATCH_MAX],
     /// Longest times ever measured, by size.
     pub max_seen: [Nanos; BATCH_MAX],
-    /// Budget times scale plus dispatch cost, by size (the policy's C).
+    /// C: budget times scale plus dispatch cost, by size.
     pub cost: [Nanos; BATCH_MAX],
-    /// What running this stage is worth to a request with an answer at the exit before, by the
-    /// bin of its confidence there: the best rate of gain in expected accuracy over the deeper
-    /// exits, times C of this stage. In 1/65535 of accuracy, 16 fractional bits.
+    /// The gain of this stage for a request with an answer at the exit before, by the bin of its
+    /// confidence there ([`best_gain`]). In 1/65535 of accuracy, 16 fractional bits.
     pub gain: [u64; ACCURACY_BINS],
 }
 
@@ -59,7 +58,7 @@ impl StageRow {
         self.onward
     }
 
-    /// The smallest batch size, by position, that holds so many requests.
+    /// The position of the smallest batch size that holds this many requests.
     pub fn size_holding(&self, members: usize) -> Option<usize> {
         let mut sizes = self.sizes.iter();
         sizes.position(|&size| usize::from(size) >= members)
@@ -76,13 +75,13 @@ impl StageRow {
     }
 }
 
-/// A task, as decisions need it.
+/// A task in one layout.
 #[derive(Clone, Debug)]
 pub struct TaskTable {
     pub model: ModelId,
     pub partition: PartitionId,
     pub criticality: Criticality,
-    /// D as the client knows it, before the egress bound is taken off.
+    /// D as the client knows it, with the egress bound.
     pub deadline: Option<Nanos>,
     /// D less the egress bound.
     own_due: Option<Nanos>,
@@ -99,9 +98,9 @@ pub struct TaskTable {
     pub reserved_buffers: u16,
     pub eager: bool,
     pub weight: u16,
-    /// Who takes on what it would refuse.
+    /// The task to which it offloads frames that it would reject.
     pub spill: Option<TaskId>,
-    /// Whether a newer frame takes the place of one that still waits.
+    /// Whether a newer frame of the same client replaces one that still waits.
     pub latest: bool,
     /// Whether its capacity is guaranteed at the present scale.
     pub guaranteed: bool,
@@ -109,20 +108,24 @@ pub struct TaskTable {
     guaranteed_levels: u8,
     first: Row,
     /// Mandatory work at batch 1 left before each stage (0 beyond the mandatory exit).
-    left: [Nanos; STAGES_MAX + 1],
-    /// C/T in 2^-32, rounded up.
+    work_left: [Nanos; STAGES_MAX + 1],
+    /// C/T in 2^-32, rounded up: the slope of the line that replaces the task's steps in F must not be
+    /// less than theirs (`slack`).
     pub slope: u64,
 }
+
+const _: () = assert!(SCALES.len() <= u8::BITS as usize, "one bit a level");
 
 impl TaskTable {
     /// The row of a stage, which may run as another.
     const fn own_row(&self, stage: StageId) -> Row {
+        debug_assert!(stage.0 < self.stages, "the next row is another model's");
         Row(self.first.0 + stage.0 as u32)
     }
 
     /// Mandatory work at batch 1 from `stage` on.
     pub fn work_from(&self, stage: StageId) -> Nanos {
-        self.left[stage.index()]
+        self.work_left[stage.index()]
     }
 
     pub fn is_real_time(&self) -> bool {
@@ -136,21 +139,21 @@ impl TaskTable {
 
     /// All mandatory work (C).
     pub fn work(&self) -> Nanos {
-        self.left[0]
+        self.work_left[0]
     }
 }
 
-/// All tables, lent for reading.
+/// All tables.
 ///
-/// Promises: all costs of a partition are those of its present level, and with them its tasks' work
-/// and who is guaranteed.
+/// Promises: all costs of a partition, the work of its tasks and the set of guaranteed tasks are those of
+/// its present scale level.
 #[derive(Clone, Debug)]
 pub struct Tables {
-    /// By layout, the first being the tasks' own; then by task.
+    /// By layout, the first with the tasks' own partitions; then by task.
     layouts: Box<[Box<[TaskTable]>]>,
-    /// The present one.
+    /// The present layout.
     layout: usize,
-    /// By layout, partition and level: the longest that anything may block there.
+    /// By layout, partition and level: min of L - dbf(L), the longest time that an action may block.
     blocking: Box<[[Nanos; SCALES.len()]]>,
     rows: Box<[StageRow]>,
     /// The present scale level of each partition.
@@ -163,7 +166,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// From a plan that [`validate::check`] has accepted. Without `batching` one request at a time.
+    /// From a plan that [`validate::check`] has accepted. Without `batching`, every batch has one member.
     pub fn new(config: &Config, batching: bool) -> Self {
         let mut firsts = Vec::with_capacity(config.models.len());
         let mut rows_each = 0;
@@ -175,10 +178,12 @@ impl Tables {
         for partition in 0..config.partitions.len() {
             for (index, model) in config.models.iter().enumerate() {
                 for (stage, config) in model.stages.iter().enumerate() {
+                    // Every partition has all rows in the same order, so a row needs no search.
                     let as_model = config.runs_as.map_or(index, ModelId::index);
                     let at = partition * rows_each + firsts[as_model] + stage;
                     let mut row = stage_row(ModelId(index as u16), model, stage, partition);
                     row.runs_as = Row(at as u32);
+                    // Batch 1 is always compiled, and comes first.
                     if !batching {
                         row.sizes.truncate(1);
                     }
@@ -203,7 +208,7 @@ impl Tables {
                 threshold_min: task.threshold_min,
                 batch_max: task.batch_max,
                 queue_max: task.queue_max,
-                reserved_buffers: validate::kept(task) as u16,
+                reserved_buffers: validate::reserved_buffers(task) as u16,
                 eager: task.eager,
                 weight: task.weight,
                 spill: task.spill,
@@ -211,7 +216,7 @@ impl Tables {
                 guaranteed: task.reserved,
                 guaranteed_levels: 0,
                 first: Row(first as u32),
-                left: [Nanos::ZERO; STAGES_MAX + 1],
+                work_left: [Nanos::ZERO; STAGES_MAX + 1],
                 slope: 0,
             }
         };
@@ -281,7 +286,8 @@ impl Tables {
         self.layout = layout;
     }
 
-    /// The longest that anything may block a partition of the present layout.
+    /// The longest time that an action may block a partition of the present layout: min of L - dbf(L) at
+    /// its scale.
     pub fn blocking_allowed(&self, partition: usize) -> Nanos {
         self.blocking[self.layout * self.levels.len() + partition][self.levels[partition]]
     }
@@ -292,17 +298,18 @@ impl Tables {
         &self.rows[first..first + usize::from(table.stages)]
     }
 
-    /// What a stage of a task's model runs as: who waits for equal rows can share a batch.
+    /// The row that a stage of a task's model runs as. Requests that wait for equal rows can share a batch.
     pub fn row_of(&self, table: &TaskTable, stage: StageId) -> Row {
         self.own(table, stage).runs_as
     }
 
-    /// The task's own row of a stage: its gains and its exit, whatever it runs as.
+    /// The task's own row of a stage, with its own gains and exit, whatever it runs as. Calibration
+    /// belongs to each model, also where models share a stage.
     pub fn own(&self, table: &TaskTable, stage: StageId) -> &StageRow {
         self.row(table.own_row(stage))
     }
 
-    /// What a request that starts a stage takes alone until it has its next answer.
+    /// The time at batch 1 from the start of a stage to the next answer.
     pub fn cost_to_answer(&self, task: TaskId, stage: StageId) -> Nanos {
         let own = self.own(self.task(task), stage);
         own.cost_alone() + own.onward
@@ -312,16 +319,19 @@ impl Tables {
         &self.rows[row.index()]
     }
 
-    /// Takes the egress bound off a deadline that a client knows.
+    /// The time by which the policy must decide an answer: the client's deadline less the egress bound.
     pub fn due(&self, deadline: Instant) -> Instant {
+        // No deadline stays no deadline, as other code compares with `FAR_FUTURE`.
         if deadline == Instant::FAR_FUTURE {
             return deadline;
         }
         deadline - self.egress_bound
     }
 
-    /// Changes the scale of a partition: its costs, its tasks' work, and who is guaranteed.
+    /// Changes the scale of a partition: its costs, its tasks' work, and the set of guaranteed tasks. The
+    /// caller recomputes the work of the promises there.
     pub fn set_level(&mut self, partition: PartitionId, level: usize) {
+        debug_assert!(level < SCALES.len(), "there is no scale level {level}");
         self.levels[partition.index()] = level;
         let start = partition.index() * self.rows_each;
         for row in &mut self.rows[start..start + self.rows_each] {
@@ -333,21 +343,23 @@ impl Tables {
                 smaller = *cost;
             }
         }
+        // From the last stage to the first: each needs the time of the stages after it.
         for at in (start..start + self.rows_each).rev() {
             self.rows[at].onward = if self.rows[at].answers {
                 Nanos::ZERO
             } else {
-                // A model's last stage ends in an exit, so the next row is of the same model.
+                // `validate::check`: a model's last stage ends in an exit, so the next row is of this model.
                 self.rows[at + 1].cost_alone() + self.rows[at + 1].onward
             };
         }
+        // In all layouts, not only the present one: a change of layout is tested with the costs of its target.
         let tasks = self.layouts.iter_mut().flatten();
         for task in tasks.filter(|t| t.partition == partition) {
             let mut left = Nanos::ZERO;
-            task.left = [Nanos::ZERO; STAGES_MAX + 1];
+            task.work_left = [Nanos::ZERO; STAGES_MAX + 1];
             for stage in (0..=task.mandatory_exit.index()).rev() {
                 left += self.rows[task.first.index() + stage].cost_alone();
-                task.left[stage] = left;
+                task.work_left[stage] = left;
             }
             let period = u128::from(task.period.as_nanos().max(1));
             let slope = (u128::from(left.as_nanos()) << 32).div_ceil(period);
@@ -356,8 +368,12 @@ impl Tables {
         }
     }
 
-    /// The nested sets G(0) ⊇ G(1) ⊇ ...: at each level the tasks of the level before, less as
-    /// many as the offline test demands, least weight first, then the largest share.
+    /// Chooses the nested sets of guaranteed tasks, G(0) ⊇ G(1) ⊇ ...: at each level those of the level
+    /// before, without as many as the offline test requires. A task of least weight goes first; of equal
+    /// weights, the one with the largest C/T.
+    ///
+    /// The sets are made here, once, and nested. So the way to a slower level and back passes the same
+    /// sets, whatever happens online.
     fn choose_guaranteed_sets(&mut self, config: &Config, layout: usize, partition: PartitionId) {
         let mut demands = offline::demands(config, partition);
         let preemption = offline::preemption(config, partition);

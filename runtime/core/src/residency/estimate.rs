@@ -1,50 +1,50 @@
-//! How long an action will take: by what the last ones took.
+//! Estimates how long an action will take from the last measurements.
 
 use crate::time::Nanos;
 
-/// Measurements kept (Clockwork, section 5.3).
-const KEPT: usize = 10;
+/// The number of measurements that count (Clockwork, section 5.3).
+const WINDOW: usize = 10;
 
-/// The 99th percentile of the last ten measurements, which of ten is the largest.
+/// The 99th percentile of the last ten measurements. Of ten, that is the largest.
 #[derive(Clone, Copy, Debug)]
 pub struct Estimate {
-    last: [Nanos; KEPT],
+    last: [Nanos; WINDOW],
     oldest: u8,
     largest: Nanos,
 }
 
 impl Estimate {
-    /// Until ten actions were measured, the profile stands for those that are missing.
+    /// Until ten actions were measured, the profiled time replaces the missing measurements.
     pub const fn seeded(profiled: Nanos) -> Self {
         Self {
-            last: [profiled; KEPT],
+            last: [profiled; WINDOW],
             oldest: 0,
             largest: profiled,
         }
     }
 
-    /// What to expect of the next one.
+    /// The expected time of the next action.
     pub const fn value(&self) -> Nanos {
         self.largest
     }
 
-    /// Forgets the oldest measurement for this one.
+    /// Replaces the oldest measurement.
     pub fn measured(&mut self, took: Nanos) {
         self.last[usize::from(self.oldest)] = took;
-        self.oldest = (self.oldest + 1) % KEPT as u8;
+        self.oldest = (self.oldest + 1) % WINDOW as u8;
         self.largest = self.last.iter().copied().max().unwrap_or(took);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Estimate, KEPT, Nanos};
+    use super::{Estimate, Nanos, WINDOW};
 
     #[test]
     fn a_slow_measurement_counts_for_ten() {
         let mut estimate = Estimate::seeded(Nanos::new(100));
         estimate.measured(Nanos::new(300));
-        for _ in 1..KEPT {
+        for _ in 1..WINDOW {
             assert_eq!(estimate.value(), Nanos::new(300));
             estimate.measured(Nanos::new(90));
         }

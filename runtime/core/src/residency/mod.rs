@@ -1,12 +1,11 @@
-//! Weights on the device and off it, as the policies that page them see it (Clockwork, sections
-//! 5.2 and 5.3): what is resident, what goes when something comes, what is on its way.
+//! The weights on the device, for policies that page them (Clockwork, sections 5.2 and 5.3).
 //!
-//! Which models' weights are on the device, and which go when another's come: pages are counted, the least
-//! recently used model goes first. Weights that were fetched stay until they were used once, or nobody waits
-//! for them any more: in a small memory two models could else take the place from each other for ever.
+//! This module counts pages. When a model's weights need room, the least recently used model is evicted, unless
+//! an action or a promise uses it. Newly loaded weights are *claimed*: they are not evicted before a first use, or
+//! before no request waits for them. In a small memory, two models could otherwise evict each other for ever.
 //!
-//! A transfer that is not reported in time is taken for lost ([`crate::lost`]). What it may still be
-//! writing to stays taken, and its model is nobody's until it is reported; other transfers go on.
+//! A transfer that the device does not report in time is lost ([`crate::lost`]). The pages that it may still write
+//! to stay locked, and its model cannot be used, until it is reported. Other transfers continue.
 
 mod estimate;
 
@@ -22,13 +21,13 @@ use crate::time::{Instant, Nanos};
 /// Where a model's weights are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// On the device, for good.
+    /// Always on the device.
     Pinned,
-    /// On the device until others need the pages.
+    /// On the device until another model needs the pages.
     Resident,
-    /// On their way.
+    /// A transfer is in flight.
     Loading,
-    /// On their way for so long that nobody waits for them any more.
+    /// Their transfer is lost.
     Lost,
     /// In the host's memory only.
     Absent,
@@ -41,15 +40,15 @@ struct Model {
     /// The plan's budget of a transfer.
     budget: Nanos,
     transfer: Estimate,
-    /// Who reads the weights, or was promised to; a claim counts as one.
+    /// The number of actions and promises that use the weights; a claim counts as one.
     users: u16,
-    /// Lost actions that may still be reading the weights; each is a user, too.
+    /// Lost actions that may still read the weights. Each is a user, too.
     lost_users: u16,
-    /// The transfer that was taken for lost.
+    /// The lost transfer. Meaningful while `place` is `Lost`.
     lost_transfer: ActionId,
-    /// Claimed by those the weights were fetched for, until the first of them uses them.
+    /// Newly loaded, and not used yet: requests that waited for the transfer are about to be tested.
     claimed: bool,
-    /// Neighbours in the order of use: used before, used after. Meaningful while resident.
+    /// Neighbours in the order of last use: used before, used after. Meaningful while resident.
     earlier: u32,
     later: u32,
 }
@@ -59,31 +58,35 @@ struct Model {
 struct Loading {
     action: ActionId,
     model: ModelId,
-    /// When it should have ended.
+    /// The expected end.
     until: Instant,
-    /// From when on it is taken for lost.
+    /// From this time on, it is lost.
     lost_from: Instant,
 }
 
-/// The pages and who has them.
+/// The pages of the device, and the models that have them.
+///
+/// Promises: the pages of all models on the device or in transfer, and the free ones, sum to all. Weights with a
+/// user are not evicted.
 #[derive(Clone, Debug)]
 pub struct Residency {
     models: Box<[Model]>,
+    /// The number of pages of the device.
     all: u32,
     free: u32,
-    /// Pages that lost transfers and lost actions hold.
+    /// Pages that lost transfers write to and lost actions read.
     locked: u32,
     /// Lost transfers that were not reported.
     lost: usize,
-    /// Pages of resident models that nobody uses.
+    /// Pages of resident models without users.
     evictable: u32,
-    /// The resident model that was used the longest ago, and the last one.
+    /// The least recently used resident model, and the most recently used one.
     oldest: u32,
     newest: u32,
     loading: Option<Loading>,
 }
 
-/// No neighbour. A plan has fewer models than this: their names are `u16` and one is left over.
+/// No neighbour. No model has this index, as a [`ModelId`] is a `u16`.
 const NONE: u32 = u32::MAX;
 
 impl Residency {
@@ -121,7 +124,7 @@ impl Residency {
         }
     }
 
-    /// Where a model's weights are now.
+    /// The present place of a model's weights.
     pub fn place(&self, model: ModelId) -> Place {
         self.models[model.index()].place
     }
@@ -131,8 +134,8 @@ impl Residency {
         matches!(self.place(model), Place::Pinned | Place::Resident)
     }
 
-    /// When the weights could be there: `now` if they are; after their own transfer, and the one
-    /// in flight before it, if not.
+    /// The earliest time at which the weights can be resident: `now` if they are; otherwise after their own
+    /// transfer and the one in flight before it.
     pub fn ready_at(&self, model: ModelId, now: Instant) -> Instant {
         let busy_until = self.loading.map_or(now, |l| l.until.max(now));
         match self.place(model) {
@@ -143,23 +146,25 @@ impl Residency {
         }
     }
 
-    /// How long a transfer is expected to take.
+    /// The expected time of a transfer.
     pub fn transfer(&self, model: ModelId) -> Nanos {
         self.models[model.index()].transfer.value()
     }
 
-    /// Whether a transfer can start: none is in flight, and with all evicted that nobody uses the weights fit.
+    /// Whether a transfer can start: none is in flight, and the weights fit once all models without users are
+    /// evicted.
     pub fn can_load(&self, model: ModelId) -> bool {
         self.loading.is_none() && self.models[model.index()].pages <= self.free + self.evictable
     }
 
-    /// The model to evict before `incoming` can be loaded; it is absent from now on. `None` when its weights fit.
+    /// Evicts the least recently used model without users, and returns it. `None` if `incoming` fits without, or if
+    /// no model can be evicted.
     pub fn evict_for(&mut self, incoming: ModelId) -> Option<ModelId> {
         if self.models[incoming.index()].pages <= self.free {
             return None;
         }
         let mut at = self.oldest;
-        // At most one model an action in flight is skipped.
+        // Only models with users are skipped.
         while at != NONE && self.models[at as usize].users > 0 {
             at = self.models[at as usize].later;
         }
@@ -175,10 +180,17 @@ impl Residency {
         Some(evicted)
     }
 
-    /// The transfer starts; the pages are taken.
+    /// Starts a transfer. The model has its pages from now on.
     pub fn start_loading(&mut self, action: ActionId, model: ModelId, now: Instant) {
+        debug_assert!(self.loading.is_none(), "{action:?} is a second transfer");
         let entry = &mut self.models[model.index()];
-        debug_assert!(entry.place == Place::Absent && entry.pages <= self.free);
+        debug_assert!(
+            entry.place == Place::Absent && entry.pages <= self.free,
+            "{model:?} is {:?} and needs {} of {} free pages",
+            entry.place,
+            entry.pages,
+            self.free
+        );
         entry.place = Place::Loading;
         self.free -= entry.pages;
         let time = StageTime {
@@ -193,30 +205,31 @@ impl Residency {
         });
     }
 
-    /// A transfer ended well. `None` if it is another's name.
+    /// Records that a transfer succeeded, and returns its model. `None` if the action is no transfer in flight.
     pub fn loaded(&mut self, action: ActionId, took: Nanos) -> Option<ModelId> {
-        let (id, lost) = self.over(action)?;
+        let (id, lost) = self.end_transfer(action)?;
         let model = &mut self.models[id.index()];
         model.transfer.measured(took);
         model.place = Place::Resident;
-        // Nobody waits for what was lost.
+        // No claim after a lost transfer: the requests that waited for it have failed.
         (model.users, model.claimed) = (u16::from(!lost), !lost);
         self.evictable += if lost { model.pages } else { 0 };
         self.link_newest(id);
         Some(id)
     }
 
-    /// A transfer failed; its pages are free again.
+    /// Records that a transfer failed, frees its pages and returns its model. `None` if the action is no transfer in
+    /// flight.
     pub fn load_failed(&mut self, action: ActionId) -> Option<ModelId> {
-        let (id, _) = self.over(action)?;
+        let (id, _) = self.end_transfer(action)?;
         let model = &mut self.models[id.index()];
         model.place = Place::Absent;
         self.free += model.pages;
         Some(id)
     }
 
-    /// Whose transfer it was that is over, and whether it was taken for lost.
-    fn over(&mut self, action: ActionId) -> Option<(ModelId, bool)> {
+    /// Removes a transfer that was reported. Returns its model, and whether it was lost before.
+    fn end_transfer(&mut self, action: ActionId) -> Option<(ModelId, bool)> {
         if let Some(loading) = self.loading.take_if(|l| l.action == action) {
             return Some((loading.model, false));
         }
@@ -230,8 +243,7 @@ impl Residency {
         Some((ModelId(index as u16), true))
     }
 
-    /// Takes the transfer in flight for lost, if it should have been reported long ago; whose
-    /// weights it was to bring, then.
+    /// Declares the transfer in flight lost if the device should have reported it long ago. Returns its model then.
     pub fn give_up(&mut self, now: Instant) -> Option<ModelId> {
         let loading = self.loading.take_if(|l| l.lost_from <= now)?;
         let model = &mut self.models[loading.model.index()];
@@ -241,13 +253,13 @@ impl Residency {
         Some(loading.model)
     }
 
-    /// When the transfer in flight will be taken for lost.
+    /// The time from which the transfer in flight is lost.
     pub fn next_loss(&self) -> Option<Instant> {
         self.loading.map(|loading| loading.lost_from)
     }
 
-    /// Whether a model's weights are on the device or can come there, now or once others are done
-    /// with theirs: not if what was lost holds its pages.
+    /// Whether a model's weights are on the device or can be loaded, now or once other models have no users. They
+    /// cannot while too many pages are locked.
     pub fn can_come(&self, model: ModelId) -> bool {
         match self.place(model) {
             Place::Pinned | Place::Resident | Place::Loading => true,
@@ -256,9 +268,10 @@ impl Residency {
         }
     }
 
-    /// A lost action may be reading the weights.
+    /// Locks the pages of a model that a lost action may still read.
     pub fn lock(&mut self, model: ModelId) {
         let model = &mut self.models[model.index()];
+        // Several lost actions lock the same pages: they count once.
         self.locked += if model.lost_users == 0 {
             model.pages
         } else {
@@ -267,9 +280,10 @@ impl Residency {
         model.lost_users += 1;
     }
 
-    /// A lost action that was locked is not lost any more.
+    /// Undoes one [`Self::lock`], when the device reported that action after all.
     pub fn unlock(&mut self, model: ModelId) {
         let model = &mut self.models[model.index()];
+        debug_assert!(model.lost_users > 0, "no lost action reads these weights");
         model.lost_users -= 1;
         self.locked -= if model.lost_users == 0 {
             model.pages
@@ -278,8 +292,9 @@ impl Residency {
         };
     }
 
-    /// Somebody relies on the weights from now on: an action that reads them, or a promise.
+    /// Counts a user from now on: an action that reads the weights, or a promise.
     pub fn used(&mut self, model: ModelId) {
+        // Pinned weights are never evicted, so their users are not counted.
         if self.place(model) != Place::Resident {
             return;
         }
@@ -287,32 +302,33 @@ impl Residency {
         if entry.users == 0 {
             self.evictable -= entry.pages;
         }
-        // The first user takes the claim over.
+        // The first user replaces the claim, which counted as one.
         entry.users += u16::from(!entry.claimed);
         entry.claimed = false;
         self.unlink(model);
         self.link_newest(model);
     }
 
-    /// How many rely on a model's weights; `None` unless they can come and go and are there.
+    /// The number of users of a model's weights; `None` unless they are paged and resident.
     pub fn users(&self, model: ModelId) -> Option<usize> {
         let entry = &self.models[model.index()];
         (entry.place == Place::Resident).then_some(usize::from(entry.users))
     }
 
-    /// One who relied on the weights does so no longer.
+    /// Removes a user.
     pub fn released(&mut self, model: ModelId) {
         let entry = &mut self.models[model.index()];
         if entry.place != Place::Resident {
             return;
         }
+        debug_assert!(entry.users > 0, "{model:?} has no users");
         entry.users -= 1;
         if entry.users == 0 {
             self.evictable += entry.pages;
         }
     }
 
-    /// Nobody waits for the weights any more.
+    /// Ends the claim: no request waits for the weights any longer.
     pub fn unclaim(&mut self, model: ModelId) {
         if core::mem::take(&mut self.models[model.index()].claimed) {
             self.released(model);

@@ -153,15 +153,18 @@ fn stages_that_are_not_the_same_are_not_shared() {
     let slower = |config: &mut Config| {
         config.models[1].stages[0].times[0].on[0].budget = Nanos::from_micros(3_999);
     };
-    assert_eq!(reason(&slower), "their times differ");
+    let times = "the times of the two stages differ; give both the same";
+    assert_eq!(reason(&slower), times);
     let later = |config: &mut Config| {
         config.models[0].stages[0].runs_as = Some(ModelId(1));
     };
-    assert_eq!(reason(&later), "the model with the lower number lends");
+    let order = "runs_as must name a model with a lower number; swap the two";
+    assert_eq!(reason(&later), order);
     let nobody = |config: &mut Config| {
         config.models[1].stages[0].runs_as = Some(ModelId(7));
     };
-    assert_eq!(reason(&nobody), "there is no such stage");
+    let missing = "there is no such stage; name a model that has one";
+    assert_eq!(reason(&nobody), missing);
     let paged = |config: &mut Config| {
         config.pages = 4;
         config.models[1].weights = Some(Weights {
@@ -169,6 +172,6 @@ fn stages_that_are_not_the_same_are_not_shared() {
             load: ms(1),
         });
     };
-    let kept = "the weights of one of them are not resident for good";
-    assert_eq!(reason(&paged), kept);
+    let resident = "the weights of one of the two models are paged; only models with resident weights share stages";
+    assert_eq!(reason(&paged), resident);
 }

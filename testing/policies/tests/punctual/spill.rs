@@ -318,23 +318,23 @@ fn a_spill_that_could_not_keep_what_it_takes_on_is_refused_with_the_plan() {
     };
     assert_eq!(
         reason(|c| c.tasks[0].spill = Some(TaskId(7))),
-        "there is no such task"
+        "there is no such task; name a task of the plan"
     );
     assert_eq!(
         reason(|c| c.tasks[0].spill = Some(TaskId(0))),
-        "that is the task itself"
+        "a task cannot offload to itself; name another task"
     );
     assert_eq!(
         reason(|c| c.tasks[0].criticality = Criticality::BestEffort),
-        "it is best-effort, and real-time work must not grow by its frames"
+        "a best-effort task cannot offload, as its frames would become real-time work; remove offload_to"
     );
     assert_eq!(
         reason(|c| c.tasks[1].criticality = Criticality::BestEffort),
-        "that one is best-effort, and cannot promise a deadline"
+        "the other task is best-effort and cannot promise a deadline; name a real-time task"
     );
     assert_eq!(
         reason(|c| c.tasks[1].reserved = true),
-        "that one's capacity is reserved for frames of its own"
+        "the other task's capacity is reserved for its own frames; give it reserved = false"
     );
     assert_eq!(
         reason(|c| {
@@ -345,11 +345,11 @@ fn a_spill_that_could_not_keep_what_it_takes_on_is_refused_with_the_plan() {
             c.tasks.push(third);
             c.tasks[1].spill = Some(TaskId(2));
         }),
-        "that one has a spill itself; the way ends after one"
+        "the other task has an offload_to itself, and a frame is offloaded once; remove one of the two"
     );
     assert_eq!(
         reason(|c| c.models[1] = model(&[vec![(1, ms(2))], vec![(1, ms(2))]], 2)),
-        "their networks have their exits elsewhere"
+        "the networks of the two tasks have exits at different stages; use the same network"
     );
     assert_eq!(
         reason(|c| {
@@ -358,6 +358,6 @@ fn a_spill_that_could_not_keep_what_it_takes_on_is_refused_with_the_plan() {
             }
             c.tasks[0].mandatory_exit = StageId(1);
         }),
-        "that one's mandatory exit is shallower, so an answer there might not count here"
+        "the other task's mandatory_exit is shallower, so its answers might not count; make it as deep"
     );
 }

@@ -1,4 +1,4 @@
-//! What became of each task's requests, and which of the places kept for them are taken.
+//! Counts each task's requests by what became of them, and the reserved buffers that they hold.
 
 use alloc::boxed::Box;
 
@@ -10,7 +10,7 @@ use crate::ids::{RequestId, TaskId};
 use crate::punctual::lifecycle::requests::{Request, Requests, State};
 use crate::time::Instant;
 
-/// What happens to a request between its arrival and its verdict, and is counted.
+/// What the ledger counts between a request's arrival and its verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     Spilled,
@@ -18,7 +18,7 @@ pub enum Note {
     NotRun,
     Preempted,
     Overran,
-    /// A stage took so many thousandths of its budget.
+    /// A stage took this many thousandths of its budget.
     Took(u64),
     Demoted,
     Reinstated,
@@ -27,16 +27,17 @@ pub enum Note {
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     counters: Counters,
-    /// Open requests under its rules: its own but for those it spilled, and those spilled to it.
-    inside: u64,
-    /// Kept buffers that its requests hold.
+    /// Open requests that run under this task's rules: those offloaded to it count, those that it
+    /// offloaded do not.
+    assigned: u64,
+    /// Reserved buffers that its requests hold.
     reserved_held: u16,
 }
 
 /// All tasks' accounts.
 ///
-/// Promises: of each task, submitted = open + verdicts; each request that was submitted gets one
-/// verdict, told and counted at once.
+/// Promises: for each task, submitted = open + verdicts. Each submitted request gets one verdict. The
+/// function that sends a verdict also counts it, so that no step can do only one of the two.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     accounts: Box<[Account]>,
@@ -53,30 +54,32 @@ impl Ledger {
         &self.accounts[task.index()].counters
     }
 
-    /// Kept buffers that a task's requests hold.
+    /// Reserved buffers that a task's requests hold.
     pub fn reserved_held(&self, task: TaskId) -> u16 {
         self.accounts[task.index()].reserved_held
     }
 
-    /// Open requests under a task's rules in other buffers than those kept for it.
-    pub fn others_inside(&self, task: TaskId) -> u64 {
+    /// Open requests under a task's rules that hold no reserved buffer.
+    pub fn shared_held(&self, task: TaskId) -> u64 {
         let account = &self.accounts[task.index()];
-        // A locked buffer is held by nobody who is open.
+        // Saturates, because a locked request is no longer open but still holds its reserved buffer.
         account
-            .inside
+            .assigned
             .saturating_sub(u64::from(account.reserved_held))
     }
 
-    /// Something was submitted to `origin`: it is refused or let in by the end of the step.
+    /// Counts a submission to `origin`. The same step rejects it or admits it; until then `submitted`
+    /// is one above `open + verdicts`.
     pub fn submitted(&mut self, origin: TaskId) {
         self.accounts[origin.index()].counters.submitted += 1;
     }
 
-    /// It is let in, under the rules of `task`.
+    /// Counts an admitted submission: open for the task that it was submitted to, assigned to the
+    /// task whose queue and buffers it takes. The two differ if it was offloaded.
     pub(super) fn enter(&mut self, origin: TaskId, task: TaskId, holds_reserved_buffer: bool) {
         self.accounts[origin.index()].counters.open += 1;
         let account = &mut self.accounts[task.index()];
-        account.inside += 1;
+        account.assigned += 1;
         account.reserved_held += u16::from(holds_reserved_buffer);
     }
 
@@ -98,7 +101,7 @@ impl Ledger {
         *counter += 1;
     }
 
-    /// Says what became of an open request.
+    /// Sends the verdict of an open request and counts it.
     pub(super) fn finish(
         &mut self,
         id: RequestId,
@@ -106,9 +109,15 @@ impl Ledger {
         verdict: Verdict,
         actions: &mut Actions,
     ) {
+        // A rejected or failed request may hold an answer of an exit that does not count.
         let answered = matches!(verdict, Verdict::OnTime | Verdict::Late);
         let answer = request.answer.filter(|_| answered);
-        self.accounts[request.task.index()].inside -= 1;
+        debug_assert!(
+            answer.is_some() || !answered,
+            "{id:?} has no answer to send"
+        );
+        self.accounts[request.task.index()].assigned -= 1;
+        // A client knows only the task that it submitted to.
         let counters = &mut self.accounts[request.origin.index()].counters;
         counters.open -= 1;
         counters.count(verdict, answer.map(|(exit, _)| exit));
@@ -123,13 +132,19 @@ impl Ledger {
         }));
     }
 
-    /// Nobody writes to a request's buffer any more.
-    pub(super) fn let_go(&mut self, request: &Request) {
+    /// Releases a request's buffer, to which nothing writes any longer. For a lost action this is
+    /// later than the verdict, so [`Self::finish`] does not do it.
+    pub(super) fn release(&mut self, request: &Request) {
+        debug_assert!(
+            self.reserved_held(request.task) >= u16::from(request.holds_reserved_buffer),
+            "{:?} releases a reserved buffer that it does not hold",
+            request.task
+        );
         self.accounts[request.task.index()].reserved_held -=
             u16::from(request.holds_reserved_buffer);
     }
 
-    /// Refuses a submission that never got a buffer.
+    /// Rejects a submission that never got a buffer.
     pub fn refuse(
         &mut self,
         arrival: &Arrival,
@@ -151,45 +166,48 @@ impl Ledger {
         }));
     }
 
-    /// Recounts. What is wrong, if anything is.
+    /// Recounts everything from the requests.
+    ///
+    /// # Errors
+    /// The first count that is wrong.
     pub fn check(&self, requests: &Requests) -> Result<(), &'static str> {
         for (task, account) in self.accounts.iter().enumerate() {
             let counters = &account.counters;
             let verdicts =
                 counters.on_time + counters.late + counters.rejected() + counters.failed();
-            let (mut open, mut inside, mut reserved_held) = (0, 0, 0);
+            let (mut open, mut assigned, mut reserved_held) = (0, 0, 0);
             for buffer in 0..requests.buffers() {
                 let request = requests.get(buffer);
                 let is_open = request.state.is_open();
                 open += u64::from(is_open && request.origin.index() == task);
-                inside += u64::from(is_open && request.task.index() == task);
+                assigned += u64::from(is_open && request.task.index() == task);
+                // A locked request is not open, but keeps its buffer.
                 let held = request.state != State::Free && request.holds_reserved_buffer;
                 reserved_held += u16::from(held && request.task.index() == task);
             }
             if counters.submitted != counters.open + verdicts {
-                return Err("a submission has no verdict and is not open, or two");
+                return Err("a submission is neither open nor has one verdict");
             }
-            if (open, inside, reserved_held)
-                != (counters.open, account.inside, account.reserved_held)
+            if (open, assigned, reserved_held)
+                != (counters.open, account.assigned, account.reserved_held)
             {
-                return Err("open requests or kept buffers are miscounted");
+                return Err("open requests or reserved buffers are miscounted");
             }
         }
         Ok(())
     }
 }
 
-/// What [`Ledger::check`] must find, and how to plant it.
+/// What [`Ledger::check`] must find, and how a test plants it.
 #[cfg(test)]
 pub const FAULTS: &[crate::punctual::fault::Fault<Ledger>] = &[
-    (
-        "a submission has no verdict and is not open, or two",
-        |it| it.accounts[0].counters.submitted += 1,
-    ),
-    ("open requests or kept buffers are miscounted", |it| {
-        it.accounts[0].inside += 1
+    ("a submission is neither open nor has one verdict", |it| {
+        it.accounts[0].counters.submitted += 1
     }),
-    ("open requests or kept buffers are miscounted", |it| {
+    ("open requests or reserved buffers are miscounted", |it| {
+        it.accounts[0].assigned += 1
+    }),
+    ("open requests or reserved buffers are miscounted", |it| {
         it.accounts[0].reserved_held += 1
     }),
 ];

@@ -1,8 +1,8 @@
-//! Where each request is between its arrival and its verdict, and what became of it.
+//! The state of each request between its arrival and its verdict.
 //!
-//! A request, the queue that it waits in, the counters of its task and the weights that it relies on
-//! change together. So they are changed here alone: what alters only one of them is visible to this
-//! folder only, and all others read.
+//! A request, the queue that holds it, the counters of its task and the weights that it relies on
+//! change together. So only this module changes them. A function that changes one of them alone is
+//! visible in this folder only; the rest of the policy reads.
 
 pub mod ledger;
 pub mod queues;
@@ -29,20 +29,20 @@ use crate::time::{Instant, Nanos};
 /// What is promised to a request that passed its test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// It is the request that its task's reservation was made for: from when on the next one may
-    /// come. `None`: beyond the reservation; it fits nevertheless.
+    /// For a conforming request: the earliest stamp that the task's next conforming request may have.
+    /// `None`: the request is an extra, and the reservation stays as it is.
     pub next: Option<Instant>,
-    /// The promises that it joins; none if it fits alone.
+    /// The promises that the request joins; empty if it fits alone.
     pub joins: Joins,
 }
 
-/// Promises, by name, that a request is promised its deadline with.
+/// Promises, by [`MandatoryJob::promise`], that a new request shares its first batch with.
 pub type Joins = heapless::Vec<u64, BATCH_MAX>;
 
 /// All requests.
 ///
-/// Promises: each open request is in exactly the place that its state says, in the queues of the
-/// partition that its task has in the present layout; each gets one verdict.
+/// Promises: each open request is in exactly the queue or list that its state names, on the partition
+/// that its task has in the present layout. Each request gets one verdict.
 #[derive(Clone, Debug)]
 pub struct Lifecycle {
     pub requests: Requests,
@@ -60,7 +60,7 @@ impl Lifecycle {
             .iter()
             .map(|t| usize::from(t.reserved_buffers))
             .sum();
-        // All open requests may be at one partition.
+        // All open requests may be at one partition, so each queue has room for all of them.
         let queues = Queues::new(usize::from(config.request_buffers));
         Self {
             requests: Requests::new(config.request_buffers, reserved_buffers),
@@ -71,16 +71,25 @@ impl Lifecycle {
         }
     }
 
-    /// Gives a submission a buffer, in which its input is prepared from now on.
+    /// Gives a submission a buffer, to which the intake then writes the prepared input.
+    ///
+    /// # Panics
+    /// If no buffer of the kind that `new` asks for is free.
     pub fn admit(&mut self, new: Submission) -> RequestId {
         self.ledger
             .enter(new.origin, new.task, new.holds_reserved_buffer);
         self.requests.take(new)
     }
 
-    /// Promises a request its deadline. From now on it relies on its model's weights.
+    /// Promises a request its deadline. From now on its model's weights may not be evicted, so that no
+    /// promise waits for a transfer (docs/proof.md, "Paged weights").
     pub fn promise(&mut self, buffer: u16, grant: &Grant, tables: &Tables) {
         let request = self.rely_on_weights(buffer, tables);
+        debug_assert_eq!(
+            request.stage,
+            StageId(0),
+            "a promise covers all mandatory work, so it is made before the first stage"
+        );
         self.requests.transition(buffer, State::Mandatory);
         if grant.next.is_some() {
             self.ledger.note(request.origin, Note::Conforming);
@@ -107,12 +116,12 @@ impl Lifecycle {
         }
     }
 
-    /// Gives a request the promise at a position of its partition's queue. The buffer of the request
-    /// that had it, which is to be ended.
+    /// Gives a newer request the promise at a position of its partition's queue. Returns the buffer of
+    /// the older request, which no queue holds afterwards; the caller ends it.
     pub fn take_place(&mut self, at: usize, buffer: u16, conforms: bool, tables: &Tables) -> u16 {
         let request = self.rely_on_weights(buffer, tables);
         let queues = &mut self.queues[tables.task(request.task).partition.index()];
-        let (older, extra) = queues.hand_over(at, &request, buffer, conforms);
+        let (older, extra) = queues.replace(at, &request, buffer, conforms);
         self.requests.transition(buffer, State::Mandatory);
         if !extra {
             self.ledger.note(request.origin, Note::Conforming);
@@ -120,7 +129,7 @@ impl Lifecycle {
         older
     }
 
-    /// Makes a request wait for a transfer of its model's weights.
+    /// Puts a request on the list of those that wait for a transfer of their model's weights.
     pub fn await_weights(&mut self, buffer: u16, tables: &Tables) {
         let request = *self.requests.get(buffer);
         let table = tables.task(request.task);
@@ -136,27 +145,29 @@ impl Lifecycle {
         });
     }
 
-    /// Puts a new request that is promised nothing in line for a gap, as if it had arrived at `order`.
+    /// Puts a new request without a promise in the best-effort queue, at the position of a request that
+    /// arrived at `order`. A newer frame takes the position of the frame that it replaces this way.
     pub fn line_up(&mut self, buffer: u16, order: u64, tables: &Tables) {
         let request = self.rely_on_weights(buffer, tables);
+        // A real-time request gets here only while its model is demoted.
         if tables.task(request.task).is_real_time() {
             self.requests.mark_demoted(buffer);
         }
-        self.wait_for_gap(buffer, order, tables);
+        self.queue_best_effort(buffer, order, tables);
     }
 
-    /// Takes back what is promised to a request, and puts it in line for a gap: at once, or when its
-    /// stage has ended.
+    /// Withdraws a request's promise. A waiting request moves to the best-effort queue now; a member of
+    /// an action moves when its stage has ended ([`Self::put_back`]), as a real-time stage runs to its end.
     pub fn demote(&mut self, buffer: u16, tables: &Tables) {
         self.requests.mark_demoted(buffer);
         if self.requests.get(buffer).state == State::Mandatory {
             self.withdraw(buffer, tables);
-            self.wait_for_gap(buffer, self.requests.get(buffer).order, tables);
+            self.queue_best_effort(buffer, self.requests.get(buffer).order, tables);
         }
     }
 
-    /// Makes requests members of an action. Whoever shares a batch with them later has to have been in
-    /// the same `cohort`, if there is one.
+    /// Makes requests members of an action. With a `cohort`, they share later batches only with
+    /// requests of the same cohort.
     pub fn begin(&mut self, members: &[u16], cohort: Option<u64>, tables: &Tables) {
         for &buffer in members {
             let from = self.requests.begin(buffer, cohort);
@@ -165,22 +176,24 @@ impl Lifecycle {
         }
     }
 
-    /// Ends a member's stage, with the answer that it gave, if it has an exit.
+    /// Records that a member's stage has ended, with its answer if the stage ends in an exit.
     pub fn deepen(&mut self, buffer: u16, answer: Option<Answer>) -> Request {
         *self.requests.deepen(buffer, answer)
     }
 
-    /// Puts a request that ran, or waits on a partition that it leaves, in line for its next stage.
+    /// Queues a request for its next stage, on the partition that its task has now. The request ran
+    /// until now, or waited on a partition that its task has left.
     pub fn put_back(&mut self, buffer: u16, tables: &Tables) {
         let request = *self.requests.get(buffer);
         let table = tables.task(request.task);
         let index = table.partition.index();
         if request.demoted {
-            // What was promised before it was demoted, and was in an action then.
+            // The model was demoted while this request ran: its promise stayed in the queue until now.
             self.queues[index].remove_promise(buffer, tables);
-            self.wait_for_gap(buffer, request.order, tables);
+            self.queue_best_effort(buffer, request.order, tables);
         } else if table.criticality == Criticality::BestEffort {
-            self.wait_for_gap(buffer, request.order, tables);
+            // With its old order: a preempted request is still the oldest of its task.
+            self.queue_best_effort(buffer, request.order, tables);
         } else if request.stage.0 > table.mandatory_exit.0 {
             self.requests.transition(buffer, State::Optional);
             self.queues[index].add_optional(&request, buffer, table, tables);
@@ -190,7 +203,7 @@ impl Lifecycle {
         }
     }
 
-    /// Takes a request off the queue or list that it waits in, if it waits. Its partition.
+    /// Removes a request from the queue or list that it waits in, if it waits. Returns its partition.
     pub fn withdraw(&mut self, buffer: u16, tables: &Tables) -> usize {
         let index = self.partition_of(buffer, tables);
         let state = self.requests.get(buffer).state;
@@ -201,21 +214,26 @@ impl Lifecycle {
         index
     }
 
-    /// Ends what is promised to a member of an action, if anything is.
+    /// Removes a request's promise, if it has one. A member of an action keeps its state.
     pub fn end_promise(&mut self, buffer: u16, tables: &Tables) {
         let index = self.partition_of(buffer, tables);
         self.queues[index].remove_promise(buffer, tables);
     }
 
-    /// Gives a request that is in no queue its verdict, and frees its buffer.
+    /// Gives a request its verdict and frees its buffer. No queue may hold the request any longer.
     pub fn finish(&mut self, buffer: u16, verdict: Verdict, actions: &mut Actions) {
         let id = self.requests.id(buffer);
+        debug_assert!(
+            self.queues.iter().all(|queues| !queues.holds(buffer)),
+            "{id:?} gets its verdict while a queue holds it"
+        );
         let request = self.release(buffer);
         self.ledger.finish(id, &request, verdict, actions);
     }
 
-    /// The same with the deepest answer that it has.
+    /// Finishes a request with the deepest answer that it holds.
     pub fn answer(&mut self, buffer: u16, now: Instant, actions: &mut Actions) {
+        // `due` is the deadline less the egress bound, so an answer by `due` reaches the client in time.
         let verdict = if now <= self.requests.get(buffer).due {
             Verdict::OnTime
         } else {
@@ -224,7 +242,8 @@ impl Lifecycle {
         self.finish(buffer, verdict, actions);
     }
 
-    /// Gives a member of a lost action its verdict. Its buffer and its model's weights stay locked.
+    /// Gives a member of a lost action its verdict. Its buffer and its model's weights stay locked,
+    /// because the action may still write to the one and read the other.
     pub fn lose(&mut self, id: RequestId, tables: &Tables, actions: &mut Actions) {
         self.end_promise(id.buffer, tables);
         let request = self.requests.lock(id.buffer);
@@ -233,17 +252,23 @@ impl Lifecycle {
         self.ledger.finish(id, &request, verdict, actions);
     }
 
-    /// A lost action was reported after all: frees a member's buffer and its model's weights.
+    /// Frees a member's buffer and its model's weights when the device reports a lost action after all.
     pub fn unlock(&mut self, buffer: u16, tables: &Tables) {
         let model = tables.task(self.requests.get(buffer).task).model;
         self.weights.unlock(model);
         self.release(buffer);
     }
 
-    /// A promise as another layout sees it.
+    /// A promise with the costs and the row that it has in another layout.
     pub fn moved(&self, entry: &MandatoryJob, target: usize, tables: &Tables) -> MandatoryJob {
+        // A joint promise is charged for a batch of its own layout (see `layout_change`).
+        debug_assert!(
+            !entry.joint || entry.running || tables.layout() == target,
+            "a joint promise stays in the layout in which it was made"
+        );
         let request = self.requests.get(entry.buffer);
         let table = &tables.tasks_in(target)[request.task.index()];
+        // The running stage ends where it runs; only the stages after it move.
         let left_from = if entry.running {
             request.stage.next()
         } else {
@@ -257,8 +282,8 @@ impl Lifecycle {
         }
     }
 
-    /// Empties the queues of a partition whose tasks change: its promises are `moving`, as the layout
-    /// `target` sees them, and who else waits there is put back in the new layout.
+    /// Empties the queues of a partition whose tasks change. Its promises go to `moving`, with the costs
+    /// of the layout `target`. The caller puts all other waiting requests back once that layout applies.
     pub fn leave(
         &mut self,
         index: usize,
@@ -272,7 +297,7 @@ impl Lifecycle {
         self.queues[index].clear_unpromised();
     }
 
-    /// Puts promises that moved into the queues of the present layout.
+    /// Adds promises that moved to the queues of the present layout.
     pub fn enter(&mut self, moving: &mut List<MandatoryJob>, tables: &Tables) {
         while let Some(entry) = moving.pop() {
             let index = self.partition_of(entry.buffer, tables);
@@ -280,25 +305,29 @@ impl Lifecycle {
         }
     }
 
-    /// Whether a request of `task` beyond the buffers kept for it finds none.
+    /// Whether no shared buffer or queue place is left for a request of `task`.
     pub fn is_full(&self, task: TaskId, table: &TaskTable) -> bool {
+        debug_assert!(
+            table.queue_max >= table.reserved_buffers,
+            "validate::check: a queue holds its task's conforming requests"
+        );
         let places = u64::from(table.queue_max - table.reserved_buffers);
-        self.ledger.others_inside(task) >= places || !self.requests.has_spare()
+        self.ledger.shared_held(task) >= places || !self.requests.has_shared_buffer()
     }
 
-    /// The request of `task` that holds an answer, waits for a deeper one, and gains least by it;
-    /// not one in a buffer kept for the task, whose end would make no room for others.
+    /// The request of `task` that holds an answer, waits for a deeper one, and gains least by it.
+    /// A request in a reserved buffer does not count: its end would free no shared buffer.
     pub fn least_gaining(&self, task: TaskId, index: usize) -> Option<u16> {
-        let waiting = self.queues[index].optional().iter().filter(|parked| {
-            let request = self.requests.get(parked.buffer);
+        let candidates = self.queues[index].optional().iter().filter(|job| {
+            let request = self.requests.get(job.buffer);
             request.task == task && !request.holds_reserved_buffer
         });
-        let least = waiting.min_by_key(|parked| (parked.gain, parked.due));
-        least.map(|parked| parked.buffer)
+        let least = candidates.min_by_key(|job| (job.gain, job.due));
+        least.map(|job| job.buffer)
     }
 
-    /// Mandatory work of the requests whose inputs are being prepared for a partition, but for those
-    /// that its reservations count.
+    /// Mandatory work of the requests whose inputs are being prepared for a partition. Requests in
+    /// reserved buffers do not count, as F already has their work.
     pub fn work_in_preparation(&self, index: usize, tables: &Tables) -> Nanos {
         let here = |request: &&Request| {
             request.state == State::Preparing
@@ -312,8 +341,8 @@ impl Lifecycle {
         work.fold(Nanos::ZERO, |sum, work| sum + work)
     }
 
-    /// Ends all that is older than a request which was taken on, and has not begun, if its client wants
-    /// the latest frame only.
+    /// Rejects the older frames of an accepted request's client that no stage has begun, if its task
+    /// delivers the latest frame only.
     pub fn supersede(&mut self, newer: &Request, tables: &Tables, actions: &mut Actions) {
         if !tables.task(newer.origin).latest {
             return;
@@ -324,18 +353,22 @@ impl Lifecycle {
                 continue;
             }
             match older.state {
+                // The intake still writes to the buffer, so it stays taken until `Event::Prepared`.
+                // The intake still writes to the buffer, so it stays taken until `Event::Prepared`.
                 State::Preparing => self.requests.mark_superseded(buffer),
                 State::Mandatory | State::BestEffort | State::AwaitingWeights => {
                     self.withdraw(buffer, tables);
                     self.finish(buffer, Verdict::Rejected(Rejection::Superseded), actions);
                 }
+                // A stage of a running one has begun, an optional one has its answer, and the rest are
+                // not open.
                 State::Free | State::Optional | State::Running | State::Locked => {}
             }
         }
     }
 
-    /// Charges the tasks of members for the time in which a gap was theirs, whether or not the stage
-    /// came to its end.
+    /// Charges the tasks of a best-effort batch for its time, in equal parts. A preempted stage counts,
+    /// too: the gap was used.
     pub fn charge(&mut self, members: &[RequestId], took: Nanos) {
         let share = took.as_nanos() / members.len().max(1) as u64;
         for id in members {
@@ -344,7 +377,7 @@ impl Lifecycle {
         }
     }
 
-    /// Counts what happened to the members of an action, each for its task.
+    /// Counts an event for each member of an action, at the task that the member was submitted to.
     pub fn note_all(&mut self, members: &[RequestId], note: Note) {
         for id in members {
             let origin = self.requests.get(id.buffer).origin;
@@ -358,7 +391,7 @@ impl Lifecycle {
         tables.task(task).partition.index()
     }
 
-    /// Whether a request's answer is at least as deep as its task demands.
+    /// Whether a request holds an answer of its task's mandatory exit or a deeper one.
     pub fn has_mandatory_answer(&self, buffer: u16, tables: &Tables) -> bool {
         let request = self.requests.get(buffer);
         request.holds_answer_from(tables.task(request.task).mandatory_exit)
@@ -366,7 +399,7 @@ impl Lifecycle {
 
     fn release(&mut self, buffer: u16) -> Request {
         let request = self.requests.release(buffer);
-        self.ledger.let_go(&request);
+        self.ledger.release(&request);
         if let Some(model) = request.relies_on {
             self.weights.released(model);
         }
@@ -379,11 +412,12 @@ impl Lifecycle {
         *self.requests.rely_on(buffer, model)
     }
 
-    fn wait_for_gap(&mut self, buffer: u16, order: u64, tables: &Tables) {
+    fn queue_best_effort(&mut self, buffer: u16, order: u64, tables: &Tables) {
         let request = *self.requests.get(buffer);
         let table = tables.task(request.task);
         let index = table.partition.index();
         let queues = &mut self.queues[index];
+        // The task's first waiting request: it may not claim the time in which none waited.
         if !queues.best_effort().iter().any(|w| w.task == request.task) {
             self.service.wake(request.task, index);
         }
@@ -400,7 +434,10 @@ impl Lifecycle {
         });
     }
 
-    /// Recounts. What is wrong, if anything is.
+    /// Recounts everything, in the order in which a wrong count would explain the next.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold.
     pub fn check(&self, tables: &Tables) -> Result<(), &'static str> {
         self.requests.check()?;
         self.ledger.check(&self.requests)?;

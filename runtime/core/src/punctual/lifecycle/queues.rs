@@ -1,5 +1,5 @@
-//! Who waits on a partition: for promised work, to go deeper, or for a gap. What is promised jointly
-//! is charged here, too, as who waits decides what a batch costs.
+//! The jobs that wait on a partition: mandatory, optional and best-effort. The cost of joint promises
+//! is computed here, too, as it depends on which jobs wait.
 
 use crate::bounded::List;
 use crate::ids::{Confidence, TaskId};
@@ -8,43 +8,44 @@ use crate::punctual::tables::{Row, Tables, TaskTable};
 use crate::time::ns;
 use crate::time::{Instant, Nanos};
 
-/// Mandatory work of one request. Stays in the list while its stage runs, with the work that is
-/// left after that stage.
+/// Mandatory work of one request: its promise. It stays in the queue while a stage of it runs, with the work
+/// that is left after that stage. Slack must count that work (W in docs/proof.md).
 #[derive(Clone, Copy, Debug)]
 pub struct MandatoryJob {
     pub due: Instant,
-    /// Ties: order of arrival.
+    /// Order of arrival: jobs with equal deadlines run in this order.
     pub order: u64,
     pub buffer: u16,
     /// The next stage to run.
     pub row: Row,
     pub cohort: u64,
-    /// Work left at batch 1 (w), without the stage that is running.
+    /// Work left (w), each stage at batch 1, without the running stage: f covers that one. For a joint
+    /// promise, the first member has the cost of the batch and the others nothing for that stage.
     pub work: Nanos,
-    /// What of it is left once the next stage, or the running one, has ended.
+    /// The part of the work that is left after the next stage, or after the running one.
     pub rest: Nanos,
     pub running: bool,
-    /// Equal for requests that are promised their deadlines jointly, as their next stage runs in
-    /// one batch; else the request's own `order`.
+    /// Equal for the members of a joint promise, whose next stage runs in one batch; otherwise the
+    /// request's own `order`.
     pub promise: u64,
-    /// Not the only one of its promise.
+    /// Whether the promise has other members.
     pub joint: bool,
     /// Accepted beyond the task's reservation.
     pub extra: bool,
-    /// Scratch of the overrun handling: cannot be on time any more.
+    /// Scratch of the overrun handling: certain to be late, and no request can be dropped for it.
     pub late: bool,
     pub batch_max: u8,
 }
 
 impl MandatoryJob {
-    /// What it counts for its next stage, in W: all of the batch for the first of a joint promise,
-    /// nothing for the others.
+    /// Its part of W for its next stage, in nanoseconds. For a joint promise: the whole batch for the first
+    /// member, 0 for the others.
     pub fn charge_of_stage(&self) -> i64 {
         ns(self.work) - ns(self.rest)
     }
 }
 
-/// A real-time request that holds an answer that counts and could go deeper.
+/// A real-time request that holds an answer that counts and may go deeper.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionalJob {
     /// The next stage.
@@ -53,15 +54,16 @@ pub struct OptionalJob {
     pub due: Instant,
     pub buffer: u16,
     pub task: TaskId,
-    /// Of the answer it holds.
+    /// The confidence of the answer that it holds.
     pub confidence: Confidence,
-    /// Weight times the gain of its next stage.
+    /// The task's weight times the gain of the next stage.
     pub gain: u64,
     pub batch_max: u8,
+    /// Its task answers as soon as no deeper stage can start, instead of at the last moment.
     pub eager: bool,
 }
 
-/// A best-effort request between two stages.
+/// A request without a promise that waits for its next stage.
 #[derive(Clone, Copy, Debug)]
 pub struct BestEffortJob {
     pub order: u64,
@@ -73,26 +75,29 @@ pub struct BestEffortJob {
     /// `FAR_FUTURE` if it has no deadline.
     pub due: Instant,
     pub batch_max: u8,
-    /// Of a real-time task whose model lost its promises.
+    /// It is of a real-time task whose model is demoted.
     pub demoted: bool,
 }
 
-/// The three queues of a partition, lent for reading.
+/// The three queues of a partition.
 ///
-/// Promises: each is in its order; what a joint promise counts for its next stage sums to the cost
-/// of one batch that holds its members; what runs has only its rest left.
+/// Promises:
+/// - each queue is sorted by its order;
+/// - the parts of W of a joint promise sum to the cost of the smallest batch that holds its members;
+/// - a running job counts only its rest.
 #[derive(Clone, Debug)]
 pub struct Queues {
-    /// By (due, order).
+    /// By (due, order): earliest deadline first.
     mandatory: List<MandatoryJob>,
-    /// By (row, cohort, due): requests that can share a batch are a contiguous group.
+    /// By (row, cohort, due): requests that can share a batch are a contiguous group. So one pass over the
+    /// queue finds the best batch of each group.
     optional: List<OptionalJob>,
-    /// By order.
+    /// By order of arrival.
     best_effort: List<BestEffortJob>,
 }
 
 impl Queues {
-    /// For at most so many requests, all of which may be in one of them.
+    /// With room for `requests` in each queue, as all of them may be in one.
     pub fn new(requests: usize) -> Self {
         Self {
             mandatory: List::with_capacity(requests),
@@ -113,29 +118,39 @@ impl Queues {
         &self.best_effort
     }
 
-    /// The most urgent promise that could run.
+    /// The first job in EDF order that does not run yet.
     pub fn head(&self) -> Option<&MandatoryJob> {
         self.mandatory.iter().find(|p| !p.running)
     }
 
-    /// Whether a request beyond the reservations waits for its mandatory work.
+    /// Whether a request beyond the reservations waits for its mandatory work. While one does, more
+    /// work has come than was planned for, and mandatory stages run before optional ones (decision 6).
     pub fn extra_waits(&self) -> bool {
         self.mandatory.iter().any(|p| p.extra && !p.running)
     }
 
-    /// Whether requests wait for a batch that they were promised jointly.
+    /// Whether members of a joint promise wait for their batch.
     pub fn has_joint_promises(&self) -> bool {
         self.mandatory.iter().any(|p| p.joint && !p.running)
     }
 
-    /// Adds a promise.
+    /// Whether any queue holds a request.
+    pub(super) fn holds(&self, buffer: u16) -> bool {
+        self.mandatory.iter().any(|p| p.buffer == buffer)
+            || self.optional.iter().any(|p| p.buffer == buffer)
+            || self.best_effort.iter().any(|w| w.buffer == buffer)
+    }
+
     pub(super) fn add_mandatory(&mut self, entry: MandatoryJob) {
+        debug_assert!(
+            entry.rest <= entry.work || entry.joint,
+            "the rest of a promise is part of its work"
+        );
         let key = (entry.due, entry.order);
         let at = self.mandatory.partition_point(|p| (p.due, p.order) < key);
         self.mandatory.insert(at, entry);
     }
 
-    /// Puts a request that holds an answer that counts in line for its next stage.
     pub(super) fn add_optional(
         &mut self,
         request: &Request,
@@ -144,7 +159,7 @@ impl Queues {
         tables: &Tables,
     ) {
         let own = tables.own(table, request.stage);
-        let (_, answer) = request.answer.expect("a parked request holds an answer");
+        let (_, answer) = request.answer.expect("an optional job holds an answer");
         let entry = OptionalJob {
             row: own.runs_as,
             cohort: request.cohort,
@@ -163,14 +178,12 @@ impl Queues {
         self.optional.insert(at, entry);
     }
 
-    /// Puts a request that is promised nothing in line for a gap.
     pub(super) fn add_best_effort(&mut self, entry: BestEffortJob) {
         let at = self.best_effort.partition_point(|w| w.order < entry.order);
         self.best_effort.insert(at, entry);
     }
 
-    /// Takes a request off the queue that its state says, if that is one of these; what is left of a
-    /// joint promise pays.
+    /// Removes a request from the queue that its state names, if that is one of these.
     pub(super) fn remove(&mut self, buffer: u16, state: State, tables: &Tables) {
         match state {
             State::Mandatory => self.remove_promise(buffer, tables),
@@ -192,18 +205,20 @@ impl Queues {
         }
     }
 
-    /// Ends a request's promise, if it has one, whether or not it runs.
+    /// Removes a request's promise, if it has one, whether or not it runs. The other members of a joint
+    /// promise are then charged for the batch that they still need.
     pub(super) fn remove_promise(&mut self, buffer: u16, tables: &Tables) {
         let Some(at) = self.mandatory.iter().position(|p| p.buffer == buffer) else {
             return;
         };
         let entry = self.mandatory.remove(at);
         if entry.joint {
-            self.share_out(entry.promise, tables);
+            self.charge_joint(entry.promise, tables);
         }
     }
 
-    /// A member of an action leaves the queue where it waited; promised work stays with its rest.
+    /// Removes a member of an action from the queue where it waited. Mandatory work stays in the queue
+    /// with its rest: f now covers the stage that runs.
     pub(super) fn begin(&mut self, buffer: u16, from: State, tables: &Tables) {
         if from != State::Mandatory {
             return self.remove(buffer, from, tables);
@@ -213,7 +228,7 @@ impl Queues {
         entry.work = entry.rest;
     }
 
-    /// A promised request that ran goes on from its present stage.
+    /// Lets a mandatory job wait again: for its next stage, or for the same one if that did not run.
     pub(super) fn put_back(
         &mut self,
         request: &Request,
@@ -223,24 +238,28 @@ impl Queues {
     ) {
         let row = tables.row_of(table, request.stage);
         let entry = self.promise_of(buffer);
+        debug_assert!(entry.running, "buffer {buffer} waits already");
         entry.running = false;
         entry.cohort = request.cohort;
         entry.work = table.work_from(request.stage);
         entry.rest = table.work_from(request.stage.next());
         if entry.row != row {
-            // The stage that was promised jointly is done.
+            // Only the first stage is promised jointly, and that has ended: the later stages were
+            // charged at batch 1 all the time.
             entry.row = row;
             entry.promise = entry.order;
             entry.joint = false;
         } else if entry.joint {
+            // The batch did not start. It is still one job to EDF.
             let promise = entry.promise;
-            self.share_out(promise, tables);
+            self.charge_joint(promise, tables);
         }
     }
 
-    /// Gives the place of the promise at a position to a newer request, deadline and all. Whose it was,
-    /// and whether it is beyond the reservations still.
-    pub(super) fn hand_over(
+    /// Gives the promise at a position to a newer request, with its deadline and its work. So W does not
+    /// change, and no test is needed. Returns the buffer of the older request, and whether the promise is
+    /// still that of an extra.
+    pub(super) fn replace(
         &mut self,
         at: usize,
         request: &Request,
@@ -248,24 +267,33 @@ impl Queues {
         conforms: bool,
     ) -> (u16, bool) {
         let entry = &mut self.mandatory[at];
+        debug_assert!(
+            !entry.running,
+            "a request whose stage runs is not replaced: buffer {}",
+            entry.buffer
+        );
         entry.cohort = request.cohort;
-        // What a reservation waits for keeps its worth when something has to be dropped.
+        // A conforming frame uses up its task's reservation, so an overrun must not drop it as an extra.
         entry.extra &= !conforms;
         let extra = entry.extra;
         (core::mem::replace(&mut entry.buffer, buffer), extra)
     }
 
-    /// Makes one promise of several and that of a request that has just been promised its deadline.
+    /// Merges `promises` and the promise of the request with this `order` into one joint promise.
     pub(super) fn join(&mut self, order: u64, promises: &[u64], tables: &Tables) {
+        debug_assert!(
+            self.mandatory.iter().any(|p| p.promise == order),
+            "the new request has its promise before it joins others"
+        );
         for entry in self.mandatory.iter_mut() {
             if promises.contains(&entry.promise) {
                 entry.promise = order;
             }
         }
-        self.share_out(order, tables);
+        self.charge_joint(order, tables);
     }
 
-    /// Costs have changed.
+    /// Recomputes the work of all promises after the costs in `tables` have changed.
     pub fn rescale(&mut self, requests: &Requests, tables: &Tables) {
         for entry in self.mandatory.iter_mut() {
             let request = requests.get(entry.buffer);
@@ -278,13 +306,18 @@ impl Queues {
         }
         for at in 0..self.mandatory.len() {
             if self.mandatory[at].joint {
-                self.share_out(self.mandatory[at].promise, tables);
+                self.charge_joint(self.mandatory[at].promise, tables);
             }
         }
     }
 
-    /// The promise of least worth, if it keeps one of more worth from being on time when all take their
-    /// budgets in EDF order from `free` on. Those that nothing can be dropped for are marked as late.
+    /// The request to drop after an overrun. It simulates EDF from `free` on, each job taking its budget.
+    /// Future reserved requests do not count: they may never come, and a drop for their sake would turn a
+    /// small overrun into a loss (`overrun`).
+    ///
+    /// At the first job that ends late, the waiting job of least worth up to it is dropped if it is
+    /// worth less; of equal worth, the one with most work. Otherwise the late job is marked, so that the
+    /// search ends: it will be answered late rather than silently dropped.
     pub fn least_worth(
         &mut self,
         free: Instant,
@@ -296,7 +329,7 @@ impl Queues {
                 end = end + entry.work;
                 end > entry.due && !entry.late
             })?;
-            // What comes after it in EDF order does not delay it, and what runs cannot be dropped.
+            // Jobs after it in EDF order do not delay it, and a running stage cannot be taken back.
             let waiting = self.mandatory[..=late].iter().filter(|p| !p.running);
             let least = waiting.min_by_key(|p| (worth(p), u64::MAX - p.work.as_nanos()));
             match least {
@@ -308,18 +341,19 @@ impl Queues {
         }
     }
 
+    /// Clears the marks of [`Self::least_worth`].
     pub fn forget_late(&mut self) {
         for entry in self.mandatory.iter_mut() {
             entry.late = false;
         }
     }
 
-    /// Takes the last promise out, to be put in elsewhere.
+    /// Removes the last promise, which the caller adds to another queue.
     pub(super) fn pop_promise(&mut self) -> Option<MandatoryJob> {
         self.mandatory.pop()
     }
 
-    /// Takes all out that are promised nothing.
+    /// Removes all jobs without a promise.
     pub(super) fn clear_unpromised(&mut self) {
         self.optional.clear();
         self.best_effort.clear();
@@ -331,25 +365,34 @@ impl Queues {
         entry.expect("promised work stays in the list while it runs")
     }
 
-    /// Charges a promise for the batch of those that are left of it.
-    fn share_out(&mut self, promise: u64, tables: &Tables) {
-        let mine = |p: &MandatoryJob| p.promise == promise && !p.running;
-        let mut members = self.mandatory.iter().filter(|p| mine(p));
+    /// Charges the waiting members of a promise for one batch of their number. Members that run do not
+    /// count, as f covers them.
+    ///
+    /// When a member leaves, W falls only if budgets do not fall as batches grow. A plan in which batch 1 takes
+    /// longer than batch 2 can raise W here.
+    fn charge_joint(&mut self, promise: u64, tables: &Tables) {
+        let is_member = |p: &MandatoryJob| p.promise == promise && !p.running;
+        let mut members = self.mandatory.iter().filter(|p| is_member(p));
         let Some(row) = members.next().map(|p| tables.row(p.row)) else {
             return;
         };
         let count = 1 + members.count();
         let size = row.size_holding(count);
         let size = size.expect("a joint promise was made for a batch that is compiled");
+        // The queue is sorted by deadline, so the first member has the earliest. W counts the whole batch
+        // from there on, as admission tested it (`joint`).
         let mut cost = row.cost[size];
-        for entry in self.mandatory.iter_mut().filter(|p| mine(p)) {
+        for entry in self.mandatory.iter_mut().filter(|p| is_member(p)) {
             entry.joint = count > 1;
             entry.work = cost + entry.rest;
             cost = Nanos::ZERO;
         }
     }
 
-    /// Recounts the queues of partition `index`. What is wrong, if anything is.
+    /// Recounts the queues of partition `index`.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold.
     pub fn check(
         &self,
         index: usize,
@@ -357,13 +400,13 @@ impl Queues {
         tables: &Tables,
     ) -> Result<(), &'static str> {
         let here = |task: TaskId| tables.task(task).partition.index() == index;
-        let (mut promised, mut parked, mut waiting, mut run) = (0, 0, 0, 0);
+        let (mut mandatory, mut optional, mut best_effort, mut run) = (0, 0, 0, 0);
         for buffer in 0..requests.buffers() {
             let request = requests.get(buffer);
             if request.state.is_open() && here(request.task) {
-                promised += usize::from(request.state == State::Mandatory);
-                parked += usize::from(request.state == State::Optional);
-                waiting += usize::from(request.state == State::BestEffort);
+                mandatory += usize::from(request.state == State::Mandatory);
+                optional += usize::from(request.state == State::Optional);
+                best_effort += usize::from(request.state == State::BestEffort);
             }
         }
         for entry in self.mandatory.iter() {
@@ -382,7 +425,7 @@ impl Queues {
                 || entry.running && entry.work != entry.rest
                 || !entry.running && !entry.joint && entry.work != table.work_from(request.stage)
             {
-                return Err("a promise counts other work than is left");
+                return Err("a promise does not count the work that is left");
             }
             let together = self.mandatory.iter();
             let together = together.filter(|p| p.promise == entry.promise && !p.running);
@@ -396,7 +439,7 @@ impl Queues {
                     .size_holding(count)
                     .is_none_or(|size| row.cost[size] != sum)
             {
-                return Err("the shares of a joint promise do not sum to its batch");
+                return Err("the parts of a joint promise do not sum to its batch");
             }
         }
         let is = |buffer: u16, state| requests.get(buffer).state == state;
@@ -406,17 +449,17 @@ impl Queues {
         match () {
             () if !in_order => Err("a queue is out of order"),
             () if !self.optional.iter().all(|p| is(p.buffer, State::Optional)) => {
-                Err("a request is queued to go deeper and in another state")
+                Err("a request in the optional queue is in another state")
             }
             () if !self
                 .best_effort
                 .iter()
                 .all(|w| is(w.buffer, State::BestEffort)) =>
             {
-                Err("a request is queued for a gap and in another state")
+                Err("a request in the best-effort queue is in another state")
             }
-            () if promised != self.mandatory.len() - run
-                || (parked, waiting) != (self.optional.len(), self.best_effort.len()) =>
+            () if mandatory != self.mandatory.len() - run
+                || (optional, best_effort) != (self.optional.len(), self.best_effort.len()) =>
             {
                 Err("a request is in no queue, or twice in one")
             }
@@ -425,18 +468,18 @@ impl Queues {
     }
 }
 
-/// What [`Queues::check`] must find, and how to plant it.
+/// What [`Queues::check`] must find, and how a test plants it.
 #[cfg(test)]
 pub const FAULTS: &[crate::punctual::fault::Fault<Queues>] = &[
     (
         "a promise is not of a request that waits or runs here",
         |it| it.mandatory[0].running ^= true,
     ),
-    ("a promise counts other work than is left", |it| {
+    ("a promise does not count the work that is left", |it| {
         it.mandatory[1].rest += Nanos::new(1)
     }),
     (
-        "the shares of a joint promise do not sum to its batch",
+        "the parts of a joint promise do not sum to its batch",
         |it| {
             it.mandatory[1].joint = true;
             it.mandatory[1].work += Nanos::new(1);
@@ -451,11 +494,12 @@ pub const FAULTS: &[crate::punctual::fault::Fault<Queues>] = &[
     ("a request is in no queue, or twice in one", |it| {
         it.best_effort.pop();
     }),
-    ("a request is queued for a gap and in another state", |it| {
-        it.best_effort[0].buffer = it.mandatory[0].buffer
-    }),
     (
-        "a request is queued to go deeper and in another state",
+        "a request in the best-effort queue is in another state",
+        |it| it.best_effort[0].buffer = it.mandatory[0].buffer,
+    ),
+    (
+        "a request in the optional queue is in another state",
         |it| {
             let (p, w) = (it.mandatory[0], it.best_effort[0]);
             it.optional.push(OptionalJob {

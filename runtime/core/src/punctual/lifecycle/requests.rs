@@ -1,4 +1,4 @@
-//! The requests inside the scheduler, one a request buffer, and who may still take a buffer.
+//! The open requests, one for each request buffer, and the buffers that are free.
 
 use alloc::boxed::Box;
 
@@ -8,30 +8,30 @@ use crate::event::Answer;
 use crate::ids::{ClientId, ModelId, RequestId, StageId, TaskId, Ticket};
 use crate::time::Instant;
 
-/// Where a request is on its way.
+/// Where a request is between its arrival and its verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// The buffer is nobody's.
+    /// No request holds the buffer.
     Free,
     /// The intake is writing its input.
     Preparing,
     /// Its model's weights are not on the device.
     AwaitingWeights,
-    /// In a partition's list of mandatory work.
+    /// Waits in a partition's queue of mandatory jobs.
     Mandatory,
-    /// Holds an answer that counts; waits in a partition's list of optional work.
+    /// Holds an answer that counts and waits in a partition's queue of optional jobs.
     Optional,
-    /// Best-effort, waiting for a gap.
+    /// Waits in a partition's best-effort queue.
     BestEffort,
-    /// A member of the running action.
+    /// A member of an action in flight.
     Running,
     /// It has its verdict, but a lost action may still write to its buffer.
     Locked,
 }
 
 impl State {
-    /// Whether a request may go from here to there. All but the first and the last step are
-    /// between the lists that it can wait in and the action that takes it from them.
+    /// Whether a request may change from this state to that one. After preparation, a request moves
+    /// between the queues and an action, until its verdict frees the buffer.
     const fn leads_to(self, to: Self) -> bool {
         use State::{
             AwaitingWeights, BestEffort, Free, Locked, Mandatory, Optional, Preparing, Running,
@@ -40,9 +40,9 @@ impl State {
             Free => matches!(to, Preparing),
             Preparing => matches!(to, AwaitingWeights | Mandatory | BestEffort | Free),
             AwaitingWeights => matches!(to, Mandatory | BestEffort | Free),
-            // A model that loses its promises takes them from the list of promised work.
+            // To best-effort when its model is demoted.
             Mandatory => matches!(to, Running | BestEffort | Free),
-            // To itself: another layout keeps it in the list of another partition.
+            // To itself when a change of layout moves it to another partition's queue.
             Optional => matches!(to, Running | Optional | Free),
             BestEffort => matches!(to, Running | BestEffort | Free),
             Running => matches!(to, Mandatory | Optional | BestEffort | Free | Locked),
@@ -57,7 +57,8 @@ impl State {
 }
 
 impl Request {
-    /// Why it fails if the device fails it.
+    /// The failure to report when the device fails or loses its action: a client that disconnected
+    /// before that comes first.
     pub const fn device_failure(&self) -> Failure {
         if self.gone {
             Failure::ClientGone
@@ -66,16 +67,16 @@ impl Request {
         }
     }
 
-    /// Whether it was submitted before `newer`, by the same client for the same task, runs by the rules
-    /// of the same one, and no stage of it has ended.
+    /// Whether it is open, arrived before `newer`, and `newer` may replace it.
     pub fn is_superseded_by(&self, newer: &Self) -> bool {
         self.state.is_open()
             && self.can_be_replaced(newer.ticket.client, newer.origin, newer.task)
             && self.order < newer.order
     }
 
-    /// Whether a client submitted it to `origin`, it is under the rules of `task`, and no stage of it
-    /// has ended.
+    /// Whether `client` submitted it to `origin`, it runs under the rules of `task`, and no stage of it
+    /// has ended. An offloaded frame replaces only frames that were offloaded to the same task: their
+    /// promises are on the same partition.
     pub fn can_be_replaced(&self, client: ClientId, origin: TaskId, task: TaskId) -> bool {
         self.ticket.client == client
             && (self.origin, self.task) == (origin, task)
@@ -88,7 +89,7 @@ impl Request {
     }
 }
 
-/// What arrives and gets a buffer.
+/// A submission that gets a buffer. The fields are those of [`Request`].
 #[derive(Clone, Copy, Debug)]
 pub struct Submission {
     pub task: TaskId,
@@ -100,15 +101,14 @@ pub struct Submission {
     pub holds_reserved_buffer: bool,
 }
 
-/// One request. Meaningless while `state` is `Free`. It is changed by [`Requests`] alone, which
-/// lends it for reading.
+/// One request. Meaningless while `state` is `Free`, but for `generation`. Only [`Requests`] changes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     pub generation: u32,
     pub state: State,
-    /// Whose rules it is under: where it runs, by which model.
+    /// The task whose model, partition, queue and thresholds apply.
     pub task: TaskId,
-    /// Who submitted it, and counts what becomes of it; another than `task` if it was spilled.
+    /// The task that it was submitted to, which counts it. Differs from `task` if it was offloaded.
     pub origin: TaskId,
     pub ticket: Ticket,
     /// Capture time, never after the arrival.
@@ -121,20 +121,20 @@ pub struct Request {
     pub order: u64,
     /// The next stage to run.
     pub stage: StageId,
-    /// What must be equal for two requests to share a batch beside the stage: 0, or without
-    /// re-batching the last action that both were in, plus 1.
+    /// Two requests share a batch only if their cohorts are equal. 0 before the first stage, and always
+    /// with re-batching; without, the id of its last action plus 1.
     pub cohort: u64,
     /// The deepest answer so far.
     pub answer: Option<(StageId, Answer)>,
-    /// Whether it holds one of the buffers kept for its task's conforming requests.
+    /// Whether it holds one of the buffers that are reserved for its task's conforming requests.
     pub holds_reserved_buffer: bool,
-    /// The model whose weights have to stay for it.
+    /// The model whose weights may not be evicted before its verdict.
     pub relies_on: Option<ModelId>,
-    /// Its client is gone; it ends when nobody touches its buffer any more.
+    /// Its client disconnected. It ends when neither the intake nor the device uses its buffer.
     pub gone: bool,
-    /// A newer frame took its place while its input was being prepared.
+    /// A newer frame replaced it while its input was being prepared.
     pub superseded: bool,
-    /// It is promised nothing (any more), as a model that it runs overran.
+    /// It has no promise, because a model that it runs is demoted or was demoted while it was open.
     pub demoted: bool,
 }
 
@@ -164,21 +164,27 @@ const FREE: Request = Request {
 
 /// All request buffers.
 ///
-/// Promises: `free >= reserved_unused`, so a conforming request of a task that does not use up its
-/// kept buffers always finds one; a state changes only along [`State::leads_to`]; a buffer that is
-/// free or locked is no open request's.
+/// Promises:
+/// - `free >= reserved_unused`, so a conforming request finds a buffer while its task holds fewer
+///   reserved ones than the plan has for it;
+/// - a state changes only as [`State::leads_to`] allows;
+/// - no open request holds a buffer that is free or locked.
 #[derive(Clone, Debug)]
 pub struct Requests {
     slots: Box<[Request]>,
     free: List<u16>,
-    /// Buffers kept for conforming requests and not held by one, over all tasks.
+    /// Reserved buffers that no request holds, over all tasks. Any free buffer can serve as one of them.
     reserved_unused: usize,
     locked: usize,
     arrivals: u64,
 }
 
 impl Requests {
-    pub fn new(buffers: u16, kept: usize) -> Self {
+    pub fn new(buffers: u16, reserved: usize) -> Self {
+        debug_assert!(
+            reserved <= usize::from(buffers),
+            "validate::check: {reserved} reserved buffers of {buffers}"
+        );
         let mut free = List::with_capacity(usize::from(buffers));
         for buffer in (0..buffers).rev() {
             free.push(buffer);
@@ -186,7 +192,7 @@ impl Requests {
         Self {
             slots: alloc::vec![FREE; usize::from(buffers)].into(),
             free,
-            reserved_unused: kept,
+            reserved_unused: reserved,
             locked: 0,
             arrivals: 0,
         }
@@ -196,20 +202,29 @@ impl Requests {
         self.slots.len() - self.free.len() - self.locked
     }
 
-    /// Whether a request that has no kept buffer to take may have one of the others.
-    pub fn has_spare(&self) -> bool {
+    /// Whether a buffer is free beyond those that are reserved.
+    pub fn has_shared_buffer(&self) -> bool {
         self.free.len() > self.reserved_unused
     }
 
-    /// Gives a buffer to a request, whose input is prepared from now on.
+    /// Gives a free buffer to a request. Its input is prepared from now on.
+    ///
+    /// # Panics
+    /// If no buffer is free. The caller asked before: [`Self::has_shared_buffer`], or the task holds
+    /// fewer reserved buffers than it has.
     pub(super) fn take(&mut self, new: Submission) -> RequestId {
+        debug_assert!(
+            new.holds_reserved_buffer || self.has_shared_buffer(),
+            "a request beyond the reservations takes a reserved buffer"
+        );
         self.reserved_unused -= usize::from(new.holds_reserved_buffer);
         let buffer = self
             .free
             .pop()
-            .expect("a buffer is free: has_spare, or one kept for this request");
+            .expect("a buffer is free: has_shared_buffer, or one reserved for this request");
         self.transition(buffer, State::Preparing);
         let slot = &mut self.slots[usize::from(buffer)];
+        // Wraps: a stale id would have to survive 2^32 uses of its buffer to be taken for a new one.
         let generation = slot.generation.wrapping_add(1);
         *slot = Request {
             generation,
@@ -228,7 +243,8 @@ impl Requests {
         RequestId { buffer, generation }
     }
 
-    /// Moves a request on. Where it came from; whoever calls takes it off the list there.
+    /// Changes the state of a request and returns the state before. The caller removes the request from
+    /// the queue of that state.
     pub(super) fn transition(&mut self, buffer: u16, to: State) -> State {
         let slot = &mut self.slots[usize::from(buffer)];
         let from = core::mem::replace(&mut slot.state, to);
@@ -236,17 +252,18 @@ impl Requests {
         from
     }
 
-    /// It is a member of an action: whoever shares a batch with it later has to have its cohort.
+    /// Makes a request a member of an action. With a `cohort`, it shares later batches only within it.
     pub(super) fn begin(&mut self, buffer: u16, cohort: Option<u64>) -> State {
         let slot = &mut self.slots[usize::from(buffer)];
         slot.cohort = cohort.unwrap_or(slot.cohort);
         self.transition(buffer, State::Running)
     }
 
-    /// Its stage came to its end, with an answer if it ends in an exit.
+    /// Records that the stage of a running request has ended, with its answer if the stage has an exit.
     pub(super) fn deepen(&mut self, buffer: u16, answer: Option<Answer>) -> &Request {
         let slot = &mut self.slots[usize::from(buffer)];
-        debug_assert_eq!(slot.state, State::Running);
+        debug_assert_eq!(slot.state, State::Running, "request {buffer} runs no stage");
+        // A stage without an exit leaves the answer of the exit before it.
         if let Some(answer) = answer {
             slot.answer = Some((slot.stage, answer));
         }
@@ -254,29 +271,37 @@ impl Requests {
         slot
     }
 
-    /// Its client is gone; somebody still writes to its buffer.
+    /// Marks a request whose client disconnected while the intake or the device uses its buffer.
     pub fn mark_gone(&mut self, buffer: u16) {
         self.slots[usize::from(buffer)].gone = true;
     }
 
-    /// A newer frame has its place; the intake still writes to its buffer.
+    /// Marks a request that a newer frame replaced while the intake still writes to its buffer.
     pub(super) fn mark_superseded(&mut self, buffer: u16) {
+        debug_assert_eq!(self.get(buffer).state, State::Preparing);
         self.slots[usize::from(buffer)].superseded = true;
     }
 
-    /// It is promised nothing from now on.
+    /// Marks a request that has no promise from now on.
     pub(super) fn mark_demoted(&mut self, buffer: u16) {
         self.slots[usize::from(buffer)].demoted = true;
     }
 
-    /// A model's weights have to stay until its verdict.
+    /// Records that a request relies on a model's weights until its verdict.
     pub(super) fn rely_on(&mut self, buffer: u16, model: ModelId) -> &Request {
         let slot = &mut self.slots[usize::from(buffer)];
+        debug_assert_eq!(
+            slot.relies_on, None,
+            "request {buffer} relies on weights twice, but would release them once"
+        );
         slot.relies_on = Some(model);
         slot
     }
 
-    /// Takes the buffer back.
+    /// Frees a buffer and returns the request that held it.
+    ///
+    /// # Panics
+    /// If it is free already: two requests would get it, and one would read the other's input.
     pub(super) fn release(&mut self, buffer: u16) -> Request {
         let slot = &mut self.slots[usize::from(buffer)];
         assert!(slot.state != State::Free, "buffer {buffer} is freed twice");
@@ -289,14 +314,14 @@ impl Requests {
         request
     }
 
-    /// Ends a request whose buffer nobody may have yet.
+    /// Closes a request of a lost action. No request gets its buffer before [`Self::release`].
     pub(super) fn lock(&mut self, buffer: u16) -> Request {
         self.locked += 1;
         self.transition(buffer, State::Locked);
         *self.get(buffer)
     }
 
-    /// The request, if this is not a stale name.
+    /// The request with this id; `None` if the id is stale.
     pub fn find(&self, id: RequestId) -> Option<&Request> {
         self.slots
             .get(usize::from(id.buffer))
@@ -319,7 +344,10 @@ impl Requests {
         self.slots.len() as u16
     }
 
-    /// Recounts. What is wrong, if anything is.
+    /// Recounts the buffers.
+    ///
+    /// # Errors
+    /// The first count that is wrong.
     pub fn check(&self) -> Result<(), &'static str> {
         let (mut free, mut locked) = (0, 0);
         for request in &self.slots {
@@ -327,22 +355,24 @@ impl Requests {
             locked += usize::from(request.state == State::Locked);
         }
         match () {
-            () if free != self.free.len() => Err("a buffer is free and listed as taken, or not"),
+            () if free != self.free.len() => Err("the free buffers differ from the list of them"),
             () if locked != self.locked => Err("locked buffers are miscounted"),
-            () if self.free.len() < self.reserved_unused => Err("kept buffers were given away"),
+            () if self.free.len() < self.reserved_unused => {
+                Err("too few buffers are free for those reserved")
+            }
             () => Ok(()),
         }
     }
 }
 
-/// What [`Requests::check`] must find, and how to plant it.
+/// What [`Requests::check`] must find, and how a test plants it.
 #[cfg(test)]
 pub const FAULTS: &[crate::punctual::fault::Fault<Requests>] = &[
-    ("a buffer is free and listed as taken, or not", |it| {
+    ("the free buffers differ from the list of them", |it| {
         it.free.pop();
     }),
     ("locked buffers are miscounted", |it| it.locked += 1),
-    ("kept buffers were given away", |it| {
+    ("too few buffers are free for those reserved", |it| {
         it.reserved_unused = it.free.len() + 1
     }),
 ];

@@ -1,4 +1,5 @@
-//! Who is next among those that share the gaps: each task's time in them, so that all get the same.
+//! Fair sharing of the gaps: the time that each task received in them. The policy serves the task
+//! that received least, so that all get equal parts while they have requests.
 
 use alloc::boxed::Box;
 
@@ -6,12 +7,11 @@ use crate::ids::TaskId;
 
 /// Time received by each task, in nanoseconds.
 ///
-/// Promises: it never falls; a task that wakes up is not ahead of the one that was chosen last on
-/// its partition.
+/// Promises: a task's time never falls. A task gets no credit for time in which it had no request.
 #[derive(Clone, Debug)]
 pub struct Service {
     received: Box<[u64]>,
-    /// By partition: what the task chosen last had received.
+    /// By partition: the time that the task chosen last had received.
     chosen: Box<[u64]>,
 }
 
@@ -27,11 +27,13 @@ impl Service {
         self.received[task.index()]
     }
 
+    /// Records that a task gets the next gap of a partition.
     pub fn choose(&mut self, task: TaskId, partition: usize) {
         self.chosen[partition] = self.received(task);
     }
 
-    /// A task that was away gets no credit for the time it did not ask for.
+    /// Records that a task has a request again. Without this, a task that had none for an hour would
+    /// get all gaps until it had made up for that hour.
     pub fn wake(&mut self, task: TaskId, partition: usize) {
         let received = &mut self.received[task.index()];
         *received = self.chosen[partition].max(*received);

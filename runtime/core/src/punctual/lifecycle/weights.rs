@@ -1,16 +1,17 @@
 //! Requests for models whose weights are not on the device.
 //!
-//! Who asks a paged model is promised nothing before its weights are there; then it is taken on, or
-//! refused, like a request that has just been prepared. From then on it relies on them until its
-//! verdict, and weights that somebody relies on stay. So no promise hangs on a transfer. Tasks
-//! with a reservation ask models that are resident for good ([`crate::validate`]).
+//! A request for a paged model has no promise before its weights are resident. Then it is tested
+//! like a request that has just been prepared. If it is accepted, it relies on the weights until its
+//! verdict, and weights that a request relies on are not evicted. So no promise depends on a transfer
+//! (docs/proof.md, "Paged weights"). Models of tasks with a reservation are always resident
+//! ([`crate::validate`]).
 //!
-//! - Fetched are the weights with the most work waiting for them (Clockwork, section 5.3), of equals
-//!   those of the request that came first; one transfer at a time.
-//! - The least recently used weights that nobody relies on make room.
-//! - A request waits until its last call: when its mandatory work, with the transfer if that has
+//! - The weights that most work waits for are loaded next (Clockwork, section 5.3). Of equals, those
+//!   of the request that arrived first. One transfer runs at a time, as each uses the whole bus.
+//! - The least recently used weights that no request relies on are evicted.
+//! - A request waits until its latest start: later, its mandatory work, and the transfer if that has
 //!   not begun, would end after its deadline.
-//! - A transfer that failed, or was taken for lost, fails those who waited for it.
+//! - When a transfer fails, or is considered lost, the requests that waited for it fail.
 
 use crate::action::Action;
 use crate::actions::Actions;
@@ -28,23 +29,26 @@ pub struct Awaiting {
     pub order: u64,
     pub buffer: u16,
     pub model: ModelId,
-    /// Mandatory work, for the last call.
+    /// Mandatory work, for the latest start.
     pub work: Nanos,
-    /// What all its stages take alone: what it counts for the choice of the next transfer.
+    /// The time of all its stages at batch 1: its part of the demand for the weights.
     pub demand: Nanos,
 }
 
-/// The device's pages, and who waits for some.
+/// The device's pages of weights, and the requests that wait for a transfer.
+///
+/// Promises: the demand for a model is the sum over the requests that wait for it. Each open request
+/// that relies on a resident model's weights is one of their users.
 #[derive(Clone, Debug)]
 pub struct Weights {
     residency: Residency,
     /// By (due, order).
     awaiting: List<Awaiting>,
-    /// By model: the sum over those who wait for it.
+    /// By model: the sum over the requests that wait for it.
     demand: alloc::boxed::Box<[Nanos]>,
-    /// Something happened that may allow or demand a transfer.
+    /// An event of this step may allow or require a transfer.
     touched: bool,
-    /// When something here is due, if no event comes before.
+    /// When the list must be examined, if no event comes before.
     timer: Option<Instant>,
 }
 
@@ -61,6 +65,11 @@ impl Weights {
 
     /// Adds a request that waits for weights.
     pub(super) fn insert(&mut self, entry: Awaiting) {
+        debug_assert!(
+            !self.residency.is_resident(entry.model),
+            "buffer {} waits for weights that are resident",
+            entry.buffer
+        );
         let key = (entry.due, entry.order);
         let at = self.awaiting.partition_point(|a| (a.due, a.order) < key);
         self.awaiting.insert(at, entry);
@@ -71,35 +80,40 @@ impl Weights {
     fn take(&mut self, at: usize) -> Awaiting {
         let entry = self.awaiting.remove(at);
         let demand = &mut self.demand[entry.model.index()];
+        debug_assert!(
+            entry.demand <= *demand,
+            "the demand for a model includes every request that waits for it"
+        );
         *demand = demand.saturating_sub(entry.demand);
         self.touched = true;
         entry
     }
 
-    /// Takes a request off the list.
+    /// Removes a request from the list, if it is there.
     pub(super) fn remove(&mut self, buffer: u16) {
         if let Some(at) = self.awaiting.iter().position(|a| a.buffer == buffer) {
             self.take(at);
         }
     }
 
-    /// A request relies on a model's weights.
+    /// Counts a request that relies on a model's weights from now on.
     pub(super) fn used(&mut self, model: ModelId) {
         self.residency.used(model);
     }
 
-    /// A request that relied on a model's weights does so no longer.
+    /// Counts that a request no longer relies on a model's weights. They may be evicted now, so a
+    /// transfer may have become possible.
     pub(super) fn released(&mut self, model: ModelId) {
         self.residency.released(model);
         self.touched = true;
     }
 
-    /// A lost action may be reading a model's weights.
+    /// Locks the pages of a model whose weights a lost action may still read.
     pub(super) fn lock(&mut self, model: ModelId) {
         self.residency.lock(model);
     }
 
-    /// It was reported after all.
+    /// Unlocks them when that action was reported after all.
     pub(super) fn unlock(&mut self, model: ModelId) {
         self.residency.unlock(model);
     }
@@ -108,46 +122,54 @@ impl Weights {
         &self.residency
     }
 
-    /// A transfer ended well: the model whose requests are to be taken on. `None`: it was no transfer.
+    /// Records that a transfer succeeded. Returns the model, whose requests are to be tested now; `None`
+    /// if the action is no transfer in flight.
     pub fn loaded(&mut self, action: ActionId, took: Nanos) -> Option<ModelId> {
         let model = self.residency.loaded(action, took)?;
         self.touched = true;
         Some(model)
     }
 
-    /// All who waited for a transfer have been taken on: others may have the pages.
+    /// Ends the claim on newly loaded weights once all requests that waited for them have been tested.
+    /// From now on, they may be evicted if no request relies on them.
     pub fn unclaim(&mut self, model: ModelId) {
         self.residency.unclaim(model);
     }
 
-    /// A transfer failed: the model whose requests fail with it. `None`: it was no transfer.
+    /// Records that a transfer failed. Returns the model, whose waiting requests fail, too; `None` if the
+    /// action is no transfer in flight.
     pub fn load_failed(&mut self, action: ActionId) -> Option<ModelId> {
         let model = self.residency.load_failed(action)?;
         self.touched = true;
         Some(model)
     }
 
-    /// The transfer in flight is taken for lost, if it should have been reported long ago.
+    /// Declares the transfer in flight lost if it is overdue ([`crate::lost`]). True if it was.
     pub fn give_up(&mut self, now: Instant) -> bool {
         self.residency.give_up(now).is_some()
     }
 
-    /// Takes a request off the list that waits for a model.
+    /// Removes the request with the earliest deadline among those that wait for a model.
     pub fn take_waiting_for(&mut self, model: ModelId) -> Option<u16> {
         let mut awaiting = self.awaiting.iter();
         let at = awaiting.position(|entry| entry.model == model)?;
         Some(self.take(at).buffer)
     }
 
-    /// Takes a request off the list that cannot be in time any more.
+    /// Removes a request whose latest start has passed.
     pub fn take_overdue(&mut self, now: Instant) -> Option<u16> {
         let mut awaiting = self.awaiting.iter();
-        let at = awaiting.position(|entry| self.last_call(entry) < now)?;
+        let at = awaiting.position(|entry| self.latest_start(entry) < now)?;
         Some(self.take(at).buffer)
     }
 
-    /// Evicts what has to make room for a model, and starts its transfer.
+    /// Evicts as many models as a transfer needs pages for, and starts it. The device carries actions out
+    /// in order, so it frees the pages before it fills them.
     pub fn load(&mut self, id: ActionId, model: ModelId, now: Instant, actions: &mut Actions) {
+        debug_assert!(
+            self.residency.can_load(model),
+            "{model:?} does not fit, or another transfer is in flight"
+        );
         while let Some(evicted) = self.residency.evict_for(model) {
             actions.push(Action::Unload { model: evicted });
         }
@@ -155,26 +177,29 @@ impl Weights {
         self.residency.start_loading(id, model, now);
     }
 
-    /// Whether something happened, or has come due, that may allow or demand a transfer.
+    /// Whether an event or the timer may allow or require a transfer or a verdict now.
     pub fn is_due(&self, now: Instant) -> bool {
         self.touched || self.timer.is_some_and(|timer| timer <= now)
     }
 
-    /// All that was due is done.
+    /// Sets the timer once all that was due is done.
     pub fn rearm(&mut self) {
-        let calls = self.awaiting.iter().map(|entry| self.last_call(entry));
-        let calls = calls.filter(|at| *at != Instant::FAR_FUTURE);
-        let calls = calls.map(|at| at + Nanos::new(1));
-        self.timer = calls.chain(self.residency.next_loss()).min();
+        let starts = self.awaiting.iter().map(|entry| self.latest_start(entry));
+        let starts = starts.filter(|at| *at != Instant::FAR_FUTURE);
+        // A request may still start at its latest start, so it is overdue one nanosecond later.
+        let overdue = starts.map(|at| at + Nanos::new(1));
+        self.timer = overdue.chain(self.residency.next_loss()).min();
         self.touched = false;
     }
 
-    /// The last moment at which the next step towards a request's answer can begin: its transfer, or its first stage.
-    fn last_call(&self, entry: &Awaiting) -> Instant {
+    /// The last moment at which the next step of a request can start so that its mandatory work ends by its
+    /// deadline. The step is its transfer, or its first stage if the transfer has begun.
+    fn latest_start(&self, entry: &Awaiting) -> Instant {
         let ahead = match self.residency.place(entry.model) {
             Place::Absent => entry.work + self.residency.transfer(entry.model),
             Place::Pinned | Place::Resident | Place::Loading | Place::Lost => entry.work,
         };
+        // No deadline: the difference would be a finite time, and the request would be overdue then.
         if entry.due == Instant::FAR_FUTURE {
             return entry.due;
         }
@@ -185,13 +210,16 @@ impl Weights {
         self.timer
     }
 
-    /// Recounts. What is wrong, if anything is.
+    /// Recounts the list, the demands and the users of weights.
+    ///
+    /// # Errors
+    /// The first count that is wrong.
     pub fn check(&self, requests: &Requests) -> Result<(), &'static str> {
         let open = |buffer: u16| requests.get(buffer);
         let awaits = (0..requests.buffers()).filter(|&b| open(b).state == State::AwaitingWeights);
         let listed = |entry: &Awaiting| open(entry.buffer).state == State::AwaitingWeights;
         if awaits.count() != self.awaiting.len() || !self.awaiting.iter().all(listed) {
-            return Err("a request waits for weights and is not listed, or is listed and does not");
+            return Err("the list of requests that wait for weights differs from their states");
         }
         for (index, demand) in self.demand.iter().enumerate() {
             let model = ModelId(index as u16);
@@ -209,13 +237,14 @@ impl Weights {
                 .users(model)
                 .is_some_and(|counted| counted != users)
             {
-                return Err("who relies on a model's weights is miscounted");
+                return Err("the users of a model's weights are miscounted");
             }
         }
         Ok(())
     }
 
-    /// The absent model with the most work waiting for it, if its transfer can start.
+    /// The absent model with the highest demand, if its transfer can start. If it cannot, no other model
+    /// is loaded instead.
     pub fn wanted(&self) -> Option<ModelId> {
         let absent = |entry: &&Awaiting| {
             let place = self.residency.place(entry.model);
@@ -229,11 +258,11 @@ impl Weights {
     }
 }
 
-/// What [`Weights::check`] must find, and how to plant it.
+/// What [`Weights::check`] must find, and how a test plants it.
 #[cfg(test)]
 pub const FAULTS: &[crate::punctual::fault::Fault<Weights>] = &[
     (
-        "a request waits for weights and is not listed, or is listed and does not",
+        "the list of requests that wait for weights differs from their states",
         |it| {
             it.awaiting.push(Awaiting {
                 due: Instant::ZERO,
@@ -248,7 +277,7 @@ pub const FAULTS: &[crate::punctual::fault::Fault<Weights>] = &[
     ("the demand for a model is miscounted", |it| {
         it.demand[0] += Nanos::new(1)
     }),
-    ("who relies on a model's weights is miscounted", |it| {
+    ("the users of a model's weights are miscounted", |it| {
         it.residency.used(ModelId(1))
     }),
 ];

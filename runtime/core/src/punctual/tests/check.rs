@@ -1,4 +1,4 @@
-//! The check after each step finds a fault planted in each thing that it recounts.
+//! The check after each step finds a fault planted in each state that it recounts.
 
 use std::vec;
 
@@ -9,8 +9,8 @@ use crate::punctual::lifecycle::{ledger, queues, requests, weights};
 use crate::punctual::{Punctual, partition, slot};
 use crate::{Config, TaskConfig, Weights};
 
-/// In the middle of things: a promised request runs, two wait, and one waits for a gap. A model may be
-/// paged, and is there.
+/// A scheduler in the middle of its work: one mandatory job runs, two wait, and a best-effort job waits. One
+/// model is paged, and its weights are resident.
 fn busy() -> Punctual {
     let unreserved = TaskConfig {
         reserved: false,

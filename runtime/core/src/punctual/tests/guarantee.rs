@@ -1,5 +1,5 @@
-//! That the guarantee rests on its tests: three holes in the policy make accepted requests miss in the random plans in
-//! which the policy as it is misses none (`testing/policies/tests/punctual/guarantee.rs`).
+//! The guarantee depends on the policy's tests. Without one of three, accepted requests miss in the random
+//! plans in which the complete policy misses none (`testing/policies/tests/punctual/guarantee.rs`).
 
 use std::collections::BTreeSet;
 
@@ -14,15 +14,15 @@ use crate::punctual::Punctual;
 use crate::punctual::ablation::Ablation;
 use crate::{Action, Config, Criticality, Instant, PunctualConfig, Verdict};
 
-/// What became of one plan.
+/// The result of a run of one plan.
 pub struct Course {
     pub promised: u64,
     pub misses: u64,
-    /// Partitions beyond the first that each model ran on.
+    /// The number of partitions on which models ran, less one for each model.
     pub moved: usize,
 }
 
-/// One plan with its seed; `None` if the plan does not pass.
+/// Runs one plan with its seed. `None` if the plan does not pass the offline test.
 pub fn run_plan(
     seed: u64,
     mut config: Config,
@@ -54,13 +54,13 @@ pub fn run_plan(
     })
 }
 
-/// Real-time requests that were taken on, but for those that made way.
+/// Real-time requests that were accepted, without those that a newer frame replaced.
 fn promised(world: &World<WithinBounds>) -> u64 {
     let promised = |(_, action): &&(Instant, Action)| match action {
         Action::Reply(reply) => {
             let task = &world.config.tasks[reply.task.index()];
-            let refused = matches!(reply.verdict, Verdict::Rejected(_));
-            task.criticality == Criticality::RealTime && !refused
+            let rejected = matches!(reply.verdict, Verdict::Rejected(_));
+            task.criticality == Criticality::RealTime && !rejected
         }
         _ => false,
     };
@@ -78,7 +78,7 @@ fn moved(world: &World<WithinBounds>) -> usize {
     seen.len() - models.len()
 }
 
-/// Plans with misses under an ablation: there must be some, or the test of the guarantee shows nothing.
+/// Some plans must have misses under an ablation; otherwise the test of the guarantee shows nothing.
 fn assert_plans_miss(ablation: Ablation) {
     let course = |seed| {
         let mut random = Random::new(seed);
@@ -102,6 +102,6 @@ fn optional_work_without_the_gate_makes_misses() {
 }
 
 #[test]
-fn batches_that_only_their_members_agree_to_make_misses() {
+fn batches_that_are_tested_for_their_members_only_make_misses() {
     assert_plans_miss(Ablation::MembersOnlyBatch);
 }

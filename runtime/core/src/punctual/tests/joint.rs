@@ -1,4 +1,4 @@
-//! Promises made jointly, to requests whose first stage runs in one batch.
+//! Joint promises: requests whose first stage runs in one batch.
 
 use std::vec;
 use std::vec::Vec;
@@ -9,7 +9,7 @@ use crate::policy::Policy;
 use crate::punctual::ablation::Ablation;
 use crate::{ClientId, Config, Criticality, Event, TaskConfig, TaskId, Verdict};
 
-/// A stage of 5 alone, 6 for two and 8 for four; frames with 12 to their deadline.
+/// A stage that takes 5 alone, 6 for two and 8 for four; frames with 12 to their deadline.
 fn burst() -> Config {
     let tasks = vec![TaskConfig {
         reserved: false,
@@ -30,8 +30,8 @@ fn on_time(verdicts: &[Verdict]) -> usize {
 
 #[test]
 fn a_burst_that_does_not_fit_one_by_one_is_accepted_as_a_batch_and_runs_as_one() {
-    // A first one keeps the partition busy from 0 to 5; four more come, due at 14 (alone only one
-    // of them would fit).
+    // The first frame keeps the partition busy from 0 to 5. Four more arrive, due at 14: one by one, only one of
+    // them would fit.
     let mut world = World::new(burst(), Exact);
     let mut frames = vec![world.frame(0, at(0))];
     frames.extend((0..4).map(|_| world.frame(0, at(2))));
@@ -43,16 +43,16 @@ fn a_burst_that_does_not_fit_one_by_one_is_accepted_as_a_batch_and_runs_as_one()
 }
 
 #[test]
-fn what_fits_no_batch_is_refused() {
+fn a_request_that_fits_no_batch_is_rejected() {
     let mut world = World::new(burst(), Exact);
     let frames: Vec<u64> = (0..9).map(|_| world.frame(0, at(0))).collect();
     world.run_until(at(50));
-    // 5 for the first, and 8 for four more would end at 13; two more end at 11.
+    // The first takes 5. Four more would take 8 and end at 13, after the deadline; two more end at 11.
     assert_eq!(on_time(&verdicts(&world, &frames)), 3);
 }
 
-/// A burst beside a reserved task that leaves 8 - 2 = 6 for blocking, while a batch of four takes
-/// 8. The reserved frame comes when the batch has just started. Verdicts: the burst's, then its.
+/// A burst beside a reserved task that leaves 8 - 2 = 6 for blocking, while a batch of four takes 8. The reserved
+/// frame arrives when the batch has just started. Returns the verdicts of the burst and of the reserved frame.
 fn burst_beside_reserved(ablation: Option<Ablation>) -> (Vec<Verdict>, Verdict) {
     let mut config = burst();
     config.tasks[0].deadline = Some(ms(14));
@@ -83,7 +83,7 @@ fn joint_batches_longer_than_the_offline_test_has_room_for_make_misses() {
 }
 
 #[test]
-fn what_is_left_of_a_joint_promise_is_kept() {
+fn the_remaining_members_of_a_joint_promise_are_on_time() {
     let mut config = burst();
     config.tasks.push(config.tasks[0].clone());
     let mut world = World::new(config, Exact);
@@ -98,7 +98,7 @@ fn what_is_left_of_a_joint_promise_is_kept() {
     world.drain();
 }
 
-/// Exact times; the second action does not start.
+/// Every stage takes its budget; the second action does not start.
 #[derive(Clone, Debug)]
 struct SecondDoesNotStart(u32);
 

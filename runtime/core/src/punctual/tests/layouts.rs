@@ -1,4 +1,4 @@
-//! Changing between layouts endangers no promise, and what is wanted is what demand needs.
+//! A change between layouts endangers no promise, and the policy chooses the layout that the load needs.
 
 use std::vec;
 use std::vec::Vec;
@@ -57,8 +57,8 @@ fn a_change_because_both_layouts_are_schedulable_makes_misses() {
     assert!(plans > 0);
 }
 
-/// The whole device, where a stage takes 4, or its halves, where it takes 6; two tasks. At first
-/// both are on the whole.
+/// The whole device, where a stage takes 4, or its halves, where it takes 6; two tasks. At first both run on the
+/// whole device.
 fn two_layouts() -> Config {
     let mut model = model(&[vec![(1, ms(4))]], 3);
     for half in &mut model.stages[0].times[0].on[1..] {
@@ -81,7 +81,7 @@ fn two_layouts() -> Config {
     }
 }
 
-/// Where and when each action started, in ms.
+/// The partition and the time, in ms, of each action's start.
 fn starts(world: &World<Exact>) -> Vec<(u16, u64)> {
     let infers = world.log.iter().filter_map(|(at, action)| match action {
         Action::Infer(infer) => Some((infer.partition.0, at.as_nanos() / 1_000_000)),
@@ -91,7 +91,7 @@ fn starts(world: &World<Exact>) -> Vec<(u16, u64)> {
 }
 
 #[test]
-fn after_a_change_nothing_starts_before_all_has_ended_and_the_change_is_paid_for() {
+fn after_a_change_nothing_starts_before_all_actions_have_ended_and_the_switch_cost_has_passed() {
     let mut world = World::new(two_layouts(), Exact);
     world.frame(0, at(0));
     world.frame(1, at(0));
@@ -105,9 +105,9 @@ fn after_a_change_nothing_starts_before_all_has_ended_and_the_change_is_paid_for
 }
 
 #[test]
-fn a_change_that_what_is_promised_does_not_fit_into_is_put_off() {
-    // Beyond the reservation, with a deadline of 9: on the whole it ends at 8. On its half it
-    // would not before 4 + 2 + 6.
+fn a_change_into_which_the_promises_do_not_fit_is_deferred() {
+    // An extra with a deadline of 9: on the whole device it ends at 8, on its half at 4 + 2 + 6 = 12 at the
+    // earliest.
     let mut world = World::new(two_layouts(), Exact);
     world.frame(1, at(0));
     let hasty = world.frame_captured(0, at(0), at(0), Some(at(9)));
@@ -121,7 +121,7 @@ fn a_change_that_what_is_promised_does_not_fit_into_is_put_off() {
 }
 
 #[test]
-fn an_answer_is_given_at_its_stages_end_though_its_task_has_moved_meanwhile() {
+fn an_answer_is_given_at_the_end_of_its_stage_although_its_task_has_moved_meanwhile() {
     let mut config = two_layouts();
     config.models = vec![model(&[vec![(1, ms(6))], vec![(1, ms(30))]], 3)];
     for (task, partition) in config.tasks.iter_mut().zip([1, 2]) {
@@ -135,14 +135,14 @@ fn an_answer_is_given_at_its_stages_end_though_its_task_has_moved_meanwhile() {
     world.frame(1, at(3));
     world.run_until(at(40));
     assert_eq!(world.scheduler.tables.layout(), 1);
-    // The second stage would not end in time.
+    // The second stage would end after the deadline.
     assert_eq!(world.reply(frame).expect("answered").0, at(6));
 }
 
 #[test]
 fn the_layout_follows_demand_within_a_tenth_of_a_second_and_stays() {
     let mut config = two_layouts();
-    // On the whole, both take as long as on a half: to split them doubles what can be asked.
+    // Stages take as long on the whole device as on a half, so a split doubles the capacity.
     for on in &mut config.models[0].stages[0].times[0].on {
         on.budget = ms(6);
         on.max_seen = ms(6);
@@ -184,6 +184,6 @@ fn a_layout_that_cannot_keep_its_promises_is_refused() {
         half.budget = ms(21);
     }
     let error = Punctual::new(&config, PunctualConfig::default()).expect_err("21 in 20");
-    let refused = matches!(error, ConfigError::Infeasible { layout: 1, .. });
-    assert!(refused, "{error}");
+    let rejected = matches!(error, ConfigError::Infeasible { layout: 1, .. });
+    assert!(rejected, "{error}");
 }

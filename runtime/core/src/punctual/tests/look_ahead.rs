@@ -1,4 +1,4 @@
-//! The next action, handed over before the running one has ended.
+//! Look-ahead: the policy hands the next action over before the running one has ended.
 
 use std::vec;
 use std::vec::Vec;
@@ -16,7 +16,7 @@ fn with_lead(config: Config, lead: u64) -> World<Exact> {
     World::with(config, parameters, Exact)
 }
 
-/// Two tasks of one stage of 4, and when they are handed over; both frames come at 0.
+/// The times at which the actions of two tasks are handed over. Each has one stage of 4; both frames arrive at 0.
 fn handed_over(lead: u64, deadline: u64) -> Vec<u64> {
     let tasks = vec![task(0, ms(50), ms(100)), task(1, ms(deadline), ms(100))];
     let models = vec![model_alone(&[ms(4)]), model_alone(&[ms(4)])];
@@ -43,8 +43,8 @@ fn without_a_lead_it_is_handed_over_at_the_end() {
     assert_eq!(handed_over(0, 60), [0, 4]);
 }
 
-/// Two frames that may run one after the other, while a third comes that 4 may block, but not 8: it
-/// has 7 to its deadline and 2 of work. When and how it is answered.
+/// The time and the verdict of a third frame that arrives while two others run one after the other. It has 7 to its
+/// deadline and 2 of work, so one stage of 4 may block it, but not two.
 fn third(ablation: Option<Ablation>) -> (Instant, Verdict) {
     let tasks = vec![
         TaskConfig {
@@ -66,7 +66,7 @@ fn third(ablation: Option<Ablation>) -> (Instant, Verdict) {
 }
 
 #[test]
-fn the_gap_is_left_where_two_stages_would_block_what_may_come() {
+fn nothing_is_handed_over_where_two_stages_would_block_a_reserved_request() {
     assert_eq!(third(None), (at(6), Verdict::OnTime));
 }
 

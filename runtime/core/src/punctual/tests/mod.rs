@@ -1,5 +1,5 @@
-//! Tests that need the inside of the scheduler, in virtual time. What shows from outside is tested in
-//! `testing/policies`, where the auditor looks at every step.
+//! Tests that need the inside of the scheduler, in virtual time. Behaviour that shows from outside is tested in
+//! `testing/policies`, where the auditor checks every step.
 
 mod check;
 /// Tests of policies share it; what audits their runs is above this crate.
@@ -22,7 +22,7 @@ use crate::error::ConfigError;
 use crate::punctual::{Punctual, PunctualConfig};
 
 impl Punctual {
-    /// As [`Scheduler::new`](crate::Scheduler::new), for tests that look inside.
+    /// The same as [`Scheduler::new`](crate::Scheduler::new), with access to the state.
     fn new(config: &Config, parameters: PunctualConfig) -> Result<Self, ConfigError> {
         crate::validate::check(config, &parameters)?;
         Ok(Self::from_plan(config, parameters))

@@ -1,4 +1,4 @@
-//! Small plans. Times are in milliseconds of virtual time where a name does not say otherwise.
+//! Small plans. Times are in milliseconds of virtual time unless a name says otherwise.
 
 use std::vec;
 use std::vec::Vec;
@@ -86,7 +86,7 @@ pub fn best_effort(model: u16) -> TaskConfig {
     }
 }
 
-/// A plan for one partition, with costs of dispatch and egress of zero.
+/// A plan for one partition, with a dispatch cost and an egress bound of zero.
 pub fn plan(tasks: Vec<TaskConfig>, models: Vec<ModelConfig>, preemption: Nanos) -> Config {
     Config {
         pages: 0,

@@ -1,4 +1,4 @@
-//! The price of depth: who goes deeper at which load.
+//! The price of depth: which requests go deeper at which load.
 
 use std::vec;
 use std::vec::Vec;
@@ -13,7 +13,7 @@ use crate::{
 
 /// In the first bin, where a deeper answer gains most here.
 const DOUBTFUL: Confidence = Confidence(1_000);
-/// In the last bin, where it gains a tenth of that.
+/// In the last bin, where a deeper answer gains a tenth of that.
 const FAIR: Confidence = Confidence(58_000);
 
 /// Two stages of 10 every 40: half of the first answers are doubtful, half fair.
@@ -48,8 +48,8 @@ fn stops_at(prices: &Prices, confidence: Confidence) -> Option<usize> {
 
 #[test]
 fn the_smallest_gain_for_the_time_gives_way_first() {
-    // Mandatory work of m leaves 0.95 - m. All go deeper while 2 m fits, the doubtful half while
-    // 1.5 m does: up to 15/32 = 0.469 and 20/32 = 0.625.
+    // The margin leaves 0.95. With mandatory work m, all requests go deeper while 2 m fits, the doubtful half while
+    // 1.5 m fits: up to 15/32 = 0.469 and 20/32 = 0.625.
     let prices = prices(&halves());
     assert_eq!(stops_at(&prices, FAIR), Some(16));
     assert_eq!(stops_at(&prices, DOUBTFUL), Some(21));
@@ -64,7 +64,7 @@ fn a_cheaper_batch_lowers_the_price() {
         pair.on[0].budget = ms(11);
         stage.times.push(pair);
     }
-    // At 1/2 a frame comes each 20, and may wait for 75: batches of two, of 5.5 each.
+    // At a load of 1/2 a frame arrives every 20 and may wait for 75: batches of two, 5.5 for each member.
     config.tasks[0].deadline = Some(ms(160));
     let prices = prices(&config);
     assert_eq!(stops_at(&prices, FAIR), Some(28));
@@ -79,15 +79,15 @@ fn a_weightier_task_goes_deeper_at_a_higher_load() {
     });
     let prices = prices(&config);
     let fair = |task, load| prices.goes_on(load, TaskId(task), StageId(0), FAIR);
-    // Together they are the load that the one was: the weighty one's fair answers are worth more
-    // than the other's doubtful ones.
+    // Together they have the load of the single task. Fair answers of the task with weight 20 are worth more than
+    // doubtful ones of the other.
     assert!(fair(1, 18) && !fair(0, 18));
     let doubtful = |task, load| prices.goes_on(load, TaskId(task), StageId(0), DOUBTFUL);
     assert!(!doubtful(0, 21) && fair(1, 20));
 }
 
 #[test]
-fn what_gains_nothing_is_not_worth_even_free_time() {
+fn a_stage_that_gains_nothing_is_not_worth_even_free_time() {
     let mut config = halves();
     config.models[0].stages[0].deeper[0][ACCURACY_BINS - 1] = 30_000;
     assert_eq!(stops_at(&prices(&config), FAIR), Some(0));
@@ -95,7 +95,7 @@ fn what_gains_nothing_is_not_worth_even_free_time() {
 }
 
 #[test]
-fn where_nothing_is_known_of_confidence_every_gain_is_worth_it() {
+fn without_calibration_of_confidence_every_gain_is_worth_its_time() {
     let mut config = halves();
     for stage in &mut config.models[0].stages {
         stage.follows = [[0; ACCURACY_BINS]; ACCURACY_BINS];
@@ -103,7 +103,7 @@ fn where_nothing_is_known_of_confidence_every_gain_is_worth_it() {
     assert_eq!(stops_at(&prices(&config), FAIR), None);
 }
 
-/// Exact times; every answer is fair.
+/// Every stage takes its budget; every answer is fair.
 #[derive(Clone, Debug)]
 struct Fair;
 
@@ -113,7 +113,7 @@ impl Nature for Fair {
     }
 }
 
-/// Exits of a stream of frames of [`halves`] in order, one each 15 ms: a load of 2/3.
+/// The exits of frames of [`halves`], in order, one frame every 15 ms: a load of 2/3.
 fn exits(parameters: PunctualConfig, threshold_min: Confidence) -> Vec<u8> {
     let mut config = halves();
     config.tasks[0].threshold_min = threshold_min;

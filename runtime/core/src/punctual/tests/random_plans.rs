@@ -37,21 +37,21 @@ pub fn random_plan(random: &mut Random) -> Config {
         .collect();
     tasks.push(random_task(random, &models, false));
     for _ in 0..random.within(0, 2) {
-        let asks = random.within(0, models.len() as u64 - 1) as u16;
+        let model = random.within(0, models.len() as u64 - 1) as u16;
         tasks.push(TaskConfig {
             batch_max: 4,
             deadline: random.one_in(3).then(|| units(random.within(5, 200))),
-            mandatory_exit: first_exit(&models[usize::from(asks)]),
-            ..best_effort(asks)
+            mandatory_exit: first_exit(&models[usize::from(model)]),
+            ..best_effort(model)
         });
     }
     if random.one_in(2) {
-        spill(&mut tasks, &mut models, random);
+        offload(&mut tasks, &mut models, random);
     }
     for task in &mut tasks {
         task.partition = PartitionId(random.within(0, u64::from(partitions) - 1) as u16);
     }
-    // What spills goes to the other partition, if there is one.
+    // Offloaded frames go to the other partition, if there is one.
     for own in 0..tasks.len() {
         if let Some(taker) = tasks[own].spill {
             let other = u16::from(partitions) - 1 - tasks[own].partition.0;
@@ -76,12 +76,12 @@ pub fn random_plan(random: &mut Random) -> Config {
     }
 }
 
-/// A real-time task gets one to spill to: the same network, up to four times as slow or half as slow.
-fn spill(tasks: &mut Vec<TaskConfig>, models: &mut Vec<ModelConfig>, random: &mut Random) {
+/// Gives a real-time task another to offload to: the same network, taking half to four times the time.
+fn offload(tasks: &mut Vec<TaskConfig>, models: &mut Vec<ModelConfig>, random: &mut Random) {
     let real_time = |task: &TaskConfig| task.criticality == Criticality::RealTime;
     let name = TaskId(tasks.len() as u16);
     let count = tasks.iter().filter(|t| real_time(t)).count();
-    // The last is the one without a reservation, which is refused most.
+    // The last has no reservation, so its frames are rejected most often.
     let own = if random.one_in(2) {
         count - 1
     } else {
@@ -117,7 +117,7 @@ fn spill(tasks: &mut Vec<TaskConfig>, models: &mut Vec<ModelConfig>, random: &mu
     tasks.push(taker);
 }
 
-/// Adds a model that begins like the first; their common beginning may have no exit.
+/// Adds a model with the same first stages as the first; the common part may have no exit.
 fn share(models: &mut Vec<ModelConfig>, random: &mut Random) {
     let stages = models[0].stages.len();
     models[0].stages[0].answers = stages == 1 || random.one_in(2);
@@ -133,8 +133,8 @@ fn first_exit(model: &ModelConfig) -> StageId {
     StageId(first.expect("the last stage ends in one") as u8)
 }
 
-/// Pages the weights of models that no reservation asks, of which there may be none, and of a copy of
-/// the first model with a task of its own.
+/// Pages the weights of all models of tasks without a reservation, and adds a task with a paged copy of the first
+/// model.
 fn page(config: &mut Config, random: &mut Random) {
     let mut stages = config.models.iter().flat_map(|model| &model.stages);
     let lends = stages.any(|stage| stage.runs_as.is_some());
@@ -166,8 +166,8 @@ fn page(config: &mut Config, random: &mut Random) {
     }
 }
 
-/// A plan with three layouts: all tasks on the whole device, and two ways to split them between
-/// its halves, where stages take up to twice as long.
+/// A plan with three layouts: all tasks on the whole device, and two assignments to its halves, where stages take
+/// up to twice as long.
 pub fn random_layouts(random: &mut Random) -> Config {
     let models = random.within(1, 3);
     let mut models: Vec<_> = (0..models)
@@ -199,7 +199,7 @@ pub fn random_layouts(random: &mut Random) -> Config {
         tasks.push(best_effort(random.within(0, models.len() as u64 - 1) as u16));
     }
     if random.one_in(3) {
-        spill(&mut tasks, &mut models, random);
+        offload(&mut tasks, &mut models, random);
     }
     let mut split = || Layout {
         partitions: (0..tasks.len())
@@ -233,19 +233,19 @@ fn random_sizes(random: &mut Random) -> Vec<(u8, Nanos)> {
 }
 
 fn random_task(random: &mut Random, models: &[crate::ModelConfig], reserved: bool) -> TaskConfig {
-    let asks = random.within(0, models.len() as u64 - 1) as u16;
-    let stages = models[usize::from(asks)].stages.len() as u64;
+    let model = random.within(0, models.len() as u64 - 1) as u16;
+    let stages = models[usize::from(model)].stages.len() as u64;
     let period = random.within(10, 120);
     let deadline = period / 2 + random.within(0, period);
     TaskConfig {
         jitter: units(random.within(0, deadline / 3)),
         mandatory_exit: StageId(random.within(0, stages - 1) as u8)
-            .max(first_exit(&models[usize::from(asks)])),
+            .max(first_exit(&models[usize::from(model)])),
         batch_max: [1, 2, 4, 8][random.within(0, 3) as usize],
         queue_max: 20,
         reserved,
         eager: random.one_in(2),
         weight: random.within(1, 3) as u16,
-        ..task(asks, units(deadline.max(2)), units(period))
+        ..task(model, units(deadline.max(2)), units(period))
     }
 }

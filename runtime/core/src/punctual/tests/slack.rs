@@ -1,4 +1,5 @@
-//! The two analyses that promises rest on, against definitions written out plainly.
+//! The two analyses that promises depend on, slack and the offline test, against literal implementations of their
+//! definitions.
 
 use std::vec::Vec;
 
@@ -11,7 +12,7 @@ use crate::offline::{Demand, Infeasible, test};
 use crate::punctual::Punctual;
 use crate::{Instant, Nanos, PunctualConfig, TaskId};
 
-/// Work of conforming requests, not yet released at the scheduler's time, that may be due by `y`.
+/// F(y): work of conforming requests, not yet released, that may be due by `y`.
 fn future_work(scheduler: &Punctual, index: usize, y: Instant) -> u64 {
     let tasks = scheduler
         .tables
@@ -75,7 +76,7 @@ fn demand() -> impl Strategy<Value = Demand> {
         )
 }
 
-/// The offline test as its definition says it, at every length up to one that nobody can doubt.
+/// The offline test by its definition, at every length up to one far beyond all horizons here.
 fn fits_everywhere(tasks: &[Demand], preemption: Option<u64>) -> bool {
     (1..20_000).all(|length| {
         let stages = tasks
@@ -101,7 +102,7 @@ fn fits_everywhere(tasks: &[Demand], preemption: Option<u64>) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Never more than there is, anywhere: refusing too much is safe, promising too much is not.
+    /// At every point, the scan finds at most the true slack: too little rejects a request, too much breaks a promise.
     #[test]
     fn scan_never_overstates_the_slack(seed in valid_plan(), frames in 5..60_u64) {
         let mut random = Random::new(seed);
@@ -136,13 +137,13 @@ proptest! {
     }
 
     #[test]
-    fn offline_test_says_what_its_definition_says(
+    fn the_offline_test_agrees_with_its_definition(
         tasks in prop::collection::vec(demand(), 1..5),
         preemption in prop::option::of(0..5_u64),
     ) {
         let report = test(&tasks, preemption.map(Nanos::new));
         let overloaded = matches!(report.outcome, Err(Infeasible::Utilisation { .. }));
-        // A set that is refused for its utilisation may fit for longer than we look.
+        // A set with too high a utilisation may fit at all lengths that `fits_everywhere` tests.
         if !overloaded {
             prop_assert_eq!(report.outcome.is_ok(), fits_everywhere(&tasks, preemption));
         }

@@ -1,4 +1,4 @@
-//! What random plans are asked in a world that keeps its bounds. Used here and by `testing/policies`.
+//! Random workloads for random plans, in a world that keeps its bounds. Used here and by `testing/policies`.
 
 use std::vec::Vec;
 
@@ -11,15 +11,15 @@ use crate::{
     StageTime, TaskConfig, TaskId, Verdict, Window,
 };
 
-/// Frames of a task that kept to their period, at most.
+/// Most frames of a task that keep to its period.
 const RELEASES: u64 = 40;
-/// Plans drawn; about half pass the offline test. The environment may ask for more.
+/// The number of random plans, of which about half pass the offline test. `PUNCTUAL_PLANS` sets another.
 pub fn plans() -> u64 {
-    let asked = std::env::var("PUNCTUAL_PLANS").ok();
-    asked.and_then(|n| n.parse().ok()).unwrap_or(300)
+    let count = std::env::var("PUNCTUAL_PLANS").ok();
+    count.and_then(|n| n.parse().ok()).unwrap_or(300)
 }
 
-/// Times within the budgets: the whole budget more often than not.
+/// All times are within their budgets. A stage takes its whole budget in two of three cases.
 #[derive(Clone, Debug)]
 pub struct WithinBounds {
     random: Random,
@@ -62,22 +62,22 @@ impl Nature for WithinBounds {
     }
 }
 
-/// Frames at most once a period, bursts of extras from some tasks, best-effort frames all the
-/// time. Returns the frames of reserved tasks that kept to their period, but for those that came
-/// late: none of these may be refused.
+/// Submits frames at most once a period, bursts of extras from some tasks, and best-effort frames all the time.
+/// Returns the frames of reserved tasks that kept to their period and were not late: none of these may be
+/// rejected.
 pub fn submit(world: &mut World<WithinBounds>, random: &mut Random) -> Vec<u64> {
     let tasks = world.config.tasks.clone();
     let mut lateness = Random::new(random.clone().next_u64());
     let longest = tasks.iter().map(|t| t.period.as_nanos()).max();
     let end = longest.unwrap_or(1) * RELEASES / 4;
-    // Zero: all at once, the worst case for EDF.
+    // All tasks begin at the same time: the worst case for EDF.
     let together = random.one_in(2);
     let mut in_time = Vec::new();
     for (index, task) in tasks.iter().enumerate() {
         let period = task.period.as_nanos();
         let bursts = random.one_in(2) || task.spill.is_some();
         let keeps_to_period = task.reserved && !bursts;
-        // So late that it overtakes none of its task's, of which each takes J at most.
+        // A late frame overtakes no other of its task, as each preparation takes J at most.
         let latest = task.period.saturating_sub(task.jitter).as_nanos() / UNIT;
         let mut captured = if together {
             0
@@ -116,7 +116,7 @@ fn extras(
     task: &TaskConfig,
     captured: Instant,
 ) {
-    // Few frames spill unless many come.
+    // Few frames are offloaded unless many arrive.
     let most = if task.spill.is_some() { 12 } else { 3 };
     for _ in 0..random.within(1, most) {
         let after = units(random.within(0, task.period.as_nanos() / UNIT));
@@ -126,7 +126,7 @@ fn extras(
     }
 }
 
-/// Half of the plans have every switch on, the others any of them: all are for quality, none for safety.
+/// Half of the plans have the defaults, the others random switches: no promise depends on a switch.
 pub fn random_parameters(seed: u64) -> PunctualConfig {
     let mut random = Random::new(!seed);
     if random.one_in(2) {
@@ -144,7 +144,7 @@ pub fn random_parameters(seed: u64) -> PunctualConfig {
     }
 }
 
-/// In half of the plans, some tasks want the latest frame only: nobody's promises depend on it.
+/// In half of the plans, some tasks deliver the latest frame only: no promise depends on it.
 pub fn random_delivery(seed: u64, config: &mut Config) {
     let mut random = Random::new(seed.rotate_left(32));
     let some = random.one_in(2);
@@ -155,12 +155,14 @@ pub fn random_delivery(seed: u64, config: &mut Config) {
     }
 }
 
-/// Of frames that came in time, those that were refused, late or given up.
+/// The verdicts of frames in `in_time` that were rejected, late or dropped.
 pub fn broken_terms(log: &[(Instant, Action)], in_time: &[u64]) -> Vec<Verdict> {
     let verdicts = log.iter().filter_map(|(_, action)| match action {
         Action::Reply(reply) if in_time.contains(&reply.ticket.sequence) => Some(reply.verdict),
         _ => None,
     });
-    let kept = [Verdict::OnTime, Verdict::Rejected(Rejection::Superseded)];
-    verdicts.filter(|verdict| !kept.contains(verdict)).collect()
+    let allowed = [Verdict::OnTime, Verdict::Rejected(Rejection::Superseded)];
+    verdicts
+        .filter(|verdict| !allowed.contains(verdict))
+        .collect()
 }

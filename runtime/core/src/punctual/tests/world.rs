@@ -48,7 +48,7 @@ impl<N: Nature> World<N> {
         }
     }
 
-    /// One step, carried out.
+    /// Makes one step and carries out its actions.
     pub fn step(&mut self, event: &Event) {
         self.actions.clear();
         if let Some(random) = &mut self.layouts
@@ -70,7 +70,7 @@ impl<N: Nature> World<N> {
 
     fn breaks_a_promise(&self, event: &Event, reply: &Reply) -> bool {
         let task = &self.config.tasks[reply.task.index()];
-        // Its own network's, or those of the one that it spilled to.
+        // The task's own model, or that of the task that it offloads to.
         let paged = |id: TaskId| {
             let model = self.config.tasks[id.index()].model;
             self.config.models[model.index()].weights.is_some()
@@ -92,7 +92,7 @@ impl<N: Nature> World<N> {
         self.run_until(Instant::FAR_FUTURE);
         assert!(
             self.scheduler.drained(),
-            "nothing happens any more, but it is not drained"
+            "no event is left, but the scheduler is not drained"
         );
     }
 }
