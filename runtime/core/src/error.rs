@@ -230,7 +230,7 @@ pub enum ConfigError {
         task: TaskId,
         /// What it has.
         queue_max: u16,
-        /// What it needs: [`crate::offline::buffers_kept`].
+        /// What it needs: [`crate::offline::buffers_reserved`].
         needed: u64,
     },
     /// There are fewer request buffers than must be reserved for conforming requests.

@@ -267,7 +267,7 @@ pub fn preemption(config: &Config, partition: PartitionId) -> Option<Nanos> {
 /// a task: `ceil((D + J) / T) + 1`. So many can be open at once. Without them, other requests could take all
 /// buffers, and a conforming one could not be accepted. `deadline` is with the egress bound.
 #[must_use]
-pub fn buffers_kept(deadline: Nanos, jitter: Nanos, period: Nanos) -> u64 {
+pub fn buffers_reserved(deadline: Nanos, jitter: Nanos, period: Nanos) -> u64 {
     let span = (deadline + jitter).as_nanos();
     span.div_ceil(period.as_nanos().max(1)).saturating_add(1)
 }

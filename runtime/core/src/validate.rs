@@ -370,7 +370,7 @@ fn check_times(
 pub(crate) fn reserved_buffers(task: &TaskConfig) -> u64 {
     match task.deadline {
         Some(deadline) if task.reserved => {
-            offline::buffers_kept(deadline, task.jitter, task.period)
+            offline::buffers_reserved(deadline, task.jitter, task.period)
         }
         _ => 0,
     }

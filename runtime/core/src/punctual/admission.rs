@@ -73,7 +73,7 @@ impl<'a> Admission<'a> {
             return Err(Rejection::QueueFull);
         }
         // A conforming frame that finds no reserved buffer takes another one. Its promise needs no slack.
-        let conforms = table.guaranteed && reservations.in_rhythm(task, table, captured, now);
+        let conforms = table.guaranteed && reservations.conforms_at(task, table, captured, now);
         if self.view.promises_to(task)
             && !conforms
             // A frame that takes over a promise needs no slack of its own.
@@ -96,7 +96,7 @@ impl<'a> Admission<'a> {
         }
         let table = self.view.tables.task(task);
         let reservations = self.view.reservations;
-        if table.guaranteed && reservations.in_rhythm(task, table, captured, now) {
+        if table.guaranteed && reservations.conforms_at(task, table, captured, now) {
             return true;
         }
         let loaded = life.weights.residency().ready_at(table.model, now);

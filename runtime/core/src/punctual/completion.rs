@@ -26,7 +26,7 @@ impl Punctual {
             self.life.charge(&running.members, took);
         }
         if running.kind == Kind::BestEffort {
-            self.partitions[index].gaps.was_long_enough();
+            self.partitions[index].gaps.completed();
         } else {
             // Best-effort stages are not judged by their times: no promise depends on their budgets, and a
             // preemption would distort them.
@@ -49,12 +49,12 @@ impl Punctual {
             let took = self.now.since(running.ordered);
             self.life.charge(&running.members, took);
             let batch = self.tables.row(running.row).sizes[running.size];
-            self.partitions[index].gaps.was_short(batch);
+            self.partitions[index].gaps.preempted(batch);
         }
         self.life.note_all(&running.members, note);
         for id in &running.members {
             let index = self.life.partition_of(id.buffer, &self.tables);
-            self.partitions[index].touch();
+            self.partitions[index].mark_dirty();
             // Only now that no device writes to the buffer can the request of a client that is gone end.
             if self.life.requests.get(id.buffer).gone {
                 self.life.end_promise(id.buffer, &self.tables);
@@ -88,7 +88,7 @@ impl Punctual {
             // The intake or the device may still write to the buffer, so the request ends with their report.
             let in_use = matches!(request.state, State::Preparing | State::Running);
             let index = self.life.withdraw(buffer, &self.tables);
-            self.partitions[index].touch();
+            self.partitions[index].mark_dirty();
             if in_use {
                 self.life.requests.mark_gone(buffer);
             } else {
@@ -106,7 +106,7 @@ impl Punctual {
             return None;
         };
         let ended = self.partitions[index].slot.end(action, self.now)?;
-        self.partitions.touch_around(index, ended.left);
+        self.partitions.mark_dirty_around(index, ended.left);
         let running = ended.action;
         if running.lost {
             // Its members have had their verdicts. The report only frees their buffers.
@@ -128,7 +128,7 @@ impl Punctual {
     fn fail(&mut self, running: &Running, actions: &mut Actions) {
         for id in &running.members {
             let index = self.life.partition_of(id.buffer, &self.tables);
-            self.partitions[index].touch();
+            self.partitions[index].mark_dirty();
             self.life.end_promise(id.buffer, &self.tables);
             let failure = self.life.requests.get(id.buffer).device_failure();
             let verdict = Verdict::Failed(failure);
@@ -142,8 +142,8 @@ impl Punctual {
         let exit = request.stage;
         let table = self.tables.task(request.task);
         let answers = self.tables.own(table, exit).answers;
-        let request = self.life.deepen(buffer, answers.then_some(answer));
-        self.partitions[table.partition.index()].touch();
+        let request = self.life.complete_stage(buffer, answers.then_some(answer));
+        self.partitions[table.partition.index()].mark_dirty();
         let counts = exit.0 >= table.mandatory_exit.0;
         // From the mandatory exit on nothing is promised, and the work left is optional.
         if counts || request.gone {

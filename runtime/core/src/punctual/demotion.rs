@@ -26,7 +26,7 @@ use crate::punctual::lifecycle::ledger::Note;
 use crate::punctual::lifecycle::queues::BestEffortJob;
 use crate::punctual::lifecycle::requests::State;
 use crate::punctual::partition::Partitions;
-use crate::punctual::profile_monitor::Offence;
+use crate::punctual::profile_monitor::OverrunRecord;
 use crate::punctual::slack::SlackScan;
 use crate::punctual::slot::Kind;
 use crate::punctual::tables::{Row, Tables};
@@ -41,7 +41,7 @@ impl Punctual {
         &mut self,
         index: usize,
         model: ModelId,
-        offence: Offence,
+        overrun_record: OverrunRecord,
         actions: &mut Actions,
     ) {
         let monitor = &mut self.partitions[index].profiles;
@@ -49,9 +49,9 @@ impl Punctual {
         actions.push(Action::Demote(Demotion {
             partition: PartitionId(index as u16),
             model,
-            overran: offence.overran,
-            of: offence.of,
-            worst: offence.worst,
+            overran: overrun_record.overran,
+            of: overrun_record.of,
+            worst: overrun_record.worst,
         }));
         for task in self.tables.running(index, model) {
             self.life.ledger.note(task, Note::Demoted);

@@ -32,7 +32,7 @@ impl Punctual {
                 }
             }
             // A lost action holds the partition until its report; to preempt it would free nothing.
-            Some(r) if r.is_stoppable() && !r.lost => {
+            Some(r) if r.is_preemptable() && !r.lost => {
                 let (view, scan) = self.look(index);
                 if view.must_preempt(scan) {
                     self.preempt(index, actions);
@@ -76,7 +76,7 @@ impl Punctual {
             self.partitions[index]
                 .slot
                 .running()
-                .is_some_and(|r| r.is_stoppable()),
+                .is_some_and(|r| r.is_preemptable()),
             "only running best-effort work is preempted, and only once"
         );
         let action = self.partitions[index].slot.preempt(self.now);
@@ -138,7 +138,7 @@ impl View<'_> {
     pub fn real_time(&self, scan: &SlackScan, start: Instant) -> Option<Choice> {
         // A waiting extra means more load than planned. A first answer for it is worth more than a deeper
         // one for another request, and then more extras find slack (docs/decisions/0006).
-        let overloaded = self.parameters.mandatory_first && self.queues.extra_waits();
+        let overloaded = self.parameters.mandatory_first && self.queues.has_waiting_extra();
         if overloaded || self.share_is_spent(Voluntary::Depth) {
             return self.mandatory(scan, start);
         }

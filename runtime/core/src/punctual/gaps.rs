@@ -27,13 +27,13 @@ impl Gaps {
     }
 
     /// Records that a batch was preempted: the next ones have at most half of its size.
-    pub fn was_short(&mut self, batch: u8) {
+    pub fn preempted(&mut self, batch: u8) {
         self.places = (batch / 2).max(1);
         self.used = 0;
     }
 
     /// Records that a batch ended. After two that ended, batches of twice the size are tried again.
-    pub fn was_long_enough(&mut self) {
+    pub fn completed(&mut self) {
         self.used += 1;
         if self.used == 2 {
             // Saturates at no limit, where it starts.

@@ -45,7 +45,7 @@ impl Punctual {
             // A first answer for the new frame is worth more than a deeper one for the request that gains
             // least by it. So that request gets its present answer (docs/decisions/0006).
             self.life.withdraw(buffer, &self.tables);
-            self.partitions[index].touch();
+            self.partitions[index].mark_dirty();
             self.life.answer(buffer, self.now, actions);
         }
         let request = self.life.admit(Submission {
@@ -89,7 +89,7 @@ impl Punctual {
         if let Some(verdict) = verdict {
             return self.life.finish(buffer, verdict, actions);
         }
-        self.partitions[index].touch();
+        self.partitions[index].mark_dirty();
         if request.task == request.origin {
             // Offloaded frames do not come at the period of the task that serves them, so they would
             // spoil its prediction.
@@ -118,7 +118,7 @@ impl Punctual {
             "a request is tested once, when it is ready"
         );
         let index = self.tables.task(request.task).partition.index();
-        self.partitions[index].touch();
+        self.partitions[index].mark_dirty();
         if !self.view(index).promises_to(request.task) {
             return self.enqueue_best_effort(buffer, actions);
         }
@@ -126,9 +126,7 @@ impl Punctual {
         self.watch_overrun(index, actions);
         if let Some(older) = self.view(index).older_promise(&request) {
             let tables = &self.tables;
-            let replaced = self
-                .life
-                .take_place(older.at, buffer, older.conforms, tables);
+            let replaced = self.life.replace(older.at, buffer, older.conforms, tables);
             let verdict = Verdict::Rejected(Rejection::Superseded);
             self.life.finish(replaced, verdict, actions);
             return self.life.supersede(&request, &self.tables, actions);
@@ -137,7 +135,7 @@ impl Punctual {
             Err(reason) => self.life.finish(buffer, Verdict::Rejected(reason), actions),
             Ok(grant) => {
                 if let Some(next) = grant.next {
-                    self.reservations.use_up(request.task, next);
+                    self.reservations.use_reservation(request.task, next);
                 }
                 self.life.promise(buffer, &grant, &self.tables);
                 // Only after the promise: an older frame stays unless a newer one is certain to run.
@@ -158,7 +156,7 @@ impl Punctual {
                 .best_effort_order(&request),
             false => request.order,
         };
-        self.life.line_up(buffer, order, &self.tables);
+        self.life.queue_as_best_effort(buffer, order, &self.tables);
         if can_wait {
             self.life.supersede(&request, &self.tables, actions);
         }

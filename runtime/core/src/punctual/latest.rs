@@ -63,8 +63,10 @@ impl View<'_> {
                 && older.order < request.order
         })?;
         let (own, captured) = (request.task, request.captured);
-        let conforms =
-            table.guaranteed && self.reservations.in_rhythm(own, table, captured, self.now);
+        let conforms = table.guaranteed
+            && self
+                .reservations
+                .conforms_at(own, table, captured, self.now);
         Some(OlderPromise { at, conforms })
     }
 

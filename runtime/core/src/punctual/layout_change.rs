@@ -30,7 +30,7 @@ impl Punctual {
         let interval = self.parameters.replan_interval;
         let (tables, load) = (&self.tables, &self.load);
         let target = self.layouts.wanted(self.now, interval, tables, load);
-        let boundary = self.partitions.iter().any(Partition::is_touched);
+        let boundary = self.partitions.iter().any(Partition::is_dirty);
         if boundary
             && target != self.tables.layout()
             && let Some(opens) = self.may_change(target)
@@ -111,7 +111,7 @@ impl Punctual {
             }
             // f' counts P for best-effort work, so it must be preempted now.
             let running = self.partitions[index].slot.running();
-            if running.is_some_and(Running::is_stoppable) {
+            if running.is_some_and(Running::is_preemptable) {
                 self.preempt(index, actions);
             }
             let moving = &mut self.layouts.moving;
@@ -135,7 +135,7 @@ impl Punctual {
             }
         }
         // The loads of the partitions follow their tasks.
-        self.partitions.weigh(&self.tables, &self.load);
+        self.partitions.update_loads(&self.tables, &self.load);
     }
 }
 

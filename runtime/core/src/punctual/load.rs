@@ -32,7 +32,7 @@ impl Load {
     }
 
     /// Forgets arrivals that are older than the span. True if the counts may have changed.
-    pub fn turn(&mut self, now: Instant) -> bool {
+    pub fn advance(&mut self, now: Instant) -> bool {
         let slot = now.as_nanos() / SLOT.as_nanos();
         let passed = slot - self.slot.min(slot);
         if passed == 0 {
@@ -81,14 +81,14 @@ mod tests {
         let at = |ms: u64| Instant::from_nanos(ms * 1_000_000);
         let mut load = Load::new(2);
         for ms in (0..1_000).step_by(10) {
-            load.turn(at(ms));
+            load.advance(at(ms));
             load.arrived(TaskId(1));
         }
         assert_eq!((load.per_second(0), load.per_second(1)), (0, 100));
-        assert!(!load.turn(at(999)));
-        assert!(load.turn(at(1_500)));
+        assert!(!load.advance(at(999)));
+        assert!(load.advance(at(1_500)));
         assert_eq!(load.per_second(1), 37);
-        assert!(load.turn(at(60_000)));
+        assert!(load.advance(at(60_000)));
         assert_eq!(load.per_second(1), 0);
     }
 

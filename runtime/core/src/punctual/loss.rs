@@ -14,13 +14,13 @@ impl Punctual {
                 continue;
             };
             // The members end now, so that no client waits for ever. Their buffers stay locked.
-            self.partitions[index].touch();
+            self.partitions[index].mark_dirty();
             // Other partitions waited for this action after a change of layout.
             if lost.left {
-                self.partitions.iter_mut().for_each(Partition::touch);
+                self.partitions.iter_mut().for_each(Partition::mark_dirty);
             }
             for id in &lost.members {
-                self.life.lose(*id, &self.tables, actions);
+                self.life.fail_lost(*id, &self.tables, actions);
             }
             self.end_unserviceable(actions);
         }

@@ -144,8 +144,8 @@ impl Policy for Punctual {
         self.partitions.wake(self.now);
         // Partitions learn a new load only when the window of the counts moves. A sum over all tasks at
         // every step would cost too much.
-        if self.load.turn(self.now) {
-            self.partitions.weigh(&self.tables, &self.load);
+        if self.load.advance(self.now) {
+            self.partitions.update_loads(&self.tables, &self.load);
         }
         self.apply(event, actions);
         // After the event: an action whose report comes in this step is not lost.
@@ -153,7 +153,7 @@ impl Policy for Punctual {
         // Before the dispatch: a partition that changes must start nothing under the old layout.
         self.consider_layouts(actions);
         for index in 0..self.partitions.len() {
-            if self.partitions[index].take_touched() {
+            if self.partitions[index].take_dirty() {
                 // f first, because every slack test below starts from it.
                 self.watch_overrun(index, actions);
                 self.dispatch(index, actions);

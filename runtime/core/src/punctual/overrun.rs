@@ -12,7 +12,7 @@ use crate::ids::PartitionId;
 use crate::punctual::Punctual;
 use crate::punctual::lifecycle::ledger::Note;
 use crate::punctual::lifecycle::queues::MandatoryJob;
-use crate::punctual::profile_monitor::Judgement;
+use crate::punctual::profile_monitor::ProfileOutcome;
 use crate::punctual::scale::Change;
 use crate::punctual::slot::{Kind, Running};
 use crate::time::Nanos;
@@ -65,7 +65,8 @@ impl Punctual {
             for id in &running.members {
                 let task = self.life.requests.get(id.buffer).task;
                 let table = self.tables.task(task);
-                self.reservations.put_in_debt(task, table, part, self.now);
+                self.reservations
+                    .charge_overrun(task, table, part, self.now);
             }
         }
         if measured > budget {
@@ -80,11 +81,13 @@ impl Punctual {
             // Before the scale: if the model caused the overrun, the machine is not slow, and other models
             // must not pay by longer budgets.
             let monitor = &mut self.partitions[index].profiles;
-            match monitor.judge(model, (measured, raw), overran, parameters, self.now) {
-                Judgement::Learn => {}
-                Judgement::Ignore => return,
-                Judgement::Demote(offence) => return self.demote(index, model, offence, actions),
-                Judgement::Reinstate => return self.reinstate(index, model, actions),
+            match monitor.assess(model, (measured, raw), overran, parameters, self.now) {
+                ProfileOutcome::Learn => {}
+                ProfileOutcome::Ignore => return,
+                ProfileOutcome::Demote(overrun_record) => {
+                    return self.demote(index, model, overrun_record, actions);
+                }
+                ProfileOutcome::Reinstate => return self.reinstate(index, model, actions),
             }
         }
         self.update_scale(index, measured, raw);
@@ -129,7 +132,7 @@ impl Punctual {
         let free = self.partitions.free_from(index, self.now);
         let mut dropped = false;
         // The marks of an earlier call are out of date.
-        self.life.queues[index].forget_late();
+        self.life.queues[index].clear_late();
         loop {
             let (requests, reservations) = (&self.life.requests, &self.reservations);
             let value = |job: &MandatoryJob| match job {
@@ -140,7 +143,7 @@ impl Punctual {
                     2 + u8::from(!reservations.is_in_debt(task, self.now))
                 }
             };
-            let Some(buffer) = self.life.queues[index].least_worth(free, value) else {
+            let Some(buffer) = self.life.queues[index].next_to_drop(free, value) else {
                 return dropped;
             };
             self.life.end_promise(buffer, &self.tables);

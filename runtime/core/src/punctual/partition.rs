@@ -27,7 +27,7 @@ pub struct Partition {
     /// A mandatory batch waits until this time for one more member.
     pub waits: Option<Instant>,
     /// An event of this step may allow or require a decision here.
-    touched: bool,
+    dirty: bool,
     /// Nothing starts before this time, because the layout changes. Zero before the first change.
     opens: Instant,
     /// Partitions that share compute units with it, in other layouts.
@@ -51,7 +51,7 @@ impl Partition {
             gaps: Gaps::new(),
             load: 0,
             waits: None,
-            touched: false,
+            dirty: false,
             opens: Instant::ZERO,
             overlapping,
             timer: None,
@@ -59,17 +59,17 @@ impl Partition {
     }
 
     /// Requests a decision about this partition before the step ends.
-    pub fn touch(&mut self) {
-        self.touched = true;
+    pub fn mark_dirty(&mut self) {
+        self.dirty = true;
     }
 
-    pub fn is_touched(&self) -> bool {
-        self.touched
+    pub fn is_dirty(&self) -> bool {
+        self.dirty
     }
 
     /// Whether a decision was requested. Clears the request.
-    pub fn take_touched(&mut self) -> bool {
-        core::mem::take(&mut self.touched)
+    pub fn take_dirty(&mut self) -> bool {
+        core::mem::take(&mut self.dirty)
     }
 
     pub fn rearm(&mut self, timer: Option<Instant>) {
@@ -103,7 +103,7 @@ impl Partition {
     pub fn close_until(&mut self, opens: Instant) {
         self.opens = opens;
         self.slot.leave();
-        self.touched = true;
+        self.dirty = true;
     }
 }
 
@@ -121,12 +121,12 @@ impl Partitions {
     /// Requests a decision about each partition whose timer is due.
     pub fn wake(&mut self, now: Instant) {
         for partition in self.iter_mut() {
-            partition.touched |= partition.timer.is_some_and(|timer| timer <= now);
+            partition.dirty |= partition.timer.is_some_and(|timer| timer <= now);
         }
     }
 
     /// Computes the present load of each partition: the mandatory work of its real-time tasks' arrivals.
-    pub fn weigh(&mut self, tables: &Tables, load: &Load) {
+    pub fn update_loads(&mut self, tables: &Tables, load: &Load) {
         for (index, partition) in self.iter_mut().enumerate() {
             let here = tables.tasks().iter().enumerate();
             let here =
@@ -144,15 +144,15 @@ impl Partitions {
 
     /// Requests decisions after an action ended on a partition: there, and on partitions that share its
     /// compute units. If the action `left`, also on all partitions that a change of layout closed.
-    pub fn touch_around(&mut self, index: usize, left: bool) {
+    pub fn mark_dirty_around(&mut self, index: usize, left: bool) {
         for at in 0..self[index].overlapping.len() {
             let other = usize::from(self[index].overlapping[at]);
-            self[other].touch();
+            self[other].mark_dirty();
         }
         for changed in self.iter_mut().filter(|p| p.opens > Instant::ZERO) {
-            changed.touched |= left;
+            changed.dirty |= left;
         }
-        self[index].touch();
+        self[index].mark_dirty();
     }
 
     /// Whether an action may start on a partition. Nothing may run on its compute units. After a change of
@@ -202,8 +202,8 @@ impl Partitions {
                 .in_flight()
                 .map(|r| r.members.len())
                 .sum::<usize>();
-            if partition.touched {
-                return Err("a partition that was touched got no decision");
+            if partition.dirty {
+                return Err("a partition that was dirty got no decision");
             }
             let runs = partition.slot.running().is_some();
             if runs
@@ -244,7 +244,7 @@ pub const FAULTS: &[crate::punctual::fault::Fault<Partition>] = &[
     ("two partitions that share compute units run", |it| {
         it.overlapping = Box::new([0])
     }),
-    ("a partition that was touched got no decision", |it| {
-        it.touch()
+    ("a partition that was dirty got no decision", |it| {
+        it.mark_dirty()
     }),
 ];

@@ -69,20 +69,20 @@ pub struct ProfileMonitor {
 
 /// The consequence of a stage for its partition and its model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judgement {
+pub enum ProfileOutcome {
     /// The scale of the partition uses the stage as a sample.
     Learn,
     /// It does not: the time of one model says nothing about the machine.
     Ignore,
     /// It does not, and the model loses its promises.
-    Demote(Offence),
+    Demote(OverrunRecord),
     /// It does not, and the model gets its promises back.
     Reinstate,
 }
 
 /// The overruns in the window of a model that is demoted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offence {
+pub struct OverrunRecord {
     pub overran: u8,
     pub of: u8,
     /// The longest stage, in thousandths of its budget.
@@ -106,34 +106,34 @@ impl ProfileMonitor {
     }
 
     /// Records a stage and decides its consequence. `times`: measured, and the profiled budget.
-    pub fn judge(
+    pub fn assess(
         &mut self,
         model: ModelId,
         times: (Nanos, Nanos),
         overran: bool,
         parameters: &PunctualConfig,
         now: Instant,
-    ) -> Judgement {
+    ) -> ProfileOutcome {
         self.record(model, times, overran, now);
         // A demoted model neither loses more nor says anything about the machine.
         if self.is_demoted(model) {
             return match self.may_be_reinstated(model, parameters, now) {
-                true => Judgement::Reinstate,
-                false => Judgement::Ignore,
+                true => ProfileOutcome::Reinstate,
+                false => ProfileOutcome::Ignore,
             };
         }
         if !overran {
-            return Judgement::Learn;
+            return ProfileOutcome::Learn;
         }
         match self.cause(model) {
-            Cause::None | Cause::Machine => Judgement::Learn,
-            Cause::Unknown if self.half_overran(model) => Judgement::Learn,
-            Cause::Unknown => Judgement::Ignore,
+            Cause::None | Cause::Machine => ProfileOutcome::Learn,
+            Cause::Unknown if self.half_overran(model) => ProfileOutcome::Learn,
+            Cause::Unknown => ProfileOutcome::Ignore,
             Cause::Model => {
-                let offence = self.offence(model);
-                match offence.overran >= parameters.demote_overruns {
-                    true => Judgement::Demote(offence),
-                    false => Judgement::Ignore,
+                let overrun_record = self.overrun_record(model);
+                match overrun_record.overran >= parameters.demote_overruns {
+                    true => ProfileOutcome::Demote(overrun_record),
+                    false => ProfileOutcome::Ignore,
                 }
             }
         }
@@ -204,11 +204,11 @@ impl ProfileMonitor {
     }
 
     /// The overruns in a model's window.
-    fn offence(&self, model: ModelId) -> Offence {
+    fn overrun_record(&self, model: ModelId) -> OverrunRecord {
         let newest = &self.records[model.index()].newest;
         let (overran, of) = count(newest.iter());
         let worst = u64::from(newest.iter().map(|s| s.ratio).max().unwrap_or(0)) * 1_000 / WHOLE;
-        Offence {
+        OverrunRecord {
             overran: overran as u8,
             of: of as u8,
             worst: u32::try_from(worst).unwrap_or(u32::MAX),
@@ -304,8 +304,15 @@ mod tests {
         let monitor = courses([&[300; 5], &[90; 5], &[]]);
         assert_eq!(monitor.cause(A), Cause::Model);
         assert_eq!(monitor.cause(B), Cause::None);
-        let offence = monitor.offence(A);
-        assert_eq!((offence.overran, offence.of, offence.worst), (5, 5, 3_000));
+        let overrun_record = monitor.overrun_record(A);
+        assert_eq!(
+            (
+                overrun_record.overran,
+                overrun_record.of,
+                overrun_record.worst
+            ),
+            (5, 5, 3_000)
+        );
     }
 
     #[test]

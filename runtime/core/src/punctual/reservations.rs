@@ -43,7 +43,7 @@ impl Reservations {
     }
 
     /// Whether a frame conforms: its stamp is no earlier than its task's reservation allows.
-    pub fn in_rhythm(
+    pub fn conforms_at(
         &self,
         task: TaskId,
         table: &TaskTable,
@@ -54,7 +54,7 @@ impl Reservations {
     }
 
     /// Uses a reservation: the stamp of the next conforming request is `next` or later.
-    pub fn use_up(&mut self, task: TaskId, next: Instant) {
+    pub fn use_reservation(&mut self, task: TaskId, next: Instant) {
         self.tasks[task.index()].next = next;
     }
 
@@ -82,7 +82,13 @@ impl Reservations {
     /// `next += overrun / U`, with U = C/T. The task has no conforming request until its own share of the
     /// partition has made up for the overrun. So the task that overran pays, as with a constant-bandwidth
     /// server (Abeni and Buttazzo, 1998), and no other reservation does.
-    pub fn put_in_debt(&mut self, task: TaskId, table: &TaskTable, overrun: Nanos, now: Instant) {
+    pub fn charge_overrun(
+        &mut self,
+        task: TaskId,
+        table: &TaskTable,
+        overrun: Nanos,
+        now: Instant,
+    ) {
         if !table.guaranteed {
             return;
         }

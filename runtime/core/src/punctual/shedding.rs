@@ -18,7 +18,7 @@ impl Punctual {
     pub(super) fn hold_best_effort(&mut self, hold: bool, actions: &mut Actions) {
         self.holds.shedding = hold;
         // Each partition decides again: it preempts best-effort work, or may start it after the hold.
-        self.partitions.iter_mut().for_each(Partition::touch);
+        self.partitions.iter_mut().for_each(Partition::mark_dirty);
         for buffer in 0..self.life.requests.buffers() {
             let request = self.life.requests.get(buffer);
             let real_time = self.tables.task(request.task).is_real_time();

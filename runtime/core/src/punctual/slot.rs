@@ -49,7 +49,7 @@ pub struct Running {
 
 impl Running {
     /// Whether it is best-effort work that has not been preempted, so that f is now + P.
-    pub fn is_stoppable(&self) -> bool {
+    pub fn is_preemptable(&self) -> bool {
         self.kind == Kind::BestEffort && !self.preempting
     }
 }
@@ -128,7 +128,7 @@ impl Slot {
         match &self.running {
             None => now,
             Some(r) if r.lost => Instant::FAR_FUTURE,
-            Some(r) if r.is_stoppable() => now + self.preemption,
+            Some(r) if r.is_preemptable() => now + self.preemption,
             Some(r) => r.until.max(now),
         }
     }
@@ -153,7 +153,7 @@ impl Slot {
         let until = now + self.preemption;
         let running = self.running.as_mut().expect("best-effort work runs");
         debug_assert!(
-            running.is_stoppable(),
+            running.is_preemptable(),
             "{:?} is preempted, but is real-time work or was preempted before",
             running.id
         );
@@ -186,7 +186,7 @@ impl Slot {
     /// otherwise its members, or none if its overrun was counted before.
     pub fn extend(&mut self, now: Instant, tables: &Tables) -> Option<&[RequestId]> {
         let running = self.running.as_mut()?;
-        if running.lost || running.is_stoppable() || now <= running.until {
+        if running.lost || running.is_preemptable() || now <= running.until {
             return None;
         }
         let delta = tables.dispatch_cost();

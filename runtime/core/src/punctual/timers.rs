@@ -45,7 +45,7 @@ impl View<'_> {
         let overrun = partition
             .slot
             .running()
-            .filter(|r| !r.lost && !r.is_stoppable())
+            .filter(|r| !r.lost && !r.is_preemptable())
             .map(|r| r.until + self.tables.dispatch_cost().max(Nanos::new(1)));
         // Optional stages may wait for nothing but the utilization cap. A running best-effort stage is not
         // interrupted for them: the time until the cap is used again is so short that each stage would be

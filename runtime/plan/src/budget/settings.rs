@@ -141,7 +141,7 @@ fn task_config(task: &Task, arrival: ArrivalBound) -> TaskConfig {
 /// Places that must be kept for a task's promised frames.
 pub(crate) fn kept(task: &Task, config: &TaskConfig) -> u64 {
     match task.promise().filter(|_| task.reserved) {
-        Some((period, deadline)) => offline::buffers_kept(deadline, config.jitter, period),
+        Some((period, deadline)) => offline::buffers_reserved(deadline, config.jitter, period),
         None => 0,
     }
 }

@@ -118,7 +118,7 @@ impl Lifecycle {
 
     /// Gives a newer request the promise at a position of its partition's queue. Returns the buffer of
     /// the older request, which no queue holds afterwards; the caller ends it.
-    pub fn take_place(&mut self, at: usize, buffer: u16, conforms: bool, tables: &Tables) -> u16 {
+    pub fn replace(&mut self, at: usize, buffer: u16, conforms: bool, tables: &Tables) -> u16 {
         let request = self.rely_on_weights(buffer, tables);
         let queues = &mut self.queues[tables.task(request.task).partition.index()];
         let (older, extra) = queues.replace(at, &request, buffer, conforms);
@@ -147,7 +147,7 @@ impl Lifecycle {
 
     /// Puts a new request without a promise in the best-effort queue, at the position of a request that
     /// arrived at `order`. A newer frame takes the position of the frame that it replaces this way.
-    pub fn line_up(&mut self, buffer: u16, order: u64, tables: &Tables) {
+    pub fn queue_as_best_effort(&mut self, buffer: u16, order: u64, tables: &Tables) {
         let request = self.rely_on_weights(buffer, tables);
         // A real-time request gets here only while its model is demoted.
         if tables.task(request.task).is_real_time() {
@@ -177,8 +177,8 @@ impl Lifecycle {
     }
 
     /// Records that a member's stage has ended, with its answer if the stage ends in an exit.
-    pub fn deepen(&mut self, buffer: u16, answer: Option<Answer>) -> Request {
-        *self.requests.deepen(buffer, answer)
+    pub fn complete_stage(&mut self, buffer: u16, answer: Option<Answer>) -> Request {
+        *self.requests.complete_stage(buffer, answer)
     }
 
     /// Queues a request for its next stage, on the partition that its task has now. The request ran
@@ -244,7 +244,7 @@ impl Lifecycle {
 
     /// Gives a member of a lost action its verdict. Its buffer and its model's weights stay locked,
     /// because the action may still write to the one and read the other.
-    pub fn lose(&mut self, id: RequestId, tables: &Tables, actions: &mut Actions) {
+    pub fn fail_lost(&mut self, id: RequestId, tables: &Tables, actions: &mut Actions) {
         self.end_promise(id.buffer, tables);
         let request = self.requests.lock(id.buffer);
         self.weights.lock(tables.task(request.task).model);

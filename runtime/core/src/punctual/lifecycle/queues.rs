@@ -125,7 +125,7 @@ impl Queues {
 
     /// Whether a request beyond the reservations waits for its mandatory work. While one does, more
     /// work has come than was planned for, and mandatory stages run before optional ones (decision 6).
-    pub fn extra_waits(&self) -> bool {
+    pub fn has_waiting_extra(&self) -> bool {
         self.mandatory.iter().any(|p| p.extra && !p.running)
     }
 
@@ -318,7 +318,7 @@ impl Queues {
     /// At the first job that ends late, the waiting job of least worth up to it is dropped if it is
     /// worth less; of equal worth, the one with most work. Otherwise the late job is marked, so that the
     /// search ends: it will be answered late rather than silently dropped.
-    pub fn least_worth(
+    pub fn next_to_drop(
         &mut self,
         free: Instant,
         worth: impl Fn(&MandatoryJob) -> u8,
@@ -341,8 +341,8 @@ impl Queues {
         }
     }
 
-    /// Clears the marks of [`Self::least_worth`].
-    pub fn forget_late(&mut self) {
+    /// Clears the marks of [`Self::next_to_drop`].
+    pub fn clear_late(&mut self) {
         for entry in self.mandatory.iter_mut() {
             entry.late = false;
         }

@@ -260,7 +260,7 @@ impl Requests {
     }
 
     /// Records that the stage of a running request has ended, with its answer if the stage has an exit.
-    pub(super) fn deepen(&mut self, buffer: u16, answer: Option<Answer>) -> &Request {
+    pub(super) fn complete_stage(&mut self, buffer: u16, answer: Option<Answer>) -> &Request {
         let slot = &mut self.slots[usize::from(buffer)];
         debug_assert_eq!(slot.state, State::Running, "request {buffer} runs no stage");
         // A stage without an exit leaves the answer of the exit before it.

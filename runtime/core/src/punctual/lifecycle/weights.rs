@@ -47,7 +47,7 @@ pub struct Weights {
     /// By model: the sum over the requests that wait for it.
     demand: alloc::boxed::Box<[Nanos]>,
     /// An event of this step may allow or require a transfer.
-    touched: bool,
+    dirty: bool,
     /// When the list must be examined, if no event comes before.
     timer: Option<Instant>,
 }
@@ -58,7 +58,7 @@ impl Weights {
             residency: Residency::new(config),
             awaiting: List::with_capacity(usize::from(config.request_buffers)),
             demand: alloc::vec![Nanos::ZERO; config.models.len()].into(),
-            touched: false,
+            dirty: false,
             timer: None,
         }
     }
@@ -74,7 +74,7 @@ impl Weights {
         let at = self.awaiting.partition_point(|a| (a.due, a.order) < key);
         self.awaiting.insert(at, entry);
         self.demand[entry.model.index()] += entry.demand;
-        self.touched = true;
+        self.dirty = true;
     }
 
     fn take(&mut self, at: usize) -> Awaiting {
@@ -85,7 +85,7 @@ impl Weights {
             "the demand for a model includes every request that waits for it"
         );
         *demand = demand.saturating_sub(entry.demand);
-        self.touched = true;
+        self.dirty = true;
         entry
     }
 
@@ -105,7 +105,7 @@ impl Weights {
     /// transfer may have become possible.
     pub(super) fn released(&mut self, model: ModelId) {
         self.residency.released(model);
-        self.touched = true;
+        self.dirty = true;
     }
 
     /// Locks the pages of a model whose weights a lost action may still read.
@@ -126,7 +126,7 @@ impl Weights {
     /// if the action is no transfer in flight.
     pub fn loaded(&mut self, action: ActionId, took: Nanos) -> Option<ModelId> {
         let model = self.residency.loaded(action, took)?;
-        self.touched = true;
+        self.dirty = true;
         Some(model)
     }
 
@@ -140,7 +140,7 @@ impl Weights {
     /// action is no transfer in flight.
     pub fn load_failed(&mut self, action: ActionId) -> Option<ModelId> {
         let model = self.residency.load_failed(action)?;
-        self.touched = true;
+        self.dirty = true;
         Some(model)
     }
 
@@ -179,7 +179,7 @@ impl Weights {
 
     /// Whether an event or the timer may allow or require a transfer or a verdict now.
     pub fn is_due(&self, now: Instant) -> bool {
-        self.touched || self.timer.is_some_and(|timer| timer <= now)
+        self.dirty || self.timer.is_some_and(|timer| timer <= now)
     }
 
     /// Sets the timer once all that was due is done.
@@ -189,7 +189,7 @@ impl Weights {
         // A request may still start at its latest start, so it is overdue one nanosecond later.
         let overdue = starts.map(|at| at + Nanos::new(1));
         self.timer = overdue.chain(self.residency.next_loss()).min();
-        self.touched = false;
+        self.dirty = false;
     }
 
     /// The last moment at which the next step of a request can start so that its mandatory work ends by its
