@@ -273,9 +273,9 @@ fn config(
         batch_max: 1,
         queue_max: 16,
         reserved: false,
-        eager: true,
+        answer_early: true,
         weight: 1,
-        spill: None,
+        offload_to: None,
         delivery: Delivery::EveryFrame,
     };
     Config {

@@ -105,9 +105,9 @@ fn scenario(stages: u64, tasks: u64, requests: u64) -> Scenario {
             batch_max: 1,
             queue_max: 64,
             reserved: true,
-            eager: false,
+            answer_early: false,
             weight: 1,
-            spill: None,
+            offload_to: None,
             delivery: Delivery::EveryFrame,
         },
         pattern: Pattern::Periodic {

@@ -222,7 +222,7 @@ fn text(scenario: &Scenario, row: &Row, outcome: &Outcome) -> String {
     let actions = effort.actions.max(1) as f64;
     text.push_str(&format!(
         "\n{} decisions; {} stages of {:.2} requests, {} stopped, {} not begun in time; {} loads; \
-         {} requests spilled; \
+         {} requests offloaded; \
          utilisation {}; prediction error {} in the mean, longest {:.2} of the budget; mean time \
          to reject {}\n",
         effort.steps,
@@ -231,7 +231,7 @@ fn text(scenario: &Scenario, row: &Row, outcome: &Outcome) -> String {
         effort.preempted,
         effort.not_run,
         effort.loads,
-        effort.spilled,
+        effort.offloaded,
         percent(effort.utilisation(outcome.ended)),
         percent(effort.prediction_error / actions),
         effort.worst_prediction,

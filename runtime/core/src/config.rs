@@ -94,14 +94,14 @@ pub struct TaskConfig {
     pub reserved: bool,
     /// Answer as soon as no deeper stage may start, instead of waiting for time until the last moment. The
     /// manifest's `answer_early`.
-    pub eager: bool,
+    pub answer_early: bool,
     /// Value of its accuracy relative to other tasks'; 1 is ordinary. When the machine slows down, tasks of
     /// less weight lose their guarantees first.
     pub weight: u16,
     /// The task to which it offloads the frames that it would reject when they arrive: one for the same network
     /// on a partition of another device. The frames keep their deadline and count for this task. Only the policy
     /// `punctual` does this. The manifest's `offload_to`.
-    pub spill: Option<TaskId>,
+    pub offload_to: Option<TaskId>,
     /// Whether a newer frame of the same client replaces one that still waits.
     pub delivery: Delivery,
 }

@@ -56,9 +56,9 @@ pub struct Counters {
     pub reinstatements: u64,
     /// Times that a request's stage was not started inside its window.
     pub not_run: u64,
-    /// Arrivals that were offloaded ([`TaskConfig::spill`](crate::TaskConfig::spill)). Their verdicts are
+    /// Arrivals that were offloaded ([`TaskConfig::offload_to`](crate::TaskConfig::offload_to)). Their verdicts are
     /// counted here, too.
-    pub spilled: u64,
+    pub offloaded: u64,
 }
 
 impl Counters {

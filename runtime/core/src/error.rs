@@ -121,12 +121,12 @@ pub enum ConfigError {
         reason: &'static str,
     },
     /// A task cannot offload frames to another.
-    #[error("task {}: its offload_to cannot be task {}: {reason}", task.0, spill.0)]
-    Spill {
+    #[error("task {}: its offload_to cannot be task {}: {reason}", task.0, taker.0)]
+    Offload {
         /// The task that offloads.
         task: TaskId,
         /// The task that would serve its frames.
-        spill: TaskId,
+        taker: TaskId,
         /// The reason, and what to do.
         reason: &'static str,
     },

@@ -53,9 +53,9 @@
 //!     batch_max: 1,
 //!     queue_max: 2,
 //!     reserved: true,
-//!     eager: false,
+//!     answer_early: false,
 //!     weight: 1,
-//!     spill: None,
+//!     offload_to: None,
 //!     delivery: Delivery::EveryFrame,
 //! };
 //! let config = Config {

@@ -273,16 +273,16 @@ fn check_task(
 /// A task that serves another task's frames can promise deadlines, offloads nothing itself, and gives answers
 /// that count for the other task. It has no reservation, so all of those frames are extras there.
 fn check_offload(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), ConfigError> {
-    let Some(spill) = task.spill else {
+    let Some(taker) = task.offload_to else {
         return Ok(());
     };
     let exits = |task: &TaskConfig| {
         let stages = config.models[task.model.index()].stages.iter();
         stages.map(|stage| stage.answers)
     };
-    let reason = match config.tasks.get(spill.index()) {
+    let reason = match config.tasks.get(taker.index()) {
         None => "there is no such task; name a task of the plan",
-        Some(_) if spill == id => "a task cannot offload to itself; name another task",
+        Some(_) if taker == id => "a task cannot offload to itself; name another task",
         Some(_) if task.criticality == Criticality::BestEffort => {
             "a best-effort task cannot offload, as its frames would become real-time work; remove offload_to"
         }
@@ -292,7 +292,7 @@ fn check_offload(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), C
         Some(to) if to.reserved => {
             "the other task's capacity is reserved for its own frames; give it reserved = false"
         }
-        Some(to) if to.spill.is_some() => {
+        Some(to) if to.offload_to.is_some() => {
             "the other task has an offload_to itself, and a frame is offloaded once; remove one of the two"
         }
         Some(to) if !exits(task).eq(exits(to)) => {
@@ -303,9 +303,9 @@ fn check_offload(id: TaskId, task: &TaskConfig, config: &Config) -> Result<(), C
         }
         Some(_) => return Ok(()),
     };
-    Err(ConfigError::Spill {
+    Err(ConfigError::Offload {
         task: id,
-        spill,
+        taker,
         reason,
     })
 }

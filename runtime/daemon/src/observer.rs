@@ -201,7 +201,7 @@ fn task(
         late_in_host_stall: 0,
         rejected,
         failed,
-        spilled: metrics.spilled.load(Relaxed),
+        offloaded: metrics.offloaded.load(Relaxed),
         overruns: metrics.overruns.load(Relaxed),
         overrun_worst: metrics.overrun_worst.load(Relaxed),
         demotions: metrics.demotions.load(Relaxed),

@@ -217,7 +217,7 @@ impl ThreadFactory<'_> {
     ) -> Result<ManagedThread<Intake>, StartupError> {
         let client = ends.client;
         let task = self.plan().client_slots[client.index()].task;
-        let offload_to = self.plan().scheduler.tasks[task.index()].spill;
+        let offload_to = self.plan().scheduler.tasks[task.index()].offload_to;
         let own = self.target(task, devices)?;
         let offload_to = offload_to
             .map(|task| self.target(task, devices))

@@ -248,7 +248,7 @@ impl<D: Device> DaemonWorld<D> {
     fn prepare(&mut self, request: RequestId, task: TaskId, ticket: Ticket) {
         let client = &mut self.clients[ticket.client.index()];
         if task != client.task {
-            count(&self.metrics.task(client.task).spilled);
+            count(&self.metrics.task(client.task).offloaded);
         }
         let payload = client.payloads[usize::from(ticket.slot)];
         let order = IntakeOrder::Prepare {

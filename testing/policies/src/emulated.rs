@@ -104,9 +104,9 @@ fn task(index: usize) -> TaskConfig {
         batch_max: 16,
         queue_max: 1024,
         reserved: false,
-        eager: false,
+        answer_early: false,
         weight: 1,
-        spill: None,
+        offload_to: None,
         delivery: Delivery::EveryFrame,
     }
 }

@@ -101,9 +101,9 @@ fn task(index: usize, period: Nanos) -> TaskConfig {
         batch_max: 8,
         queue_max: QUEUE,
         reserved,
-        eager: false,
+        answer_early: false,
         weight: 1,
-        spill: None,
+        offload_to: None,
         delivery: Delivery::EveryFrame,
     }
 }

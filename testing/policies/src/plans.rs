@@ -140,9 +140,9 @@ fn task(
         batch_max: random.within(1, 8) as u8,
         queue_max: random.within(1, 10) as u16,
         reserved: false,
-        eager: random.one_in(2),
+        answer_early: random.one_in(2),
         weight: 1,
-        spill: None,
+        offload_to: None,
         delivery: Delivery::EveryFrame,
     }
 }

@@ -60,9 +60,9 @@ pub fn task(model: u16, deadline: u64) -> TaskConfig {
         batch_max: 32,
         queue_max: 64,
         reserved: false,
-        eager: false,
+        answer_early: false,
         weight: 1,
-        spill: None,
+        offload_to: None,
         delivery: Delivery::EveryFrame,
     }
 }

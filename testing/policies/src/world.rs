@@ -150,10 +150,10 @@ impl<N: Nature> World<N> {
     }
 
     /// Frames prepared for another task than the one that they were submitted to.
-    pub fn spilled(&self) -> u64 {
+    pub fn offloaded(&self) -> u64 {
         let tasks = 0..self.config.tasks.len() as u16;
         let counters = tasks.map(|task| self.scheduler.counters(TaskId(task)));
-        counters.map(|counters| counters.spilled).sum()
+        counters.map(|counters| counters.offloaded).sum()
     }
 }
 

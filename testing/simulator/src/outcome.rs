@@ -90,7 +90,7 @@ pub struct Effort {
     pub preempted: u64,
     pub loads: u64,
     /// Requests that another task took on than their own.
-    pub spilled: u64,
+    pub offloaded: u64,
     /// Times that a model lost its promises.
     pub demotions: u64,
     /// Actions that took longer than their budget.

@@ -208,9 +208,9 @@ impl Task {
             batch_max: BATCH_MAX as u8,
             queue_max: 64,
             reserved: false,
-            eager: false,
+            answer_early: false,
             weight: 1,
-            spill: None,
+            offload_to: None,
             delivery: Delivery::EveryFrame,
         };
         Self {

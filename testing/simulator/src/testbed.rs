@@ -89,9 +89,9 @@ pub fn task(name: &str, criticality: Criticality, period: u64) -> Task {
             batch_max: 2,
             queue_max: 8,
             reserved: real_time,
-            eager: false,
+            answer_early: false,
             weight: 1,
-            spill: None,
+            offload_to: None,
             delivery: Delivery::EveryFrame,
         },
         pattern: Pattern::Periodic {

@@ -336,7 +336,7 @@ impl<S: Source, O: Observer> World for VirtualWorld<'_, S, O> {
             } => {
                 if let Some((origin, sample)) = self.ledger.shown(*ticket) {
                     self.device.oracle_mut().put(request.buffer, sample);
-                    self.effort.spilled += u64::from(origin != *task);
+                    self.effort.offloaded += u64::from(origin != *task);
                 }
                 let profiled = self.tasks[task.index()].prepare;
                 self.clients

@@ -174,7 +174,7 @@ fn every_policy_decides_the_same_for_the_same_events() {
             let log = || {
                 let mut world = busy_world(policy, true, seed);
                 world.run_until(far()).expect("no violation");
-                world.log
+                world.log.clone()
             };
             assert_eq!(log(), log(), "{policy:?}, seed {seed}");
         }
@@ -194,7 +194,7 @@ fn lone_plan(policy: &dyn PolicySpec, seed: u64) -> Config {
     let task = &mut config.tasks[0];
     task.criticality = punctual_core::Criticality::RealTime;
     task.deadline = Some(Nanos::from_millis(1_000));
-    task.eager = false;
+    task.answer_early = false;
     task.queue_max = 4;
     if policy.contract().partitioning == punctual_core::Partitioning::PerTask {
         config.partitions.truncate(1);
@@ -292,7 +292,8 @@ fn draining_answers_what_was_taken_in_and_rejects_what_comes() {
         let mut world = lone_task(policy, 4);
         let before = world.frame(0, Instant::ZERO);
         first_order(&mut world);
-        let after = world.frame(0, world.now + Nanos::new(1));
+        let now = world.now;
+        let after = world.frame(0, now + Nanos::new(1));
         assert_eq!(world.drain(), Ok(()), "{policy:?}");
         let verdict = |frame| world.reply(frame).expect("a verdict").1.verdict;
         assert_eq!(verdict(before), Verdict::OnTime, "{policy:?}");

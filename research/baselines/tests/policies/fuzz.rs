@@ -22,7 +22,7 @@ fn seeds_of_everything_are_clean() {
     assert!(report.failures.is_empty());
     assert!(report.infeasible * 4 < report.cases, "{report}");
     assert!(report.on_time > 10 * report.cases && report.gaps > report.cases / 10);
-    assert!(report.spilled > report.cases / 10, "{report}");
+    assert!(report.offloaded > report.cases / 10, "{report}");
 }
 
 /// All that are known, in the order in which cases are drawn.

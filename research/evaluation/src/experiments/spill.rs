@@ -85,7 +85,7 @@ fn scenario(rate_hz: f64, spills: bool, length: Nanos) -> Scenario {
         task
     };
     let mut fast = task("fast", 0, Pattern::Poisson { rate_hz });
-    fast.config.spill = spills.then_some(TaskId(1));
+    fast.config.offload_to = spills.then_some(TaskId(1));
     let nothing = Pattern::Trace {
         entries: Vec::new(),
         span: None,
@@ -110,7 +110,7 @@ struct Figures {
     correct: u64,
     /// Taken on, and not answered in time.
     broken: u64,
-    spilled: u64,
+    offloaded: u64,
 }
 
 fn figures(scenario: &Scenario, seeds: &[u64]) -> Figures {
@@ -122,7 +122,7 @@ fn figures(scenario: &Scenario, seeds: &[u64]) -> Figures {
         all.on_time += total.on_time;
         all.correct += total.correct_on_time;
         all.broken += total.late + total.failed.sum() + total.lost;
-        all.spilled += outcome.effort.spilled;
+        all.offloaded += outcome.effort.offloaded;
     }
     all
 }
@@ -154,7 +154,7 @@ fn run() -> String {
             percent(with.share(with.on_time)),
             percent(alone.share(alone.correct)),
             percent(with.share(with.correct)),
-            percent(with.share(with.spilled)),
+            percent(with.share(with.offloaded)),
             (alone.broken + with.broken).to_string(),
         ]);
     }
@@ -189,15 +189,15 @@ mod tests {
     fn in_overload_the_cores_answer_what_the_fast_device_would_refuse_and_no_promise_is_broken() {
         let (alone, with) = (on_time(9_000.0, false), on_time(9_000.0, true));
         assert_eq!((alone.broken, with.broken), (0, 0));
-        assert!(with.spilled > 500, "{with:?}");
+        assert!(with.offloaded > 500, "{with:?}");
         let gained = with.on_time - alone.on_time;
-        assert!(gained * 10 > with.spilled * 9, "{gained} of {with:?}");
+        assert!(gained * 10 > with.offloaded * 9, "{gained} of {with:?}");
     }
 
     #[test]
     fn with_time_to_spare_nothing_spills() {
         let with = on_time(1_000.0, true);
-        assert_eq!((with.spilled, with.on_time), (0, with.submitted));
+        assert_eq!((with.offloaded, with.on_time), (0, with.submitted));
     }
 
     #[test]

@@ -96,7 +96,7 @@ pub(super) fn read(
         task.config.delivery = delivery.unwrap_or(task.config.delivery);
         if section.has("offload_to") {
             let taker = names::index(&mut section, "offload_to", "task", &names, problems);
-            task.config.spill = Some(id(taker));
+            task.config.offload_to = Some(id(taker));
         }
         section.finish(problems);
         tasks.push(task);
@@ -142,7 +142,7 @@ fn read_task(
     config.queue_max = whole("queue_depth", 64, 1, 65_535) as u16;
     config.weight = whole("weight", 1, 1, 65_535) as u16;
     task.clients = whole("clients", 1, 1, 65_535) as u16;
-    config.eager = s.or("answer_early", false, problems).value;
+    config.answer_early = s.or("answer_early", false, problems).value;
     let mut micros = |key| {
         let us = s.number(key, 0.0, 0.0..=3.6e9, " us", problems);
         Nanos::new((us * 1e3) as u64)

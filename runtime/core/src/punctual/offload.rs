@@ -1,6 +1,6 @@
 //! Offloading: another device serves frames that a task's own device cannot.
 //!
-//! A task may name another task for the same network on another device (`TaskConfig::spill`). The other
+//! A task may name another task for the same network on another device (`TaskConfig::offload_to`). The other
 //! task serves a frame if the own task would reject it: the frame is late for that device, finds no slack
 //! or no buffer, or the device does not respond. The other task must promise the frame's own deadline by
 //! its own times, queue and slack. If it cannot either, the own task's result stands.
@@ -37,7 +37,7 @@ impl Punctual {
     ) -> Result<(TaskId, Entry), Rejection> {
         let (own, captured) = (arrival.task, arrival.captured);
         let table = self.tables.task(own);
-        let (target, index) = (table.spill, table.partition.index());
+        let (target, index) = (table.offload_to, table.partition.index());
         let entry = Admission::of(self.look(index)).entry(own, arrival, due);
         if entry == Ok(Entry::Reserved) {
             // Even if the frame is offloaded: it was captured in this place of the period.
@@ -58,7 +58,7 @@ impl Punctual {
             && other.entry(target, arrival, due).is_ok()
             && other.would_promise(target, captured, due)
         {
-            self.life.ledger.note(own, Note::Spilled);
+            self.life.ledger.note(own, Note::Offloaded);
             // The load of the other task's partition has grown, and with it the price of depth there.
             self.load.arrived(target);
             return Ok((target, Entry::Shared));

@@ -96,10 +96,10 @@ pub struct TaskTable {
     pub queue_max: u16,
     /// Buffers and queue places that only its conforming requests may take.
     pub reserved_buffers: u16,
-    pub eager: bool,
+    pub answer_early: bool,
     pub weight: u16,
     /// The task to which it offloads frames that it would reject.
-    pub spill: Option<TaskId>,
+    pub offload_to: Option<TaskId>,
     /// Whether a newer frame of the same client replaces one that still waits.
     pub latest: bool,
     /// Whether its capacity is guaranteed at the present scale.
@@ -209,9 +209,9 @@ impl Tables {
                 batch_max: task.batch_max,
                 queue_max: task.queue_max,
                 reserved_buffers: validate::reserved_buffers(task) as u16,
-                eager: task.eager,
+                answer_early: task.answer_early,
                 weight: task.weight,
-                spill: task.spill,
+                offload_to: task.offload_to,
                 latest: task.delivery == Delivery::LatestFrame,
                 guaranteed: task.reserved,
                 guaranteed_levels: 0,

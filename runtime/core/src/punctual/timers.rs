@@ -73,7 +73,7 @@ impl View<'_> {
     fn next_final_answer(&self) -> Option<u16> {
         let is_final = |job: &&OptionalJob| {
             let too_late = self.last_start_of_optional(job) <= self.now;
-            job.eager || too_late || !self.is_worth_it(job)
+            job.answer_early || too_late || !self.is_worth_it(job)
         };
         let job = self.queues.optional().iter().find(is_final)?;
         Some(job.buffer)

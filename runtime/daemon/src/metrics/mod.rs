@@ -48,7 +48,7 @@ pub struct TaskMetrics {
     pub failed_client_gone: AtomicU64,
     pub failed_shed: AtomicU64,
     /// Frames that another task took on.
-    pub spilled: AtomicU64,
+    pub offloaded: AtomicU64,
     /// Copied from the scheduler's counters when a stage has ended.
     pub overruns: AtomicU64,
     pub overrun_worst: AtomicU64,
@@ -147,7 +147,7 @@ impl TaskMetrics {
             failed_payload: zero(),
             failed_client_gone: zero(),
             failed_shed: zero(),
-            spilled: zero(),
+            offloaded: zero(),
             overruns: zero(),
             overrun_worst: zero(),
             demotions: zero(),

@@ -23,8 +23,8 @@ pub struct TaskReport {
     /// Taken on, then not answered.
     pub failed: FailedReport,
     /// Those that the task of `offload_to` admitted; their verdicts are counted here.
-    #[serde(default)]
-    pub spilled: u64,
+    #[serde(default, alias = "spilled")]
+    pub offloaded: u64,
     /// Times that a stage of its frames ran longer than was promised.
     #[serde(default)]
     pub overruns: u64,

@@ -162,8 +162,8 @@ fn a_frame_that_another_task_takes_on_is_prepared_for_that_one_and_counted_where
         matches!(order, IntakeOrder::Prepare { task, .. } if task == TaskId(1)),
         "{order:?}"
     );
-    let spilled = |task: usize| world.metrics.tasks[task].spilled.load(Relaxed);
-    assert_eq!((spilled(0), spilled(1)), (1, 0));
+    let offloaded = |task: usize| world.metrics.tasks[task].offloaded.load(Relaxed);
+    assert_eq!((offloaded(0), offloaded(1)), (1, 0));
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(super) fn config(
     let settings = tasks.iter().zip(arrivals);
     let settings: Vec<TaskConfig> = settings
         .map(|(task, arrival)| TaskConfig {
-            spill: taker(task, tasks),
+            offload_to: taker(task, tasks),
             ..task_config(task, *arrival)
         })
         .collect();
@@ -131,9 +131,9 @@ fn task_config(task: &Task, arrival: ArrivalBound) -> TaskConfig {
         batch_max: task.batch_max,
         queue_max: task.queue_depth,
         reserved: task.reserved,
-        eager: task.answer_early,
+        answer_early: task.answer_early,
         weight: task.weight,
-        spill: None,
+        offload_to: None,
         delivery: task.delivery,
     }
 }

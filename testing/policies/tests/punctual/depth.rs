@@ -69,7 +69,7 @@ fn an_answer_waits_for_capacity_until_the_next_stage_could_not_end_in_time() {
 #[test]
 fn an_eager_task_does_not_wait_for_capacity() {
     let eager = TaskConfig {
-        eager: true,
+        answer_early: true,
         ..task(0, ms(20), ms(40))
     };
     let tasks = vec![eager, task(1, ms(4), ms(8))];

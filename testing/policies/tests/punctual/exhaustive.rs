@@ -125,9 +125,9 @@ struct Frames {
 #[derive(Debug, Default)]
 struct Explored {
     courses: u64,
-    /// Promises made in all of them, and frames that spilled.
+    /// Promises made in all of them, and frames that offloaded.
     promised: u64,
-    spilled: u64,
+    offloaded: u64,
 }
 
 /// Runs every course. `gone`: the last task's client may die at one of these times.
@@ -163,7 +163,7 @@ fn explore(config: &Config, frames: &[Frames], faults: u64, gone: &[u64]) -> Exp
         }
         explored.courses += 1;
         explored.promised += world.auditor.promised();
-        explored.spilled += world.spilled();
+        explored.offloaded += world.offloaded();
         if !path.borrow_mut().advance() {
             return explored;
         }
@@ -287,11 +287,11 @@ fn no_course_of_frames_that_spill_to_a_partition_with_promises_of_its_own_breaks
     // of the second.
     let own = TaskConfig {
         reserved: false,
-        spill: Some(TaskId(1)),
+        offload_to: Some(TaskId(1)),
         ..task(0, t(6), t(7))
     };
     let taker = TaskConfig {
-        spill: None,
+        offload_to: None,
         model: ModelId(1),
         partition: PartitionId(1),
         ..own.clone()
@@ -320,7 +320,7 @@ fn no_course_of_frames_that_spill_to_a_partition_with_promises_of_its_own_breaks
         ..frames(2, 4, 1)
     };
     let explored = assert_no_course_breaks_a_promise(&config, &[own, others], 1_000);
-    assert!(explored.spilled * 3 > explored.courses, "{explored:?}");
+    assert!(explored.offloaded * 3 > explored.courses, "{explored:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! same plans.
 
 mod admission;
+mod arrivals;
 mod best_effort;
 mod demotion;
 mod depth;
@@ -11,6 +12,7 @@ mod exhaustive;
 mod guarantee;
 mod latest;
 mod misbehaviour;
+mod offload;
 mod overrun;
 mod paging;
 /// The core's tests cannot depend on a crate above, and two copies of plans and workload would drift apart.
@@ -23,9 +25,7 @@ mod prefix;
     reason = "layouts are changed at will beside the scheduler only"
 )]
 mod random_plans;
-mod rhythm;
 mod shedding;
-mod spill;
 mod switches;
 mod worked_example;
 #[path = "../../../../runtime/core/src/punctual/tests/workload.rs"]

@@ -15,7 +15,7 @@ const C: u16 = 2;
 fn example() -> Config {
     let eager = |model, deadline, period, exit| TaskConfig {
         mandatory_exit: StageId(exit),
-        eager: true,
+        answer_early: true,
         batch_max: 1,
         ..task(model, ms(deadline), ms(period))
     };

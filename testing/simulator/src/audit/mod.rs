@@ -44,7 +44,7 @@
 //! stages that cannot be called an overrun. In between nothing is claimed about its tasks, and its
 //! overruns excuse nothing but those beyond the longest of its window.
 //!
-//! A frame may be prepared for the task that its own one may spill to (`TaskConfig::spill`). From
+//! A frame may be prepared for the task that its own one may offload to (`TaskConfig::offload_to`). From
 //! then on it is under that one's rules: its queue, its mandatory exit, its partition's claims; the
 //! deadline is its own, and the verdict names who submitted it. A reserved task's frame that was
 //! captured in time is not refused by going there either.

@@ -41,9 +41,9 @@ impl Auditor {
         Ok(())
     }
 
-    /// Whether a task may take on a frame of `origin`: its own, or one that the plan lets spill to it.
+    /// Whether a frame of `origin` may run under a task: its own, or one that the plan lets `origin` offload to.
     fn may_take(&self, task: TaskId, origin: TaskId) -> bool {
-        task == origin || self.punctual && self.task(origin).spill == Some(task)
+        task == origin || self.punctual && self.task(origin).offload_to == Some(task)
     }
 
     pub(super) fn ordered(&mut self, infer: &Infer) -> Result<(), Violation> {

@@ -27,7 +27,7 @@ pub struct Report {
     /// The scheduler's steps.
     pub steps: u64,
     /// Those that another task took on than their own.
-    pub spilled: u64,
+    pub offloaded: u64,
     pub demotions: u64,
     /// Those that a newer frame took the place of.
     pub superseded: u64,
@@ -54,7 +54,7 @@ impl Report {
         self.submitted += passed.submitted;
         self.on_time += passed.on_time;
         self.steps += passed.steps;
-        self.spilled += passed.spilled;
+        self.offloaded += passed.offloaded;
         self.demotions += passed.demotions;
         self.superseded += passed.superseded;
         self.gaps += passed.gaps;
@@ -104,12 +104,12 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "{} cases ({} plans refused as infeasible): {} submissions, {} answered in time, {} \
-             spilled, {} superseded, {} models demoted, {} steps, {} broken assumptions, {} kinds of failures",
+             offloaded, {} superseded, {} models demoted, {} steps, {} broken assumptions, {} kinds of failures",
             self.cases,
             self.infeasible,
             self.submitted,
             self.on_time,
-            self.spilled,
+            self.offloaded,
             self.superseded,
             self.demotions,
             self.steps,

@@ -74,7 +74,7 @@ pub struct Passed {
     /// The scheduler's steps.
     pub steps: u64,
     /// Those that another task took on.
-    pub spilled: u64,
+    pub offloaded: u64,
     pub demotions: u64,
     /// Those that a newer frame took the place of.
     pub superseded: u64,
@@ -183,7 +183,7 @@ fn run(case: &Case) -> Result<(Passed, Option<Outcome>), Failure> {
         submitted: outcome.total.submitted,
         on_time: outcome.total.on_time,
         steps: outcome.effort.steps,
-        spilled: outcome.effort.spilled,
+        offloaded: outcome.effort.offloaded,
         demotions: outcome.effort.demotions,
         superseded: outcome.total.rejected.superseded,
         gaps: watch.auditor.gaps().len() as u64,

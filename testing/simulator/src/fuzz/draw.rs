@@ -75,7 +75,7 @@ pub(super) fn case(seed: u64, policies: &[Arc<dyn PolicySpec>]) -> Case {
         // Long enough for requests to come after the action was taken for lost.
         scenario.length = Nanos::from_millis(drawn.within(110, 250));
     }
-    relations::spill(&mut root.stream("spill", 0), &mut scenario);
+    relations::offload(&mut root.stream("spill", 0), &mut scenario);
     relations::deliver(&mut root.stream("delivery", 0), &mut scenario);
     relations::fit_buffers(&mut random, &mut scenario);
     let plan = extras(&mut root.stream("extras", 0), &mut scenario);
@@ -259,9 +259,9 @@ fn task(random: &mut Random, index: u64, models: &[Model]) -> Task {
         batch_max: [1, 2, 4, 8][random.below(4) as usize],
         queue_max: 0,
         reserved,
-        eager: random.one_in(2),
+        answer_early: random.one_in(2),
         weight: random.within(1, 3) as u16,
-        spill: None,
+        offload_to: None,
         delivery: Delivery::EveryFrame,
     };
     Task {

@@ -45,9 +45,9 @@ pub(super) fn deliver(random: &mut Random, scenario: &mut Scenario) {
     }
 }
 
-/// In a third of the cases a task to which a real-time one may spill: the same network, up to four
+/// In a third of the cases a task to which a real-time one may offload frames: the same network, up to four
 /// times as slow or half as slow, paged if that is.
-pub(super) fn spill(random: &mut Random, scenario: &mut Scenario) {
+pub(super) fn offload(random: &mut Random, scenario: &mut Scenario) {
     let real_time = |task: &&mut Task| task.config.criticality == Criticality::RealTime;
     let count = scenario.tasks.iter_mut().filter(real_time).count() as u64;
     if count == 0 || !random.one_in(3) {
@@ -58,7 +58,7 @@ pub(super) fn spill(random: &mut Random, scenario: &mut Scenario) {
     let own = scenario.tasks.iter_mut().filter(real_time).nth(which);
     let own = own.expect("there are that many");
     let mut taker = own.clone();
-    own.config.spill = Some(TaskId(index as u16));
+    own.config.offload_to = Some(TaskId(index as u16));
     let mut model = scenario.models[own.config.model.index()].clone();
     let halves = random.within(1, 8);
     for stage in &mut model.stages {

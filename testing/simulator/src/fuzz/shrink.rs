@@ -130,9 +130,9 @@ fn drop_task(case: &mut Case, gone: usize) {
         task.0 -= u16::from(task.index() > gone);
     };
     for task in &mut scenario.tasks {
-        let spill = &mut task.config.spill;
-        *spill = spill.filter(|taker| taker.index() != gone);
-        spill.iter_mut().for_each(moved);
+        let taker = &mut task.config.offload_to;
+        *taker = taker.filter(|taker| taker.index() != gone);
+        taker.iter_mut().for_each(moved);
         let waits_for_it = match &mut task.pattern {
             Pattern::Dependent { after } => {
                 let waits = after.iter().any(|task| task.index() == gone);
@@ -213,15 +213,15 @@ fn simplify_task(case: &Case, index: usize, add: &mut Add) {
     if task.config.delivery == Delivery::LatestFrame {
         add(&|c| c.scenario.tasks[index].config.delivery = Delivery::EveryFrame);
     }
-    if task.config.spill.is_some() {
-        add(&|c| c.scenario.tasks[index].config.spill = None);
+    if task.config.offload_to.is_some() {
+        add(&|c| c.scenario.tasks[index].config.offload_to = None);
     }
     if task.config.batch_max > 1 {
         add(&|c| c.scenario.tasks[index].config.batch_max = 1);
     }
     add(&|c| {
         let config = &mut c.scenario.tasks[index].config;
-        (config.eager, config.weight) = (false, 1);
+        (config.answer_early, config.weight) = (false, 1);
     });
 }
 

@@ -55,9 +55,9 @@ fn config(models: Vec<ModelConfig>, pages: u32) -> Config {
         batch_max: 16,
         queue_max: 32,
         reserved: false,
-        eager: false,
+        answer_early: false,
         weight: 1,
-        spill: None,
+        offload_to: None,
         delivery: Delivery::EveryFrame,
     };
     Config {

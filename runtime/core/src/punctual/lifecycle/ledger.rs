@@ -13,7 +13,7 @@ use crate::time::Instant;
 /// What the ledger counts between a request's arrival and its verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
-    Spilled,
+    Offloaded,
     Conforming,
     NotRun,
     Preempted,
@@ -86,7 +86,7 @@ impl Ledger {
     pub fn note(&mut self, origin: TaskId, note: Note) {
         let counters = &mut self.accounts[origin.index()].counters;
         let counter = match note {
-            Note::Spilled => &mut counters.spilled,
+            Note::Offloaded => &mut counters.offloaded,
             Note::Conforming => &mut counters.conforming,
             Note::NotRun => &mut counters.not_run,
             Note::Preempted => &mut counters.preempted,

@@ -60,7 +60,7 @@ pub struct OptionalJob {
     pub gain: u64,
     pub batch_max: u8,
     /// Its task answers as soon as no deeper stage can start, instead of at the last moment.
-    pub eager: bool,
+    pub answer_early: bool,
 }
 
 /// A request without a promise that waits for its next stage.
@@ -169,7 +169,7 @@ impl Queues {
             confidence: answer.confidence,
             gain: own.gain_of(answer.confidence) * u64::from(table.weight),
             batch_max: table.batch_max,
-            eager: table.eager,
+            answer_early: table.answer_early,
         };
         let key = (entry.row, entry.cohort, entry.due);
         let at = self
@@ -511,7 +511,7 @@ pub const FAULTS: &[crate::punctual::fault::Fault<Queues>] = &[
                 confidence: Confidence(0),
                 gain: 0,
                 batch_max: 1,
-                eager: false,
+                answer_early: false,
             });
         },
     ),

@@ -69,9 +69,9 @@ pub fn task(model: u16, deadline: Nanos, period: Nanos) -> TaskConfig {
         batch_max: 8,
         queue_max: 16,
         reserved: true,
-        eager: false,
+        answer_early: false,
         weight: 1,
-        spill: None,
+        offload_to: None,
         delivery: Delivery::EveryFrame,
     }
 }

@@ -53,7 +53,7 @@ pub fn random_plan(random: &mut Random) -> Config {
     }
     // Offloaded frames go to the other partition, if there is one.
     for own in 0..tasks.len() {
-        if let Some(taker) = tasks[own].spill {
+        if let Some(taker) = tasks[own].offload_to {
             let other = u16::from(partitions) - 1 - tasks[own].partition.0;
             tasks[taker.index()].partition = PartitionId(other);
         }
@@ -112,7 +112,7 @@ fn offload(tasks: &mut Vec<TaskConfig>, models: &mut Vec<ModelConfig>, random: &
         batch_max: [1, 2, 4, 8][random.within(0, 3) as usize],
         ..own.clone()
     };
-    own.spill = Some(name);
+    own.offload_to = Some(name);
     models.push(model);
     tasks.push(taker);
 }
@@ -149,7 +149,7 @@ fn page(config: &mut Config, random: &mut Random) {
         mandatory_exit: first_exit(&config.models[0]),
         partition: PartitionId(0),
         model: ModelId(copy),
-        spill: None,
+        offload_to: None,
         delivery: Delivery::EveryFrame,
         ..last
     });
@@ -244,7 +244,7 @@ fn random_task(random: &mut Random, models: &[crate::ModelConfig], reserved: boo
         batch_max: [1, 2, 4, 8][random.within(0, 3) as usize],
         queue_max: 20,
         reserved,
-        eager: random.one_in(2),
+        answer_early: random.one_in(2),
         weight: random.within(1, 3) as u16,
         ..task(model, units(deadline.max(2)), units(period))
     }

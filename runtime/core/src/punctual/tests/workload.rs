@@ -75,7 +75,7 @@ pub fn submit(world: &mut World<WithinBounds>, random: &mut Random) -> Vec<u64> 
     let mut in_time = Vec::new();
     for (index, task) in tasks.iter().enumerate() {
         let period = task.period.as_nanos();
-        let bursts = random.one_in(2) || task.spill.is_some();
+        let bursts = random.one_in(2) || task.offload_to.is_some();
         let keeps_to_period = task.reserved && !bursts;
         // A late frame overtakes no other of its task, as each preparation takes J at most.
         let latest = task.period.saturating_sub(task.jitter).as_nanos() / UNIT;
@@ -117,7 +117,7 @@ fn extras(
     captured: Instant,
 ) {
     // Few frames are offloaded unless many arrive.
-    let most = if task.spill.is_some() { 12 } else { 3 };
+    let most = if task.offload_to.is_some() { 12 } else { 3 };
     for _ in 0..random.within(1, most) {
         let after = units(random.within(0, task.period.as_nanos() / UNIT));
         let deadline = captured + task.deadline.unwrap_or(units(50));

@@ -75,7 +75,7 @@ impl<N: Nature> World<N> {
             let model = self.config.tasks[id.index()].model;
             self.config.models[model.index()].weights.is_some()
         };
-        let waits_for_weights = paged(reply.task) || task.spill.is_some_and(paged);
+        let waits_for_weights = paged(reply.task) || task.offload_to.is_some_and(paged);
         let undecided = matches!(event, Event::Arrived(_) | Event::Prepared { .. });
         let broken = match reply.verdict {
             Verdict::Late | Verdict::Failed(Failure::Shed) => true,

@@ -62,9 +62,9 @@ pub fn task(model: u16, period: Nanos) -> TaskConfig {
         batch_max: 2,
         queue_max: 4,
         reserved: true,
-        eager: false,
+        answer_early: false,
         weight: 1,
-        spill: None,
+        offload_to: None,
         delivery: Delivery::EveryFrame,
     }
 }

@@ -5,7 +5,7 @@ mod canaries;
 mod claims;
 mod delivery;
 mod demotion;
+mod offload;
 mod priorities;
 mod schedulability;
-mod spill;
 mod steps;

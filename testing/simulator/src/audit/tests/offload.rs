@@ -7,18 +7,18 @@ use crate::audit::{Findings, Violation};
 
 const TAKER: TaskId = TaskId(1);
 
-/// A task without a reservation on a partition of its own, whose frames spill to another.
+/// A task without a reservation on a partition of its own, which offloads frames to another.
 fn config() -> Config {
     let mut config = plan();
     let own = TaskConfig {
         reserved: false,
         queue_max: 1,
-        spill: Some(TAKER),
+        offload_to: Some(TAKER),
         ..task(0, ms(12))
     };
     let taker = TaskConfig {
         queue_max: 4,
-        spill: None,
+        offload_to: None,
         partition: PartitionId(1),
         ..own.clone()
     };
@@ -57,8 +57,8 @@ fn nothing_is_found_about_frames_that_spill_as_planned() {
     let taken = std::rc::Rc::new(std::cell::Cell::new(0));
     let count = std::rc::Rc::clone(&taken);
     let found = findings(&config(), &config(), move |action| {
-        let spilled = matches!(action, Action::Prepare { task, .. } if task == TAKER);
-        count.set(count.get() + u32::from(spilled));
+        let offloaded = matches!(action, Action::Prepare { task, .. } if task == TAKER);
+        count.set(count.get() + u32::from(offloaded));
         vec![action]
     });
     assert_eq!(found.first(), None);
@@ -68,7 +68,7 @@ fn nothing_is_found_about_frames_that_spill_as_planned() {
 #[test]
 fn a_preparation_for_a_task_that_is_no_spill_is_found() {
     let mut real = config();
-    real.tasks[0].spill = None;
+    real.tasks[0].offload_to = None;
     let found = findings(&config(), &real, |action| vec![action]);
     let first = found.first().expect("found").violation;
     assert!(

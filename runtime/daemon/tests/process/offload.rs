@@ -10,12 +10,12 @@ const BURST: usize = 6;
 /// each, if the machine has two.
 fn manifest() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let task = |name: &str, partition: &str, queue: u32, spill: &str| {
+    let task = |name: &str, partition: &str, queue: u32, offload: &str| {
         format!(
             "[[model]]\nname = \"{name}\"\npackage = \"signs.punctual\"\n\n[[task]]\nname = \
              \"{name}\"\nmodel = \"{name}\"\npartition = \"{partition}\"\ncriticality = \
              \"real-time\"\nrate_hz = 10\ndeadline_ms = 500\nreserved = false\nqueue_depth = {queue}\n\
-             slots = 8\n{spill}frame = {{ format = \"rgb8\", width = 320, height = 240, crop = [192, \
+             slots = 8\n{offload}frame = {{ format = \"rgb8\", width = 320, height = 240, crop = [192, \
              192] }}\n\n"
         )
     };
@@ -39,10 +39,10 @@ fn frames_that_their_own_task_has_no_place_for_are_answered_alike_by_another() {
     let limit = clock::now_ns() + LIMIT.as_nanos() as u64;
     let mut answered: Vec<ResultRecord> = Vec::new();
     // A burst that the daemon kept up with says nothing.
-    while daemon.report().tasks[0].spilled == 0 {
+    while daemon.report().tasks[0].offloaded == 0 {
         assert!(
             clock::now_ns() < limit,
-            "nothing spilled: {:#?}",
+            "nothing offloaded: {:#?}",
             daemon.report()
         );
         for _ in 0..BURST {
@@ -55,9 +55,9 @@ fn frames_that_their_own_task_has_no_place_for_are_answered_alike_by_another() {
     let report = daemon.stop();
     assert_accounts(&report);
     let (own, taker) = (&report.tasks[0], &report.tasks[1]);
-    assert_eq!((taker.submitted, taker.on_time, taker.spilled), (0, 0, 0));
+    assert_eq!((taker.submitted, taker.on_time, taker.offloaded), (0, 0, 0));
     assert_eq!(own.on_time + own.late, answered.len() as u64);
-    assert!(answered.len() as u64 > own.spilled);
+    assert!(answered.len() as u64 > own.offloaded);
     // The same picture, prepared for either network, which are one: an exit says the same.
     for exit in 0..own.exits.len() {
         let answers = answered.iter().filter_map(|record| record.answer);

@@ -18,7 +18,7 @@ fn config(own: Nanos, taker: Nanos, deadline: Nanos) -> Config {
     let tasks = vec![
         TaskConfig {
             reserved: false,
-            spill: Some(TaskId(TAKER)),
+            offload_to: Some(TaskId(TAKER)),
             ..task(0, deadline, ms(10))
         },
         TaskConfig {
@@ -84,9 +84,9 @@ fn a_frame_without_slack_on_its_own_device_is_answered_on_time_by_the_other() {
     assert_eq!(refused(&world, frames[3]), Rejection::NoSlack);
     let ran = infers(&world);
     let on = |infer: &Infer| (infer.model, infer.partition, infer.criticality);
-    let spilled: Vec<_> = ran.iter().map(on).filter(|on| on.0 == ModelId(1)).collect();
+    let offloaded: Vec<_> = ran.iter().map(on).filter(|on| on.0 == ModelId(1)).collect();
     let there = (ModelId(1), PartitionId(1), Criticality::RealTime);
-    assert_eq!((ran.len(), spilled), (3, vec![there]));
+    assert_eq!((ran.len(), offloaded), (3, vec![there]));
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn what_becomes_of_a_spilled_frame_is_counted_where_it_was_submitted() {
     let counted = counters(&world, OWN);
     let counts = (counted.submitted, counted.on_time, counted.exits[0]);
     assert_eq!(counts, (4, 3, 3), "{counted:?}");
-    let counts = (counted.spilled, counted.rejected_no_slack, counted.open);
+    let counts = (counted.offloaded, counted.rejected_no_slack, counted.open);
     assert_eq!(counts, (1, 1, 0), "{counted:?}");
     assert_eq!(counters(&world, TAKER), Counters::default());
 }
@@ -127,7 +127,7 @@ fn frames_that_come_together_are_shared_out_before_any_of_them_is_prepared() {
     for frame in frames {
         assert_eq!(reply(&world, frame).1.verdict, Verdict::OnTime);
     }
-    assert_eq!(counters(&world, OWN).spilled, 1);
+    assert_eq!(counters(&world, OWN).offloaded, 1);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_frame_that_would_be_late_on_both_devices_is_refused_once_with_its_own_reaso
     );
     assert_eq!(verdicts.count(), 1);
     let counted = counters(&world, OWN);
-    assert_eq!((counted.spilled, counted.rejected()), (0, 1));
+    assert_eq!((counted.offloaded, counted.rejected()), (0, 1));
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_reserved_task_on_the_takers_partition_is_never_refused_whatever_spills_ther
     }
     let counted = counters(&world, OWN);
     assert!(
-        counted.spilled > 20 && counted.rejected() > 0,
+        counted.offloaded > 20 && counted.rejected() > 0,
         "{counted:?}"
     );
 }
@@ -267,7 +267,7 @@ fn while_a_device_is_silent_its_frames_are_answered_by_the_other() {
 #[test]
 fn a_frame_that_is_prepared_for_a_task_it_may_not_spill_to_is_found() {
     let mut config = config(ms(2), ms(2), ms(5));
-    config.tasks[usize::from(OWN)].spill = None;
+    config.tasks[usize::from(OWN)].offload_to = None;
     let mut world = World::new(config, Exact);
     world.tamper = Some(|actions| {
         for action in actions {
@@ -308,8 +308,8 @@ fn a_spill_that_could_not_keep_what_it_takes_on_is_refused_with_the_plan() {
     let reason = |change: fn(&mut Config)| {
         let mut config = config(ms(2), ms(4), ms(5));
         change(&mut config);
-        match Scheduler::new(&config, &PunctualConfig::default()).expect_err("no such spill") {
-            ConfigError::Spill { task, reason, .. } => {
+        match Scheduler::new(&config, &PunctualConfig::default()).expect_err("the plan is wrong") {
+            ConfigError::Offload { task, reason, .. } => {
                 assert_eq!(task, TaskId(OWN));
                 reason
             }
@@ -317,11 +317,11 @@ fn a_spill_that_could_not_keep_what_it_takes_on_is_refused_with_the_plan() {
         }
     };
     assert_eq!(
-        reason(|c| c.tasks[0].spill = Some(TaskId(7))),
+        reason(|c| c.tasks[0].offload_to = Some(TaskId(7))),
         "there is no such task; name a task of the plan"
     );
     assert_eq!(
-        reason(|c| c.tasks[0].spill = Some(TaskId(0))),
+        reason(|c| c.tasks[0].offload_to = Some(TaskId(0))),
         "a task cannot offload to itself; name another task"
     );
     assert_eq!(
@@ -339,11 +339,11 @@ fn a_spill_that_could_not_keep_what_it_takes_on_is_refused_with_the_plan() {
     assert_eq!(
         reason(|c| {
             let third = TaskConfig {
-                spill: None,
+                offload_to: None,
                 ..c.tasks[1].clone()
             };
             c.tasks.push(third);
-            c.tasks[1].spill = Some(TaskId(2));
+            c.tasks[1].offload_to = Some(TaskId(2));
         }),
         "the other task has an offload_to itself, and a frame is offloaded once; remove one of the two"
     );
