@@ -1,6 +1,6 @@
 //! Whoever looks on: an auditor, or the recorder of a chart.
 
-use punctual_core::{Action, ActionId, Event, Instant, PartitionId};
+use punctual_core::{Action, ActionId, Event, Instant, PartitionId, Scheduler};
 
 /// Sees a run from outside, and changes nothing. Events and actions come in the order in which the
 /// scheduler learns of the ones and decides the others.
@@ -12,6 +12,9 @@ pub trait Observer {
 
     /// An action was on the device. Called just before the scheduler learns of its end.
     fn ran(&mut self, _span: &Span) {}
+
+    /// The scheduler has decided, and its actions are carried out.
+    fn stepped(&mut self, _now: Instant, _scheduler: &Scheduler) {}
 
     fn end(&mut self, _now: Instant) {}
 }
@@ -46,6 +49,11 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.ran(span);
     }
 
+    fn stepped(&mut self, now: Instant, scheduler: &Scheduler) {
+        self.0.stepped(now, scheduler);
+        self.1.stepped(now, scheduler);
+    }
+
     fn end(&mut self, now: Instant) {
         self.0.end(now);
         self.1.end(now);
@@ -63,6 +71,10 @@ impl<O: Observer + ?Sized> Observer for &mut O {
 
     fn ran(&mut self, span: &Span) {
         (**self).ran(span);
+    }
+
+    fn stepped(&mut self, now: Instant, scheduler: &Scheduler) {
+        (**self).stepped(now, scheduler);
     }
 
     fn end(&mut self, now: Instant) {
@@ -83,6 +95,11 @@ impl<O: Observer> Observer for Option<O> {
 
     fn ran(&mut self, span: &Span) {
         self.iter_mut().for_each(|observer| observer.ran(span));
+    }
+
+    fn stepped(&mut self, now: Instant, scheduler: &Scheduler) {
+        self.iter_mut()
+            .for_each(|observer| observer.stepped(now, scheduler));
     }
 
     fn end(&mut self, now: Instant) {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use punctual_core::{
     Action, ActionId, Arrival, Event, Finished, Infer, Instant, ModelConfig, Nanos, PartitionId,
-    TaskConfig,
+    Scheduler, TaskConfig,
 };
 use punctual_device::Device;
 use punctual_device::virtual_time::VirtualDevice;
@@ -373,6 +373,10 @@ impl<S: Source, O: Observer> World for VirtualWorld<'_, S, O> {
 
     fn decided(&mut self, _: &Event, _: Nanos) {
         self.effort.steps += 1;
+    }
+
+    fn stepped(&mut self, scheduler: &Scheduler, _: &Event) {
+        self.observer.stepped(self.now, scheduler);
     }
 
     fn ended(&self) -> bool {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use punctual_core::{Nanos, PolicySpec, PunctualConfig};
+use punctual_core::{
+    Actions, Config, ConfigError, Contract, Counters, Event, Instant, Nanos, PartitionId, Policy,
+    PolicySpec, PunctualConfig, TaskId,
+};
 use punctual_plan::PolicyChoice;
 use punctual_simulator::faults::Fault;
 use punctual_simulator::fuzz::{Campaign, Case, Failure, Passed, campaign, check, shrink};
@@ -48,6 +51,71 @@ fn the_same_seed_is_the_same_case_and_other_seeds_are_others() {
     assert_eq!(
         check(&Case::draw(7, &policies)),
         check(&Case::draw(7, &policies))
+    );
+}
+
+/// A policy whose recount contradicts it after every step.
+#[derive(Debug)]
+struct Contradicting(PunctualConfig);
+
+impl PolicySpec for Contradicting {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+    fn summary(&self) -> &'static str {
+        self.0.summary()
+    }
+    fn contract(&self) -> Contract {
+        self.0.contract()
+    }
+    fn check(&self, config: &Config) -> Result<(), ConfigError> {
+        self.0.check(config)
+    }
+    fn build(&self, config: &Config) -> Box<dyn Policy> {
+        Box::new(Contradicted(self.0.build(config)))
+    }
+}
+
+#[derive(Debug)]
+struct Contradicted(Box<dyn Policy>);
+
+impl Policy for Contradicted {
+    fn step(&mut self, now: Instant, event: &Event, actions: &mut Actions) {
+        self.0.step(now, event, actions);
+    }
+    fn next_timer(&self) -> Option<Instant> {
+        self.0.next_timer()
+    }
+    fn drained(&self) -> bool {
+        self.0.drained()
+    }
+    fn counters(&self, task: TaskId) -> &Counters {
+        self.0.counters(task)
+    }
+    fn open(&self) -> usize {
+        self.0.open()
+    }
+    fn stale_events(&self) -> u64 {
+        self.0.stale_events()
+    }
+    fn check(&self) -> Result<(), &'static str> {
+        Err("planted")
+    }
+    fn scale(&self, partition: PartitionId) -> u64 {
+        self.0.scale(partition)
+    }
+}
+
+#[test]
+fn a_recount_that_contradicts_the_scheduler_is_a_failure() {
+    let policies: Vec<Arc<dyn PolicySpec>> =
+        vec![Arc::new(Contradicting(PunctualConfig::default()))];
+    let failures = (0..20).filter_map(|seed| check(&Case::draw(seed, &policies)).err());
+    let failures: Vec<Failure> = failures.collect();
+    let is_planted = |failure: &Failure| matches!(failure, Failure::State { broken, .. } if *broken == "planted");
+    assert!(
+        failures.len() >= 5 && failures.iter().all(is_planted),
+        "{failures:?}"
     );
 }
 

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use punctual_core::{Action, ConfigError, Event, Instant};
+use punctual_core::{Action, ConfigError, Event, Instant, Scheduler};
 use punctual_types::Random;
 
 use super::Case;
@@ -18,6 +18,9 @@ pub enum Failure {
     Violation(Finding),
     #[error("panicked: {0}")]
     Panic(String),
+    /// The scheduler's recount of its own state contradicts it.
+    #[error("after the step at {at:?}: {broken}")]
+    State { broken: &'static str, at: Instant },
     /// The run did not come to its end.
     #[error("the run ended as {ending:?} at {at:?}")]
     Stuck { ending: Ending, at: Instant },
@@ -87,9 +90,11 @@ pub struct Passed {
 /// Steps after which a case is taken for endless.
 const STEPS_MAX: u64 = 2_000_000;
 
-/// The auditor, and an end to it all.
+/// The auditor, the scheduler's own recount after each step, and an end to it all.
 struct Watch {
     auditor: Auditor,
+    /// The first invariant that did not hold, and when.
+    broken: Option<(&'static str, Instant)>,
     steps: u64,
 }
 
@@ -102,6 +107,12 @@ impl Observer for Watch {
 
     fn action(&mut self, now: Instant, action: &Action) {
         self.auditor.action(now, action);
+    }
+
+    fn stepped(&mut self, now: Instant, scheduler: &Scheduler) {
+        if self.broken.is_none() {
+            self.broken = scheduler.check().err().map(|broken| (broken, now));
+        }
     }
 
     fn end(&mut self, now: Instant) {
@@ -126,6 +137,7 @@ fn run(case: &Case) -> Result<(Passed, Option<Outcome>), Failure> {
     let config = case.config();
     let mut watch = Watch {
         auditor: Auditor::new(&config, case.policy.contract()),
+        broken: None,
         steps: 0,
     };
     let settings = Settings {
@@ -137,13 +149,17 @@ fn run(case: &Case) -> Result<(Passed, Option<Outcome>), Failure> {
     let arrivals = scenario
         .arrivals(1.0, &Random::new(case.seed))
         .map_err(|error| Failure::Refused(error.to_string()))?;
-    let outcome = match run_plan(
+    let ran = run_plan(
         scenario,
         (&config, &*case.policy),
         arrivals,
         settings,
         &mut watch,
-    ) {
+    );
+    if let Some((broken, at)) = watch.broken {
+        return Err(Failure::State { broken, at });
+    }
+    let outcome = match ran {
         Ok(_) if !definition => {
             return Err(Failure::Disagreement {
                 definition,

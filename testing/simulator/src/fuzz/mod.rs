@@ -4,7 +4,8 @@
 //! A case is a pure function of its seed, so the seed is the whole report of a failure; what is printed
 //! beside it is the smallest case that the shrinker found to fail in the same way. A case fails if
 //!
-//! - the auditor finds a violation, or a scheduler's own counters contradict each other,
+//! - the auditor finds a violation,
+//! - the scheduler's recount of its own state contradicts it after a step,
 //! - anything panics,
 //! - the run does not end (nothing is going to happen, or the scheduler spins),
 //! - a second run differs from the first,
