@@ -54,7 +54,7 @@ codes! {
     CONTEXT_IS_DESTROYED = 709, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "the context is destroyed";
     HOST_MEMORY_ALREADY_REGISTERED = 712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "host memory is registered already";
     HOST_MEMORY_NOT_REGISTERED = 713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "host memory is not registered";
-    LAUNCH_FAILED = 719, "CUDA_ERROR_LAUNCH_FAILED", "a launch failed in a way that nobody knows";
+    LAUNCH_FAILED = 719, "CUDA_ERROR_LAUNCH_FAILED", "a launch failed for an unknown reason";
     NOT_SUPPORTED = 801, "CUDA_ERROR_NOT_SUPPORTED", "the operation is not supported";
     UNKNOWN = 999, "CUDA_ERROR_UNKNOWN", "unknown error";
 }

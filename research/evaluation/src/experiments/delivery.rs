@@ -112,7 +112,7 @@ fn run() -> String {
         "latest",
         "age p50 (p99), every, ms",
         "latest",
-        "made way",
+        "superseded",
         "neighbour on time, every",
         "latest",
     ];

@@ -142,8 +142,8 @@ fn run() -> String {
         "with the cores",
         "right and in time, alone",
         "with the cores",
-        "spilled",
-        "taken on and missed",
+        "offloaded",
+        "accepted and missed",
     ];
     let mut table = Table::new(&headings, 0);
     for rate_hz in RATES_HZ {

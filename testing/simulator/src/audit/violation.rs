@@ -132,8 +132,8 @@ pub enum Violation {
         place: Instant,
         at: Instant,
     },
-    /// A frame made way, and no newer one of its client was taken on.
-    #[error("task {}: the submission {sequence} made way to nobody", task.0)]
+    /// A frame was superseded, and no newer one of its client was accepted.
+    #[error("task {}: submission {sequence} was superseded, but no newer one of its client was accepted", task.0)]
     SupersededByNobody { task: TaskId, sequence: u64 },
     /// A model lost its promises without having overrun so often, or while nothing else ran, or twice;
     /// or got them back too soon.
