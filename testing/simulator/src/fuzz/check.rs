@@ -58,6 +58,7 @@ impl Failure {
                 discriminant(&a.violation) == discriminant(&b.violation)
             }
             (Self::Panic(a), Self::Panic(b)) => place(a) == place(b),
+            (Self::State { broken: a, .. }, Self::State { broken: b, .. }) => a == b,
             _ => discriminant(self) == discriminant(other),
         }
     }
