@@ -1,4 +1,4 @@
-//! What real-time threads have to say: typed values in, sentences later, by somebody else.
+//! The log of real-time threads: typed values, of which another thread makes sentences later.
 //!
 //! A real-time thread writes a value of the program's own type; an ordinary thread takes values out
 //! and makes sentences of them. Usually a `static`:
@@ -163,8 +163,8 @@ impl<T: Copy + Send, const N: usize> RtLog<T, N> {
     }
 }
 
-/// Makes `position` the calling thread's, if nobody had it; else the position to look at now. Relaxed:
-/// what lies in a cell is ordered by its turn.
+/// Makes `position` the calling thread's, if no other thread had it; else the position to look at now.
+/// Relaxed, like the loads of both counters: what lies in a cell is ordered by its turn.
 fn claim(counter: &AtomicU64, position: u64) -> Result<u64, u64> {
     counter.compare_exchange_weak(position, position + 1, Ordering::Relaxed, Ordering::Relaxed)
 }
