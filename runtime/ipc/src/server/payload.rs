@@ -6,7 +6,7 @@ use super::Shared;
 use crate::frame::FrameSpec;
 
 /// Reads a client's payloads. The only thing in the daemon that touches them: what the client
-/// does to its pages (a hole punched into the file costs whoever reads next a page fault each)
+/// does to its pages (a hole punched into the file costs the next reader a page fault each)
 /// happens to this client's own intake thread.
 #[derive(Debug)]
 pub struct PayloadReader {
