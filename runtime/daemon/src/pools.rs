@@ -42,7 +42,7 @@ pub enum Done {
 /// buffers cannot keep those that may from being admitted, and neither keeps the memory of clients
 /// that are gone from being freed.
 pub struct Pools {
-    /// Close and refuse connections in whose queues there may be descriptors of anybody's.
+    /// Close and refuse connections in whose queues there may be descriptors of any process.
     pub strangers: BlockingPool<Done>,
     /// Receive clients' own buffers.
     pub buffers: BlockingPool<Done>,

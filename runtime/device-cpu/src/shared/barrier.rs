@@ -47,6 +47,7 @@ impl Barrier {
 
     /// Waits until all are here; true if all are to stop. What each wrote before is visible to all afterwards.
     pub(super) fn meet(&self) -> bool {
+        // Relaxed: this worker alone wrote it.
         if self.size == 1 {
             return self.wish.load(Ordering::Relaxed);
         }
@@ -54,6 +55,8 @@ impl Barrier {
         let seen = self.opened.count();
         // AcqRel: each arrival is released to the last one, which has then seen all (label MEET).
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.size {
+            // All three before the ring, which publishes them: a worker that leaves may arrive at the next meeting at
+            // once.
             self.arrived.store(0, Ordering::Relaxed);
             let stop = self.wish.load(Ordering::Relaxed);
             self.stop.store(stop, Ordering::Relaxed);
@@ -62,6 +65,7 @@ impl Barrier {
             return stop;
         }
         wait_spinning(&self.opened, seen);
+        // Relaxed: ordered by the ring (label OPEN).
         self.stop.load(Ordering::Relaxed)
     }
 }

@@ -56,6 +56,7 @@ impl Ledger {
     pub(crate) fn load(&mut self, action: ActionId, model: ModelId, early: bool) {
         let shared = &self.weights.models[model.index()];
         self.pages.give(&shared.pages, &self.models[model.index()]);
+        // Relaxed, both: the gate is closed, so no worker reads them; the ring of orders publishes them to the loader.
         shared.ready.store(0, Ordering::Relaxed);
         shared.failed.store(false, Ordering::Relaxed);
         self.order(Order::Load(Load::of(action, model, early)));
