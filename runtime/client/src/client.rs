@@ -248,7 +248,7 @@ impl Client {
         }
     }
 
-    /// What the last attempt to connect anew met, for whoever wants to say why there are no slots.
+    /// What the last attempt to connect anew met, for a message that says why there are no slots.
     #[must_use]
     pub fn last_error(&self) -> Option<Arc<ConnectError>> {
         self.link.last_error()

@@ -203,8 +203,8 @@ impl Told {
     fn tell(self, verdict: ResultRecord) {
         match self {
             Self::Future(promise) => promise.keep(verdict),
-            // A callback's panic is its own: the verdicts behind it are others'. It was reported
-            // on standard error when it happened.
+            // A callback that panics must not end the thread, which has the verdicts of other submissions to hand
+            // on. The panic was reported on standard error when it happened.
             Self::Callback(callback) => {
                 let _ = catch_unwind(AssertUnwindSafe(|| callback(verdict)));
             }
@@ -246,7 +246,7 @@ impl StreamSlot {
         self.claim.as_mut().map_or(&mut [], Claim::pixels)
     }
 
-    /// As [`Client::submit`]; the verdict comes to whoever awaits what is returned.
+    /// As [`Client::submit`]; the verdict comes by the future that is returned.
     ///
     /// # Errors
     /// If it is not submitted.

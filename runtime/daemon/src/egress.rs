@@ -94,7 +94,7 @@ impl Egress {
 
     fn retire(&mut self, client: ClientId) {
         self.welcome();
-        // Its last refusals, before its place can be given to another client, who would get them.
+        // Its last refusals, before its place can be given to another client, which would get them.
         self.refusals();
         let Some(results) = self.clients[client.index()].take() else {
             return;

@@ -89,7 +89,7 @@ impl Shell {
         self.pool.add_partition(spec, engine, helpers)
     }
 
-    /// The request buffers' input areas, for those who prepare inputs.
+    /// The request buffers' input areas, for the threads that prepare inputs.
     #[must_use]
     pub fn input_buffers(&self) -> InputBuffers {
         self.inputs.clone()

@@ -148,7 +148,7 @@ impl AsFd for Listener {
     }
 }
 
-/// Who connected, as the kernel says.
+/// The process that connected, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerCredentials {
     /// Process.
@@ -209,7 +209,7 @@ pub enum AdmitError {
 }
 
 impl Connection {
-    /// Who it is.
+    /// The process that connected.
     #[must_use]
     pub fn peer(&self) -> PeerCredentials {
         self.peer

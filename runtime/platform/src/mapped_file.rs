@@ -112,7 +112,7 @@ impl MappedFile {
             return &[];
         }
         // SAFETY: in bounds and aligned, as just checked (a mapping begins at a page, and there is
-        // one, as the file is not empty); every bit pattern is a T; and nobody writes while the
+        // one, as the file is not empty); every bit pattern is a T; and no process writes while the
         // mapping lives, which the type asks of the file's owner (that the mapping is private does
         // not help: only pages that this process writes to are its own).
         unsafe {

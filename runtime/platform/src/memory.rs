@@ -99,8 +99,7 @@ pub fn share_heap() {
 /// for seconds before the next daemon starts, and say nothing about a defect. Advice only: what the kernel does
 /// not take (`start` must be a page's) is dumped.
 pub fn leave_out_of_dumps(start: *const u8, bytes: usize) {
-    // SAFETY: the kernel checks the addresses itself, and this advice changes no content, whoever's
-    // they are.
+    // SAFETY: the kernel checks the addresses itself, and this advice changes no content of any mapping.
     unsafe { libc::madvise(start.cast_mut().cast(), bytes, libc::MADV_DONTDUMP) };
 }
 

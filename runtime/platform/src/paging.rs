@@ -149,7 +149,7 @@ impl AddressRange {
         }
         let offset = libc::off_t::try_from(first * store.page_bytes)
             .map_err(|_| OsError::from_code("mmap", libc::EOVERFLOW))?;
-        // SAFETY: replaces part of this range, which is ours and to which nobody has a reference:
+        // SAFETY: replaces part of this range, which is ours and to which there is no reference:
         // what users make of the pointer is their own promise.
         let shown = unsafe {
             libc::mmap(

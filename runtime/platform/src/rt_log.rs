@@ -41,6 +41,7 @@ pub struct RtLog<T, const N: usize> {
     cells: [Cell<T>; N],
     written: AtomicU64,
     taken: AtomicU64,
+    /// Relaxed: a count that orders nothing.
     dropped: AtomicU64,
 }
 
@@ -113,7 +114,7 @@ impl<T: Copy + Send, const N: usize> RtLog<T, N> {
         };
         cell.record.with_mut(|record| {
             // SAFETY: `claim` gave this position to this thread alone, and the turn says that no reader
-            // has the cell any more: nobody else touches the record until the turn is stored.
+            // has the cell any more: no other thread touches the record until the turn is stored.
             unsafe { (*record).write(Record { at_ns, value }) };
         });
         // Release pairs with the Acquire in `take`: the record is there.

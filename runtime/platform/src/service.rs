@@ -112,7 +112,7 @@ pub fn passed_socket(name: &str) -> Option<OwnedFd> {
         unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
     }
     // SAFETY: the manager's protocol says that its descriptors are open and ours, and by the
-    // caller's promise nobody else owns this one.
+    // caller's promise no other part of the program owns this one.
     Some(unsafe { OwnedFd::from_raw_fd(wanted) })
 }
 
@@ -150,7 +150,7 @@ pub fn inherited(number: RawFd) -> Option<OwnedFd> {
     if flags == -1 || number <= libc::STDERR_FILENO {
         return None;
     }
-    // SAFETY: the descriptor is open, and by the caller's promise nobody else owns it.
+    // SAFETY: the descriptor is open, and by the caller's promise no other part of the program owns it.
     let descriptor = unsafe {
         libc::fcntl(number, libc::F_SETFD, flags | libc::FD_CLOEXEC);
         OwnedFd::from_raw_fd(number)

@@ -129,12 +129,14 @@ impl Record {
     }
 
     fn woke(&self, expected: u64, now: u64) {
+        // Relaxed: partner of the load in `CoreWatch::ran_ns`.
         self.ran_ns.store(now, Ordering::Relaxed);
         let late = now.saturating_sub(expected);
         if late < THRESHOLD_NS {
             return;
         }
         let at = self.count.load(Ordering::Relaxed);
+        // Relaxed: the count publishes these words.
         if let Some([start, end]) = self.stalls.get(at as usize) {
             start.store(expected, Ordering::Relaxed);
             end.store(now, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use punctual_platform::Doorbell;
 /// shares of an operator usually differ, so that a sleep is the exception.
 const SPINS: u32 = 1_000;
 
-/// A barrier that also takes one decision for all who meet.
+/// A barrier that also takes one decision for all workers that meet.
 pub(super) struct Barrier {
     size: usize,
     arrived: AtomicUsize,
@@ -60,7 +60,7 @@ impl Barrier {
             self.arrived.store(0, Ordering::Relaxed);
             let stop = self.wish.load(Ordering::Relaxed);
             self.stop.store(stop, Ordering::Relaxed);
-            // The ring releases to those who wait; `count` and `wait` acquire (label OPEN).
+            // The ring releases to the waiting workers; `count` and `wait` acquire (label OPEN).
             self.opened.ring();
             return stop;
         }

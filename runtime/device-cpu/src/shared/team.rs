@@ -225,7 +225,7 @@ impl Team {
     ///
     /// # Safety
     /// Each seat of the team runs the job once, at the same time; the members' request buffers and the
-    /// model's weights are claimed for it, and nobody else uses the workspace, until all have returned.
+    /// model's weights are claimed for it, and no other thread uses the workspace, until all have returned.
     unsafe fn run_job(&self, seat: usize, interrupt: Option<&CancelFlag>) -> Outcome {
         let job = &self.job;
         let id = ModelId(job.model.load(Ordering::Relaxed));
@@ -301,7 +301,7 @@ impl Team {
                 let (region, output) = self.place(stage, member, step.operands.output());
                 let output = output.start + written.start..output.start + written.end;
                 // SAFETY: the parts of a step are disjoint (checked in `team`), one a seat, and
-                // nobody reads the output during the step.
+                // no seat reads the output during the step.
                 let output = unsafe { region.write(output) };
                 Image { inputs, output }
             })

@@ -226,7 +226,8 @@ impl VirtualQueue {
 
     /// Whether the driver has run empty: after [`close`](Self::close).
     pub fn is_drained(&self) -> Result<bool, CallError> {
-        // The control stream too: its copy of the epoch must not arrive during the next pass.
+        // The control stream too: until its copy has arrived, launches of the next pass would find the old epoch,
+        // which is not theirs, and end as evicted.
         Ok(self.stream.is_idle()? && self.control.is_idle()?)
     }
 

@@ -85,7 +85,7 @@ impl ClientChannel {
     /// number of its buffer ([`claim_at`](Self::claim_at)), and [`Claim::pixels`] is empty.
     ///
     /// # Errors
-    /// If there is no daemon, or it says no: `import_buffers` in the manifest.
+    /// If there is no daemon, or it refuses: the manifest must allow it (`import_buffers`).
     pub fn connect_with_buffers(
         path: &Path,
         hello: &Hello,

@@ -73,7 +73,7 @@ impl PayloadReader {
     }
 
     /// Copies rows out of the slot that holds submission `sequence`, packed without gaps. The
-    /// client may be writing meanwhile, which is its own loss: the copy is then a mixture.
+    /// client may be writing meanwhile: the copy is then a mixture, which harms that client only.
     ///
     /// # Errors
     /// If the slot holds something else, or the rows do not fit.

@@ -14,7 +14,7 @@ use super::loader::{Ended, Load};
 use super::{Order, Source, Weights};
 
 /// The end of the thread that submits: gives pages to models and takes them back. Pages with the
-/// same bytes are one, whoever has them.
+/// same bytes are one, whichever models have them.
 pub(crate) struct Ledger {
     weights: Arc<Weights>,
     /// What each model's pages contain, equal ones having the same number.

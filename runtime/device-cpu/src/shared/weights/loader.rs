@@ -139,6 +139,7 @@ impl Loader {
     /// Fills a page that is shown, unless it holds the same already.
     fn fill(&mut self, load: &Load, page: usize, image: &WeightImage) -> Result<(), PackageError> {
         let model = &self.weights.models[load.model.index()];
+        // Relaxed: as in `show`.
         let piece = model.pages[page].load(Ordering::Relaxed) as usize;
         let content = image.page_hash(page);
         let first = page * PAGE_FLOATS;
@@ -148,9 +149,9 @@ impl Loader {
             self.holds[piece] = None;
             let start = self.weights.floats_of(model);
             // SAFETY: the page is shown at these addresses. The ledger gave it to this model, the
-            // only one that has it or else a page of the same content, which nobody can read
+            // only one that has it or else a page of the same content, which no thread can read
             // before it is filled for the first time (the module's doc): we fill it first, so
-            // nobody else has a view of it.
+            // no other thread has a view of it.
             let target = unsafe { std::slice::from_raw_parts_mut(start.add(first), floats) };
             image.copy_page(page, target)?;
             self.holds[piece] = content;

@@ -214,7 +214,7 @@ impl Weights {
         }
         let floats = self.floats_of(model);
         // SAFETY: `ready` floats from there on are shown, inside the model's addresses, and were
-        // written before; nobody writes to them while a claim lives (the module's doc).
+        // written before; the loader does not write to them while a claim lives (the module's doc).
         unsafe { std::slice::from_raw_parts(floats.add(range.start), range.len()) }
     }
 
