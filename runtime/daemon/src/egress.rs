@@ -31,7 +31,7 @@ impl Egress {
     /// Works until the stop flag is set. Returns itself, so that nothing is freed on this thread.
     pub fn serve(mut self) -> Self {
         loop {
-            // The count and the flag before the rings: a bell in between ends the wait below, and what was pushed
+            // The count and the flag before the rings. So a bell in between ends the wait below, and what was pushed
             // before the flag was raised is still delivered.
             let seen = self.ends.bell.count();
             self.heart.working();

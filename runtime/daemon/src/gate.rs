@@ -1,6 +1,6 @@
 //! Whether the poller watches a listening socket. It does not while there is no room for another connection, and
-//! for a while after descriptors have run out: a connection that is not accepted stays readable, so that every
-//! wait would end at once.
+//! for a while after descriptors have run out. A socket with a connection that is not accepted stays readable, so
+//! that every wait would end at once.
 
 use std::os::fd::BorrowedFd;
 

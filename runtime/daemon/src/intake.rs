@@ -44,8 +44,8 @@ impl Intake {
     /// Works until the stop flag is set. Returns itself, so that nothing is freed on this thread.
     pub fn serve(mut self) -> Self {
         loop {
-            // Both before the ring of orders: a bell in between ends the wait below, and what was ordered before the
-            // flag was raised is still carried out.
+            // Both before the ring of orders. So a bell in between ends the wait below, and what was ordered before
+            // the flag was raised is still carried out.
             let seen = self.ends.bell.count();
             let stopping = self.stop.is_raised();
             while let Ok(order) = self.ends.orders.pop() {

@@ -261,9 +261,9 @@ impl Connection {
             }
             _ if files => Err(HelloError::Unasked),
             hello => {
-                // Looked at above: no descriptors came with it. It is taken off the queue, since a socket that is
-                // closed with unread data resets the connection: the peer's next receive would fail with ECONNRESET
-                // and not give our last message.
+                // Looked at above: no descriptors came with it. It is taken off the queue, since closing a socket
+                // with unread data resets the connection. Then the peer's next receive fails with ECONNRESET and does
+                // not give our last message.
                 socket::discard(self.socket.as_fd());
                 self.clean.set(socket::stop_receiving(self.socket.as_fd()));
                 match self.clean.get() {

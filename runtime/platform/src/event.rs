@@ -49,7 +49,7 @@ impl AsFd for Event {
 ///
 /// The other process has the same open file as we: it may read it, fill it, make it blocking and
 /// have thousands of waiters on it. So we neither read nor write it. It is watched through an epoll
-/// instance that no other process has: a thread that adds this to its [`Poller`](crate::poll::Poller),
+/// instance that no other process has. So a thread that adds this to its [`Poller`](crate::poll::Poller),
 /// or takes it out, never contends for the wait queue that the other process can make long. Only
 /// making and dropping this do: leave both to a thread that no other thread waits for.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! A bound on how long system calls of a thread may sleep.
 //!
-//! Closing a descriptor may wait for another process: a TCP socket with `SO_LINGER` waits for its peer, for as
+//! Closing a descriptor may wait for another process. A TCP socket with `SO_LINGER` waits for its peer, for as
 //! long as the process that set the option chose. No flag of `close` helps. Most such waits end early when the
 //! thread has a signal to handle; the kernel closes the descriptor all the same. So a timer signals the thread.
 //!

@@ -40,8 +40,8 @@ impl Signal {
     }
 }
 
-/// What a service ignores. Each would end or stop the process: timers that this process does not set, `SIGUSR2`,
-/// which has no meaning yet; and what a write has an error for: a file that may not grow (`EFBIG`), a pipe
+/// What a service ignores. Each would end or stop the process. Some are of timers that this process does not set;
+/// `SIGUSR2` has no meaning yet. For the others a write has an error: a file that may not grow (`EFBIG`), a pipe
 /// without a reader, a terminal that belongs to another process group.
 const IGNORED: [libc::c_int; 9] = [
     libc::SIGALRM,
@@ -62,8 +62,8 @@ pub struct TerminationSignals {
 
 impl TerminationSignals {
     /// SIGTERM and SIGINT. Blocks them on the calling thread and those that it starts from now on.
-    /// Call it before starting any thread: the kernel may give a signal to any thread that does not block it,
-    /// and then its default action ends the process.
+    /// Call it before starting any thread: the kernel may give a signal to any thread that does not block it.
+    /// Then its default action ends the process.
     pub fn take_over() -> Result<Self, OsError> {
         Self::of(&Signal::OF_PROGRAMS)
     }

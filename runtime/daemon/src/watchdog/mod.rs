@@ -6,7 +6,7 @@
 //! Silence is counted in the watchdog's own steps, each at most [`STEP_NS_MAX`] long: a process that
 //! was stopped, or a machine that stood still, makes no thread silent.
 //!
-//! A thread that is ready to run and gets no processor is not silent either but *starved*: a program of higher
+//! A thread that is ready to run and gets no processor is not silent either but *starved*. A program of higher
 //! priority has its core, or the hypervisor does. A restart would not help then, so it has
 //! [`STARVED_FACTOR`] times as long. Two things separate the cases: the kernel's figures of the thread
 //! ([`punctual_platform::running`]), and when its core last ran its stall probe.
@@ -18,8 +18,8 @@ use std::sync::Arc;
 use punctual_platform::heartbeat::{Beat, Pulse};
 use serde::{Deserialize, Serialize};
 
-/// The most that one look adds to a silence, in ns: a process that was stopped, or a machine that stood still, for
-/// seconds must not make a thread stuck at the next look.
+/// The most that one look adds to a silence, in ns. A process that was stopped for seconds, or a machine that stood
+/// still, must not make a thread stuck at the next look.
 pub const STEP_NS_MAX: u64 = 200_000_000;
 
 /// A thread at ordinary priority may be delayed by other programs, so its bound is this many times

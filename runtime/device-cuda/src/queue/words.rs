@@ -110,7 +110,7 @@ impl EpochFlag {
     /// Moves the epoch on: what was handed over under the old one is evicted.
     pub fn move_on(&self) {
         // Relaxed: it publishes nothing, and the device reads it at its next look. Its partners on the host are the
-        // loads in `VirtualQueue::go_on` and `is_evicted`: launches of the new epoch come from the leader, which
+        // loads in `VirtualQueue::go_on` and `is_evicted`. Launches of the new epoch come from the leader, which
         // reads it from this same word.
         self.0.epoch().fetch_add(1, Ordering::Relaxed);
     }

@@ -4,8 +4,8 @@
 //! share (`sched_rt_runtime_us`), and the core would stand still for 50 ms a second. So a partition's
 //! workers become ordinary threads for a best-effort action. When the partition is needed
 //! ([`preempt`](crate::Device::preempt), or a real-time action submitted behind), the submitting thread first gives
-//! them their priority back, so that the operator that runs ends without being delayed by other programs:
-//! the bound on preemption is the longest operator and a few system calls.
+//! them their priority back. So other programs do not delay the operator that runs, and the bound on preemption is
+//! the longest operator and a few system calls.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering, fence};
 
