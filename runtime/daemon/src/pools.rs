@@ -20,7 +20,7 @@ const STRANGERS: u16 = 2;
 const BUFFERS: u16 = 2;
 const LEAVING: u16 = 1;
 
-// What the plan counts is what is started.
+// The plan counts the memory of each thread, so both numbers must be the same.
 const _: () = assert!(
     punctual_plan::BLOCKING_THREADS == (STRANGERS + BUFFERS + LEAVING) as u64,
     "a plan counts every thread"
