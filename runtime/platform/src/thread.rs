@@ -1,4 +1,4 @@
-//! Threads with a name, a core and a priority. The only place that starts any.
+//! Threads with a name, a core and a priority. Only this module and [`crate::line_writer`] start threads.
 
 use std::thread::{Builder, JoinHandle};
 
