@@ -1,5 +1,5 @@
 //! Which TPCs a CUDA stream may use: libsmctrl's C API found at run time, and the same effect natively.
-//! No policy: what is masked, and whether a mask is trusted, others decide.
+//! No policy: the caller decides what is masked, and whether a mask is trusted.
 //!
 //! | module | what it gives |
 //! |---|---|

@@ -4,8 +4,8 @@ use std::fmt;
 
 /// TPCs that a stream may use: those whose number is *enabled*; any other is disabled.
 ///
-/// In the hardware's words a set bit disables a TPC, in everybody else's it names one. So there is no
-/// way in or out of this type that does not say which of the two is meant.
+/// In the hardware's words a set bit disables a TPC, everywhere else it names one. So each constructor and each
+/// getter of this type says which of the two it means.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TpcMask {
     disabled: u128,

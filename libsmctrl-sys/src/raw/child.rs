@@ -6,7 +6,7 @@ use std::time::Duration;
 /// How a child process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It ended by itself with this code: 0 if the call came back, another one if somebody in it
+    /// It ended by itself with this code: 0 if the call came back, another one if the call itself
     /// called `exit`, as libsmctrl does.
     Exited(i32),
     /// A signal ended it, e.g. 11: it wrote where nothing was.
@@ -45,7 +45,7 @@ pub unsafe fn in_child(limit: Duration, call: impl FnOnce() -> u64) -> io::Resul
         }
         0 => {
             close(read);
-            // The parent's destructors are not ours to run, whatever happens.
+            // No unwinding out of here: the child must not run destructors and exit handlers of the parent.
             let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
             let code = match said {
                 Ok(said) => i32::from(!send(write, said)),
@@ -55,11 +55,12 @@ pub unsafe fn in_child(limit: Duration, call: impl FnOnce() -> u64) -> io::Resul
             unsafe { libc::_exit(code) }
         }
         child => {
+            // Before reading: the end of the child shows as the end of the pipe only if no other end is open.
             close(write);
             let (said, silent) = receive(read, limit);
             close(read);
             if silent {
-                // SAFETY: a child of ours that nobody has waited for: its number is still its own.
+                // SAFETY: a child of ours that was not waited for: its number is still its own.
                 unsafe { libc::kill(child, libc::SIGKILL) };
             }
             let ending = match wait(child)? {

@@ -1,7 +1,7 @@
 //! libsmctrl's own C API, found when the program runs.
 //!
-//! The library ends the process (`exit(1)`) when it does not know the driver, so there are two nets:
-//! [`Library::open`] refuses drivers that [`stream_mask::find`] does not know, and makes the first call
+//! The library ends the process (`exit(1)`) when it does not know the driver, so there are two protections.
+//! [`Library::open`] refuses drivers that [`stream_mask::find`] does not know. And it makes the first call
 //! in a child process, on an object of our own in the place of a stream. What the library wrote there
 //! also tells where it believes the mask to be, which is compared with our table.
 //!

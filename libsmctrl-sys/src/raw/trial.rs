@@ -25,7 +25,7 @@ pub(super) fn run(file: &OsStr, layout: Layout) -> u64 {
     let Ok(library) = (unsafe { libloading::Library::new(file) }) else {
         return NOT_LOADED;
     };
-    // The library stays loaded: its clean-up is not ours to run, the process ends here.
+    // The library stays loaded: this process ends without running any clean-up (`_exit`).
     let library = std::mem::ManuallyDrop::new(library);
     let mut object = vec![0_u32; OBJECT_WORDS];
     let mut handle = object.as_mut_ptr();

@@ -158,7 +158,7 @@ const WORDS_MAX: usize = 5;
 /// - `stream` is a `CUstream` of the driver whose key found `row`, made by `cuStreamCreate` or
 ///   `cuStreamCreateWithPriority` and not destroyed: none of the driver's special handles, and no stream of
 ///   a green context.
-/// - `row` names the place of the mask in that driver's stream objects. Nobody documents it; the caller
+/// - `row` names the place of the mask in that driver's stream objects. No vendor documents it; the caller
 ///   has tried the row in a child process, or is that child.
 /// - No other thread launches into the stream meanwhile.
 pub unsafe fn write(stream: *mut c_void, row: &Row, mask: TpcMask) -> Result<(), LayoutError> {
@@ -168,8 +168,8 @@ pub unsafe fn write(stream: *mut c_void, row: &Row, mask: TpcMask) -> Result<(),
     let place = unsafe { place(stream, row) };
     // The flag comes last: the words that it makes valid are there then.
     for at in (0..layout.words()).rev() {
-        // SAFETY: by the caller's promise the words of the mask lie from `place` on, and nobody else
-        // reads them now. Volatile, as the driver's memory is not the compiler's to reason about.
+        // SAFETY: by the caller's promise the words of the mask lie from `place` on, and no other thread
+        // reads them now. Volatile: the driver reads this memory, which the compiler cannot know.
         unsafe { place.add(at).write_volatile(words[at]) };
     }
     Ok(())

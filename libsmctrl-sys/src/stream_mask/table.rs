@@ -64,7 +64,7 @@ pub fn find(key: DriverKey) -> Result<&'static Row, UnknownDriver> {
 /// The public copies of libsmctrl, read in 2026; a copy may lack a row that another has.
 const LIBSMCTRL: &str = "libsmctrl (Bakita), public copies, read 2026";
 
-/// Likewise; nobody is known to have tried it on the machine that needs it most.
+/// Likewise; no source reports a trial on an H100.
 const LIBSMCTRL_DOUBTED: &str =
     "libsmctrl (Bakita), public copies, read 2026; not confirmed on H100";
 

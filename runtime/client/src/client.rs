@@ -18,8 +18,8 @@ use crate::{Lost, Options, Slot};
 
 /// A connection to `punctuald`, for the frames of one task; renewed when the daemon is.
 ///
-/// Once connected it neither allocates nor locks while the connection lasts. Connections are
-/// renewed by whichever call waits, or looks for a verdict and finds none.
+/// Once connected it neither allocates nor locks while the connection lasts. Each call that waits, or
+/// looks for a verdict and finds none, renews the connection.
 #[derive(Debug)]
 pub struct Client {
     link: Link,
@@ -131,7 +131,8 @@ impl Client {
             if let Some(claim) = self.try_claim()? {
                 return Ok(Some(claim));
             }
-            // Not even looking asleep: the daemon goes on ringing an armed client's socket.
+            // Checked before `wait`, which marks the client as asleep: the daemon would then make a system call to
+            // wake it.
             if until_ns == Some(0) || !self.wait(seen, until_ns) {
                 return Ok(None);
             }
@@ -247,7 +248,7 @@ impl Client {
         }
     }
 
-    /// What the last attempt to connect anew met, for whoever wants to say why there are no slots.
+    /// What the last attempt to connect anew met, for a message that says why there are no slots.
     #[must_use]
     pub fn last_error(&self) -> Option<Arc<ConnectError>> {
         self.link.last_error()
@@ -345,7 +346,7 @@ impl Client {
                 sleep_until_ns(until_ns.map_or(*retry_ns, |until| until.min(*retry_ns)));
                 Ok(before(until_ns))
             }
-            // Whoever calls has looked for these before.
+            // The callers have checked for these before.
             State::Changed(_) | State::Lost(_) => Ok(true),
         };
         result.unwrap_or_else(|gone: Disconnected| {

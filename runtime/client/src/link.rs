@@ -18,7 +18,8 @@ use crate::{Lost, Options};
 pub(crate) const PAUSE_NS_MIN: u64 = 1_000_000;
 pub(crate) const PAUSE_NS_MAX: u64 = 50_000_000;
 
-/// How often a client that looks for verdicts without waiting looks after the daemon, in ns.
+/// How often a client that looks for verdicts without waiting checks that the daemon is there, in ns: a check is a
+/// system call.
 const LOOK_NS: u64 = 1_000_000;
 
 /// Where the client stands with the daemon.
@@ -165,7 +166,7 @@ impl Link {
                     self.go_down(Disconnected::Unasked(record.sequence));
                     return self.ledger.take();
                 }
-                // The daemon works: the next one deserves quick attempts again.
+                // The daemon works: after its end, attempts to connect begin with short pauses again.
                 self.pause_ns = PAUSE_NS_MIN;
                 settled
             }
@@ -214,6 +215,7 @@ impl Link {
         } else {
             State::Lost(Lost::Disconnected(why))
         };
+        // Before the pending ones fail: results that the daemon had pushed are still in the ring.
         if let State::Up(mut channel) = std::mem::replace(&mut self.state, next) {
             while let Ok(Some(record)) = channel.take() {
                 if let Some(record) = self.ledger.settle(record) {

@@ -12,7 +12,7 @@ pub enum Lost {
     /// The daemon is gone, and the client is not to reconnect.
     #[error("{0}, and this client does not reconnect")]
     Disconnected(Disconnected),
-    /// The daemon will not have this client: asking again would not help.
+    /// The daemon refuses this client for a reason that does not pass: asking again would not help.
     #[error(transparent)]
     Refused(Arc<ConnectError>),
     /// The present daemon expects another frame format than the last one. Prepare for it,

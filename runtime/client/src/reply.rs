@@ -54,7 +54,7 @@ impl Promise {
             cell.verdict = Some(verdict);
             cell.waker.take()
         };
-        // Outside the lock: an executor may poll right away.
+        // Outside the lock, which is not recursive: an executor may poll on this very thread.
         if let Some(waker) = waker {
             waker.wake();
         }

@@ -38,13 +38,14 @@ struct Shared {
     /// Rung when slots may have come back, or whether there are any may have changed.
     news: Doorbell,
     watch: Arc<Watch>,
-    /// The stream is to end. Relaxed: who sets it wakes the thread through the kernel.
+    /// The stream is to end. Relaxed: the store in `Stream::drop` and the loads in `receive` are partners; the wake-up
+    /// that follows the store goes through the kernel.
     ending: AtomicBool,
 }
 
 struct Inside {
     client: Client,
-    /// Who is to be told of which submission.
+    /// The future or callback of each submission.
     told: BTreeMap<u64, Told>,
     /// Slots that were given out and neither submitted nor given back.
     given_out: u64,
@@ -162,7 +163,7 @@ impl Shared {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread: tells whoever is to be told, until the stream ends.
+    /// The thread: hands verdicts to futures and callbacks, until the stream ends.
     fn receive(&self) {
         let mut verdicts = Vec::new();
         while !self.ending.load(Ordering::Relaxed) {
@@ -175,6 +176,7 @@ impl Shared {
                 }
             }
             self.news.ring();
+            // Without the lock: a callback may take a slot or submit.
             for (told, verdict) in verdicts.drain(..) {
                 told.tell(verdict);
             }
@@ -201,8 +203,8 @@ impl Told {
     fn tell(self, verdict: ResultRecord) {
         match self {
             Self::Future(promise) => promise.keep(verdict),
-            // A callback's panic is its own: the verdicts behind it are others'. It was reported
-            // on standard error when it happened.
+            // A callback that panics must not end the thread, which has the verdicts of other submissions to hand
+            // on. The panic was reported on standard error when it happened.
             Self::Callback(callback) => {
                 let _ = catch_unwind(AssertUnwindSafe(|| callback(verdict)));
             }
@@ -244,7 +246,7 @@ impl StreamSlot {
         self.claim.as_mut().map_or(&mut [], Claim::pixels)
     }
 
-    /// As [`Client::submit`]; the verdict comes to whoever awaits what is returned.
+    /// As [`Client::submit`]; the verdict comes by the future that is returned.
     ///
     /// # Errors
     /// If it is not submitted.

@@ -16,7 +16,8 @@ use crate::{Client, Lost};
 pub struct Streams {
     clients: Vec<Client>,
     poller: Poller,
-    /// Whose turn it is to be asked first, so that a busy stream does not silence the others.
+    /// The stream that is asked first: the one behind the last that gave a verdict, so that a busy stream does not
+    /// silence the others.
     first: usize,
 }
 

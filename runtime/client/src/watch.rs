@@ -54,10 +54,11 @@ impl Watch {
         let listening = Listening(Arc::new(AtomicBool::new(true)));
         let (on, rung) = (Arc::clone(&listening.0), Arc::clone(&self.rung));
         let mut seen = bell.count();
-        // What was rung before.
+        // For what was rung before `count`, which the thread does not report.
         rung.signal();
-        // It is not waited for when it is to end, as it may sleep just then.
+        // The thread is never joined: it may sleep for as long as `LOOK_NS` when it is to end.
         spawn_ordinary("bell", move || {
+            // Relaxed: partner of the store in `Listening::drop`.
             while on.load(Ordering::Relaxed) {
                 bell.wait(seen, clock::now_ns() + LOOK_NS);
                 let count = bell.count();

@@ -26,10 +26,12 @@ pub const VISITORS_MAX: usize = 32;
 /// How long a handshake may take, in ns.
 const HANDSHAKE_NS: u64 = 2_000_000_000;
 
-/// How long it may take while others wait to be accepted, in ns.
+/// How long it may take while there is no room for another connection, in ns: silent connections must not keep
+/// others out for longer.
 const HANDSHAKE_HURRIED_NS: u64 = 250_000_000;
 
-/// How long the end waits for the pools to refuse those in their handshake, in ns.
+/// How long the daemon's end waits for the pools to refuse those in their handshake, in ns. A client can make a
+/// pool slow, and must not delay the end by more.
 const SETTLE_NS: u64 = 500_000_000;
 
 /// The pieces that a client's channel is shared out in: submissions, payload, results.
@@ -43,7 +45,7 @@ struct Place {
     pid: i32,
 }
 
-/// Lets clients in, one for each place of the plan, and notices when a place is free again.
+/// Admits clients, one for each place of the plan, and notices when a place is free again.
 pub struct Acceptor {
     plan: Arc<Plan>,
     listener: Option<Listener>,
@@ -99,7 +101,7 @@ impl Acceptor {
     pub fn close(&mut self, poller: &Poller) {
         if let Some(listener) = self.listener.take() {
             self.gate.attend(poller, listener.as_fd(), false, 0);
-            // It closes connections that were not accepted.
+            // On a pool: dropping it closes connections that were not accepted, and a client can make that slow.
             self.pools.strangers.run(move || {
                 drop(listener);
                 None
@@ -112,7 +114,7 @@ impl Acceptor {
         }
     }
 
-    /// Waits, within bounds, until everybody in a handshake was told.
+    /// Waits, within bounds, until every client in a handshake has its refusal.
     pub fn settle(&mut self, poller: &mut Poller) {
         let limit_ns = clock::now_ns() + SETTLE_NS;
         while self.pools.strangers.pending() > 0 && clock::now_ns() < limit_ns {
@@ -135,7 +137,7 @@ impl Acceptor {
         }
     }
 
-    /// Takes back the pieces of clients that are gone, and sends away who says nothing.
+    /// Takes back the pieces of clients that are gone, and closes connections that say nothing.
     pub fn look_after(&mut self, poller: &Poller) {
         while let Ok((client, submissions)) = self.ends.from_ingress.pop() {
             self.gone += 1;
@@ -368,7 +370,8 @@ impl Acceptor {
     /// Shares a client's channel out among the threads that serve it.
     fn let_in(&mut self, client: ClientId, channel: ServerChannel) {
         let (submissions, reader, results) = channel.split();
-        // The ingress last: whoever has a verdict or a frame of this client has its piece then.
+        // The ingress last: frames and verdicts of this client exist only after it has its piece, and then the
+        // intake and the egress have theirs.
         const FREE: &str = "a free place has room for its pieces";
         let intake = &mut self.ends.intakes[client.index()];
         assert!(intake.to_intake.push(reader).is_ok(), "{FREE}");

@@ -1,5 +1,5 @@
-//! Threads for calls that another process can make slow: above all closing descriptors, which takes
-//! as long as their owner likes.
+//! Threads for calls that another process can make slow: above all closing a client's descriptors. Closing a TCP
+//! socket with `SO_LINGER`, for example, waits for its peer.
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use punctual_plan::ORDINARY_STACK_BYTES;
@@ -75,8 +75,8 @@ impl<T: Send + 'static> BlockingPool<T> {
         self.pending
     }
 
-    /// Has a thread run this, sooner or later. Beyond the limit, too: whoever could wait has asked
-    /// whether there is room.
+    /// Has a thread run this, sooner or later. Beyond the limit too: a caller that can wait asks first whether there
+    /// is room.
     pub fn run(&mut self, job: impl FnOnce() -> Option<T> + Send + 'static) {
         self.pending += 1;
         // The threads end only after this sender is gone.

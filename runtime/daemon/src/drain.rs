@@ -12,9 +12,9 @@ pub struct DrainOrder {
 }
 
 impl DrainOrder {
-    /// Gives the order; whoever is not done by `bound_ns` stops as it is.
+    /// Gives the order; a thread that is not done by `bound_ns` stops as it is.
     pub fn give(&self, bound_ns: u64) {
-        // Release pairs with the Acquire in `bound_ns`.
+        // At least 1, since zero means that there is no order. Release pairs with the Acquire in `bound_ns`.
         self.bound_ns.store(bound_ns.max(1), Ordering::Release);
     }
 
@@ -41,6 +41,7 @@ impl ShedOrder {
     }
 
     pub fn holds(&self) -> bool {
+        // Relaxed: partner of the swap in `give`.
         self.hold.load(Ordering::Relaxed)
     }
 }

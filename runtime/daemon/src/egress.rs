@@ -1,4 +1,4 @@
-//! Verdicts out: into the client's result ring, the slot back to the client, the client awake.
+//! Verdicts out: writes each into its client's result ring, gives the slot back and wakes the client.
 
 use std::sync::Arc;
 
@@ -31,6 +31,8 @@ impl Egress {
     /// Works until the stop flag is set. Returns itself, so that nothing is freed on this thread.
     pub fn serve(mut self) -> Self {
         loop {
+            // The count and the flag before the rings. So a bell in between ends the wait below, and what was pushed
+            // before the flag was raised is still delivered.
             let seen = self.ends.bell.count();
             self.heart.working();
             let stopping = self.stop.is_raised();
@@ -71,13 +73,13 @@ impl Egress {
 
     fn deliver(&mut self, client: ClientId, record: &ResultRecord) {
         self.welcome();
-        // Refusals of a client that is gone have no recipient.
+        // Refusals of a client that closed its connection have no recipient.
         let Some(results) = &mut self.clients[client.index()] else {
             return;
         };
         if let Err(fault) = results.push(record) {
             client_fault(&self.metrics, client, fault);
-            // It ends the client.
+            // The ingress ends the client, and may sleep in epoll.
             self.ingress.wake();
         }
     }
@@ -92,7 +94,7 @@ impl Egress {
 
     fn retire(&mut self, client: ClientId) {
         self.welcome();
-        // Its last refusals, before its place can be another's.
+        // Its last refusals, before its place can be given to another client, which would get them.
         self.refusals();
         let Some(results) = self.clients[client.index()].take() else {
             return;

@@ -1,5 +1,6 @@
-//! Whether a listening socket is waited for. One that nobody can answer is not, or it would be reported
-//! again and again: while there is no room for who comes, and for a while after descriptors have run out.
+//! Whether the poller watches a listening socket. It does not while there is no room for another connection, and
+//! for a while after descriptors have run out. A socket with a connection that is not accepted stays readable, so
+//! that every wait would end at once.
 
 use std::os::fd::BorrowedFd;
 
@@ -26,7 +27,7 @@ impl Gate {
         }
     }
 
-    /// Waits for the listener if `room` for who comes and descriptors allow.
+    /// Watches the listener if there is `room` for another connection and descriptors have not just run out.
     pub fn attend(&mut self, poller: &Poller, listener: BorrowedFd<'_>, room: bool, now_ns: u64) {
         let wanted = room && self.retry_ns.is_none_or(|retry_ns| now_ns >= retry_ns);
         if wanted == self.watched {
@@ -47,7 +48,7 @@ impl Gate {
         self.retry_ns.replace(now_ns + PAUSE_NS).is_none()
     }
 
-    /// Whoever came could be accepted. Whether that is news.
+    /// A connection was accepted. Whether this is the first one after a failure.
     pub fn succeeded(&mut self) -> bool {
         self.retry_ns.take().is_some()
     }

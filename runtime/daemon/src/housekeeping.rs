@@ -34,8 +34,8 @@ pub const ACCEPTOR: u64 = 2;
 /// How often this thread checks what does not wake it, in ns.
 const TICK_NS: u64 = 100_000_000;
 
-/// How long the scheduler may take to notice that the drain's bound is over, in ns. Beyond it
-/// the thread is stuck, and so would be whoever waits for it.
+/// How long the scheduler may take to notice that the drain's bound is over, in ns. After that it is stuck, and a
+/// thread that waited for it would be stuck as well.
 const GRACE_NS: u64 = 2_000_000_000;
 
 /// Everything that an ordinary thread does while the real-time threads serve.
@@ -181,7 +181,7 @@ impl Housekeeping {
         }
     }
 
-    /// Best-effort work gives way while a thread is silent: it may be what keeps it.
+    /// Rejects best-effort work while a thread is silent or starved: that work may be the cause.
     fn shed(&self, hold: bool) {
         if self.drain.shed.give(hold) {
             self.threads.scheduler.wakeup.send();
@@ -269,14 +269,14 @@ impl Housekeeping {
     fn finish(mut self, interrupted: bool) -> Termination {
         let drained = self.threads.drained.is_raised();
         self.observer.page_faults.freeze();
-        // It closes connections that were not accepted.
+        // On a pool: dropping it closes connections that were not accepted, and a reader can make that slow.
         let metrics_socket = self.metrics_socket;
         self.acceptor.pools.strangers.run(move || {
             drop(metrics_socket);
             None
         });
         self.acceptor.settle(&mut self.poller);
-        // A thread that is stuck would hold whoever waits for it; the end of the process ends it.
+        // Joining a stuck thread would never return; the end of the process ends it.
         let sound = drained && self.threads.stop_and_join();
         tell_events(&mut self.log, &self.acceptor);
         let report = self

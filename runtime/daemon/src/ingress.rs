@@ -72,14 +72,14 @@ impl Ingress {
             self.welcome();
             self.end_broken();
             if stopping {
-                // One last look at everybody: what they submitted gets its refusal.
+                // One last look at every client: what it submitted gets its refusal.
                 for client in 0..self.clients.len() {
                     self.read(client);
                 }
                 return self;
             }
             self.heart.waiting();
-            // Whoever was not read to the end is not reported again.
+            // A client that was not read to the end has no new edge: the poller does not report it again.
             let unread = self.clients.iter().any(|place| place.unread);
             let limit = unread.then_some(0);
             self.ready.clear();
@@ -104,7 +104,7 @@ impl Ingress {
             return;
         };
         if ready.hung_up {
-            // What it submitted before it went counts, and gets its verdict.
+            // What it submitted before it closed the connection counts, and gets its verdict.
             self.read(client);
             return self.dismiss(client);
         }
@@ -231,7 +231,7 @@ impl Ingress {
         self.ends.egress_bell.ring();
     }
 
-    /// Ends a client: nothing more of it is read, and everybody learns that it is gone.
+    /// Ends a client: nothing more of it is read, and housekeeping and the scheduler learn that it is gone.
     fn dismiss(&mut self, client: usize) {
         let Some(submissions) = self.clients[client].submissions.take() else {
             return;

@@ -44,6 +44,8 @@ impl Intake {
     /// Works until the stop flag is set. Returns itself, so that nothing is freed on this thread.
     pub fn serve(mut self) -> Self {
         loop {
+            // Both before the ring of orders. So a bell in between ends the wait below, and what was ordered before
+            // the flag was raised is still carried out.
             let seen = self.ends.bell.count();
             let stopping = self.stop.is_raised();
             while let Ok(order) = self.ends.orders.pop() {
@@ -86,8 +88,8 @@ impl Intake {
         }
     }
 
-    /// None when the payload cannot be read (its client is broken) or the buffer is unavailable
-    /// (we are): the request fails either way.
+    /// None when the payload cannot be read (a fault of the client) or the buffer is unavailable (a fault of the
+    /// daemon): the request fails either way.
     fn copy_and_convert(&mut self, buffer: u16, task: TaskId, payload: Payload) -> Option<()> {
         self.welcome();
         let reader = self.reader.as_ref()?;
@@ -135,6 +137,7 @@ impl Intake {
     }
 
     fn retire(&mut self) {
+        // A client that is gone before its first order has its reader still in the ring.
         self.welcome();
         if let Some(reader) = self.reader.take() {
             self.ends

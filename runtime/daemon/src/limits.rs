@@ -11,10 +11,11 @@ use punctual_platform::memory;
 /// Descriptors of a client that is connected, beside buffers of its own: socket, event, epoll instance.
 const FILES_A_CLIENT: u64 = 3;
 
-/// Descriptors that connections never get: for readers of the metrics and memory files that are made.
+/// Descriptors that connections never get: for readers of the metrics, and for what is open for a moment only,
+/// such as memory files that are being made.
 const FILES_RESERVED: u64 = 4 + crate::pools::READERS_MAX as u64;
 
-/// What the least of plans takes: below it there is no use in reading one.
+/// What the smallest plan takes, in bytes. With less the daemon refuses to start before it reads a plan.
 const LEAST_BYTES: u64 = 24 << 20;
 
 /// A limit that the plan does not fit into.
@@ -67,7 +68,7 @@ pub fn check_any() -> Result<(), LimitError> {
 
 /// Whether this plan can be served.
 pub fn check(plan: &Plan) -> Result<(), LimitError> {
-    // The program is mapped already.
+    // The program is mapped already, so that it is among what the process has.
     let items = plan.memory.items.iter();
     let mapped = items.filter(|item| item.purpose == Purpose::Program);
     let mapped: u64 = mapped.map(|item| item.total_bytes()).sum();
@@ -77,7 +78,7 @@ pub fn check(plan: &Plan) -> Result<(), LimitError> {
 }
 
 /// How many connections there may be that are not clients (yet): as many as leave room for all clients
-/// of the plan, and at most `wanted`. To be asked once everything else is open.
+/// of the plan, and at most `wanted`. To be called once everything else is open, since it counts open descriptors.
 pub fn strangers(plan: &Plan, wanted: usize) -> Result<usize, LimitError> {
     match limits::open_files() {
         Some((limit, open)) => room(limit, open, clients_files(plan), wanted),

@@ -54,8 +54,8 @@ impl MetricsSocket {
         })
     }
 
-    /// Answers who waits, a few at a time: clients wait for the same thread. What readers have sent, or
-    /// how slowly they read, is for the pools.
+    /// Answers waiting readers, a few at a time: clients wait for the same thread. The pools write the rest to slow
+    /// readers, and close the connections, with whatever readers have sent.
     pub fn answer(&mut self, pools: &mut Pools, report: impl FnOnce() -> Report) {
         let readers: Vec<UnixStream> = std::iter::from_fn(|| self.accept(pools))
             .take(AT_ONCE)
@@ -106,8 +106,8 @@ impl MetricsSocket {
     }
 }
 
-/// Writes as much as the reader takes within the time, and closes. A reader that went away or does
-/// not read is its own loss.
+/// Writes as much as the reader takes within the time, and closes. A reader that closed the connection or does
+/// not read gets less.
 fn write_rest(mut reader: UnixStream, mut text: &[u8]) {
     let limit_ns = clock::now_ns() + WRITE_NS;
     let timeout = Some(Duration::from_nanos(WRITE_NS));

@@ -20,7 +20,7 @@ const STRANGERS: u16 = 2;
 const BUFFERS: u16 = 2;
 const LEAVING: u16 = 1;
 
-// What the plan counts is what is started.
+// The plan counts the memory of each thread, so both numbers must be the same.
 const _: () = assert!(
     punctual_plan::BLOCKING_THREADS == (STRANGERS + BUFFERS + LEAVING) as u64,
     "a plan counts every thread"
@@ -42,7 +42,7 @@ pub enum Done {
 /// buffers cannot keep those that may from being admitted, and neither keeps the memory of clients
 /// that are gone from being freed.
 pub struct Pools {
-    /// Close and refuse connections in whose queues there may be descriptors of anybody's.
+    /// Close and refuse connections in whose queues there may be descriptors of any process.
     pub strangers: BlockingPool<Done>,
     /// Receive clients' own buffers.
     pub buffers: BlockingPool<Done>,

@@ -94,7 +94,7 @@ fn start(options: &Options, policies: &Policies) -> Result<Housekeeping, Startup
     Ok(daemon)
 }
 
-/// What was read, for who looks for a fault.
+/// What was read, for the search for a fault.
 fn tell_plan(options: &Options, validated: &Validated) {
     let plan = &validated.plan;
     let (hash, bytes) = (&plan.hash, plan.memory.total_bytes());
@@ -140,7 +140,7 @@ fn hold_idle(plan: &Plan, missing: &mut Vec<Missing>) -> Option<IdleHold> {
     hold.ok()
 }
 
-/// What this process has from whoever started it.
+/// What this process has from the process that started it.
 struct Origin {
     ready: Option<OwnedFd>,
     /// Where clients connect, if the service manager listens for us.
@@ -151,7 +151,8 @@ struct Origin {
 }
 
 impl Origin {
-    /// To be called before anything opens descriptors or starts threads.
+    /// To be called before anything opens descriptors or starts threads: passed descriptors have fixed numbers, and
+    /// only threads that start later have the signals blocked.
     fn take_over(options: &Options) -> Result<Self, StartupError> {
         let inherited = |number| service::inherited(number).ok_or(StartupError::ReadyFd(number));
         Ok(Self {
@@ -163,10 +164,11 @@ impl Origin {
         })
     }
 
-    /// Says that clients may come. Whoever wanted to know and is gone, or does not read, is no reason not to serve.
+    /// Says that clients can connect. The daemon serves even if the process that waits for this is gone or does not
+    /// read.
     fn announce(&mut self, plan: &Plan) {
         let status = serving(plan);
-        // Who looks at a terminal knows.
+        // Not at a terminal: its user has just started the daemon.
         if logging::goes_to_journal() {
             info!(event = STARTED; "{status}");
         }

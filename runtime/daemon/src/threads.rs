@@ -163,6 +163,7 @@ fn core_of(plan: &Plan, role: Role, probes: &[StallProbe]) -> Option<CoreWatch> 
     let at = probed
         .map(|thread| thread.core)
         .position(|core| core == planned.core)?;
+    // A thread with a reservation may run on each of the daemon's cores (decision 11).
     let pinned = planned.reservation.is_none();
     probes.get(at).filter(|_| pinned).map(StallProbe::core)
 }

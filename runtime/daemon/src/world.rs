@@ -190,7 +190,7 @@ impl<D: Device> DaemonWorld<D> {
         }
     }
 
-    /// Takes out of the rings what fits: first what frees capacity, then what asks for it.
+    /// Takes out of the rings what fits: first events that free capacity, then arrivals, which need it.
     fn collect(&mut self, events: &mut Events) {
         let hold = self.drain.shed.holds();
         if hold != self.shedding && events.room() > 0 {

@@ -11,8 +11,8 @@ use crate::executor::PartitionExecutor;
 use crate::health::Health;
 use crate::installation::Installation;
 
-/// Modules that general kernels replace until they are loaded. The recovery thread's: loading one may wait
-/// for the device, and no leader shall.
+/// Modules that general kernels replace until they are loaded. The recovery thread loads them: loading one may
+/// wait for the device, and a leader must not.
 pub(crate) struct DeferredModules {
     installation: Arc<Installation>,
     modules: Vec<Unit>,

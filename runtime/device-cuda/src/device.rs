@@ -133,7 +133,7 @@ impl CudaDevice {
         self.counters.clone()
     }
 
-    /// Why it was restarted, for whoever does not have the device itself.
+    /// Why it was restarted, for threads that do not have the device itself.
     #[must_use]
     pub fn fault_log(&self) -> FaultLog {
         FaultLog(self.faults.clone())

@@ -159,9 +159,11 @@ impl PartitionExecutor {
                     env.counters.evictions.add(1);
                     let at = self.empty(env)?;
                     env.leave();
+                    // Its last launch may have ended before it could see the new epoch.
                     if self.queue.is_done() {
                         return Ok(None);
                     }
+                    // Everything was carried out, and the last launch has not written that it is done.
                     if at == end {
                         return Err(run.silent());
                     }
@@ -182,6 +184,7 @@ impl PartitionExecutor {
     fn pass(&mut self, env: &ExecutorEnv, run: &Run<'_>) -> Result<Pass, DeviceError> {
         let mut ask = clock::now_ns() + ASK_NS;
         loop {
+            // Before all looks below: a ring in between ends the pause.
             let seen = env.bell.count();
             while !self.queue.is_evicted()
                 && self.has_leave(env, run)?
@@ -205,6 +208,7 @@ impl PartitionExecutor {
             }
             if now >= ask {
                 ask = now + ASK_NS;
+                // The driver first, then the words again: a stage that ends in between is done and not silent.
                 let idle = self.queue.is_idle()? && self.queue.all_handed_over();
                 if idle && !self.queue.is_done() && !self.queue.is_evicted() {
                     return Err(run.silent());

@@ -21,6 +21,7 @@ impl Health {
 
     /// A leader found out that it is.
     pub(crate) fn go_down(&self) {
+        // Relaxed: partner of the load in `is_down`; the ring publishes it to the recovery thread.
         self.down.store(true, Ordering::Relaxed);
         self.bell.ring();
     }
@@ -30,6 +31,7 @@ impl Health {
     }
 
     pub(crate) fn end(&self) {
+        // Relaxed: partner of the load in `is_ended`; the ring publishes it.
         self.ended.store(true, Ordering::Relaxed);
         self.bell.ring();
     }
@@ -39,7 +41,7 @@ impl Health {
         self.ended.load(Ordering::Relaxed)
     }
 
-    // Relaxed: whoever looks is told what was so a moment ago.
+    // Relaxed: `is_idle` may return what was so a moment ago.
 
     pub(crate) fn begin_stage(&self) {
         self.running.fetch_add(1, Ordering::Relaxed);

@@ -291,6 +291,7 @@ impl KernelPadding {
                 self.occupancy.give_back(filler);
                 let waits = &self.call_offs[filler].waits;
                 let Some(tpcs) = self.occupancy.take(filler, demand.as_ref(), now) else {
+                    // Once for each wait, however often the leader asks.
                     if !waits.swap(true, Ordering::Relaxed) {
                         counters.fillers_waited.add(1);
                     }

@@ -67,7 +67,7 @@ impl Kernels {
         for (kernel, place) in KERNELS.iter().zip(&self.functions) {
             if kernel.module == unit {
                 let name = CString::new(kernel.name).expect("a name without a zero");
-                // Somebody else may have been faster: the functions are the same.
+                // Another thread may have been faster: the functions are the same.
                 let _ = place.set(module.function(&name)?);
             }
         }

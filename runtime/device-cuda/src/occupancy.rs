@@ -1,4 +1,4 @@
-//! Who has which TPCs: real-time launches by their notices, fillers by what they hold.
+//! Which TPCs are taken: by real-time launches, as their notices say, and by fillers, as they hold them.
 //!
 //! A filler's launch and a real-time one must not both believe that a TPC is theirs alone. Each side
 //! says first what it takes, and then looks at what the other said; so one of the two sees the other

@@ -113,6 +113,7 @@ impl Recovery {
     fn restart(&mut self) {
         self.counters.faults.add(1);
         self.remember();
+        // Before anything is dropped: the driver would wait for the device, which may hang.
         if let Some(context) = &self.context {
             context.abandon();
         }
@@ -182,6 +183,8 @@ impl Recovery {
 
     /// Drops everything on the device, and resets it if it is lost.
     fn end_everything(&mut self, lost: bool) {
+        // All that holds the context goes before its reset, which refuses otherwise: modules, the words behind the
+        // stop flags, executors, weights.
         self.deferred = None;
         for stop in &self.stops {
             stop.set(None);

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub const NO_PIECE: u32 = u32::MAX;
 
 /// Gives pieces of a store to models' pages and takes them back. Pages of equal content are one piece,
-/// whoever has them. Kept by the thread that submits; nothing is allocated after it was made.
+/// whichever models have them. Kept by the thread that submits; nothing is allocated after it was made.
 ///
 /// What each page is, its *place*, is an atomic that other threads read: the loader, leaders. Stores are
-/// relaxed, because whoever orders a load publishes them with the order.
+/// relaxed, because the thread that orders a load publishes them with the order.
 #[derive(Debug)]
 pub struct PageLedger {
     contents: Box<[Content]>,

@@ -45,7 +45,7 @@ pub trait HostedDevice {
 
 /// See the module. Nothing in it waits, locks or allocates after the last partition was added.
 pub struct Shell {
-    /// First: its threads end before what they use goes.
+    /// The first field, so that it is dropped first: its threads end before what they use is freed.
     pool: WorkerPool,
     loader: Option<LoaderThread>,
     weights: Box<dyn WeightStore>,
@@ -89,7 +89,7 @@ impl Shell {
         self.pool.add_partition(spec, engine, helpers)
     }
 
-    /// The request buffers' input areas, for those who prepare inputs.
+    /// The request buffers' input areas, for the threads that prepare inputs.
     #[must_use]
     pub fn input_buffers(&self) -> InputBuffers {
         self.inputs.clone()

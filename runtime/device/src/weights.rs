@@ -149,7 +149,7 @@ impl LoaderThread {
 
 impl Drop for LoaderThread {
     fn drop(&mut self) {
-        // Published by the ring.
+        // Relaxed: partner of the load in the thread's loop; the ring publishes it.
         self.ended.store(true, Ordering::Relaxed);
         self.bell.ring();
         if let Some(thread) = self.thread.take() {

@@ -1,6 +1,6 @@
 //! How a client rings the daemon: an event that the daemon makes and the client gets with its
-//! welcome. Nothing is ever sent over the socket for it, since a message can carry descriptors, and
-//! whoever receives such a message may have to close them.
+//! welcome. Nothing is ever sent over the socket for it: a message can carry descriptors, and the thread that
+//! receives it may have to close them.
 
 use std::os::fd::OwnedFd;
 

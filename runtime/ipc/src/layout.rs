@@ -7,7 +7,7 @@ use crate::ring::{CELL_BYTES, RingSpec};
 
 /// What the other side changes often lies on cache lines of its own.
 const LINE: usize = 64;
-/// Payloads begin on pages, 64 KiB ones being the largest in use on aarch64.
+/// Payloads begin at multiples of this: with pages of 4 KiB, none shares a page with the rings or another slot.
 #[cfg(not(loom))]
 const PAGE: usize = 4096;
 /// Models touch no payload, and each word costs them.

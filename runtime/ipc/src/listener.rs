@@ -1,4 +1,4 @@
-//! Accepts connections, shakes hands, makes the shared memory. For an ordinary
+//! Accepts connections, carries out the handshake, makes the shared memory. For an ordinary
 //! thread. Nothing in here waits, but for what is said to be for a thread that may block: closing a
 //! socket closes the descriptors in its queue, which may be the client's and slow.
 
@@ -74,6 +74,7 @@ impl Listener {
             socket,
             path: path.to_owned(),
         };
+        // Before it listens: until then no client can connect with the mode that the umask left.
         let mode = std::fs::Permissions::from_mode(MODE);
         std::fs::set_permissions(path, mode).map_err(|source| {
             failed(OsError {
@@ -147,7 +148,7 @@ impl AsFd for Listener {
     }
 }
 
-/// Who connected, as the kernel says.
+/// The process that connected, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerCredentials {
     /// Process.
@@ -176,7 +177,7 @@ pub struct Connection {
 /// Why a client's opening is invalid. Refuse the client.
 #[derive(Debug, thiserror::Error)]
 pub enum HelloError {
-    /// It is gone.
+    /// It closed the connection.
     #[error("the client closed the connection before it sent its opening")]
     HungUp,
     /// It speaks something else.
@@ -208,7 +209,7 @@ pub enum AdmitError {
 }
 
 impl Connection {
-    /// Who it is.
+    /// The process that connected.
     #[must_use]
     pub fn peer(&self) -> PeerCredentials {
         self.peer
@@ -260,8 +261,9 @@ impl Connection {
             }
             _ if files => Err(HelloError::Unasked),
             hello => {
-                // Looked at above: no descriptors came with it. Taken off, since whoever closes a
-                // socket with something unread takes his own last message back.
+                // Looked at above: no descriptors came with it. It is taken off the queue, since closing a socket
+                // with unread data resets the connection. Then the peer's next receive fails with ECONNRESET and does
+                // not give our last message.
                 socket::discard(self.socket.as_fd());
                 self.clean.set(socket::stop_receiving(self.socket.as_fd()));
                 match self.clean.get() {
@@ -280,7 +282,7 @@ impl Connection {
         self.reply(&Reply::Refused(refusal));
     }
 
-    /// Lets it in, with the buffers that it announced or with slots of ours: makes and maps the shared
+    /// Admits it, with the buffers that it announced or with slots of ours: makes and maps the shared
     /// memory and sends it, with the bell.
     ///
     /// # Errors

@@ -22,6 +22,7 @@ impl Memory {
         let results = ResultLayout::new(terms.slots, terms.results);
         let request_file = MemoryFile::create(c"punctual-requests", requests.bytes)?;
         let result_file = MemoryFile::create(c"punctual-results", results.bytes)?;
+        // The client gets the file too, and could otherwise add seals of its own.
         request_file.seal(Seals::SEAL)?;
         // We only read what the client writes, and it only reads what we write.
         let requests = Region::of(request_file.map(Access::Read)?);

@@ -54,7 +54,7 @@ impl SlotTable {
     /// Ingress: the slot now holds this submission.
     pub(crate) fn take(&self, d: &Descriptor, generation: u32) -> Result<(), Unavailable> {
         let slot = &self.slots[usize::from(d.slot)];
-        // Acquire pairs with the AcqRel in `release`: whoever released is done with the sequence.
+        // Acquire pairs with the AcqRel in `release`: the thread that released is done with the sequence.
         let now = slot.state.load(Ordering::Acquire);
         if now & SUBMITTED != 0 {
             return Err(Unavailable::InUse);
@@ -63,6 +63,7 @@ impl SlotTable {
         if current != generation {
             return Err(Unavailable::Stale { current });
         }
+        // Before the state, whose Release publishes it: `holding` reads it after the state.
         slot.sequence.store(d.sequence, Ordering::Relaxed);
         // Release pairs with the Acquire in `holding`. Only the ingress makes this step, so no
         // compare-and-swap is needed.
@@ -92,6 +93,7 @@ impl SlotTable {
 
     /// How many hold a submission.
     pub(crate) fn in_use(&self) -> usize {
+        // Relaxed: a count, from which nothing about other memory follows.
         let submitted = |slot: &&Slot| slot.state.load(Ordering::Relaxed) & SUBMITTED != 0;
         self.slots.iter().filter(submitted).count()
     }

@@ -72,7 +72,7 @@ pub(crate) fn accept(listener: BorrowedFd<'_>) -> Result<Option<OwnedFd>, OsErro
             // SAFETY: a new descriptor, owned here alone.
             Ok(raw) => return Ok(Some(unsafe { OwnedFd::from_raw_fd(raw) })),
             Err(Errno::EAGAIN) => return Ok(None),
-            // It went away while it waited; perhaps another waits behind it.
+            // ECONNABORTED: the client closed the connection before it was accepted; others may wait behind it.
             Err(Errno::EINTR | Errno::ECONNABORTED) => {}
             Err(errno) => return Err(os_error("accept4")(errno)),
         }
@@ -82,7 +82,8 @@ pub(crate) fn accept(listener: BorrowedFd<'_>) -> Result<Option<OwnedFd>, OsErro
 /// A connection to the daemon at `path`. `EAGAIN` if it accepts no connection for a while.
 pub(crate) fn connected(path: &Path) -> Result<OwnedFd, OsError> {
     let socket = new_socket(SockFlag::empty())?;
-    // Without it, a full backlog could keep us for ever.
+    // On a Unix socket the send timeout also limits `connect`, which otherwise waits without limit while the
+    // backlog is full.
     setsockopt(&socket, sockopt::SendTimeout, &CONNECT_TIMEOUT).map_err(os_error("setsockopt"))?;
     connect(socket.as_raw_fd(), &address(path)?).map_err(os_error("connect"))?;
     Ok(socket)
@@ -145,7 +146,7 @@ pub(crate) fn peek(
 /// Takes the next message off the queue. Closes the descriptors that came with it: for a thread that
 /// may block, or after [`peek`] has found none.
 pub(crate) fn discard(socket: BorrowedFd<'_>) {
-    // Nothing depends on it: the other side may be gone.
+    // The outcome does not matter: the other side may be gone.
     let _ = recv(socket.as_raw_fd(), &mut [0; 1], MsgFlags::MSG_DONTWAIT);
 }
 
@@ -198,8 +199,8 @@ pub(crate) fn receive_with_files(
     Ok((what(received.bytes, received.flags), files))
 }
 
-/// Shuts the connection down: whoever watches either end notices. It wakes whoever waits for the other end, however
-/// many the peer has made of these: not for a real-time thread.
+/// Shuts the connection down, which both ends notice. It wakes all threads that wait for the other end, of which
+/// the peer can have made any number: not for a real-time thread.
 #[cfg(not(loom))]
 pub(crate) fn hang_up(socket: BorrowedFd<'_>) {
     // It fails only if the other side was first.

@@ -49,6 +49,7 @@ pub fn cores_in(list: &str) -> Option<Vec<u16>> {
 
 /// Pins the calling thread to `core`.
 pub fn pin_current_thread(core: usize) -> Result<(), Missing> {
+    // `CPU_SET` panics at a larger number.
     if core >= libc::CPU_SETSIZE as usize {
         return Err(Missing::Affinity);
     }

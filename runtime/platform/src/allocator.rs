@@ -55,6 +55,7 @@ pub fn seal() {
 /// Whether a binary has installed the [`SealedAllocator`]; without it the counts stay zero and mean nothing.
 #[must_use]
 pub fn is_installed() -> bool {
+    // An allocation has the installed allocator set the mark. `black_box` keeps the compiler from removing it.
     drop(std::hint::black_box(Box::new(0_u8)));
     INSTALLED.load(Relaxed)
 }
@@ -187,7 +188,7 @@ fn out_of_memory(bytes: usize) {
 /// The last message of a process that cannot allocate. It is lost if standard error is full.
 fn say(text: &[u8]) {
     const PATIENCE_NS: u64 = 100_000_000;
-    // SAFETY: closing standard error is nobody's business in this process.
+    // SAFETY: no part of this process closes standard error.
     let error = unsafe { BorrowedFd::borrow_raw(libc::STDERR_FILENO) };
     if poll::wait_writable(error, Some(clock::now_ns() + PATIENCE_NS)) {
         // SAFETY: `text` is valid for reads of its length.

@@ -45,6 +45,7 @@ pub fn sleep_until_ns(deadline_ns: u64) {
                 std::ptr::null_mut(),
             )
         };
+        // A signal ends the sleep early. The time is absolute, so that sleeping again adds no drift.
         if code != libc::EINTR {
             return;
         }

@@ -1,5 +1,5 @@
-//! The memory that this process's control group may have. Beyond it the kernel ends processes, so
-//! whoever plans with memory must know (cgroups(7); versions 1 and 2, or both at once).
+//! The memory that this process's control group may have. Beyond it the kernel ends processes, so a plan of
+//! memory must fit into it (cgroups(7); versions 1 and 2, or both at once).
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,8 @@ pub struct MemoryLimit {
     pub file: PathBuf,
 }
 
-/// Version 1 says "no limit" with the largest number of pages.
+/// Version 1 says "no limit" with the largest number of pages: in bytes, just below 2^63. No machine has half
+/// of that.
 const V1_NO_LIMIT: u64 = 1 << 62;
 
 /// The smallest limit above this process; none if there is none or the kernel does not tell.

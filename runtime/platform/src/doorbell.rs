@@ -25,7 +25,7 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// A bell that nobody has rung.
+    /// A bell that was not rung yet.
     #[cfg(not(loom))]
     #[must_use]
     pub const fn new() -> Self {
@@ -35,14 +35,14 @@ impl Doorbell {
         }
     }
 
-    /// A bell that nobody has rung.
+    /// A bell that was not rung yet.
     #[cfg(loom)]
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Wakes whoever waits. Wait-free; costs a system call only when somebody sleeps.
+    /// Wakes all waiting threads. Wait-free; costs a system call only when a thread sleeps.
     pub fn ring(&self) {
         // Release pairs with the Acquire in `count` and `wait`: what was written before is there.
         self.count.fetch_add(1, Ordering::Release);
@@ -68,6 +68,7 @@ impl Doorbell {
         if count != seen {
             return count;
         }
+        // Relaxed: the fence below orders it before the look at the count.
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         // Pairs with the fence in `ring`.
         fence(Ordering::SeqCst);

@@ -19,8 +19,8 @@ impl Event {
         Ok(Self(event))
     }
 
-    /// Takes over an event of another process's. Whether [`signal`](Self::signal) can block is then
-    /// up to whoever else has it.
+    /// Takes over an event of another process's. That process can make it blocking, and then
+    /// [`signal`](Self::signal) can block.
     #[must_use]
     pub fn received(file: OwnedFd) -> Self {
         Self(file)
@@ -49,9 +49,9 @@ impl AsFd for Event {
 ///
 /// The other process has the same open file as we: it may read it, fill it, make it blocking and
 /// have thousands of waiters on it. So we neither read nor write it. It is watched through an epoll
-/// instance that nobody else has: a thread that adds this to its [`Poller`](crate::poll::Poller),
+/// instance that no other process has. So a thread that adds this to its [`Poller`](crate::poll::Poller),
 /// or takes it out, never contends for the wait queue that the other process can make long. Only
-/// making and dropping this do: leave both to a thread that nobody waits for.
+/// making and dropping this do: leave both to a thread that no other thread waits for.
 #[derive(Debug)]
 pub struct PeerEvent {
     event: Event,

@@ -5,7 +5,7 @@
 //! | nothing | a file is written beside it and renamed: a reader sees all of it or none |
 //! | a regular file | likewise. If it was ours, the new one has its mode and group; otherwise its owner, who is not trusted, gets nothing of the new one |
 //! | a symbolic link of ours or of root's | it is followed. Anybody else's is refused: it may point at what they may not write |
-//! | a character device, a pipe | it is written into, not replaced; one that takes nothing for a second, or that nobody reads, is an error |
+//! | a character device, a pipe | it is written into, not replaced; one that takes nothing for a second, or that has no reader, is an error |
 //! | a directory, a block device, a socket | it is refused |
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
@@ -113,7 +113,7 @@ fn replace(
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.{count}.new", std::process::id()));
-    // Left by a process that had our number, or a link that somebody put there: removed, not followed.
+    // Left by a process that had our number, or a link that another user put there: removed, not followed.
     let _ = fs::remove_file(&beside);
     let written = || {
         let file = File::create_new(&beside)?;

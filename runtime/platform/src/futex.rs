@@ -7,7 +7,7 @@
 use crate::atomics::AtomicU32;
 use crate::clock;
 
-/// Who may wait on the word.
+/// Which threads may wait on the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Threads of this process only (cheaper).

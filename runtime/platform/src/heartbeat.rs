@@ -1,9 +1,9 @@
 //! How a thread shows that it lives: one word, on cache lines of its own, that changes with each turn
-//! of the thread's loop. Somebody else looks whether it does.
+//! of the thread's loop. A watcher, which is another thread, checks that it does.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Written by one thread, read by whoever watches it. Two lines, since processors fetch them in
+/// Written by one thread, read by its watcher. Two lines, since processors fetch them in
 /// pairs: a watcher's look must not slow the neighbours down.
 #[derive(Debug, Default)]
 #[repr(align(128))]

@@ -23,6 +23,7 @@ impl IdleHold {
         };
         let device = OpenOptions::new().write(true).open("/dev/cpu_dma_latency");
         let mut device = device.map_err(failed)?;
+        // The device takes one signed 32-bit number in binary (power/pm_qos_interface in the kernel's documentation).
         let us = i32::try_from(us).unwrap_or(i32::MAX);
         device.write_all(&us.to_ne_bytes()).map_err(failed)?;
         Ok(Self { _device: device })

@@ -1,8 +1,8 @@
 //! A bound on how long system calls of a thread may sleep.
 //!
-//! Closing a descriptor may wait for somebody else: a TCP socket with `SO_LINGER` waits for its peer,
-//! as long as its owner likes, and no flag of `close` helps. Most such waits end early when the
-//! thread has a signal to handle; the call is then done all the same. So a timer signals the thread.
+//! Closing a descriptor may wait for another process. A TCP socket with `SO_LINGER` waits for its peer, for as
+//! long as the process that set the option chose. No flag of `close` helps. Most such waits end early when the
+//! thread has a signal to handle; the kernel closes the descriptor all the same. So a timer signals the thread.
 //!
 //! Waits that only the end of the process interrupts are not bounded by this (`flush` of a file
 //! system in user space, which `close` of an installed descriptor calls).
@@ -67,13 +67,15 @@ impl Interrupter {
 
     /// Runs `body`; none of its calls that signals interrupt sleeps longer than `limit_ns`.
     pub fn limit<T>(&self, limit_ns: u64, body: impl FnOnce() -> T) -> T {
+        // 0 would turn the timer off.
         self.set(limit_ns.max(1));
         let result = body();
         self.set(0);
         result
     }
 
-    /// Signals every `period_ns`; 0: never.
+    /// Signals every `period_ns`; 0: never. Again and again, since a signal that comes before a call sleeps
+    /// does not interrupt it.
     fn set(&self, period_ns: u64) {
         let setting = libc::itimerspec {
             it_interval: clock::timespec(period_ns),

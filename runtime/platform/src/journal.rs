@@ -18,7 +18,7 @@ pub enum Priority {
     Warning,
     /// Worth knowing: it began, it ended.
     Notice,
-    /// For who looks for a fault.
+    /// For the search for a fault.
     Debug,
 }
 
@@ -42,7 +42,7 @@ pub struct Journal {
 
 impl Journal {
     /// The journal, if this process's standard error goes there (`JOURNAL_STREAM` names the stream's
-    /// device and inode); else whoever reads standard error wants plain lines.
+    /// device and inode); otherwise standard error gets plain lines.
     #[must_use]
     pub fn behind_standard_error() -> Option<Self> {
         let named = std::env::var("JOURNAL_STREAM").ok()?;
@@ -58,7 +58,7 @@ impl Journal {
     pub fn at(path: &Path) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         socket.connect(path)?;
-        // A journal that is busy must not hold us up: the line then goes to standard error.
+        // A journal that is busy must not block the thread that logs: the line then goes to standard error.
         socket.set_nonblocking(true)?;
         Ok(Self { socket })
     }

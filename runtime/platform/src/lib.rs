@@ -11,14 +11,14 @@
 //! | [`allocator`] | the allocator that counts what must not happen after the ready signal |
 //! | [`poll`], [`event`], [`timer`], [`signals`], [`service`] | epoll with a waker, events and times to wait for with it, signals, the service manager |
 //! | [`interrupt`] | a bound on how long a call may sleep |
-//! | [`logging`], [`rt_log`] | what ordinary threads say, by the `log` facade; what real-time threads have to say |
-//! | [`journal`], [`line_writer`] | log entries with fields; lines that nobody has to read |
+//! | [`logging`], [`rt_log`] | the log of ordinary threads, by the `log` facade; the log of real-time threads |
+//! | [`journal`], [`line_writer`] | log entries with fields; lines for a descriptor whose reader may have stopped |
 //! | [`files`], [`mapped_file`] | files that a reader never sees half of; files read without a copy |
 //! | [`read`], [`output`] | files of a user's, of bounded size and regular; standard output that may end |
 //! | [`v4l2`] | frames of a Video4Linux2 camera |
 //! | [`faults`], [`stall`] | page faults, and stalls of the machine itself |
 //! | [`limits`], [`control_group`] | what this process may have of memory and files |
-//! | [`socket_path`] | paths of sockets, removed by whoever made them only |
+//! | [`socket_path`] | paths of sockets, removed only by the process that made them |
 //! | [`heartbeat`], [`running`] | how a thread shows that it lives; whether the machine runs it |
 //! | [`idle`] | keeping cores from deep idle states |
 //!

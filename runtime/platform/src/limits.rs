@@ -3,7 +3,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryResource {
     AddressSpace,
-    /// What is mapped writable and is nobody else's.
+    /// What is mapped writable and private.
     Data,
 }
 

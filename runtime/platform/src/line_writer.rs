@@ -1,6 +1,6 @@
-//! Lines for a descriptor that perhaps nobody reads: a full pipe or a log service that was stopped holds
-//! up whoever writes to it, for as long as it likes. So a thread of its own writes, from a bounded
-//! buffer; what finds that full is dropped and counted.
+//! Lines for a descriptor whose reader may have stopped: a write to a full pipe or to a stopped log service
+//! blocks without limit. So a thread of its own writes, from a bounded buffer. A line that finds the buffer full
+//! is dropped and counted.
 //!
 //! The descriptor itself stays blocking: `O_NONBLOCK` belongs to the open file description, which a shell
 //! or a sibling shares.
@@ -22,7 +22,7 @@ pub const WAITING_BYTES_MAX: usize = 64 << 10;
 /// It writes, and calls nothing else. Memory that is locked has all of it.
 const STACK_BYTES: usize = 64 << 10;
 
-/// How long a descriptor that somebody else made non-blocking is waited for before it is looked at again.
+/// How long a descriptor that another process made non-blocking is waited for before it is looked at again.
 const LOOK_NS: u64 = 1_000_000_000;
 
 /// Takes lines and has them written. Never waits for the descriptor; see the [module](self).
@@ -186,7 +186,7 @@ fn write_to(sink: &mut (impl Write + AsFd), mut text: &[u8]) -> io::Result<()> {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(bytes) => text = &text[bytes..],
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Not our doing: whoever shares it made it so.
+            // Another process that shares the open file made it non-blocking.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let _ = poll::wait_writable(sink.as_fd(), Some(clock::now_ns() + LOOK_NS));
             }

@@ -14,11 +14,11 @@ use crate::read;
 /// so a file may be larger than the memory.
 ///
 /// # What the owner of the file must keep to
-/// While it is mapped, nobody writes into the file or shortens it: a file is only ever replaced, by
+/// While it is mapped, no process writes into the file or shortens it: a file is only ever replaced, by
 /// renaming another onto it ([`files::write_whole`](crate::files::write_whole)), which leaves the
 /// mapping with the content that it had. Against a shortened file no check helps, since it may
-/// happen after any check: reading past its new end kills the process (`SIGBUS`). So map files
-/// that only whoever may also replace the program can write.
+/// happen after any check: reading past its new end kills the process (`SIGBUS`). So map only files
+/// whose writers may also replace the program.
 #[derive(Debug)]
 pub struct MappedFile {
     start: NonNull<u8>,
@@ -112,7 +112,7 @@ impl MappedFile {
             return &[];
         }
         // SAFETY: in bounds and aligned, as just checked (a mapping begins at a page, and there is
-        // one, as the file is not empty); every bit pattern is a T; and nobody writes while the
+        // one, as the file is not empty); every bit pattern is a T; and no process writes while the
         // mapping lives, which the type asks of the file's owner (that the mapping is private does
         // not help: only pages that this process writes to are its own).
         unsafe {

@@ -11,6 +11,7 @@ pub const PAGE_BYTES: usize = 4096;
 
 /// Locks everything that is mapped now, and everything mapped later.
 pub fn lock_all() -> Result<(), Missing> {
+    // Under a limit on locked memory, MCL_FUTURE makes later allocations fail (mlockall(2)): better none is locked.
     if !may_lock_without_limit() {
         return Err(Missing::MemoryLock);
     }
@@ -95,11 +96,10 @@ pub fn share_heap() {
 }
 
 /// Leaves `bytes` from `start` on out of a core dump: gigabytes of weights and frames would be written
-/// for seconds while nobody serves, and say nothing about a defect. Advice only: what the kernel does
+/// for seconds before the next daemon starts, and say nothing about a defect. Advice only: what the kernel does
 /// not take (`start` must be a page's) is dumped.
 pub fn leave_out_of_dumps(start: *const u8, bytes: usize) {
-    // SAFETY: the kernel checks the addresses itself, and this advice changes no content, whoever's
-    // they are.
+    // SAFETY: the kernel checks the addresses itself, and this advice changes no content of any mapping.
     unsafe { libc::madvise(start.cast_mut().cast(), bytes, libc::MADV_DONTDUMP) };
 }
 

@@ -4,12 +4,13 @@ use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, Write as _};
 
-/// What a program ends with whose reader went away: as a shell reports an end by `SIGPIPE`.
+/// The code of a program whose standard output was closed by its reader: 128 + 13, as a shell reports an end by
+/// `SIGPIPE`.
 pub const READER_GONE_CODE: u8 = 141;
 
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// Its reader went away, as `head` does: the program ends with [`READER_GONE_CODE`] and says nothing.
+    /// Its reader closed it, as `head` does: the program ends with [`READER_GONE_CODE`] and writes no message.
     #[error("the reader of standard output has closed it")]
     ReaderGone,
     /// Anything else, such as a full disk.
@@ -86,7 +87,7 @@ pub fn width() -> usize {
 pub fn text(text: impl Display) -> Result<(), OutputError> {
     let mut out = io::stdout().lock();
     write!(out, "{text}")?;
-    // At the program's end an error would go unnoticed.
+    // Here and not at the program's end, where the standard library ignores an error.
     Ok(out.flush()?)
 }
 

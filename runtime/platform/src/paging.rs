@@ -49,6 +49,7 @@ impl PageStore {
             libc::off_t::try_from(pages * self.page_bytes)
                 .map_err(|_| OsError::from_code("fallocate", libc::EFBIG))
         };
+        // Asked for more memory than the machine has, the kernel ends processes before `fallocate` fails.
         if (count as u128) * (self.page_bytes as u128) > u128::from(machine_bytes()?) {
             return Err(OsError::from_code("fallocate", libc::ENOMEM));
         }
@@ -148,7 +149,7 @@ impl AddressRange {
         }
         let offset = libc::off_t::try_from(first * store.page_bytes)
             .map_err(|_| OsError::from_code("mmap", libc::EOVERFLOW))?;
-        // SAFETY: replaces part of this range, which is ours and to which nobody has a reference:
+        // SAFETY: replaces part of this range, which is ours and to which there is no reference:
         // what users make of the pointer is their own promise.
         let shown = unsafe {
             libc::mmap(
@@ -172,6 +173,7 @@ impl AddressRange {
         if bytes == 0 {
             return Ok(());
         }
+        // A mapping without access and not `munmap`, after which another mapping could get these addresses.
         // SAFETY: as for `show`.
         let hidden = unsafe {
             libc::mmap(

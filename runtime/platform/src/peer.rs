@@ -1,10 +1,10 @@
-//! Who is at the other end of a Unix socket.
+//! The process at the other end of a Unix socket.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::error::{OsError, check};
 
-/// Groups that are asked for first; most users have fewer.
+/// Room for groups in the first call. Most users have fewer, so that one call is enough.
 const GROUPS_USUAL: usize = 32;
 
 /// The supplementary groups of the process that connected, as they were then (Linux 4.13).
@@ -28,7 +28,7 @@ pub fn supplementary_groups(socket: BorrowedFd<'_>) -> Result<Vec<u32>, OsError>
                 groups.truncate(found);
                 return Ok(groups);
             }
-            // It says how many there are; they cannot change, as they are those of the connecting.
+            // The kernel says how many there are. They cannot change: they are those at the time of connecting.
             Err(error) if error.code() == Some(libc::ERANGE) && found > groups.len() => {
                 groups.resize(found, 0);
             }

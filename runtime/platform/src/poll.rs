@@ -162,7 +162,7 @@ impl Poller {
 
 impl AsFd for Poller {
     /// Readable when a [`wait`](Poller::wait) would report something: for a set within a set, or
-    /// for somebody else's event loop.
+    /// for another event loop.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// A text that somebody wrote, or a program for somebody to read.
+/// The most bytes of a text: one that a person wrote, or a program wrote for a person.
 pub const TEXT_BYTES_MAX: u64 = 16 << 20;
 
 /// Why a file that is there is not read.

@@ -1,4 +1,4 @@
-//! What real-time threads have to say: typed values in, sentences later, by somebody else.
+//! The log of real-time threads: typed values, of which another thread makes sentences later.
 //!
 //! A real-time thread writes a value of the program's own type; an ordinary thread takes values out
 //! and makes sentences of them. Usually a `static`:
@@ -41,6 +41,7 @@ pub struct RtLog<T, const N: usize> {
     cells: [Cell<T>; N],
     written: AtomicU64,
     taken: AtomicU64,
+    /// Relaxed: a count that orders nothing.
     dropped: AtomicU64,
 }
 
@@ -113,7 +114,7 @@ impl<T: Copy + Send, const N: usize> RtLog<T, N> {
         };
         cell.record.with_mut(|record| {
             // SAFETY: `claim` gave this position to this thread alone, and the turn says that no reader
-            // has the cell any more: nobody else touches the record until the turn is stored.
+            // has the cell any more: no other thread touches the record until the turn is stored.
             unsafe { (*record).write(Record { at_ns, value }) };
         });
         // Release pairs with the Acquire in `take`: the record is there.
@@ -163,8 +164,8 @@ impl<T: Copy + Send, const N: usize> RtLog<T, N> {
     }
 }
 
-/// Makes `position` the calling thread's, if nobody had it; else the position to look at now. Relaxed:
-/// what lies in a cell is ordered by its turn.
+/// Makes `position` the calling thread's, if no other thread had it; else the position to look at now.
+/// Relaxed, like the loads of both counters: what lies in a cell is ordered by its turn.
 fn claim(counter: &AtomicU64, position: u64) -> Result<u64, u64> {
     counter.compare_exchange_weak(position, position + 1, Ordering::Relaxed, Ordering::Relaxed)
 }

@@ -36,6 +36,7 @@ impl Notifier {
             None => SocketAddr::from_pathname(address),
         };
         let socket = UnixDatagram::unbound().map_err(failed)?;
+        // A manager that does not read its messages must not block this process.
         socket.set_nonblocking(true).map_err(failed)?;
         Ok(Self {
             manager: Some((socket, target.map_err(failed)?)),
@@ -68,7 +69,7 @@ impl Notifier {
         self.send(&format!("STATUS={text}"));
     }
 
-    /// Whether anybody listens.
+    /// Whether there is a service manager to send to.
     #[must_use]
     pub fn has_manager(&self) -> bool {
         self.manager.is_some()
@@ -87,7 +88,7 @@ impl Notifier {
 #[must_use]
 pub fn watchdog_interval_ns() -> Option<u64> {
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
-    // Without a pid whoever inherited the variables is meant (sd_watchdog_enabled(3)).
+    // Without a pid, each process that inherited the variables is meant (sd_watchdog_enabled(3)).
     let meant = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
     let us = number("WATCHDOG_USEC").filter(|us| *us > 0 && meant)?;
     Some(us.saturating_mul(1_000))
@@ -111,7 +112,7 @@ pub fn passed_socket(name: &str) -> Option<OwnedFd> {
         unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
     }
     // SAFETY: the manager's protocol says that its descriptors are open and ours, and by the
-    // caller's promise nobody else owns this one.
+    // caller's promise no other part of the program owns this one.
     Some(unsafe { OwnedFd::from_raw_fd(wanted) })
 }
 
@@ -149,7 +150,7 @@ pub fn inherited(number: RawFd) -> Option<OwnedFd> {
     if flags == -1 || number <= libc::STDERR_FILENO {
         return None;
     }
-    // SAFETY: the descriptor is open, and by the caller's promise nobody else owns it.
+    // SAFETY: the descriptor is open, and by the caller's promise no other part of the program owns it.
     let descriptor = unsafe {
         libc::fcntl(number, libc::F_SETFD, flags | libc::FD_CLOEXEC);
         OwnedFd::from_raw_fd(number)

@@ -20,7 +20,7 @@ impl Seals {
     pub const SIZE: Self = Self(libc::F_SEAL_SHRINK | libc::F_SEAL_GROW);
     /// It can no longer get smaller.
     pub const SHRINK: Self = Self(libc::F_SEAL_SHRINK);
-    /// Nobody can begin to write to it, nor punch holes into it; existing writable mappings stay.
+    /// No process can begin to write to it, nor punch holes into it; existing writable mappings stay.
     pub const FUTURE_WRITE: Self = Self(libc::F_SEAL_FUTURE_WRITE);
     pub const SEAL: Self = Self(libc::F_SEAL_SEAL);
 

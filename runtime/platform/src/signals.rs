@@ -40,9 +40,9 @@ impl Signal {
     }
 }
 
-/// What a service ignores. Each would end or stop the process: timers that nobody here sets, `SIGUSR2`,
-/// which has no meaning yet; and what a write has an error for: a file that may not grow (`EFBIG`), a pipe
-/// without a reader, a terminal that belongs to somebody else.
+/// What a service ignores. Each would end or stop the process. Some are of timers that this process does not set;
+/// `SIGUSR2` has no meaning yet. For the others a write has an error: a file that may not grow (`EFBIG`), a pipe
+/// without a reader, a terminal that belongs to another process group.
 const IGNORED: [libc::c_int; 9] = [
     libc::SIGALRM,
     libc::SIGVTALRM,
@@ -61,14 +61,15 @@ pub struct TerminationSignals {
 }
 
 impl TerminationSignals {
-    /// SIGTERM and SIGINT. Blocks them on the calling thread and those that it starts from now on:
-    /// call it before starting any thread.
+    /// SIGTERM and SIGINT. Blocks them on the calling thread and those that it starts from now on.
+    /// Call it before starting any thread: the kernel may give a signal to any thread that does not block it.
+    /// Then its default action ends the process.
     pub fn take_over() -> Result<Self, OsError> {
         Self::of(&Signal::OF_PROGRAMS)
     }
 
     /// As [`take_over`](Self::take_over), every [`Signal`]; what else would end or stop the process without
-    /// need is ignored from now on. Whoever started it with a signal ignored, as nohup(1) does, keeps that.
+    /// need is ignored from now on. A signal that was ignored at the start, as after nohup(1), stays ignored.
     pub fn take_over_for_service() -> Result<Self, OsError> {
         for number in IGNORED {
             // SAFETY: no handler is installed; fails only for numbers that are no signals.

@@ -1,4 +1,4 @@
-//! The path of a listening Unix socket: made where nobody else listens, and removed only while it is ours.
+//! The path of a listening Unix socket: made where no other process listens, and removed only while it is ours.
 //! Its file stays behind when a process dies, and another process may have replaced it.
 
 use std::fs::{self, Metadata};
@@ -98,8 +98,8 @@ fn remove_stale(path: &Path) -> Result<(), SocketPathError> {
         return Err(SocketPathError::NotASocket { path: at });
     }
     let probe = UnixDatagram::unbound().map_err(|source| failed("socket", source))?;
-    // Of another type than any that listens: the kernel says whether a process has the socket, whatever
-    // that one does, and nobody gets a connection.
+    // A datagram socket cannot connect to one that listens. The kernel answers all the same whether a process has
+    // it: EPROTOTYPE if so, ECONNREFUSED if not. The other process gets no connection.
     let Err(error) = probe.connect(path) else {
         return Err(SocketPathError::InUse { path: at });
     };

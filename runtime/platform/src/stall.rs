@@ -40,6 +40,7 @@ pub struct CoreWatch(Arc<Record>);
 impl CoreWatch {
     #[must_use]
     pub fn ran_ns(&self) -> u64 {
+        // Relaxed: partner of the store in `woke`.
         self.0.ran_ns.load(Ordering::Relaxed)
     }
 }
@@ -79,7 +80,7 @@ impl StallProbe {
         &self.thread
     }
 
-    /// For whoever wants to know whether the core runs anything at all.
+    /// For a thread that must know whether the core runs anything at all.
     #[must_use]
     pub fn core(&self) -> CoreWatch {
         CoreWatch(Arc::clone(&self.record))
@@ -87,7 +88,7 @@ impl StallProbe {
 
     #[must_use]
     pub fn count(&self) -> u64 {
-        // Acquire pairs with the Release in `add`.
+        // Acquire pairs with the Release in `woke`.
         self.record.count.load(Ordering::Acquire)
     }
 
@@ -106,6 +107,7 @@ impl StallProbe {
     /// Ends the probe and returns the first `capacity` stalls.
     #[must_use]
     pub fn stop(self) -> Vec<Stall> {
+        // Relaxed: partner of the load in `run`; `join` orders the record.
         self.record.ended.store(true, Ordering::Relaxed);
         // The probe does not panic, and if it did its record would still be good.
         let _ = self.thread.join();
@@ -116,22 +118,25 @@ impl StallProbe {
 impl Record {
     fn run(&self) {
         let mut expected = clock::now_ns() + PERIOD_NS;
-        // Relaxed: the flag orders nothing.
+        // Relaxed: partner of the store in `stop`; the flag orders nothing.
         while !self.ended.load(Ordering::Relaxed) {
             clock::sleep_until_ns(expected);
             let now = clock::now_ns();
             self.woke(expected, now);
+            // From the present on, so that a stall of several periods counts once.
             expected = now + PERIOD_NS;
         }
     }
 
     fn woke(&self, expected: u64, now: u64) {
+        // Relaxed: partner of the load in `CoreWatch::ran_ns`.
         self.ran_ns.store(now, Ordering::Relaxed);
         let late = now.saturating_sub(expected);
         if late < THRESHOLD_NS {
             return;
         }
         let at = self.count.load(Ordering::Relaxed);
+        // Relaxed: the count publishes these words.
         if let Some([start, end]) = self.stalls.get(at as usize) {
             start.store(expected, Ordering::Relaxed);
             end.store(now, Ordering::Relaxed);

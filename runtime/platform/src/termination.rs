@@ -16,7 +16,7 @@ pub enum Termination {
     File,
     /// Memory, threads, sockets or processes are unavailable.
     Resources,
-    /// Whoever read standard output went away.
+    /// The reader of standard output closed it.
     ReaderGone,
     /// As another program, whose codes these are.
     Code(u8),

@@ -1,4 +1,4 @@
-//! Threads with a name, a core and a priority. The only place that starts any.
+//! Threads with a name, a core and a priority. Only this module and [`crate::line_writer`] start threads.
 
 use std::thread::{Builder, JoinHandle};
 
@@ -160,6 +160,7 @@ where
             // The parent waits in `recv`, so it is alive.
             let _ = report.send(become_realtime(&spec));
             drop((report, spec));
+            // Only now: all that is above allocates and frees.
             let _mark = RealtimeMark::set();
             body()
         })
@@ -275,6 +276,7 @@ const RESET_ON_FORK: u64 = 1;
 
 /// Gives the calling thread its reservation; it may then run on each of its cores.
 fn reserve(reservation: &Reservation) -> Result<(), Missing> {
+    // First: the kernel refuses a reservation to a thread that may not use its whole root domain (EPERM).
     affinity::keep_current_thread_to(&reservation.cores)?;
     let attributes = Attributes {
         size: size_of::<Attributes>() as u32,
@@ -343,6 +345,7 @@ fn become_realtime(spec: &ThreadSpec) -> Started {
     let mut missing = Vec::new();
     if let Some(reservation) = &spec.reservation {
         match reserve(reservation) {
+            // The kernel refuses to pin a thread that has a reservation (EBUSY), which stands above any priority.
             Ok(()) => {
                 return Started {
                     tid: current_tid(),

@@ -27,7 +27,7 @@ impl Timer {
     pub fn set(&self, at_ns: Option<u64>) {
         let setting = libc::itimerspec {
             it_interval: clock::timespec(0),
-            // Zero would mean never.
+            // A time of zero disarms the timer (timerfd_settime(2)).
             it_value: clock::timespec(at_ns.map_or(0, |at| at.max(1))),
         };
         // SAFETY: an open timerfd and a valid setting; the old one is not asked for. It fails for

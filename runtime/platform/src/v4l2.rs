@@ -95,6 +95,7 @@ impl Capture {
         };
         let c_path = CString::new(path.as_os_str().as_bytes())
             .map_err(|_| named(OsError::from_code("open", libc::EINVAL)))?;
+        // Nonblocking, so that `VIDIOC_DQBUF` fails with EAGAIN when there is no frame, instead of waiting for one.
         // SAFETY: a string that ends in a zero; the descriptor is new and ours.
         let device = unsafe {
             let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
@@ -103,6 +104,7 @@ impl Capture {
         };
         let mut capability = raw::Capability::default();
         raw::control(&device, raw::QUERYCAP, &mut capability).map_err(named)?;
+        // `capabilities` are those of the whole device. A driver with this flag also says what this node of it can.
         let capabilities = match capability.capabilities & raw::CAP_DEVICE_CAPS {
             0 => capability.capabilities,
             _ => capability.device_caps,
@@ -142,6 +144,7 @@ impl Capture {
     pub fn start(&mut self, count: u32) -> Result<(), CaptureError> {
         let mut request = raw::RequestBuffers::of(count);
         raw::control(&self.device, raw::REQBUFS, &mut request)?;
+        // The driver needs one to fill while the other is read.
         if request.count < 2 {
             return Err(CaptureError::Buffers {
                 given: request.count,
@@ -236,7 +239,8 @@ impl Drop for CapturedFrame<'_> {
 impl Drop for Capture {
     fn drop(&mut self) {
         let mut kind = raw::VIDEO_CAPTURE;
-        // A capture that was never started, or a camera that is gone: nothing to stop.
+        // Before the unmapping: it takes the buffers back from the driver. It fails for a capture that was never
+        // started and for a camera that is gone; then there is nothing to stop.
         let _ = raw::control(&self.device, raw::STREAMOFF, &mut kind);
         for mapping in &self.buffers {
             // SAFETY: mapped by `map`, once; no frame borrows it, as a frame borrows the capture.

@@ -34,9 +34,11 @@ impl LateSpans {
 
     /// Remembers one; the scheduler's thread only.
     pub fn record(&self, span: LateSpan) {
+        // Relaxed: only this thread writes it.
         let at = self.written.load(Ordering::Relaxed);
         if let Some(words) = self.spans.get(at) {
             let values = [u64::from(span.task.0), span.start_ns, span.end_ns];
+            // Relaxed: `written` publishes them.
             for (word, value) in words.iter().zip(values) {
                 word.store(value, Ordering::Relaxed);
             }

@@ -6,9 +6,9 @@ use punctual_platform::thread::Policy;
 
 use super::ORDINARY_FACTOR;
 
-/// An action that takes this many times the longest time of its stage, and a tenth of a second, is
-/// given up by the core; the device may still be about it, and the daemon serves on meanwhile. Only
-/// then does the watchdog's own bound begin.
+/// The core considers an action lost after this many times the longest time of its stage and a tenth of a second
+/// (`LOST_FACTOR` and `LOST_FLOOR` in `runtime/core/src/lost.rs`). The device may still run it, and the daemon
+/// serves without that partition. Only then does the watchdog's own bound begin.
 const STAGE_FACTOR: u64 = 16;
 const STAGE_FLOOR_NS: u64 = 100_000_000;
 
@@ -36,7 +36,7 @@ fn longest_action_ns(plan: &Plan, partition: PartitionId) -> u64 {
     let stages = plan.scheduler.models.iter().flat_map(|model| &model.stages);
     let times = stages.flat_map(|stage| &stage.times);
     let here = times.filter_map(|time| time.on.get(partition.index()));
-    // Where it never runs it has no figure.
+    // A stage that never runs on this partition has no figure there.
     let longest = here.map(|time| time.max_seen.max(time.budget));
     let longest = longest.filter(|time| *time < SPAN_MAX).max();
     longest.map_or(0, |time| {

@@ -1,15 +1,15 @@
 //! Judges whether the real-time threads live. Each beats at every turn of its loop
 //! ([`punctual_platform::heartbeat`]); a thread that waits is nudged now and then and must beat. One
-//! that does neither is *silent*: it is named and best-effort work is shed. After its bound it is
+//! that does neither is *silent*: it is logged by name, and best-effort work is shed. After its bound it is
 //! *stuck*, and the process must end: no other thread can take over what it holds.
 //!
 //! Silence is counted in the watchdog's own steps, each at most [`STEP_NS_MAX`] long: a process that
 //! was stopped, or a machine that stood still, makes no thread silent.
 //!
-//! A thread that is ready to run and gets no processor is not silent either but *starved*: a more urgent
-//! program has its core, or the hypervisor does. A restart cures nothing then, so it has
-//! [`STARVED_FACTOR`] times as long. What tells the two apart is what the kernel says of the thread
-//! ([`punctual_platform::running`]) and when its core last ran its stall probe.
+//! A thread that is ready to run and gets no processor is not silent either but *starved*. A program of higher
+//! priority has its core, or the hypervisor does. A restart would not help then, so it has
+//! [`STARVED_FACTOR`] times as long. Two things separate the cases: the kernel's figures of the thread
+//! ([`punctual_platform::running`]), and when its core last ran its stall probe.
 
 pub mod bounds;
 
@@ -18,14 +18,15 @@ use std::sync::Arc;
 use punctual_platform::heartbeat::{Beat, Pulse};
 use serde::{Deserialize, Serialize};
 
-/// The most that one look adds to a silence, in ns.
+/// The most that one look adds to a silence, in ns. A process that was stopped for seconds, or a machine that stood
+/// still, must not make a thread stuck at the next look.
 pub const STEP_NS_MAX: u64 = 200_000_000;
 
 /// A thread at ordinary priority may be delayed by other programs, so its bound is this many times
 /// that of the manifest.
 pub const ORDINARY_FACTOR: u64 = 4;
 
-/// Starvation has this many times the bound of silence.
+/// Starvation has this many times the bound of silence: a restart would not give the thread a processor.
 pub const STARVED_FACTOR: u64 = 10;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,7 +154,8 @@ impl Watched {
         let denied_ns = self.denied_ns(now_ns, step_ns);
         self.starved_ns += denied_ns;
         self.silent_ns += step_ns - denied_ns;
-        // It may have nothing to do: then it shows now that it could.
+        // It may have nothing to do, and then it need not beat. After the nudge it must: so a thread that lost a
+        // wake-up shows as well.
         let unseen_ns = self.silent_ns + self.starved_ns;
         if !beat.is_working() && unseen_ns >= self.bound_ns / 4 {
             self.pulse.nudge();
@@ -166,9 +168,10 @@ impl Watched {
             return 0;
         };
         let before_ns = self.ran_ns.replace(had.ran_ns);
+        // Nothing on the core has a higher priority than its probe, which wakes far more often than once a step.
         let core_stood = had.core_ran_ns.is_some_and(|ran| ran + step_ns < now_ns);
         match before_ns {
-            // A core that stands still may go on counting for whoever was there.
+            // While the hypervisor stops a core, the kernel may go on counting for the thread that was on it.
             _ if had.runnable && core_stood => step_ns,
             Some(before_ns) if had.runnable => {
                 step_ns.saturating_sub(had.ran_ns.saturating_sub(before_ns))
@@ -214,7 +217,7 @@ impl Watchdog {
         }
     }
 
-    /// How often to look, in ns.
+    /// How often to look, in ns: at least once between the nudge, at a quarter of the bound, and silence, at half.
     pub fn period_ns(&self) -> u64 {
         (self.bound_ns / 8).min(STEP_NS_MAX / 2)
     }

@@ -9,7 +9,7 @@ use punctual_platform::Doorbell;
 /// shares of an operator usually differ, so that a sleep is the exception.
 const SPINS: u32 = 1_000;
 
-/// A barrier that also takes one decision for all who meet.
+/// A barrier that also takes one decision for all workers that meet.
 pub(super) struct Barrier {
     size: usize,
     arrived: AtomicUsize,
@@ -47,6 +47,7 @@ impl Barrier {
 
     /// Waits until all are here; true if all are to stop. What each wrote before is visible to all afterwards.
     pub(super) fn meet(&self) -> bool {
+        // Relaxed: this worker alone wrote it.
         if self.size == 1 {
             return self.wish.load(Ordering::Relaxed);
         }
@@ -54,14 +55,17 @@ impl Barrier {
         let seen = self.opened.count();
         // AcqRel: each arrival is released to the last one, which has then seen all (label MEET).
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.size {
+            // All three before the ring, which publishes them: a worker that leaves may arrive at the next meeting at
+            // once.
             self.arrived.store(0, Ordering::Relaxed);
             let stop = self.wish.load(Ordering::Relaxed);
             self.stop.store(stop, Ordering::Relaxed);
-            // The ring releases to those who wait; `count` and `wait` acquire (label OPEN).
+            // The ring releases to the waiting workers; `count` and `wait` acquire (label OPEN).
             self.opened.ring();
             return stop;
         }
         wait_spinning(&self.opened, seen);
+        // Relaxed: ordered by the ring (label OPEN).
         self.stop.load(Ordering::Relaxed)
     }
 }

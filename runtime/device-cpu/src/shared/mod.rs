@@ -4,7 +4,7 @@
 //!   claims the leader lends). Within an operator each worker writes its own part of the output
 //!   and the inputs lie elsewhere: [`Operands`] cannot be made otherwise, and the parts of every
 //!   step are checked when the team is made. Between operators the workers meet at a barrier.
-//! - **Weights come and go in it** ([`weights`]): who may read them holds a claim.
+//! - **Weights come and go in it** ([`weights`]): a leader that reads them holds a claim.
 #![allow(unsafe_code)]
 
 mod barrier;

@@ -190,7 +190,7 @@ impl Leader {
         assert!(claim.is_of(&team.requests) && claim.index() == usize::from(buffer));
         let stage = &team.models[model.index()].stages[stage.index()];
         let (region, range) = team.place(stage, member, stage.logits);
-        // SAFETY: `&mut self` and one leader a team: no job runs, so nobody writes the workspace;
+        // SAFETY: `&mut self` and one leader a team: no job runs, so no worker writes the workspace;
         // and a request buffer is this claim's.
         unsafe { region.read(range) }
     }
@@ -198,7 +198,7 @@ impl Leader {
 
 impl Drop for Leader {
     fn drop(&mut self) {
-        // Published to the mates by the ring (label START).
+        // Relaxed: partner of the load in `Helper::serve`; the ring publishes it (label START).
         self.team.ended.store(true, Ordering::Relaxed);
         self.team.start.ring();
     }
@@ -209,6 +209,7 @@ impl Helper {
     pub(crate) fn serve(mut self) {
         loop {
             self.started = wait_spinning(&self.team.start, self.started);
+            // Relaxed: partner of the store in `Leader::drop` (label START).
             if self.team.ended.load(Ordering::Relaxed) {
                 return;
             }
@@ -224,7 +225,7 @@ impl Team {
     ///
     /// # Safety
     /// Each seat of the team runs the job once, at the same time; the members' request buffers and the
-    /// model's weights are claimed for it, and nobody else uses the workspace, until all have returned.
+    /// model's weights are claimed for it, and no other thread uses the workspace, until all have returned.
     unsafe fn run_job(&self, seat: usize, interrupt: Option<&CancelFlag>) -> Outcome {
         let job = &self.job;
         let id = ModelId(job.model.load(Ordering::Relaxed));
@@ -264,6 +265,7 @@ impl Team {
                 before = after;
             }
             if stop {
+                // Relaxed: partner of the store above; the meeting ordered both.
                 return if self.fault.load(Ordering::Relaxed) {
                     Outcome::Fault
                 } else {
@@ -299,7 +301,7 @@ impl Team {
                 let (region, output) = self.place(stage, member, step.operands.output());
                 let output = output.start + written.start..output.start + written.end;
                 // SAFETY: the parts of a step are disjoint (checked in `team`), one a seat, and
-                // nobody reads the output during the step.
+                // no seat reads the output during the step.
                 let output = unsafe { region.write(output) };
                 Image { inputs, output }
             })

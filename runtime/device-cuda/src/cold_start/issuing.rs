@@ -158,7 +158,7 @@ impl Issuing {
             }
             if now >= ask {
                 ask = now + ASK_NS;
-                // Only for what went wrong.
+                // Only for its error: a device that failed never writes the word.
                 self.stream.is_idle()?;
             }
         }

@@ -199,6 +199,7 @@ impl Loading {
         let used = self.pages.used_of(page).unwrap_or(0) as usize;
         let (staging, over) = &mut self.staging[self.next];
         self.next = 1 - self.next;
+        // The last copy out of this staging memory may still read it.
         over.synchronize()?;
         staging.write(0, &self.bytes[..used]);
         let to = (&*self.on_device, page * self.bytes.len());

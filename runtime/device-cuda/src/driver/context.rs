@@ -126,6 +126,7 @@ impl Context {
     /// Calls `end` with the context current, unless the context will be reset anyway. A drop
     /// cannot report an error.
     pub(super) fn give_back(&self, end: impl FnOnce(&'static Symbols)) {
+        // Relaxed: partner of the store in `abandon`.
         if !self.abandoned.load(Ordering::Relaxed) && self.bind().is_ok() {
             end(self.symbols());
         }

@@ -96,8 +96,8 @@ impl Code {
     /// Whether everything in the context is lost: the same error is returned from now on, until the context is reset.
     #[must_use]
     pub fn loses_context(self) -> bool {
-        // 214 ECC, 220 NVLink, 226 contained, 700..=702 addresses and time, 709 destroyed,
-        // 710 assertion, 714..=719 exceptions of kernels.
+        // 214 ECC, 220 NVLink, 226 contained, 700 addresses, 702 time, 709 destroyed, 710 assertion, 714..=719
+        // exceptions of kernels. Not 701: a launch that does not fit the device was never begun.
         matches!(self.0, 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719)
     }
 

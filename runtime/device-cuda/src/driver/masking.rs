@@ -83,8 +83,8 @@ impl Masking {
         }
         let raw = stream.as_raw().cast();
         // SAFETY: the stream exists, is one that `cuStreamCreateWithPriority` made, and belongs to the
-        // driver that this was made for, as a process has one driver. It is borrowed mutably: nobody
-        // launches into it now.
+        // driver that this was made for, as a process has one driver. It is borrowed mutably: no other
+        // thread launches into it now.
         unsafe {
             match &self.0 {
                 Way::Native(row) => stream_mask::write(raw, row, mask)?,

@@ -20,7 +20,7 @@ impl DeviceMemory {
     pub fn take(context: &Arc<Context>, bytes: usize) -> Result<Self, CallError> {
         context.bind()?;
         let mut address = 0;
-        // Nothing is no size that the driver takes.
+        // The driver refuses a size of zero.
         let bytes = bytes.max(1);
         // SAFETY: a valid place for the result.
         let code = unsafe { (context.symbols().mem_alloc)(&raw mut address, bytes) };
@@ -108,7 +108,8 @@ unsafe impl Sync for MappedMemory {}
 impl MappedMemory {
     /// Takes `bytes` (`cuMemHostAlloc`), zeroed, and finds where the device sees them (`cuMemHostGetDevicePointer`).
     pub fn take(context: &Arc<Context>, bytes: usize) -> Result<Self, CallError> {
-        /// `CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP`: and cached by the host, as it reads from it.
+        /// `CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP`, without `CU_MEMHOSTALLOC_WRITECOMBINED`: the host
+        /// reads from it, which is slow from write-combined memory.
         const FLAGS: u32 = 1 | 2;
         context.bind()?;
         let symbols = context.symbols();
@@ -128,7 +129,7 @@ impl MappedMemory {
             bytes,
         };
         memory.address = device_address(context, raw)?;
-        // SAFETY: `bytes` were just taken, and nobody else knows of them.
+        // SAFETY: `bytes` were just taken, and no other code has their address yet.
         unsafe { memory.place.write_bytes(0, bytes) };
         Ok(memory)
     }

@@ -11,7 +11,7 @@
 //!
 //! # After start
 //! Making and ending things allocates, on both sides. Launches, copies, events and questions do not
-//! on ours; what the driver does inside is its own affair.
+//! on ours; whether the driver allocates inside is not documented.
 
 mod context;
 mod error;

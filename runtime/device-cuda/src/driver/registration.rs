@@ -10,7 +10,8 @@ use super::context::Context;
 use super::error::CallError;
 use super::memory::device_address;
 
-/// `CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP`.
+/// `CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP`. The second gives the buffers an address on the
+/// device, which `cuMemHostGetDevicePointer` returns.
 const FLAGS: u32 = 1 | 2;
 
 /// Registered input buffers (`cuMemHostRegister`). Holds the buffers, so they are never freed while

@@ -53,7 +53,7 @@ impl Stream {
     /// A stream of a green context, which it keeps.
     ///
     /// # Safety
-    /// `raw` is a stream of `green`, owned by nobody else; `green` is of the device that `context` is of.
+    /// `raw` is a stream of `green` without another owner; `green` is of the device that `context` is of.
     pub(super) unsafe fn of_green(
         context: &Arc<Context>,
         raw: CUstream,

@@ -1,6 +1,6 @@
 //! Which kernel computes a sum of products, and in how many parts.
 //!
-//! By a rule, unless somebody measured ([`SolutionChoice`]). The rule counts in multiply-accumulates of
+//! By a rule, unless it was measured ([`SolutionChoice`]). The rule counts in multiply-accumulates of
 //! tensor cores on one multiprocessor: a kernel's blocks go over the partition's multiprocessors in
 //! waves, and a wave takes what its block computes or what it loads, whichever is longer. Too few
 //! blocks for the multiprocessors are made more by cutting the sum, which costs a launch that adds
@@ -21,7 +21,7 @@ const BLOCK: u64 = 1 << 20;
 const LAUNCH: u64 = 3 << 20;
 /// Into most parts a sum is cut.
 const SPLITS_MAX: u32 = 16;
-/// Fewest tiles of the main loop in a part, so that its pipeline is worth kernel_padding.
+/// Fewest tiles of the main loop in a part, so that its pipeline is worth filling.
 const SPLIT_TILES_MIN: u32 = 4;
 /// Most partial sums of a launch: a gigabyte of them, and kernels count them in 32 bits.
 const SUMS_MAX: u64 = 1 << 28;

@@ -18,7 +18,7 @@ use super::units::UnitMap;
 pub struct Key {
     /// The driver's build, as exactly as the machine tells.
     pub driver: String,
-    /// The device's number in the world, in hexadecimal digits.
+    /// The device's UUID, in hexadecimal digits.
     pub uuid: String,
     /// Power modes may take TPCs away.
     pub power_mode: String,

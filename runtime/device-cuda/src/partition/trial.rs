@@ -37,7 +37,8 @@ impl Trial {
     /// Tries it in this process, which may die of it, or be left with a context that hangs: it should end
     /// soon afterwards. CUDA must not be initialised yet.
     pub fn run(&self) -> Outcome {
-        // libsmctrl's first call comes before CUDA is initialised.
+        // Before CUDA is initialised: libsmctrl's first call is made in a forked child, and a child of a process that
+        // has initialised CUDA cannot use it.
         let library = match self.mechanism {
             Mechanism::Libsmctrl => Some(self.library()?),
             _ => None,

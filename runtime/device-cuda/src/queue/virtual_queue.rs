@@ -75,7 +75,7 @@ pub struct VirtualQueue {
     sequence: u32,
 }
 
-/// Of [`VirtualQueue::on_device`].
+/// Of [`VirtualQueue::on_device`]: on different lines, since blocks read the first while others write the second.
 const DEVICE_EPOCH: usize = 0;
 const DEVICE_EVICTED: usize = 128;
 const DEVICE_BYTES: usize = 256;
@@ -226,7 +226,8 @@ impl VirtualQueue {
 
     /// Whether the driver has run empty: after [`close`](Self::close).
     pub fn is_drained(&self) -> Result<bool, CallError> {
-        // The control stream too: a launch of the next pass must find its own epoch.
+        // The control stream too: until its copy has arrived, launches of the next pass would find the old epoch,
+        // which is not theirs, and end as evicted.
         Ok(self.stream.is_idle()? && self.control.is_idle()?)
     }
 

@@ -102,15 +102,16 @@ impl Words {
     }
 }
 
-/// The right to move a queue's epoch on, from any thread.
+/// Moves a queue's epoch on, from any thread.
 #[derive(Clone)]
 pub struct EpochFlag(pub(super) Arc<Words>);
 
 impl EpochFlag {
     /// Moves the epoch on: what was handed over under the old one is evicted.
     pub fn move_on(&self) {
-        // Relaxed: a wish; the device reads it when it likes. What is handed over under the new epoch
-        // is handed over by the leader, which reads it from this same word.
+        // Relaxed: it publishes nothing, and the device reads it at its next look. Its partners on the host are the
+        // loads in `VirtualQueue::go_on` and `is_evicted`. Launches of the new epoch come from the leader, which
+        // reads it from this same word.
         self.0.epoch().fetch_add(1, Ordering::Relaxed);
     }
 }

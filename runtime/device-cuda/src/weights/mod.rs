@@ -14,8 +14,8 @@
 //! A piece of the pool is filled only on behalf of a model that it was given to, and only if it does
 //! not hold that model's page already; models that share a piece share its content. Actions of a
 //! model are taken between its load's event and its unload, which is refused while one of them is not
-//! over ([`Residency`](punctual_device::Residency)): so whoever launches with an address of the table
-//! has it for as long as the launches run.
+//! over ([`Residency`](punctual_device::Residency)): so an address of the table stays valid for as long as the
+//! launches that were made with it run.
 //!
 //! # After a fault
 //! The device's memory is gone. Pieces keep their numbers, host copies are all there, so the pool

@@ -69,7 +69,9 @@ impl Pool {
         let bytes = &shared.contents[content as usize];
         let staging = &mut self.staging[self.next];
         self.next = 1 - self.next;
+        // The last copy out of this staging memory may still read it.
         staging.over.synchronize()?;
+        // Until the copy is queued: if a call below fails, the piece holds neither content.
         self.holds[piece] = NOTHING;
         staging.memory.write(0, bytes);
         let to = (&self.memory, piece * shared.page_bytes);
@@ -88,6 +90,7 @@ impl Pool {
         }
         ended?;
         for (page, place) in shared.models[model].pieces.iter().enumerate() {
+            // Relaxed: as in `begin`.
             let piece = place.load(Ordering::Relaxed);
             if piece != NO_PIECE {
                 let offset = piece as usize * shared.page_bytes;

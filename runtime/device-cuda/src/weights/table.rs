@@ -34,7 +34,7 @@ impl PageTable {
     /// Says that none of a model's pages is there.
     pub(super) fn hide(&self, model: usize) {
         for page in &self.models[model] {
-            // Relaxed: whoever could read the address has no action of the model any more.
+            // Relaxed: no leader has an action of the model any more, so none reads the address.
             page.store(0, Ordering::Relaxed);
         }
     }

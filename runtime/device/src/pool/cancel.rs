@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the action that runs is to stop. A wish that is seen soon; nothing else hangs on it, so
-/// its loads and stores are relaxed.
+/// Whether the action that runs is to stop. The worker sees it soon. It orders no other memory, so its loads and
+/// stores, which are each other's partners, are relaxed.
 #[derive(Debug, Default)]
 pub struct CancelFlag(AtomicBool);
 

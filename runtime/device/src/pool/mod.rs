@@ -187,7 +187,7 @@ impl WorkerPool {
     }
 
     /// The leaders' pulses, partition after partition. A leader beats between actions; how long one
-    /// may take is up to whoever watches.
+    /// may take is the watcher's decision.
     pub fn pulses(&self) -> impl Iterator<Item = Arc<dyn Pulse>> {
         let links = self.partitions.iter().map(|partition| &partition.link);
         links.map(|link| Arc::clone(link) as Arc<dyn Pulse>)

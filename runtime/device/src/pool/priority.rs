@@ -2,10 +2,10 @@
 //!
 //! At real-time priority a closed loop of best-effort work would use up the kernel's real-time
 //! share (`sched_rt_runtime_us`), and the core would stand still for 50 ms a second. So a partition's
-//! workers become ordinary threads for a best-effort action. Whoever then needs the partition
-//! ([`preempt`](crate::Device::preempt), or a real-time action submitted behind) gives them their
-//! priority back first, so that the operator that runs ends without being delayed by other programs:
-//! the bound on preemption is the longest operator and a few system calls.
+//! workers become ordinary threads for a best-effort action. When the partition is needed
+//! ([`preempt`](crate::Device::preempt), or a real-time action submitted behind), the submitting thread first gives
+//! them their priority back. So other programs do not delay the operator that runs, and the bound on preemption is
+//! the longest operator and a few system calls.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering, fence};
 
@@ -63,12 +63,13 @@ impl Priorities {
 
     /// Gives the workers their priority. Its reason (an interruption, an action) is already to be seen by the leader.
     pub(super) fn raise(&self) {
+        // Pairs with the fence in `lower` (label PRIORITY).
         fence(Ordering::SeqCst);
         if let Some(priority) = self.priority
             && self.granted.load(Ordering::Relaxed)
         {
             for tid in &self.tids {
-                // It was granted before; if it has been taken away since, ordinary it is.
+                // It was granted before. If the right to it was taken away since, the thread stays ordinary.
                 let _ = thread::set_realtime(tid.load(Ordering::Relaxed), priority);
             }
         }

@@ -91,6 +91,7 @@ impl<E: Engine> Worker<E> {
                 return Some(Event::Preempted { action });
             }
             let now = now();
+            // Relaxed: as in `serve`.
             if now > infer.window.latest || link.ended.load(Ordering::Relaxed) {
                 return Some(Event::NotRun { action });
             }

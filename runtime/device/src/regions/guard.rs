@@ -43,7 +43,7 @@ impl ClaimedRegions {
     /// If there is no such region.
     pub fn claim(&self, index: usize) -> Option<BufferGuard<'_>> {
         // Acquire: pairs with the release in `BufferGuard::drop` (label CLAIM), so that this holder
-        // sees everything the last one wrote.
+        // sees everything the last one wrote. Relaxed on failure: nothing is read then.
         self.claimed[index]
             .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
             .ok()?;

@@ -27,7 +27,7 @@ pub(crate) struct Welcome {
     pub(crate) import_buffers: bool,
 }
 
-/// Shakes hands.
+/// Carries out the handshake.
 pub(crate) fn be_welcomed(
     path: &Path,
     hello: &Hello,
@@ -141,7 +141,7 @@ impl Opening {
     /// Goes on if the daemon has answered; its descriptor becomes readable then.
     ///
     /// # Errors
-    /// If the answer is no, or none came within five seconds.
+    /// If the daemon refuses, or no answer came within five seconds.
     pub fn go_on(self) -> Result<Progress, ConnectError> {
         match answer(self.socket, &self.hello)? {
             Ok(welcome) => {

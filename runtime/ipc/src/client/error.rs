@@ -15,7 +15,7 @@ pub enum ConnectError {
         "cannot connect ({0}): check that punctuald runs and that this user may open its socket"
     )]
     Connect(OsError),
-    /// The daemon said no.
+    /// The daemon refused.
     #[error("refused: {0}")]
     Refused(#[from] Refusal),
     /// The daemon speaks something else.

@@ -31,7 +31,7 @@ use crate::slots::FIRST_GENERATION;
 use crate::socket;
 use connect::map;
 
-/// A killed daemon rings no bell: a sleeper looks after it this often, in ns.
+/// A killed daemon rings no bell. So a sleeping client checks this often, in ns, whether the daemon is gone.
 const LOOK_NS: u64 = 20_000_000;
 
 /// Tells the channels of this process apart.
@@ -85,7 +85,7 @@ impl ClientChannel {
     /// number of its buffer ([`claim_at`](Self::claim_at)), and [`Claim::pixels`] is empty.
     ///
     /// # Errors
-    /// If there is no daemon, or it says no: `import_buffers` in the manifest.
+    /// If there is no daemon, or it refuses: the manifest must allow it (`import_buffers`).
     pub fn connect_with_buffers(
         path: &Path,
         hello: &Hello,
@@ -166,7 +166,7 @@ impl ClientChannel {
     /// How many submissions have no result that was read.
     #[must_use]
     pub fn unanswered(&self) -> u64 {
-        // A daemon may give more than it was asked for.
+        // A faulty daemon may give more results than there were submissions.
         self.sequence.saturating_sub(self.taken)
     }
 
@@ -315,7 +315,7 @@ impl ClientChannel {
         while at < self.submitted.len() {
             let slot = self.submitted[at];
             let word = self.results.word32(self.result_layout.generation(slot));
-            // Acquire pairs with the Release in the daemon's `publish`.
+            // Acquire pairs with the Release in `Shared::publish`: the daemon no longer reads the payload.
             let generation = word.load(Ordering::Acquire);
             let known = &mut self.generations[usize::from(slot)];
             if generation == *known {
@@ -383,6 +383,7 @@ impl ClientChannel {
         // Pairs with the fence in `Submissions::attend`.
         fence(Ordering::SeqCst);
         let word = self.results.word32(self.result_layout.attentive);
+        // Relaxed: partner of the store in `Submissions::attend`; the fences order both.
         word.load(Ordering::Relaxed) != 0
     }
 

@@ -56,7 +56,7 @@ impl Hello {
         }
     }
 
-    /// What the daemon must know for these wishes to be heard.
+    /// The features that the daemon must have to grant this.
     #[must_use]
     pub fn needs(&self) -> Features {
         let wanted = [
@@ -71,9 +71,9 @@ impl Hello {
 /// The daemon's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// Come in; three files are attached: the memory of requests and of results, and the bell.
+    /// The client is admitted. Three files are attached: the memory of requests and of results, and the bell.
     Welcome(StreamTerms),
-    /// Go away.
+    /// The client is refused.
     Refused(Refusal),
 }
 

@@ -1,8 +1,8 @@
 //! Imported buffers of a client: one a slot, memory files or DMA-BUFs.
 //!
-//! The client goes on owning them, so nothing of theirs is relied on beyond what was checked at
-//! the door. A memory file is read by `pread`: pages that the client has taken away read as zeros,
-//! where a mapping would cost a page each, at our expense, or a SIGBUS. A DMA-BUF has pages of its
+//! The client goes on owning them, so nothing of theirs is relied on beyond what was checked at the handshake.
+//! A memory file is read by `pread`: holes that the client has punched read as zeros. Through a mapping each
+//! would cost a page fault and a page that is charged to the daemon, or raise SIGBUS. A DMA-BUF has pages of its
 //! driver's, which stay as long as the buffer, and can only be mapped.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,8 +15,8 @@ use super::payload::Rows;
 use crate::handshake::BufferRefusal;
 use crate::region::Region;
 
-/// How long a device may still write to a frame that its client has submitted, in ns. The client's own
-/// intake waits for it, and must not seem stuck.
+/// How long a device may still write to a frame that its client has submitted, in ns. The client's own intake
+/// waits for it. The watchdog's bound, a second by default, is longer, so that the intake does not seem stuck.
 const DEVICE_NS: u64 = 100_000_000;
 
 /// One slot's frame.
@@ -81,7 +81,7 @@ impl Buffer {
                     pages.copy_out(at, row);
                     Some(())
                 });
-                // The driver is told even of what went wrong.
+                // After a failure too: each begun access is to be ended (`DMA_BUF_IOCTL_SYNC`).
                 buffer.end_read().ok().and(copied)
             }
         }

@@ -63,7 +63,7 @@ impl ChannelFault {
         }
     }
 
-    /// Whether the client broke the protocol, rather than just went away.
+    /// Whether the client broke the protocol, rather than just closed the connection.
     #[must_use]
     pub const fn is_violation(&self) -> bool {
         !matches!(self, Self::HungUp)

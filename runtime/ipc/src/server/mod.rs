@@ -29,7 +29,7 @@ pub struct ServerChannel {
 }
 
 /// What the three parts have in common. Dropping a part closes the connection, and wakes whatever the client
-/// has made wait for that; whoever drops the last one unmaps the memory, which takes milliseconds:
+/// has made wait for that. The thread that drops the last one unmaps the memory, which takes milliseconds:
 /// hand the parts back to a thread that no other waits for.
 #[derive(Debug)]
 struct Shared {

@@ -6,7 +6,7 @@ use super::Shared;
 use crate::frame::FrameSpec;
 
 /// Reads a client's payloads. The only thing in the daemon that touches them: what the client
-/// does to its pages (a hole punched into the file costs whoever reads next a page fault each)
+/// does to its pages (a hole punched into the file costs the next reader a page fault each)
 /// happens to this client's own intake thread.
 #[derive(Debug)]
 pub struct PayloadReader {
@@ -73,7 +73,7 @@ impl PayloadReader {
     }
 
     /// Copies rows out of the slot that holds submission `sequence`, packed without gaps. The
-    /// client may be writing meanwhile, which is its own loss: the copy is then a mixture.
+    /// client may be writing meanwhile: the copy is then a mixture, which harms that client only.
     ///
     /// # Errors
     /// If the slot holds something else, or the rows do not fit.

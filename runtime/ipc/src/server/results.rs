@@ -12,8 +12,8 @@ use crate::result::ResultRecord;
 use crate::ring::{PositionError, RingWriter};
 use crate::socket;
 
-/// The most threads of a client that wait for its bell: the one that takes results, and the one behind
-/// its descriptor. A client can have thousands, and wakes no more of them than this at our expense.
+/// The most threads of a client that the daemon wakes: the one that takes results, and the one behind its
+/// descriptor. A hostile client can have thousands of waiters, and the egress would spend its time to wake them.
 const WAITERS_MAX: u32 = 2;
 
 /// What a client is told. Never blocks, never allocates. Dropping it closes the connection,
@@ -45,6 +45,7 @@ impl Results {
     /// [`Submissions::is_broken`](super::Submissions::is_broken) from now on, so that the ingress,
     /// once it is woken, ends this client. The slot is given back all the same.
     pub fn push(&mut self, record: &ResultRecord) -> Result<(), ChannelFault> {
+        // First: a client that has seen the result finds the slot free.
         self.shared.release(record.slot, record.sequence);
         let taken = self.shared.request_layout.results_taken;
         // Acquire pairs with the Release in `ClientChannel::take`: it has read the cells before.
@@ -57,7 +58,8 @@ impl Results {
             Ok(false) => self.full(taken),
             Err(error) => ChannelFault::Results(error),
         };
-        // Relaxed: it says nothing about other memory, and its reader is woken through the kernel.
+        // Relaxed: partner of the load in `Submissions::is_broken`. It orders no other memory, and its reader is
+        // woken through the kernel.
         self.shared.broken.store(true, Ordering::Relaxed);
         Err(fault)
     }
@@ -82,6 +84,7 @@ impl Results {
         fence(Ordering::SeqCst);
         let sleeping = self.shared.request_layout.sleeping;
         let sleeping = self.shared.requests.word32(sleeping);
+        // Relaxed: partner of the store in `ClientChannel::set_asleep`; the fences order both.
         if sleeping.load(Ordering::Relaxed) != AWAKE {
             futex::wake(std::ptr::from_ref(bell), WAITERS_MAX, Scope::Machine);
         }

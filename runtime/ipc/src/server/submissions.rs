@@ -11,9 +11,9 @@ use crate::ring::{Cell, RingReader};
 use crate::slots::Unavailable;
 use crate::socket;
 
-/// Rings that a client may owe its submissions. It rings after each, and rings that came while
-/// the daemon did not listen become one; so when all was read, at most one ring is being handled, one is
-/// queued and one has yet to come.
+/// Rings that a client may owe its submissions. It rings after each, and rings that came while the daemon did not
+/// listen become one. So when all was read, at most one ring is being handled, one is queued and one has yet to
+/// come; the bound is above these three.
 const RINGS_OWED_MAX: i64 = 8;
 
 /// What a client submits, validated. Never blocks, never allocates. Dropping it closes the connection,
@@ -46,8 +46,8 @@ impl Submissions {
     /// [`PayloadReader::release`](super::PayloadReader::release) or
     /// [`Results::push`](super::Results::push).
     ///
-    /// Each time that the client rings, all of them are to be read: the ring is not repeated. One
-    /// client must not keep the others waiting, so whoever stops after a few comes back by itself.
+    /// Each time that the client rings, all of them are to be read: the ring is not repeated. A caller that stops
+    /// after a few, so that one client does not delay the others, comes back by itself.
     ///
     /// # Errors
     /// If the client broke the protocol; then this part is of no further use, and to be dropped.
@@ -74,7 +74,7 @@ impl Submissions {
     /// this part is to be dropped.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        // Relaxed: as where it is set.
+        // Relaxed: partner of the store in `Results::push`.
         self.shared.broken.load(Ordering::Relaxed)
     }
 
@@ -83,6 +83,7 @@ impl Submissions {
     pub fn attend(&self, attentive: bool) {
         let word = self.shared.result_layout.attentive;
         let word = self.shared.results.word32(word);
+        // Relaxed: partner of the load in `ClientChannel::is_daemon_attentive`; the fences order both.
         word.store(attentive.into(), Ordering::Relaxed);
         // Pairs with the fence in `ClientChannel::submit`: either it sees that the daemon does not poll, and
         // rings, or the next poll sees its submission.
@@ -146,6 +147,7 @@ impl Submissions {
         token: u64,
     ) -> Result<(), punctual_platform::OsError> {
         poller.add_hang_up(self.shared.socket.as_fd(), token)?;
+        // By edges, which need no reading: a read of the event could block or wake the client's threads.
         let added = poller.add_edge(self.shared.bell.as_fd(), token);
         if added.is_err() {
             self.unwatch(poller);

@@ -1,5 +1,5 @@
 //! The backend of the `log` facade: what ordinary threads say, as entries with fields where standard error
-//! is the journal, as plain lines where it is not. Nobody waits for who reads them: a line that finds no
+//! is the journal, as plain lines where it is not. No thread waits for a reader: a line that finds no
 //! room is dropped and counted ([`LineWriter`]).
 //!
 //! | `log` | journal | plain |
@@ -51,7 +51,7 @@ static BACKEND: OnceLock<Backend> = OnceLock::new();
 /// The first line starts a thread: signals that the program waits for are to be blocked by then.
 pub fn start(program: &'static str, events: &'static [Event], levels: &Levels) -> FlushOnDrop {
     let backend = BACKEND.get_or_init(|| Backend::new(program, events, levels.clone()));
-    // False if the program has a logger of its own, which then hears instead.
+    // It fails if the program has a logger of its own, which then gets the records instead.
     if log::set_logger(backend).is_ok() {
         log::set_max_level(backend.levels.most());
     }
@@ -63,7 +63,7 @@ pub fn start(program: &'static str, events: &'static [Event], levels: &Levels) -
     FlushOnDrop(())
 }
 
-/// When it goes, what was said is written, if somebody reads it within a moment.
+/// When it is dropped, it waits a moment until what was said is written.
 #[must_use = "what was said last would be lost"]
 #[derive(Debug)]
 pub struct FlushOnDrop(());
@@ -87,14 +87,14 @@ pub fn dropped() -> u64 {
     BACKEND.get().map_or(0, Backend::dropped)
 }
 
-/// Whoever writes the lines runs on `cores` only from now on.
+/// The thread that writes the lines runs on `cores` only from now on.
 pub fn keep_to(cores: &[usize]) {
     if let Some(lines) = BACKEND.get().and_then(Backend::lines) {
         lines.keep_to(cores);
     }
 }
 
-/// Whether what is said goes to a journal, rather than to somebody who looks at a terminal.
+/// Whether what is said goes to a journal, rather than to a terminal or a file.
 #[must_use]
 pub fn goes_to_journal() -> bool {
     BACKEND
@@ -148,7 +148,7 @@ impl Backend {
         fields.add("PRIORITY", priority(record.level()).as_str());
         fields.add("SYSLOG_IDENTIFIER", self.program);
         fields.add("PUNCTUAL_TARGET", record.target());
-        // Fields' `visit_pair` fails never.
+        // `visit_pair` of `Fields` never fails.
         let _ = record.key_values().visit(&mut fields);
         let named = fields.0.iter().find(|(field, _)| field == "PUNCTUAL_EVENT");
         let event = named.and_then(|(_, name)| self.events.iter().find(|event| event.name == name));

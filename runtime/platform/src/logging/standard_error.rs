@@ -1,5 +1,5 @@
-//! Standard error, which perhaps nobody reads: no thread of a program that logs waits for it
-//! ([`crate::line_writer`]), nor does the program's end, for longer than a moment.
+//! Standard error, whose reader may have stopped. No thread of a program that logs waits for it
+//! ([`crate::line_writer`]). The program's end waits for it for [`PATIENCE`] at most.
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd;
@@ -9,10 +9,11 @@ use std::time::Duration;
 use crate::line_writer::LineWriter;
 use crate::{clock, poll};
 
-/// How long the end of the process waits until somebody has read the last lines.
+/// How long the end of the process waits until the last lines are written.
 pub(super) const PATIENCE: Duration = Duration::from_millis(150);
 
-/// Of a panic's line, so that it needs no heap.
+/// The most bytes of a panic's line. It is fixed so that the line lies on the stack: a real-time thread that
+/// panics must not allocate.
 const PANIC_BYTES_MAX: usize = 1024;
 
 /// None if no thread can be started.
@@ -36,7 +37,8 @@ pub(super) fn write(writer: Option<&LineWriter>, line: &str) {
     }
 }
 
-/// The standard library's own hook would have a real-time thread wait for who reads standard error.
+/// In place of the standard library's hook, which writes to standard error itself: a real-time thread would
+/// wait until its reader reads.
 pub(super) fn tell_panic(program: &str, writer: Option<&LineWriter>, panic: &PanicHookInfo<'_>) {
     let Some(writer) = writer else { return };
     let thread = std::thread::current();
@@ -53,7 +55,8 @@ pub(super) fn tell_panic(program: &str, writer: Option<&LineWriter>, panic: &Pan
     if trace.status() == std::backtrace::BacktraceStatus::Captured {
         writer.write_at_once(trace.to_string().as_bytes());
     }
-    // There, unwinding ends the process: it allocates.
+    // Unwinding allocates, and in such a build an allocation of a real-time thread may end the process: the line
+    // must be written before.
     if cfg!(debug_assertions) {
         writer.flush(PATIENCE);
     }

@@ -46,7 +46,7 @@ pub(super) const DQBUF: Call<Buffer> = Call::new("VIDIOC_DQBUF", 3, 17);
 pub(super) const STREAMON: Call<u32> = Call::new("VIDIOC_STREAMON", 1, 18);
 pub(super) const STREAMOFF: Call<u32> = Call::new("VIDIOC_STREAMOFF", 1, 19);
 
-/// Makes the call, again if a signal came between.
+/// Makes the call, and repeats it after EINTR: a signal ended it before it was done.
 pub(super) fn control<T>(device: &OwnedFd, call: Call<T>, data: &mut T) -> Result<(), OsError> {
     loop {
         // SAFETY: the call's number says how large its structure is, and that is `T`'s size by `Call::new`; every

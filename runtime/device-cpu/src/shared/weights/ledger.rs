@@ -14,7 +14,7 @@ use super::loader::{Ended, Load};
 use super::{Order, Source, Weights};
 
 /// The end of the thread that submits: gives pages to models and takes them back. Pages with the
-/// same bytes are one, whoever has them.
+/// same bytes are one, whichever models have them.
 pub(crate) struct Ledger {
     weights: Arc<Weights>,
     /// What each model's pages contain, equal ones having the same number.
@@ -56,6 +56,7 @@ impl Ledger {
     pub(crate) fn load(&mut self, action: ActionId, model: ModelId, early: bool) {
         let shared = &self.weights.models[model.index()];
         self.pages.give(&shared.pages, &self.models[model.index()]);
+        // Relaxed, both: the gate is closed, so no worker reads them; the ring of orders publishes them to the loader.
         shared.ready.store(0, Ordering::Relaxed);
         shared.failed.store(false, Ordering::Relaxed);
         self.order(Order::Load(Load::of(action, model, early)));

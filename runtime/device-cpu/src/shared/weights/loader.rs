@@ -46,7 +46,7 @@ pub enum LoadError {
     Memory(#[from] OsError),
 }
 
-/// Shows pages in models' addresses, fills and checks them. The only one who writes weights.
+/// Shows pages in models' addresses, fills and checks them. Only this thread writes weights.
 pub(crate) struct Loader {
     weights: Arc<Weights>,
     /// None once a pinned model is loaded.
@@ -104,7 +104,7 @@ impl Loader {
 
     fn load(&mut self, load: &Load) -> Result<(), LoadError> {
         if load.early {
-            // Nothing is ready yet; whoever comes waits for it.
+            // Nothing is ready yet: a worker that claims the weights now waits until they are.
             self.weights.models[load.model.index()].open();
             self.weights.progress.ring();
         }
@@ -139,17 +139,19 @@ impl Loader {
     /// Fills a page that is shown, unless it holds the same already.
     fn fill(&mut self, load: &Load, page: usize, image: &WeightImage) -> Result<(), PackageError> {
         let model = &self.weights.models[load.model.index()];
+        // Relaxed: as in `show`.
         let piece = model.pages[page].load(Ordering::Relaxed) as usize;
         let content = image.page_hash(page);
         let first = page * PAGE_FLOATS;
         let floats = (model.floats - first).min(PAGE_FLOATS);
         if self.holds[piece] != content {
+            // Until the copy is checked: a page that is damaged in the file must not count as filled.
             self.holds[piece] = None;
             let start = self.weights.floats_of(model);
             // SAFETY: the page is shown at these addresses. The ledger gave it to this model, the
-            // only one that has it or else a page of the same content, which nobody can read
+            // only one that has it or else a page of the same content, which no thread can read
             // before it is filled for the first time (the module's doc): we fill it first, so
-            // nobody else has a view of it.
+            // no other thread has a view of it.
             let target = unsafe { std::slice::from_raw_parts_mut(start.add(first), floats) };
             image.copy_page(page, target)?;
             self.holds[piece] = content;

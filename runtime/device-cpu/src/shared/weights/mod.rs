@@ -12,9 +12,9 @@
 //! # Why no float is read while it is written
 //! A page is written by the loader only, only on behalf of a model that the ledger gave the page to,
 //! and only if it does not hold that model's content already. Models that have a page in common have
-//! it because its content is the same, so whoever could read it was given it with that content. The
+//! it because its content is the same, so each of them was given it with that content. The
 //! ledger takes a page back only when its last model's *gate* is closed, which succeeds only while
-//! nobody holds a claim on that model; and a claim is given only where the gate is open. A model's
+//! no leader holds a claim on that model; and a claim is given only where the gate is open. A model's
 //! *ready* floats are those of pages that were filled and checked, and no others are ever given out.
 
 mod ledger;
@@ -126,7 +126,7 @@ impl Model {
         }
     }
 
-    /// Lets claims in.
+    /// Admits claims.
     fn open(&self) {
         // Release: pairs with the acquire in `Weights::claim` (label GATE).
         self.gate.store(0, Ordering::Release);
@@ -185,6 +185,7 @@ impl Weights {
             if model.ready.load(Ordering::Acquire) >= floats {
                 return true;
             }
+            // Relaxed: partner of the store in `Loader::carry_out`; the ring, which `count` saw, publishes it.
             if model.failed.load(Ordering::Relaxed) {
                 return false;
             }
@@ -213,7 +214,7 @@ impl Weights {
         }
         let floats = self.floats_of(model);
         // SAFETY: `ready` floats from there on are shown, inside the model's addresses, and were
-        // written before; nobody writes to them while a claim lives (the module's doc).
+        // written before; the loader does not write to them while a claim lives (the module's doc).
         unsafe { std::slice::from_raw_parts(floats.add(range.start), range.len()) }
     }
 
