@@ -173,7 +173,7 @@ mod tests {
     fn a_successors_socket_is_left_alone() {
         let place = Place::new("successor");
         let (path, _listener) = place.bind().unwrap();
-        // Somebody made room by hand, for another daemon.
+        // A user removed the socket by hand, and another daemon made its own.
         fs::remove_file(&place.0).unwrap();
         let (successors, _second) = place.bind().unwrap();
         drop(path);

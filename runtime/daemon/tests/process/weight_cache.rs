@@ -83,7 +83,7 @@ fn loads_are_told_where_details_are_wanted_and_not_by_who_loads() {
     let mut said = String::new();
     let read = std::io::Read::read_to_string(&mut reader, &mut said);
     read.expect("what was said");
-    for expected in ["its weights are there after", "its weights made room"] {
+    for expected in ["its weights were loaded in", "its weights were evicted"] {
         assert!(said.contains(expected), "{said}");
     }
 }
