@@ -27,6 +27,8 @@ impl Health {
     }
 
     pub(crate) fn come_up(&self) {
+        // Relaxed: partner of the load in `is_down`; an action that is submitted later is handed over by a queue that
+        // publishes.
         self.down.store(false, Ordering::Relaxed);
     }
 

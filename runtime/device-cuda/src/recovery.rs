@@ -130,8 +130,9 @@ impl Recovery {
                         stop.set(executor.queue.epoch_flag());
                         **place = Some(executor);
                     }
-                    self.counters.restarts.add(1);
                     self.health.come_up();
+                    // Last: who sees the count may submit, and must find the device up.
+                    self.counters.restarts.add(1);
                     return;
                 }
                 None => self.counters.restarts_failed.add(1),

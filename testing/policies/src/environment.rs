@@ -280,7 +280,7 @@ impl<N: Nature> Environment<N> {
         })
     }
 
-    /// Real-time frames that were taken on and neither answered in time nor given up for a newer one.
+    /// Accepted real-time frames that were late or dropped, except superseded ones.
     pub fn misses(&self) -> usize {
         let missed = |(_, reply): &(Instant, Reply)| {
             let task = &self.config.tasks[reply.task.index()];

@@ -88,7 +88,7 @@ impl<N: Nature> World<N> {
     /// What the auditor found first.
     ///
     /// # Panics
-    /// If nothing happens any more, but the scheduler does not say that it is drained.
+    /// If no event is left, but the scheduler is not drained.
     pub fn drain(&mut self) -> Result<(), Violation> {
         self.step(&Event::Drain)?;
         self.run_until(Instant::from_nanos(u64::MAX / 2))?;
@@ -96,7 +96,7 @@ impl<N: Nature> World<N> {
         self.auditor.outcome()?;
         assert!(
             self.scheduler.drained(),
-            "nothing happens any more, but it is not drained"
+            "no event is left, but the scheduler is not drained"
         );
         Ok(())
     }
@@ -140,7 +140,7 @@ impl<N: Nature> World<N> {
         assert_eq!(open, self.auditor.open() as u64);
     }
 
-    /// Frames of a task that got no answer, but for those that made way to newer ones.
+    /// Frames of a task without an answer, except superseded ones.
     pub fn refused(&self, task: TaskId) -> usize {
         let superseded = Verdict::Rejected(Rejection::Superseded);
         let refused = |(_, reply): &(Instant, Reply)| {

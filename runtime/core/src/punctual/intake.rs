@@ -96,13 +96,14 @@ impl Punctual {
             self.arrivals[request.task.index()].ready(self.now);
         }
         let residency = self.life.weights.residency();
-        if residency.is_resident(table.model) && !self.view(index).is_unserviceable(request.task) {
+        let unserviceable = self.view(index).is_unserviceable(request.task);
+        if residency.is_resident(table.model) && !unserviceable {
             return self.enqueue(buffer, actions);
         }
         // Without its weights the request gets no promise, so that promises never depend on a transfer
         // (docs/proof.md, "Paged weights"). It waits only if the weights can come in time.
         let ready = residency.ready_at(table.model, self.now);
-        if self.view(index).is_unserviceable(request.task) || ready + table.work() > request.due {
+        if unserviceable || ready + table.work() > request.due {
             let verdict = Verdict::Rejected(Rejection::NoSlack);
             return self.life.finish(buffer, verdict, actions);
         }

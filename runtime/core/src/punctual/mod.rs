@@ -215,6 +215,27 @@ impl Policy for Punctual {
     }
 }
 
+/// A view that borrows the fields it has and no others: the slack scans can be written to beside it.
+macro_rules! view {
+    ($punctual:ident, $index:ident) => {
+        View {
+            now: $punctual.now,
+            parameters: &$punctual.parameters,
+            tables: &$punctual.tables,
+            prices: $punctual.prices.get($punctual.tables.layout()),
+            life: &$punctual.life,
+            reservations: &$punctual.reservations,
+            arrivals: &$punctual.arrivals,
+            partitions: &$punctual.partitions,
+            index: $index,
+            partition: &$punctual.partitions[$index],
+            queues: &$punctual.life.queues[$index],
+            holds: $punctual.holds,
+            ablations: $punctual.ablations,
+        }
+    };
+}
+
 impl Punctual {
     /// Applies an event to the state. It marks each partition whose decision may change; the step then
     /// decides for these partitions only.
@@ -236,41 +257,11 @@ impl Punctual {
 
     /// The input of decisions about a partition.
     fn view(&self, index: usize) -> View<'_> {
-        View {
-            now: self.now,
-            parameters: &self.parameters,
-            tables: &self.tables,
-            prices: self.prices.get(self.tables.layout()),
-            life: &self.life,
-            reservations: &self.reservations,
-            arrivals: &self.arrivals,
-            partitions: &self.partitions,
-            index,
-            partition: &self.partitions[index],
-            queues: &self.life.queues[index],
-            holds: self.holds,
-            ablations: self.ablations,
-        }
+        view!(self, index)
     }
 
-    /// The view of a partition, and its slack scan to write to. It repeats the fields of `view`, because a
-    /// call of `view` would borrow `scans` as well.
+    /// The view of a partition, and its slack scan to write to.
     fn look(&mut self, index: usize) -> (View<'_>, &mut SlackScan) {
-        let view = View {
-            now: self.now,
-            parameters: &self.parameters,
-            tables: &self.tables,
-            prices: self.prices.get(self.tables.layout()),
-            life: &self.life,
-            reservations: &self.reservations,
-            arrivals: &self.arrivals,
-            partitions: &self.partitions,
-            index,
-            partition: &self.partitions[index],
-            queues: &self.life.queues[index],
-            holds: self.holds,
-            ablations: self.ablations,
-        };
-        (view, &mut self.scans[index])
+        (view!(self, index), &mut self.scans[index])
     }
 }
