@@ -7,10 +7,12 @@ mod activation;
 mod frame;
 mod quantisation;
 mod random;
+mod view;
 mod window;
 
 pub use activation::Activation;
 pub use frame::{FrameError, FrameLayout, PixelFormat, SIDE_MAX, Size};
 pub use quantisation::Quantisation;
 pub use random::{Random, mix};
+pub use view::{Axis, Digit, View};
 pub use window::{Extent, Padding, PoolKind, Window, WindowError};
