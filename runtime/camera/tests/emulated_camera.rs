@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use echo_daemon::EchoDaemon;
-use punctual_client::{FrameSpec, PixelFormat, StreamTerms};
+use punctual_client::{FrameSpec, OutputTerms, PixelFormat, StreamTerms};
 
 /// The path that the library answers for. Nothing lies there.
 const DEVICE: &str = "/dev/video-of-the-test";
@@ -44,6 +44,8 @@ fn daemon(format: PixelFormat) -> EchoDaemon {
         frame: FrameSpec::packed(format, 64, 48),
         crop_width: 32,
         crop_height: 32,
+        outputs: OutputTerms::default(),
+        vectors: 0,
     })
 }
 

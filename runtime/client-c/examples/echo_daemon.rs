@@ -9,7 +9,7 @@ mod echo_daemon;
 use std::io::Read as _;
 
 use echo_daemon::EchoDaemon;
-use punctual_client::{FrameSpec, PixelFormat, StreamTerms};
+use punctual_client::{FrameSpec, OutputTerms, PixelFormat, StreamTerms};
 
 fn main() -> std::io::Result<()> {
     let usage = || std::io::Error::other("usage: echo_daemon SOCKET [WIDTH HEIGHT [nv12]]");
@@ -36,6 +36,8 @@ fn main() -> std::io::Result<()> {
             frame: FrameSpec::packed(format, width, height),
             crop_width: 32,
             crop_height: 32,
+            outputs: OutputTerms::default(),
+            vectors: 0,
         },
     );
     println!("ready");

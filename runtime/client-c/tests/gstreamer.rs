@@ -8,7 +8,7 @@ use std::process::Command;
 
 use compiler::{here, libraries};
 use echo_daemon::EchoDaemon;
-use punctual_client::{FrameSpec, PixelFormat, StreamTerms};
+use punctual_client::{FrameSpec, OutputTerms, PixelFormat, StreamTerms};
 
 /// What pkg-config says of GStreamer; none, saying so, where it is not installed.
 fn gstreamer() -> Option<Vec<String>> {
@@ -62,6 +62,8 @@ fn every_frame_of_a_test_source_is_answered_or_counted_as_skipped() {
         frame: FrameSpec::packed(PixelFormat::Rgb8, 64, 48),
         crop_width: 32,
         crop_height: 32,
+        outputs: OutputTerms::default(),
+        vectors: 0,
     });
     let output = Command::new(&program)
         .arg(daemon.path())

@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release -p punctual-client --example camera -- /tmp/punctual.sock signs
 
-use punctual_client::{Client, Crop, PixelFormat, Verdict, now_ns};
+use punctual_client::{Client, Crop, Outputs, PixelFormat, Verdict, now_ns};
 use punctual_platform::clock::sleep_until_ns;
 use punctual_platform::output::{self, OutputError};
 
@@ -47,13 +47,21 @@ fn show() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn print(result: &punctual_client::ResultRecord) -> Result<(), OutputError> {
+fn print(result: &punctual_client::Response) -> Result<(), OutputError> {
     let ms = result.finished_ns.saturating_sub(result.captured_ns) as f64 / 1e6;
     match (result.verdict, result.answer) {
-        (Verdict::OnTime | Verdict::Late, Some(answer)) => output::line(format_args!(
-            "frame {}: class {} by exit {} after {ms:.2} ms",
-            result.sequence, answer.class, answer.exit
-        )),
+        (Verdict::OnTime | Verdict::Late, Some(answer)) => {
+            let class = result.class_name().unwrap_or("an answer");
+            output::line(format_args!(
+                "frame {}: {class} by exit {} after {ms:.2} ms",
+                result.sequence, answer.exit
+            ))?;
+            // What the manifest's `outputs` names; of one class nothing by default.
+            for tensor in result.outputs().into_iter().flat_map(Outputs::iter) {
+                output::line(format_args!("  {tensor:?}"))?;
+            }
+            Ok(())
+        }
         (verdict, _) => output::line(format_args!("frame {}: {verdict:?}", result.sequence)),
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use punctual_ipc::{
-    Claim, ClientChannel, ConnectError, Crop, Disconnected, FrameSpec, PixelFormat, ResultRecord,
+    Claim, ClientChannel, ConnectError, Crop, Description, Disconnected, FrameSpec, PixelFormat,
     StreamTerms, SubmitError,
 };
 use punctual_platform::clock::{now_ns, sleep_until_ns};
@@ -14,7 +14,7 @@ use punctual_platform::poll;
 use crate::ledger::Times;
 use crate::link::{Link, State};
 use crate::watch::{Listening, Watch};
-use crate::{Lost, Options, Slot};
+use crate::{Lost, Options, Response, Slot};
 
 /// A connection to `punctuald`, for the frames of one task; renewed when the daemon is.
 ///
@@ -94,6 +94,13 @@ impl Client {
     #[must_use]
     pub fn frame(&self) -> &FrameSpec {
         &self.link.terms().frame
+    }
+
+    /// What answers consist of (names of classes, outputs), and which vectors come with frames; as the present daemon says,
+    /// or the last one.
+    #[must_use]
+    pub fn description(&self) -> &Arc<Description> {
+        self.link.description()
     }
 
     /// How many submissions have no verdict that was read.
@@ -188,7 +195,7 @@ impl Client {
     ///
     /// # Errors
     /// If every verdict was read and there will be none: the client has [`Lost`] its daemon.
-    pub fn verdict(&mut self, until_ns: Option<u64>) -> Result<Option<ResultRecord>, Lost> {
+    pub fn verdict(&mut self, until_ns: Option<u64>) -> Result<Option<Response>, Lost> {
         loop {
             let seen = self.link.channel().map_or(0, |channel| channel.bell());
             if let Some(result) = self.link.take() {
@@ -208,7 +215,7 @@ impl Client {
     ///
     /// # Errors
     /// As for [`verdict`](Self::verdict).
-    pub fn try_verdict(&mut self) -> Result<Option<ResultRecord>, Lost> {
+    pub fn try_verdict(&mut self) -> Result<Option<Response>, Lost> {
         loop {
             // Before looking: what is rung for later makes the descriptor readable again.
             if let Some(watch) = &self.watch {

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use punctual_ipc::{Failure, ResultRecord, Verdict};
 
+use crate::Response;
+
 /// A submission without a verdict.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
@@ -24,7 +26,7 @@ pub(crate) struct Ledger {
     /// On the present connection. Few, so looked through.
     pending: Vec<Pending>,
     /// Verdicts to be read before those of the present connection.
-    ready: VecDeque<ResultRecord>,
+    ready: VecDeque<Response>,
 }
 
 /// The capture time and the deadline of a frame.
@@ -77,7 +79,7 @@ impl Ledger {
             captured_ns: times.captured_ns,
             deadline_ns: times.deadline_ns,
         };
-        self.ready.push_back(pending.without_daemon(now_ns));
+        self.ready.push_back(pending.without_daemon(now_ns).into());
         self.submitted
     }
 
@@ -90,12 +92,12 @@ impl Ledger {
     }
 
     /// A verdict that is to be read later.
-    pub(crate) fn keep(&mut self, record: ResultRecord) {
-        self.ready.push_back(record);
+    pub(crate) fn keep(&mut self, response: Response) {
+        self.ready.push_back(response);
     }
 
     /// The next verdict of those kept.
-    pub(crate) fn take(&mut self) -> Option<ResultRecord> {
+    pub(crate) fn take(&mut self) -> Option<Response> {
         self.ready.pop_front()
     }
 
@@ -104,7 +106,8 @@ impl Ledger {
         self.pending
             .sort_unstable_by_key(|pending| pending.sequence);
         let failed = self.pending.drain(..);
-        self.ready.extend(failed.map(|p| p.without_daemon(now_ns)));
+        self.ready
+            .extend(failed.map(|p| p.without_daemon(now_ns).into()));
     }
 }
 

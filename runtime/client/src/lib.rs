@@ -36,6 +36,7 @@ mod link;
 mod lost;
 mod options;
 mod reply;
+mod response;
 mod slot;
 mod stream;
 mod streams;
@@ -45,12 +46,14 @@ pub use client::Client;
 pub use lost::Lost;
 pub use options::Options;
 pub use reply::Reply;
+pub use response::Response;
 pub use slot::Slot;
 pub use stream::{Stream, StreamSlot};
 pub use streams::Streams;
 
 pub use punctual_ipc::{
-    Answer, Claim, ConnectError, Crop, Disconnected, Failure, FrameSpec, Layout, PixelFormat,
-    Refusal, Rejection, ResultRecord, SlotMemory, StreamTerms, SubmitError, Verdict,
+    Answer, AnswerKind, Claim, ConnectError, Crop, Description, Disconnected, Element,
+    ElementError, Failure, FrameSpec, Layout, OutputTerms, Outputs, PixelFormat, Refusal,
+    Rejection, ResultRecord, SlotMemory, StreamTerms, SubmitError, Tensor, VectorError, Verdict,
 };
 pub use punctual_platform::clock::now_ns;

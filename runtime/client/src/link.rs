@@ -4,14 +4,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use punctual_ipc::{
-    Claim, ClientChannel, ConnectError, Crop, Disconnected, Opening, Progress, ResultRecord,
+    Claim, ClientChannel, ConnectError, Crop, Description, Disconnected, Opening, Progress,
     StreamTerms, SubmitError,
 };
 use punctual_platform::clock::now_ns;
 
 use crate::ledger::{Ledger, Times};
 use crate::lost::may_pass;
-use crate::{Lost, Options};
+use crate::{Lost, Options, Response};
 
 /// The pauses between attempts to connect double from the first to the last of these, in ns. The
 /// last bounds what a client adds to the time that a daemon takes to restart.
@@ -45,6 +45,8 @@ pub(crate) struct Link {
     ledger: Ledger,
     /// Of the present connection, or else the last one.
     terms: StreamTerms,
+    /// The same one's.
+    description: Arc<Description>,
     pause_ns: u64,
     look_ns: u64,
     /// How many connections there were.
@@ -58,11 +60,13 @@ pub(crate) struct Link {
 impl Link {
     pub(crate) fn over(options: Options, channel: ClientChannel) -> Self {
         let terms = *channel.terms();
+        let description = Arc::clone(channel.description());
         Self {
             options,
             state: State::Up(Box::new(channel)),
             ledger: Ledger::new(terms.results as usize),
             terms,
+            description,
             pause_ns: PAUSE_NS_MIN,
             look_ns: 0,
             connections: 1,
@@ -85,6 +89,10 @@ impl Link {
 
     pub(crate) fn terms(&self) -> &StreamTerms {
         &self.terms
+    }
+
+    pub(crate) fn description(&self) -> &Arc<Description> {
+        &self.description
     }
 
     pub(crate) fn connections(&self) -> u64 {
@@ -151,9 +159,9 @@ impl Link {
     }
 
     /// The next verdict, if there is one.
-    pub(crate) fn take(&mut self) -> Option<ResultRecord> {
-        if let Some(record) = self.ledger.take() {
-            return Some(record);
+    pub(crate) fn take(&mut self) -> Option<Response> {
+        if let Some(response) = self.ledger.take() {
+            return Some(response);
         }
         let State::Up(channel) = &mut self.state else {
             return None;
@@ -161,14 +169,15 @@ impl Link {
         match channel.take() {
             Ok(None) => None,
             Ok(Some(record)) => {
-                let settled = self.ledger.settle(record);
-                if settled.is_none() {
+                let outputs = channel.outputs(&record);
+                let Some(settled) = self.ledger.settle(record) else {
                     self.go_down(Disconnected::Unasked(record.sequence));
                     return self.ledger.take();
-                }
+                };
                 // The daemon works: after its end, attempts to connect begin with short pauses again.
                 self.pause_ns = PAUSE_NS_MIN;
-                settled
+                let description = Arc::clone(channel.description());
+                Some(Response::new(settled, description, outputs))
             }
             Err(gone) => {
                 self.go_down(gone);
@@ -218,8 +227,11 @@ impl Link {
         // Before the pending ones fail: results that the daemon had pushed are still in the ring.
         if let State::Up(mut channel) = std::mem::replace(&mut self.state, next) {
             while let Ok(Some(record)) = channel.take() {
+                let outputs = channel.outputs(&record);
                 if let Some(record) = self.ledger.settle(record) {
-                    self.ledger.keep(record);
+                    let description = Arc::clone(channel.description());
+                    self.ledger
+                        .keep(Response::new(record, description, outputs));
                 }
             }
         }
@@ -269,7 +281,8 @@ impl Link {
 
     fn came_up(&mut self, channel: Box<ClientChannel>) {
         let (was, is) = (&self.terms, channel.terms());
-        let same = (was.frame, was.crop_max()) == (is.frame, is.crop_max());
+        let looks = |terms: &StreamTerms| (terms.frame, terms.crop_max(), terms.vectors);
+        let same = looks(was) == looks(is);
         if same {
             self.be_up(channel);
         } else {
@@ -279,6 +292,7 @@ impl Link {
 
     fn be_up(&mut self, channel: Box<ClientChannel>) {
         self.terms = *channel.terms();
+        self.description = Arc::clone(channel.description());
         self.connections += 1;
         self.state = State::Up(channel);
     }

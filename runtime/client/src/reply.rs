@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use punctual_ipc::ResultRecord;
+use crate::Response;
 
 /// The verdict of one submission, to be awaited on whatever executor there is. Dropping it
 /// renounces the verdict, not the submission.
@@ -22,7 +22,7 @@ pub(crate) struct Promise(Arc<Mutex<Cell>>);
 
 #[derive(Debug, Default)]
 struct Cell {
-    verdict: Option<ResultRecord>,
+    verdict: Option<Response>,
     waker: Option<Waker>,
 }
 
@@ -48,7 +48,7 @@ impl Reply {
 }
 
 impl Promise {
-    pub(crate) fn keep(self, verdict: ResultRecord) {
+    pub(crate) fn keep(self, verdict: Response) {
         let waker = {
             let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             cell.verdict = Some(verdict);
@@ -62,11 +62,11 @@ impl Promise {
 }
 
 impl Future for Reply {
-    type Output = ResultRecord;
+    type Output = Response;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<ResultRecord> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Response> {
         let mut cell = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(verdict) = cell.verdict {
+        if let Some(verdict) = cell.verdict.take() {
             return Poll::Ready(verdict);
         }
         cell.waker = Some(context.waker().clone());

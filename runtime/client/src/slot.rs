@@ -1,6 +1,6 @@
 //! A slot in the hands of a client's thread.
 
-use punctual_ipc::{Claim, Crop, SubmitError};
+use punctual_ipc::{Claim, Crop, SubmitError, VectorError};
 
 use crate::Client;
 
@@ -24,6 +24,15 @@ impl<'c> Slot<'c> {
     #[must_use]
     pub fn pixels(&mut self) -> &mut [u8] {
         self.claim.as_mut().map_or(&mut [], Claim::pixels)
+    }
+
+    /// As [`Claim::set_vector`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_vector(&mut self, name: &str, values: &[f32]) -> Result<(), VectorError> {
+        let claim = self.claim.as_mut().expect("there until it is submitted");
+        claim.set_vector(name, values)
     }
 
     /// As [`Client::submit`].

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use punctual_ipc::{
-    Claim, Crop, Failure, ResultRecord, SlotMemory, StreamTerms, SubmitError, Verdict,
+    Claim, Crop, Description, Failure, ResultRecord, SlotMemory, StreamTerms, SubmitError,
+    VectorError, Verdict,
 };
 use punctual_platform::clock::now_ns;
 use punctual_platform::poll::{Waker, wait_readable};
@@ -17,7 +18,7 @@ use punctual_platform::{Doorbell, thread};
 
 use crate::reply::{Promise, Reply};
 use crate::watch::Watch;
-use crate::{Client, Lost};
+use crate::{Client, Lost, Response};
 
 /// A connection with a thread of its own that receives the verdicts. Any thread may submit.
 ///
@@ -67,7 +68,7 @@ impl Inside {
 
 enum Told {
     Future(Promise),
-    Callback(Box<dyn FnOnce(ResultRecord) + Send>),
+    Callback(Box<dyn FnOnce(Response) + Send>),
 }
 
 impl fmt::Debug for Stream {
@@ -103,6 +104,12 @@ impl Stream {
     #[must_use]
     pub fn terms(&self) -> StreamTerms {
         *self.shared.inside().client.terms()
+    }
+
+    /// As [`Client::description`].
+    #[must_use]
+    pub fn description(&self) -> Arc<Description> {
+        Arc::clone(self.shared.inside().client.description())
     }
 
     /// Whether there is a daemon at present.
@@ -185,7 +192,7 @@ impl Shared {
         let told = std::mem::take(&mut self.inside().told);
         let finished_ns = now_ns();
         for (sequence, told) in told {
-            told.tell(ResultRecord {
+            let record = ResultRecord {
                 sequence,
                 slot: 0,
                 verdict: Verdict::Failed(Failure::ClientGone),
@@ -193,14 +200,15 @@ impl Shared {
                 captured_ns: 0,
                 deadline_ns: u64::MAX,
                 finished_ns,
-            });
+            };
+            told.tell(record.into());
         }
         self.news.ring();
     }
 }
 
 impl Told {
-    fn tell(self, verdict: ResultRecord) {
+    fn tell(self, verdict: Response) {
         match self {
             Self::Future(promise) => promise.keep(verdict),
             // A callback that panics must not end the thread, which has the verdicts of other submissions to hand
@@ -246,6 +254,24 @@ impl StreamSlot {
         self.claim.as_mut().map_or(&mut [], Claim::pixels)
     }
 
+    /// As [`Claim::set_vector`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_vector(&mut self, name: &str, values: &[f32]) -> Result<(), VectorError> {
+        let claim = self.claim.as_mut().expect("there until it is submitted");
+        claim.set_vector(name, values)
+    }
+
+    /// As [`Claim::set_vector_at`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_vector_at(&mut self, at: usize, values: &[f32]) -> Result<(), VectorError> {
+        let claim = self.claim.as_mut().expect("there until it is submitted");
+        claim.set_vector_at(at, values)
+    }
+
     /// As [`Client::submit`]; the verdict comes by the future that is returned.
     ///
     /// # Errors
@@ -271,7 +297,7 @@ impl StreamSlot {
         captured_ns: u64,
         deadline_ns: Option<u64>,
         crop: Crop,
-        callback: impl FnOnce(ResultRecord) + Send + 'static,
+        callback: impl FnOnce(Response) + Send + 'static,
     ) -> Result<u64, SubmitError> {
         let told = Told::Callback(Box::new(callback));
         self.hand_in(captured_ns, deadline_ns, crop, told)

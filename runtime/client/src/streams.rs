@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use punctual_ipc::ResultRecord;
+use crate::Response;
 use punctual_platform::poll::Poller;
 
 use crate::{Client, Lost};
@@ -58,10 +58,7 @@ impl Streams {
     /// # Errors
     /// Each stream's first [`Lost`] with its number is the caller's to see through
     /// [`get`](Self::get); here only if every stream has lost its daemon: that of the first.
-    pub fn verdict(
-        &mut self,
-        until_ns: Option<u64>,
-    ) -> Result<Option<(usize, ResultRecord)>, Lost> {
+    pub fn verdict(&mut self, until_ns: Option<u64>) -> Result<Option<(usize, Response)>, Lost> {
         loop {
             let count = self.clients.len();
             let mut lost = None;

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use echo_daemon::EchoDaemon;
-use punctual_client::{Client, Crop, FrameSpec, PixelFormat, StreamTerms};
+use punctual_client::{Client, Crop, FrameSpec, OutputTerms, PixelFormat, StreamTerms};
 
 /// Where the client process finds its daemon; unset in the test's own process.
 const SOCKET: &str = "PUNCTUAL_TEST_SOCKET";
@@ -20,6 +20,8 @@ fn terms() -> StreamTerms {
         frame: FrameSpec::packed(PixelFormat::Rgb8, 640, 480),
         crop_width: 192,
         crop_height: 192,
+        outputs: OutputTerms::default(),
+        vectors: 0,
     }
 }
 

@@ -444,5 +444,7 @@ fn terms(task: &TaskPlan, place: u16, frame: FrameSpec) -> StreamTerms {
         frame,
         crop_width: task.frame.crop.width,
         crop_height: task.frame.crop.height,
+        outputs: OutputTerms::default(),
+        vectors: 0,
     }
 }

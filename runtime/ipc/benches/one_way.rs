@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hdrhistogram::Histogram;
 use punctual_ipc::internals::pair;
 use punctual_ipc::{
-    ClientChannel, Crop, FrameSpec, PixelFormat, ResultRecord, Rows, StreamTerms, Verdict,
+    ClientChannel, Crop, FrameSpec, OutputTerms, PixelFormat, ResultRecord, Rows, StreamTerms,
+    Verdict,
 };
 use punctual_platform::Doorbell;
 use punctual_platform::clock::{now_ns, sleep_until_ns};
@@ -148,6 +149,8 @@ fn channel(name: &'static str, wanted: Rows) -> Way {
         frame: FrameSpec::packed(PixelFormat::Rgb8, 640, 480),
         crop_width: 640,
         crop_height: 480,
+        outputs: OutputTerms::default(),
+        vectors: 0,
     };
     let (server, mut client) = pair(terms);
     let (mut submissions, reader, mut results) = server.split();

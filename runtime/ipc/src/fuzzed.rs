@@ -91,7 +91,7 @@ fn possible_if_checked(terms: &StreamTerms) -> bool {
     if terms.check().is_err() {
         return false;
     }
-    let requests = RequestLayout::new(terms.slots, &terms.frame);
+    let requests = RequestLayout::of(terms, false);
     let results = ResultLayout::new(terms.slots, terms.results);
     let last = requests.slot(terms.slots - 1) + requests.slot_bytes;
     assert!(last <= requests.bytes && results.results.end() <= results.bytes);

@@ -4,10 +4,17 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use punctual_platform::areas::Area;
+#[cfg(not(loom))]
+use punctual_platform::{areas, shared_memory::Access};
+
 use crate::bell;
 use crate::client::{ClientChannel, ConnectError, Welcome, be_welcomed};
+use crate::description::{
+    AnswerKind, Description, Element, ExitDescription, OutputDescription, VectorDescription,
+};
 use crate::frame::{FrameSpec, PixelFormat};
-use crate::handshake::{Agreement, Hello, StreamTerms};
+use crate::handshake::{Agreement, Hello, OutputTerms, StreamTerms};
 use crate::layout::{RequestLayout, ResultLayout};
 use crate::region::Region;
 use crate::server::ServerChannel;
@@ -19,19 +26,82 @@ use crate::socket;
 /// If there can be no such stream, or when out of memory or descriptors.
 #[must_use]
 pub fn pair(terms: StreamTerms) -> (ServerChannel, ClientChannel) {
+    let outputs = (Region::private(0), Vec::new());
+    pair_over(terms, Description::default(), outputs)
+}
+
+/// As [`pair`], of a small stream whose only exit has eight floats in each of four areas, and whose frames come with
+/// `speed`, two numbers from -1 to 30.
+///
+/// # Panics
+/// When out of memory or descriptors.
+#[cfg(not(loom))]
+#[must_use]
+pub fn pair_with_outputs() -> (ServerChannel, ClientChannel) {
+    let (terms, description) = terms_with_outputs();
+    let (count, bytes) = (terms.outputs.areas, terms.outputs.area_bytes);
+    let (count, bytes) = (usize::from(count), bytes as usize);
+    let (file, areas) = areas::shared(c"outputs", &[], count, bytes).expect("memory");
+    let outputs = Region::of(file.map(Access::Read).expect("memory"));
+    pair_over(terms, description, (outputs, areas))
+}
+
+/// The terms of [`pair_with_outputs`], and the description.
+#[must_use]
+pub fn terms_with_outputs() -> (StreamTerms, Description) {
+    let boxes = OutputDescription {
+        name: "boxes".to_owned(),
+        element: Element::F32,
+        shape: vec![2, 4],
+        offset: 64,
+        bytes: 32,
+    };
+    let speed = VectorDescription {
+        name: "speed".to_owned(),
+        length: 2,
+        low: -1.0,
+        high: 30.0,
+    };
+    let description = Description {
+        answer: AnswerKind::Detections,
+        classes: vec!["car".to_owned(), "tram".to_owned()],
+        exits: vec![ExitDescription {
+            outputs: vec![boxes],
+        }],
+        vectors: vec![speed],
+    };
+    let terms = StreamTerms {
+        outputs: OutputTerms {
+            areas: 4,
+            area_bytes: 128,
+            description_bytes: 0,
+        },
+        vectors: 2,
+        ..small_terms()
+    };
+    (terms, description)
+}
+
+fn pair_over(
+    terms: StreamTerms,
+    description: Description,
+    (outputs, areas): (Region, Vec<Area>),
+) -> (ServerChannel, ClientChannel) {
     terms.check().expect("terms that can be");
     let (ours, theirs) = socket::pair().expect("sockets");
-    let requests = Region::private(RequestLayout::new(terms.slots, &terms.frame).bytes);
+    let requests = Region::private(RequestLayout::of(&terms, false).bytes);
     let results = Region::private(ResultLayout::new(terms.slots, terms.results).bytes);
     let (heard, rung) = bell::pair().expect("an event");
-    let memory = (requests, results);
-    let server = ServerChannel::new(terms, (ours, heard), memory.clone(), None);
-    let client = ClientChannel::new(Agreement::newest(), terms, (theirs, rung), memory, false);
+    let memory = (requests.clone(), results.clone());
+    let server = ServerChannel::new(terms, (ours, heard), memory, None, areas);
+    let told = (Agreement::newest(), terms, description);
+    let memory = (requests, results, outputs);
+    let client = ClientChannel::new(told, (theirs, rung), memory, false);
     (server, client)
 }
 
 /// Shakes hands as a client does, for one that wants to mistreat what it is given: the socket and
-/// the files, of which the third is the bell.
+/// the files, of which the fourth is the bell.
 ///
 /// # Errors
 /// If it is refused.
@@ -49,6 +119,8 @@ pub fn small_terms() -> StreamTerms {
         frame: FrameSpec::packed(PixelFormat::Rgb8, 8, 4),
         crop_width: 4,
         crop_height: 2,
+        outputs: OutputTerms::default(),
+        vectors: 0,
     }
 }
 
@@ -67,6 +139,10 @@ pub struct Fields {
     pub results_taken: usize,
     /// Whether the client sleeps.
     pub sleeping: usize,
+    /// The first area's released generation.
+    pub released: usize,
+    /// The first slot's vectors.
+    pub vectors: usize,
 }
 
 impl Fields {
@@ -81,6 +157,8 @@ impl Fields {
             cells: layout.submissions.cells,
             results_taken: layout.results_taken,
             sleeping: layout.sleeping,
+            released: layout.released(0),
+            vectors: layout.vectors(0),
         }
     }
 }

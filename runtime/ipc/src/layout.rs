@@ -1,8 +1,9 @@
-//! Where things lie in a client's two memory files. Both sides compute it from the same terms, so
+//! Where things lie in a client's three memory files. Both sides compute it from the same terms, so
 //! the client takes no offset on faith, and the daemon none at all.
 
-use crate::frame::FrameSpec;
-use crate::handshake::StreamTerms;
+use punctual_platform::areas::AREA_ALIGNMENT;
+
+use crate::handshake::{OutputTerms, StreamTerms};
 use crate::ring::{CELL_BYTES, RingSpec};
 
 /// What the other side changes often lies on cache lines of its own.
@@ -19,6 +20,11 @@ pub(crate) const SLOTS_MAX: u16 = 256;
 /// The most results that can wait for a client.
 pub(crate) const RESULTS_MAX: u32 = 4096;
 
+/// Outputs begin at multiples of this many bytes of their area.
+pub(crate) const OUTPUT_ALIGNMENT: u32 = 64;
+/// The head of an area, which is the daemon's own.
+pub(crate) const AREA_HEAD_BYTES: u32 = 64;
+
 /// The file that the client writes: ring positions, submissions, payloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestLayout {
@@ -27,6 +33,10 @@ pub(crate) struct RequestLayout {
     pub(crate) results_taken: usize,
     /// Where the client says that it sleeps on the result ring; a hint.
     pub(crate) sleeping: usize,
+    released: usize,
+    vectors: usize,
+    /// From the vectors of a slot to those of the next.
+    vector_stride: usize,
     payload: usize,
     pub(crate) slot_bytes: usize,
     pub(crate) slot_stride: usize,
@@ -46,49 +56,83 @@ pub(crate) struct ResultLayout {
 }
 
 impl RequestLayout {
-    pub(crate) fn new(slots: u16, frame: &FrameSpec) -> Self {
+    /// As these terms want it; a client that imports buffers has no payload here.
+    pub(crate) fn of(terms: &StreamTerms, import_buffers: bool) -> Self {
+        let slots = usize::from(terms.slots);
         let submissions = RingSpec {
             tail: 0,
             cells: 3 * LINE,
             // A slot is in the ring at most once, so the ring is never full.
-            capacity: u32::from(slots).next_power_of_two(),
+            capacity: u32::from(terms.slots).next_power_of_two(),
         };
-        let payload = submissions.end().next_multiple_of(PAGE);
-        let slot_bytes = usize::try_from(frame.bytes()).expect("FrameSpec::check limits it");
+        let released = submissions.end();
+        let words = 4 * usize::from(terms.outputs.areas);
+        let vectors = (released + words).next_multiple_of(LINE);
+        let vector_stride = (4 * usize::from(terms.vectors)).next_multiple_of(LINE);
+        let payload = (vectors + vector_stride * slots).next_multiple_of(PAGE);
+        let slot_bytes = match import_buffers {
+            true => 0,
+            false => usize::try_from(terms.frame.bytes()).expect("FrameSpec::check limits it"),
+        };
         let slot_stride = slot_bytes.next_multiple_of(PAGE);
         Self {
             submissions,
             results_taken: LINE,
             sleeping: 2 * LINE,
+            released,
+            vectors,
+            vector_stride,
             payload,
             slot_bytes,
             slot_stride,
-            bytes: payload + slot_stride * usize::from(slots),
+            bytes: payload + slot_stride * slots,
         }
     }
 
-    /// As these terms want it.
-    pub(crate) fn of(terms: &StreamTerms, import_buffers: bool) -> Self {
-        match import_buffers {
-            true => Self::without_payload(terms.slots, &terms.frame),
-            false => Self::new(terms.slots, &terms.frame),
-        }
+    /// Where the client says which generation of an area it has released.
+    pub(crate) fn released(&self, area: u16) -> usize {
+        self.released + 4 * usize::from(area)
     }
 
-    /// For a client that brings its own buffers: no payload at all.
-    fn without_payload(slots: u16, frame: &FrameSpec) -> Self {
-        let with = Self::new(slots, frame);
-        Self {
-            slot_bytes: 0,
-            slot_stride: 0,
-            bytes: with.payload,
-            ..with
-        }
+    /// Where the numbers of a slot's vectors begin.
+    pub(crate) fn vectors(&self, slot: u16) -> usize {
+        self.vectors + self.vector_stride * usize::from(slot)
     }
 
     /// Where a slot's payload begins.
     pub(crate) fn slot(&self, slot: u16) -> usize {
         self.payload + self.slot_stride * usize::from(slot)
+    }
+}
+
+/// The file that nobody writes but the daemon's workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutputLayout {
+    first: usize,
+    stride: usize,
+    pub(crate) bytes: usize,
+}
+
+impl OutputLayout {
+    /// As `punctual_platform::areas::shared` lays it out.
+    pub(crate) fn of(terms: &StreamTerms) -> Self {
+        let OutputTerms {
+            description_bytes,
+            areas,
+            area_bytes,
+        } = terms.outputs;
+        let first = (description_bytes as usize).next_multiple_of(AREA_ALIGNMENT);
+        let stride = (area_bytes as usize).next_multiple_of(AREA_ALIGNMENT);
+        Self {
+            first,
+            stride,
+            bytes: (first + stride * usize::from(areas)).max(AREA_ALIGNMENT),
+        }
+    }
+
+    /// Where an area begins.
+    pub(crate) fn area(&self, area: u16) -> usize {
+        self.first + self.stride * usize::from(area)
     }
 }
 
@@ -123,26 +167,49 @@ const _: () = assert!(CELL_BYTES == LINE, "a cell is a cache line");
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::PixelFormat;
+    use crate::handshake::terms;
 
     #[test]
     fn nothing_overlaps() {
-        let frame = FrameSpec::packed(PixelFormat::Rgb8, 641, 3);
-        for slots in [1, 2, 3, 64, SLOTS_MAX] {
-            let requests = RequestLayout::new(slots, &frame);
+        for (slots, areas, vectors) in [
+            (1, 0, 0),
+            (2, 2, 1),
+            (3, 3, 1024),
+            (64, 64, 16),
+            (SLOTS_MAX, SLOTS_MAX, 17),
+        ] {
+            let terms = StreamTerms {
+                slots,
+                vectors,
+                outputs: OutputTerms {
+                    areas,
+                    area_bytes: 64 * u32::from(areas > 0),
+                    description_bytes: 5000,
+                },
+                ..terms()
+            };
+            let requests = RequestLayout::of(&terms, false);
             assert!(requests.sleeping + 4 <= requests.submissions.cells);
-            assert!(requests.submissions.end() <= requests.slot(0));
+            assert!(requests.submissions.end() <= requests.released(0));
+            assert!(requests.released(areas) <= requests.vectors(0));
+            let stride = requests.vectors(1) - requests.vectors(0);
+            assert!(stride >= 4 * usize::from(vectors) && stride.is_multiple_of(LINE));
+            assert!(requests.vectors(slots) <= requests.slot(0));
             assert!(
                 requests.slot(0).is_multiple_of(PAGE)
                     && requests.slot_stride >= requests.slot_bytes
             );
             assert_eq!(requests.slot(slots), requests.bytes);
             assert!(requests.submissions.capacity >= u32::from(slots));
+            let imported = RequestLayout::of(&terms, true);
+            assert_eq!(imported.bytes, requests.slot(0));
             let results = ResultLayout::new(slots, 8);
             assert!(results.bell + 4 <= results.attentive);
             assert!(results.attentive + 4 <= results.generation(0));
             assert!(results.generation(slots) <= results.results.cells);
             assert!(results.results.end() <= results.bytes);
+            let outputs = OutputLayout::of(&terms);
+            assert!(outputs.area(0) >= 5000 && outputs.area(areas) <= outputs.bytes);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The channel between a sensor process and the daemon: frames and deadlines one way through
 //! shared memory, results the other way.
 //!
-//! The daemon trusts nothing that a client can write. The two memory files of a client are made by the daemon
+//! The daemon trusts nothing that a client can write. The three memory files of a client are made by the daemon
 //! and sealed; the daemon's ring positions and slot states are private; what comes from shared memory is
 //! copied once and validated afterwards; no Rust reference but to an atomic ever points into it. A client
 //! that breaks the protocol earns a [`ChannelFault`] and loses its connection, and no other client notices.
@@ -11,12 +11,16 @@
 //! | daemon | [`Listener`], [`Connection`] | an ordinary thread: accepts, shakes hands, maps |
 //! | daemon | [`Submissions`] | the ingress thread: validated [`Descriptor`]s |
 //! | daemon | [`PayloadReader`] | the client's intake thread: copies payload bytes out |
+//! | daemon | [`OutputAreas`] | the scheduler's thread: which area an answer's outputs go to |
 //! | daemon | [`Results`] | the egress thread: [`ResultRecord`]s in, client woken |
 //! | client | [`ClientChannel`] | the sensor process (through `punctual-client`) |
 //!
 //! The way of a slot: free (client's stack) → submitted → released, by the daemon, once the
 //! payload is copied in or the result is pushed, whichever is first. A slot's generation goes up
 //! with each release, so a stale handle is noticed.
+//!
+//! The way of an output area: free → reserved for a submission → written by the worker that runs its stages → handed over
+//! with the result → released, by the client.
 //!
 //! Beyond `cargo test`: `models.rs` has loom try every interleaving and every stale value of the rings,
 //! slots and wake-ups (`RUSTFLAGS="--cfg loom" cargo test --release -p punctual-ipc --lib -- models::`),
@@ -32,6 +36,7 @@ mod bell;
 #[path = "bell_model.rs"]
 mod bell;
 mod client;
+mod description;
 mod descriptor;
 mod frame;
 #[cfg(not(loom))]
@@ -59,18 +64,23 @@ mod socket;
 mod socket_model;
 
 pub use client::{
-    BellWatch, Claim, ClientChannel, ConnectError, Disconnected, Opening, Progress, Slot,
-    SlotMemory, SubmitError,
+    BellWatch, Claim, ClientChannel, ConnectError, Disconnected, ElementError, Opening, Outputs,
+    Progress, Slot, SlotMemory, SubmitError, Tensor, VectorError,
+};
+pub use description::{
+    AnswerKind, Description, DescriptionError, Element, ExitDescription, OutputDescription,
+    VectorDescription,
 };
 pub use descriptor::{Crop, Descriptor, DescriptorError};
 pub use frame::{FrameError, FrameSpec, Layout, PixelFormat};
 pub use handshake::{
-    Agreement, BufferRefusal, Features, Hello, MessageError, PROTOCOL_VERSIONS, Refusal,
-    StreamTerms, TermsError, VersionRange,
+    AREA_BYTES_MAX, Agreement, BufferRefusal, Features, Hello, MessageError, OutputTerms,
+    PROTOCOL_VERSIONS, Refusal, StreamTerms, TermsError, VersionRange,
 };
 pub use listener::{AdmitError, Connection, HelloError, ListenError, Listener, PeerCredentials};
-pub use result::{Answer, Failure, RecordError, Rejection, ResultRecord, Verdict};
+pub use result::{Answer, Failure, HandedOver, RecordError, Rejection, ResultRecord, Verdict};
 pub use ring::PositionError;
 pub use server::{
-    ChannelFault, PayloadError, PayloadReader, Results, Rows, ServerChannel, Submissions,
+    ChannelFault, OutputAreas, PayloadError, PayloadReader, Results, Rows, ServerChannel,
+    Submissions,
 };

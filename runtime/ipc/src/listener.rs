@@ -12,9 +12,10 @@ use punctual_platform::socket_path::{SocketPath, SocketPathError};
 use punctual_platform::{OsError, clock, peer};
 
 use crate::bell::ServerBell;
+use crate::description::{Description, DescriptionError};
 use crate::handshake::{
-    Agreement, BufferRefusal, Hello, MessageError, Refusal, Reply, StreamTerms, TermsError,
-    decode_opening, encode_answer,
+    Agreement, BufferRefusal, Hello, MessageError, OutputTerms, Refusal, Reply, StreamTerms,
+    TermsError, decode_opening, encode_answer,
 };
 use crate::memory::Memory;
 use crate::server::{Buffer, ServerChannel};
@@ -197,6 +198,9 @@ pub enum AdmitError {
     /// There can be no such stream.
     #[error(transparent)]
     Terms(#[from] TermsError),
+    /// There can be no such answers.
+    #[error(transparent)]
+    Description(#[from] DescriptionError),
     /// Its buffers cannot be imported.
     #[error(transparent)]
     Buffers(#[from] BufferRefusal),
@@ -288,10 +292,26 @@ impl Connection {
     /// # Errors
     /// If there can be no such stream, or memory is unavailable (of which the client is told), or the client is gone.
     pub fn admit(self, terms: &StreamTerms) -> Result<ServerChannel, AdmitError> {
+        self.admit_with(terms, &Description::default())
+    }
+
+    /// As [`admit`](Self::admit), for a stream whose answers have classes or outputs, or whose frames come with vectors.
+    /// What the terms say of the description and of vectors need not be filled in.
+    ///
+    /// # Errors
+    /// As for [`admit`](Self::admit).
+    pub fn admit_with(
+        self,
+        terms: &StreamTerms,
+        description: &Description,
+    ) -> Result<ServerChannel, AdmitError> {
+        let encoded = description.encode();
+        let terms = &with_description(terms, description, &encoded);
         let made = terms.check().map_err(AdmitError::from);
         let made = made.and_then(|()| {
+            description.check(terms)?;
             let buffers = self.buffers(terms)?;
-            let memory = Memory::create(terms, buffers.is_some())?;
+            let memory = Memory::create(terms, &encoded, buffers.is_some())?;
             Ok((memory, ServerBell::new()?, buffers))
         });
         let (memory, bell, buffers) = match made {
@@ -300,7 +320,9 @@ impl Connection {
                 self.refuse(match error {
                     AdmitError::Buffers(refusal) => Refusal::Buffers(refusal),
                     AdmitError::Unasked => Refusal::Malformed,
-                    AdmitError::Terms(_) | AdmitError::Os(_) => Refusal::Resources,
+                    AdmitError::Terms(_) | AdmitError::Description(_) | AdmitError::Os(_) => {
+                        Refusal::Resources
+                    }
                 });
                 return Err(error);
             }
@@ -308,9 +330,16 @@ impl Connection {
         let welcome = encode_answer(self.agreement.get(), &Reply::Welcome(*terms));
         let regions = (memory.requests, memory.results);
         // Before the client can submit: the generations must be there.
-        let channel = ServerChannel::new(*terms, (self.socket, bell), regions, buffers);
-        let files = [memory.request_file.as_fd(), memory.result_file.as_fd()];
-        let files = [files[0], files[1], channel.bell()].map(|file| file.as_raw_fd());
+        let ends = (self.socket, bell);
+        let channel = ServerChannel::new(*terms, ends, regions, buffers, memory.areas);
+        let (requests, results) = (memory.request_file.as_fd(), memory.result_file.as_fd());
+        let files = [
+            requests,
+            results,
+            memory.output_file.as_fd(),
+            channel.bell(),
+        ];
+        let files = files.map(|file| file.as_raw_fd());
         socket::send_message(channel.socket(), &welcome, &files)?;
         Ok(channel)
     }
@@ -348,6 +377,19 @@ impl Connection {
             &encode_answer(self.agreement.get(), reply),
             &[],
         );
+    }
+}
+
+/// The terms with what follows from the description.
+fn with_description(terms: &StreamTerms, description: &Description, encoded: &[u8]) -> StreamTerms {
+    let saturated = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+    StreamTerms {
+        outputs: OutputTerms {
+            description_bytes: saturated(encoded.len()),
+            ..terms.outputs
+        },
+        vectors: u16::try_from(description.vector_floats()).unwrap_or(u16::MAX),
+        ..*terms
     }
 }
 

@@ -19,7 +19,7 @@ use punctual_platform::rt_log::RtLog;
 use crate::client::ClientChannel;
 use crate::descriptor::{Crop, Descriptor};
 use crate::frame::{FrameSpec, PixelFormat};
-use crate::handshake::StreamTerms;
+use crate::handshake::{OutputTerms, StreamTerms};
 use crate::internals::pair;
 use crate::region::Region;
 use crate::result::{ResultRecord, Verdict};
@@ -47,6 +47,8 @@ fn terms(slots: u16, results: u32) -> StreamTerms {
         frame: FrameSpec::packed(PixelFormat::Rgb8, 2, 1),
         crop_width: 1,
         crop_height: 1,
+        outputs: OutputTerms::default(),
+        vectors: 0,
     }
 }
 

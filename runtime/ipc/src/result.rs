@@ -4,8 +4,9 @@ use crate::ring::Cell;
 
 /// One submission's result.
 ///
-/// Layout, in 64-bit words: sequence; captured; finished; deadline; verdict, reason, exit,
-/// answered (8 bits each, low first), class, confidence (16 bits each); slot; two reserved words.
+/// Layout, in 64-bit words: sequence; captured; finished; deadline; verdict, reason, exit, flags
+/// (8 bits each, low first), class, confidence (16 bits each); slot; area ‖ its generation (high half first); a
+/// reserved word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResultRecord {
     /// The submission's.
@@ -38,11 +39,45 @@ impl ResultRecord {
 pub struct Answer {
     /// The exit that it left the network through, counted from the input.
     pub exit: u8,
-    /// The class with the largest softmax output.
-    pub class: u16,
-    /// That output, in units of 1/65535.
-    pub confidence: u16,
+    /// The class with the largest score, if its answers have one.
+    pub class: Option<u16>,
+    /// How sure the network is, in units of 1/65535, if it says so.
+    pub confidence: Option<u16>,
+    /// Where its outputs are, if any are wanted.
+    pub outputs: Option<HandedOver>,
+    /// Whether some values of its outputs are not finite.
+    pub not_finite: bool,
 }
+
+impl Answer {
+    /// A class, and nothing else.
+    #[must_use]
+    pub const fn of_class(exit: u8, class: u16, confidence: u16) -> Self {
+        Self {
+            exit,
+            class: Some(class),
+            confidence: Some(confidence),
+            outputs: None,
+            not_finite: false,
+        }
+    }
+}
+
+/// An area with the outputs of an answer, which is the client's until it releases it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandedOver {
+    /// Which area.
+    pub area: u16,
+    /// How often it was handed over, modulo 2^32: what the client says when it releases it.
+    pub generation: u32,
+}
+
+/// Bits of a record's flags.
+const ANSWERED: u8 = 1;
+const HAS_CLASS: u8 = 2;
+const HAS_CONFIDENCE: u8 = 4;
+const HAS_OUTPUTS: u8 = 8;
+const NOT_FINITE: u8 = 16;
 
 /// Every submission gets exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,6 +111,8 @@ pub enum Rejection {
     Superseded,
     /// The daemon does without best-effort work for now, to keep its promises.
     Shedding,
+    /// There is no area for its outputs: the client holds them, or its earlier frames are still in work.
+    NoArea,
 }
 
 /// Why an accepted request got no answer.
@@ -89,6 +126,8 @@ pub enum Failure {
     ClientGone,
     /// Dropped after an overrun, to keep the promises that still could be kept.
     Shed,
+    /// A number of its vectors is out of range, or is none.
+    Vector,
     /// The daemon ended without a verdict. Said by the client library, never by a daemon.
     DaemonGone,
 }
@@ -103,6 +142,14 @@ pub enum RecordError {
         verdict: u8,
         /// Its reason's number.
         reason: u8,
+    },
+    /// No such area.
+    #[error("outputs in area {area}, there are {areas}")]
+    Area {
+        /// What it says.
+        area: u16,
+        /// How many there are.
+        areas: u16,
     },
     /// A field beyond its range, or a reserved one that is not zero.
     #[error("word {word} is {found:#x}, which this protocol version does not use")]
@@ -127,10 +174,12 @@ impl Verdict {
             Self::Rejected(Rejection::Quota) => (3, 6),
             Self::Rejected(Rejection::Superseded) => (3, 7),
             Self::Rejected(Rejection::Shedding) => (3, 8),
+            Self::Rejected(Rejection::NoArea) => (3, 9),
             Self::Failed(Failure::Device) => (4, 1),
             Self::Failed(Failure::Payload) => (4, 2),
             Self::Failed(Failure::ClientGone) => (4, 3),
             Self::Failed(Failure::Shed) => (4, 4),
+            Self::Failed(Failure::Vector) => (4, 5),
             Self::Failed(Failure::DaemonGone) => (4, 255),
         }
     }
@@ -147,10 +196,12 @@ impl Verdict {
             (3, 6) => Self::Rejected(Rejection::Quota),
             (3, 7) => Self::Rejected(Rejection::Superseded),
             (3, 8) => Self::Rejected(Rejection::Shedding),
+            (3, 9) => Self::Rejected(Rejection::NoArea),
             (4, 1) => Self::Failed(Failure::Device),
             (4, 2) => Self::Failed(Failure::Payload),
             (4, 3) => Self::Failed(Failure::ClientGone),
             (4, 4) => Self::Failed(Failure::Shed),
+            (4, 5) => Self::Failed(Failure::Vector),
             // (4, 255) is not for daemons to say.
             _ => return None,
         })
@@ -160,11 +211,10 @@ impl Verdict {
 impl ResultRecord {
     pub(crate) fn encode(&self) -> Cell {
         let (verdict, reason) = self.verdict.codes();
-        let answer = self.answer.map_or(0, |answer| {
-            u64::from(answer.exit) << 16
-                | 1 << 24
-                | u64::from(answer.class) << 32
-                | u64::from(answer.confidence) << 48
+        let answer = self.answer.map_or(0, Answer::encode);
+        let outputs = self.answer.and_then(|answer| answer.outputs);
+        let outputs = outputs.map_or(0, |outputs| {
+            u64::from(outputs.area) << 32 | u64::from(outputs.generation)
         });
         [
             self.sequence,
@@ -173,7 +223,7 @@ impl ResultRecord {
             self.deadline_ns,
             u64::from(verdict) | u64::from(reason) << 8 | answer,
             u64::from(self.slot),
-            0,
+            outputs,
             0,
         ]
     }
@@ -186,39 +236,20 @@ impl ResultRecord {
             deadline_ns,
             outcome,
             slot,
-            r0,
-            r1,
+            outputs,
+            reserved,
         ] = cell;
-        for (word, found, limit) in [(5, slot, u64::from(u16::MAX)), (6, r0, 0), (7, r1, 0)] {
+        for (word, found, limit) in [(5, slot, u64::from(u16::MAX)), (7, reserved, 0)] {
             if found > limit {
                 return Err(RecordError::Field { word, found });
             }
         }
-        let [
-            verdict,
-            reason,
-            exit,
-            answered,
-            class,
-            class_high,
-            confidence,
-            confidence_high,
-        ] = outcome.to_le_bytes();
+        let [verdict, reason, ..] = outcome.to_le_bytes();
         let verdict =
             Verdict::from_codes(verdict, reason).ok_or(RecordError::Verdict { verdict, reason })?;
-        let answer = match answered {
-            0 if outcome >> 16 == 0 => None,
-            1 => Some(Answer {
-                exit,
-                class: u16::from_le_bytes([class, class_high]),
-                confidence: u16::from_le_bytes([confidence, confidence_high]),
-            }),
-            _ => {
-                return Err(RecordError::Field {
-                    word: 4,
-                    found: outcome,
-                });
-            }
+        let answer = match outcome >> 16 {
+            0 if outputs == 0 => None,
+            _ => Some(Answer::decode(outcome, outputs)?),
         };
         Ok(Self {
             sequence,
@@ -232,6 +263,57 @@ impl ResultRecord {
     }
 }
 
+impl Answer {
+    /// The upper six bytes of the record's word 4.
+    fn encode(self) -> u64 {
+        let flags = [
+            (true, ANSWERED),
+            (self.class.is_some(), HAS_CLASS),
+            (self.confidence.is_some(), HAS_CONFIDENCE),
+            (self.outputs.is_some(), HAS_OUTPUTS),
+            (self.not_finite, NOT_FINITE),
+        ];
+        let flags = flags.iter().filter(|(set, _)| *set);
+        let flags = flags.fold(0, |all, (_, flag)| all | flag);
+        u64::from(self.exit) << 16
+            | u64::from(flags) << 24
+            | u64::from(self.class.unwrap_or(0)) << 32
+            | u64::from(self.confidence.unwrap_or(0)) << 48
+    }
+
+    fn decode(outcome: u64, outputs: u64) -> Result<Self, RecordError> {
+        let [_, _, exit, flags, c0, c1, s0, s1] = outcome.to_le_bytes();
+        let has = |flag| flags & flag != 0;
+        let handed = HandedOver {
+            area: (outputs >> 32) as u16,
+            generation: outputs as u32,
+        };
+        let class = u16::from_le_bytes([c0, c1]);
+        let confidence = u16::from_le_bytes([s0, s1]);
+        let answer = Self {
+            exit,
+            class: has(HAS_CLASS).then_some(class),
+            confidence: has(HAS_CONFIDENCE).then_some(confidence),
+            outputs: has(HAS_OUTPUTS).then_some(handed),
+            not_finite: has(NOT_FINITE),
+        };
+        // Whatever has no flag is 0, so that each answer has one form.
+        if answer.encode() != outcome & !0xFFFF {
+            let found = outcome;
+            return Err(RecordError::Field { word: 4, found });
+        }
+        let expected = match answer.outputs {
+            Some(_) => u64::from(handed.area) << 32 | u64::from(handed.generation),
+            None => 0,
+        };
+        if outputs != expected {
+            let found = outputs;
+            return Err(RecordError::Field { word: 6, found });
+        }
+        Ok(answer)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -242,7 +324,8 @@ mod tests {
         let codes: Vec<Verdict> = (0..=255)
             .flat_map(|v| (0..=255).filter_map(move |r| Verdict::from_codes(v, r)))
             .collect();
-        let answer = proptest::option::of(any::<(u8, u16, u16)>());
+        let (half, word) = (any::<Option<u16>>(), any::<Option<(u16, u32)>>());
+        let answer = proptest::option::of((any::<(u8, bool)>(), half.clone(), half, word));
         (
             any::<[u64; 4]>(),
             any::<u16>(),
@@ -255,10 +338,15 @@ mod tests {
                         sequence,
                         slot,
                         verdict,
-                        answer: answer.map(|(exit, class, confidence)| Answer {
-                            exit,
-                            class,
-                            confidence,
+                        answer: answer.map(|((exit, not_finite), class, confidence, outputs)| {
+                            Answer {
+                                exit,
+                                class,
+                                confidence,
+                                outputs: outputs
+                                    .map(|(area, generation)| HandedOver { area, generation }),
+                                not_finite,
+                            }
                         }),
                         captured_ns,
                         deadline_ns,
@@ -287,10 +375,10 @@ mod tests {
     }
 
     #[test]
-    fn there_are_fourteen_verdicts() {
+    fn there_are_sixteen_verdicts() {
         let count = (0..=255_u8)
             .flat_map(|v| (0..=255_u8).filter_map(move |r| Verdict::from_codes(v, r)))
             .count();
-        assert_eq!(count, 14);
+        assert_eq!(count, 16);
     }
 }

@@ -163,7 +163,7 @@ fn buffers_come_with_the_opening_and_nothing_comes_behind_them() {
 }
 
 #[test]
-fn a_client_gets_its_bell_with_the_two_memory_files() {
+fn a_client_gets_its_bell_with_the_three_memory_files() {
     let listener = listener();
     let hello = Hello::new("signs", PixelFormat::Rgb8);
     std::thread::scope(|scope| {
@@ -174,6 +174,6 @@ fn a_client_gets_its_bell_with_the_two_memory_files() {
         assert_eq!(connection.hello().unwrap().as_ref(), Some(&hello));
         let _server = connection.admit(&small_terms()).unwrap();
         let (_socket, files) = client.join().unwrap().unwrap();
-        assert_eq!(files.len(), 3);
+        assert_eq!(files.len(), 4);
     });
 }

@@ -182,7 +182,7 @@ fn buffers_that_were_announced_and_not_sent_are_missed() {
     let family = AddressFamily::Unix;
     let client = socket(family, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).unwrap();
     connect(client.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
-    let mut opening = b"PNCT\x03\x00\x03\x00".to_vec();
+    let mut opening = b"PNCT\x04\x00\x04\x00".to_vec();
     opening.extend(Features::ALL.bits().to_le_bytes());
     opening.extend([0; 8]);
     // "signs", RGB, no layout, four buffers.

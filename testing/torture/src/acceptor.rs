@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use punctual_ipc::{
-    Connection, FrameSpec, HelloError, ListenError, Listener, PixelFormat, Refusal, ServerChannel,
-    StreamTerms,
+    Connection, FrameSpec, HelloError, ListenError, Listener, OutputTerms, PixelFormat, Refusal,
+    ServerChannel, StreamTerms,
 };
 use punctual_platform::OsError;
 use punctual_platform::poll::Poller;
@@ -43,6 +43,8 @@ impl Acceptor {
             frame: FrameSpec::packed(PixelFormat::Rgb8, side, side),
             crop_width: side,
             crop_height: side,
+            outputs: OutputTerms::default(),
+            vectors: 0,
         };
         Ok(Self {
             listener: Listener::bind(path)?,

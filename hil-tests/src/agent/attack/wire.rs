@@ -14,8 +14,8 @@ use nix::sys::socket::{
 use super::own;
 
 /// The versions of the protocol that the attackers speak. From version 3 on a client rings by an
-/// eventfd that comes with the welcome; before, by a byte on the socket.
-const VERSIONS: [u16; 2] = [2, 3];
+/// eventfd that comes with the welcome, its last descriptor; before, by a byte on the socket.
+const VERSIONS: [u16; 2] = [2, 4];
 
 /// `layouts` and `buffers`.
 const FEATURES: u64 = 0b11;
@@ -123,7 +123,7 @@ impl Welcomed {
 
     /// The eventfd that the client rings, where the protocol has one.
     pub fn doorbell(&self) -> Option<&OwnedFd> {
-        self.files.get(2)
+        self.files.get(2..)?.last()
     }
 
     /// Rings the daemon; whether that could be done.

@@ -35,7 +35,7 @@ fn expect(client: &mut Client, sequence: u64) {
     let result = client.verdict(None).unwrap().unwrap();
     assert_eq!(result.verdict, Verdict::OnTime);
     assert_eq!((result.sequence, result.captured_ns), (sequence, sequence));
-    let class = result.answer.map(|answer| answer.class);
+    let class = result.class();
     assert_eq!(class, Some(u16::from(sequence as u8)));
 }
 

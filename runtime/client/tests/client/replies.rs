@@ -11,8 +11,7 @@ use std::time::Duration;
 use crate::echo_daemon::{EchoDaemon, terms};
 use crossbeam_channel::{Sender, unbounded};
 use punctual_client::{
-    Client, Crop, Failure, Lost, Options, PixelFormat, ResultRecord, Stream, Streams, Verdict,
-    now_ns,
+    Client, Crop, Failure, Lost, Options, PixelFormat, Response, Stream, Streams, Verdict, now_ns,
 };
 use punctual_platform::Doorbell;
 use punctual_platform::poll::wait_readable;
@@ -176,7 +175,7 @@ fn replies_are_futures_for_any_executor() {
             (result.sequence, result.verdict),
             (sequence, Verdict::OnTime)
         );
-        let class = result.answer.map(|answer| answer.class);
+        let class = result.class();
         assert_eq!(class, Some(u16::from(sequence as u8)));
     }
 }
@@ -195,7 +194,7 @@ fn a_renounced_reply_holds_nothing_up() {
     assert_eq!(block_on(reply).sequence, 101);
 }
 
-fn submit_to(stream: &Stream, told: &Sender<ResultRecord>) {
+fn submit_to(stream: &Stream, told: &Sender<Response>) {
     let slot = stream.slot(soon()).unwrap().unwrap();
     let told = told.clone();
     let callback = move |result| told.send(result).unwrap();

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
 use punctual_ipc::{
-    Answer, ChannelFault, Connection, Descriptor, FrameSpec, Hello, Listener, PayloadReader,
-    PixelFormat, Refusal, ResultRecord, Results, Rows, StreamTerms, Submissions, Verdict,
+    Answer, ChannelFault, Connection, Descriptor, FrameSpec, Hello, Listener, OutputTerms,
+    PayloadReader, PixelFormat, Refusal, ResultRecord, Results, Rows, StreamTerms, Submissions,
+    Verdict,
 };
 use punctual_platform::clock::now_ns;
 use punctual_platform::poll::{Poller, Readiness, Waker};
@@ -25,6 +26,8 @@ pub fn terms() -> StreamTerms {
         frame: FrameSpec::packed(PixelFormat::Rgb8, 64, 48),
         crop_width: 32,
         crop_height: 32,
+        outputs: OutputTerms::default(),
+        vectors: 0,
     }
 }
 
@@ -247,11 +250,7 @@ impl Account {
             sequence,
             slot,
             verdict: Verdict::OnTime,
-            answer: Some(Answer {
-                exit: 0,
-                class: u16::from(copy[0]),
-                confidence: u16::MAX,
-            }),
+            answer: Some(Answer::of_class(0, u16::from(copy[0]), u16::MAX)),
             captured_ns: descriptor.captured_ns,
             deadline_ns: descriptor.deadline_ns.unwrap_or(u64::MAX),
             finished_ns: now_ns(),

@@ -2,6 +2,7 @@
 
 use punctual_platform::OsError;
 
+use crate::description::DescriptionError;
 use crate::descriptor::Crop;
 use crate::handshake::{MessageError, Refusal, TermsError};
 use crate::result::RecordError;
@@ -24,6 +25,9 @@ pub enum ConnectError {
     /// The daemon offers what cannot be.
     #[error("the daemon's terms: {0}")]
     Terms(#[from] TermsError),
+    /// The daemon describes what cannot be.
+    #[error("the daemon's description: {0}")]
+    Description(#[from] DescriptionError),
     /// The shared memory is not what the terms say.
     #[error("the daemon's shared memory: {0}")]
     Memory(&'static str),
@@ -68,6 +72,9 @@ pub enum SubmitError {
         /// The furthest possible.
         max: Crop,
     },
+    /// A vector that is to come with the frame was not written to its claim.
+    #[error("vector {0} was not set: set each of the task's vectors before each submission")]
+    VectorNotSet(u8),
     /// The slot is another channel's: of another stream, or from before the connection was renewed.
     #[error("a slot of another channel or of an earlier connection: take a new one")]
     ForeignSlot,

@@ -3,10 +3,12 @@
 mod connect;
 mod doorbell;
 mod error;
+mod outputs;
 mod slot;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 pub use connect::{Opening, Progress};
@@ -14,22 +16,25 @@ pub(crate) use connect::{Welcome, be_welcomed};
 pub use doorbell::BellWatch;
 pub(crate) use doorbell::{ASLEEP, AWAKE};
 pub use error::{ConnectError, Disconnected, SubmitError};
-pub use slot::{Claim, Slot, SlotMemory};
+pub use outputs::{ElementError, Outputs, Tensor};
+pub use slot::{Claim, Slot, SlotMemory, VectorError};
 
 use punctual_platform::atomics::{Ordering, fence};
 use punctual_platform::clock;
 use punctual_platform::shared_memory::Access;
 
 use crate::bell::ClientBell;
+use crate::description::Description;
 use crate::descriptor::{Crop, Descriptor};
 use crate::handshake::{Agreement, Hello, StreamTerms};
-use crate::layout::{RequestLayout, ResultLayout};
+use crate::layout::{OutputLayout, RequestLayout, ResultLayout};
 use crate::region::Region;
-use crate::result::ResultRecord;
+use crate::result::{Answer, RecordError, ResultRecord};
 use crate::ring::{RingReader, RingWriter};
 use crate::slots::FIRST_GENERATION;
 use crate::socket;
 use connect::map;
+use outputs::OutputMemory;
 
 /// A killed daemon rings no bell. So a sleeping client checks this often, in ns, whether the daemon is gone.
 const LOOK_NS: u64 = 20_000_000;
@@ -68,6 +73,9 @@ pub struct ClientChannel {
     sequence: u64,
     /// How many results were ever read.
     taken: u64,
+    outputs: Arc<OutputMemory>,
+    /// One entry an area: the answer that it was handed over with, until its [`Outputs`] are taken.
+    handed: Box<[Option<Answer>]>,
 }
 
 impl ClientChannel {
@@ -104,27 +112,40 @@ impl ClientChannel {
         } = welcome;
         let request_layout = RequestLayout::of(&terms, import_buffers);
         let result_layout = ResultLayout::new(terms.slots, terms.results);
-        let [requests, results, bell] = <[OwnedFd; 3]>::try_from(files)
-            .map_err(|_| ConnectError::Memory("there must be three files"))?;
+        let [requests, results, outputs, bell] = <[OwnedFd; 4]>::try_from(files)
+            .map_err(|_| ConnectError::Memory("there must be four files"))?;
         let requests = map(requests, request_layout.bytes, Access::ReadWrite)?;
         let results = map(results, result_layout.bytes, Access::Read)?;
+        let outputs = map(outputs, OutputLayout::of(&terms).bytes, Access::Read)?;
+        let mut description = vec![0; terms.outputs.description_bytes as usize];
+        outputs.copy_out(0, &mut description);
+        let description = Description::decode(&description, &terms)?;
         let ends = (socket, ClientBell::received(bell));
-        let memory = (requests, results);
-        Ok(Self::new(agreement, terms, ends, memory, import_buffers))
+        let memory = (requests, results, outputs);
+        let told = (agreement, terms, description);
+        Ok(Self::new(told, ends, memory, import_buffers))
     }
 
     /// Over memory that has the layout of these (checked) terms.
     pub(crate) fn new(
-        agreement: Agreement,
-        terms: StreamTerms,
+        (agreement, terms, description): (Agreement, StreamTerms, Description),
         (socket, bell): (OwnedFd, ClientBell),
-        (requests, results): (Region, Region),
+        (requests, results, outputs): (Region, Region, Region),
         import_buffers: bool,
     ) -> Self {
         let request_layout = RequestLayout::of(&terms, import_buffers);
         let result_layout = ResultLayout::new(terms.slots, terms.results);
         let watch = BellWatch::new(results.clone(), result_layout.bell);
+        let outputs = OutputMemory {
+            description: Arc::new(description),
+            layout: OutputLayout::of(&terms),
+            outputs,
+            requests: requests.clone(),
+            request_layout,
+        };
         Self {
+            outputs: Arc::new(outputs),
+            handed: vec![None; usize::from(terms.outputs.areas)].into(),
             // Relaxed: nothing but its being another each time is asked for.
             number: CHANNELS.fetch_add(1, Ordering::Relaxed),
             submission_ring: RingWriter::new(requests.clone(), request_layout.submissions),
@@ -161,6 +182,12 @@ impl ClientChannel {
     #[must_use]
     pub fn terms(&self) -> &StreamTerms {
         &self.terms
+    }
+
+    /// What its answers consist of, and what comes with its frames.
+    #[must_use]
+    pub fn description(&self) -> &Arc<Description> {
+        &self.outputs.description
     }
 
     /// How many submissions have no result that was read.
@@ -201,6 +228,9 @@ impl ClientChannel {
             memory: self.requests.clone(),
             start: layout.slot(index),
             bytes: layout.slot_bytes,
+            vectors: layout.vectors(index),
+            written: 0,
+            description: Arc::clone(&self.outputs.description),
         }
     }
 
@@ -248,7 +278,33 @@ impl ClientChannel {
         let word = self.requests.word32(self.request_layout.results_taken);
         // Release pairs with the Acquire in `Results::push`: the cell was read.
         word.store(self.result_ring.head(), Ordering::Release);
-        Ok(Some(ResultRecord::decode(&cell)?))
+        let record = ResultRecord::decode(&cell)?;
+        self.note_outputs(&record)?;
+        Ok(Some(record))
+    }
+
+    /// The outputs of a result that was [taken](Self::take), once; none if it has none. Whoever takes results must take
+    /// their outputs as well, and let go of them: otherwise their areas are never free again.
+    pub fn outputs(&mut self, record: &ResultRecord) -> Option<Outputs> {
+        let answer = record.answer?;
+        let handed = answer.outputs?;
+        let noted = self.handed.get_mut(usize::from(handed.area))?;
+        noted.take_if(|noted| noted.outputs == Some(handed))?;
+        let memory = Arc::clone(&self.outputs);
+        Some(Outputs::new(memory, answer.exit, handed, answer.not_finite))
+    }
+
+    fn note_outputs(&mut self, record: &ResultRecord) -> Result<(), RecordError> {
+        let Some((answer, handed)) = record.answer.and_then(|a| Some((a, a.outputs?))) else {
+            return Ok(());
+        };
+        let areas = self.terms.outputs.areas;
+        let Some(noted) = self.handed.get_mut(usize::from(handed.area)) else {
+            let area = handed.area;
+            return Err(RecordError::Area { area, areas });
+        };
+        *noted = Some(answer);
+        Ok(())
     }
 
     /// How often the daemon rang, modulo 2^32. To be read before [`take`](Self::take), and then
@@ -344,7 +400,8 @@ impl ClientChannel {
     ) -> Result<u64, SubmitError> {
         self.own(&claim)?;
         let slot = claim.index;
-        if let Err(refused) = self.may_submit(crop) {
+        let may = claim.check_vectors().and_then(|()| self.may_submit(crop));
+        if let Err(refused) = may {
             self.free.push(slot);
             return Err(refused);
         }

@@ -1,6 +1,11 @@
 //! A slot in the client's hands.
 
+use std::sync::Arc;
+
+use punctual_platform::atomics::Ordering;
+
 use super::{ClientChannel, SubmitError};
+use crate::description::Description;
 use crate::descriptor::Crop;
 use crate::region::Region;
 
@@ -16,6 +21,42 @@ pub struct Claim {
     pub(super) memory: Region,
     pub(super) start: usize,
     pub(super) bytes: usize,
+    /// Where its vectors begin.
+    pub(super) vectors: usize,
+    /// One bit a vector: whether it was set.
+    pub(super) written: u8,
+    pub(super) description: Arc<Description>,
+}
+
+/// Why a vector was not set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VectorError {
+    /// The task has no such vector.
+    #[error("there is no vector {name:?}, the task has {known:?}")]
+    Unknown {
+        /// What was named.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// Too many numbers, or too few.
+    #[error("{found} numbers for vector {name:?}, it has {length}")]
+    Length {
+        /// Which.
+        name: String,
+        /// How many were given.
+        found: usize,
+        /// How many it has.
+        length: u32,
+    },
+    /// Infinite, or not a number.
+    #[error("number {position} of vector {name:?} is not finite")]
+    NotFinite {
+        /// Which vector.
+        name: String,
+        /// Which of its numbers, from 0.
+        position: usize,
+    },
 }
 
 impl Claim {
@@ -30,6 +71,65 @@ impl Claim {
     pub fn memory(&self) -> SlotMemory {
         SlotMemory {
             _memory: self.memory.clone(),
+        }
+    }
+
+    /// Writes a vector that goes with the frame, by its name in the manifest. All of the task's are to be set before each
+    /// submission.
+    ///
+    /// # Errors
+    /// If there is none of this name or length, or a number is not finite. Whether the numbers are within the manifest's
+    /// range is the daemon's to check: [`Failure::Vector`](crate::Failure::Vector).
+    pub fn set_vector(&mut self, name: &str, values: &[f32]) -> Result<(), VectorError> {
+        let vectors = &self.description.vectors;
+        let Some(at) = vectors.iter().position(|vector| vector.name == name) else {
+            return Err(VectorError::Unknown {
+                name: name.to_owned(),
+                known: vectors.iter().map(|vector| vector.name.clone()).collect(),
+            });
+        };
+        self.set_vector_at(at, values)
+    }
+
+    /// As [`set_vector`](Self::set_vector), by its position in the description.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_vector_at(&mut self, at: usize, values: &[f32]) -> Result<(), VectorError> {
+        let (vectors, place) = (&self.description.vectors, self.description.vector_place(at));
+        let (Some(vector), Some(place)) = (vectors.get(at), place) else {
+            return Err(VectorError::Unknown {
+                name: at.to_string(),
+                known: vectors.iter().map(|vector| vector.name.clone()).collect(),
+            });
+        };
+        let name = || vector.name.clone();
+        if values.len() != place.len() {
+            return Err(VectorError::Length {
+                name: name(),
+                found: values.len(),
+                length: vector.length,
+            });
+        }
+        if let Some(position) = values.iter().position(|value| !value.is_finite()) {
+            let name = name();
+            return Err(VectorError::NotFinite { name, position });
+        }
+        for (place, value) in place.zip(values) {
+            // Relaxed: published by the submission ring.
+            let word = self.memory.word32(self.vectors + 4 * place);
+            word.store(value.to_bits(), Ordering::Relaxed);
+        }
+        self.written |= 1 << at;
+        Ok(())
+    }
+
+    /// Whether all vectors were set.
+    pub(super) fn check_vectors(&self) -> Result<(), SubmitError> {
+        let missing = (0..self.description.vectors.len()).find(|at| self.written & 1 << at == 0);
+        match missing {
+            Some(at) => Err(SubmitError::VectorNotSet(at as u8)),
+            None => Ok(()),
         }
     }
 
@@ -73,6 +173,15 @@ impl<'c> Slot<'c> {
     #[must_use]
     pub fn pixels(&mut self) -> &mut [u8] {
         self.claim.as_mut().map_or(&mut [], Claim::pixels)
+    }
+
+    /// As [`Claim::set_vector`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_vector(&mut self, name: &str, values: &[f32]) -> Result<(), VectorError> {
+        let claim = self.claim.as_mut().expect("there until it is submitted");
+        claim.set_vector(name, values)
     }
 
     /// As [`ClientChannel::submit`].

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use refusal::{BufferRefusal, Refusal};
-pub use terms::{StreamTerms, TermsError};
+pub use terms::{AREA_BYTES_MAX, OutputTerms, StreamTerms, TermsError};
 pub(crate) use version::Header;
 pub use version::{Agreement, Features, PROTOCOL_VERSIONS, VersionRange};
 
@@ -71,7 +71,7 @@ impl Hello {
 /// The daemon's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// The client is admitted. Three files are attached: the memory of requests and of results, and the bell.
+    /// The client is admitted. Four files are attached: the memory of requests, of results and of outputs, and the bell.
     Welcome(StreamTerms),
     /// The client is refused.
     Refused(Refusal),
@@ -167,6 +167,9 @@ fn decode_body<T: DeserializeOwned>(body: &[u8], goes_on: bool) -> Result<T, Mes
 }
 
 #[cfg(test)]
+pub(crate) use terms::tests::terms;
+
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
@@ -180,7 +183,7 @@ mod tests {
     }
 
     const AGREED: Agreement = Agreement {
-        version: 3,
+        version: 4,
         features: Features::ALL,
     };
 
@@ -214,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_peer_above_or_below_is_told_both_ranges_whatever_its_body() {
-        for (lowest, highest) in [(1, 1), (1, 2), (2, 2), (4, 4), (4, 900)] {
+        for (lowest, highest) in [(1, 1), (1, 3), (3, 3), (5, 5), (5, 900)] {
             let theirs = VersionRange { lowest, highest };
             let ours = PROTOCOL_VERSIONS;
             let apart = MessageError::Version { theirs, ours };
@@ -227,19 +230,19 @@ mod tests {
 
     #[test]
     fn a_peer_whose_range_overlaps_is_understood() {
-        for (lowest, highest) in [(1, 3), (3, 3)] {
+        for (lowest, highest) in [(1, 4), (4, 4)] {
             let opened = decode_opening(&opening(lowest, highest, 3, &body()));
             assert_eq!(opened, Ok((AGREED, hello())), "{lowest} to {highest}");
         }
         // What a newer client adds stands behind what is known, and its features are not ours.
         let mut longer = body();
         longer.extend(*b"of a version to come");
-        for (lowest, highest) in [(3, 4), (1, 900)] {
+        for (lowest, highest) in [(4, 5), (1, 900)] {
             let opened = decode_opening(&opening(lowest, highest, u64::MAX, &longer));
             assert_eq!(opened, Ok((AGREED, hello())), "{lowest} to {highest}");
         }
         assert_eq!(
-            decode_opening(&opening(1, 3, 0, &longer)),
+            decode_opening(&opening(1, 4, 0, &longer)),
             Err(MessageError::Malformed)
         );
     }
@@ -249,7 +252,7 @@ mod tests {
         let reply = Reply::Refused(Refusal::Draining);
         let good = encode_answer(Some(AGREED), &reply);
         assert!(decode_answer(&good).is_ok());
-        for (at, value) in [(16, 4), (16, 2), (9, 1)] {
+        for (at, value) in [(16, 5), (16, 3), (9, 1)] {
             let mut bad = good.clone();
             bad[at] = value;
             assert_eq!(decode_answer(&bad), Err(MessageError::Malformed));

@@ -4,7 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::descriptor::Crop;
 use crate::frame::{FrameError, FrameSpec};
-use crate::layout::{RESULTS_MAX, SLOTS_MAX};
+use crate::layout::{OUTPUT_ALIGNMENT, RESULTS_MAX, SLOTS_MAX};
+
+/// Most bytes of an output area.
+pub const AREA_BYTES_MAX: u32 = 64 << 20;
+/// Most bytes of a description.
+const DESCRIPTION_BYTES_MAX: u32 = 4 << 20;
+/// Most numbers that come with a frame.
+const VECTORS_MAX: u16 = 1024;
 
 /// What a stream looks like; fixed as long as it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +29,21 @@ pub struct StreamTerms {
     pub crop_width: u32,
     /// Rows of that part.
     pub crop_height: u32,
+    /// What is in the outputs file.
+    pub outputs: OutputTerms,
+    /// How many numbers come with each frame.
+    pub vectors: u16,
+}
+
+/// Sizes of the outputs file: a [description](crate::Description), then areas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutputTerms {
+    /// Bytes of the description.
+    pub description_bytes: u32,
+    /// How many areas; 0: answers come without outputs.
+    pub areas: u16,
+    /// Bytes of an area, a multiple of 64.
+    pub area_bytes: u32,
 }
 
 /// Terms that cannot be.
@@ -36,6 +58,21 @@ pub enum TermsError {
     /// An impossible frame.
     #[error(transparent)]
     Frame(#[from] FrameError),
+    /// Outputs that cannot be.
+    #[error(
+        "{areas} areas of {area_bytes} bytes with a description of {description_bytes}: at most {SLOTS_MAX} of {AREA_BYTES_MAX} with {DESCRIPTION_BYTES_MAX}, all or none"
+    )]
+    Outputs {
+        /// How many areas.
+        areas: u16,
+        /// Bytes of one.
+        area_bytes: u32,
+        /// Bytes of the description.
+        description_bytes: u32,
+    },
+    /// More numbers than come with a frame.
+    #[error("{0} numbers with each frame: at most {VECTORS_MAX}")]
+    Vectors(u16),
     /// The crop is empty or larger than the frame.
     #[error("a crop of {width} x {height} in a frame of {frame_width} x {frame_height} pixels")]
     Crop {
@@ -73,7 +110,10 @@ impl StreamTerms {
                 frame_height: self.frame.height,
             });
         }
-        Ok(())
+        if self.vectors > VECTORS_MAX {
+            return Err(TermsError::Vectors(self.vectors));
+        }
+        self.outputs.check()
     }
 
     /// The furthest that a crop can lie.
@@ -83,6 +123,26 @@ impl StreamTerms {
             x: self.frame.width.saturating_sub(self.crop_width),
             y: self.frame.height.saturating_sub(self.crop_height),
         }
+    }
+}
+
+impl OutputTerms {
+    fn check(&self) -> Result<(), TermsError> {
+        let Self {
+            description_bytes,
+            areas,
+            area_bytes,
+        } = *self;
+        let possible = areas <= SLOTS_MAX
+            && area_bytes <= AREA_BYTES_MAX
+            && area_bytes.is_multiple_of(OUTPUT_ALIGNMENT)
+            && (areas == 0) == (area_bytes == 0)
+            && description_bytes <= DESCRIPTION_BYTES_MAX;
+        possible.then_some(()).ok_or(TermsError::Outputs {
+            areas,
+            area_bytes,
+            description_bytes,
+        })
     }
 }
 
@@ -99,6 +159,8 @@ pub mod tests {
             frame: FrameSpec::packed(PixelFormat::Nv12, 640, 480),
             crop_width: 192,
             crop_height: 192,
+            outputs: OutputTerms::default(),
+            vectors: 0,
         }
     }
 
@@ -152,5 +214,22 @@ pub mod tests {
             bad.check(),
             Err(TermsError::Crop { width: 641, .. })
         ));
+        let of = |areas, area_bytes, description_bytes| OutputTerms {
+            description_bytes,
+            areas,
+            area_bytes,
+        };
+        assert_eq!(of(4, 128, 100).check(), Ok(()));
+        for bad in [
+            of(0, 64, 1),
+            of(1, 0, 1),
+            of(257, 64, 1),
+            of(1, 65, 1),
+            of(1, u32::MAX - 63, 1),
+            of(0, 0, u32::MAX),
+        ] {
+            let refused = matches!(bad.check(), Err(TermsError::Outputs { .. }));
+            assert!(refused, "{bad:?}");
+        }
     }
 }

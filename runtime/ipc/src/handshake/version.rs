@@ -13,10 +13,10 @@ pub struct VersionRange {
     pub highest: u16,
 }
 
-/// What this release speaks. Versions 1 and 2 were never released.
+/// What this release speaks. Versions 1 to 3 were never released.
 pub const PROTOCOL_VERSIONS: VersionRange = VersionRange {
-    lowest: 3,
-    highest: 3,
+    lowest: 4,
+    highest: 4,
 };
 
 const _: () = assert!(

@@ -1,5 +1,6 @@
-//! The daemon's side of one client's channel, in three parts for three threads.
+//! The daemon's side of one client's channel, in parts for different threads.
 
+mod areas;
 mod buffers;
 mod fault;
 mod payload;
@@ -10,11 +11,14 @@ use punctual_platform::atomics::{AtomicBool, Ordering};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+pub use areas::OutputAreas;
 pub(crate) use buffers::Buffer;
 pub use fault::ChannelFault;
 pub use payload::{PayloadError, PayloadReader, Rows};
 pub use results::Results;
 pub use submissions::Submissions;
+
+use punctual_platform::areas::Area;
 
 use crate::bell::ServerBell;
 use crate::handshake::StreamTerms;
@@ -26,9 +30,11 @@ use crate::slots::{FIRST_GENERATION, SlotTable};
 #[derive(Debug)]
 pub struct ServerChannel {
     shared: Arc<Shared>,
+    /// Until they are taken.
+    areas: Vec<Area>,
 }
 
-/// What the three parts have in common. Dropping a part closes the connection, and wakes whatever the client
+/// What the parts have in common. Dropping a part closes the connection, and wakes whatever the client
 /// has made wait for that. The thread that drops the last one unmaps the memory, which takes milliseconds:
 /// hand the parts back to a thread that no other waits for.
 #[derive(Debug)]
@@ -57,6 +63,7 @@ impl ServerChannel {
         (socket, bell): (OwnedFd, ServerBell),
         (requests, results): (Region, Region),
         buffers: Option<Box<[Buffer]>>,
+        areas: Vec<Area>,
     ) -> Self {
         let shared = Shared {
             request_layout: RequestLayout::of(&terms, buffers.is_some()),
@@ -75,7 +82,14 @@ impl ServerChannel {
         }
         Self {
             shared: Arc::new(shared),
+            areas,
         }
+    }
+
+    /// The areas for outputs, once, if the terms have any: a fourth part, for the thread that decides.
+    pub fn areas(&mut self) -> Option<OutputAreas> {
+        let areas = std::mem::take(&mut self.areas);
+        (!areas.is_empty()).then(|| OutputAreas::new(Arc::clone(&self.shared), areas))
     }
 
     /// Its parts, each for a thread of its own. When all are dropped, the connection is closed.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use punctual_platform::atomics::Ordering;
+
 use super::Shared;
 use crate::frame::FrameSpec;
 
@@ -112,6 +114,34 @@ impl PayloadReader {
         for (row, copy) in copy.chunks_exact_mut(rows.bytes).enumerate() {
             let at = start + row * rows.stride;
             self.shared.requests.copy_out(at, copy);
+        }
+        Ok(())
+    }
+
+    /// Copies the numbers that came with submission `sequence`, of all vectors one after the other. As with pixels, the
+    /// client may be writing meanwhile; nothing is known of them.
+    ///
+    /// # Errors
+    /// If the slot holds something else, or the terms have another count of numbers.
+    pub fn read_vectors(
+        &self,
+        slot: u16,
+        sequence: u64,
+        copy: &mut [f32],
+    ) -> Result<(), PayloadError> {
+        if !self.shared.slots.holds(slot, sequence) {
+            return Err(PayloadError::Released { slot, sequence });
+        }
+        let needed = usize::from(self.shared.terms.vectors);
+        if needed != copy.len() {
+            let room = copy.len();
+            return Err(PayloadError::Room { needed, room });
+        }
+        let start = self.shared.request_layout.vectors(slot);
+        for (at, value) in copy.iter_mut().enumerate() {
+            // Relaxed: published by the submission ring.
+            let word = self.shared.requests.word32(start + 4 * at);
+            *value = f32::from_bits(word.load(Ordering::Relaxed));
         }
         Ok(())
     }

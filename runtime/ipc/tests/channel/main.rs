@@ -4,4 +4,5 @@ mod client_side;
 mod corpus;
 mod garbage;
 mod handshake;
+mod outputs;
 mod sealed_memory;

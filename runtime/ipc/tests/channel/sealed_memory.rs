@@ -1,4 +1,4 @@
-//! What a client may do to its two memory files, and what the seals forbid.
+//! What a client may do to its memory files, and what the seals forbid.
 
 use std::fs::File;
 use std::io::Write;
@@ -32,7 +32,7 @@ fn admitted(test: &str) -> Admitted {
         assert_eq!(connection.hello().unwrap().as_ref(), Some(&hello));
         let server = connection.admit(&small_terms()).unwrap();
         let (socket, files) = client.join().unwrap();
-        let [requests, results, _bell] = <[OwnedFd; 3]>::try_from(files).unwrap();
+        let [requests, results, _outputs, _bell] = <[OwnedFd; 4]>::try_from(files).unwrap();
         Admitted {
             server,
             _socket: socket,

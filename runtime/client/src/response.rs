@@ -1,0 +1,101 @@
+//! What a client is told of a submission.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use punctual_ipc::{Description, Outputs, ResultRecord};
+
+/// The verdict of a submission, with the network's answer and its outputs. It dereferences to the [`ResultRecord`].
+///
+/// The outputs' memory is the client's until this is dropped, or the [`Outputs`] that were [taken](Self::take_outputs)
+/// out of it.
+#[derive(Debug)]
+pub struct Response {
+    record: ResultRecord,
+    /// None of what no daemon answered.
+    description: Option<Arc<Description>>,
+    outputs: Option<Outputs>,
+}
+
+impl Response {
+    pub(crate) fn new(
+        record: ResultRecord,
+        description: Arc<Description>,
+        outputs: Option<Outputs>,
+    ) -> Self {
+        Self {
+            record,
+            description: Some(description),
+            outputs,
+        }
+    }
+
+    /// Without its outputs.
+    #[must_use]
+    pub fn record(&self) -> ResultRecord {
+        self.record
+    }
+
+    /// The number of the class with the largest score; none without an answer, or if answers have no class.
+    #[must_use]
+    pub fn class(&self) -> Option<u16> {
+        self.record.answer?.class
+    }
+
+    /// That class's name; none if it has none.
+    #[must_use]
+    pub fn class_name(&self) -> Option<&str> {
+        self.name_of(self.class()?.into())
+    }
+
+    /// The name of class `class`, for outputs that name classes by number.
+    #[must_use]
+    pub fn name_of(&self, class: usize) -> Option<&str> {
+        let name = self.description.as_ref()?.classes.get(class)?;
+        Some(name)
+    }
+
+    /// How sure the network is, 0 to 1; none without an answer, or if the network does not say so.
+    #[must_use]
+    pub fn confidence(&self) -> Option<f32> {
+        let confidence = self.record.answer?.confidence?;
+        Some(f32::from(confidence) / f32::from(u16::MAX))
+    }
+
+    /// The exit's tensors; none without an answer, or if the manifest wants none (`outputs` of the task).
+    #[must_use]
+    pub fn outputs(&self) -> Option<&Outputs> {
+        self.outputs.as_ref()
+    }
+
+    /// The same, to be kept beyond this. As long as a client keeps all areas, its submissions are rejected.
+    pub fn take_outputs(&mut self) -> Option<Outputs> {
+        self.outputs.take()
+    }
+}
+
+impl Deref for Response {
+    type Target = ResultRecord;
+
+    fn deref(&self) -> &ResultRecord {
+        &self.record
+    }
+}
+
+/// A verdict that no daemon gave.
+impl From<ResultRecord> for Response {
+    fn from(record: ResultRecord) -> Self {
+        Self {
+            record,
+            description: None,
+            outputs: None,
+        }
+    }
+}
+
+/// Equal verdicts, wherever their outputs are.
+impl PartialEq for Response {
+    fn eq(&self, other: &Self) -> bool {
+        self.record == other.record
+    }
+}

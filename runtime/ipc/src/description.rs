@@ -1,0 +1,437 @@
+//! What a stream's answers consist of, and what its submissions carry beside a frame: told once, in the head of the
+//! outputs file, which is larger than a message can be.
+
+use serde::{Deserialize, Serialize};
+
+use crate::handshake::StreamTerms;
+use crate::layout::{AREA_HEAD_BYTES, OUTPUT_ALIGNMENT};
+
+/// The number with which a description of this form begins.
+const FORM: u8 = 1;
+/// Exits are named by a byte.
+const EXITS_MAX: usize = 256;
+/// Classes are named by 16 bits.
+const CLASSES_MAX: usize = 1 << 16;
+/// Most dimensions of an output.
+const RANK_MAX: usize = 8;
+/// Most vectors of a submission.
+const VECTORS_MAX: usize = 4;
+
+/// What an answer is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AnswerKind {
+    /// One class of several that exclude each other.
+    #[default]
+    Classes,
+    /// Any number of labels that do not exclude each other.
+    Labels,
+    /// Objects, each with a place and a class.
+    Detections,
+    /// Something else: a map, a pose, an angle.
+    Other,
+}
+
+/// What a tensor's elements are.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Element {
+    /// Four bytes.
+    F32,
+    /// Four bytes.
+    I32,
+    /// A byte, 0 or 1.
+    Bool,
+    /// A byte that stands for `(byte - zero) * scale`.
+    U8 {
+        /// What a step is worth.
+        scale: f32,
+        /// The byte of 0.
+        zero: u8,
+    },
+    /// As [`U8`](Self::U8), signed.
+    I8 {
+        /// What a step is worth.
+        scale: f32,
+        /// The byte of 0.
+        zero: i8,
+    },
+}
+
+impl Element {
+    /// Bytes of one.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::F32 | Self::I32 => 4,
+            Self::Bool | Self::U8 { .. } | Self::I8 { .. } => 1,
+        }
+    }
+
+    /// As numpy names it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "float32",
+            Self::I32 => "int32",
+            Self::Bool => "bool",
+            Self::U8 { .. } => "uint8",
+            Self::I8 { .. } => "int8",
+        }
+    }
+}
+
+/// What a stream's answers consist of.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// What an answer is.
+    pub answer: AnswerKind,
+    /// The names of classes or labels; of other answers perhaps none.
+    pub classes: Vec<String>,
+    /// By exit.
+    pub exits: Vec<ExitDescription>,
+    /// What comes with each frame.
+    pub vectors: Vec<VectorDescription>,
+}
+
+/// What an exit gives to this stream.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExitDescription {
+    /// In the order of the network's.
+    pub outputs: Vec<OutputDescription>,
+}
+
+/// A tensor in an area.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OutputDescription {
+    /// The network's name for it.
+    pub name: String,
+    /// What its elements are.
+    pub element: Element,
+    /// Rows first, without gaps. Empty for a single value.
+    pub shape: Vec<u32>,
+    /// The first byte, from the area's first: a multiple of 64.
+    pub offset: u32,
+    /// How many.
+    pub bytes: u32,
+}
+
+/// Numbers that come with each frame.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VectorDescription {
+    /// The network's name for it.
+    pub name: String,
+    /// How many numbers.
+    pub length: u32,
+    /// The least that the daemon takes for a number.
+    pub low: f32,
+    /// The most.
+    pub high: f32,
+}
+
+/// A description that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DescriptionError {
+    /// Not postcard, not UTF-8, or not all of it.
+    #[error("the description is malformed")]
+    Malformed,
+    /// Of another release.
+    #[error("the description is of form {found}, this side reads {FORM}: install the same release")]
+    Form {
+        /// What it begins with.
+        found: u8,
+    },
+    /// More than can be named.
+    #[error("the description has {count} {what}, the limit is {limit}")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        count: usize,
+        /// The most.
+        limit: usize,
+    },
+    /// An output that is not inside of its area, or not what its shape says.
+    #[error("output {name:?} of {bytes} bytes at {offset} cannot be in an area of {area}")]
+    Output {
+        /// Which.
+        name: String,
+        /// Its first byte.
+        offset: u32,
+        /// Its length.
+        bytes: u32,
+        /// The area's length.
+        area: u32,
+    },
+    /// Vectors that take other memory than the terms say, or a range that is none.
+    #[error("the vectors have {found} numbers, the terms say {said}, or a range is none")]
+    Vectors {
+        /// In the description.
+        found: u64,
+        /// In the terms.
+        said: u16,
+    },
+}
+
+impl Description {
+    /// As it goes into the outputs file: no bytes if there is nothing to say.
+    ///
+    /// # Panics
+    /// Never: all of it is plain data.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        if *self == Self::default() {
+            return Vec::new();
+        }
+        postcard::to_allocvec(&(FORM, self)).expect("plain data")
+    }
+
+    /// From a private copy of what stands in the file, checked against the terms.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn decode(bytes: &[u8], terms: &StreamTerms) -> Result<Self, DescriptionError> {
+        let description = match bytes {
+            [] => Self::default(),
+            [FORM, rest @ ..] => match postcard::take_from_bytes::<Self>(rest) {
+                Ok((description, [])) => description,
+                _ => return Err(DescriptionError::Malformed),
+            },
+            [found, ..] => return Err(DescriptionError::Form { found: *found }),
+        };
+        description.check(terms)?;
+        Ok(description)
+    }
+
+    /// How many numbers come with each frame.
+    #[must_use]
+    pub fn vector_floats(&self) -> u64 {
+        let lengths = self.vectors.iter().map(|vector| u64::from(vector.length));
+        lengths.sum()
+    }
+
+    /// Where the numbers of vector `at` are among those of all.
+    #[must_use]
+    pub fn vector_place(&self, at: usize) -> Option<std::ops::Range<usize>> {
+        let length = self.vectors.get(at)?.length as usize;
+        let before = self.vectors[..at].iter();
+        let start: usize = before.map(|vector| vector.length as usize).sum();
+        Some(start..start + length)
+    }
+
+    /// What an exit gives; none of an exit that gives nothing.
+    #[must_use]
+    pub fn outputs(&self, exit: u8) -> &[OutputDescription] {
+        let exit = self.exits.get(usize::from(exit));
+        exit.map_or(&[], |exit| &exit.outputs)
+    }
+
+    /// Whether it goes together with these terms.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn check(&self, terms: &StreamTerms) -> Result<(), DescriptionError> {
+        for (what, count, limit) in [
+            ("classes", self.classes.len(), CLASSES_MAX),
+            ("exits", self.exits.len(), EXITS_MAX),
+            ("vectors", self.vectors.len(), VECTORS_MAX),
+        ] {
+            if count > limit {
+                return Err(DescriptionError::TooMany { what, count, limit });
+            }
+        }
+        let area = terms.outputs.area_bytes;
+        let outputs = self.exits.iter().flat_map(|exit| &exit.outputs);
+        for output in outputs {
+            if !output.fits(area) {
+                return Err(DescriptionError::Output {
+                    name: output.name.clone(),
+                    offset: output.offset,
+                    bytes: output.bytes,
+                    area,
+                });
+            }
+        }
+        let found = self.vector_floats();
+        let is_range = |vector: &VectorDescription| {
+            let finite = vector.low.is_finite() && vector.high.is_finite();
+            finite && vector.low <= vector.high
+        };
+        if found != u64::from(terms.vectors) || !self.vectors.iter().all(is_range) {
+            let said = terms.vectors;
+            return Err(DescriptionError::Vectors { found, said });
+        }
+        Ok(())
+    }
+}
+
+impl OutputDescription {
+    /// Whether it lies behind the head of an area of so many bytes, and is as long as its shape says.
+    fn fits(&self, area: u32) -> bool {
+        let dimensions = self.shape.iter().map(|&side| u64::from(side));
+        let elements = dimensions.fold(Some(1_u64), |all, side| all?.checked_mul(side));
+        let bytes = elements.and_then(|elements| elements.checked_mul(self.element.bytes()));
+        let end = u64::from(self.offset) + u64::from(self.bytes);
+        self.shape.len() <= RANK_MAX
+            && bytes == Some(u64::from(self.bytes))
+            && self.offset >= AREA_HEAD_BYTES
+            && self.offset.is_multiple_of(OUTPUT_ALIGNMENT)
+            && end <= u64::from(area)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::handshake::OutputTerms;
+    use crate::internals::small_terms;
+
+    fn output(offset: u32, shape: &[u32], element: Element) -> OutputDescription {
+        let elements: u32 = shape.iter().product();
+        OutputDescription {
+            name: "boxes".to_owned(),
+            element,
+            shape: shape.to_vec(),
+            offset,
+            bytes: elements * element.bytes() as u32,
+        }
+    }
+
+    fn of(outputs: Vec<OutputDescription>) -> Description {
+        Description {
+            answer: AnswerKind::Detections,
+            classes: vec!["car".to_owned()],
+            exits: vec![ExitDescription { outputs }],
+            vectors: vec![VectorDescription {
+                name: "speed".to_owned(),
+                length: 2,
+                low: -1.0,
+                high: 30.0,
+            }],
+        }
+    }
+
+    fn terms() -> StreamTerms {
+        StreamTerms {
+            outputs: OutputTerms {
+                areas: 4,
+                area_bytes: 256,
+                description_bytes: 100,
+            },
+            vectors: 2,
+            ..small_terms()
+        }
+    }
+
+    #[test]
+    fn what_was_encoded_is_decoded() {
+        let description = of(vec![
+            output(64, &[2, 3], Element::F32),
+            output(128, &[], Element::I32),
+        ]);
+        let decoded = Description::decode(&description.encode(), &terms());
+        assert_eq!(decoded, Ok(description.clone()));
+        assert_eq!(description.vector_place(0), Some(0..2));
+        assert_eq!(description.vector_place(1), None);
+    }
+
+    #[test]
+    fn outputs_outside_of_their_area_or_of_other_lengths_are_refused() {
+        let fine = || output(64, &[4, 4], Element::F32);
+        let bad = [
+            OutputDescription {
+                offset: 0,
+                ..fine()
+            },
+            OutputDescription {
+                offset: 65,
+                ..fine()
+            },
+            OutputDescription {
+                offset: 256,
+                ..fine()
+            },
+            OutputDescription {
+                offset: u32::MAX - 63,
+                ..fine()
+            },
+            OutputDescription {
+                bytes: 60,
+                ..fine()
+            },
+            OutputDescription {
+                bytes: u32::MAX,
+                ..fine()
+            },
+            OutputDescription {
+                shape: vec![u32::MAX; 3],
+                ..fine()
+            },
+            OutputDescription {
+                shape: vec![1; 9],
+                ..fine()
+            },
+        ];
+        assert_eq!(of(vec![fine()]).check(&terms()), Ok(()));
+        for bad in bad {
+            let refused = Description::decode(&of(vec![bad.clone()]).encode(), &terms());
+            let named = matches!(refused, Err(DescriptionError::Output { .. }));
+            assert!(named, "{bad:?}: {refused:?}");
+        }
+    }
+
+    #[test]
+    fn vectors_must_be_what_the_terms_say_and_have_ranges() {
+        let mut description = of(vec![]);
+        description.vectors[0].high = f32::NAN;
+        let refused = description.check(&terms());
+        assert!(matches!(refused, Err(DescriptionError::Vectors { .. })));
+        description.vectors[0].high = -2.0;
+        assert!(description.check(&terms()).is_err());
+        let mut long = of(vec![]);
+        long.vectors[0].length = u32::MAX;
+        assert!(long.check(&terms()).is_err());
+    }
+
+    #[test]
+    fn text_that_is_none_huge_counts_and_other_forms_are_refused() {
+        let good = of(vec![output(64, &[2], Element::F32)]).encode();
+        let at = good
+            .windows(3)
+            .position(|w| w == b"car")
+            .expect("the class");
+        let mut bad = good.clone();
+        bad[at] = 0xFF;
+        let malformed = Err(DescriptionError::Malformed);
+        assert_eq!(Description::decode(&bad, &terms()), malformed);
+        // Four thousand million classes, and none of them there.
+        let huge = [FORM, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F];
+        assert_eq!(Description::decode(&huge, &terms()), malformed);
+        let mut other = good.clone();
+        other[0] = 9;
+        let form = Err(DescriptionError::Form { found: 9 });
+        assert_eq!(Description::decode(&other, &terms()), form);
+        let mut longer = good;
+        longer.push(0);
+        assert_eq!(Description::decode(&longer, &terms()), malformed);
+        // Nothing is said of vectors that the terms have.
+        assert!(Description::decode(&[], &terms()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_accepted_lies_inside(
+            at in 0_usize..80, noise in 1_u8.., cut in 0_usize..100,
+        ) {
+            let mut bytes = of(vec![output(64, &[2, 3], Element::F32)]).encode();
+            let length = bytes.len();
+            bytes[at % length] ^= noise;
+            bytes.truncate(length - cut.min(length) / 90);
+            if let Ok(read) = Description::decode(&bytes, &terms()) {
+                for output in read.outputs(0) {
+                    prop_assert!(output.offset >= 64 && output.offset + output.bytes <= 256);
+                }
+            }
+        }
+    }
+}
