@@ -3,6 +3,8 @@
 //! An area serves one request. Exits that follow each other write to different halves of it, so that the answer of one
 //! stays whole while a deeper stage runs, whether or not that one is ever used.
 
+use serde::Serialize;
+
 use crate::{AnswerKind, Element, Network};
 
 /// Each output begins at a multiple of this many bytes: a cache line.
@@ -14,7 +16,7 @@ pub const AREA_BYTES_MAX: u64 = 64 << 20;
 pub const AREA_HEAD_BYTES: u64 = 64;
 
 /// The places of the outputs that a task wants.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OutputLayout {
     /// By stage.
     pub stages: Vec<PlacedExit>,
@@ -23,7 +25,7 @@ pub struct OutputLayout {
 }
 
 /// Where the outputs of a stage's exit lie.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PlacedExit {
     /// Which half of the area it writes: exits take turns.
     pub half: u8,
@@ -40,7 +42,7 @@ impl PlacedExit {
 }
 
 /// One output of an exit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PlacedOutput {
     /// Its position in [`Exit::outputs`](crate::Exit::outputs).
     pub output: usize,

@@ -36,8 +36,8 @@ pub use plan::{ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, Task
 pub use read::{NoSuchBoard, inside, read_profile};
 pub use resolve::{
     Access, AccessRule, AdmissionPlan, ChannelPlan, DeviceRule, EntryPlan, FramePlan, FrameRule,
-    GpuRule, ModelRule, OffloadRule, OtherBoard, PartitionPlan, PlacementRule, PrioritiesExhausted,
-    Reservation, Role, TaskRule, ThreadPlan,
+    GpuRule, ModelRule, OffloadRule, OtherBoard, OutputRule, PartitionPlan, PlacementRule,
+    PrioritiesExhausted, Reservation, Role, TaskRule, ThreadPlan, VectorPlan, VectorRule,
 };
 
 use punctual_diagnostics::Problems;

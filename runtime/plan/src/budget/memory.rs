@@ -143,6 +143,8 @@ pub enum Purpose {
     Channels,
     /// The intake threads' private copies of crops.
     CropCopies,
+    /// Memory that clients read outputs from, one for each slot.
+    OutputAreas,
     /// The scheduler's tables.
     SchedulerTables,
     /// Stacks of the plan's threads.
@@ -170,6 +172,7 @@ impl Purpose {
             Self::SolutionScratch => "scratch for solutions",
             Self::Channels => "channels",
             Self::CropCopies => "crop copies",
+            Self::OutputAreas => "output areas",
             Self::SchedulerTables => "tables",
             Self::Stacks => "stacks",
             Self::LibraryHeap => "library heap",
@@ -327,13 +330,19 @@ fn requests(inventory: &Inventory<'_>) -> Vec<MemoryItem> {
 }
 
 /// What is shared with a task's clients, and what is copied out of it.
-fn channels(task: &Task) -> [MemoryItem; 2] {
-    let clients = u64::from(task.clients);
-    let (channel, crop) = (task.channel().bytes(), task.frame.crop_bytes());
-    [
-        MemoryItem::new(Purpose::Channels, &task.name, channel, clients),
+fn channels(task: &Task) -> Vec<MemoryItem> {
+    let (clients, channel) = (u64::from(task.clients), task.channel());
+    let (bytes, crop) = (channel.bytes(), task.frame.crop_bytes());
+    let mut items = vec![
+        MemoryItem::new(Purpose::Channels, &task.name, bytes, clients),
         MemoryItem::new(Purpose::CropCopies, &task.name, crop, clients),
-    ]
+    ];
+    if channel.area_bytes > 0 {
+        let (area, count) = (channel.area_stride(), clients * u64::from(channel.slots));
+        let purpose = Purpose::OutputAreas;
+        items.push(MemoryItem::new(purpose, &task.name, area, count));
+    }
+    items
 }
 
 fn stacks(inventory: &Inventory<'_>) -> [MemoryItem; 2] {

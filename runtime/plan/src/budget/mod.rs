@@ -58,7 +58,9 @@ pub(crate) fn budget<'i>(
     let paging = Paging::find(&resolved, &inputs.host, inputs.gpu(), problems);
     let sharing = if resolved.manifest.daemon.share_stages && contract.promises {
         // Weights that are there for good are not shared with such as come and go.
-        Sharing::find(&resolved.models, |model| !paging.is_paged(model))
+        Sharing::find(&resolved.models, &resolved.outputs, |model| {
+            !paging.is_paged(model)
+        })
     } else {
         Sharing::none(&resolved.models)
     };

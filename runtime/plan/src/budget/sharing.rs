@@ -2,7 +2,7 @@
 //! they are alike (Nexus, section 6.3).
 
 use punctual_core::{ModelConfig, ModelId};
-use punctual_model::Package;
+use punctual_model::{OutputLayout, Package};
 
 use crate::inputs::DeviceKind;
 use crate::resolve::Model;
@@ -31,14 +31,23 @@ impl Sharing {
     }
 
     /// Stages with equal hashes, of models whose request buffers are alike: a stage that runs as
-    /// another model's reads and writes its members' buffers as that one would its own. Models that
-    /// `may_share` rules out share nothing, nor do models on different devices.
-    pub(crate) fn find(models: &[Model<'_>], may_share: impl Fn(usize) -> bool) -> Self {
+    /// another model's reads and writes its members' buffers as that one would its own, and their
+    /// outputs go to the same places. Models that `may_share` rules out share nothing, nor do models
+    /// on different devices.
+    pub(crate) fn find(
+        models: &[Model<'_>],
+        outputs: &[OutputLayout],
+        may_share: impl Fn(usize) -> bool,
+    ) -> Self {
         let packages = models.iter().map(|model| (model.package, model.device));
-        Self::between(&packages.collect::<Vec<_>>(), may_share)
+        Self::between(&packages.collect::<Vec<_>>(), outputs, may_share)
     }
 
-    fn between(models: &[(&Package, DeviceKind)], may_share: impl Fn(usize) -> bool) -> Self {
+    fn between(
+        models: &[(&Package, DeviceKind)],
+        outputs: &[OutputLayout],
+        may_share: impl Fn(usize) -> bool,
+    ) -> Self {
         let (packages, devices): (Vec<&Package>, Vec<DeviceKind>) = models.iter().copied().unzip();
         let mut sharing = Self::of_none(packages.iter().copied());
         for model in (0..packages.len()).filter(|&model| may_share(model)) {
@@ -50,7 +59,10 @@ impl Sharing {
                 .collect();
             for stage in 0..sharing.lenders[model].len() {
                 let hash = |of: usize| packages[of].stage_prefixes().get(stage).map(|p| p.hash);
-                let lender = alike.iter().find(|&&other| hash(other) == hash(model));
+                let outputs = |of: usize| outputs.get(of).and_then(|layout| layout.stage(stage));
+                let lender = alike
+                    .iter()
+                    .find(|&&other| hash(other) == hash(model) && outputs(other) == outputs(model));
                 if let Some(&lender) = lender {
                     sharing.lenders[model][stage] = Some(lender);
                     sharing.unite(model, lender);
@@ -170,7 +182,7 @@ mod tests {
         let cut = cut_where_they_part(&[1.0, 2.0, 3.0].map(|head| network(0.5, head)));
         let packages: Vec<Package> = cut.into_iter().map(package).collect();
         let models: Vec<_> = packages.iter().map(|p| (p, DeviceKind::Cpu)).collect();
-        let sharing = Sharing::between(&models, |_| true);
+        let sharing = Sharing::between(&models, &[], |_| true);
         assert_eq!(sharing.lenders[0], [None, None]);
         for model in 1..3 {
             assert_eq!(sharing.lenders[model], [Some(0), None]);
@@ -183,7 +195,7 @@ mod tests {
         let packages = [0.25, 0.5].map(|layer| package(network(layer, 1.0)));
         let models: Vec<_> = packages.iter().map(|p| (p, DeviceKind::Cpu)).collect();
         assert_eq!(
-            Sharing::between(&models, |_| true),
+            Sharing::between(&models, &[], |_| true),
             Sharing::of_none(packages.iter())
         );
     }
@@ -194,7 +206,7 @@ mod tests {
         let packages: Vec<Package> = cut.into_iter().map(package).collect();
         let devices = [DeviceKind::Cpu, DeviceKind::Cuda, DeviceKind::Cpu];
         let models: Vec<_> = packages.iter().zip(devices).collect();
-        let sharing = Sharing::between(&models, |_| true);
+        let sharing = Sharing::between(&models, &[], |_| true);
         assert_eq!(sharing.lenders[1], [None, None]);
         assert!(!sharing.are_grouped(0, 1));
         assert!(sharing.are_grouped(0, 2));

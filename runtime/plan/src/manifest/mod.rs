@@ -7,15 +7,18 @@ mod frame;
 mod limits;
 mod margins;
 mod socket;
+mod vector;
 
 pub(crate) use access::{Account, RawAccess, RawAdmission, RawEntry};
 pub(crate) use frame::RawFrame;
 pub(crate) use limits::{CLIENT_SLOTS_MAX, PARTITIONS_MAX};
 pub use margins::Margins;
 pub use socket::{METRICS_SUFFIX, SocketRule};
+pub(crate) use vector::RawVector;
 
 use punctual_core::{Criticality, Delivery, Nanos};
 use punctual_diagnostics::{Document, Place, Problems, RenamedKey, Section, Spanned, unique};
+use punctual_model::VECTORS_MAX;
 use serde::Serialize;
 
 use crate::inputs::{BATCH_SIZES, DeviceKind, Policies, PolicyChoice};
@@ -116,6 +119,8 @@ pub(crate) struct RawTask {
     pub(crate) mandatory_exit: Spanned<u64>,
     pub(crate) threshold: f64,
     pub(crate) threshold_min: f64,
+    /// The keys of these that are given.
+    pub(crate) thresholds: Vec<(&'static str, Place)>,
     pub(crate) batch_max: u8,
     pub(crate) queue_depth: Spanned<u64>,
     pub(crate) clients: Spanned<u64>,
@@ -129,6 +134,9 @@ pub(crate) struct RawTask {
     pub(crate) delivery: Delivery,
     pub(crate) entry: RawEntry,
     pub(crate) frame: Option<RawFrame>,
+    /// None: what the network gives by default.
+    pub(crate) outputs: Option<Spanned<Vec<String>>>,
+    pub(crate) vectors: Vec<RawVector>,
     /// Whether all of it could be read: otherwise what follows from its values says nothing.
     pub(crate) sound: bool,
     pub(crate) place: Place,
@@ -284,6 +292,9 @@ impl RawTask {
             problems,
         );
         let mandatory_exit = s.or("mandatory_exit", 0, problems);
+        let thresholds = ["threshold", "threshold_min"];
+        let thresholds = thresholds.into_iter().filter(|key| s.has(key));
+        let thresholds = thresholds.map(|key| (key, s.place_of(key))).collect();
         let threshold = s.number("threshold", 0.9, 0.0..=1.0, "", problems);
         let threshold_min = s.number("threshold_min", 0.0, 0.0..=threshold, "", problems);
         let batch_max = s.whole("batch_max", 1, 1..=BATCH_LIMIT, problems).value as u8;
@@ -302,6 +313,8 @@ impl RawTask {
         let entry = RawEntry::read(s, problems);
         let unpromised = s.without(["rate_hz", "deadline_ms"]);
         let frame = RawFrame::of_task(s, problems);
+        let outputs = s.optional("outputs", problems);
+        let vectors = s.list("vector", 0..=VECTORS_MAX, problems, RawVector::read);
         let place = section.place().clone();
         section.finish(problems);
         Some(Self {
@@ -314,6 +327,7 @@ impl RawTask {
             mandatory_exit,
             threshold,
             threshold_min,
+            thresholds,
             batch_max,
             queue_depth,
             clients,
@@ -326,6 +340,8 @@ impl RawTask {
             delivery,
             entry,
             frame,
+            outputs,
+            vectors,
             sound: problems.count() == before,
             place,
         })

@@ -10,7 +10,7 @@ use punctual_core::{
     Confidence, Config, Criticality, ModelId, Nanos, PartitionId, StageId, TaskId,
 };
 use punctual_diagnostics::RenamedKey;
-use punctual_model::{PAGE_BYTES, SolutionChoice};
+use punctual_model::{OutputLayout, PAGE_BYTES, SolutionChoice};
 use punctual_types::Size;
 use serde::Serialize;
 
@@ -18,7 +18,9 @@ use super::warning::Warning;
 use crate::budget::{ArrivalBound, CoreLoad, GpuPlan, MemoryBudget, PartitionReport};
 use crate::inputs::{DeviceKind, PolicyChoice};
 use crate::manifest::Margins;
-use crate::resolve::{AdmissionPlan, ChannelPlan, EntryPlan, FramePlan, PartitionPlan, ThreadPlan};
+use crate::resolve::{
+    AdmissionPlan, ChannelPlan, EntryPlan, FramePlan, PartitionPlan, ThreadPlan, VectorPlan,
+};
 
 /// A validated configuration, ready to be carried out. Made by [`Plan::build`] only.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -179,6 +181,9 @@ pub struct ModelPlan {
     pub solutions: Vec<SolutionChoice>,
     /// Where it is: on the device of its tasks' partitions.
     pub device: DeviceKind,
+    /// Where the outputs lie that any of its tasks wants.
+    #[serde(skip_serializing_if = "OutputLayout::is_empty")]
+    pub outputs: OutputLayout,
 }
 
 /// A stream of requests, as the daemon sees it. The scheduler's view is
@@ -208,6 +213,12 @@ pub struct TaskPlan {
     pub entry: EntryPlan,
     pub frame: FramePlan,
     pub channel: ChannelPlan,
+    /// The names of the outputs that its clients get, in the network's order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<String>,
+    /// What comes with each frame, in the network's order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vectors: Vec<VectorPlan>,
     /// How its jitter bound came about.
     pub arrival: ArrivalBound,
 }

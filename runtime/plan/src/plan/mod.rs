@@ -9,6 +9,7 @@ pub use warning::Warning;
 
 use punctual_core::{Confidence, ConfigError, ModelId, PartitionId, Scheduler, StageId, TaskId};
 use punctual_diagnostics::{Place, Problems, Rule};
+use punctual_model::OutputLayout;
 use thiserror::Error;
 
 use crate::budget::{ArrivalBound, Budgeted};
@@ -50,6 +51,7 @@ pub(crate) fn freeze(
         resolved, promises, ..
     } = budgeted;
     let models = resolved.models.iter().zip(&budgeted.batches);
+    let models = models.zip(resolved.outputs);
     let partitions = resolved.placement.partitions.iter();
     let daemon = resolved.manifest.daemon;
     let mut plan = Plan {
@@ -68,7 +70,7 @@ pub(crate) fn freeze(
         partitions: partitions.map(partition_plan).collect(),
         housekeeping_cores: resolved.placement.system,
         models: models
-            .map(|(model, batches)| model_plan(model, batches))
+            .map(|((model, batches), outputs)| model_plan(model, batches, outputs))
             .collect(),
         client_slots: client_slots(&resolved.tasks),
         tasks: task_plans(&resolved.tasks, &budgeted.arrivals),
@@ -94,7 +96,7 @@ fn partition_plan(placed: &Placed) -> PartitionPlan {
     }
 }
 
-fn model_plan(model: &Model<'_>, batches: &[u8]) -> ModelPlan {
+fn model_plan(model: &Model<'_>, batches: &[u8], outputs: OutputLayout) -> ModelPlan {
     ModelPlan {
         name: model.name.clone(),
         package: model.path.clone().into(),
@@ -105,6 +107,7 @@ fn model_plan(model: &Model<'_>, batches: &[u8]) -> ModelPlan {
         batches: batches.to_vec(),
         solutions: model.profile.solutions.clone(),
         device: model.device,
+        outputs,
     }
 }
 
@@ -138,6 +141,8 @@ fn task_plans(tasks: &[Task], arrivals: &[ArrivalBound]) -> Vec<TaskPlan> {
             entry: task.entry.clone(),
             frame: task.frame,
             channel: task.channel(),
+            outputs: task.outputs.clone(),
+            vectors: task.vectors.clone(),
             arrival: *arrival,
         });
         next_slot += task.clients;

@@ -72,6 +72,9 @@ impl fmt::Display for Plan {
             )?;
         }
         writeln!(f, "Tasks\n{:width$}", self.task_table())?;
+        if self.tasks.iter().any(TaskPlan::gives_or_takes_more) {
+            writeln!(f, "Outputs and vectors\n{:width$}", self.output_table())?;
+        }
         if promises {
             writeln!(
                 f,
@@ -261,6 +264,43 @@ impl Plan {
         table
     }
 
+    /// What frames bring beside their pixels, and answers beside their class.
+    fn output_table(&self) -> Table {
+        let mut table = Table::of([
+            Column::words("task"),
+            Column::words("outputs"),
+            Column::number("a frame"),
+            Column::number("areas a client"),
+            Column::words("vectors"),
+        ])
+        .inset();
+        let dash = |words: String| {
+            if words.is_empty() {
+                "-".to_owned()
+            } else {
+                words
+            }
+        };
+        for task in self.tasks.iter().filter(|task| task.gives_or_takes_more()) {
+            let vectors = task.vectors.iter().map(|vector| {
+                let (name, low, high) = (&vector.name, vector.low, vector.high);
+                format!("{name} ({} in {low}..{high})", vector.length)
+            });
+            let areas = match task.channel.area_bytes {
+                0 => 0,
+                _ => task.channel.slots,
+            };
+            table.row([
+                task.name.clone(),
+                dash(task.outputs.join(" ")),
+                Bytes(task.channel.area_bytes).to_string(),
+                areas.to_string(),
+                dash(vectors.collect::<Vec<_>>().join(" ")),
+            ]);
+        }
+        table
+    }
+
     fn task_row(&self, task: &TaskPlan) -> [String; 13] {
         let model = &self.models[task.model.index()];
         let criticality = match task.criticality {
@@ -321,6 +361,13 @@ impl Plan {
             ]);
         }
         table
+    }
+}
+
+impl TaskPlan {
+    /// Whether clients get more than a class, or give more than pixels.
+    fn gives_or_takes_more(&self) -> bool {
+        !self.outputs.is_empty() || !self.vectors.is_empty()
     }
 }
 

@@ -7,10 +7,12 @@ mod frame;
 mod gpu;
 mod models;
 mod offload;
+mod outputs;
 mod partition;
 mod placement;
 mod tasks;
 mod threads;
+mod vectors;
 
 pub use access::{Access, AccessRule, AdmissionPlan, EntryPlan};
 pub use device::DeviceRule;
@@ -21,14 +23,17 @@ pub use models::ModelRule;
 pub(crate) use models::{MEASURE, Model, batches_up_to};
 pub use offload::OffloadRule;
 pub(crate) use offload::taker;
+pub use outputs::OutputRule;
 pub use partition::PartitionPlan;
 pub use placement::PlacementRule;
 pub(crate) use placement::{Placed, Placement};
 pub(crate) use tasks::Task;
 pub use tasks::{ChannelPlan, TaskRule};
 pub use threads::{PrioritiesExhausted, Reservation, Role, ThreadPlan};
+pub use vectors::{VectorPlan, VectorRule};
 
 use punctual_diagnostics::{Invalid, Problems, Rule};
+use punctual_model::OutputLayout;
 use thiserror::Error;
 
 use crate::inputs::PlanInputs;
@@ -41,6 +46,8 @@ pub(crate) struct Resolved<'i> {
     pub(crate) power_mode: String,
     pub(crate) placement: Placement,
     pub(crate) models: Vec<Model<'i>>,
+    /// By model: where the outputs lie that its tasks want.
+    pub(crate) outputs: Vec<OutputLayout>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) admission: AdmissionPlan,
     pub(crate) threads: Vec<ThreadPlan>,
@@ -59,14 +66,16 @@ pub(crate) fn resolve<'i>(
     let placement = Placement::new(&manifest, host, tpcs, problems);
     let models = models::find(&manifest, &devices, inputs, &power_mode, problems);
     let (partitions, accounts) = (&placement.partitions, &host.accounts);
-    let tasks = tasks::resolve(&manifest, &models, partitions, accounts, problems);
+    let mut tasks = tasks::resolve(&manifest, &models, partitions, accounts, problems);
     let admission = AdmissionPlan::resolve(&daemon.admission, accounts, problems);
-    offload::check(&manifest, &tasks, &models, problems);
+    let outputs = outputs::layouts(&models, &mut tasks, problems);
+    offload::check(&manifest, &tasks, (&models, &outputs), problems);
     let threads = threads::threads(&manifest, &placement, &models, &tasks, host, problems);
     Resolved {
         power_mode,
         placement,
         models,
+        outputs,
         tasks,
         admission,
         threads,

@@ -27,7 +27,7 @@ pub enum ModelRule {
     #[error("the package cannot be used: {error}")]
     PackageInvalid { error: Arc<PackageError> },
     /// The network takes what no camera gives.
-    #[error("model {model:?} takes {found}, or vectors beside it, not an image of three channels")]
+    #[error("model {model:?} takes {found}, not an image of three channels")]
     Input { model: String, found: String },
     /// The profile's file is damaged, or not one.
     #[error("the profile {path:?} cannot be used: {error}")]
@@ -203,7 +203,7 @@ fn package<'i>(
     };
     let spec = package.network().input;
     let is_rgb = spec.form.is_image() && spec.channels == 3;
-    if !is_rgb || !package.network().vectors.is_empty() {
+    if !is_rgb {
         let model = raw.name.value.clone();
         let found = match spec.form {
             InputForm::Tokens { .. } => format!("{} tokens", spec.width),

@@ -2,9 +2,11 @@
 
 use punctual_core::TaskId;
 use punctual_diagnostics::{Problems, Rule};
+use punctual_model::OutputLayout;
 use thiserror::Error;
 
 use super::models::Model;
+use super::outputs::are_alike;
 use super::tasks::{Task, TaskRule};
 use crate::manifest::Manifest;
 use punctual_types::Size;
@@ -36,6 +38,12 @@ pub enum OffloadRule {
     Classes(String),
     #[error("the network of task {task:?} has {theirs} stages, this one's {own}")]
     Stages { task: String, theirs: u8, own: u8 },
+    /// Answers that lie elsewhere.
+    #[error("the outputs of task {0:?} are not those of this one")]
+    Outputs(String),
+    /// A network that wants other numbers with its frames, or takes them within another range.
+    #[error("task {0:?} takes other vectors")]
+    Vectors(String),
     #[error("task {task:?} may answer from exit {theirs}, and exit {own} is the first that counts")]
     Shallower { task: String, theirs: u8, own: u8 },
 }
@@ -47,10 +55,10 @@ impl Rule for OffloadRule {
             Self::BestEffort(_) | Self::Reserved(_) => {
                 "an offloaded frame is admitted while there is slack, and then promised its deadline"
             }
-            Self::Frames(_) | Self::Input { .. } => {
+            Self::Frames(_) | Self::Input { .. } | Self::Vectors(_) => {
                 "a frame can be prepared for either task, in the same time"
             }
-            Self::Classes(_) | Self::Stages { .. } | Self::Shallower { .. } => {
+            Self::Classes(_) | Self::Outputs(_) | Self::Stages { .. } | Self::Shallower { .. } => {
                 "an answer means the same from either task"
             }
         }
@@ -64,6 +72,8 @@ impl Rule for OffloadRule {
                 format!("set reserved = false in {task:?}, or add a task there")
             }
             Self::HandsOn(task) => format!("remove `offload_to` from {task:?}"),
+            Self::Outputs(_) => "give both tasks the same `outputs`, of one network".into(),
+            Self::Vectors(_) => "give both tasks the same [[task.vector]]".into(),
             Self::Frames(_) => "give both tasks the same `frame`".into(),
             Self::Input { .. } | Self::Classes(_) | Self::Stages { .. } => {
                 "compile both packages from one network".into()
@@ -79,7 +89,7 @@ impl Rule for OffloadRule {
 pub(crate) fn check(
     manifest: &Manifest,
     tasks: &[Task],
-    models: &[Model<'_>],
+    models: (&[Model<'_>], &[OutputLayout]),
     problems: &mut Problems<'_>,
 ) {
     for task in tasks {
@@ -98,8 +108,13 @@ pub(crate) fn check(
     }
 }
 
-fn cause(own: &Task, taker: &Task, models: &[Model<'_>]) -> Option<OffloadRule> {
+fn cause(
+    own: &Task,
+    taker: &Task,
+    (models, layouts): (&[Model<'_>], &[OutputLayout]),
+) -> Option<OffloadRule> {
     let task = taker.name.clone();
+    let with_layout = |task: &Task| (&models[task.model], &layouts[task.model]);
     let (model, other) = (&models[own.model], &models[taker.model]);
     Some(match () {
         () if own.name == taker.name => OffloadRule::Itself(task),
@@ -120,6 +135,12 @@ fn cause(own: &Task, taker: &Task, models: &[Model<'_>]) -> Option<OffloadRule> 
             theirs: other.stages(),
             own: model.stages(),
         },
+        () if own.outputs != taker.outputs
+            || !own.outputs.is_empty() && !are_alike(with_layout(own), with_layout(taker)) =>
+        {
+            OffloadRule::Outputs(task)
+        }
+        () if own.vectors != taker.vectors => OffloadRule::Vectors(task),
         () if taker.mandatory_exit < own.mandatory_exit => OffloadRule::Shallower {
             task,
             theirs: taker.mandatory_exit,

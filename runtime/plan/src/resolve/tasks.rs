@@ -8,7 +8,9 @@ use thiserror::Error;
 use super::access::EntryPlan;
 use super::frame::{self, FramePlan};
 use super::models::{Model, ModelRule};
+use super::outputs;
 use super::placement::Placed;
+use super::vectors::{self, VectorPlan};
 use crate::inputs::Accounts;
 use crate::manifest::{CLIENT_SLOTS_MAX, Manifest, RawTask};
 
@@ -54,15 +56,37 @@ pub struct ChannelPlan {
     pub submissions: u16,
     /// Entries of the result ring, a power of two.
     pub results: u16,
+    /// Bytes of what a client is told of its answers, at most: names of classes, outputs, vectors.
+    pub description_bytes: u64,
+    /// Numbers that come with a frame.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub vectors: u64,
+    /// Bytes of the outputs of a frame; 0 if none are wanted. There are as many such areas as slots.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub area_bytes: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 impl ChannelPlan {
-    /// Bytes shared with one client: slots, both rings at 64 bytes an entry, a page each for the rings' indices.
+    /// Bytes shared with one client, but for areas: slots, both rings at 64 bytes an entry, a page each for the rings'
+    /// indices, vectors at 64 bytes a slot and more, the description.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        const PAGE: u64 = 4096;
         let ring = |entries: u16| (entries as u64 * 64).next_multiple_of(PAGE) + PAGE;
-        self.slots as u64 * self.slot_bytes + ring(self.submissions) + ring(self.results)
+        let rings = ring(self.submissions) + ring(self.results);
+        let slots = u64::from(self.slots);
+        let vectors = (slots * (4 * self.vectors).next_multiple_of(64)).next_multiple_of(PAGE);
+        slots * self.slot_bytes + rings + vectors + self.description_bytes.next_multiple_of(PAGE)
+    }
+
+    /// Bytes that an area takes.
+    #[must_use]
+    pub fn area_stride(&self) -> u64 {
+        self.area_bytes.next_multiple_of(PAGE)
     }
 }
 
@@ -90,6 +114,13 @@ pub(crate) struct Task {
     pub(crate) delivery: Delivery,
     pub(crate) entry: EntryPlan,
     pub(crate) frame: FramePlan,
+    /// Names, in the network's order.
+    pub(crate) outputs: Vec<String>,
+    /// Bytes of the outputs of a frame, of all that the model's tasks want; 0 if this one wants none.
+    pub(crate) area_bytes: u64,
+    pub(crate) description_bytes: u64,
+    pub(crate) vectors: Vec<VectorPlan>,
+    pub(crate) outputs_place: Place,
     pub(crate) deadline_place: Place,
     pub(crate) queue_place: Place,
     pub(crate) frame_place: Place,
@@ -118,6 +149,9 @@ impl Task {
             // A slot is free again with its answer, which may be read later: a client that is
             // behind can go on submitting for another queue's length.
             results: (self.slots + self.queue_depth).next_power_of_two(),
+            description_bytes: self.description_bytes,
+            vectors: self.vectors.iter().map(|v| u64::from(v.length)).sum(),
+            area_bytes: self.area_bytes,
         }
     }
 }
@@ -169,6 +203,12 @@ fn task(
         .and_then(|raw| frame::resolve(raw, problems));
     let model = model.and_then(|name| models.iter().position(|m| &m.name == name));
     let exit = model.and_then(|model| exit(raw, &models[model], problems));
+    let found = model.map(|model| &models[model]);
+    let outputs = found.and_then(|model| outputs::wanted(raw, model, problems));
+    let vectors = found.and_then(|model| vectors::resolve(raw, model, problems));
+    if let Some(model) = found {
+        outputs::check_thresholds(raw, model, problems);
+    }
     let partition = partition.and_then(|name| partitions.iter().position(|p| &p.name == name));
     if !complete || !raw.sound {
         return None;
@@ -198,6 +238,11 @@ fn task(
         delivery: raw.delivery,
         entry,
         frame: frame?,
+        description_bytes: outputs::description_bytes(found?.package.network(), outputs.as_ref()?),
+        outputs: outputs?,
+        area_bytes: 0,
+        vectors: vectors?,
+        outputs_place: outputs::place(raw),
         deadline_place: absent(raw.deadline.as_ref().map(|at| &at.place)),
         queue_place: absent(
             raw.queue_depth
