@@ -7,8 +7,11 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use log::{Level, debug, log_enabled};
-use punctual_core::ClientId;
-use punctual_ipc::{Connection, FrameSpec, Hello, Listener, Refusal, ServerChannel, StreamTerms};
+use punctual_core::{ClientId, TaskId};
+use punctual_ipc::{
+    Connection, Description, FrameSpec, Hello, Listener, OutputTerms, Refusal, ServerChannel,
+    StreamTerms,
+};
 use punctual_plan::{Plan, TaskPlan};
 use punctual_platform::clock;
 use punctual_platform::poll::{Poller, Waker};
@@ -34,7 +37,8 @@ const HANDSHAKE_HURRIED_NS: u64 = 250_000_000;
 /// pool slow, and must not delay the end by more.
 const SETTLE_NS: u64 = 500_000_000;
 
-/// The pieces that a client's channel is shared out in: submissions, payload, results.
+/// The pieces that a client's channel is shared out in: submissions, payload, results. One that gets outputs has a
+/// fourth: their areas.
 const PIECES: u8 = 3;
 
 /// A place of the plan, as the acceptor sees it.
@@ -48,6 +52,8 @@ struct Place {
 /// Admits clients, one for each place of the plan, and notices when a place is free again.
 pub struct Acceptor {
     plan: Arc<Plan>,
+    /// By task: what its clients are told of their answers.
+    descriptions: Box<[Arc<Description>]>,
     listener: Option<Listener>,
     gate: Gate,
     /// Position is the poller's token less [`Acceptor::token`]'s base.
@@ -68,6 +74,7 @@ impl Acceptor {
     /// It accepts no connection before [`open`](Self::open).
     pub fn new(
         plan: Arc<Plan>,
+        descriptions: Vec<Description>,
         pools: Pools,
         ends: HousekeepingEnds,
         ingress: Waker,
@@ -76,6 +83,7 @@ impl Acceptor {
         Self {
             places: vec![Place::default(); plan.client_slots.len()].into(),
             plan,
+            descriptions: descriptions.into_iter().map(Arc::new).collect(),
             listener: None,
             gate: Gate::new(base),
             visitors: [const { None }; VISITORS_MAX],
@@ -146,9 +154,14 @@ impl Acceptor {
         while let Ok((client, results)) = self.ends.from_egress.pop() {
             self.drop_piece(client, results);
         }
-        for client in 0..self.ends.intakes.len() {
-            if let Ok(reader) = self.ends.intakes[client].from_intake.pop() {
-                self.drop_piece(ClientId(client as u16), reader);
+        for client in 0..self.ends.clients.len() {
+            let (id, ends) = (ClientId(client as u16), &mut self.ends.clients[client]);
+            let (reader, areas) = (ends.from_intake.pop(), ends.from_scheduler.pop());
+            if let Ok(reader) = reader {
+                self.drop_piece(id, reader);
+            }
+            if let Ok(areas) = areas {
+                self.drop_piece(id, areas);
             }
         }
         while let Some(done) = self.pools.done() {
@@ -325,7 +338,7 @@ impl Acceptor {
 
     fn admit(&mut self, connection: Connection, hello: &Hello) {
         let pid = connection.peer().pid;
-        let (place, terms) = match self.place_for(&connection, hello) {
+        let (place, terms, task) = match self.place_for(&connection, hello) {
             Ok(found) => found,
             Err(refusal) => {
                 log_limited!(
@@ -340,16 +353,17 @@ impl Acceptor {
             pieces: PIECES,
             pid,
         };
+        let description = Arc::clone(&self.descriptions[task.index()]);
         if !connection.is_clean() {
             return self.pools.buffers.run(move || {
                 Some(Done::Admitted {
                     client,
                     pid,
-                    channel: connection.admit(&terms),
+                    channel: connection.admit_with(&terms, &description),
                 })
             });
         }
-        match connection.admit(&terms) {
+        match connection.admit_with(&terms, &description) {
             Ok(channel) => self.let_in(client, channel),
             Err(error) => {
                 self.places[place].pieces = 0;
@@ -368,13 +382,18 @@ impl Acceptor {
     }
 
     /// Shares a client's channel out among the threads that serve it.
-    fn let_in(&mut self, client: ClientId, channel: ServerChannel) {
+    fn let_in(&mut self, client: ClientId, mut channel: ServerChannel) {
+        let areas = channel.areas();
         let (submissions, reader, results) = channel.split();
         // The ingress last: frames and verdicts of this client exist only after it has its piece, and then the
-        // intake and the egress have theirs.
+        // others have theirs.
         const FREE: &str = "a free place has room for its pieces";
-        let intake = &mut self.ends.intakes[client.index()];
-        assert!(intake.to_intake.push(reader).is_ok(), "{FREE}");
+        let ends = &mut self.ends.clients[client.index()];
+        assert!(ends.to_intake.push(reader).is_ok(), "{FREE}");
+        if let Some(areas) = areas {
+            self.places[client.index()].pieces += 1;
+            assert!(ends.to_scheduler.push(areas).is_ok(), "{FREE}");
+        }
         assert!(
             self.ends.to_egress.push((client, results)).is_ok(),
             "{FREE}"
@@ -393,14 +412,14 @@ impl Acceptor {
         &self,
         connection: &Connection,
         hello: &Hello,
-    ) -> Result<(usize, StreamTerms), Refusal> {
+    ) -> Result<(usize, StreamTerms, TaskId), Refusal> {
         let credentials = connection.peer();
         let peer = Peer {
             credentials,
             groups: &connection.groups(),
             streams: self.streams_of(credentials.pid),
         };
-        let (task, frame) = admission::admit(&self.plan, hello, &peer)?;
+        let (id, task, frame) = admission::admit(&self.plan, hello, &peer)?;
         if hello.buffers > 0 && !self.pools.buffers.has_room() {
             return Err(Refusal::Resources);
         }
@@ -410,8 +429,9 @@ impl Acceptor {
                 let mut terms = terms(task, place, frame);
                 if hello.buffers > 0 {
                     terms.slots = hello.buffers;
+                    terms.outputs.areas = terms.outputs.areas.min(hello.buffers);
                 }
-                Ok((usize::from(place), terms))
+                Ok((usize::from(place), terms, id))
             }
             None => Err(Refusal::Full {
                 clients: task.client_slots.len() as u16,
@@ -444,7 +464,16 @@ fn terms(task: &TaskPlan, place: u16, frame: FrameSpec) -> StreamTerms {
         frame,
         crop_width: task.frame.crop.width,
         crop_height: task.frame.crop.height,
-        outputs: OutputTerms::default(),
+        outputs: OutputTerms {
+            areas: match task.channel.area_bytes {
+                0 => 0,
+                _ => task.channel.slots,
+            },
+            // The plan has a limit far below.
+            area_bytes: task.channel.area_bytes as u32,
+            // Filled in with the description.
+            description_bytes: 0,
+        },
         vectors: 0,
     }
 }

@@ -1,5 +1,6 @@
 //! Which clients are admitted, and with which frames: a client's wishes against the plan.
 
+use punctual_core::TaskId;
 use punctual_ipc::{BufferRefusal, FrameSpec, Hello, PeerCredentials, Refusal};
 use punctual_plan::{Access, Plan, TaskPlan};
 
@@ -27,9 +28,9 @@ pub fn admit<'p>(
     plan: &'p Plan,
     hello: &Hello,
     peer: &Peer<'_>,
-) -> Result<(&'p TaskPlan, FrameSpec), Refusal> {
+) -> Result<(TaskId, &'p TaskPlan, FrameSpec), Refusal> {
     peer.check(plan.admission.allow.as_ref())?;
-    let Some((_, task)) = plan.task_named(&hello.task) else {
+    let Some((id, task)) = plan.task_named(&hello.task) else {
         return Err(Refusal::UnknownTask {
             task: hello.task.clone(),
         });
@@ -40,7 +41,7 @@ pub fn admit<'p>(
         return Err(Refusal::StreamsOfProcess { limit });
     }
     buffers(hello, task).map_err(Refusal::Buffers)?;
-    Ok((task, layout(hello, task)?))
+    Ok((id, task, layout(hello, task)?))
 }
 
 /// Whether the client may bring so many buffers of its own.

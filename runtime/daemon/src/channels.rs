@@ -6,7 +6,8 @@
 //!                               │                ▲    │ ◀─prepared─┘
 //!                            refusals            │    └─outbound─▶ egress
 //!                               └────────────────┼──────────────────▲
-//!  housekeeping ◀── the pieces of a client that is gone, from ingress, intake and egress
+//!  housekeeping ─output areas of a client─▶ scheduler
+//!  housekeeping ◀── the pieces of a client that is gone, from ingress, intake, scheduler and egress
 //! ```
 //! No ring can overflow: a client slot has at most `slots` submissions without a verdict (its
 //! channel sees to that), and the scheduler retires a client before its place is given away.
@@ -14,7 +15,7 @@
 use std::sync::Arc;
 
 use punctual_core::ClientId;
-use punctual_ipc::{PayloadReader, Results, Submissions};
+use punctual_ipc::{OutputAreas, PayloadReader, Results, Submissions};
 use punctual_plan::Plan;
 use punctual_platform::Doorbell;
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -35,6 +36,9 @@ pub struct SchedulerClientEnds {
     pub orders: Producer<IntakeOrder>,
     pub prepared: Consumer<Prepared>,
     pub intake_bell: Arc<Doorbell>,
+    /// The output areas of a client that came, and of one that is gone.
+    pub areas: Consumer<OutputAreas>,
+    pub areas_returned: Producer<OutputAreas>,
     pub slots: u16,
 }
 
@@ -74,13 +78,15 @@ pub struct HousekeepingEnds {
     pub from_ingress: Consumer<(ClientId, Submissions)>,
     pub to_egress: Producer<(ClientId, Results)>,
     pub from_egress: Consumer<(ClientId, Results)>,
-    pub intakes: Vec<HousekeepingIntakeEnds>,
+    pub clients: Vec<HousekeepingClientEnds>,
 }
 
-/// Housekeeping's ends of one client slot's intake.
-pub struct HousekeepingIntakeEnds {
+/// Housekeeping's ends of one client slot.
+pub struct HousekeepingClientEnds {
     pub to_intake: Producer<PayloadReader>,
     pub from_intake: Consumer<PayloadReader>,
+    pub to_scheduler: Producer<OutputAreas>,
+    pub from_scheduler: Consumer<OutputAreas>,
 }
 
 /// All ends, to be given to their threads.
@@ -154,15 +160,15 @@ impl Channels {
             from_ingress,
             to_egress,
             from_egress,
-            intakes: Vec::with_capacity(slots.len()),
+            clients: Vec::with_capacity(slots.len()),
         };
         let mut intakes = Vec::with_capacity(slots.len());
         for (client, &slots) in slots.iter().enumerate() {
             let client = ClientId(client as u16);
-            let ends = intake_ends(client, slots, &scheduler_bell);
+            let ends = client_ends(client, slots, &scheduler_bell);
             scheduler.clients.push(ends.0);
             intakes.push(ends.1);
-            housekeeping.intakes.push(ends.2);
+            housekeeping.clients.push(ends.2);
         }
         Self {
             scheduler,
@@ -187,11 +193,11 @@ impl Channels {
     }
 }
 
-fn intake_ends(
+fn client_ends(
     client: ClientId,
     slots: u16,
     scheduler_bell: &Arc<Doorbell>,
-) -> (SchedulerClientEnds, IntakeEnds, HousekeepingIntakeEnds) {
+) -> (SchedulerClientEnds, IntakeEnds, HousekeepingClientEnds) {
     let bell = Arc::new(Doorbell::new());
     // An order for every submission, and the Retire behind them.
     let (orders_in, orders_out) = RingBuffer::new(usize::from(slots) + 1);
@@ -200,11 +206,15 @@ fn intake_ends(
     // One client at a time.
     let (to_intake, newcomers) = RingBuffer::new(1);
     let (returned, from_intake) = RingBuffer::new(1);
+    let (to_scheduler, areas) = RingBuffer::new(1);
+    let (areas_returned, from_scheduler) = RingBuffer::new(1);
     (
         SchedulerClientEnds {
             orders: orders_in,
             prepared: prepared_out,
             intake_bell: Arc::clone(&bell),
+            areas,
+            areas_returned,
             slots,
         },
         IntakeEnds {
@@ -216,9 +226,11 @@ fn intake_ends(
             prepared: prepared_in,
             scheduler_bell: Arc::clone(scheduler_bell),
         },
-        HousekeepingIntakeEnds {
+        HousekeepingClientEnds {
             to_intake,
             from_intake,
+            to_scheduler,
+            from_scheduler,
         },
     )
 }

@@ -83,6 +83,7 @@ impl<'a> Part<'a> {
                 ModelSpec {
                     // Packed by the compiler: the start copies and checks it.
                     image: package.image(lanes),
+                    outputs: (!model.outputs.is_empty()).then_some(&model.outputs),
                     paged: plan.scheduler.models[id.index()].weights.is_some(),
                     // What the budgets were measured with.
                     solutions: &model.solutions,

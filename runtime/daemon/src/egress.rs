@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use punctual_core::{ClientId, Reply};
+use punctual_core::ClientId;
 use punctual_ipc::{ResultRecord, Results};
 use punctual_platform::clock;
 use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::poll::Waker;
 
 use crate::channels::EgressEnds;
+use crate::describe::Facts;
 use crate::drain::Flag;
-use crate::messages::{Outbound, Refusal};
+use crate::messages::{Answered, Outbound, Refusal};
 use crate::metrics::Metrics;
 use crate::record;
 use crate::rt_events::client_fault;
@@ -23,6 +24,7 @@ pub struct Egress {
     pub metrics: Arc<Metrics>,
     pub housekeeping: Waker,
     pub ingress: Waker,
+    pub facts: Facts,
     /// One entry a client slot: the result ring of the client that holds it.
     pub clients: Box<[Option<Results>]>,
 }
@@ -38,7 +40,8 @@ impl Egress {
             let stopping = self.stop.is_raised();
             while let Ok(outbound) = self.ends.outbound.pop() {
                 match outbound {
-                    Outbound::Verdict(reply) => self.verdict(&reply),
+                    Outbound::Verdict(answered) => self.verdict(&answered),
+                    Outbound::Refused(refusal) => self.refuse(&refusal),
                     Outbound::Retire(client) => self.retire(client),
                 }
             }
@@ -51,9 +54,11 @@ impl Egress {
         }
     }
 
-    fn verdict(&mut self, reply: &Reply) {
-        let now_ns = clock::now_ns();
-        self.deliver(reply.ticket.client, &record::of_reply(reply, now_ns));
+    fn verdict(&mut self, answered: &Answered) {
+        let (now_ns, reply) = (clock::now_ns(), &answered.reply);
+        let exits = &self.facts[reply.task.index()];
+        let record = record::of_answered(answered, exits, now_ns);
+        self.deliver(reply.ticket.client, &record);
         if reply.answer.is_some() {
             let latency = &self.metrics.task(reply.task).latency;
             latency.record(now_ns.saturating_sub(reply.captured.as_nanos()));

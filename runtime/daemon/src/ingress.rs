@@ -216,6 +216,7 @@ impl Ingress {
             Refused::Draining => &metrics.draining,
             Refused::CaptureInFuture => &metrics.invalid,
             Refused::Quota => &metrics.quota,
+            Refused::NoArea => &metrics.no_area,
         });
         let refusal = Refusal {
             task,

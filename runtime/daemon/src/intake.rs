@@ -7,6 +7,7 @@ use punctual_core::{ModelId, Nanos, RequestId, TaskId};
 use punctual_device::InputBuffers;
 use punctual_ipc::{PayloadReader, Rows};
 use punctual_kernels::preprocess::{PlanarOutput, Preprocessor};
+use punctual_plan::VectorPlan;
 use punctual_platform::clock;
 use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::poll::Waker;
@@ -14,7 +15,7 @@ use punctual_types::FrameLayout;
 
 use crate::channels::IntakeEnds;
 use crate::drain::Flag;
-use crate::messages::{IntakeOrder, Payload, Prepared};
+use crate::messages::{IntakeOrder, Payload, PrepareFault, Prepared};
 use crate::rt_events::{RtEvent, emit};
 
 /// What the intake thread of one client slot works with.
@@ -28,6 +29,8 @@ pub struct Intake {
     pub offload_to: Option<Target>,
     /// The crop's rows, as the client had them when they were copied: checked and used once.
     pub copy: Box<[u8]>,
+    /// The vectors, likewise.
+    pub numbers: Box<[f32]>,
     /// Of the client that holds the slot now.
     pub reader: Option<PayloadReader>,
 }
@@ -38,6 +41,8 @@ pub struct Target {
     pub model: ModelId,
     pub buffers: InputBuffers,
     pub preprocessor: Preprocessor,
+    /// The vectors that come with each frame.
+    pub vectors: Box<[VectorPlan]>,
 }
 
 impl Intake {
@@ -72,10 +77,8 @@ impl Intake {
 
     fn prepare(&mut self, request: RequestId, task: TaskId, payload: Payload) -> Prepared {
         let started = clock::now_ns();
-        let ok = self
-            .copy_and_convert(request.buffer, task, payload)
-            .is_some();
-        if !ok {
+        let outcome = self.copy_and_convert(request.buffer, task, payload);
+        if outcome == Err(PrepareFault::Payload) {
             emit(RtEvent::PayloadFault {
                 client: self.ends.client,
                 slot: payload.slot,
@@ -84,15 +87,21 @@ impl Intake {
         Prepared {
             request,
             measured: Nanos::new(clock::now_ns() - started),
-            ok,
+            outcome,
         }
     }
 
-    /// None when the payload cannot be read (a fault of the client) or the buffer is unavailable (a fault of the
+    /// An error when the payload cannot be read (a fault of the client) or the buffer is unavailable (a fault of the
     /// daemon): the request fails either way.
-    fn copy_and_convert(&mut self, buffer: u16, task: TaskId, payload: Payload) -> Option<()> {
+    fn copy_and_convert(
+        &mut self,
+        buffer: u16,
+        task: TaskId,
+        payload: Payload,
+    ) -> Result<(), PrepareFault> {
+        const FAULT: PrepareFault = PrepareFault::Payload;
         self.welcome();
-        let reader = self.reader.as_ref()?;
+        let reader = self.reader.as_ref().ok_or(FAULT)?;
         let offload_to = self.offload_to.as_mut();
         let target = offload_to.filter(|target| target.task == task);
         let target = target.unwrap_or(&mut self.own);
@@ -101,7 +110,13 @@ impl Intake {
         let crop = target
             .preprocessor
             .crop_rows_in(&layout, payload.crop_x, payload.crop_y)
-            .ok()?;
+            .map_err(|_| FAULT)?;
+        reader
+            .read_vectors(payload.slot, payload.sequence, &mut self.numbers)
+            .map_err(|_| FAULT)?;
+        if !are_in_range(&self.numbers, &target.vectors) {
+            return Err(PrepareFault::Vector);
+        }
         for plane in crop.planes() {
             let rows = Rows {
                 offset: plane.offset,
@@ -112,9 +127,17 @@ impl Intake {
             let copy = &mut self.copy[plane.copy_offset..][..plane.len * plane.count];
             reader
                 .read(payload.slot, payload.sequence, rows, copy)
-                .ok()?;
+                .map_err(|_| FAULT)?;
         }
-        let mut writer = target.buffers.claim(buffer, target.model).ok()?;
+        let claimed = target.buffers.claim(buffer, target.model);
+        let mut writer = claimed.map_err(|_| FAULT)?;
+        let mut numbers = &*self.numbers;
+        for at in 0..target.vectors.len() {
+            let vector = writer.vector(at);
+            let (own, rest) = numbers.split_at(vector.len());
+            vector.copy_from_slice(own);
+            numbers = rest;
+        }
         let layout = writer.layout();
         target.preprocessor.run(
             &crop,
@@ -126,7 +149,7 @@ impl Intake {
                 plane_stride: layout.plane_stride,
             },
         );
-        Some(())
+        Ok(())
     }
 
     /// Takes over the reader of a client that came since.
@@ -154,5 +177,37 @@ impl Intake {
             .push(prepared)
             .expect("the ring holds an answer to every order");
         self.ends.scheduler_bell.ring();
+    }
+}
+
+/// Whether all numbers, of vector after vector, are what the manifest allows; what is no number is not.
+fn are_in_range(numbers: &[f32], vectors: &[VectorPlan]) -> bool {
+    let ranges = vectors.iter().flat_map(|vector| {
+        let range = vector.low..=vector.high;
+        std::iter::repeat_n(range, vector.length as usize)
+    });
+    let mut pairs = numbers.iter().zip(ranges);
+    pairs.all(|(number, range)| range.contains(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_outside_of_their_range_are_found() {
+        let vector = |name: &str, length, low, high| VectorPlan {
+            name: name.to_owned(),
+            length,
+            low,
+            high,
+        };
+        let vectors = [vector("speed", 2, -1.0, 30.0), vector("angle", 1, 0.0, 0.5)];
+        assert!(are_in_range(&[-1.0, 30.0, 0.5], &vectors));
+        assert!(are_in_range(&[], &[]));
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -1.1, 30.1] {
+            assert!(!are_in_range(&[0.0, bad, 0.0], &vectors), "{bad}");
+        }
+        assert!(!are_in_range(&[0.0, 0.0, 0.6], &vectors));
     }
 }

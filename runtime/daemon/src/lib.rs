@@ -21,6 +21,7 @@ mod acceptor;
 mod admission;
 mod blocking;
 mod channels;
+mod describe;
 mod devices;
 mod drain;
 mod driver;

@@ -1,6 +1,7 @@
 //! What goes from thread to thread. All `Copy`: nothing in here owns anything.
 
 use punctual_core::{Arrival, ClientId, Nanos, Reply, RequestId, TaskId, Ticket};
+use punctual_ipc::HandedOver;
 
 /// Where a submission's payload lies and which part of it the network is to see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,19 +48,42 @@ pub struct Prepared {
     pub request: RequestId,
     pub measured: Nanos,
     /// Whether the input is there.
-    pub ok: bool,
+    pub outcome: Result<(), PrepareFault>,
+}
+
+/// Why an input is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrepareFault {
+    /// The payload could not be read, or the buffer not be written.
+    Payload,
+    /// A number of a vector is out of range, or is none.
+    Vector,
 }
 
 /// From the scheduler to the egress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outbound {
     /// Tell the client, and give it its slot back.
-    Verdict(Reply),
+    Verdict(Answered),
+    /// The same of a submission for whose outputs there is no area.
+    Refused(Refusal),
     /// The client's work has ended: hand its result ring back.
     Retire(ClientId),
 }
 
-/// From the ingress to the egress: a submission that the scheduler never saw.
+/// A verdict, with what the scheduler does not know of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answered {
+    pub reply: Reply,
+    /// Where the answer's outputs are.
+    pub outputs: Option<HandedOver>,
+    /// Whether values of them are not finite.
+    pub not_finite: bool,
+    /// Whether a failure is that of a vector.
+    pub bad_vector: bool,
+}
+
+/// A submission that the scheduler's policy never saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub task: TaskId,
@@ -80,4 +104,6 @@ pub enum Refused {
     Draining,
     /// Its client submits faster than it may.
     Quota,
+    /// No output area of its client is free.
+    NoArea,
 }

@@ -212,6 +212,7 @@ fn task(
             .iter()
             .map(|n| n.load(Relaxed))
             .collect(),
+        not_finite: metrics.not_finite.load(Relaxed),
         latency_us: latency(metrics.latency.quantiles()),
     }
 }

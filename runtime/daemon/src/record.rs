@@ -1,20 +1,32 @@
 //! Verdicts in the channel's words.
 
-use punctual_core::{Failure, Rejection, Reply, Verdict};
+use punctual_core::{Failure, Rejection, StageId, Verdict};
 use punctual_ipc::{Answer, ResultRecord};
 
-use crate::messages::{Refusal, Refused};
+use crate::describe::ExitFacts;
+use crate::messages::{Answered, Refusal, Refused};
 
-pub fn of_reply(reply: &Reply, finished_ns: u64) -> ResultRecord {
+/// `exits` are those of the task, by stage.
+pub fn of_answered(answered: &Answered, exits: &[ExitFacts], finished_ns: u64) -> ResultRecord {
+    let reply = &answered.reply;
+    let answer = |(exit, answer): (StageId, punctual_core::Answer)| {
+        let facts = exits[exit.index()];
+        Answer {
+            exit: exit.0,
+            class: facts.has_class.then_some(answer.class),
+            confidence: facts.has_confidence.then_some(answer.confidence.0),
+            outputs: answered.outputs,
+            not_finite: answered.not_finite,
+        }
+    };
     ResultRecord {
         sequence: reply.ticket.sequence,
         slot: reply.ticket.slot,
-        verdict: verdict(reply.verdict),
-        answer: reply.answer.map(|(exit, answer)| Answer {
-            exit: exit.0,
-            class: answer.class,
-            confidence: answer.confidence.0,
-        }),
+        verdict: match answered.bad_vector {
+            true => punctual_ipc::Verdict::Failed(punctual_ipc::Failure::Vector),
+            false => verdict(reply.verdict),
+        },
+        answer: reply.answer.map(answer),
         captured_ns: reply.captured.as_nanos(),
         deadline_ns: reply.deadline.as_nanos(),
         finished_ns,
@@ -29,6 +41,7 @@ pub fn of_refusal(refusal: &Refusal, finished_ns: u64) -> ResultRecord {
             Refused::CaptureInFuture => punctual_ipc::Rejection::CapturedInFuture,
             Refused::Draining => punctual_ipc::Rejection::Draining,
             Refused::Quota => punctual_ipc::Rejection::Quota,
+            Refused::NoArea => punctual_ipc::Rejection::NoArea,
         }),
         answer: None,
         captured_ns: refusal.captured_ns,

@@ -16,6 +16,7 @@ use punctual_platform::stall::StallProbe;
 use punctual_platform::{Missing, allocator, clock, limits, logging, memory, poll};
 
 use crate::acceptor::Acceptor;
+use crate::describe;
 use crate::devices::Devices;
 use crate::drain::DrainOrder;
 use crate::gpu_watch::GpuWatch;
@@ -213,7 +214,15 @@ fn start_threads(
     let strangers = crate::limits::strangers(&plan, STRANGERS_MAX)?;
     let pools = Pools::start(&poller.waker(), strangers)?;
     let ingress = threads.ingress_waker.clone();
-    let mut acceptor = Acceptor::new(Arc::clone(&plan), pools, ends, ingress, ACCEPTOR);
+    let descriptions = describe::descriptions(validated);
+    let mut acceptor = Acceptor::new(
+        Arc::clone(&plan),
+        descriptions,
+        pools,
+        ends,
+        ingress,
+        ACCEPTOR,
+    );
     poller.add(origin.signals.as_fd(), SIGNALS)?;
     reserved.metrics_socket.attend(&poller, &acceptor.pools);
     acceptor.open(reserved.listener, &poller);

@@ -16,6 +16,7 @@ use punctual_types::Size;
 use crate::channels::{
     Channels, EgressEnds, HousekeepingEnds, IngressEnds, IntakeEnds, SchedulerEnds,
 };
+use crate::describe;
 use crate::drain::{DrainOrder, Flag};
 use crate::driver::Driver;
 use crate::egress::Egress;
@@ -26,7 +27,7 @@ use crate::managed_thread::{ManagedThread, Wakeup};
 use crate::metrics::Metrics;
 use crate::validate::Validated;
 use crate::watchdog::{Machine, ThreadUsage, Watched, bounds};
-use crate::world::{DaemonWorld, WeightTracker};
+use crate::world::{DaemonWorld, LentAreas, TaskOutputs, WeightTracker};
 use punctual_device::DeviceSet;
 
 /// Stalls that each probe lists one by one.
@@ -233,6 +234,8 @@ impl ThreadFactory<'_> {
             housekeeping: self.housekeeping.clone(),
             // The task of `offload_to` has the same frames, so their rows fit too.
             copy: vec![0; own.preprocessor.copy_len_max()].into(),
+            // So do its vectors.
+            numbers: vec![0.0; self.plan().task(task).channel.vectors as usize].into(),
             own,
             offload_to,
             reader: None,
@@ -272,6 +275,7 @@ impl ThreadFactory<'_> {
             model,
             buffers,
             preprocessor,
+            vectors: task.vectors.clone().into(),
         })
     }
 
@@ -290,6 +294,7 @@ impl ThreadFactory<'_> {
             metrics: Arc::clone(&self.metrics),
             housekeeping: self.housekeeping.clone(),
             ingress: ingress.clone(),
+            facts: describe::facts(self.validated),
             clients: self.plan().client_slots.iter().map(|_| None).collect(),
         };
         let spec = self.spec(Role::Egress, "egress");
@@ -307,11 +312,12 @@ impl ThreadFactory<'_> {
         let stop = Arc::new(Flag::default());
         let wakeup = Wakeup::Bell(Arc::clone(&ends.bell));
         let (metrics, drain) = (Arc::clone(&self.metrics), Arc::clone(&self.drain));
-        let (partitions, weights) = (
-            self.plan().partitions.len(),
+        let partitions = self.plan().partitions.len();
+        let trackers = (
             WeightTracker::new(&self.plan().scheduler),
+            self.lent_areas(&devices),
         );
-        let world = DaemonWorld::new(ends, devices, partitions, weights, metrics, drain);
+        let world = DaemonWorld::new(ends, devices, partitions, trackers, metrics, drain);
         let heart = Arc::clone(&world.heart);
         let driver = Driver::new(
             self.plan(),
@@ -323,6 +329,20 @@ impl ThreadFactory<'_> {
         Ok(ManagedThread::start(spec, stop, wakeup, heart, || {
             driver.serve()
         })?)
+    }
+
+    /// Where the outputs go that clients get.
+    fn lent_areas(&self, devices: &DeviceSet) -> LentAreas {
+        let plan = self.plan();
+        let outputs = (0..).map(TaskId).zip(&plan.tasks).map(|(id, task)| {
+            let (inputs, _) = devices.inputs(task.model)?;
+            let given = !task.outputs.is_empty();
+            given.then(|| TaskOutputs {
+                regions: Arc::clone(inputs.regions()),
+                halves: describe::halves(plan, id),
+            })
+        });
+        LentAreas::new(outputs.collect(), plan.scheduler.request_buffers)
     }
 
     fn ingress(&self, ends: IngressEnds) -> Result<(ManagedThread<Ingress>, Waker), StartupError> {

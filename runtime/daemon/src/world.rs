@@ -1,25 +1,31 @@
 //! The scheduler's world in the daemon: rings to the other threads, and the device.
 
+mod outputs;
 mod weights;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use punctual_core::{
-    Action, ActionId, Event, Infer, Instant, ModelId, Nanos, PartitionId, Reply, RequestId,
-    Scheduler, TaskId, Ticket, Verdict,
+    Action, ActionId, Arrival, Event, Failure, Infer, Instant, ModelId, Nanos, PartitionId, Reply,
+    RequestId, Scheduler, TaskId, Ticket, Verdict,
 };
 use punctual_device::Device;
 use punctual_executor::{Events, World};
+use punctual_ipc::OutputAreas;
 use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::{Doorbell, clock};
 use rtrb::{Consumer, Producer};
 
 use crate::channels::{SchedulerClientEnds, SchedulerEnds};
 use crate::drain::DrainOrder;
-use crate::messages::{Inbound, IntakeOrder, Outbound, Payload, Prepared};
+use crate::messages::{
+    Answered, Inbound, IntakeOrder, Outbound, Payload, PrepareFault, Prepared, Refusal, Refused,
+};
 use crate::metrics::{LateSpan, Metrics, count};
 use crate::rt_events::{RtEvent, emit, emit_detail};
+use outputs::{ClientAreas, Places};
+pub use outputs::{LentAreas, TaskOutputs};
 pub use weights::WeightTracker;
 
 /// The scheduler thread's ends of everything.
@@ -39,6 +45,9 @@ pub struct DaemonWorld<D> {
     /// One entry a partition: the actions the device holds, to know which one an event is about.
     held: Box<[Held]>,
     weights: WeightTracker,
+    outputs: LentAreas,
+    /// By request buffer: whether its request's vectors cannot be used.
+    bad_vectors: Box<[bool]>,
     /// Actions that the device refused and whose failure the scheduler does not know yet.
     refused: heapless::Vec<ActionId, REFUSED_MAX>,
 }
@@ -54,6 +63,11 @@ struct ClientLink {
     intake_bell: Arc<Doorbell>,
     /// Where the payload of each of its slots' present submission lies.
     payloads: Box<[Payload]>,
+    /// Where the outputs of its answers go; none if it gets none.
+    areas: Option<ClientAreas>,
+    places: Places,
+    newcomers: Consumer<OutputAreas>,
+    areas_returned: Producer<OutputAreas>,
     /// The task of its last submission, and of all: a client has one.
     task: TaskId,
     /// Submissions without a verdict.
@@ -69,10 +83,29 @@ impl ClientLink {
             prepared: ends.prepared,
             intake_bell: ends.intake_bell,
             payloads: vec![Payload::default(); usize::from(ends.slots)].into(),
+            areas: None,
+            places: Places::new(ends.slots),
+            newcomers: ends.areas,
+            areas_returned: ends.areas_returned,
             task: TaskId(0),
             open: 0,
             gone: false,
         }
+    }
+
+    /// Takes over the areas of a client that came since. Housekeeping hands them over before the ingress gets the client.
+    fn welcome(&mut self) {
+        if self.areas.is_none()
+            && let Ok(areas) = self.newcomers.pop()
+        {
+            self.areas = Some(self.places.take(areas));
+        }
+    }
+
+    /// Whether nothing touches the parts of its client any more.
+    fn is_done(&self) -> bool {
+        let areas = self.areas.as_ref();
+        self.open == 0 && areas.is_none_or(|areas| areas.areas.are_all_back())
     }
 }
 
@@ -169,7 +202,7 @@ impl<D: Device> DaemonWorld<D> {
         ends: SchedulerEnds,
         device: D,
         partitions: usize,
-        weights: WeightTracker,
+        (weights, outputs): (WeightTracker, LentAreas),
         metrics: Arc<Metrics>,
         drain: Arc<DrainOrder>,
     ) -> Self {
@@ -185,6 +218,8 @@ impl<D: Device> DaemonWorld<D> {
             shedding: false,
             heart: Arc::default(),
             weights,
+            bad_vectors: vec![false; outputs.request_buffers()].into(),
+            outputs,
             held: vec![Held::default(); partitions].into(),
             refused: heapless::Vec::new(),
         }
@@ -212,25 +247,53 @@ impl<D: Device> DaemonWorld<D> {
             while events.room() > 0
                 && let Ok(prepared) = client.prepared.pop()
             {
+                if prepared.outcome == Err(PrepareFault::Vector)
+                    && let Some(bad) = self
+                        .bad_vectors
+                        .get_mut(usize::from(prepared.request.buffer))
+                {
+                    *bad = true;
+                }
                 events.push(Event::Prepared {
                     request: prepared.request,
                     measured: prepared.measured,
-                    ok: prepared.ok,
+                    ok: prepared.outcome.is_ok(),
                 });
             }
         }
+        // Before arrivals, which need them: stages and preparations of requests that are over may have ended.
+        self.take_areas_back();
         while events.room() > 0
             && let Ok(inbound) = self.inbound.pop()
         {
-            events.push(self.learn(inbound));
+            if let Some(event) = self.learn(inbound) {
+                events.push(event);
+            }
         }
     }
 
-    fn learn(&mut self, inbound: Inbound) -> Event {
-        match inbound {
+    fn take_areas_back(&mut self) {
+        while let Some((client, area, memory)) = self.outputs.returned() {
+            if let Some(areas) = &mut self.clients[client.index()].areas {
+                areas.areas.put_back(area, memory);
+            }
+            self.retire_if_done(client);
+        }
+    }
+
+    /// What the scheduler is to know of it; none of a submission that is refused here.
+    fn learn(&mut self, inbound: Inbound) -> Option<Event> {
+        Some(match inbound {
             Inbound::Arrived { arrival, payload } => {
                 count(&self.metrics.task(arrival.task).submitted);
                 let client = &mut self.clients[arrival.ticket.client.index()];
+                client.welcome();
+                if let Some(areas) = &mut client.areas
+                    && !areas.reserve(&arrival.ticket)
+                {
+                    self.refuse(&arrival);
+                    return None;
+                }
                 client.payloads[usize::from(payload.slot)] = payload;
                 client.task = arrival.task;
                 client.open += 1;
@@ -242,13 +305,31 @@ impl<D: Device> DaemonWorld<D> {
                 Event::ClientGone { client }
             }
             Inbound::Drain => Event::Drain,
-        }
+        })
+    }
+
+    /// There is no area for the outputs of a submission.
+    fn refuse(&mut self, arrival: &Arrival) {
+        count(&self.metrics.task(arrival.task).no_area);
+        self.send(Outbound::Refused(Refusal {
+            task: arrival.task,
+            ticket: arrival.ticket,
+            reason: Refused::NoArea,
+            captured_ns: arrival.captured.as_nanos(),
+            deadline_ns: arrival.deadline.map_or(0, Instant::as_nanos),
+        }));
     }
 
     fn prepare(&mut self, request: RequestId, task: TaskId, ticket: Ticket) {
         let client = &mut self.clients[ticket.client.index()];
         if task != client.task {
             count(&self.metrics.task(client.task).offloaded);
+        }
+        if let Some(bad) = self.bad_vectors.get_mut(usize::from(request.buffer)) {
+            *bad = false;
+        }
+        if let Some(areas) = &mut client.areas {
+            self.outputs.lend(request, task, &ticket, areas);
         }
         let payload = client.payloads[usize::from(ticket.slot)];
         let order = IntakeOrder::Prepare {
@@ -313,8 +394,8 @@ impl<D: Device> DaemonWorld<D> {
     }
 
     fn reply(&mut self, reply: &Reply) {
-        let metrics = self.metrics.task(reply.task);
-        metrics.count(reply);
+        let answered = self.answered(reply);
+        self.metrics.task(reply.task).count(&answered);
         if reply.verdict == Verdict::Late {
             self.metrics.late.record(LateSpan {
                 task: reply.task,
@@ -327,20 +408,50 @@ impl<D: Device> DaemonWorld<D> {
             .open
             .checked_sub(1)
             .expect("a verdict without a submission");
-        if client.gone {
+        let gone = client.gone;
+        // Most often nothing runs for the request any more.
+        self.take_areas_back();
+        if gone {
             self.retire_if_done(reply.ticket.client);
             return;
         }
-        self.send(Outbound::Verdict(*reply));
+        self.send(Outbound::Verdict(answered));
+    }
+
+    /// The verdict with what belongs to it: the outputs, and whether a vector was the reason.
+    fn answered(&mut self, reply: &Reply) -> Answered {
+        let client = &mut self.clients[reply.ticket.client.index()];
+        let areas = client.areas.as_mut();
+        let delivered = areas.and_then(|areas| self.outputs.conclude(reply, client.gone, areas));
+        let buffer = reply.request.map(|request| usize::from(request.buffer));
+        let bad = buffer.and_then(|buffer| self.bad_vectors.get(buffer));
+        let is_payload = reply.verdict == Verdict::Failed(Failure::Payload);
+        Answered {
+            reply: *reply,
+            outputs: delivered.map(|delivered| delivered.handed),
+            not_finite: delivered.is_some_and(|delivered| delivered.not_finite),
+            bad_vector: is_payload && bad.is_some_and(|bad| *bad),
+        }
     }
 
     /// Hands a gone client's pieces back once nothing touches them any more.
     fn retire_if_done(&mut self, client: punctual_core::ClientId) {
         let link = &mut self.clients[client.index()];
-        if !link.gone || link.open > 0 {
+        if !link.gone || !link.is_done() {
             return;
         }
         link.gone = false;
+        // One that is gone before its first submission has its areas still in the ring. The egress, which is told below,
+        // wakes housekeeping.
+        link.welcome();
+        if let Some(areas) = link.areas.take() {
+            let areas = link.places.clear(areas);
+            let pushed = link.areas_returned.push(areas);
+            assert!(
+                pushed.is_ok(),
+                "housekeeping takes areas back before it gives others"
+            );
+        }
         link.orders
             .push(IntakeOrder::Retire)
             .expect("an intake's ring holds one Retire beside its orders");

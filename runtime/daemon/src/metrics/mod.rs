@@ -5,12 +5,13 @@ mod late;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use punctual_core::{Counters, Failure, Rejection, Reply, STAGES_MAX, Scheduler, TaskId, Verdict};
+use punctual_core::{Counters, Failure, Rejection, STAGES_MAX, Scheduler, TaskId, Verdict};
 use punctual_plan::Plan;
 
 pub use histogram::{AtomicHistogram, Quantiles};
 pub use late::{LateSpan, LateSpans};
 
+use crate::messages::Answered;
 use crate::report::{FailedReport, RejectedReport};
 
 /// All of it; shared by every thread. Relaxed everywhere: counts that order nothing else.
@@ -43,10 +44,14 @@ pub struct TaskMetrics {
     pub shedding: AtomicU64,
     pub invalid: AtomicU64,
     pub quota: AtomicU64,
+    pub no_area: AtomicU64,
     pub failed_device: AtomicU64,
     pub failed_payload: AtomicU64,
     pub failed_client_gone: AtomicU64,
     pub failed_shed: AtomicU64,
+    pub failed_vector: AtomicU64,
+    /// Answers with outputs of which values are not finite.
+    pub not_finite: AtomicU64,
     /// Frames that another task took on.
     pub offloaded: AtomicU64,
     /// Copied from the scheduler's counters when a stage has ended.
@@ -143,10 +148,13 @@ impl TaskMetrics {
             shedding: zero(),
             invalid: zero(),
             quota: zero(),
+            no_area: zero(),
             failed_device: zero(),
             failed_payload: zero(),
             failed_client_gone: zero(),
             failed_shed: zero(),
+            failed_vector: zero(),
+            not_finite: zero(),
             offloaded: zero(),
             overruns: zero(),
             overrun_worst: zero(),
@@ -158,7 +166,8 @@ impl TaskMetrics {
     }
 
     /// Counts the one verdict of a submission.
-    pub fn count(&self, reply: &Reply) {
+    pub fn count(&self, answered: &Answered) {
+        let reply = &answered.reply;
         count(match reply.verdict {
             Verdict::OnTime => &self.on_time,
             Verdict::Late => &self.late,
@@ -169,12 +178,16 @@ impl TaskMetrics {
             Verdict::Rejected(Rejection::Superseded) => &self.superseded,
             Verdict::Rejected(Rejection::Shedding) => &self.shedding,
             Verdict::Failed(Failure::Device) => &self.failed_device,
+            Verdict::Failed(Failure::Payload) if answered.bad_vector => &self.failed_vector,
             Verdict::Failed(Failure::Payload) => &self.failed_payload,
             Verdict::Failed(Failure::ClientGone) => &self.failed_client_gone,
             Verdict::Failed(Failure::Shed) => &self.failed_shed,
         });
         if let Some((exit, _)) = reply.answer {
             count(&self.exits[exit.index()]);
+        }
+        if answered.not_finite {
+            count(&self.not_finite);
         }
     }
 
@@ -195,6 +208,7 @@ impl TaskMetrics {
             shedding: self.shedding.load(Relaxed),
             invalid: self.invalid.load(Relaxed),
             quota: self.quota.load(Relaxed),
+            no_area: self.no_area.load(Relaxed),
         }
     }
 
@@ -204,6 +218,7 @@ impl TaskMetrics {
             payload: self.failed_payload.load(Relaxed),
             client_gone: self.failed_client_gone.load(Relaxed),
             shed: self.failed_shed.load(Relaxed),
+            vector: self.failed_vector.load(Relaxed),
         }
     }
 }

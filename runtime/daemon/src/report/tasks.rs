@@ -42,6 +42,9 @@ pub struct TaskReport {
     pub lost: u64,
     /// Answers by exit.
     pub exits: Vec<u64>,
+    /// Answers with outputs of which values are not finite.
+    #[serde(default)]
+    pub not_finite: u64,
     /// From capture to the verdict's hand-over to the client, answered frames only.
     pub latency_us: LatencyReport,
 }

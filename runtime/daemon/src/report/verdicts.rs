@@ -23,13 +23,16 @@ pub struct RejectedReport {
     /// The client submitted faster than the manifest's `rate_max_hz`.
     #[serde(default)]
     pub quota: u64,
+    /// No area was free for its outputs: the client held them, or its earlier frames were in work.
+    #[serde(default)]
+    pub no_area: u64,
 }
 
 impl RejectedReport {
     #[must_use]
     pub fn total(&self) -> u64 {
         let own = self.late_on_arrival + self.no_slack + self.queue_full + self.draining;
-        own + self.superseded + self.shedding + self.invalid + self.quota
+        own + self.superseded + self.shedding + self.invalid + self.quota + self.no_area
     }
 }
 
@@ -42,11 +45,14 @@ pub struct FailedReport {
     pub client_gone: u64,
     /// Dropped after an overrun.
     pub shed: u64,
+    /// A number of its vectors was out of range, or none.
+    #[serde(default)]
+    pub vector: u64,
 }
 
 impl FailedReport {
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.device + self.payload + self.client_gone + self.shed
+        self.device + self.payload + self.client_gone + self.shed + self.vector
     }
 }

@@ -6,6 +6,9 @@ use punctual_core::{
     Arrival, ClientId, Criticality, Failure, Finished, ModelId, StageId, TaskId, Window,
 };
 use punctual_device::SubmitError;
+use punctual_device::regions::ClaimedRegions;
+use punctual_ipc::internals::{Fields, pair_with_outputs};
+use punctual_ipc::{ClientChannel, HandedOver};
 
 use super::*;
 use crate::channels::Channels;
@@ -106,13 +109,27 @@ fn infer(id: u64) -> Infer {
 
 /// One client slot with two channel slots, two tasks for one model, one partition.
 fn world(device: ScriptedDevice) -> (DaemonWorld<ScriptedDevice>, Channels) {
+    world_over(device, &Arc::new(ClaimedRegions::new(2, 16)))
+}
+
+/// As [`world`], whose request buffers are these. Clients of task 0 get outputs of stage 1, in the second half.
+fn world_over(
+    device: ScriptedDevice,
+    regions: &Arc<ClaimedRegions>,
+) -> (DaemonWorld<ScriptedDevice>, Channels) {
+    let outputs = TaskOutputs {
+        regions: Arc::clone(regions),
+        halves: [None, Some(1)].into(),
+    };
     let mut channels = Channels::for_slots(&[2]);
     let spare = Channels::for_slots(&[2]).scheduler;
     let ends = std::mem::replace(&mut channels.scheduler, spare);
     let metrics = Arc::new(Metrics::with_counts(2, 1));
     // One model, whose weights come and go.
     let weights = WeightTracker::of([true].into_iter(), [ModelId(0), ModelId(0)].into_iter());
-    let world = DaemonWorld::new(ends, device, 1, weights, metrics, Arc::default());
+    let outputs = LentAreas::new(vec![Some(outputs), None], 2);
+    let trackers = (weights, outputs);
+    let world = DaemonWorld::new(ends, device, 1, trackers, metrics, Arc::default());
     (world, channels)
 }
 
@@ -254,7 +271,7 @@ fn what_frees_capacity_is_told_before_what_asks_for_it() {
     let prepared = Prepared {
         request: REQUEST,
         measured: Nanos::new(1),
-        ok: true,
+        outcome: Ok(()),
     };
     channels.intakes[0].prepared.push(prepared).expect("room");
     world.device.events.push_back(Event::Finished(Finished {
@@ -299,4 +316,186 @@ fn an_order_to_shed_is_told_once_and_so_is_its_end() {
     assert_eq!(told(&mut world), []);
     assert!(world.drain.shed.give(false));
     assert_eq!(told(&mut world), [Event::Shed { hold: false }]);
+}
+
+/// A client with areas has come.
+fn with_client(channels: &mut Channels) -> ClientChannel {
+    let (mut server, client) = pair_with_outputs();
+    let areas = server.areas().expect("the terms have areas");
+    let ends = &mut channels.housekeeping.clients[0];
+    assert!(ends.to_scheduler.push(areas).is_ok());
+    client
+}
+
+/// Of the request in `buffer`: that of the submission in `slot`.
+fn prepare(slot: u16, buffer: u16) -> Action {
+    Action::Prepare {
+        request: RequestId {
+            buffer,
+            generation: 1,
+        },
+        task: TaskId(0),
+        ticket: ticket(slot),
+    }
+}
+
+fn on_time(slot: u16, buffer: u16, exit: u8) -> Action {
+    let Action::Reply(reply) = failed(slot) else {
+        unreachable!("it makes replies")
+    };
+    Action::Reply(Reply {
+        request: Some(RequestId {
+            buffer,
+            generation: 1,
+        }),
+        verdict: Verdict::OnTime,
+        answer: Some((StageId(exit), punctual_core::Answer::default())),
+        ..reply
+    })
+}
+
+fn answered(channels: &mut Channels) -> Answered {
+    match channels.egress.outbound.pop() {
+        Ok(Outbound::Verdict(answered)) => answered,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a worker does at the end of a stage.
+fn write(regions: &ClaimedRegions, buffer: usize, not_finite: u32) {
+    let mut claim = regions.claim(buffer).expect("free");
+    let area = claim.area().expect("it was lent");
+    area.as_mut_slice()[4..8].copy_from_slice(&not_finite.to_ne_bytes());
+    let head = area.as_slice()[..8].to_vec();
+    claim.note_not_finite(&head);
+}
+
+#[test]
+fn an_area_is_in_the_request_buffer_while_stages_run_and_the_clients_afterwards() {
+    let regions = Arc::new(ClaimedRegions::new(2, 16));
+    let (mut world, mut channels) = world_over(ScriptedDevice::default(), &regions);
+    let client = with_client(&mut channels);
+    for turn in 0..4 {
+        channels.ingress.inbound.push(arrival(1)).expect("room");
+        assert!(matches!(told(&mut world)[..], [Event::Arrived(_)]));
+        world.carry_out(&prepare(1, 0));
+        channels.intakes[0].orders.pop().expect("an order");
+        write(&regions, 0, turn % 2);
+        world.carry_out(&on_time(1, 0, 1));
+        let answered = answered(&mut channels);
+        let area = turn as u16;
+        let generation = 1;
+        assert_eq!(answered.outputs, Some(HandedOver { area, generation }));
+        assert_eq!(answered.not_finite, turn % 2 == 1);
+        assert!(regions.claim(0).expect("free").area().is_none());
+    }
+    assert_eq!(world.metrics.tasks[0].not_finite.load(Relaxed), 2);
+    // The client holds all four.
+    channels.ingress.inbound.push(arrival(0)).expect("room");
+    assert_eq!(told(&mut world), []);
+    let refused = channels.egress.outbound.pop();
+    assert!(
+        matches!(refused, Ok(Outbound::Refused(refusal)) if refusal.reason == Refused::NoArea),
+        "{refused:?}"
+    );
+    assert_eq!(world.metrics.tasks[0].rejected().no_area, 1);
+    let fields = Fields::of(&client);
+    let word = fields.requests.word32(fields.released + 4 * 2);
+    word.store(1, Relaxed);
+    channels.ingress.inbound.push(arrival(0)).expect("room");
+    assert!(matches!(told(&mut world)[..], [Event::Arrived(_)]));
+}
+
+#[test]
+fn an_answer_without_outputs_and_a_rejection_leave_their_areas_free() {
+    let regions = Arc::new(ClaimedRegions::new(2, 16));
+    let (mut world, mut channels) = world_over(ScriptedDevice::default(), &regions);
+    let _client = with_client(&mut channels);
+    for _ in 0..10 {
+        channels.ingress.inbound.push(arrival(1)).expect("room");
+        told(&mut world);
+        world.carry_out(&prepare(1, 0));
+        channels.intakes[0].orders.pop().expect("an order");
+        world.carry_out(&on_time(1, 0, 0));
+        assert_eq!(answered(&mut channels).outputs, None);
+        channels.ingress.inbound.push(arrival(0)).expect("room");
+        told(&mut world);
+        world.carry_out(&failed(0));
+        assert_eq!(answered(&mut channels).outputs, None);
+    }
+}
+
+#[test]
+fn an_area_that_a_stage_still_writes_to_comes_back_when_that_has_ended() {
+    let regions = Arc::new(ClaimedRegions::new(2, 16));
+    let (mut world, mut channels) = world_over(ScriptedDevice::default(), &regions);
+    let _client = with_client(&mut channels);
+    channels.ingress.inbound.push(arrival(1)).expect("room");
+    told(&mut world);
+    world.carry_out(&prepare(1, 0));
+    write(&regions, 0, 3);
+    let deeper = regions.claim(0).expect("free");
+    world.carry_out(&on_time(1, 0, 1));
+    let answered = answered(&mut channels);
+    assert!(answered.outputs.is_some() && answered.not_finite);
+    let gone = Inbound::Gone(ClientId(0));
+    channels.ingress.inbound.push(gone).expect("room");
+    told(&mut world);
+    let back = &mut channels.housekeeping.clients[0].from_scheduler;
+    assert!(back.pop().is_err(), "a stage writes to one of them");
+    drop(deeper);
+    told(&mut world);
+    let areas = back.pop().expect("all are back");
+    assert!(areas.are_all_back());
+    assert!(regions.claim(0).expect("free").area().is_none());
+    let retire = channels.egress.outbound.pop();
+    assert_eq!(retire, Ok(Outbound::Retire(ClientId(0))));
+    // The place's next client begins anew.
+    let _client = with_client(&mut channels);
+    channels.ingress.inbound.push(arrival(1)).expect("room");
+    assert!(matches!(told(&mut world)[..], [Event::Arrived(_)]));
+}
+
+#[test]
+fn areas_of_a_client_that_never_submitted_go_back_with_the_rest() {
+    let (mut world, mut channels) = world(ScriptedDevice::default());
+    let _client = with_client(&mut channels);
+    let gone = Inbound::Gone(ClientId(0));
+    channels.ingress.inbound.push(gone).expect("room");
+    told(&mut world);
+    let ends = &mut channels.housekeeping.clients[0];
+    assert!(ends.from_scheduler.pop().is_ok());
+}
+
+#[test]
+fn a_failure_of_a_vector_has_its_own_reason_and_count() {
+    let (mut world, mut channels) = world(ScriptedDevice::default());
+    for outcome in [Err(PrepareFault::Vector), Err(PrepareFault::Payload)] {
+        channels.ingress.inbound.push(arrival(1)).expect("room");
+        told(&mut world);
+        world.carry_out(&prepare(1, 0));
+        channels.intakes[0].orders.pop().expect("an order");
+        let prepared = Prepared {
+            request: REQUEST,
+            measured: Nanos::new(1),
+            outcome,
+        };
+        channels.intakes[0].prepared.push(prepared).expect("room");
+        assert!(matches!(
+            told(&mut world)[..],
+            [Event::Prepared { ok: false, .. }]
+        ));
+        let Action::Reply(reply) = failed(1) else {
+            unreachable!("it makes replies")
+        };
+        world.carry_out(&Action::Reply(Reply {
+            request: Some(REQUEST),
+            verdict: Verdict::Failed(Failure::Payload),
+            ..reply
+        }));
+        let bad_vector = answered(&mut channels).bad_vector;
+        assert_eq!(bad_vector, outcome == Err(PrepareFault::Vector));
+    }
+    let failed = world.metrics.tasks[0].failed();
+    assert_eq!((failed.vector, failed.payload), (1, 1));
 }

@@ -130,6 +130,7 @@ impl<E: Engine> Worker<E> {
                     if let Some(mut area) = claim.replace_area(None) {
                         let bytes = area.as_mut_slice();
                         self.engine.deliver(model, stage, member, claim, bytes);
+                        claim.note_not_finite(bytes);
                         claim.replace_area(Some(area));
                     }
                     let pushed = members.push(answer);

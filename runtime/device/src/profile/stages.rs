@@ -6,7 +6,10 @@ use punctual_core::{
     ActionId, Criticality, Event, Finished, Infer, Instant, ModelId, Nanos, PartitionId, RequestId,
     StageId, Window,
 };
-use punctual_model::{Network, SolutionChoice, SolutionMemory, StageProfile};
+use punctual_model::{
+    AREA_BYTES_MAX, Network, OutputLayout, SolutionChoice, SolutionMemory, StageProfile,
+};
+use punctual_platform::areas::Area;
 use punctual_platform::{Doorbell, clock};
 use punctual_types::Random;
 
@@ -105,8 +108,10 @@ impl<D: HostedDevice> Bench<D> {
         let buffers = 2 * u16::from(set);
         let bell = Arc::new(Doorbell::new());
         let partition = provider.partition(units).map_err(MeasureError::Start)?;
+        let outputs = all_outputs(network);
         let spec = DeviceSpec {
             models: &[ModelSpec {
+                outputs: Some(&outputs),
                 solutions,
                 ..ModelSpec::resident(network, &request.batches)
             }],
@@ -117,6 +122,7 @@ impl<D: HostedDevice> Bench<D> {
         let started = provider.start(&spec, bell.clone());
         let device = started.map_err(MeasureError::Start)?;
         write_inputs(&device.shell().input_buffers(), buffers, network);
+        give_areas(&device.shell().input_buffers(), &outputs);
         let rounds = request.effort.rounds();
         let figure = |batch: u8, stage: usize| Figure {
             stage: stage as u8,
@@ -207,6 +213,30 @@ fn request(buffer: u16) -> RequestId {
     RequestId {
         buffer,
         generation: 0,
+    }
+}
+
+/// The outputs that are written while stages are measured: as many as a manifest can want.
+fn all_outputs(network: &Network) -> OutputLayout {
+    let mut kept: Vec<&str> = Vec::new();
+    let layout = |kept: &[&str]| OutputLayout::of(network, |name| kept.contains(&name));
+    for name in network.output_names() {
+        kept.push(name);
+        if layout(&kept).area_bytes > AREA_BYTES_MAX {
+            kept.pop();
+        }
+    }
+    layout(&kept)
+}
+
+/// Gives each request buffer an area.
+fn give_areas(inputs: &InputBuffers, outputs: &OutputLayout) {
+    let regions = inputs.regions();
+    let buffers = 0..regions.count();
+    for buffer in buffers.filter(|_| !outputs.is_empty()) {
+        let area = Area::private(outputs.area_bytes as usize);
+        let mut claim = regions.claim(buffer).expect("there is no other claim");
+        claim.replace_area(Some(area));
     }
 }
 

@@ -17,6 +17,8 @@ pub struct ClaimedRegions {
     turns: Box<[AtomicU32]>,
     /// Where the outputs of the request in each go, if it has any; its holder's only.
     areas: Box<[UnsafeCell<Option<Area>>]>,
+    /// What the head of each one's area said when its outputs were last written; see [`ClaimedRegions::not_finite`].
+    not_finite: Box<[[AtomicU32; 2]]>,
 }
 
 // SAFETY: `areas` is the only part that is not shared freely; an entry is reached through the claim of its region only,
@@ -30,6 +32,7 @@ impl ClaimedRegions {
             claimed: (0..count).map(|_| AtomicBool::new(false)).collect(),
             turns: (0..count).map(|_| AtomicU32::new(0)).collect(),
             areas: (0..count).map(|_| UnsafeCell::new(None)).collect(),
+            not_finite: (0..count).map(|_| Default::default()).collect(),
         }
     }
 
@@ -40,6 +43,17 @@ impl ClaimedRegions {
     /// Where the regions lie, for devices that read them in place. They stay there.
     pub fn places(&self) -> impl Iterator<Item = NonNull<[f32]>> {
         self.regions.iter().map(Region::place)
+    }
+
+    /// How many values of the outputs in that half of the region's area are not finite, as its holder noted last. For
+    /// threads that cannot claim the region, as a deeper stage runs, and that have heard of the end of the stage which
+    /// wrote that half.
+    ///
+    /// # Panics
+    /// If there is no such region or half.
+    pub fn not_finite(&self, index: usize, half: u8) -> u32 {
+        // Relaxed: published by the event that reports the stage.
+        self.not_finite[index][usize::from(half)].load(Ordering::Relaxed)
     }
 
     /// A region whose claim is lent.
@@ -110,6 +124,16 @@ impl BufferGuard<'_> {
     pub fn area(&mut self) -> Option<&mut Area> {
         // SAFETY: the claim is exclusive, and `&mut self` makes this the only view made from it.
         unsafe { &mut *self.regions.areas[self.index].get() }.as_mut()
+    }
+
+    /// Notes what the head of the area says, for [`ClaimedRegions::not_finite`].
+    pub fn note_not_finite(&mut self, area: &[u8]) {
+        let noted = &self.regions.not_finite[self.index];
+        for (noted, word) in noted.iter().zip(area.chunks_exact(4)) {
+            let word = u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
+            // Relaxed: as in `not_finite`.
+            noted.store(word, Ordering::Relaxed);
+        }
     }
 
     /// Gives the request another area; the one that it had.

@@ -1,0 +1,125 @@
+//! What clients are told of their answers, and what the threads are to know of them.
+
+use punctual_core::TaskId;
+use punctual_ipc::{
+    AnswerKind, Description, Element, ExitDescription, OutputDescription, VectorDescription,
+};
+use punctual_model::{Exit, Network, PlacedExit};
+use punctual_plan::{Plan, TaskPlan};
+
+use crate::validate::Validated;
+
+// One limit, in the plan and on the channel.
+const _: () = assert!(punctual_model::AREA_BYTES_MAX == punctual_ipc::AREA_BYTES_MAX as u64);
+
+/// What an answer of an exit says beside its outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExitFacts {
+    pub has_class: bool,
+    pub has_confidence: bool,
+}
+
+/// By task, by stage.
+pub type Facts = Box<[Box<[ExitFacts]>]>;
+
+pub fn facts(validated: &Validated) -> Facts {
+    let of_stage = |network: &Network, exit: Option<&Exit>| ExitFacts {
+        has_class: network.answer.has_class() && exit.is_some_and(|exit| exit.scores.is_some()),
+        has_confidence: exit.is_some_and(Exit::has_confidence),
+    };
+    let of_task = |task: &TaskPlan| {
+        let network = validated.package(task.model).network();
+        let stages = network.stages.iter();
+        stages
+            .map(|stage| of_stage(network, stage.exit.as_ref()))
+            .collect()
+    };
+    validated.plan.tasks.iter().map(of_task).collect()
+}
+
+/// By task.
+pub fn descriptions(validated: &Validated) -> Vec<Description> {
+    let tasks = (0..validated.plan.tasks.len()).map(|task| TaskId(task as u16));
+    tasks.map(|task| description(validated, task)).collect()
+}
+
+fn description(validated: &Validated, task: TaskId) -> Description {
+    let plan = &validated.plan;
+    let task = plan.task(task);
+    let network = validated.package(task.model).network();
+    let exits = (0..)
+        .zip(&network.stages)
+        .map(|(stage, of)| ExitDescription {
+            outputs: of
+                .exit
+                .iter()
+                .flat_map(|exit| outputs(plan, task, stage, exit))
+                .collect(),
+        });
+    let vectors = task.vectors.iter().map(|vector| VectorDescription {
+        name: vector.name.clone(),
+        length: vector.length,
+        low: vector.low,
+        high: vector.high,
+    });
+    Description {
+        answer: answer(network.answer),
+        classes: network.classes.clone(),
+        exits: exits.collect(),
+        vectors: vectors.collect(),
+    }
+}
+
+/// The outputs of an exit that the task wants, and where they lie.
+fn outputs(plan: &Plan, task: &TaskPlan, stage: usize, exit: &Exit) -> Vec<OutputDescription> {
+    let placed = placed(plan, task, stage)
+        .into_iter()
+        .flat_map(|exit| &exit.outputs);
+    let described = placed.filter_map(|placed| {
+        let output = &exit.outputs[placed.output];
+        task.outputs
+            .contains(&output.name)
+            .then(|| OutputDescription {
+                name: output.name.clone(),
+                element: element(output.element),
+                shape: output.shape.clone(),
+                // The plan's limit of an area is far below.
+                offset: placed.offset as u32,
+                bytes: placed.bytes as u32,
+            })
+    });
+    described.collect()
+}
+
+/// Where the outputs of a stage of the task's model lie; none if the task wants none of them.
+fn placed<'p>(plan: &'p Plan, task: &TaskPlan, stage: usize) -> Option<&'p PlacedExit> {
+    let layout = &plan.models[task.model.index()].outputs;
+    layout.stage(stage).filter(|_| !task.outputs.is_empty())
+}
+
+/// By stage: the half of an area that the outputs are in which the task's clients get.
+pub fn halves(plan: &Plan, task: TaskId) -> Box<[Option<u8>]> {
+    let task = plan.task(task);
+    let stages = 0..usize::from(plan.models[task.model.index()].stages);
+    let half = |stage| placed(plan, task, stage).map(|placed| placed.half);
+    stages.map(half).collect()
+}
+
+const fn answer(kind: punctual_model::AnswerKind) -> AnswerKind {
+    match kind {
+        punctual_model::AnswerKind::Classes => AnswerKind::Classes,
+        punctual_model::AnswerKind::Labels => AnswerKind::Labels,
+        punctual_model::AnswerKind::Detections => AnswerKind::Detections,
+        punctual_model::AnswerKind::None => AnswerKind::Other,
+    }
+}
+
+const fn element(element: punctual_model::Element) -> Element {
+    match element {
+        punctual_model::Element::F32 => Element::F32,
+        punctual_model::Element::I32 => Element::I32,
+        punctual_model::Element::Bool => Element::Bool,
+        punctual_model::Element::U8 { scale, zero } => Element::U8 { scale, zero },
+        punctual_model::Element::I8 { scale, zero } => Element::I8 { scale, zero },
+    }
+}

@@ -1,0 +1,201 @@
+//! Which area the outputs of each request go to, from its arrival to its verdict.
+
+use std::sync::Arc;
+
+use punctual_core::{ClientId, Reply, RequestId, TaskId, Ticket};
+use punctual_device::regions::ClaimedRegions;
+use punctual_ipc::{HandedOver, OutputAreas};
+use punctual_platform::areas::Area;
+
+/// What is to be known of a task whose clients get outputs.
+pub struct TaskOutputs {
+    /// The request buffers of its model's device.
+    pub regions: Arc<ClaimedRegions>,
+    /// By stage: which half of an area its exit's outputs are in; none if its clients get nothing of that exit.
+    pub halves: Box<[Option<u8>]>,
+}
+
+/// The areas that lie in request buffers. Never blocks, never allocates.
+pub struct LentAreas {
+    /// By task.
+    tasks: Box<[Option<TaskOutputs>]>,
+    /// By request buffer.
+    lent: Box<[Option<Lent>]>,
+    /// How many of them have had their verdict: a stage still ran then.
+    leaving: usize,
+}
+
+/// An area in a request buffer.
+#[derive(Clone, Copy, Debug)]
+struct Lent {
+    client: ClientId,
+    sequence: u64,
+    area: u16,
+    /// Whose model's device the buffer is of.
+    task: TaskId,
+    /// Its request has had its verdict.
+    over: bool,
+}
+
+/// The outputs of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    pub handed: HandedOver,
+    pub not_finite: bool,
+}
+
+/// The areas of one client, and those that wait for their requests' buffers.
+pub struct ClientAreas {
+    pub areas: OutputAreas,
+    /// By slot: the area of the submission in it, until its preparation is ordered or it is rejected.
+    waiting: Box<[Option<Waiting>]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    sequence: u64,
+    area: u16,
+}
+
+/// Room for [`ClientAreas`] before a client comes.
+#[derive(Default)]
+pub struct Places(Box<[Option<Waiting>]>);
+
+impl Places {
+    pub fn new(slots: u16) -> Self {
+        Self(vec![None; usize::from(slots)].into())
+    }
+
+    pub fn take(&mut self, areas: OutputAreas) -> ClientAreas {
+        ClientAreas {
+            areas,
+            waiting: std::mem::take(&mut self.0),
+        }
+    }
+
+    /// Takes the room back; the areas.
+    pub fn clear(&mut self, of: ClientAreas) -> OutputAreas {
+        self.0 = of.waiting;
+        self.0.fill(None);
+        of.areas
+    }
+}
+
+impl ClientAreas {
+    /// Takes an area for a submission; false if none is free.
+    pub fn reserve(&mut self, ticket: &Ticket) -> bool {
+        let Some(area) = self.areas.reserve() else {
+            return false;
+        };
+        let sequence = ticket.sequence;
+        let waiting = Waiting { sequence, area };
+        self.waiting[usize::from(ticket.slot)] = Some(waiting);
+        true
+    }
+
+    /// The area of a submission that waits for its preparation.
+    fn waiting(&mut self, ticket: &Ticket) -> Option<u16> {
+        let waiting = self.waiting.get_mut(usize::from(ticket.slot))?;
+        let waiting = waiting.take_if(|waiting| waiting.sequence == ticket.sequence)?;
+        Some(waiting.area)
+    }
+}
+
+impl LentAreas {
+    pub fn new(tasks: Vec<Option<TaskOutputs>>, request_buffers: u16) -> Self {
+        Self {
+            tasks: tasks.into(),
+            lent: vec![None; usize::from(request_buffers)].into(),
+            leaving: 0,
+        }
+    }
+
+    pub fn request_buffers(&self) -> usize {
+        self.lent.len()
+    }
+
+    /// Puts the area of a submission into its request's buffer, before anything is written there.
+    pub fn lend(
+        &mut self,
+        request: RequestId,
+        task: TaskId,
+        ticket: &Ticket,
+        client: &mut ClientAreas,
+    ) {
+        let Some(area) = client.waiting(ticket) else {
+            return;
+        };
+        let buffer = usize::from(request.buffer);
+        let outputs = self.tasks.get(task.index()).and_then(Option::as_ref);
+        // The buffer is free and the area reserved; otherwise the answer comes without outputs.
+        let claim = outputs.and_then(|outputs| outputs.regions.claim(buffer));
+        let free = self.lent.get(buffer).is_some_and(Option::is_none);
+        let claim = claim.filter(|_| free);
+        let Some((mut claim, memory)) = claim.and_then(|c| Some((c, client.areas.lend(area)?)))
+        else {
+            return client.areas.cancel(area);
+        };
+        claim.replace_area(Some(memory));
+        self.lent[buffer] = Some(Lent {
+            client: ticket.client,
+            sequence: ticket.sequence,
+            area,
+            task,
+            over: false,
+        });
+    }
+
+    /// The outputs that go with a verdict, for a client that is there to read them. The area of a submission that has none is
+    /// free again.
+    pub fn conclude(
+        &mut self,
+        reply: &Reply,
+        is_gone: bool,
+        client: &mut ClientAreas,
+    ) -> Option<Delivered> {
+        if let Some(area) = client.waiting(&reply.ticket) {
+            client.areas.cancel(area);
+            return None;
+        }
+        let buffer = usize::from(reply.request?.buffer);
+        let (ticket, lent) = (&reply.ticket, self.lent.get_mut(buffer)?.as_mut()?);
+        if (lent.client, lent.sequence, lent.over) != (ticket.client, ticket.sequence, false) {
+            return None;
+        }
+        lent.over = true;
+        self.leaving += 1;
+        let area = lent.area;
+        let outputs = self.tasks[lent.task.index()].as_ref()?;
+        let half = reply.answer.filter(|_| !is_gone);
+        let half = half.and_then(|(exit, _)| *outputs.halves.get(exit.index())?);
+        let Some(half) = half else {
+            client.areas.cancel(area);
+            return None;
+        };
+        Some(Delivered {
+            handed: client.areas.hand_over(area),
+            not_finite: outputs.regions.not_finite(buffer, half) > 0,
+        })
+    }
+
+    /// An area whose request is over and that no stage writes to any more, and whose it is. To be called until there is none,
+    /// whenever a stage may have ended.
+    pub fn returned(&mut self) -> Option<(ClientId, u16, Area)> {
+        if self.leaving == 0 {
+            return None;
+        }
+        for (buffer, place) in self.lent.iter_mut().enumerate() {
+            let Some(lent) = place.filter(|lent| lent.over) else {
+                continue;
+            };
+            let outputs = self.tasks[lent.task.index()].as_ref();
+            let claim = outputs.and_then(|outputs| outputs.regions.claim(buffer));
+            if let Some(memory) = claim.and_then(|mut claim| claim.replace_area(None)) {
+                *place = None;
+                self.leaving -= 1;
+                return Some((lent.client, lent.area, memory));
+            }
+        }
+        None
+    }
+}
