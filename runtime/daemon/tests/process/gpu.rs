@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::support::{Daemon, Folder, LIMIT, assert_accounts, connect, profile, result, submit};
 use emulated_cuda::{Config, ENVIRONMENT, Emulator, LaunchFault};
 use punctual_device::conformance::networks;
-use punctual_ipc::{ClientChannel, Failure, PixelFormat, Rejection, ResultRecord, Verdict};
+use punctual_ipc::{Answer, ClientChannel, Failure, PixelFormat, Rejection, ResultRecord, Verdict};
 use punctual_model::{Calibration, Package, PrepareProfile, Profile};
 use punctual_platform::clock;
 
@@ -208,7 +208,8 @@ fn a_partition_of_cores_and_one_of_tpcs_serve_one_plan_and_answer_alike() {
         );
         assert_eq!((near.exit, near.class), (far.exit, far.class));
         // One computes in halves.
-        let difference = near.confidence.abs_diff(far.confidence);
+        let confidence = |answer: Answer| answer.confidence.expect("a classifier");
+        let difference = confidence(near).abs_diff(confidence(far));
         assert!(f32::from(difference) / 65_535.0 < 0.02, "{near:?} {far:?}");
     }
     drop((near, far));

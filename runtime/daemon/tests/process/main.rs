@@ -9,6 +9,7 @@ mod log_levels;
 mod memory;
 mod offload;
 mod ort;
+mod outputs;
 mod policies;
 mod reconnection;
 mod service_manager;
