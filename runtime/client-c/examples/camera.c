@@ -23,8 +23,11 @@ static int say(const char *what) {
 static void print(const punctual_result *result) {
     double ms = (double)(result->finished_ns - result->captured_ns) / 1e6;
     printf("frame %" PRIu64 ": ", result->sequence);
-    if (result->answered)
-        printf("class %u by exit %u after %.2f ms, ", result->class_index, result->exit, ms);
+    if (result->answered) {
+        if (result->has_class)
+            printf("class %u ", result->class_index);
+        printf("by exit %u after %.2f ms, ", result->exit, ms);
+    }
     printf("%s\n", punctual_verdict_text(result->verdict, result->reason));
 }
 

@@ -1,7 +1,7 @@
 //! The least that a daemon can do, as a process: for tests of client libraries that want to kill it.
 //! Answers each frame with its first pixel as the class; ends when its standard input does.
 //!
-//!     cargo run -p punctual-client-c --example echo_daemon -- SOCKET [WIDTH HEIGHT [nv12]]
+//!     cargo run -p punctual-client-c --example echo_daemon -- SOCKET [WIDTH HEIGHT [nv12|outputs]]
 
 #[path = "../../client/tests/echo_daemon/mod.rs"]
 mod echo_daemon;
@@ -12,7 +12,7 @@ use echo_daemon::EchoDaemon;
 use punctual_client::{FrameSpec, OutputTerms, PixelFormat, StreamTerms};
 
 fn main() -> std::io::Result<()> {
-    let usage = || std::io::Error::other("usage: echo_daemon SOCKET [WIDTH HEIGHT [nv12]]");
+    let usage = || std::io::Error::other("usage: echo_daemon SOCKET [WIDTH HEIGHT [nv12|outputs]]");
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (socket, sides) = arguments.split_first().ok_or_else(usage)?;
     let side = |at: usize, usual: u32| {
@@ -21,13 +21,17 @@ fn main() -> std::io::Result<()> {
     };
     let (width, height) = (side(0, 64)?, side(1, 48)?);
     let format = match sides.get(2).map(String::as_str) {
-        None => PixelFormat::Rgb8,
+        None | Some("outputs") => PixelFormat::Rgb8,
         Some("nv12") => PixelFormat::Nv12,
         Some(_) => return Err(usage()),
     };
     // What a daemon that was killed has left.
     let _ = std::fs::remove_file(socket);
-    let daemon = EchoDaemon::start_at(
+    let start = match sides.get(2).map(String::as_str) {
+        Some("outputs") => EchoDaemon::start_giving_outputs,
+        _ => EchoDaemon::start_at,
+    };
+    let daemon = start(
         socket.into(),
         StreamTerms {
             stream: 0,

@@ -68,6 +68,8 @@ typedef int32_t punctual_status;
 #define PUNCTUAL_ERROR_SYSTEM (-9)
 /* A defect of this library: report it. */
 #define PUNCTUAL_ERROR_INTERNAL (-10)
+/* A vector of the task was not set, or its name, length or a number is wrong. */
+#define PUNCTUAL_ERROR_VECTOR (-11)
 
 /* Pixel formats. */
 #define PUNCTUAL_RGB8 1
@@ -99,12 +101,16 @@ typedef int32_t punctual_status;
 #define PUNCTUAL_SUPERSEDED 7
 /* Best-effort work is shed at present. */
 #define PUNCTUAL_SHEDDING 8
+/* No area is free for its outputs: release outputs, or raise `slots` in the manifest. */
+#define PUNCTUAL_NO_AREA 9
 
 /* punctual_result.reason with PUNCTUAL_FAILED */
 #define PUNCTUAL_DEVICE 1
 #define PUNCTUAL_PAYLOAD 2
 #define PUNCTUAL_CLIENT_GONE 3
 #define PUNCTUAL_SHED 4
+/* A number of its vectors is out of the manifest's range. */
+#define PUNCTUAL_VECTOR 5
 #define PUNCTUAL_DAEMON_GONE 255
 
 /* A connection for the frames of one task; it reconnects when the daemon restarts. */
@@ -196,17 +202,55 @@ typedef struct punctual_result {
     /* PUNCTUAL_ON_TIME, ...; the reason of a rejection or failure, else 0. */
     uint8_t verdict;
     uint8_t reason;
-    /* 1 if the three fields below are valid. */
+    /* 1 if there is an answer. */
     uint8_t answered;
     /* The exit that gave the answer, counted from the input. */
     uint8_t exit;
-    /* The class with the largest output, and that output in units of 1/65535. */
+    /* The class with the largest score, if has_class; punctual_class_name gives its name. How sure the network is, in
+     * units of 1/65535, if has_confidence. */
     uint16_t class_index;
     uint16_t confidence;
     /* The slot that held the frame. */
     uint32_t slot;
-    uint32_t reserved;
+    uint8_t has_class;
+    uint8_t has_confidence;
+    /* How many tensors the answer has: see punctual_take_outputs. */
+    uint8_t outputs;
+    /* 1 if some values of them are not finite. */
+    uint8_t not_finite;
 } punctual_result;
+
+/* punctual_tensor.element */
+#define PUNCTUAL_FLOAT32 0
+#define PUNCTUAL_INT32 1
+/* A byte, 0 or 1. */
+#define PUNCTUAL_BOOL 2
+/* A byte that stands for (byte - zero) * scale. */
+#define PUNCTUAL_UINT8 3
+#define PUNCTUAL_INT8 4
+
+/* Most dimensions of a tensor. */
+#define PUNCTUAL_RANK_MAX 8
+
+/* One tensor of an answer, in shared memory that nobody else can write. Valid until punctual_release_outputs. */
+typedef struct punctual_tensor {
+    /* The network's name for it. */
+    const char *name;
+    /* Its elements without gaps, the last dimension fastest. Aligned to 64 bytes. */
+    const void *data;
+    size_t bytes;
+    /* PUNCTUAL_FLOAT32, ... */
+    uint32_t element;
+    /* How many dimensions; 0 for a single value. */
+    uint32_t rank;
+    uint32_t shape[PUNCTUAL_RANK_MAX];
+    /* Of PUNCTUAL_UINT8 and PUNCTUAL_INT8; else 1 and 0. */
+    float scale;
+    int32_t zero;
+} punctual_tensor;
+
+/* The tensors of one answer. */
+typedef struct punctual_outputs punctual_outputs;
 
 /* Receives the verdicts one by one, on the client's own thread. May submit; may not close. */
 typedef void (*punctual_callback)(const punctual_result *result, void *context);
@@ -248,6 +292,11 @@ punctual_status punctual_submit(punctual_client *client, const punctual_slot_t *
 /* Releases a slot without a submission. */
 punctual_status punctual_give_back(punctual_client *client, const punctual_slot_t *slot);
 
+/* Sets a vector that goes with the frame in `slot`: `count` numbers, as many as the manifest says. Each vector of the
+ * task must be set before each submission. */
+punctual_status punctual_set_vector(punctual_client *client, const punctual_slot_t *slot,
+                                    const char *name, const float *values, size_t count);
+
 /* Keeps the memory of a slot mapped until punctual_let_go, even after the slot is submitted and the
  * client closed: for languages with a garbage collector, in which references to an old frame may
  * remain. Such a reference reads the slot's present content. */
@@ -262,6 +311,27 @@ punctual_status punctual_verdict(punctual_client *client, uint64_t until_ns,
 
 /* The next verdict if there is one. Continues a connection attempt in progress. */
 punctual_status punctual_try_verdict(punctual_client *client, punctual_result *result);
+
+/* The tensors of the result that the client got last, in a callback those of the callback's result; PUNCTUAL_NOTHING if
+ * it has none, or they were taken before. They remain until punctual_release_outputs, also after punctual_close. Tensors that
+ * are not taken are released with the next result, or at the callback's end. As long as a program keeps all areas (as many as the
+ * task has slots), its submissions are rejected with PUNCTUAL_NO_AREA. */
+punctual_status punctual_take_outputs(punctual_client *client, const punctual_result *result,
+                                      punctual_outputs **outputs);
+/* How many tensors; 0 of NULL. */
+uint32_t punctual_output_count(const punctual_outputs *outputs);
+/* The tensor at a position from 0 on, or of a name; PUNCTUAL_NOTHING if there is none. */
+punctual_status punctual_output_at(const punctual_outputs *outputs, uint32_t position,
+                                   punctual_tensor *tensor);
+punctual_status punctual_output_named(const punctual_outputs *outputs, const char *name,
+                                      punctual_tensor *tensor);
+/* Gives the memory back to the daemon. NULL is allowed. Any thread may call it. */
+void punctual_release_outputs(punctual_outputs *outputs);
+
+/* Copies the name of a class to `name`, of which `size` bytes can be written, and a zero; PUNCTUAL_NOTHING if the class
+ * has no name. */
+punctual_status punctual_class_name(const punctual_client *client, uint32_t class_index, char *name,
+                                    size_t size);
 
 /* A descriptor for poll, epoll or an event loop, the same for the client's whole life: readable when
  * punctual_try_verdict may have something to do. Before each wait, call that until it returns

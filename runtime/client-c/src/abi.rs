@@ -3,7 +3,9 @@
 use std::ffi::{c_char, c_void};
 use std::os::fd::RawFd;
 
-use punctual_client::{Failure, PixelFormat, Rejection, ResultRecord, StreamTerms, Verdict};
+use punctual_client::{
+    Element, Failure, Outputs, PixelFormat, Rejection, Response, StreamTerms, Verdict,
+};
 
 /// `PUNCTUAL_FOREVER`
 pub const FOREVER: u64 = u64::MAX;
@@ -94,7 +96,39 @@ pub struct Outcome {
     pub class_index: u16,
     pub confidence: u16,
     pub slot: u32,
-    pub reserved: u32,
+    pub has_class: u8,
+    pub has_confidence: u8,
+    pub outputs: u8,
+    pub not_finite: u8,
+}
+
+/// `PUNCTUAL_RANK_MAX`
+pub const RANK_MAX: usize = 8;
+
+/// `punctual_tensor`
+#[repr(C)]
+#[derive(Debug)]
+pub struct TensorView {
+    pub name: *const c_char,
+    pub data: *const c_void,
+    pub bytes: usize,
+    pub element: u32,
+    pub rank: u32,
+    pub shape: [u32; RANK_MAX],
+    pub scale: f32,
+    pub zero: i32,
+}
+
+/// The element's number, and what a step is worth from where on.
+#[must_use]
+pub fn element(element: Element) -> (u32, f32, i32) {
+    match element {
+        Element::F32 => (0, 1.0, 0),
+        Element::I32 => (1, 1.0, 0),
+        Element::Bool => (2, 1.0, 0),
+        Element::U8 { scale, zero } => (3, scale, zero.into()),
+        Element::I8 { scale, zero } => (4, scale, zero.into()),
+    }
 }
 
 /// `punctual_callback`
@@ -141,10 +175,13 @@ impl From<&StreamTerms> for Terms {
     }
 }
 
-impl From<&ResultRecord> for Outcome {
-    fn from(record: &ResultRecord) -> Self {
+impl From<&Response> for Outcome {
+    fn from(response: &Response) -> Self {
+        let record = response.record();
         let (verdict, reason) = numbers(record.verdict);
         let answer = record.answer;
+        let (class, confidence) = answer.map_or((None, None), |a| (a.class, a.confidence));
+        let outputs = response.outputs().map_or(0, Outputs::len);
         Self {
             sequence: record.sequence,
             captured_ns: record.captured_ns,
@@ -154,10 +191,13 @@ impl From<&ResultRecord> for Outcome {
             reason,
             answered: u8::from(answer.is_some()),
             exit: answer.map_or(0, |answer| answer.exit),
-            class_index: answer.map_or(0, |answer| answer.class),
-            confidence: answer.map_or(0, |answer| answer.confidence),
+            class_index: class.unwrap_or(0),
+            confidence: confidence.unwrap_or(0),
             slot: u32::from(record.slot),
-            reserved: 0,
+            has_class: u8::from(class.is_some()),
+            has_confidence: u8::from(confidence.is_some()),
+            outputs: u8::try_from(outputs).unwrap_or(u8::MAX),
+            not_finite: u8::from(answer.is_some_and(|answer| answer.not_finite)),
         }
     }
 }
@@ -176,10 +216,12 @@ pub fn numbers(verdict: Verdict) -> (u8, u8) {
         Verdict::Rejected(Rejection::Quota) => (3, 6),
         Verdict::Rejected(Rejection::Superseded) => (3, 7),
         Verdict::Rejected(Rejection::Shedding) => (3, 8),
+        Verdict::Rejected(Rejection::NoArea) => (3, 9),
         Verdict::Failed(Failure::Device) => (4, 1),
         Verdict::Failed(Failure::Payload) => (4, 2),
         Verdict::Failed(Failure::ClientGone) => (4, 3),
         Verdict::Failed(Failure::Shed) => (4, 4),
+        Verdict::Failed(Failure::Vector) => (4, 5),
         Verdict::Failed(Failure::DaemonGone) => (4, 255),
     }
 }

@@ -1,13 +1,14 @@
 //! What a `punctual_client *` points to.
 
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual_client::{
-    Claim, Client, Crop, ResultRecord, SlotMemory, Stream, StreamSlot, StreamTerms,
+    Claim, Client, Crop, Outputs, Response, SlotMemory, Stream, StreamSlot, StreamTerms, Tensor,
 };
 
-use crate::abi::{Outcome, Request, SlotView};
+use crate::abi::{self, Outcome, RANK_MAX, Request, SlotView, TensorView};
 use crate::status::Error;
 
 /// A client of C's.
@@ -15,6 +16,66 @@ use crate::status::Error;
 pub struct Handle {
     kind: Kind,
     held: Mutex<HeldSlots>,
+    /// The outputs of the result that the program got last, until it takes them or gets another.
+    last: Arc<Mutex<Option<LastOutputs>>>,
+}
+
+#[derive(Debug)]
+struct LastOutputs {
+    sequence: u64,
+    outputs: Outputs,
+}
+
+/// `punctual_outputs`: what a program has taken.
+#[derive(Debug)]
+pub struct TakenOutputs {
+    outputs: Outputs,
+    /// As C has strings.
+    names: Vec<CString>,
+}
+
+impl TakenOutputs {
+    fn new(outputs: Outputs) -> Self {
+        // A name with a zero in it ends there.
+        let name = |tensor: Tensor<'_>| {
+            let bytes = tensor.name().bytes().take_while(|&byte| byte != 0);
+            CString::new(bytes.collect::<Vec<u8>>()).unwrap_or_default()
+        };
+        let names = outputs.iter().map(name).collect();
+        Self { outputs, names }
+    }
+
+    /// How many tensors.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// The position of the tensor of this name.
+    #[must_use]
+    pub fn named(&self, name: &CStr) -> Option<usize> {
+        self.names.iter().position(|known| known.as_c_str() == name)
+    }
+
+    /// The tensor at a position.
+    #[must_use]
+    pub fn view(&self, position: usize) -> Option<TensorView> {
+        let tensor = self.outputs.at(position)?;
+        let (element, scale, zero) = abi::element(tensor.element());
+        let mut shape = [0; RANK_MAX];
+        let rank = tensor.shape().len();
+        shape.get_mut(..rank)?.copy_from_slice(tensor.shape());
+        Some(TensorView {
+            name: self.names[position].as_ptr(),
+            data: tensor.bytes().as_ptr().cast(),
+            bytes: tensor.bytes().len(),
+            element,
+            rank: rank as u32,
+            shape,
+            scale,
+            zero,
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -48,11 +109,10 @@ impl std::fmt::Debug for CallbackTarget {
 }
 
 impl CallbackTarget {
-    fn tell(self, record: &ResultRecord) {
-        let outcome = Outcome::from(record);
+    fn tell(self, outcome: &Outcome) {
         // SAFETY: the program gave a callback with this signature; the result lives until it
         // returns.
-        unsafe { (self.callback)(&raw const outcome, self.context) }
+        unsafe { (self.callback)(&raw const *outcome, self.context) }
     }
 }
 
@@ -93,6 +153,16 @@ impl HeldSlots {
         view
     }
 
+    fn set_vector(&mut self, token: u64, name: &str, values: &[f32]) -> Result<(), Error> {
+        let held = self.slots.iter_mut().find(|(held, _)| *held == token);
+        match held {
+            Some((_, HeldSlot::Claim(claim))) => claim.set_vector(name, values)?,
+            Some((_, HeldSlot::Slot(slot))) => slot.set_vector(name, values)?,
+            None => return Err(Error::Slot(token)),
+        }
+        Ok(())
+    }
+
     fn memory(&self, token: u64) -> Result<SlotMemory, Error> {
         let held = self.slots.iter().find(|(held, _)| *held == token);
         let memory = held.and_then(|(_, slot)| match slot {
@@ -107,6 +177,17 @@ impl HeldSlots {
         let at = at.ok_or(Error::Slot(token))?;
         Ok(self.slots.swap_remove(at).1)
     }
+}
+
+/// The result for the program, whose outputs it may take until the next. Those of the result before are released.
+fn remember(last: &Mutex<Option<LastOutputs>>, mut response: Response) -> Outcome {
+    let outcome = Outcome::from(&response);
+    let outputs = response.take_outputs();
+    *lock(last) = outputs.map(|outputs| LastOutputs {
+        sequence: outcome.sequence,
+        outputs,
+    });
+    outcome
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -128,6 +209,7 @@ impl Handle {
         Self {
             kind,
             held: Mutex::default(),
+            last: Arc::default(),
         }
     }
 
@@ -207,11 +289,38 @@ impl Handle {
             }
             (Kind::Told(_, tell), HeldSlot::Slot(slot)) => {
                 let tell = *tell;
-                let callback = move |record: ResultRecord| tell.tell(&record);
+                let last = Arc::clone(&self.last);
+                let callback = move |response: Response| {
+                    tell.tell(&remember(&last, response));
+                    // Without the lock: the program has them by now, or does not want them.
+                    let left = lock(&last).take();
+                    drop(left);
+                };
                 slot.submit_then(captured_ns, deadline_ns, crop, callback)?
             }
             _ => return Err(Error::Slot(token)),
         })
+    }
+
+    /// Sets a vector of a slot that the program holds.
+    pub fn set_vector(&self, token: u64, name: &str, values: &[f32]) -> Result<(), Error> {
+        lock(&self.held).set_vector(token, name, values)
+    }
+
+    /// The outputs of the result that the program got last, if it is this one.
+    pub fn take_outputs(&self, sequence: u64) -> Option<TakenOutputs> {
+        let mut last = lock(&self.last);
+        let last = last.take_if(|last| last.sequence == sequence)?;
+        Some(TakenOutputs::new(last.outputs))
+    }
+
+    /// The name of a class.
+    pub fn class_name(&self, class: usize) -> Option<String> {
+        let description = match &self.kind {
+            Kind::Asked(client) => Arc::clone(lock(client).description()),
+            Kind::Told(stream, _) => stream.description(),
+        };
+        description.classes.get(class).cloned()
     }
 
     /// Keeps the memory of a slot that the program holds.
@@ -229,13 +338,15 @@ impl Handle {
     }
 
     /// The next verdict.
-    pub fn verdict(&self, until_ns: Option<u64>) -> Result<Option<ResultRecord>, Error> {
-        Ok(self.client()?.verdict(until_ns)?)
+    pub fn verdict(&self, until_ns: Option<u64>) -> Result<Option<Outcome>, Error> {
+        let response = self.client()?.verdict(until_ns)?;
+        Ok(response.map(|response| remember(&self.last, response)))
     }
 
     /// The next verdict if it is there.
-    pub fn try_verdict(&self) -> Result<Option<ResultRecord>, Error> {
-        Ok(self.client()?.try_verdict()?)
+    pub fn try_verdict(&self) -> Result<Option<Outcome>, Error> {
+        let response = self.client()?.try_verdict()?;
+        Ok(response.map(|response| remember(&self.last, response)))
     }
 
     /// What to wait for in an event loop.

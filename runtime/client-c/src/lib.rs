@@ -23,8 +23,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use punctual_client::{SlotMemory, now_ns};
 
-use abi::{Callback, FOREVER, Options, Outcome, Request, SlotView, Terms};
-use handle::{CallbackTarget, Handle};
+use abi::{Callback, FOREVER, Options, Outcome, Request, SlotView, TensorView, Terms};
+use handle::{CallbackTarget, Handle, TakenOutputs};
 use status::{Error, NOTHING, OK, Status, guarded};
 
 /// What `pointer` points to.
@@ -289,17 +289,166 @@ pub unsafe extern "C" fn punctual_try_verdict(client: *mut Handle, result: *mut 
 unsafe fn read(
     client: *mut Handle,
     result: *mut Outcome,
-    next: impl FnOnce(&Handle) -> Result<Option<punctual_client::ResultRecord>, Error>,
+    next: impl FnOnce(&Handle) -> Result<Option<Outcome>, Error>,
 ) -> Status {
     let body = |handle: &Handle| {
         if result.is_null() {
             return Err(Error::Argument("result"));
         }
-        let Some(record) = next(handle)? else {
+        let Some(outcome) = next(handle)? else {
             return Ok(NOTHING);
         };
         // SAFETY: as the header says.
-        unsafe { put(result, "result", Outcome::from(&record)) }?;
+        unsafe { put(result, "result", outcome) }?;
+        Ok(OK)
+    };
+    // SAFETY: as the header says.
+    unsafe { with(client, body) }
+}
+
+/// `punctual_set_vector`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_set_vector(
+    client: *mut Handle,
+    slot: *const SlotView,
+    name: *const c_char,
+    values: *const f32,
+    count: usize,
+) -> Status {
+    let body = |handle: &Handle| {
+        // SAFETY: as the header says.
+        let (slot, name) = unsafe { (given(slot, "slot")?, text(name, "name")?) };
+        let name = name.to_str().map_err(|_| Error::Argument("name"))?;
+        if values.is_null() || count > NUMBERS_MAX {
+            return Err(Error::Argument("values"));
+        }
+        // SAFETY: as the header says.
+        let values = unsafe { std::slice::from_raw_parts(values, count) };
+        handle.set_vector(slot.token, name, values)?;
+        Ok(OK)
+    };
+    // SAFETY: as the header says.
+    unsafe { with(client, body) }
+}
+
+/// More numbers than any vector has.
+const NUMBERS_MAX: usize = 1 << 16;
+
+/// `punctual_take_outputs`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_take_outputs(
+    client: *mut Handle,
+    result: *const Outcome,
+    outputs: *mut *mut TakenOutputs,
+) -> Status {
+    let body = |handle: &Handle| {
+        // SAFETY: as the header says.
+        let sequence = unsafe { given(result, "result") }?.sequence;
+        if outputs.is_null() {
+            return Err(Error::Argument("outputs"));
+        }
+        let Some(taken) = handle.take_outputs(sequence) else {
+            return Ok(NOTHING);
+        };
+        // SAFETY: as the header says.
+        unsafe { put(outputs, "outputs", Box::into_raw(Box::new(taken))) }?;
+        Ok(OK)
+    };
+    // SAFETY: as the header says.
+    unsafe { with(client, body) }
+}
+
+/// `punctual_output_count`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_output_count(outputs: *const TakenOutputs) -> u32 {
+    // SAFETY: as the header says.
+    let outputs = unsafe { outputs.as_ref() };
+    outputs.map_or(0, |outputs| outputs.count() as u32)
+}
+
+/// `punctual_output_at`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_output_at(
+    outputs: *const TakenOutputs,
+    position: u32,
+    tensor: *mut TensorView,
+) -> Status {
+    guarded(|| {
+        // SAFETY: as the header says.
+        let outputs = unsafe { given(outputs, "outputs") }?;
+        // SAFETY: as the header says.
+        unsafe { give_tensor(outputs, Some(position as usize), tensor) }
+    })
+}
+
+/// `punctual_output_named`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_output_named(
+    outputs: *const TakenOutputs,
+    name: *const c_char,
+    tensor: *mut TensorView,
+) -> Status {
+    guarded(|| {
+        // SAFETY: as the header says.
+        let (outputs, name) = unsafe { (given(outputs, "outputs")?, text(name, "name")?) };
+        // SAFETY: as the header says.
+        unsafe { give_tensor(outputs, outputs.named(name), tensor) }
+    })
+}
+
+/// # Safety
+/// As for [`punctual_output_at`].
+unsafe fn give_tensor(
+    outputs: &TakenOutputs,
+    position: Option<usize>,
+    tensor: *mut TensorView,
+) -> Result<Status, Error> {
+    if tensor.is_null() {
+        return Err(Error::Argument("tensor"));
+    }
+    let Some(view) = position.and_then(|position| outputs.view(position)) else {
+        return Ok(NOTHING);
+    };
+    // SAFETY: the caller's duty.
+    unsafe { put(tensor, "tensor", view) }?;
+    Ok(OK)
+}
+
+/// `punctual_release_outputs`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_release_outputs(outputs: *mut TakenOutputs) {
+    guarded(|| {
+        if !outputs.is_null() {
+            // SAFETY: made by `punctual_take_outputs`, and not released before, as the header says.
+            drop(unsafe { Box::from_raw(outputs) });
+        }
+        Ok(OK)
+    });
+}
+
+/// `punctual_class_name`
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn punctual_class_name(
+    client: *const Handle,
+    class_index: u32,
+    name: *mut c_char,
+    size: usize,
+) -> Status {
+    let body = |handle: &Handle| {
+        if name.is_null() {
+            return Err(Error::Argument("name"));
+        }
+        let Some(found) = handle.class_name(class_index as usize) else {
+            return Ok(NOTHING);
+        };
+        if found.len() >= size {
+            return Err(Error::Room(found.len()));
+        }
+        // SAFETY: the header asks for room of `size` bytes, more than these.
+        unsafe {
+            name.copy_from_nonoverlapping(found.as_ptr().cast(), found.len());
+            name.add(found.len()).write(0);
+        }
         Ok(OK)
     };
     // SAFETY: as the header says.

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use punctual_client::{Lost, SubmitError};
+use punctual_client::{Lost, SubmitError, VectorError};
 
 /// `punctual_status`: `PUNCTUAL_OK`, `PUNCTUAL_NOTHING` or one of [`Error`]'s.
 pub type Status = i32;
@@ -41,6 +41,12 @@ pub enum Error {
     /// Not submitted.
     #[error(transparent)]
     Submit(#[from] SubmitError),
+    /// A vector was not set.
+    #[error(transparent)]
+    Vector(#[from] VectorError),
+    /// A name that does not fit.
+    #[error("a name of {0} bytes and a zero, there is less room")]
+    Room(usize),
     /// A panic of the library's.
     #[error("a defect of libpunctual: {0}; report it")]
     Internal(Panic),
@@ -54,7 +60,7 @@ pub struct Panic(Box<str>);
 impl Error {
     fn status(&self) -> Status {
         match self {
-            Self::Argument(_) | Self::Size { .. } | Self::HasCallback => -1,
+            Self::Argument(_) | Self::Size { .. } | Self::HasCallback | Self::Room(_) => -1,
             Self::Lost(Lost::NotInTime(_)) => -2,
             Self::Lost(Lost::Refused(_)) => -3,
             Self::Lost(Lost::Disconnected(_)) | Self::Submit(SubmitError::Disconnected(_)) => -4,
@@ -64,6 +70,7 @@ impl Error {
             Self::Slot(_) | Self::Submit(SubmitError::ForeignSlot) => -8,
             Self::Lost(Lost::Thread(_) | Lost::Os(_)) => -9,
             Self::Internal(_) => -10,
+            Self::Vector(_) | Self::Submit(SubmitError::VectorNotSet(_)) => -11,
         }
     }
 }
@@ -94,6 +101,10 @@ const MEANINGS: &[(Status, &CStr)] = &[
     ),
     (-9, c"the system has no descriptors, memory or threads left"),
     (-10, c"a defect of libpunctual"),
+    (
+        -11,
+        c"a vector is missing, or of another name, length or value",
+    ),
 ];
 
 /// What a status means.
@@ -146,10 +157,12 @@ pub fn verdict_text(verdict: u8, reason: u8) -> &'static CStr {
         (3, 6) => c"rejected: submitted faster than the manifest allows",
         (3, 7) => c"rejected: superseded by a newer frame",
         (3, 8) => c"rejected: best-effort work is shed at present",
+        (3, 9) => c"rejected: no area is free for its outputs: release earlier ones",
         (4, 1) => c"failed: the device reported an error",
         (4, 2) => c"failed: its pixels could not be read or converted",
         (4, 3) => c"failed: the client has disconnected",
         (4, 4) => c"failed: shed to keep promised deadlines",
+        (4, 5) => c"failed: a number of its vectors is out of range",
         (4, 255) => c"failed: the daemon ended without a verdict",
         _ => c"unknown verdict",
     }

@@ -7,8 +7,10 @@ use std::mem::offset_of;
 use std::process::Command;
 
 use compiler::{Compiler, Linking};
-use punctual::abi::{NO_RECONNECT, Options, Outcome, Request, SlotView, Terms, numbers};
-use punctual_client::{Failure, Rejection, Verdict};
+use punctual::abi::{
+    self, NO_RECONNECT, Options, Outcome, Request, SlotView, TensorView, Terms, numbers,
+};
+use punctual_client::{Element, Failure, Rejection, Verdict};
 
 macro_rules! layout {
     ($into:ident, $c:literal, $type:ty, $($field:ident),+) => {
@@ -90,10 +92,28 @@ fn ours() -> BTreeMap<String, i64> {
         class_index,
         confidence,
         slot,
-        reserved
+        has_class,
+        has_confidence,
+        outputs,
+        not_finite
+    );
+    layout!(
+        ours,
+        "punctual_tensor",
+        TensorView,
+        name,
+        data,
+        bytes,
+        element,
+        rank,
+        shape,
+        scale,
+        zero
     );
     let verdict = |verdict| i64::from(numbers(verdict).0);
     let rejected = |reason| i64::from(numbers(Verdict::Rejected(reason)).1);
+    let number = |element| i64::from(abi::element(element).0);
+    let scale = 1.0;
     let failed = |reason| i64::from(numbers(Verdict::Failed(reason)).1);
     for (name, number) in [
         ("ON_TIME", verdict(Verdict::OnTime)),
@@ -106,12 +126,19 @@ fn ours() -> BTreeMap<String, i64> {
         ("QUOTA", rejected(Rejection::Quota)),
         ("SUPERSEDED", rejected(Rejection::Superseded)),
         ("SHEDDING", rejected(Rejection::Shedding)),
+        ("NO_AREA", rejected(Rejection::NoArea)),
         ("DEVICE", failed(Failure::Device)),
         ("PAYLOAD", failed(Failure::Payload)),
         ("CLIENT_GONE", failed(Failure::ClientGone)),
         ("SHED", failed(Failure::Shed)),
+        ("VECTOR", failed(Failure::Vector)),
         ("DAEMON_GONE", failed(Failure::DaemonGone)),
         ("NO_RECONNECT", i64::from(NO_RECONNECT)),
+        ("FLOAT32", number(Element::F32)),
+        ("INT32", number(Element::I32)),
+        ("BOOL", number(Element::Bool)),
+        ("UINT8", number(Element::U8 { scale, zero: 0 })),
+        ("INT8", number(Element::I8 { scale, zero: 0 })),
     ] {
         ours.insert(format!("PUNCTUAL_{name}"), number);
     }

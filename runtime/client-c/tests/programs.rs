@@ -101,3 +101,45 @@ fn the_shared_library_has_its_soname() {
     let name = b"libpunctual.so.0\0";
     assert!(library.windows(name.len()).any(|bytes| bytes == name));
 }
+
+#[test]
+fn programs_take_keep_and_release_the_tensors_of_their_answers() {
+    for compiler in [Compiler::C, Compiler::Cpp] {
+        let Some(program) = compiler.build("outputs.c", Linking::Shared) else {
+            continue;
+        };
+        for way in ["verdict", "callback"] {
+            let name = format!("punctual-c-outputs-{}-{way}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            let daemon = EchoDaemon::start_giving_outputs(path, terms());
+            let output = Command::new(&program)
+                .arg(daemon.path())
+                .arg(way)
+                .env("LD_LIBRARY_PATH", libraries())
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{way}: {output:?}");
+        }
+    }
+}
+
+#[test]
+fn the_detector_prints_its_boxes() {
+    let source = here().join("examples/detector.c");
+    let Some(program) = Compiler::C.build_file(&source, Linking::Shared) else {
+        return;
+    };
+    let name = format!("punctual-c-detector-{}", std::process::id());
+    let daemon = EchoDaemon::start_giving_outputs(std::env::temp_dir().join(name), terms());
+    let output = Command::new(program)
+        .arg(daemon.path())
+        .arg("any")
+        .env("LD_LIBRARY_PATH", libraries())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let third = "frame 3: on time, car, boxes: 0 1.5 1 0 | 0 0 0 0\n";
+    assert!(text.contains(third), "{text}");
+    assert_eq!(text.matches("tram, boxes").count(), 15, "{text}");
+}

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 
+use punctual_ipc::internals::terms_with_outputs;
 use punctual_ipc::{
-    Answer, ChannelFault, Connection, Descriptor, FrameSpec, Hello, Listener, OutputTerms,
-    PayloadReader, PixelFormat, Refusal, ResultRecord, Results, Rows, StreamTerms, Submissions,
-    Verdict,
+    Answer, ChannelFault, Connection, Description, Descriptor, FrameSpec, Hello, Listener,
+    OutputAreas, OutputTerms, PayloadReader, PixelFormat, Refusal, Rejection, ResultRecord,
+    Results, Rows, StreamTerms, Submissions, Verdict,
 };
 use punctual_platform::clock::now_ns;
 use punctual_platform::poll::{Poller, Readiness, Waker};
@@ -65,7 +66,15 @@ impl EchoDaemon {
 
     /// As [`start`](Self::start), at this path.
     pub fn start_at(path: PathBuf, terms: StreamTerms) -> Self {
-        Self::start_with(path, Some(terms))
+        Self::start_with(path, Some((terms, Description::default())))
+    }
+
+    /// As [`start_at`](Self::start_at); answers come with `boxes`, eight floats: the first pixel, then the frame's two
+    /// numbers of `speed`. Class 0 is a car, 1 a tram.
+    pub fn start_giving_outputs(path: PathBuf, terms: StreamTerms) -> Self {
+        let (with, description) = terms_with_outputs();
+        let outputs = with.outputs;
+        Self::start_with(path, Some((StreamTerms { outputs, ..terms }, description)))
     }
 
     /// A daemon that has no task of anybody's.
@@ -73,7 +82,7 @@ impl EchoDaemon {
         Self::start_with(path, None)
     }
 
-    fn start_with(path: PathBuf, terms: Option<StreamTerms>) -> Self {
+    fn start_with(path: PathBuf, terms: Option<(StreamTerms, Description)>) -> Self {
         let listener = Listener::bind(&path).unwrap();
         let poller = Poller::new(16).unwrap();
         let waker = poller.waker();
@@ -129,11 +138,12 @@ struct Served {
     submissions: Submissions,
     payload: PayloadReader,
     results: Results,
+    areas: Option<OutputAreas>,
 }
 
 struct Work {
     /// None: refuses everybody.
-    terms: Option<StreamTerms>,
+    terms: Option<(StreamTerms, Description)>,
     listener: Listener,
     poller: Poller,
     stop: Arc<AtomicBool>,
@@ -172,7 +182,7 @@ impl Work {
     }
 
     fn let_in(&self, connection: Connection, hello: Hello, token: u64) -> Option<Peer> {
-        let Some(terms) = &self.terms else {
+        let Some((terms, description)) = &self.terms else {
             connection.refuse(Refusal::UnknownTask { task: hello.task });
             return None;
         };
@@ -182,12 +192,15 @@ impl Work {
             return None;
         }
         self.poller.remove(connection.as_fd()).unwrap();
-        let (submissions, payload, results) = connection.admit(terms).ok()?.split();
+        let mut server = connection.admit_with(terms, description).ok()?;
+        let areas = server.areas();
+        let (submissions, payload, results) = server.split();
         submissions.watch(&self.poller, token).unwrap();
         Some(Peer::Served(Box::new(Served {
             submissions,
             payload,
             results,
+            areas,
         })))
     }
 
@@ -218,13 +231,39 @@ impl Work {
     }
 }
 
+/// What a worker does: the outputs into an area.
+fn give_outputs(record: &mut ResultRecord, areas: &mut OutputAreas, payload: &PayloadReader) {
+    let Some(area) = areas.reserve() else {
+        record.verdict = Verdict::Rejected(Rejection::NoArea);
+        record.answer = None;
+        return;
+    };
+    let mut values = [0.0; 8];
+    let answer = record.answer.as_mut().unwrap();
+    values[0] = f32::from(answer.class.unwrap());
+    // Released with the result at the latest, which comes after this.
+    payload
+        .read_vectors(record.slot, record.sequence, &mut values[1..3])
+        .unwrap();
+    let mut memory = areas.lend(area).unwrap();
+    let bytes = memory.as_mut_slice()[64..96].chunks_exact_mut(4);
+    for (value, to) in values.iter().zip(bytes) {
+        to.copy_from_slice(&value.to_ne_bytes());
+    }
+    areas.put_back(area, memory);
+    answer.outputs = Some(areas.hand_over(area));
+}
+
 impl Account {
     fn answer_all(&mut self, served: &mut Served, ready: Readiness) -> Result<(), ChannelFault> {
         if ready.readable {
             served.submissions.rung()?;
         }
         while let Some(descriptor) = served.submissions.poll()? {
-            let record = self.answer(&descriptor, &served.payload);
+            let mut record = self.answer(&descriptor, &served.payload);
+            if let Some(areas) = &mut served.areas {
+                give_outputs(&mut record, areas, &served.payload);
+            }
             served.results.push(&record)?;
             self.answered += 1;
         }
