@@ -36,7 +36,11 @@ def say(result: punctual.Result) -> None:
     what = result.verdict.name if result.reason is None else result.reason.name
     if result.answer is not None:
         ms = (result.finished_ns - result.captured_ns) / 1e6
-        what += f": class {result.answer.class_index} by exit {result.answer.exit} after {ms:.2f} ms"
+        answer = result.answer
+        name = answer.class_name or ("" if answer.class_index is None else f"class {answer.class_index}")
+        what += f": {name} by exit {answer.exit} after {ms:.2f} ms"
+        for output, values in answer.outputs.items():
+            what += f", {output} {values.dtype}{list(values.shape)}"
     print(f"frame {result.sequence}: {what}")
 
 

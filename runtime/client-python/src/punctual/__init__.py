@@ -16,8 +16,19 @@ from ._errors import (
     SlotError,
     TermsChangedError,
     UnreadError,
+    VectorError,
 )
-from ._records import Answer, Failure, Format, Layout, Rejection, Result, Terms, Verdict
+from ._records import (
+    Answer,
+    Failure,
+    Format,
+    Layout,
+    Quantisation,
+    Rejection,
+    Result,
+    Terms,
+    Verdict,
+)
 
 __all__ = [
     "Answer",
@@ -31,6 +42,7 @@ __all__ = [
     "Format",
     "Layout",
     "PunctualError",
+    "Quantisation",
     "RefusedError",
     "Rejection",
     "Result",
@@ -39,6 +51,7 @@ __all__ = [
     "Terms",
     "TermsChangedError",
     "UnreadError",
+    "VectorError",
     "Verdict",
     "now_ns",
 ]

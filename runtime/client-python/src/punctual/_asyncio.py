@@ -8,7 +8,7 @@ import weakref
 from types import TracebackType
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ._client import Client, Slot
 from ._errors import DisconnectedError, PunctualError
@@ -162,10 +162,11 @@ class AsyncSlot:
         captured_ns: int | None = None,
         deadline_ns: int | None = None,
         crop: tuple[int, int] = (0, 0),
+        **vectors: ArrayLike,
     ) -> asyncio.Future[Result]:
         """As `Slot.submit`; await what it returns for the result, or do not if it is of no interest."""
         self._stream._held.discard(self)
-        sequence = self._slot.submit(captured_ns, deadline_ns, crop)
+        sequence = self._slot.submit(captured_ns, deadline_ns, crop, **vectors)
         reply: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._stream._replies[sequence] = reply
         return reply

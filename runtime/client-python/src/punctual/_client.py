@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from ctypes import c_int, c_uint64, c_void_p, sizeof
+from ctypes import POINTER, c_float, c_int, c_uint64, c_void_p, create_string_buffer, sizeof
 from time import monotonic_ns
 from types import TracebackType
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from . import _library as lib
-from ._errors import DisconnectedError, SlotError
+from ._errors import DisconnectedError, SlotError, VectorError
 from ._frame import planes
 from ._library import byref, check, library
+from ._outputs import take
 from ._records import Answer, Failure, Format, Layout, Rejection, Result, Terms, Verdict
 
 #: The longest wait of one library call, in ns, so that Python can handle Ctrl-C in between.
 _SLICE_NS = 100_000_000
+
+#: Room for the name of a class.
+_NAME_BYTES = 1024
 
 
 class Client:
@@ -121,13 +125,13 @@ class Client:
         while not check(library.punctual_verdict(self._open(), _slice(until_ns), byref(outcome))):
             if _is_over(until_ns):
                 return None
-        return _result(outcome)
+        return self._result(outcome)
 
     def try_verdict(self) -> Result | None:
         """The next result if there is one. Continues a connection attempt in progress."""
         outcome = lib.Outcome()
         found = check(library.punctual_try_verdict(self._open(), byref(outcome)))
-        return _result(outcome) if found else None
+        return self._result(outcome) if found else None
 
     def verdicts(self, timeout: float | None = None) -> Iterator[Result]:
         """Results until every submission has one, or there was none for `timeout` seconds."""
@@ -146,6 +150,45 @@ class Client:
         fd = c_int()
         check(library.punctual_fd(self._open(), byref(fd)))
         return fd.value
+
+    def class_name(self, class_index: int) -> str | None:
+        """The name of a class, for outputs that name classes by number; none if it has none."""
+        name = create_string_buffer(_NAME_BYTES)
+        client = self._open()
+        found = check(library.punctual_class_name(client, class_index, name, _NAME_BYTES))
+        return name.value.decode(errors="replace") if found else None
+
+    def _result(self, outcome: lib.Outcome) -> Result:
+        verdict = Verdict(outcome.verdict)
+        reason: Rejection | Failure | None = None
+        if verdict is Verdict.REJECTED:
+            reason = Rejection(outcome.reason)
+        elif verdict is Verdict.FAILED:
+            reason = Failure(outcome.reason)
+        deadline_ns: int = outcome.deadline_ns
+        return Result(
+            sequence=outcome.sequence,
+            verdict=verdict,
+            reason=reason,
+            answer=self._answer(outcome) if outcome.answered else None,
+            captured_ns=outcome.captured_ns,
+            deadline_ns=None if deadline_ns == lib.FOREVER else deadline_ns,
+            finished_ns=outcome.finished_ns,
+            slot=outcome.slot,
+        )
+
+    def _answer(self, outcome: lib.Outcome) -> Answer:
+        outputs, quantisation = take(self._open(), outcome) if outcome.outputs else ({}, {})
+        class_index: int | None = outcome.class_index if outcome.has_class else None
+        return Answer(
+            exit=outcome.exit,
+            class_index=class_index,
+            confidence=outcome.confidence / 65535 if outcome.has_confidence else None,
+            class_name=None if class_index is None else self.class_name(class_index),
+            outputs=outputs,
+            quantisation=quantisation,
+            is_finite=not outcome.not_finite,
+        )
 
     @property
     def unanswered(self) -> int:
@@ -199,10 +242,14 @@ class Slot:
         captured_ns: int | None = None,
         deadline_ns: int | None = None,
         crop: tuple[int, int] = (0, 0),
+        **vectors: ArrayLike,
     ) -> int:
         """Submits the frame, captured at `captured_ns` (default: now), due at `deadline_ns` (absolute;
-        default: the task's deadline), with `crop` (x, y) as the upper left corner of the crop. Returns
-        the number that the result will have. The slot's arrays are read-only from here on."""
+        default: the task's deadline), with `crop` (x, y) as the upper left corner of the crop, and the
+        task's vectors by their names. Returns the number that the result will have. The slot's arrays
+        are read-only from here on."""
+        for name, numbers in vectors.items():
+            self._set_vector(name, numbers)
         view = self._let_go()
         request = lib.Request(
             captured_ns=monotonic_ns() if captured_ns is None else captured_ns,
@@ -214,6 +261,16 @@ class Slot:
         client = self._client._open()
         check(library.punctual_submit(client, byref(view), byref(request), byref(sequence)))
         return sequence.value
+
+    def _set_vector(self, name: str, numbers: ArrayLike) -> None:
+        values = np.ascontiguousarray(np.atleast_1d(numbers), dtype=np.float32)
+        if values.ndim != 1:
+            raise VectorError(f"vector {name!r} has {values.ndim} dimensions, not one")
+        client, view = self._client._open(), self._held()
+        first = values.ctypes.data_as(POINTER(c_float))
+        check(
+            library.punctual_set_vector(client, byref(view), name.encode(), first, values.size)
+        )
 
     def give_back(self) -> None:
         """Releases the slot without a submission."""
@@ -257,26 +314,3 @@ def _slice(until_ns: int) -> int:
 
 def _is_over(until_ns: int) -> bool:
     return monotonic_ns() >= until_ns
-
-
-def _result(outcome: lib.Outcome) -> Result:
-    verdict = Verdict(outcome.verdict)
-    reason: Rejection | Failure | None = None
-    if verdict is Verdict.REJECTED:
-        reason = Rejection(outcome.reason)
-    elif verdict is Verdict.FAILED:
-        reason = Failure(outcome.reason)
-    answer = None
-    if outcome.answered:
-        answer = Answer(outcome.exit, outcome.class_index, outcome.confidence / 65535)
-    deadline_ns: int = outcome.deadline_ns
-    return Result(
-        sequence=outcome.sequence,
-        verdict=verdict,
-        reason=reason,
-        answer=answer,
-        captured_ns=outcome.captured_ns,
-        deadline_ns=None if deadline_ns == lib.FOREVER else deadline_ns,
-        finished_ns=outcome.finished_ns,
-        slot=outcome.slot,
-    )

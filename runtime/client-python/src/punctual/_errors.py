@@ -33,6 +33,10 @@ class SlotError(PunctualError):
     """The slot was submitted or released before."""
 
 
+class VectorError(PunctualError, ValueError):
+    """A vector of the task was not given, or its name, its length or a number is wrong."""
+
+
 #: By `punctual_status`. Any other status is a `PunctualError`.
 BY_STATUS: dict[int, type[PunctualError]] = {
     -2: ConnectError,
@@ -42,4 +46,5 @@ BY_STATUS: dict[int, type[PunctualError]] = {
     -6: CropError,
     -7: UnreadError,
     -8: SlotError,
+    -11: VectorError,
 }

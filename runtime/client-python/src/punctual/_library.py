@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_size_t, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int32, c_size_t, c_void_p
 from ctypes import c_uint8, c_uint16, c_uint32, c_uint64
 from pathlib import Path
 from typing import Final, NoReturn
@@ -93,7 +93,25 @@ class Outcome(ctypes.Structure):
         ("class_index", c_uint16),
         ("confidence", c_uint16),
         ("slot", c_uint32),
-        ("reserved", c_uint32),
+        ("has_class", c_uint8),
+        ("has_confidence", c_uint8),
+        ("outputs", c_uint8),
+        ("not_finite", c_uint8),
+    ]
+
+
+class Tensor(ctypes.Structure):
+    """punctual_tensor"""
+
+    _fields_ = [
+        ("name", c_char_p),
+        ("data", c_void_p),
+        ("bytes", c_size_t),
+        ("element", c_uint32),
+        ("rank", c_uint32),
+        ("shape", c_uint32 * 8),
+        ("scale", c_float),
+        ("zero", c_int32),
     ]
 
 
@@ -122,6 +140,15 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "punctual_let_go": (None, [c_void_p]),
     "punctual_verdict": (c_int32, [_client, c_uint64, POINTER(Outcome)]),
     "punctual_try_verdict": (c_int32, [_client, POINTER(Outcome)]),
+    "punctual_set_vector": (
+        c_int32,
+        [_client, POINTER(SlotView), c_char_p, POINTER(c_float), c_size_t],
+    ),
+    "punctual_take_outputs": (c_int32, [_client, POINTER(Outcome), POINTER(c_void_p)]),
+    "punctual_output_count": (c_uint32, [c_void_p]),
+    "punctual_output_at": (c_int32, [c_void_p, c_uint32, POINTER(Tensor)]),
+    "punctual_release_outputs": (None, [c_void_p]),
+    "punctual_class_name": (c_int32, [_client, c_uint32, c_char_p, c_size_t]),
     "punctual_fd": (c_int32, [_client, POINTER(c_int)]),
     "punctual_unanswered": (c_uint64, [_client]),
     "punctual_connections": (c_uint64, [_client]),
@@ -154,6 +181,7 @@ __all__ = [
     "Outcome",
     "Request",
     "SlotView",
+    "Tensor",
     "Terms",
     "byref",
     "check",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
+
+from numpy.typing import NDArray
 
 
 class Format(IntEnum):
@@ -38,6 +42,8 @@ class Rejection(IntEnum):
     QUOTA = 6
     SUPERSEDED = 7
     SHEDDING = 8
+    #: No area is free for its outputs: arrays of earlier answers are still there.
+    NO_AREA = 9
 
 
 class Failure(IntEnum):
@@ -47,6 +53,8 @@ class Failure(IntEnum):
     PAYLOAD = 2
     CLIENT_GONE = 3
     SHED = 4
+    #: A number of its vectors is out of the manifest's range.
+    VECTOR = 5
     #: The daemon ended without a verdict: said by the client library.
     DAEMON_GONE = 255
 
@@ -83,15 +91,32 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
+class Quantisation:
+    """What the bytes of a quantised output stand for: `(byte - zero) * scale`."""
+
+    scale: float
+    zero: int
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What the network says of a frame."""
 
     #: The exit that it left the network through, counted from the input.
     exit: int
-    #: The class with the largest output.
-    class_index: int
-    #: That output, 0 to 1.
-    confidence: float
+    #: The class with the largest score; none if answers have no class.
+    class_index: int | None
+    #: How sure the network is, 0 to 1; none if it does not say so.
+    confidence: float | None
+    #: The class's name; none if it has none.
+    class_name: str | None = None
+    #: By name. Read-only arrays that lie in shared memory; the daemon has the memory back when all
+    #: arrays of the answer, and views of them, are gone. Copy what is to be kept for long.
+    outputs: Mapping[str, NDArray[Any]] = field(default_factory=dict, compare=False)
+    #: Of outputs that are quantised.
+    quantisation: Mapping[str, Quantisation] = field(default_factory=dict, compare=False)
+    #: Whether all values of the outputs are finite.
+    is_finite: bool = True
 
 
 @dataclass(frozen=True, slots=True)

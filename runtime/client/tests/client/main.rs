@@ -3,5 +3,6 @@
 #[path = "../echo_daemon/mod.rs"]
 mod echo_daemon;
 mod end_to_end;
+mod outputs;
 mod reconnection;
 mod replies;
