@@ -7,14 +7,16 @@ use std::sync::atomic::Ordering;
 
 pub use hostile_client::hostile_client;
 
-use crate::client::{ClientChannel, Disconnected};
+use crate::client::{ClientChannel, Disconnected, Outputs};
+use crate::description::Description;
 use crate::descriptor::{Crop, Descriptor, Expected};
 use crate::frame::{FrameSpec, Layout, PixelFormat};
 use crate::handshake::{
-    Agreement, Reply, StreamTerms, decode_answer, decode_opening, encode_answer, encode_opening,
+    Agreement, OutputTerms, Reply, StreamTerms, decode_answer, decode_opening, encode_answer,
+    encode_opening,
 };
-use crate::internals::{pair, small_terms};
-use crate::layout::{RequestLayout, ResultLayout};
+use crate::internals::{pair_with_outputs, small_terms, terms_with_outputs};
+use crate::layout::{OutputLayout, RequestLayout, ResultLayout};
 use crate::result::ResultRecord;
 use crate::ring::Cell;
 
@@ -23,6 +25,7 @@ use crate::ring::Cell;
 /// # Panics
 /// If something is accepted that does not survive the way.
 pub fn handshake(message: &[u8]) {
+    description(message);
     if let Ok((agreement, hello)) = decode_opening(message) {
         assert!(agreement.version <= Agreement::newest().version);
         let again = decode_opening(&encode_opening(&hello)).expect("our own");
@@ -34,6 +37,30 @@ pub fn handshake(message: &[u8]) {
         }
         let again = decode_answer(&encode_answer(Some(agreement), &reply));
         assert_eq!(again.expect("our own"), (agreement, reply));
+    }
+}
+
+/// What a daemon says of its answers: whatever is accepted lies inside of the areas.
+///
+/// # Panics
+/// If something is accepted that does not, or does not survive the way.
+pub fn description(bytes: &[u8]) {
+    let (terms, _) = terms_with_outputs();
+    for terms in [terms, small_terms()] {
+        let Ok(read) = Description::decode(bytes, &terms) else {
+            continue;
+        };
+        let area = terms.outputs.area_bytes;
+        for exit in 0..=u8::MAX {
+            for output in read.outputs(exit) {
+                assert!(output.offset >= 64 && output.offset + output.bytes <= area);
+            }
+        }
+        let floats = (0..4).filter_map(|at| read.vector_place(at)).last();
+        assert!(floats.is_none_or(|place| place.end <= usize::from(terms.vectors)));
+        if let Ok(again) = Description::decode(&read.encode(), &terms) {
+            assert_eq!(again.encode(), read.encode());
+        }
     }
 }
 
@@ -80,6 +107,12 @@ pub fn metadata(script: &[u8]) {
         frame,
         crop_width: small(script.word()),
         crop_height: small(script.word()),
+        outputs: OutputTerms {
+            description_bytes: script.word() as u32,
+            areas: script.word() as u16,
+            area_bytes: script.word() as u32,
+        },
+        vectors: script.word() as u16,
         ..small_terms()
     };
     if possible_if_checked(&terms) {
@@ -96,6 +129,10 @@ fn possible_if_checked(terms: &StreamTerms) -> bool {
     let last = requests.slot(terms.slots - 1) + requests.slot_bytes;
     assert!(last <= requests.bytes && results.results.end() <= results.bytes);
     assert!(terms.frame.bytes() <= requests.slot_bytes as u64);
+    assert!(requests.released(terms.outputs.areas) <= requests.vectors(0));
+    assert!(requests.vectors(terms.slots) <= requests.slot(0));
+    let outputs = OutputLayout::of(terms);
+    assert!(outputs.area(terms.outputs.areas) <= outputs.bytes);
     true
 }
 
@@ -129,9 +166,9 @@ fn descriptor(terms: &StreamTerms, cell: &Cell) {
 /// # Panics
 /// If a record is accepted that encodes to something else.
 pub fn results(script: &[u8]) {
-    let terms = small_terms();
+    let (terms, _) = terms_with_outputs();
     let layout = ResultLayout::new(terms.slots, terms.results);
-    let (server, mut client) = pair(terms);
+    let (server, mut client) = pair_with_outputs();
     let memory = server.results_memory();
     let mut script = Words(script);
     while !script.0.is_empty() {
@@ -139,7 +176,10 @@ pub fn results(script: &[u8]) {
             0 => {
                 let slot = client.slot();
                 // Refused when too many results wait.
-                let _ = slot.map(|slot| slot.submit(1, None, Crop::default()));
+                let _ = slot.map(|mut slot| {
+                    let _ = slot.set_vector("speed", &[0.0; 2]);
+                    slot.submit(1, None, Crop::default())
+                });
             }
             1..4 => {
                 let at = layout.results.cells + 8 * (script.word() as usize % 32);
@@ -166,6 +206,11 @@ pub fn results(script: &[u8]) {
 fn read_all(client: &mut ClientChannel) -> Result<(), Disconnected> {
     while let Some(record) = client.take()? {
         assert_eq!(ResultRecord::decode(&record.encode()), Ok(record));
+        let outputs = client.outputs(&record);
+        for tensor in outputs.iter().flat_map(Outputs::iter) {
+            assert_eq!(tensor.bytes().len(), 32);
+            let _ = tensor.is_finite();
+        }
     }
     Ok(())
 }

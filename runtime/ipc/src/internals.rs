@@ -82,7 +82,8 @@ pub fn terms_with_outputs() -> (StreamTerms, Description) {
     (terms, description)
 }
 
-fn pair_over(
+/// As [`pair`], over this memory for outputs.
+pub(crate) fn pair_over(
     terms: StreamTerms,
     description: Description,
     (outputs, areas): (Region, Vec<Area>),
@@ -129,7 +130,7 @@ pub fn small_terms() -> StreamTerms {
 pub struct Fields {
     /// The file that the client writes.
     pub requests: Region,
-    /// Where its words before the payloads end, in bytes.
+    /// Where its words before the vectors and payloads end, in bytes.
     pub words_end: usize,
     /// The submission ring's position.
     pub tail: usize,
@@ -152,7 +153,7 @@ impl Fields {
         let (requests, layout) = client.requests();
         Self {
             requests: requests.clone(),
-            words_end: layout.submissions.end(),
+            words_end: layout.vectors(0),
             tail: layout.submissions.tail,
             cells: layout.submissions.cells,
             results_taken: layout.results_taken,

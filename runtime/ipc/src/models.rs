@@ -12,19 +12,21 @@ use loom::model::Builder;
 use loom::sync::Arc;
 use loom::thread;
 use punctual_platform::Doorbell;
+use punctual_platform::areas::Area;
 use punctual_platform::atomics::{AtomicU32, Ordering};
 use punctual_platform::futex::{self, Scope};
 use punctual_platform::rt_log::RtLog;
 
 use crate::client::ClientChannel;
+use crate::description::Description;
 use crate::descriptor::{Crop, Descriptor};
 use crate::frame::{FrameSpec, PixelFormat};
 use crate::handshake::{OutputTerms, StreamTerms};
-use crate::internals::pair;
+use crate::internals::{pair, pair_over};
 use crate::region::Region;
-use crate::result::{ResultRecord, Verdict};
+use crate::result::{Answer, ResultRecord, Verdict};
 use crate::ring::{RingReader, RingSpec, RingWriter};
-use crate::server::{Results, Submissions};
+use crate::server::{OutputAreas, Results, Submissions};
 use crate::slots::{FIRST_GENERATION, SlotTable};
 
 const RING: RingSpec = RingSpec {
@@ -94,6 +96,72 @@ fn submit(client: &mut ClientChannel, captured_ns: u64) {
     let slot = client.slot().expect("a free slot");
     slot.submit(captured_ns, None, Crop::default())
         .expect("a daemon");
+}
+
+/// One area, in whose place the checker's cell is: written for two submissions, read by the client. `reserve` is how the
+/// second gets it.
+fn hand_an_area_over(reserve: impl Fn(&mut OutputAreas) -> u16 + Copy + Sync + Send + 'static) {
+    check(2, move || {
+        let terms = StreamTerms {
+            outputs: OutputTerms {
+                areas: 1,
+                area_bytes: 64,
+                description_bytes: 0,
+            },
+            ..terms(1, 2)
+        };
+        let memory = (Region::private(0), vec![Area::private(64)]);
+        let (mut server, mut client) = pair_over(terms, Description::default(), memory);
+        let mut areas = server.areas().expect("the terms have one");
+        let (mut submissions, payload, mut results) = server.split();
+        let values = Arc::new(UnsafeCell::new(0_u64));
+        let written = Arc::clone(&values);
+        submit(&mut client, 1);
+        let daemon = thread::spawn(move || {
+            let descriptor = next(&mut submissions);
+            let area = areas.reserve().expect("it was never handed over");
+            // SAFETY: the checker's cell: it reports a reader at the same time.
+            written.with_mut(|values| unsafe { *values = 1 });
+            let answer = Answer {
+                outputs: Some(areas.hand_over(area)),
+                ..Answer::of_class(0, 0, 0)
+            };
+            let record = ResultRecord {
+                answer: Some(answer),
+                ..record(&descriptor)
+            };
+            results.push(&record).expect("a good client");
+            assert_eq!(reserve(&mut areas), area);
+            // SAFETY: as above.
+            written.with_mut(|values| unsafe { *values = 2 });
+            (submissions, payload, results, areas)
+        });
+        let record = verdict(&mut client);
+        let outputs = client.outputs(&record).expect("there are some");
+        // SAFETY: as above.
+        values.with(|values| assert_eq!(unsafe { *values }, 1));
+        drop(outputs);
+        drop(daemon.join().expect("no panic"));
+    });
+}
+
+#[test]
+fn an_area_is_written_again_only_after_its_client_has_let_go_of_it() {
+    hand_an_area_over(|areas| {
+        loop {
+            match areas.reserve() {
+                Some(area) => return area,
+                None => thread::yield_now(),
+            }
+        }
+    });
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn canary_an_area_that_is_written_before_its_client_has_let_go_of_it_is_noticed() {
+    // Planted: it does not wait.
+    hand_an_area_over(|_| 0);
 }
 
 #[test]

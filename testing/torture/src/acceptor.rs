@@ -5,11 +5,13 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use punctual_ipc::{
-    Connection, FrameSpec, HelloError, ListenError, Listener, OutputTerms, PixelFormat, Refusal,
+    Connection, Description, FrameSpec, HelloError, ListenError, Listener, PixelFormat, Refusal,
     ServerChannel, StreamTerms,
 };
 use punctual_platform::OsError;
 use punctual_platform::poll::Poller;
+
+use crate::payload;
 
 /// How long a connection may stay without an opening, in ns.
 const OPENING_NS: u64 = 500_000_000;
@@ -22,6 +24,7 @@ pub struct Acceptor {
     waiting: BTreeMap<u64, Connection>,
     next: u64,
     terms: StreamTerms,
+    description: Description,
 }
 
 /// A client that was admitted.
@@ -35,6 +38,7 @@ pub struct AdmittedClient {
 impl Acceptor {
     /// Listens at `path`; clients get so many slots of square frames with this side.
     pub fn open(path: &Path, slots: u16, side: u32) -> Result<Self, ListenError> {
+        let (outputs, description) = payload::outputs(slots);
         let terms = StreamTerms {
             stream: 0,
             slots,
@@ -43,7 +47,7 @@ impl Acceptor {
             frame: FrameSpec::packed(PixelFormat::Rgb8, side, side),
             crop_width: side,
             crop_height: side,
-            outputs: OutputTerms::default(),
+            outputs,
             vectors: 0,
         };
         Ok(Self {
@@ -51,6 +55,7 @@ impl Acceptor {
             waiting: BTreeMap::new(),
             next: 1,
             terms,
+            description,
         })
     }
 
@@ -101,7 +106,7 @@ impl Acceptor {
             ..self.terms
         };
         // It may have died during its handshake.
-        let channel = connection.admit(&terms).ok()?;
+        let channel = connection.admit_with(&terms, &self.description).ok()?;
         Some(AdmittedClient {
             token,
             pid,

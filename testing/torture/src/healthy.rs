@@ -2,7 +2,9 @@
 
 use std::io;
 
-use punctual_ipc::{ClientChannel, Crop, Disconnected, ResultRecord, SubmitError};
+use punctual_ipc::{
+    ClientChannel, Crop, Disconnected, Outputs, Rejection, ResultRecord, SubmitError, Verdict,
+};
 use punctual_platform::clock::now_ns;
 use punctual_types::Random;
 
@@ -32,6 +34,8 @@ struct Healthy<'o> {
     nonce: u64,
     /// As many as there is room for results, in no order.
     outstanding: Vec<Outstanding>,
+    /// Outputs that it has not let go of, with their frames' names.
+    kept: Vec<(Name, Outputs)>,
     /// Reading the ledger costs a system call: it looks for the order to leave now and then only.
     leaving: bool,
 }
@@ -47,6 +51,7 @@ pub fn live(orders: &Orders, ledger: Ledger) -> io::Result<()> {
     let mut healthy = Healthy {
         nonce: random.next_u64(),
         outstanding: Vec::with_capacity(channel.terms().results as usize),
+        kept: Vec::new(),
         orders,
         ledger,
         entry,
@@ -130,14 +135,15 @@ impl Healthy<'_> {
     fn take_all(&mut self) -> Result<u64, Stop> {
         let mut taken = 0;
         while let Some(record) = self.channel.take()? {
-            self.check(&record);
+            let outputs = self.channel.outputs(&record);
+            self.check(&record, outputs);
             taken += 1;
         }
         self.entry.taken += taken;
         Ok(taken)
     }
 
-    fn check(&mut self, record: &ResultRecord) {
+    fn check(&mut self, record: &ResultRecord, outputs: Option<Outputs>) {
         let same = |o: &Outstanding| o.sequence == record.sequence;
         let Some(at) = self.outstanding.iter().position(same) else {
             self.entry.duplicated += 1;
@@ -154,10 +160,36 @@ impl Healthy<'_> {
                 stream: self.channel.terms().stream,
                 sequence: record.sequence,
             };
-            right &= (record.verdict, record.answer) == name.outcome()
+            let mut answer = record.answer;
+            let handed = answer.as_mut().and_then(|answer| answer.outputs.take());
+            let no_area = (Verdict::Rejected(Rejection::NoArea), None);
+            let outcome = (record.verdict, answer);
+            right &= (outcome == name.outcome() || outcome == no_area)
+                && handed.is_some() == answer.is_some()
                 && record.deadline_ns == outstanding.captured_ns + DEADLINE_NS;
+            right &= self.keep(name, outputs);
         }
         self.entry.wrong += u64::from(!right);
+    }
+}
+
+impl Healthy<'_> {
+    /// Keeps outputs for a while; whether they are right, and those that it lets go of have stayed so.
+    fn keep(&mut self, name: Name, outputs: Option<Outputs>) -> bool {
+        let is_right = |(name, outputs): &(Name, Outputs)| payload::are_outputs_of(name, outputs);
+        let mut right = true;
+        if let Some(outputs) = outputs {
+            self.kept.push((name, outputs));
+            right &= self.kept.last().is_some_and(is_right);
+        }
+        let most = self
+            .random
+            .below(1 + u64::from(self.channel.terms().slots) / 2);
+        while self.kept.len() as u64 > most {
+            let at = self.random.below(self.kept.len() as u64) as usize;
+            right &= is_right(&self.kept.swap_remove(at));
+        }
+        right
     }
 }
 

@@ -189,8 +189,18 @@ fn damage(orders: &Orders, random: &mut Random) -> bool {
             }
             3 => internals::ring(&channel),
             4..24 => {
-                // A broken answer is its own doing.
-                let _ = channel.take();
+                // A broken answer is its own doing. Some outputs are never let go of.
+                if let Ok(Some(record)) = channel.take() {
+                    let outputs = channel.outputs(&record);
+                    if random.one_in(4) {
+                        std::mem::forget(outputs);
+                    }
+                }
+            }
+            24..28 => {
+                let area = random.below(8) as usize;
+                let word = fields.requests.word32(fields.released + 4 * area);
+                word.store(random.below(4) as u32, std::sync::atomic::Ordering::Relaxed);
             }
             _ => {
                 if let Some(slot) = channel.slot() {

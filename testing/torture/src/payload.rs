@@ -1,11 +1,70 @@
-//! Frames that prove themselves: whose they are, which submission's, and that every byte arrived.
+//! Frames and outputs that prove themselves: whose they are, which submission's, and that every byte arrived.
 
-use punctual_ipc::{Answer, Failure, Rejection, Verdict};
+use punctual_ipc::{
+    Answer, AnswerKind, Description, Element, ExitDescription, Failure, OutputDescription,
+    OutputTerms, Outputs, Rejection, Verdict,
+};
 
 use punctual_types::mix;
 
 /// Bytes of the three words that name a frame: its client's nonce, the stream, the sequence.
 const NAME_BYTES: usize = 3 * size_of::<u64>();
+
+/// Numbers of an answer's outputs.
+const VALUES: u32 = 64;
+/// Where they begin in an area.
+const VALUES_AT: u32 = 64;
+
+/// Areas for the outputs of answers, as many as slots, and what is in them.
+#[must_use]
+pub fn outputs(slots: u16) -> (OutputTerms, Description) {
+    let values = OutputDescription {
+        name: "values".to_owned(),
+        element: Element::I32,
+        shape: vec![VALUES],
+        offset: VALUES_AT,
+        bytes: 4 * VALUES,
+    };
+    let exit = ExitDescription {
+        outputs: vec![values],
+    };
+    let description = Description {
+        answer: AnswerKind::Classes,
+        // An answer may come from any.
+        exits: vec![exit; 256],
+        ..Description::default()
+    };
+    let terms = OutputTerms {
+        areas: slots,
+        area_bytes: VALUES_AT + 4 * VALUES,
+        description_bytes: 0,
+    };
+    (terms, description)
+}
+
+/// Writes the outputs of the answer to the frame of this name.
+pub fn write_outputs(name: &Name, area: &mut [u8]) {
+    let values = area[VALUES_AT as usize..].chunks_exact_mut(4);
+    for (at, to) in values.enumerate() {
+        to.copy_from_slice(&value(name, at).to_ne_bytes());
+    }
+}
+
+/// Whether each number is that of the answer to the frame of this name.
+#[must_use]
+pub fn are_outputs_of(name: &Name, outputs: &Outputs) -> bool {
+    let values = outputs
+        .get("values")
+        .and_then(|values| values.as_i32().ok());
+    values.is_some_and(|values| {
+        let mut values = values.iter().enumerate();
+        values.all(|(at, &found)| found == value(name, at))
+    })
+}
+
+fn value(name: &Name, at: usize) -> i32 {
+    word(name.seed() ^ 1, at) as i32
+}
 
 /// What a frame says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,11 +88,8 @@ impl Name {
     pub fn outcome(&self) -> (Verdict, Option<Answer>) {
         let seed = mix(self.seed());
         let [kind, exit, c0, c1, p0, p1, ..] = seed.to_le_bytes();
-        let answer = Answer {
-            exit,
-            class: u16::from_le_bytes([c0, c1]),
-            confidence: u16::from_le_bytes([p0, p1]),
-        };
+        let (class, confidence) = (u16::from_le_bytes([c0, c1]), u16::from_le_bytes([p0, p1]));
+        let answer = Answer::of_class(exit, class, confidence);
         match kind % 8 {
             0 => (Verdict::Rejected(Rejection::NoSlack), None),
             1 => (Verdict::Failed(Failure::Shed), None),

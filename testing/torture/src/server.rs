@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use punctual_ipc::{
-    ChannelFault, Descriptor, FrameSpec, PayloadReader, ResultRecord, Results, Rows, ServerChannel,
-    Submissions,
+    ChannelFault, Descriptor, Failure, FrameSpec, OutputAreas, PayloadReader, Rejection,
+    ResultRecord, Results, Rows, ServerChannel, Submissions, Verdict,
 };
 use punctual_platform::clock::now_ns;
 use punctual_platform::poll::{Poller, Readiness, Waker};
@@ -50,7 +50,7 @@ pub struct Ended {
     /// When the last of its slots was free, in monotonic ns.
     pub freed_ns: u64,
     /// Unmapped by whoever drops them: milliseconds.
-    _parts: (Submissions, PayloadReader, Results),
+    _parts: (Submissions, PayloadReader, Results, Option<OutputAreas>),
 }
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ type Newcomer = (u64, ServerChannel, bool);
 
 /// From the first thread to the second.
 enum Work {
-    Came(u64, PayloadReader, Results),
+    Came(u64, PayloadReader, Results, Option<OutputAreas>),
     Frame(u64, Descriptor),
     Gone(u64, ChannelFault, Submissions),
 }
@@ -188,12 +188,13 @@ impl Ingress {
         }
     }
 
-    fn welcome(&mut self, token: u64, channel: ServerChannel, counts: bool) {
+    fn welcome(&mut self, token: u64, mut channel: ServerChannel, counts: bool) {
+        let areas = channel.areas();
         let (submissions, payload, results) = channel.split();
         let added = submissions.watch(&self.poller, token);
         added.expect("memory for one more descriptor");
         self.clients.insert(token, (submissions, counts));
-        self.tell(Work::Came(token, payload, results));
+        self.tell(Work::Came(token, payload, results, areas));
     }
 
     fn hear(&mut self, event: Readiness) {
@@ -254,6 +255,7 @@ impl Ingress {
 struct Client {
     payload: PayloadReader,
     results: Results,
+    areas: Option<OutputAreas>,
     /// Of its first frame; all of a connection have the same.
     nonce: Option<u64>,
     counts: ConnectionCounts,
@@ -265,6 +267,8 @@ struct Held {
     descriptor: Descriptor,
     /// Its payload was read, and this is what it says.
     record: ResultRecord,
+    /// Where the answer's outputs are, if it has any.
+    area: Option<u16>,
 }
 
 struct Answerer {
@@ -297,10 +301,11 @@ impl Answerer {
 
     fn take(&mut self, work: Work) {
         match work {
-            Work::Came(token, payload, results) => {
+            Work::Came(token, payload, results, areas) => {
                 let client = Client {
                     payload,
                     results,
+                    areas,
                     nonce: None,
                     counts: ConnectionCounts::default(),
                 };
@@ -327,13 +332,20 @@ impl Answerer {
                 && *client.nonce.get_or_insert(name.nonce) == name.nonce
         });
         client.counts.damaged += u64::from(name.is_none());
-        let (verdict, answer) = name.map_or(
-            (
-                punctual_ipc::Verdict::Failed(punctual_ipc::Failure::Payload),
-                None,
-            ),
-            |name| name.outcome(),
-        );
+        let failed = (Verdict::Failed(Failure::Payload), None);
+        let (mut verdict, mut answer) = name.map_or(failed, |name| name.outcome());
+        let mut area = None;
+        if let (Some(name), Some(_), Some(areas)) = (name, answer, &mut client.areas) {
+            area = areas.reserve();
+            match area {
+                Some(area) => {
+                    let mut memory = areas.lend(area).expect("it was just reserved");
+                    payload::write_outputs(&name, memory.as_mut_slice());
+                    areas.put_back(area, memory);
+                }
+                None => (verdict, answer) = (Verdict::Rejected(Rejection::NoArea), None),
+            }
+        }
         // Either thread of a daemon may give the slot back first.
         if self.random.one_in(2) {
             client.payload.release(slot, sequence);
@@ -351,6 +363,7 @@ impl Answerer {
             token,
             descriptor,
             record,
+            area,
         });
     }
 
@@ -358,10 +371,15 @@ impl Answerer {
     fn answer_down_to(&mut self, left: usize) {
         while self.held.len() > left {
             let at = self.random.below(self.held.len() as u64) as usize;
-            let held = self.held.swap_remove(at);
+            let mut held = self.held.swap_remove(at);
             let Some(client) = self.clients.get_mut(&held.token) else {
                 continue;
             };
+            if let (Some(area), Some(areas), Some(answer)) =
+                (held.area, &mut client.areas, &mut held.record.answer)
+            {
+                answer.outputs = Some(areas.hand_over(area));
+            }
             match client.results.push(&held.record) {
                 Ok(()) => client.counts.answered += 1,
                 Err(_) => {
@@ -389,12 +407,14 @@ impl Answerer {
             false
         });
         counts.leaked = submissions.slots_in_use() as u64;
+        let areas = client.areas.as_ref();
+        counts.leaked += u64::from(areas.is_some_and(|areas| !areas.are_all_back()));
         let ended = Ended {
             token,
             counts: client.counts,
             fault,
             freed_ns: now_ns(),
-            _parts: (submissions, client.payload, client.results),
+            _parts: (submissions, client.payload, client.results, client.areas),
         };
         // At the end the receiver may be gone.
         let _ = self.over.send(ended);

@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering;
 
 use punctual_platform::poll::Poller;
 
-use crate::client::ClientChannel;
+use crate::client::{ClientChannel, Outputs};
 use crate::descriptor::Crop;
 use crate::handshake::{decode_answer, decode_opening};
-use crate::internals::{Fields, pair, ring, small_terms};
-use crate::result::{ResultRecord, Verdict};
-use crate::server::{ChannelFault, PayloadReader, Results, Rows, Submissions};
+use crate::internals::{Fields, pair_with_outputs, ring};
+use crate::result::{Answer, HandedOver, Rejection, ResultRecord, Verdict};
+use crate::server::{ChannelFault, OutputAreas, PayloadReader, Results, Rows, Submissions};
 
 /// Lets `script` say what a hostile client and the daemon do in turn, until the daemon closes the connection
 /// or the script ends; then ends the channel as the daemon does. Returns the fault.
@@ -21,7 +21,8 @@ pub fn hostile_client(script: &[u8]) -> Option<ChannelFault> {
     // What could come over the socket instead of the handshake.
     let _ = decode_opening(script);
     let _ = decode_answer(script);
-    let (server, client) = pair(small_terms());
+    let (mut server, client) = pair_with_outputs();
+    let areas = server.areas().expect("the terms have areas");
     let (submissions, payload, results) = server.split();
     let poller = Poller::new(2).expect("descriptors");
     submissions.watch(&poller, 0).expect("descriptors");
@@ -33,16 +34,20 @@ pub fn hostile_client(script: &[u8]) -> Option<ChannelFault> {
         submissions,
         payload,
         results,
+        areas,
         held: Vec::new(),
+        kept: Vec::new(),
     };
     let mut fault = None;
     while !game.script.0.is_empty() && fault.is_none() {
         fault = game.turn().err();
         assert_eq!(game.submissions.slots_in_use(), game.held.len());
     }
-    while let Some((slot, sequence)) = game.held.pop() {
-        let _ = game.results.push(&record(slot, sequence));
+    while let Some(held) = game.held.pop() {
+        let record = game.answer(&held);
+        let _ = game.results.push(&record);
     }
+    assert!(game.areas.are_all_back(), "an area leaked");
     assert_eq!(game.submissions.slots_in_use(), 0, "a slot leaked");
     fault
 }
@@ -78,8 +83,19 @@ struct Game<'s> {
     submissions: Submissions,
     payload: PayloadReader,
     results: Results,
+    areas: OutputAreas,
     /// What the daemon took in and has not answered.
-    held: Vec<(u16, u64)>,
+    held: Vec<Held>,
+    /// What the client has not let go of.
+    kept: Vec<Outputs>,
+}
+
+/// A submission without an answer.
+struct Held {
+    slot: u16,
+    sequence: u64,
+    /// Where its outputs go; none if the client held all areas.
+    area: Option<u16>,
 }
 
 impl Game<'_> {
@@ -92,23 +108,35 @@ impl Game<'_> {
             }
             11..14 => self.damage_a_descriptor(),
             14 => ring(&self.client),
-            15..18 => {
-                let _ = self.client.take();
+            15..17 => self.take(),
+            17 => {
+                let _ = self.kept.pop();
             }
             18..24 => {
                 if self.poller.wait(Some(0)).count() > 0 {
                     self.submissions.rung()?;
                 }
                 while let Some(taken) = self.submissions.poll()? {
-                    self.held.push((taken.slot, taken.sequence));
+                    let area = self.areas.reserve();
+                    let in_use = |held: &Held| area.is_some() && held.area == area;
+                    assert!(
+                        !self.held.iter().any(in_use),
+                        "an area was given away twice"
+                    );
+                    self.held.push(Held {
+                        slot: taken.slot,
+                        sequence: taken.sequence,
+                        area,
+                    });
                 }
             }
             24..26 => self.read(),
             _ if self.held.is_empty() => {}
             _ => {
                 let at = usize::from(self.script.byte()) % self.held.len();
-                let (slot, sequence) = self.held.swap_remove(at);
-                self.results.push(&record(slot, sequence))?;
+                let held = self.held.swap_remove(at);
+                let record = self.answer(&held);
+                self.results.push(&record)?;
             }
         }
         Ok(())
@@ -118,10 +146,45 @@ impl Game<'_> {
         let byte = self.script.byte();
         if let Some(mut slot) = self.client.slot() {
             slot.pixels().fill(byte);
+            // Whatever is there may be damaged afterwards.
+            let _ = slot.set_vector("speed", &[f32::from(byte), -0.0]);
             let (x, y) = (u32::from(byte % 5), u32::from(byte % 3));
             // Refused when results wait to be read.
             let _ = slot.submit(1, None, Crop { x, y });
         }
+    }
+
+    fn take(&mut self) {
+        let Ok(Some(record)) = self.client.take() else {
+            return;
+        };
+        let outputs = self.client.outputs(&record);
+        for tensor in outputs.iter().flat_map(Outputs::iter) {
+            assert_eq!(tensor.bytes().len(), 32);
+            let _ = tensor.is_finite();
+        }
+        self.kept.extend(outputs);
+    }
+
+    /// What a worker and the scheduler do in turn.
+    fn answer(&mut self, held: &Held) -> ResultRecord {
+        let Held {
+            slot,
+            sequence,
+            area,
+        } = *held;
+        let Some(area) = area else {
+            return record(slot, sequence, Verdict::Rejected(Rejection::NoArea), None);
+        };
+        if sequence.is_multiple_of(3) {
+            self.areas.cancel(area);
+            return record(slot, sequence, Verdict::Late, None);
+        }
+        let mut memory = self.areas.lend(area).expect("it was reserved");
+        memory.as_mut_slice().fill(sequence as u8);
+        self.areas.put_back(area, memory);
+        let outputs = Some(self.areas.hand_over(area));
+        record(slot, sequence, Verdict::OnTime, outputs)
     }
 
     /// In a cell that was perhaps submitted and not read yet: half a word, by a little or by much.
@@ -139,7 +202,7 @@ impl Game<'_> {
     fn read(&mut self) {
         let byte = usize::from(self.script.byte());
         let (slot, sequence) = match self.held.get(byte % 5) {
-            Some(&held) => held,
+            Some(held) => (held.slot, held.sequence),
             None => (byte as u16, self.script.word()),
         };
         let rows = Rows {
@@ -151,15 +214,23 @@ impl Game<'_> {
         let mut copy = vec![0; rows.bytes * rows.rows];
         // Rows outside of the slot are errors.
         let _ = self.payload.read(slot, sequence, rows, &mut copy);
+        let mut numbers = [0.0; 2];
+        let _ = self.payload.read_vectors(slot, sequence, &mut numbers);
     }
 }
 
-fn record(slot: u16, sequence: u64) -> ResultRecord {
+fn record(slot: u16, sequence: u64, verdict: Verdict, outputs: Option<HandedOver>) -> ResultRecord {
     ResultRecord {
         sequence,
         slot,
-        verdict: Verdict::OnTime,
-        answer: None,
+        verdict,
+        answer: outputs.map(|_| Answer {
+            exit: 0,
+            class: None,
+            confidence: None,
+            outputs,
+            not_finite: false,
+        }),
         captured_ns: 0,
         deadline_ns: 0,
         finished_ns: 0,

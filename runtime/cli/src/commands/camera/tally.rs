@@ -77,7 +77,10 @@ impl Tally {
             }
             report.exits[exit] += 1;
             let label = self.labels[result.sequence as usize % OPEN_MAX];
-            report.correct += u64::from(usize::from(answer.class) == label);
+            let is_label = answer
+                .class
+                .is_some_and(|class| usize::from(class) == label);
+            report.correct += u64::from(is_label);
         }
     }
 
@@ -109,11 +112,7 @@ mod tests {
             sequence,
             slot: 0,
             verdict,
-            answer: exit.map(|exit| Answer {
-                exit,
-                class: 7,
-                confidence: 60_000,
-            }),
+            answer: exit.map(|exit| Answer::of_class(exit, 7, 60_000)),
             captured_ns: 1_000_000,
             deadline_ns: 5_000_000,
             finished_ns: 3_000_000,
