@@ -14,6 +14,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+import onnx
 import torch
 from torch import nn
 
@@ -60,6 +61,10 @@ class Robot:
     def export(self, module: nn.Module, path: Path, form: str) -> None:
         is_open = self.batch == "open"
         export.export(module, path, form, self.example(2 if is_open else 1), self.outputs, is_open)
+        graph = onnx.load(path).graph
+        found = [each.name for each in graph.input], [each.name for each in graph.output]
+        if found != (list(self.inputs), self.outputs):
+            raise ValueError(f"{path.name} has the inputs {found[0]} and the outputs {found[1]}")
 
 
 class Named(nn.Module):
