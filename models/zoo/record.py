@@ -21,7 +21,6 @@ import onnx
 import onnxruntime
 import torch
 import torchvision
-import transformers
 from torch import nn
 from torch.nn import functional
 
@@ -259,6 +258,7 @@ def windows() -> nn.Module:
 
 def all_levels() -> nn.Module:
     """SegFormer with two levels and the decoder that brings all of them to one resolution."""
+    import transformers  # Only this one needs it.
     config = transformers.SegformerConfig(
         num_encoder_blocks=2, depths=[1, 1], sr_ratios=[2, 1], hidden_sizes=[8, 16], patch_sizes=[3, 3],
         strides=[2, 2], num_attention_heads=[1, 2], mlp_ratios=[2, 2], decoder_hidden_size=16, num_labels=4)

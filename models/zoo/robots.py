@@ -10,6 +10,7 @@ activations grow or die with depth.
 
 import argparse
 import importlib
+import os
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,10 @@ from torch import nn
 
 import export
 import zoo
+
+# For transformers, which is imported only with its first network: no look for files that it lacks, and no
+# checks while running, which dynamo cannot export.
+os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_DISABLE_TORCH_CHECK": "1"}
 
 LIST = Path(__file__).parent / "robots.toml"
 ANSWERS = ("classes", "labels", "detections", "none")
@@ -41,6 +46,8 @@ class Robot:
     operators: list[str]
     take: tuple[str, ...] = ()
     batch: str = "open"
+    any_order: bool = False
+    exact: bool = True
 
     def module(self) -> nn.Module:
         """The network with random weights as its library draws them."""

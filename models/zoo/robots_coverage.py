@@ -1,35 +1,38 @@
 """Which networks of robots.toml compile, and how far the engine is from onnxruntime on them:
 
-    python robots_coverage.py [NAME...] [--engine cpu|interpreter|none] [--record FILE] [--again] [--write]
+    python robots_coverage.py [NAME...] [--engine cpu|interpreter|compile|none] [--record FILE] [--again] [--write]
 
 Exports each network in both forms, compiles it and runs the same random inputs through the engine,
 through onnxruntime, and in float64 through PyTorch, which stands for the exact result. Each file is
 deleted once it is compared. Prints Markdown. What is in the record already is not measured again, but
-for what was refused or failed with `--again`. `--engine none` leaves the engine out. `--write` puts the
-record's table into docs/robots.md.
+for what was refused or failed with `--again`. `--engine compile` compiles and does not run, `--engine none`
+leaves the engine out. `--write` puts the record's table into docs/robots.md.
 
 A difference is relative to the largest value of the output in float64, but at least to one. Of an output
 of integers it is the share of values that differ.
 
 The engine's side is the example `tensors` of the compiler:
 
-    tensors NETWORK.onnx|PACKAGE --engine cpu|interpreter --out FOLDER --input NAME=FILE ...
+    tensors NETWORK.onnx|PACKAGE [--answer classes|labels|detections|none] --engine cpu|interpreter
+            --out FOLDER --input NAME=FILE ...
+    tensors NETWORK.onnx [--answer ...]
 
-FILE has the values of one input for all images, little-endian, in the type that the network declares,
-`[image][...]`; the number of images follows from its length and is the same for all inputs. FOLDER gets a
-file for each tensor of each exit, `[image][...]`, little-endian: `exit_K.NAME.TYPE`, or `exit_K.TYPE` for
-an output that is called `exit_K` alone. A slash in NAME is a dot there. TYPE is f32, f16, u8, i8, i32,
-i64 or bool. Standard output gets one line:
+The second form only compiles. FILE has the values of one input for all images, little-endian, in the type
+that the network declares, `[image][...]`; the number of images follows from its length and is the same for
+all inputs. FOLDER gets a file for each tensor of each exit, `[image][...]`, little-endian:
+`exit_K.NAME.TYPE`, or `exit_K.TYPE` for an output that is called `exit_K` alone. A slash in NAME is a dot
+there. TYPE is f32, f16, u8, i8, i32, i64 or bool. Standard output gets one line:
 
     {"report": {...}, "tensors": [{"name": "exit_0/boxes", "file": "exit_0.boxes.f32", "type": "f32",
                                    "shape": [2, 300, 4]}, ...]}
 
-`report` is the compiler's. If the network is refused the exit code is not 0 and standard error has every
-problem, one a line.
+`report` is the compiler's; `tensors` is empty if nothing ran. Names are those of the file's outputs. If the
+network is refused the exit code is not 0 and standard error has every problem, one a line.
 """
 
 import argparse
 import json
+import re
 import subprocess
 import tempfile
 from dataclasses import asdict, dataclass, field
@@ -40,9 +43,9 @@ import numpy
 import onnxruntime
 import torch
 
+import robots  # First, as it says what libraries may do.
 import coverage
 import export
-import robots
 
 PAGE = coverage.ROOT / "docs" / "robots.md"
 MARKS = "<!-- robots_coverage.py from here -->", "<!-- to here -->"
@@ -57,7 +60,7 @@ class Output:
 
     name: str
     shape: list[int]
-    onnxruntime_inexact: float  # from float64
+    onnxruntime_inexact: float | None  # from float64; none where there is no float64
     difference: float | None = None  # the engine from onnxruntime
     inexact: float | None = None  # the engine from float64
 
@@ -65,7 +68,8 @@ class Output:
         """As near as agreed, or, where the network amplifies the rounding of any engine, nearer to the
         exact result than twice onnxruntime's distance."""
         return self.difference is not None and (
-            self.difference <= TOLERANCE or self.inexact <= 2 * self.onnxruntime_inexact)
+            self.difference <= TOLERANCE
+            or (self.inexact is not None and self.inexact <= 2 * self.onnxruntime_inexact))
 
 
 @dataclass
@@ -104,31 +108,53 @@ def distance(found: numpy.ndarray, expected: numpy.ndarray) -> float:
     return float(abs(found - expected).max() / max(1.0, abs(expected).max()))
 
 
-def run_engine(example: Path, path: Path, row: Row, inputs: dict[str, torch.Tensor]) -> list | None:
-    """The engine's tensors in the order of the row's outputs; none if the network is refused."""
+def align(names: list[str], found: list[numpy.ndarray], expected: list[numpy.ndarray]) -> list[numpy.ndarray]:
+    """`found`, the rows of each exit in the order of the nearest ones that are expected, if that is an order."""
+    aligned = list(found)
+    for exit_name in {name.split("/")[0] for name in names}:
+        mine = [at for at, name in enumerate(names) if name.split("/")[0] == exit_name]
+        rows, wanted = (numpy.concatenate([each[at] for at in mine], 2) for each in (found, expected))
+        apart = abs(wanted[:, :, None] - rows[:, None]).sum(3)
+        order = apart.argmin(2)
+        for image in range(len(order)):
+            if len(set(order[image])) < len(order[image]):
+                order[image] = numpy.arange(len(order[image]))
+        for at in mine:
+            aligned[at] = numpy.take_along_axis(found[at], order[:, :, None], 1)
+    return aligned
+
+
+def run_engine(example: Path, path: Path, row: Row, robot: robots.Robot,
+               inputs: dict[str, torch.Tensor]) -> list:
+    """The engine's tensors in the order of the row's outputs; none if the network is refused, or only
+    compiled."""
     folder = path.parent / "out"
     folder.mkdir()
-    command = [example, path, "--engine", row.engine, "--out", folder]
-    for name, value in inputs.items():
-        file = path.parent / f"{name}.input"
-        value.numpy().tofile(file)
-        command += ["--input", f"{name}={file}"]
+    command = [example, path, "--answer", robot.answer]
+    if row.engine != "compile":
+        command += ["--engine", row.engine, "--out", folder]
+        for name, value in inputs.items():
+            file = path.parent / f"{name}.input"
+            value.numpy().tofile(file)
+            command += ["--input", f"{name}={file}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S)
     if done.returncode != 0:
         row.refusal = done.stderr.strip() or f"the program ended with {done.returncode}"
-        return None
+        return []
     answer = json.loads(done.stdout.splitlines()[-1])
     stages = answer["report"]["stages"]
     row.stages = len(stages)
     for figure, key in (("operators", "operators"), ("macs", "multiplications"), ("parameters", "parameters")):
         setattr(row, figure, sum(stage[key] for stage in stages))
+    if row.engine == "compile":
+        return []
     found = {
         each["name"]: numpy.fromfile(folder / each["file"], TYPES[each["type"]]).reshape(each["shape"])
         for each in answer["tensors"]
     }
     if missing := [each.name for each in row.outputs if each.name not in found]:
         row.failure = f"the engine gives no {', '.join(missing)}"
-        return None
+        return []
     return [found[each.name] for each in row.outputs]
 
 
@@ -138,19 +164,25 @@ class Case:
     def __init__(self, robot: robots.Robot):
         self.robot, self.module = robot, robots.build(robot)
         self.inputs = robot.example(coverage.IMAGES if robot.batch == "open" else 1, seed=99)
-        self.exact = coverage.exact_scores(self.module, self.inputs)
+        self.exact = [None] * len(robot.outputs)
+        if robot.exact:
+            self.exact = coverage.exact_scores(self.module, self.inputs)
 
     def compare(self, example: Path | None, path: Path, row: Row) -> None:
         """Fills in the row."""
         self.robot.export(self.module, path, row.form)
-        theirs = coverage.onnxruntime_scores(path, self.inputs)
+        align_rows = lambda found: (align(self.robot.outputs, found, self.exact)
+                                    if self.robot.any_order and found else found)
+        theirs = align_rows(coverage.onnxruntime_scores(path, self.inputs))
         row.outputs = [
-            Output(name, list(value.shape), distance(value, true))
+            Output(name, list(value.shape), None if true is None else distance(value, true))
             for name, value, true in zip(self.robot.outputs, theirs, self.exact, strict=True)
         ]
-        ours = run_engine(example, path, row, self.inputs) if example else []
-        for output, mine, value, true in zip(row.outputs, ours or [], theirs, self.exact):
-            output.difference, output.inexact = distance(mine, value), distance(mine, true)
+        ours = run_engine(example, path, row, self.robot, self.inputs) if example else []
+        ours = align_rows(ours)
+        for output, mine, value, true in zip(row.outputs, ours, theirs, self.exact):
+            output.difference = distance(mine, value)
+            output.inexact = None if true is None else distance(mine, true)
 
 
 def measure(wanted: list[Row], example: Path | None, known: dict[str, robots.Robot]):
@@ -179,9 +211,11 @@ def line(row: Row, robot: robots.Robot) -> str:
     cells = [row.name, row.form, ", ".join(robot.operators)]
     if row.failure or row.refusal:
         why = "fails" if row.failure else "**refused**"
-        text = (row.failure or row.refusal).replace("|", "\\|").replace("\n", "<br>")
-        cells.append(f"{why}: {text}")
+        text = re.sub("; supported are .*", "", row.failure or row.refusal)
+        cells.append(f"{why}: {text.replace('|', '/').replace(chr(10), '<br>')}")
         return f"| {' | '.join(cells)} |||| {figures(row)} |"
+    if not row.stages:
+        return f"| {' | '.join(cells)} | not compiled |||| {figures(row)} |"
     cells += [str(row.operators), str(row.stages), f"{row.parameters / 1e6:.1f} M", f"{row.macs / 1e9:.2f} G"]
     return f"| {' | '.join(cells)} | {figures(row)} |"
 
@@ -205,8 +239,9 @@ def write(rows: list[Row], known: dict[str, robots.Robot]) -> None:
     engines = ", ".join(sorted({f"`{row.engine}`" for row in rows}))
     coverage.replace(PAGE, MARKS, [
         f"Measured until {date.today()}, engine {engines}, onnxruntime {onnxruntime.__version__}, PyTorch "
-        f"{torch.__version__}: {sum(row.is_good() for row in rows)} of {len(rows)} files compile and are as "
-        f"near as asked for, {len(whole)} of {len(order)} networks in both forms.",
+        f"{torch.__version__}. {sum(row.stages > 0 for row in rows)} of {len(rows)} files compile, "
+        f"{sum(row.is_good() for row in rows)} ran and are as near as asked for; {len(whole)} of {len(order)} "
+        f"networks in both forms.",
         *([f"Not measured: {', '.join(unmeasured)}."] if unmeasured else []),
         "", HEAD, *(line(row, known[row.name]) for row in rows),
     ])
@@ -215,9 +250,10 @@ def write(rows: list[Row], known: dict[str, robots.Robot]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="of robots.toml; without any, all")
-    parser.add_argument("--engine", choices=["cpu", "interpreter", "none"], default="cpu")
+    parser.add_argument("--engine", choices=["cpu", "interpreter", "compile", "none"], default="cpu")
     parser.add_argument("--form", choices=export.FORMS, help="only this form")
     parser.add_argument("--record", type=Path, help="rows as JSON lines, read and appended to")
+    parser.add_argument("--example", type=Path, help="the program `tensors`; otherwise it is built")
     parser.add_argument("--again", action="store_true", help="also what was refused or failed before")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(coverage.ROOT)}")
     arguments = parser.parse_args()
@@ -232,7 +268,9 @@ def main() -> None:
     wanted = [Row(name, form, arguments.engine) for name in arguments.names or known
               for form in ([arguments.form] if arguments.form else export.FORMS)]
     wanted = [row for row in wanted if row.key() not in done]
-    example = coverage.build_example("tensors") if wanted and arguments.engine != "none" else None
+    example = None
+    if wanted and arguments.engine != "none":
+        example = arguments.example or coverage.build_example("tensors")
     print(HEAD)
     for row in measure(wanted, example, known):
         print(line(row, known[row.name]), flush=True)

@@ -186,8 +186,11 @@ class Anchored(nn.Module):
         for at in range(4):
             layers += [nn.MaxPool2d(2, 2), step(c[at], c[at + 1])]
         self.fine = nn.Sequential(*layers)
+        # Below all values, so that the border counts in no maximum. One of zeros would, and onnxruntime
+        # 1.31.1 answers wrongly then: it makes it the pooling's own border, which counts in none.
+        border = nn.ConstantPad2d((0, 1, 0, 1), -1e4)
         self.coarse = nn.Sequential(
-            nn.MaxPool2d(2, 2), step(c[4], c[5]), nn.ZeroPad2d((0, 1, 0, 1)), nn.MaxPool2d(2, 1),
+            nn.MaxPool2d(2, 2), step(c[4], c[5]), border, nn.MaxPool2d(2, 1),
             step(c[5], c[6]), step(c[6], c[4], 1))
         outputs = 3 * (5 + classes)
         self.coarse_head = nn.Sequential(step(c[4], c[5]), nn.Conv2d(c[5], outputs, 1))
