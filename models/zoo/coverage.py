@@ -59,12 +59,12 @@ class Row:
         return near and not self.refusal
 
 
-def build_example() -> Path:
-    """The program that compiles and runs a network."""
-    command = ["cargo", "build", "--release", "-q", "-p", "punctual-compile", "--example", "scores"]
+def build_example(name: str) -> Path:
+    """A program that compiles and runs a network."""
+    command = ["cargo", "build", "--release", "-q", "-p", "punctual-compile", "--example", name]
     subprocess.run(command, cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return target / "release" / "examples" / "scores"
+    return target / "release" / "examples" / name
 
 
 def onnxruntime_scores(path: Path, inputs: dict[str, torch.Tensor]) -> list[numpy.ndarray]:
@@ -111,7 +111,7 @@ def compare(example: Path, path: Path, row: Row, engine: str, module: nn.Module)
 
 def measure(wanted: list[Row], engine: str):
     """Fills in rows, those of one module next to each other."""
-    example = build_example()
+    example = build_example("scores")
     module, built = None, None
     for row in wanted:
         network = zoo.BY_NAME[row.name]
@@ -139,6 +139,13 @@ def line(row: Row) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def replace(page: Path, marks: tuple[str, str], lines: list[str]) -> None:
+    """Puts lines between two marks of a page."""
+    before, rest = page.read_text().split(marks[0])
+    after = rest.split(marks[1])[1]
+    page.write_text(f"{before}{marks[0]}\n{chr(10).join(lines)}\n{marks[1]}{after}")
+
+
 def write(rows: list[Row], engine: str) -> None:
     """Replaces the table of the page, between its two marks."""
     order = list(zoo.BY_NAME)
@@ -151,10 +158,7 @@ def write(rows: list[Row], engine: str) -> None:
         *([f"Not measured: {', '.join(unmeasured)}."] if unmeasured else []),
         "", HEAD, *map(line, rows),
     ]
-    page = PAGE.read_text()
-    before, rest = page.split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
-    PAGE.write_text(f"{before}{MARKS[0]}\n{chr(10).join(text)}\n{MARKS[1]}{after}")
+    replace(PAGE, MARKS, text)
 
 
 def main() -> None:

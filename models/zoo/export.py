@@ -20,22 +20,25 @@ import zoo
 FORMS = {"torchscript": 17, "dynamo": 18}  # the exporter, and the operator set that it is asked for
 
 
-def export(module: nn.Module, path: Path, form: str, inputs: dict[str, torch.Tensor]) -> None:
-    """Writes one file in one form. `inputs` are an example: two images, by the input's name."""
+def export(module: nn.Module, path: Path, form: str, inputs: dict[str, torch.Tensor],
+           outputs: list[str] | None = None, open_batch: bool = True) -> None:
+    """Writes one file in one form. `inputs` are an example: two images, by the input's name. Without
+    `outputs` each output is an exit. Unless the batch is open, the file takes as many as the example."""
     example = tuple(inputs.values())
-    with torch.no_grad():
-        scores = module(*example)
-    exits = [f"exit_{at}" for at in range(len(scores) if isinstance(scores, tuple) else 1)]
-    names = {"input_names": list(inputs), "output_names": exits, "opset_version": FORMS[form]}
+    if outputs is None:
+        with torch.no_grad():
+            scores = module(*example)
+        outputs = [f"exit_{at}" for at in range(len(scores) if isinstance(scores, tuple) else 1)]
+    names = {"input_names": list(inputs), "output_names": outputs, "opset_version": FORMS[form]}
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
         if form == "torchscript":
-            axes = {name: {0: "batch"} for name in (*inputs, *exits)}
+            axes = {name: {0: "batch"} for name in (*inputs, *outputs)} if open_batch else None
             torch.onnx.export(module, example, path, dynamo=False, dynamic_axes=axes, **names)
         else:
             batch = torch.export.Dim("batch")
-            shapes = tuple({0: batch} for _ in inputs)
+            shapes = tuple({0: batch} for _ in inputs) if open_batch else None
             torch.onnx.export(module, example, path, dynamo=True, dynamic_shapes=shapes,
                               external_data=False, **names)
 

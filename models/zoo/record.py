@@ -1,0 +1,366 @@
+"""Writes the files of recorded/, which tests of the compiler read: python record.py [NAME...]
+
+Networks of robots.toml in miniature, with random weights from a seed. Of each
+
+    NAME.onnx         the file as PyTorch wrote it, without its notes on lines of source text
+    NAME.json         {"form", "onnxruntime", "inputs": [{"name", "shape"}], "outputs": [...]}
+    NAME.inputs.f32   one image: the values of all inputs, in the order of NAME.json, little-endian
+    NAME.outputs.f32  what onnxruntime answers, in the same way; integers are written as floats
+
+Shapes are without the batch, which is open. The files are committed; another version of PyTorch writes
+the same network differently, so they change only when somebody runs this on purpose.
+"""
+
+import argparse
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy
+import onnx
+import onnxruntime
+import torch
+import torchvision
+from torch import nn
+from torch.nn import functional
+
+import coverage
+import export
+import maps
+import robots
+import yolo
+from maps import relu_unit
+
+FOLDER = Path(__file__).parent / "recorded"
+LIMIT = 600_000  # bytes of all files
+
+
+class Dilated(nn.Module):
+    """DeepLabV3's head: dilated convolutions beside each other and the mean of the image, resized."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(relu_unit(3, 8, 3, 2), relu_unit(8, 8, 3, 2))
+        self.pyramid = torchvision.models.segmentation.deeplabv3.ASPP(8, (2, 3, 4), 8)
+        self.head = nn.Conv2d(8, 3, 1)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        scores = self.head(self.pyramid(self.body(image)))
+        return functional.interpolate(scores, image.shape[2:], mode="bilinear", align_corners=False)
+
+
+class BestClass(nn.Module):
+    """Segmentation that answers with the best class of each pixel."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = maps.UNet(width=4, depth=1, classes=4)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return self.body(image)[0].argmax(1)
+
+
+class AnchorBoxes(nn.Module):
+    """SSDlite's heads on two levels: maps to rows of anchors, levels concatenated."""
+
+    def __init__(self):
+        super().__init__()
+        self.steps = nn.ModuleList([relu_unit(3, 8, 3, 2), relu_unit(8, 12, 3, 2)])
+        head = lambda channels, outputs: nn.Sequential(
+            relu_unit(channels, channels, 3, groups=channels), nn.Conv2d(channels, outputs, 1))
+        self.boxes = nn.ModuleList(head(c, 3 * 4) for c in (8, 12))
+        self.scores = nn.ModuleList(head(c, 3 * 5) for c in (8, 12))
+
+    @staticmethod
+    def rows(x: torch.Tensor, values: int) -> torch.Tensor:
+        images, _, rows, columns = x.shape
+        return x.view(images, -1, values, rows, columns).permute(0, 3, 4, 1, 2).reshape(images, -1, values)
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        levels = []
+        for step in self.steps:
+            levels.append(image := step(image))
+        flat = lambda heads, values: torch.cat(
+            [self.rows(head(level), values) for head, level in zip(heads, levels)], 1)
+        return flat(self.boxes, 4), flat(self.scores, 5)
+
+
+class Distributions(nn.Module):
+    """The detector of yolo.py with two levels of 8 channels, its own blocks and decoder."""
+
+    def __init__(self, size: tuple[int, int]):
+        super().__init__()
+        self.fine = nn.Sequential(yolo.unit(3, 8, 3, 2), yolo.CrossStage(8, 8, 1, True))
+        self.coarse = nn.Sequential(yolo.unit(8, 8, 3, 2), yolo.PyramidPooling(8))
+        self.join = yolo.CrossStage(16, 8, 1, False)
+        self.boxes = nn.ModuleList(nn.Conv2d(8, 4 * yolo.BINS, 1) for _ in range(2))
+        self.scores = nn.ModuleList(nn.Conv2d(8, 3, 1) for _ in range(2))
+        self.decoder = yolo.Decoder(size, (2, 4))
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        fine = self.fine(image)
+        coarse = self.coarse(fine)
+        larger = functional.interpolate(coarse, scale_factor=2.0, mode="nearest")
+        levels = self.join(torch.cat([larger, fine], 1)), coarse
+        apply = lambda heads: [head(level) for head, level in zip(heads, levels)]
+        return self.decoder.boxes(apply(self.boxes)), yolo.per_anchor(apply(self.scores)).sigmoid()
+
+
+class Steering(nn.Module):
+    """An image and the speed; an early exit, and confidences of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 8, 5, 2), nn.ELU())
+        self.second = nn.Sequential(nn.Conv2d(8, 8, 3, 2), nn.ELU(), nn.Flatten(1))
+        self.heads = nn.ModuleList([nn.Linear(8 + 1, 3), nn.Linear(8 * 2 * 5 + 1, 3)])
+
+    def forward(self, image: torch.Tensor, speed: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        features = self.first(image)
+        early = self.heads[0](torch.cat([features.mean((2, 3)), speed], 1))
+        last = self.heads[1](torch.cat([self.second(features), speed], 1))
+        return tuple(part for each in (early, last) for part in (each[:, :2].tanh(), each[:, 2:].sigmoid()))
+
+
+class Pooled(nn.Module):
+    """A small body and a linear layer: a set of labels, or a vector of length one."""
+
+    def __init__(self, outputs: int, unit_length: bool):
+        super().__init__()
+        self.body = nn.Sequential(relu_unit(3, 8, 3, 2), relu_unit(8, 16, 3, 2),
+                                  nn.AdaptiveAvgPool2d(1), nn.Flatten(1), nn.Linear(16, outputs))
+        self.unit_length = unit_length
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        found = self.body(image)
+        return functional.normalize(found, dim=1) if self.unit_length else found.sigmoid()
+
+
+class Stacked(nn.Module):
+    """DETR's decoder in small: constant queries read the image; each layer's boxes are the next one's
+    reference; the layers' answers are stacked and taken apart again."""
+
+    def __init__(self, layers: int = 2, width: int = 8, queries: int = 6):
+        super().__init__()
+        self.body = nn.Sequential(relu_unit(3, 8, 3, 2), nn.Conv2d(8, width, 3, 2, 1))
+        self.queries = nn.Parameter(torch.randn(1, queries, width))
+        self.attention = nn.ModuleList(
+            nn.MultiheadAttention(width, 2, batch_first=True) for _ in range(layers))
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(layers))
+        self.place = nn.Linear(4, width)
+        self.boxes = nn.ModuleList(nn.Linear(width, 4) for _ in range(layers))
+        self.scores = nn.ModuleList(nn.Linear(width, 5) for _ in range(layers))
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        tokens = self.body(image).flatten(2).transpose(1, 2)
+        state = self.queries.expand(image.shape[0], -1, -1)
+        reference = torch.zeros_like(state[:, :, :4])
+        all_boxes, all_scores = [], []
+        for attention, norm, boxes, scores in zip(self.attention, self.norms, self.boxes, self.scores):
+            read, _ = attention(state + self.place(reference), tokens, tokens, need_weights=False)
+            state = norm(state + read)
+            reference = reference + boxes(state)
+            all_boxes.append(reference.sigmoid())
+            all_scores.append(scores(state))
+        stacked_boxes, stacked_scores = torch.stack(all_boxes, 1), torch.stack(all_scores, 1)
+        return tuple(each[:, at] for at in range(len(self.boxes)) for each in (stacked_scores, stacked_boxes))
+
+
+class Depth(nn.Module):
+    """A depth decoder in small: reflected borders, ELU, nearest upsampling; a scale an exit."""
+
+    def __init__(self):
+        super().__init__()
+        step = lambda a, b: nn.Sequential(nn.ReflectionPad2d(1), nn.Conv2d(a, b, 3), nn.ELU())
+        self.down = nn.ModuleList([relu_unit(3, 8, 3, 2), relu_unit(8, 8, 3, 2)])
+        self.up = nn.ModuleList([step(8, 8), step(16, 8)])
+        self.heads = nn.ModuleList(nn.Sequential(step(8, 1), nn.Sigmoid()) for _ in range(2))
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        fine = self.down[0](image)
+        x = self.up[0](self.down[1](fine))
+        first = self.heads[0](x)
+        x = functional.interpolate(x, scale_factor=2.0, mode="nearest")
+        return first, self.heads[1](self.up[1](torch.cat([x, fine], 1)))
+
+
+class Grouped(nn.Module):
+    """FCOS's tower with group normalisation behind instance normalisation and LeakyReLU."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(3, 8, 3, 2, 1), nn.InstanceNorm2d(8, affine=True), nn.LeakyReLU(0.1),
+            nn.Conv2d(8, 8, 3, 1, 1), nn.GroupNorm(2, 8), nn.ReLU())
+        self.boxes, self.centreness = nn.Conv2d(8, 4, 3, 1, 1), nn.Conv2d(8, 1, 3, 1, 1)
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = self.body(image)
+        return self.boxes(x).relu().flatten(2).transpose(1, 2), self.centreness(x)
+
+
+class Chosen(nn.Module):
+    """RT-DETR's selection and sampling: the best places of a map, features read at points beside them."""
+
+    def __init__(self, queries: int = 4):
+        super().__init__()
+        self.body = nn.Sequential(relu_unit(3, 8, 3, 2), relu_unit(8, 8, 3, 2))
+        self.scores, self.boxes = nn.Linear(8, 3), nn.Linear(8, 4)
+        self.offsets, self.answer = nn.Linear(8, 2 * 3), nn.Linear(8, 3)
+        self.queries = queries
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        features = self.body(image)
+        tokens = features.flatten(2).transpose(1, 2)
+        best = self.scores(tokens).max(-1).values.topk(self.queries, dim=1).indices.unsqueeze(-1)
+        boxes = self.boxes(tokens).gather(1, best.expand(-1, -1, 4)).sigmoid()
+        state = tokens.gather(1, best.expand(-1, -1, 8))
+        points = boxes[:, :, None, :2] + 0.1 * self.offsets(state).unflatten(2, (3, 2))
+        read = functional.grid_sample(features, 2 * points - 1, align_corners=False)
+        return self.answer(state + read.mean(3).transpose(1, 2)), boxes
+
+
+class OverTime(nn.Module):
+    """A window of observations [value][step]: a convolution over time, then a GRU's last state."""
+
+    def __init__(self):
+        super().__init__()
+        self.enter = nn.Sequential(nn.Conv1d(6, 8, 3, padding=1), nn.ReLU())
+        self.over_time = nn.GRU(8, 8, batch_first=True)
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, observations: torch.Tensor) -> torch.Tensor:
+        states, _ = self.over_time(self.enter(observations).transpose(1, 2))
+        return self.head(states[:, -1]).tanh()
+
+
+class Padded(nn.Module):
+    """BlazeFace's block: zero channels appended to the shortcut, PReLU; constant borders."""
+
+    def __init__(self):
+        super().__init__()
+        self.enter = nn.Sequential(nn.ConstantPad2d((0, 1, 0, 1), 0.5), nn.Conv2d(3, 6, 3, 2), nn.PReLU(6))
+        self.body = nn.Sequential(nn.Conv2d(6, 6, 5, 2, 2, groups=6), nn.Conv2d(6, 10, 1))
+        self.activation = nn.PReLU(10)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        x = self.enter(image)
+        kept = functional.pad(functional.max_pool2d(x, 2, 2), (0, 0, 0, 0, 0, 4))
+        return self.activation(self.body(x) + kept)
+
+
+def windows() -> nn.Module:
+    """Swin's windows, shifted and not, on one level."""
+    return torchvision.models.swin_transformer.SwinTransformer(
+        [2, 2], embed_dim=8, depths=[2], num_heads=[2], window_size=[4, 4], mlp_ratio=2.0,
+        num_classes=5, stochastic_depth_prob=0.0)
+
+
+def all_levels() -> nn.Module:
+    """SegFormer with two levels and the decoder that brings all of them to one resolution."""
+    import transformers  # Only this one needs it.
+    config = transformers.SegformerConfig(
+        num_encoder_blocks=2, depths=[1, 1], sr_ratios=[2, 1], hidden_sizes=[8, 16], patch_sizes=[3, 3],
+        strides=[2, 2], num_attention_heads=[1, 2], mlp_ratios=[2, 2], decoder_hidden_size=16, num_labels=4)
+    return robots.Named(transformers.SegformerForSemanticSegmentation(config), ("logits",))
+
+
+@dataclass(frozen=True)
+class Miniature:
+    name: str
+    make: object  # a function that gives the module
+    inputs: dict[str, list[int]]
+    outputs: list[str]
+    form: str
+
+
+exits = lambda count, *names: [f"exit_{at}/{name}" for at in range(count) for name in names]
+TORCHSCRIPT, DYNAMO = export.FORMS
+IMAGE = {"image": [3, 16, 16]}
+
+MINIATURES = [
+    Miniature("unet_nearest", lambda: maps.UNet(width=2, depth=2), IMAGE, exits(1, "mask"), TORCHSCRIPT),
+    Miniature("unet_bilinear", lambda: maps.UNet(width=2, depth=2, up="bilinear"), {"image": [3, 16, 24]},
+              exits(1, "mask"), DYNAMO),
+    Miniature("unet_transposed", lambda: maps.UNet(width=2, depth=2, up="transposed"), IMAGE,
+              exits(1, "mask"), DYNAMO),
+    Miniature("unet_thermal", lambda: maps.UNet(channels=1, width=2, depth=2, up="corners"),
+              {"image": [1, 16, 24]}, exits(1, "mask"), TORCHSCRIPT),
+    Miniature("unet_rgbd_exits", lambda: maps.UNet(channels=4, classes=2, width=1, depth=3, exits=True),
+              {"image": [4, 16, 16]}, exits(3, "mask", "confidence"), DYNAMO),
+    Miniature("best_class", BestClass, IMAGE, exits(1, "classes"), TORCHSCRIPT),
+    Miniature("dilated", Dilated, {"image": [3, 32, 32]}, exits(1, "scores"), TORCHSCRIPT),
+    Miniature("all_levels", all_levels, IMAGE, exits(1, "logits"), DYNAMO),
+    Miniature("anchor_boxes", AnchorBoxes, IMAGE, exits(1, "boxes", "scores"), TORCHSCRIPT),
+    Miniature("distributions", lambda: Distributions((16, 16)), IMAGE, exits(1, "boxes", "scores"), DYNAMO),
+    Miniature("grouped", Grouped, IMAGE, exits(1, "boxes", "centreness"), TORCHSCRIPT),
+    Miniature("padded", Padded, IMAGE, exits(1, "map"), DYNAMO),
+    Miniature("stacked_exits", Stacked, IMAGE, exits(2, "scores", "boxes"), TORCHSCRIPT),
+    Miniature("stacked_exits_dynamo", Stacked, IMAGE, exits(2, "scores", "boxes"), DYNAMO),
+    Miniature("chosen", Chosen, IMAGE, exits(1, "scores", "boxes"), DYNAMO),
+    Miniature("windows", windows, IMAGE, ["exit_0"], DYNAMO),
+    Miniature("steering_exits", Steering, {"image": [3, 16, 28], "speed": [1]},
+              exits(2, "action", "confidence"), TORCHSCRIPT),
+    Miniature("over_time", OverTime, {"observations": [6, 8]}, exits(1, "action"), TORCHSCRIPT),
+    Miniature("labels", lambda: Pooled(6, unit_length=False), IMAGE, ["exit_0"], TORCHSCRIPT),
+    Miniature("embedding", lambda: Pooled(8, unit_length=True), IMAGE, ["embedding"], DYNAMO),
+    Miniature("depth_exits", Depth, {"image": [3, 16, 24]}, exits(2, "depth"), TORCHSCRIPT),
+    Miniature("interest_points", lambda: maps.InterestPoints(width=2, descriptor=8),
+              {"image": [1, 24, 32]}, exits(1, "points", "descriptors"), TORCHSCRIPT),
+]
+# Answers of onnxruntime and of PyTorch may be this far apart, relative to the largest value.
+TOLERANCE = 1e-5
+
+
+def drop_notes(path: Path) -> None:
+    """They are most of a small file, and name folders of the machine that wrote it."""
+    model = onnx.load(path)
+    for part in (model.graph, *model.graph.node, *model.graph.input, *model.graph.output,
+                 *model.graph.value_info, *model.graph.initializer):
+        part.ClearField("metadata_props")
+        part.ClearField("doc_string")
+    onnx.save(model, path)
+
+
+def record(miniature: Miniature) -> None:
+    """Writes the files of one, after a check that onnxruntime answers as PyTorch in float64 does."""
+    robot = robots.Robot(miniature.name, "", miniature.inputs, miniature.outputs, "none", "MIT", [])
+    module = robots.seeded(miniature.make, robot)
+    path = FOLDER / f"{miniature.name}.onnx"
+    robot.export(module, path, miniature.form)
+    drop_notes(path)
+    inputs = robot.example(1, seed=99)
+    found, exact = coverage.onnxruntime_scores(path, inputs), coverage.exact_scores(module, inputs)
+    for name, value, true in zip(miniature.outputs, found, exact, strict=True):
+        if not abs(value - true).max() <= TOLERANCE * max(1.0, abs(true).max()):
+            raise SystemExit(f"{miniature.name}: {name} differs by {abs(value - true).max()}")
+    described = {
+        "form": miniature.form, "onnxruntime": onnxruntime.__version__, "torch": torch.__version__,
+        "inputs": [{"name": name, "shape": shape} for name, shape in miniature.inputs.items()],
+        "outputs": [{"name": name, "shape": list(value.shape[1:])}
+                    for name, value in zip(miniature.outputs, found)],
+    }
+    path.with_suffix(".json").write_text(json.dumps(described) + "\n")
+    for suffix, values in ((".inputs.f32", [each.numpy() for each in inputs.values()]),
+                           (".outputs.f32", found)):
+        flat = numpy.concatenate([each.ravel().astype("<f4") for each in values])
+        flat.tofile(path.with_suffix(suffix))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    by_name = {miniature.name: miniature for miniature in MINIATURES}
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(by_name))
+    arguments = parser.parse_args()
+    FOLDER.mkdir(exist_ok=True)
+    for name in arguments.names or by_name:
+        record(by_name[name])
+        sizes = [each.stat().st_size for each in FOLDER.glob(f"{name}.*")]
+        print(f"{name}  {sum(sizes) / 1024:.1f} KiB", flush=True)
+    total = sum(each.stat().st_size for each in FOLDER.iterdir())
+    if total > LIMIT:
+        raise SystemExit(f"{total} bytes in {FOLDER.name}/, above {LIMIT}: make a network smaller")
+
+
+if __name__ == "__main__":
+    main()
