@@ -2,7 +2,7 @@
 //! `cargo run --release -p punctual-kernels --example preprocess`
 
 use punctual_kernels::preprocess::{PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor};
-use punctual_types::{FrameLayout, PixelFormat, Size};
+use punctual_types::{Fit, FrameLayout, PixelFormat, Size};
 
 const ROUNDS: usize = 2000;
 
@@ -12,7 +12,7 @@ fn now() -> std::time::Instant {
 }
 
 fn main() -> Result<(), PreprocessError> {
-    for format in [PixelFormat::Rgb8, PixelFormat::Nv12] {
+    for format in [PixelFormat::Rgb8, PixelFormat::Nv12, PixelFormat::Gray8, PixelFormat::Yuyv, PixelFormat::Bgr8] {
         for (x, y) in [(100, 100), (101, 101)] {
             let frame = FrameLayout::packed(format, 640, 480);
             let mut preprocessor = Preprocessor::new(&PreprocessSpec {
@@ -25,8 +25,10 @@ fn main() -> Result<(), PreprocessError> {
                     width: 64,
                     height: 64,
                 },
-                mean: [0.45; 3],
-                std: [0.25; 3],
+                channels: 3,
+                fit: Fit::Stretch,
+                mean: [0.45; 4],
+                std: [0.25; 4],
             })?;
             let pixels: Vec<u8> = (0..frame.len())
                 .map(|byte| (byte * 31 % 251) as u8)
@@ -38,7 +40,8 @@ fn main() -> Result<(), PreprocessError> {
                 .map(|_| {
                     let start = now();
                     rows.copy_from(&pixels, &mut copy);
-                    preprocessor.run(&rows, &copy, PlanarOutput::packed(&mut planes, 64, 64));
+                    let planes = PlanarOutput::packed(&mut planes, 64, 64);
+                    preprocessor.run(&rows, &copy, planes).expect("a picture");
                     start.elapsed().as_secs_f64() * 1e6
                 })
                 .collect();
