@@ -12,7 +12,13 @@ fn now() -> std::time::Instant {
 }
 
 fn main() -> Result<(), PreprocessError> {
-    for format in [PixelFormat::Rgb8, PixelFormat::Nv12, PixelFormat::Gray8, PixelFormat::Yuyv, PixelFormat::Bgr8] {
+    for format in [
+        PixelFormat::Rgb8,
+        PixelFormat::Nv12,
+        PixelFormat::Gray8,
+        PixelFormat::Yuyv,
+        PixelFormat::Bgr8,
+    ] {
         for (x, y) in [(100, 100), (101, 101)] {
             let frame = FrameLayout::packed(format, 640, 480);
             let mut preprocessor = Preprocessor::new(&PreprocessSpec {

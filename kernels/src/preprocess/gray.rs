@@ -52,5 +52,7 @@ pub(super) fn of_yuyv(rows: &CropRows, copy: &[u8], levels: &[u8; 256], gray: &m
 /// The full-range gray of each limited-range luma: what all three colours would be without chroma.
 pub(super) fn levels() -> Box<[u8; 256]> {
     let without_chroma = tint([128, 128]);
-    Box::new(std::array::from_fn(|luma| pixel(luma as u8, without_chroma)[0]))
+    Box::new(std::array::from_fn(|luma| {
+        pixel(luma as u8, without_chroma)[0]
+    }))
 }

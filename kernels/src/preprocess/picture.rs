@@ -72,12 +72,7 @@ impl Picture {
     }
 
     /// From a private copy of the crop's rows to normalised planes.
-    pub(super) fn prepare(
-        &mut self,
-        rows: &CropRows,
-        copy: &[u8],
-        output: &mut PlanarOutput<'_>,
-    ) {
+    pub(super) fn prepare(&mut self, rows: &CropRows, copy: &[u8], output: &mut PlanarOutput<'_>) {
         let levels = self.levels.as_deref();
         match (self.format, levels) {
             (PixelFormat::Nv12, None) => nv12::to_rgb(rows, copy, &mut self.converted),

@@ -12,7 +12,8 @@ pub struct NotFinite;
 pub(super) fn check(spec: &PreprocessSpec) -> Result<(), PreprocessError> {
     let (found, output, channels) = (spec.frame.size(), spec.output, spec.channels);
     let rows = u64::from(output.height) * u64::from(channels);
-    let same = spec.crop == output && found.width == output.width && rows == u64::from(found.height);
+    let same =
+        spec.crop == output && found.width == output.width && rows == u64::from(found.height);
     match same {
         true => Ok(()),
         false => Err(PreprocessError::TensorSize {
