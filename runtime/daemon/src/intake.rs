@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use punctual_core::{ModelId, Nanos, RequestId, TaskId};
+use punctual_core::{Failure, ModelId, Nanos, RequestId, TaskId};
 use punctual_device::InputBuffers;
 use punctual_ipc::{PayloadReader, Rows};
-use punctual_kernels::preprocess::{PlanarOutput, Preprocessor};
+use punctual_kernels::preprocess::{NotFinite, PlanarOutput, Preprocessor};
 use punctual_platform::clock;
 use punctual_platform::heartbeat::Heartbeat;
 use punctual_platform::poll::Waker;
@@ -72,10 +72,8 @@ impl Intake {
 
     fn prepare(&mut self, request: RequestId, task: TaskId, payload: Payload) -> Prepared {
         let started = clock::now_ns();
-        let ok = self
-            .copy_and_convert(request.buffer, task, payload)
-            .is_some();
-        if !ok {
+        let ready = self.copy_and_convert(request.buffer, task, payload);
+        if ready == Err(Failure::Payload) {
             emit(RtEvent::PayloadFault {
                 client: self.ends.client,
                 slot: payload.slot,
@@ -84,15 +82,20 @@ impl Intake {
         Prepared {
             request,
             measured: Nanos::new(clock::now_ns() - started),
-            ok,
+            ready,
         }
     }
 
-    /// None when the payload cannot be read (a fault of the client) or the buffer is unavailable (a fault of the
-    /// daemon): the request fails either way.
-    fn copy_and_convert(&mut self, buffer: u16, task: TaskId, payload: Payload) -> Option<()> {
+    /// [`Failure::Payload`] when the payload cannot be read (a fault of the client) or the buffer is unavailable (a
+    /// fault of the daemon), [`Failure::NotFinite`] for a tensor with such a value: the request fails in any case.
+    fn copy_and_convert(
+        &mut self,
+        buffer: u16,
+        task: TaskId,
+        payload: Payload,
+    ) -> Result<(), Failure> {
         self.welcome();
-        let reader = self.reader.as_ref()?;
+        let reader = self.reader.as_ref().ok_or(Failure::Payload)?;
         let offload_to = self.offload_to.as_mut();
         let target = offload_to.filter(|target| target.task == task);
         let target = target.unwrap_or(&mut self.own);
@@ -101,7 +104,7 @@ impl Intake {
         let crop = target
             .preprocessor
             .crop_rows_in(&layout, payload.crop_x, payload.crop_y)
-            .ok()?;
+            .map_err(|_| Failure::Payload)?;
         for plane in crop.planes() {
             let rows = Rows {
                 offset: plane.offset,
@@ -112,21 +115,19 @@ impl Intake {
             let copy = &mut self.copy[plane.copy_offset..][..plane.len * plane.count];
             reader
                 .read(payload.slot, payload.sequence, rows, copy)
-                .ok()?;
+                .map_err(|_| Failure::Payload)?;
         }
-        let mut writer = target.buffers.claim(buffer, target.model).ok()?;
+        let claimed = target.buffers.claim(buffer, target.model);
+        let mut writer = claimed.map_err(|_| Failure::Payload)?;
         let layout = writer.layout();
-        target.preprocessor.run(
-            &crop,
-            &self.copy,
-            PlanarOutput {
-                data: writer.pixels(),
-                offset: 0,
-                row_stride: layout.row_stride,
-                plane_stride: layout.plane_stride,
-            },
-        );
-        Some(())
+        let output = PlanarOutput {
+            data: writer.pixels(),
+            offset: 0,
+            row_stride: layout.row_stride,
+            plane_stride: layout.plane_stride,
+        };
+        let prepared = target.preprocessor.run(&crop, &self.copy, output);
+        prepared.map_err(|NotFinite| Failure::NotFinite)
     }
 
     /// Takes over the reader of a client that came since.

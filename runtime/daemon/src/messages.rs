@@ -1,6 +1,6 @@
 //! What goes from thread to thread. All `Copy`: nothing in here owns anything.
 
-use punctual_core::{Arrival, ClientId, Nanos, Reply, RequestId, TaskId, Ticket};
+use punctual_core::{Arrival, ClientId, Failure, Nanos, Reply, RequestId, TaskId, Ticket};
 
 /// Where a submission's payload lies and which part of it the network is to see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,8 +46,8 @@ pub enum IntakeOrder {
 pub struct Prepared {
     pub request: RequestId,
     pub measured: Nanos,
-    /// Whether the input is there.
-    pub ok: bool,
+    /// Whether the input is there; if not, why the request fails.
+    pub ready: Result<(), Failure>,
 }
 
 /// From the scheduler to the egress.

@@ -54,6 +54,7 @@ fn verdict(verdict: Verdict) -> punctual_ipc::Verdict {
             Failure::Payload => punctual_ipc::Failure::Payload,
             Failure::ClientGone => punctual_ipc::Failure::ClientGone,
             Failure::Shed => punctual_ipc::Failure::Shed,
+            Failure::NotFinite => punctual_ipc::Failure::NotFinite,
         }),
     }
 }

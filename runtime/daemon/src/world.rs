@@ -215,7 +215,7 @@ impl<D: Device> DaemonWorld<D> {
                 events.push(Event::Prepared {
                     request: prepared.request,
                     measured: prepared.measured,
-                    ok: prepared.ok,
+                    ready: prepared.ready,
                 });
             }
         }

@@ -89,6 +89,8 @@ pub enum Failure {
     ClientGone,
     /// Dropped after an overrun, to keep the promises that still could be kept.
     Shed,
+    /// The payload is a tensor with a value that is infinite or no number.
+    NotFinite,
     /// The daemon ended without a verdict. Said by the client library, never by a daemon.
     DaemonGone,
 }
@@ -131,6 +133,7 @@ impl Verdict {
             Self::Failed(Failure::Payload) => (4, 2),
             Self::Failed(Failure::ClientGone) => (4, 3),
             Self::Failed(Failure::Shed) => (4, 4),
+            Self::Failed(Failure::NotFinite) => (4, 5),
             Self::Failed(Failure::DaemonGone) => (4, 255),
         }
     }
@@ -151,6 +154,7 @@ impl Verdict {
             (4, 2) => Self::Failed(Failure::Payload),
             (4, 3) => Self::Failed(Failure::ClientGone),
             (4, 4) => Self::Failed(Failure::Shed),
+            (4, 5) => Self::Failed(Failure::NotFinite),
             // (4, 255) is not for daemons to say.
             _ => return None,
         })
@@ -287,10 +291,10 @@ mod tests {
     }
 
     #[test]
-    fn there_are_fourteen_verdicts() {
+    fn there_are_fifteen_verdicts() {
         let count = (0..=255_u8)
             .flat_map(|v| (0..=255_u8).filter_map(move |r| Verdict::from_codes(v, r)))
             .count();
-        assert_eq!(count, 14);
+        assert_eq!(count, 15);
     }
 }

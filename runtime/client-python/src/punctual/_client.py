@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from ctypes import c_int, c_uint64, c_void_p, sizeof
 from time import monotonic_ns
 from types import TracebackType
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from . import _library as lib
@@ -169,7 +169,7 @@ class Slot:
     def __init__(self, client: Client, view: lib.SlotView) -> None:
         self._client = client
         self._view: lib.SlotView | None = view
-        self._planes: tuple[NDArray[np.uint8], ...] | None = None
+        self._planes: tuple[NDArray[Any], ...] | None = None
 
     def _held(self) -> lib.SlotView:
         if self._view is None:
@@ -182,7 +182,7 @@ class Slot:
         return int(self._held().index)
 
     @property
-    def planes(self) -> tuple[NDArray[np.uint8], ...]:
+    def planes(self) -> tuple[NDArray[Any], ...]:
         """The frame's planes in shared memory: one, but for NV12 (luma, chroma)."""
         view = self._held()
         if self._planes is None:
@@ -190,7 +190,7 @@ class Slot:
         return self._planes
 
     @property
-    def pixels(self) -> NDArray[np.uint8]:
+    def pixels(self) -> NDArray[Any]:
         """The first plane: (height, width, bytes of a pixel), or (height, width) of one byte each."""
         return self.planes[0]
 

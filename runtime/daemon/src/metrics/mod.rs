@@ -47,6 +47,7 @@ pub struct TaskMetrics {
     pub failed_payload: AtomicU64,
     pub failed_client_gone: AtomicU64,
     pub failed_shed: AtomicU64,
+    pub failed_not_finite: AtomicU64,
     /// Frames that another task took on.
     pub offloaded: AtomicU64,
     /// Copied from the scheduler's counters when a stage has ended.
@@ -147,6 +148,7 @@ impl TaskMetrics {
             failed_payload: zero(),
             failed_client_gone: zero(),
             failed_shed: zero(),
+            failed_not_finite: zero(),
             offloaded: zero(),
             overruns: zero(),
             overrun_worst: zero(),
@@ -172,6 +174,7 @@ impl TaskMetrics {
             Verdict::Failed(Failure::Payload) => &self.failed_payload,
             Verdict::Failed(Failure::ClientGone) => &self.failed_client_gone,
             Verdict::Failed(Failure::Shed) => &self.failed_shed,
+            Verdict::Failed(Failure::NotFinite) => &self.failed_not_finite,
         });
         if let Some((exit, _)) = reply.answer {
             count(&self.exits[exit.index()]);
@@ -204,6 +207,7 @@ impl TaskMetrics {
             payload: self.failed_payload.load(Relaxed),
             client_gone: self.failed_client_gone.load(Relaxed),
             shed: self.failed_shed.load(Relaxed),
+            not_finite: self.failed_not_finite.load(Relaxed),
         }
     }
 }

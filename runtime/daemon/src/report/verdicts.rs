@@ -42,11 +42,14 @@ pub struct FailedReport {
     pub client_gone: u64,
     /// Dropped after an overrun.
     pub shed: u64,
+    /// A tensor with a value that is infinite or no number. Reports of earlier versions lack it.
+    #[serde(default)]
+    pub not_finite: u64,
 }
 
 impl FailedReport {
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.device + self.payload + self.client_gone + self.shed
+        self.device + self.payload + self.client_gone + self.shed + self.not_finite
     }
 }

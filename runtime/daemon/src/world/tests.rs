@@ -254,7 +254,7 @@ fn what_frees_capacity_is_told_before_what_asks_for_it() {
     let prepared = Prepared {
         request: REQUEST,
         measured: Nanos::new(1),
-        ok: true,
+        ready: Ok(()),
     };
     channels.intakes[0].prepared.push(prepared).expect("room");
     world.device.events.push_back(Event::Finished(Finished {

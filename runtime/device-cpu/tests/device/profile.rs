@@ -76,7 +76,7 @@ fn a_profile_has_every_stage_batch_and_frame_and_can_be_read_back() {
             .all(|entry| entry.samples >= samples_for_p99)
     );
     assert_eq!(profile.prepare.len(), 3, "one entry whatever the stride");
-    assert!(profile.prepare("nv12", [64, 48], [32, 24]).is_some());
+    assert!(profile.prepare("nv12", [64, 48], [32, 24], false).is_some());
     let longest = profile.stages.iter().map(|entry| entry.max_ns).max();
     assert!(profile.preemption_ns_max > 0);
     assert!(Some(profile.preemption_ns_max) <= longest);
