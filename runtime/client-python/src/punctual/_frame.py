@@ -16,7 +16,10 @@ from ._records import Format, Terms
 _SAMPLES = {Format.RGB8: 3, Format.BGR8: 3, Format.YUYV: 2, Format.RGBA8: 4}
 
 #: What a sample is, if not a byte.
-_SAMPLE = {Format.GRAY16: np.dtype("<u2"), Format.TENSOR: np.dtype("<f4")}
+_SAMPLE: dict[Format, np.dtype[Any]] = {
+    Format.GRAY16: np.dtype("<u2"),
+    Format.TENSOR: np.dtype("<f4"),
+}
 
 
 class _Memory:

@@ -107,7 +107,7 @@ model = "signs"
 partition = "main"
 criticality = "best-effort"
 threshold = 1.0
-frame = {{ format = "{name}", width = 320, height = 240, crop = [192, 192] }}
+frame = {{ format = "{name}", width = 320, height = 240, stride = 1312, crop = [192, 192] }}
 "#
         ));
     }
@@ -174,7 +174,7 @@ fn every_format_in_any_layout_gives_the_same_answer() {
     let mut answers = Vec::new();
     for (format, name) in FORMATS {
         let packed = FrameSpec::packed(format, 320, 240);
-        // A slot is rounded up to pages: there is room for a few bytes before the first.
+        // The manifest's stride is larger: there is room for a few bytes before the first.
         let moved = Layout {
             offset: 64,
             chroma_offset: packed.chroma_offset + if packed.chroma_offset > 0 { 96 } else { 0 },
