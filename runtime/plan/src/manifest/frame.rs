@@ -7,7 +7,7 @@ const FRAME_SIDE_MAX: u64 = SIDE_MAX as u64;
 
 /// A task's `frame`, as written.
 pub(crate) enum RawFrame {
-    Picture(RawPicture),
+    Picture(Box<RawPicture>),
     /// What the network takes, so its size is not written.
     Tensor {
         format: Place,
@@ -68,7 +68,7 @@ impl RawFrame {
         }
         let mut side = |at: Spanned<u64>| at.within(1..=FRAME_SIDE_MAX, " pixels", problems);
         let (width, height) = (width.map(&mut side), height.map(&mut side));
-        Some(Self::Picture(RawPicture {
+        Some(Self::Picture(Box::new(RawPicture {
             format: Spanned {
                 value: format?,
                 place,
@@ -79,7 +79,7 @@ impl RawFrame {
             crop,
             fit: fit.unwrap_or_default(),
             fill,
-        }))
+        })))
     }
 
     /// Where it is marked for what is wrong with all of it.
