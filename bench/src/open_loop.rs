@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use hdrhistogram::Histogram;
 use punctual_core::{
-    Action, ActionId, Arrival, ClientId, Config, Event, Infer, Instant, ModelId, Nanos, Reply,
-    RequestId, TaskId, Ticket, Verdict,
+    Action, ActionId, Arrival, ClientId, Config, Event, Failure, Infer, Instant, ModelId, Nanos,
+    Reply, RequestId, TaskId, Ticket, Verdict,
 };
 use punctual_device::{Device, HostedDevice, InputBuffers};
 use punctual_device_cpu::CpuDevice;
@@ -201,15 +201,14 @@ impl<'a> OpenLoop<'a> {
         }
         let began = self.now();
         let claim = self.inputs.claim(request.buffer, model);
-        let ok = claim.is_ok_and(|mut input| {
-            input.write_planar(&self.pictures[model.index()]);
-            true
-        });
+        let ready = claim
+            .map(|mut input| input.write_planar(&self.pictures[model.index()]))
+            .map_err(|_| Failure::Payload);
         let measured = self.now().since(began);
         self.ready.push_back(Event::Prepared {
             request,
             measured,
-            ok,
+            ready,
         });
     }
 

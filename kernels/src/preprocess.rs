@@ -8,48 +8,61 @@
 //!
 //! ```
 //! use punctual_kernels::preprocess::{PlanarOutput, Preprocessor, PreprocessSpec};
-//! use punctual_types::{FrameLayout, PixelFormat, Size};
+//! use punctual_types::{Fit, FrameLayout, PixelFormat, Size};
 //! let layout = FrameLayout::packed(PixelFormat::Nv12, 640, 480);
 //! let mut preprocessor = Preprocessor::new(&PreprocessSpec {
 //!     frame: layout,
 //!     crop: Size { width: 192, height: 192 },
 //!     output: Size { width: 64, height: 64 },
-//!     mean: [0.5; 3],
-//!     std: [0.25; 3],
+//!     channels: 3,
+//!     fit: Fit::Stretch,
+//!     mean: [0.5; 4],
+//!     std: [0.25; 4],
 //! })?;
 //! let frame = vec![128; layout.len()];
 //! let mut copy = vec![0; preprocessor.copy_len_max()];
 //! let mut planes = vec![0.0; 3 * 64 * 64];
 //! let rows = preprocessor.crop_rows(101, 33)?;
 //! rows.copy_from(&frame, &mut copy);
-//! preprocessor.run(&rows, &copy, PlanarOutput::packed(&mut planes, 64, 64));
-//! # Ok::<(), punctual_kernels::preprocess::PreprocessError>(())
+//! preprocessor.run(&rows, &copy, PlanarOutput::packed(&mut planes, 64, 64))?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod bt601;
 mod frame;
+mod gray;
 mod nv12;
+mod picture;
 mod resize;
+mod tensor;
 mod yuyv;
 
 pub use frame::{CropRows, RowSpan};
+pub use tensor::NotFinite;
 
-use punctual_types::{FrameError, FrameLayout, PixelFormat, Size};
-use resize::Taps;
+use picture::Picture;
+use punctual_types::{Fit, FrameError, FrameLayout, PixelFormat, Size};
+
+/// Most channels of a picture.
+pub const CHANNELS_MAX: usize = 4;
 
 /// What a stream's frames are and what the network wants of them. Fixed at registration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PreprocessSpec {
     /// Where pixels lie in the frame.
     pub frame: FrameLayout,
-    /// Size of the rectangle to be cut out; its position comes with each frame.
+    /// Size of the rectangle to be cut out; its position comes with each frame. Of a tensor, the size of a channel.
     pub crop: Size,
     /// Size of the network's input.
     pub output: Size,
-    /// Subtracted a channel (R, G, B), in units of the full scale.
-    pub mean: [f32; 3],
-    /// Divided by a channel, in units of the full scale.
-    pub std: [f32; 3],
+    /// Planes of the network's input: 1 (gray), 3 (red, green, blue) or 4 (a further one); of a tensor any number.
+    pub channels: u32,
+    /// What becomes of a crop with another aspect ratio than the input's.
+    pub fit: Fit,
+    /// Subtracted a channel, in units of the format's full scale. Not from a tensor.
+    pub mean: [f32; CHANNELS_MAX],
+    /// Divided by a channel, in units of the format's full scale. Not of a tensor.
+    pub std: [f32; CHANNELS_MAX],
 }
 
 /// Why a geometry cannot be preprocessed.
@@ -67,6 +80,17 @@ pub enum PreprocessError {
         /// What this preprocessor was made for.
         expected: FrameLayout,
     },
+    /// No picture of the format has these channels.
+    #[error("frames of {} do not fit a network of {channels} channels", format.name())]
+    Channels { format: PixelFormat, channels: u32 },
+    /// A tensor that is not the network's input.
+    #[error("a tensor of {found} does not fit an input of {channels} channels of {output}")]
+    TensorSize {
+        /// Columns, and rows of all channels together.
+        found: Size,
+        channels: u32,
+        output: Size,
+    },
     /// The crop does not fit at this position.
     #[error(
         "a crop at ({x}, {y}) reaches beyond the frame; x is at most {x_max}, y at most {y_max}"
@@ -82,7 +106,7 @@ pub enum PreprocessError {
         "mean {mean} and std {std} of channel {channel}: both must be finite, std at least {STD_MIN}"
     )]
     Normalisation {
-        /// 0 red, 1 green, 2 blue.
+        /// 0 red (or gray), 1 green, 2 blue.
         channel: usize,
         mean: f32,
         std: f32,
@@ -92,11 +116,11 @@ pub enum PreprocessError {
 /// The smallest divisor: 1/1000 of the full scale is a quarter of one level of a byte.
 pub const STD_MIN: f32 = 0.001;
 
-/// Where the three planes (R, G, B) are written. Strides are in elements.
+/// Where the planes (gray; or red, green, blue, and perhaps a fourth; or a tensor's) are written. Strides are in elements.
 #[derive(Debug)]
 pub struct PlanarOutput<'a> {
     pub data: &'a mut [f32],
-    /// Element of red's first pixel.
+    /// Element of the first plane's first pixel.
     pub offset: usize,
     /// From one row to the next.
     pub row_stride: usize,
@@ -116,70 +140,41 @@ impl<'a> PlanarOutput<'a> {
     }
 }
 
-/// Crops, resizes and normalises the frames of one stream.
+/// Crops, resizes and normalises the frames of one stream; or copies the tensors of one.
 #[derive(Debug)]
 pub struct Preprocessor {
     frame: FrameLayout,
+    /// Of a tensor, all of it.
     crop: Size,
     output: Size,
-    columns: Taps,
-    rows: Taps,
-    /// Normalised = byte * scale + bias, a channel.
-    scale: [f32; 3],
-    bias: [f32; 3],
-    /// The crop as RGB, where the frame is in YUV: `crop.width * crop.height * 3` bytes.
-    rgb: Box<[u8]>,
-    /// One row of the crop after the vertical pass: a value for each byte.
-    row: Box<[f32]>,
+    channels: usize,
+    /// None: a tensor, which is only copied.
+    picture: Option<Picture>,
 }
 
 impl Preprocessor {
     /// Checks the geometry and makes the tables.
     pub fn new(spec: &PreprocessSpec) -> Result<Self, PreprocessError> {
         spec.frame.check()?;
-        let (frame, crop, output) = (spec.frame, spec.crop, spec.output);
-        crop.check("crop")?;
-        output.check("output")?;
-        if crop.width > frame.width || crop.height > frame.height {
-            return Err(PreprocessError::CropSize {
-                crop,
-                frame: frame.size(),
-            });
-        }
-        let mut scale = [0.0; 3];
-        let mut bias = [0.0; 3];
-        for channel in 0..3 {
-            let (mean, std) = (spec.mean[channel], spec.std[channel]);
-            if !mean.is_finite() || !std.is_finite() || std < STD_MIN {
-                return Err(PreprocessError::Normalisation { channel, mean, std });
-            }
-            scale[channel] = 1.0 / (255.0 * std);
-            bias[channel] = -mean / std;
-        }
-        let row_len = match frame.format {
-            PixelFormat::Gray8 => crop.width as usize,
-            _ => crop.width as usize * 3,
-        };
-        let rgb_len = match frame.format {
-            PixelFormat::Nv12 | PixelFormat::Yuyv => row_len * crop.height as usize,
-            PixelFormat::Rgb8 | PixelFormat::Bgr8 | PixelFormat::Gray8 => 0,
+        let (crop, picture) = if spec.frame.format == PixelFormat::Tensor {
+            tensor::check(spec)?;
+            (spec.frame.size(), None)
+        } else {
+            check_picture(spec)?;
+            (spec.crop, Some(Picture::new(spec)?))
         };
         Ok(Self {
-            frame,
+            frame: spec.frame,
             crop,
-            output,
-            columns: Taps::new(crop.width, output.width),
-            rows: Taps::new(crop.height, output.height),
-            scale,
-            bias,
-            rgb: vec![0; rgb_len].into_boxed_slice(),
-            row: vec![0.0; row_len].into_boxed_slice(),
+            output: spec.output,
+            channels: spec.channels as usize,
+            picture,
         })
     }
 
     /// Which bytes of the frame the crop with this top left corner needs.
     pub fn crop_rows(&self, x: u32, y: u32) -> Result<CropRows, PreprocessError> {
-        CropRows::new(&self.frame, self.crop, x, y)
+        self.rows_in(&self.frame, x, y)
     }
 
     /// As [`crop_rows`](Self::crop_rows), in a frame of the same size and format whose rows and planes lie elsewhere.
@@ -194,7 +189,11 @@ impl Preprocessor {
             return Err(PreprocessError::OtherFrames { found, expected });
         }
         layout.check()?;
-        CropRows::new(layout, self.crop, x, y)
+        self.rows_in(layout, x, y)
+    }
+
+    fn rows_in(&self, layout: &FrameLayout, x: u32, y: u32) -> Result<CropRows, PreprocessError> {
+        CropRows::new(layout, self.crop, self.channels > 1, x, y)
     }
 
     /// Bytes that a private copy has at most, whatever the crop's position.
@@ -207,63 +206,62 @@ impl Preprocessor {
         self.output
     }
 
+    /// Planes of the network's input.
+    pub fn channels(&self) -> usize {
+        self.channels
+    }
+
     /// Turns a private copy of the crop's rows, as laid out by `rows`, into normalised planes.
+    ///
+    /// # Errors
+    /// If a tensor has a value that is not finite; what the planes then hold is not specified. Never of a picture.
     ///
     /// # Panics
     /// If `rows` is of another geometry, the copy is shorter than [`CropRows::copy_len`], or the planes do not
     /// fit into the output: sizes are fixed by the plan, so that is a programmer's error, never a client's.
-    pub fn run(&mut self, rows: &CropRows, copy: &[u8], mut output: PlanarOutput<'_>) {
+    pub fn run(
+        &mut self,
+        rows: &CropRows,
+        copy: &[u8],
+        mut output: PlanarOutput<'_>,
+    ) -> Result<(), NotFinite> {
         assert_eq!(rows.crop(), self.crop, "rows of another preprocessor");
         assert_eq!(rows.format(), self.frame.format, "rows of another format");
         assert!(copy.len() >= rows.copy_len(), "copy shorter than its rows");
-        let crop = match self.frame.format {
-            PixelFormat::Rgb8 | PixelFormat::Bgr8 | PixelFormat::Gray8 => copy,
-            PixelFormat::Nv12 => {
-                nv12::to_rgb(rows, copy, &mut self.rgb);
-                &self.rgb[..]
-            }
-            PixelFormat::Yuyv => {
-                yuyv::to_rgb(rows, copy, &mut self.rgb);
-                &self.rgb[..]
-            }
-        };
-        let row_len = self.row.len();
-        for y in 0..self.output.height as usize {
-            let (first, weights) = self.rows.of(y);
-            let source = &crop[first * row_len..][..weights.len() * row_len];
-            resize::weighted_row(source, weights, &mut self.row);
-            let start = output.offset + y * output.row_stride;
-            self.write_row(&mut output, start);
-        }
-    }
-
-    /// The horizontal pass over `self.row`, normalised into one row of each plane.
-    fn write_row(&self, output: &mut PlanarOutput<'_>, start: usize) {
-        let width = self.output.width as usize;
         assert!(
-            output.plane_stride >= width,
-            "planes would overlap: stride {} under {width}",
-            output.plane_stride
+            output.plane_stride >= self.output.width as usize,
+            "planes would overlap: stride {} under {}",
+            output.plane_stride,
+            self.output.width
         );
-        let (red, rest) = output.data[start..].split_at_mut(output.plane_stride);
-        let (green, blue) = rest.split_at_mut(output.plane_stride);
-        let planes = red[..width]
-            .iter_mut()
-            .zip(&mut green[..width])
-            .zip(&mut blue[..width]);
-        for (x, ((red, green), blue)) in planes.enumerate() {
-            let (first, weights) = self.columns.of(x);
-            let [r, g, b] = match self.frame.format {
-                PixelFormat::Gray8 => [resize::weighted_value(&self.row[first..], weights); 3],
-                PixelFormat::Bgr8 => {
-                    let [b, g, r] = resize::weighted_pixel(&self.row[first * 3..], weights);
-                    [r, g, b]
-                }
-                _ => resize::weighted_pixel(&self.row[first * 3..], weights),
-            };
-            *red = r * self.scale[0] + self.bias[0];
-            *green = g * self.scale[1] + self.bias[1];
-            *blue = b * self.scale[2] + self.bias[2];
+        match &mut self.picture {
+            Some(picture) => picture.prepare(rows, copy, &mut output),
+            None => tensor::copy(copy, self.output, self.channels, &mut output)?,
+        }
+        Ok(())
+    }
+}
+
+/// Whether a picture's crop can be cut out and made into the network's channels.
+fn check_picture(spec: &PreprocessSpec) -> Result<(), PreprocessError> {
+    let (frame, crop) = (spec.frame, spec.crop);
+    crop.check("crop")?;
+    spec.output.check("output")?;
+    if crop.width > frame.width || crop.height > frame.height {
+        return Err(PreprocessError::CropSize {
+            crop,
+            frame: frame.size(),
+        });
+    }
+    let (format, channels) = (frame.format, spec.channels);
+    if !format.gives(channels) {
+        return Err(PreprocessError::Channels { format, channels });
+    }
+    for channel in 0..channels as usize {
+        let (mean, std) = (spec.mean[channel], spec.std[channel]);
+        if !mean.is_finite() || !std.is_finite() || std < STD_MIN {
+            return Err(PreprocessError::Normalisation { channel, mean, std });
         }
     }
+    Ok(())
 }

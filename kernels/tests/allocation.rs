@@ -5,11 +5,14 @@ mod support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor};
 use punctual_kernels::{
     Add, AddSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, GlobalAveragePool, Image, Inputs,
     Isa, Linear, LinearSpec, Part, Pool, PoolSpec, softmax_top1,
 };
-use punctual_types::{Activation, Extent, Padding, PoolKind, Window};
+use punctual_types::{
+    Activation, Extent, Fit, FrameLayout, Padding, PixelFormat, PoolKind, Size, Window,
+};
 use support::noise;
 
 thread_local! {
@@ -162,4 +165,49 @@ fn the_counter_counts() {
     let before = ALLOCATIONS.get();
     drop(std::hint::black_box(Box::new(1)));
     assert_eq!(ALLOCATIONS.get(), before + 1);
+}
+
+#[test]
+fn preparing_a_frame_allocates_nothing() {
+    let crop = Size {
+        width: 40,
+        height: 30,
+    };
+    let output = Size {
+        width: 16,
+        height: 16,
+    };
+    let fit = Fit::Letterbox { fill: Fit::FILL };
+    let pictures = PixelFormat::ALL.into_iter().flat_map(|format| {
+        let channels = [1, 3, 4].into_iter();
+        channels.filter_map(move |channels| format.gives(channels).then_some((format, channels)))
+    });
+    for (format, channels) in pictures.chain([(PixelFormat::Tensor, 2)]) {
+        let (frame, crop, fit) = match format {
+            PixelFormat::Tensor => (FrameLayout::tensor(channels, output), output, Fit::Stretch),
+            _ => (FrameLayout::packed(format, 64, 48), crop, fit),
+        };
+        let mut preprocessor = Preprocessor::new(&PreprocessSpec {
+            frame,
+            crop,
+            output,
+            channels,
+            fit,
+            mean: [0.5; 4],
+            std: [0.25; 4],
+        })
+        .unwrap();
+        let rows = preprocessor.crop_rows(0, 0).unwrap();
+        let copy = vec![1; preprocessor.copy_len_max()];
+        let mut planes = vec![0.0; 4 * 16 * 16];
+        let before = ALLOCATIONS.with(Cell::get);
+        let planes = PlanarOutput::packed(&mut planes, 16, 16);
+        let prepared = preprocessor.run(&rows, &copy, planes);
+        let allocations = ALLOCATIONS.with(Cell::get) - before;
+        assert_eq!(
+            (prepared, allocations),
+            (Ok(()), 0),
+            "{format:?} {channels}"
+        );
+    }
 }

@@ -42,6 +42,8 @@ impl RowSpan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CropRows {
     format: PixelFormat,
+    /// Whether NV12's chroma is wanted too.
+    colour: bool,
     crop: Size,
     x: u32,
     y: u32,
@@ -52,6 +54,7 @@ impl CropRows {
     pub(super) fn new(
         frame: &FrameLayout,
         crop: Size,
+        colour: bool,
         x: u32,
         y: u32,
     ) -> Result<Self, PreprocessError> {
@@ -79,12 +82,13 @@ impl CropRows {
             copy_offset: 0,
         };
         let second = match frame.format {
-            PixelFormat::Nv12 => chroma_span(frame, crop, x, y, first.copy_len()),
+            PixelFormat::Nv12 if colour => chroma_span(frame, crop, x, y, first.copy_len()),
             _ => RowSpan::default(),
         };
         let planes = [first, second];
         Ok(Self {
             format: frame.format,
+            colour,
             crop,
             x,
             y,
@@ -92,10 +96,10 @@ impl CropRows {
         })
     }
 
-    /// The planes to copy: luma, then chroma for NV12; one for the other formats.
+    /// The planes to copy: luma, then chroma for NV12, unless the network sees no colours; one for the other formats.
     pub fn planes(&self) -> &[RowSpan] {
         match self.format {
-            PixelFormat::Nv12 => &self.planes,
+            PixelFormat::Nv12 if self.colour => &self.planes,
             _ => &self.planes[..1],
         }
     }

@@ -53,39 +53,51 @@ impl Taps {
     }
 }
 
+/// A number as it lies in a frame.
+pub(super) trait Sample: Copy {
+    fn value(self) -> f32;
+}
+
+impl Sample for u8 {
+    fn value(self) -> f32 {
+        f32::from(self)
+    }
+}
+
+/// Little-endian.
+impl Sample for [u8; 2] {
+    fn value(self) -> f32 {
+        f32::from(u16::from_le_bytes(self))
+    }
+}
+
 /// `sums[i]` = the sum over rows of `weights[row] * source[row][i]`.
-pub(super) fn weighted_row(source: &[u8], weights: &[f32], sums: &mut [f32]) {
+pub(super) fn weighted_row<S: Sample>(source: &[S], weights: &[f32], sums: &mut [f32]) {
     let mut rows = source.chunks_exact(sums.len()).zip(weights);
     if let Some((row, weight)) = rows.next() {
-        for (sum, byte) in sums.iter_mut().zip(row) {
-            *sum = weight * f32::from(*byte);
+        for (sum, sample) in sums.iter_mut().zip(row) {
+            *sum = weight * sample.value();
         }
     }
     for (row, weight) in rows {
-        for (sum, byte) in sums.iter_mut().zip(row) {
-            *sum += weight * f32::from(*byte);
+        for (sum, sample) in sums.iter_mut().zip(row) {
+            *sum += weight * sample.value();
         }
     }
 }
 
-/// The weighted sum of pixels of three interleaved values, from the first of `row` on.
-pub(super) fn weighted_pixel(row: &[f32], weights: &[f32]) -> [f32; 3] {
-    let mut sums = [0.0; 3];
-    for (pixel, weight) in row.as_chunks::<3>().0.iter().zip(weights) {
+/// The weighted sum of pixels, from the first of `row` on.
+pub(super) fn weighted_pixel<const SAMPLES: usize>(
+    row: &[[f32; SAMPLES]],
+    weights: &[f32],
+) -> [f32; SAMPLES] {
+    let mut sums = [0.0; SAMPLES];
+    for (pixel, weight) in row.iter().zip(weights) {
         for (sum, value) in sums.iter_mut().zip(pixel) {
             *sum += weight * value;
         }
     }
     sums
-}
-
-/// The weighted sum of single values, from the first of `row` on.
-pub(super) fn weighted_value(row: &[f32], weights: &[f32]) -> f32 {
-    let products = row
-        .iter()
-        .zip(weights)
-        .map(|(value, weight)| value * weight);
-    products.sum()
 }
 
 #[cfg(test)]

@@ -9,6 +9,9 @@ use serde::Serialize;
 /// frame's bytes below 2^32.
 pub const SIDE_MAX: u32 = 16_384;
 
+/// The longest side of a [tensor](PixelFormat::Tensor), in values: as many as the largest frame of a channel holds.
+const TENSOR_SIDE_MAX: u32 = 1 << 24;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Size {
     pub width: u32,
@@ -18,14 +21,19 @@ pub struct Size {
 impl Size {
     /// Whether each side is 1 to [`SIDE_MAX`]; `what` names it in the error.
     pub fn check(self, what: &'static str) -> Result<(), FrameError> {
+        self.within(SIDE_MAX, what)
+    }
+
+    fn within(self, limit: u32, what: &'static str) -> Result<(), FrameError> {
         let Self { width, height } = self;
-        if (1..=SIDE_MAX).contains(&width) && (1..=SIDE_MAX).contains(&height) {
+        if (1..=limit).contains(&width) && (1..=limit).contains(&height) {
             return Ok(());
         }
         Err(FrameError::Side {
             what,
             width,
             height,
+            limit,
         })
     }
 }
@@ -51,10 +59,28 @@ pub enum PixelFormat {
     Gray8,
     /// Four bytes for two pixels of a row: luma, U, luma, V. Colours as for [`Self::Nv12`].
     Yuyv,
+    /// Two bytes a pixel, the low one first: red, green and blue alike. 65535 is full scale. For depth and thermal
+    /// cameras; V4L2's `V4L2_PIX_FMT_Y16`.
+    Gray16,
+    /// Four bytes a pixel: red, green, blue, and a fourth value.
+    Rgba8,
+    /// No picture, but the input that a network takes, as the client prepared it: little-endian `f32`, four bytes
+    /// each, a row after the other, a channel after the other. As a frame it is as wide as a channel, and as high as
+    /// all of them together.
+    Tensor,
 }
 
 impl PixelFormat {
-    pub const ALL: [Self; 5] = [Self::Rgb8, Self::Nv12, Self::Bgr8, Self::Gray8, Self::Yuyv];
+    pub const ALL: [Self; 8] = [
+        Self::Rgb8,
+        Self::Nv12,
+        Self::Bgr8,
+        Self::Gray8,
+        Self::Yuyv,
+        Self::Gray16,
+        Self::Rgba8,
+        Self::Tensor,
+    ];
 
     /// As in manifests and on command lines.
     #[must_use]
@@ -65,6 +91,32 @@ impl PixelFormat {
             Self::Bgr8 => "bgr8",
             Self::Gray8 => "gray8",
             Self::Yuyv => "yuyv",
+            Self::Gray16 => "gray16",
+            Self::Rgba8 => "rgba8",
+            Self::Tensor => "tensor",
+        }
+    }
+
+    /// Whether a picture of this format can be made into one for a network of so many channels: 1 is gray, 3 are red,
+    /// green and blue, 4 are these and a fourth. Never of a tensor, which is no picture.
+    #[must_use]
+    pub const fn gives(self, channels: u32) -> bool {
+        match self {
+            Self::Rgb8 | Self::Nv12 | Self::Bgr8 | Self::Gray8 | Self::Yuyv | Self::Gray16 => {
+                matches!(channels, 1 | 3)
+            }
+            Self::Rgba8 => matches!(channels, 3 | 4),
+            Self::Tensor => false,
+        }
+    }
+
+    /// The value that a network sees as 1 before it is normalised.
+    #[must_use]
+    pub const fn full_scale(self) -> f32 {
+        match self {
+            Self::Gray16 => 65535.0,
+            Self::Tensor => 1.0,
+            _ => 255.0,
         }
     }
 
@@ -74,7 +126,8 @@ impl PixelFormat {
         match self {
             Self::Rgb8 | Self::Bgr8 => width.saturating_mul(3),
             Self::Nv12 | Self::Gray8 => width,
-            Self::Yuyv => width.saturating_mul(2),
+            Self::Yuyv | Self::Gray16 => width.saturating_mul(2),
+            Self::Rgba8 | Self::Tensor => width.saturating_mul(4),
         }
     }
 
@@ -82,9 +135,9 @@ impl PixelFormat {
     #[must_use]
     pub const fn shared_colour(self) -> (u32, u32) {
         match self {
-            Self::Rgb8 | Self::Bgr8 | Self::Gray8 => (1, 1),
             Self::Nv12 => (2, 2),
             Self::Yuyv => (2, 1),
+            _ => (1, 1),
         }
     }
 
@@ -99,7 +152,7 @@ impl PixelFormat {
 
 /// No [name](PixelFormat::name) of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not one of rgb8, nv12, bgr8, gray8, yuyv")]
+#[error("not one of rgb8, nv12, bgr8, gray8, yuyv, gray16, rgba8, tensor")]
 pub struct UnknownFormat;
 
 impl FromStr for PixelFormat {
@@ -130,12 +183,13 @@ pub struct FrameLayout {
 /// A frame that cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// A side is zero or beyond [`SIDE_MAX`].
-    #[error("{what} is {width}x{height}; each side must be 1 to {SIDE_MAX} pixels")]
+    /// A side is zero or beyond [`SIDE_MAX`], of a tensor beyond 2^24.
+    #[error("{what} is {width}x{height}; each side must be 1 to {limit}")]
     Side {
         what: &'static str,
         width: u32,
         height: u32,
+        limit: u32,
     },
     /// NV12 has one chroma sample for 2x2 pixels.
     #[error("an NV12 frame needs even sides, but is {width}x{height}")]
@@ -183,6 +237,13 @@ impl FrameLayout {
         }
     }
 
+    /// A [tensor](PixelFormat::Tensor) of so many channels of `plane`, without gaps.
+    #[must_use]
+    pub const fn tensor(channels: u32, plane: Size) -> Self {
+        let rows = channels.saturating_mul(plane.height);
+        Self::packed(PixelFormat::Tensor, plane.width, rows)
+    }
+
     #[must_use]
     pub const fn size(&self) -> Size {
         Size {
@@ -226,7 +287,10 @@ impl FrameLayout {
 
     /// Whether the rows and planes are possible.
     pub fn check(&self) -> Result<(), FrameError> {
-        self.size().check("frame")?;
+        match self.format {
+            PixelFormat::Tensor => self.size().within(TENSOR_SIDE_MAX, "tensor")?,
+            _ => self.size().check("frame")?,
+        }
         let stride = |plane, stride, row| {
             if stride < row {
                 return Err(FrameError::Stride { plane, stride, row });
@@ -277,10 +341,27 @@ mod tests {
             (PixelFormat::Nv12, 460_800),
             (PixelFormat::Gray8, 307_200),
             (PixelFormat::Yuyv, 614_400),
+            (PixelFormat::Gray16, 614_400),
+            (PixelFormat::Rgba8, 1_228_800),
+            (PixelFormat::Tensor, 1_228_800),
         ] {
             let frame = FrameLayout::packed(format, 640, 480);
             assert_eq!((frame.check(), frame.bytes()), (Ok(()), bytes));
         }
+    }
+
+    #[test]
+    fn a_tensor_may_be_longer_than_a_picture_but_no_larger_than_a_channels_frame() {
+        let row = Size {
+            width: 65_536,
+            height: 1,
+        };
+        let tensor = FrameLayout::tensor(3, row);
+        assert_eq!((tensor.check(), tensor.bytes()), (Ok(()), 786_432));
+        let picture = FrameLayout::packed(PixelFormat::Gray8, 65_536, 1);
+        assert!(picture.check().is_err());
+        assert!(FrameLayout::tensor(1 << 25, row).check().is_err());
+        assert!(FrameLayout::tensor(0, row).check().is_err());
     }
 
     #[test]

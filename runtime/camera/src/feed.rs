@@ -4,16 +4,15 @@ use std::os::fd::AsFd;
 
 use log::debug;
 use punctual_client::{
-    Client, ConnectError, Crop, FrameSpec, Lost, PixelFormat, Refusal, ResultRecord, SubmitError,
-    now_ns,
+    Client, ConnectError, Crop, Lost, PixelFormat, Refusal, ResultRecord, SubmitError, now_ns,
 };
 use punctual_platform::OsError;
 use punctual_platform::poll::Poller;
 use punctual_platform::signals::TerminationSignals;
-use punctual_platform::v4l2::{Capture, CaptureError, CaptureFormat};
+use punctual_platform::v4l2::{Capture, CaptureError};
 
 use crate::Options;
-use crate::pixels::{Copying, LayoutError, four_cc};
+use crate::pixels::{Copying, LayoutError, asked_for};
 use crate::tally::Tally;
 
 /// How long to wait for a daemon at the start, in ns.
@@ -64,7 +63,7 @@ pub fn feed(options: &Options, signals: &TerminationSignals) -> Result<Tally, Fe
     let mut capture = Capture::open(&options.device)?;
     let mut client = connected(options)?;
     let wanted = *client.frame();
-    let given = capture.set_format(asked_for(&wanted))?;
+    let given = capture.set_format(asked_for(&wanted)?)?;
     debug!(
         "task {:?} wants {wanted:?}, the camera gives {given:?}",
         options.task
@@ -134,17 +133,6 @@ fn connected(options: &Options) -> Result<Client, Lost> {
             _ => Err(Lost::Refused(refused)),
         },
         other => other,
-    }
-}
-
-/// What to ask the driver for: the task's frames, in the slot's stride if it can.
-fn asked_for(wanted: &FrameSpec) -> CaptureFormat {
-    CaptureFormat {
-        width: wanted.width,
-        height: wanted.height,
-        four_cc: four_cc(wanted.format),
-        row_stride: wanted.row_stride,
-        bytes: 0,
     }
 }
 

@@ -71,7 +71,9 @@ pub struct Options {
 }
 
 fn formats() -> impl TypedValueParser<Value = PixelFormat> {
-    PossibleValuesParser::new(PixelFormat::ALL.map(PixelFormat::name))
+    let pictures = PixelFormat::ALL.into_iter();
+    let pictures = pictures.filter(|format| *format != PixelFormat::Tensor);
+    PossibleValuesParser::new(pictures.map(PixelFormat::name))
         .try_map(|name| name.parse::<PixelFormat>())
 }
 

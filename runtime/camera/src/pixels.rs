@@ -3,15 +3,18 @@
 use punctual_client::{FrameSpec, PixelFormat};
 use punctual_platform::v4l2::CaptureFormat;
 
-/// The format's four characters in `<linux/videodev2.h>`.
-pub const fn four_cc(format: PixelFormat) -> u32 {
-    u32::from_le_bytes(match format {
+/// The format's four characters in `<linux/videodev2.h>`; none of a tensor, which no camera gives.
+pub const fn four_cc(format: PixelFormat) -> Option<u32> {
+    Some(u32::from_le_bytes(match format {
+        PixelFormat::Tensor => return None,
         PixelFormat::Rgb8 => *b"RGB3",
         PixelFormat::Bgr8 => *b"BGR3",
         PixelFormat::Gray8 => *b"GREY",
         PixelFormat::Nv12 => *b"NV12",
         PixelFormat::Yuyv => *b"YUYV",
-    })
+        PixelFormat::Gray16 => *b"Y16 ",
+        PixelFormat::Rgba8 => *b"AB24",
+    }))
 }
 
 /// The four characters, for people.
@@ -22,18 +25,31 @@ pub fn four_cc_text(code: u32) -> String {
 /// The driver cannot give what the task wants.
 #[derive(Debug, thiserror::Error)]
 pub enum LayoutError {
+    #[error("the task wants tensors that its client prepares: name a task that takes pictures")]
+    Tensor,
     #[error(
         "the camera gives {} x {} pixels of {}, and the task wants {} x {} of {}: choose a mode of the camera \
          (`v4l2-ctl --list-formats-ext`) in the manifest",
         given.width, given.height, four_cc_text(given.four_cc),
-        wanted.width, wanted.height, four_cc_text(four_cc(wanted.format))
+        wanted.width, wanted.height, four_cc_text(wanted.four_cc)
     )]
     Other {
         given: CaptureFormat,
-        wanted: FrameSpec,
+        wanted: CaptureFormat,
     },
     #[error("the driver says that a row of {row} bytes starts every {stride} bytes")]
     Stride { row: u32, stride: u32 },
+}
+
+/// What to ask the driver for: the task's frames, in the slot's stride if it can.
+pub fn asked_for(wanted: &FrameSpec) -> Result<CaptureFormat, LayoutError> {
+    Ok(CaptureFormat {
+        width: wanted.width,
+        height: wanted.height,
+        four_cc: four_cc(wanted.format).ok_or(LayoutError::Tensor)?,
+        row_stride: wanted.row_stride,
+        bytes: 0,
+    })
 }
 
 /// Rows to be copied: one for RGB and the like, two for NV12.
@@ -58,12 +74,13 @@ pub struct Copying {
 impl Copying {
     /// From frames as the driver gives them to slots as the daemon wants them.
     pub fn new(given: &CaptureFormat, wanted: &FrameSpec) -> Result<Self, LayoutError> {
+        let asked = asked_for(wanted)?;
         let same = (given.width, given.height, given.four_cc)
-            == (wanted.width, wanted.height, four_cc(wanted.format));
+            == (asked.width, asked.height, asked.four_cc);
         if !same {
             return Err(LayoutError::Other {
                 given: *given,
-                wanted: *wanted,
+                wanted: asked,
             });
         }
         let row = wanted.format.row_bytes(wanted.width);
@@ -123,7 +140,7 @@ mod tests {
         CaptureFormat {
             width: 4,
             height: 2,
-            four_cc: four_cc(format),
+            four_cc: four_cc(format).expect("a picture"),
             row_stride: stride,
             bytes: 0,
         }
@@ -139,6 +156,26 @@ mod tests {
         assert_eq!(slot, [1, 2, 3, 4, 5, 6, 7, 8]);
         assert!(!copying.copy(&[0; 9], &mut slot), "a byte is missing");
         assert_eq!(slot, [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn formats_of_two_and_four_bytes_are_copied_whole_and_a_tensor_is_nothing_a_camera_gives() {
+        for (format, four_cc, pixel) in [
+            (PixelFormat::Gray16, *b"Y16 ", 2),
+            (PixelFormat::Rgba8, *b"AB24", 4),
+        ] {
+            let wanted = FrameSpec::packed(format, 4, 2);
+            let given = given(format, 4 * pixel + 2);
+            assert_eq!(given.four_cc.to_le_bytes(), four_cc);
+            let copying = Copying::new(&given, &wanted).expect("the same pixels");
+            let row: Vec<u8> = (0..4 * pixel as u8).collect();
+            let frame = [&row[..], &[90, 91], &row].concat();
+            let mut slot = vec![0; 2 * row.len()];
+            assert!(copying.copy(&frame, &mut slot));
+            assert_eq!(slot, row.repeat(2));
+        }
+        let tensor = FrameSpec::packed(PixelFormat::Tensor, 4, 2);
+        assert!(matches!(asked_for(&tensor), Err(LayoutError::Tensor)));
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub fn profile(manifest: &Path, text: &str, again: bool) -> Result<PathBuf, Cach
         "measuring the network on this machine, once (a few seconds)"
     ));
     let request = Request {
-        frames: measure::frames(wanted),
+        frames: measure::frames(wanted, &package),
         ..measure::request(
             &needs,
             &wanted.on(DeviceKind::Cpu),
@@ -111,9 +111,12 @@ fn covers(profile: &Profile, needs: &Needs, wanted: &PackageNeeds, package: &Pac
             })
         })
         && wanted.frames.iter().all(|frame| {
+            let frame = frame.with(&package.network().input);
             let size = [frame.size.width, frame.size.height];
             let crop = [frame.crop.width, frame.crop.height];
-            profile.prepare(frame.format.name(), size, crop).is_some()
+            profile
+                .prepare(frame.format.name(), size, crop, !frame.fit.is_stretch())
+                .is_some()
         })
 }
 

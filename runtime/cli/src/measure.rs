@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use punctual_device::Provider;
 use punctual_device::profile::{self, Effort, Frame, MeasureError, Progress, Request};
 use punctual_model::{Package, Profile};
-use punctual_plan::{BATCH_SIZES, DeviceKind, FramePlan, ModelNeeds, Needs};
+use punctual_plan::{BATCH_SIZES, DeviceKind, FrameNeeds, FramePlan, ModelNeeds, Needs};
 use punctual_platform::affinity;
 
 /// What a manifest needs to be measured of one package, whatever models are made of it.
@@ -19,7 +19,7 @@ pub struct PackageNeeds {
     /// By device; none where no stages are to be measured.
     pub sizes: BTreeMap<DeviceKind, Sizes>,
     /// Frames that the processor prepares for any of them.
-    pub frames: Vec<FramePlan>,
+    pub frames: Vec<FrameNeeds>,
     /// Whether weights of any come and go.
     pub paged: bool,
 }
@@ -75,7 +75,7 @@ pub fn by_package(models: &[ModelNeeds]) -> Vec<PackageNeeds> {
         let sizes = needs.sizes.entry(model.device);
         sizes.or_default().add(&model.batches, &model.units);
         let new = model.frames.iter().filter(|f| !needs.frames.contains(f));
-        let new: Vec<FramePlan> = new.copied().collect();
+        let new: Vec<FrameNeeds> = new.copied().collect();
         needs.frames.extend(new);
         needs.paged |= model.paged;
     }
@@ -101,16 +101,16 @@ pub fn request(needs: &Needs, sizes: &Sizes, effort: Effort, direct: bool) -> Re
     }
 }
 
-/// The frames of a package that the processor prepares.
-pub fn frames(package: &PackageNeeds) -> Vec<Frame> {
-    package.frames.iter().map(frame).collect()
-}
-
-fn frame(plan: &FramePlan) -> Frame {
-    Frame {
+/// The frames of a package that the processor prepares for its network.
+pub fn frames(wanted: &PackageNeeds, package: &Package) -> Vec<Frame> {
+    let plans = wanted.frames.iter();
+    let plans = plans.map(|frame| frame.with(&package.network().input));
+    let frame = |plan: FramePlan| Frame {
         layout: plan.layout(),
         crop: plan.crop,
-    }
+        fit: plan.fit,
+    };
+    plans.map(frame).collect()
 }
 
 /// Measures a package on the devices of `provider`, and shows on standard error how far it is: the

@@ -1,7 +1,7 @@
 //! The least that a daemon can do, as a process: for tests of client libraries that want to kill it.
 //! Answers each frame with its first pixel as the class; ends when its standard input does.
 //!
-//!     cargo run -p punctual-client-c --example echo_daemon -- SOCKET [WIDTH HEIGHT [nv12|outputs]]
+//!     cargo run -p punctual-client-c --example echo_daemon -- SOCKET [WIDTH HEIGHT [nv12|gray16|tensor|outputs]]
 
 #[path = "../../client/tests/echo_daemon/mod.rs"]
 mod echo_daemon;
@@ -12,7 +12,7 @@ use echo_daemon::EchoDaemon;
 use punctual_client::{FrameSpec, OutputTerms, PixelFormat, StreamTerms};
 
 fn main() -> std::io::Result<()> {
-    let usage = || std::io::Error::other("usage: echo_daemon SOCKET [WIDTH HEIGHT [nv12|outputs]]");
+    let usage = || std::io::Error::other("usage: echo_daemon SOCKET [WIDTH HEIGHT [FORMAT]]");
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (socket, sides) = arguments.split_first().ok_or_else(usage)?;
     let side = |at: usize, usual: u32| {
@@ -23,7 +23,14 @@ fn main() -> std::io::Result<()> {
     let format = match sides.get(2).map(String::as_str) {
         None | Some("outputs") => PixelFormat::Rgb8,
         Some("nv12") => PixelFormat::Nv12,
+        Some("gray16") => PixelFormat::Gray16,
+        Some("tensor") => PixelFormat::Tensor,
         Some(_) => return Err(usage()),
+    };
+    let (crop_width, crop_height) = match format {
+        // Three channels.
+        PixelFormat::Tensor => (width, height / 3),
+        _ => (32, 32),
     };
     // What a daemon that was killed has left.
     let _ = std::fs::remove_file(socket);
@@ -38,10 +45,10 @@ fn main() -> std::io::Result<()> {
             slots: 4,
             results: 8,
             frame: FrameSpec::packed(format, width, height),
-            crop_width: 32,
-            crop_height: 32,
             outputs: OutputTerms::default(),
             vectors: 0,
+            crop_width,
+            crop_height,
         },
     );
     println!("ready");

@@ -79,6 +79,13 @@ typedef int32_t punctual_status;
 #define PUNCTUAL_GRAY8 4
 /* Four bytes for two pixels of a row: luma, U, luma, V. */
 #define PUNCTUAL_YUYV 5
+/* Two bytes a pixel, the low one first. */
+#define PUNCTUAL_GRAY16 6
+/* Four bytes a pixel: red, green, blue, and a fourth value. */
+#define PUNCTUAL_RGBA8 7
+/* The network's input as the client prepared it, in little-endian float: rows of crop_width, a channel of
+ * crop_height rows after the other. All must be finite. Height / crop_height is the number of channels. */
+#define PUNCTUAL_TENSOR 8
 
 /* punctual_options.flags: end with the daemon instead of reconnecting. */
 #define PUNCTUAL_NO_RECONNECT 1u
@@ -109,8 +116,10 @@ typedef int32_t punctual_status;
 #define PUNCTUAL_PAYLOAD 2
 #define PUNCTUAL_CLIENT_GONE 3
 #define PUNCTUAL_SHED 4
+/* A value of a tensor is infinite or no number. */
+#define PUNCTUAL_NOT_FINITE 5
 /* A number of its vectors is out of the manifest's range. */
-#define PUNCTUAL_VECTOR 5
+#define PUNCTUAL_VECTOR 6
 #define PUNCTUAL_DAEMON_GONE 255
 
 /* A connection for the frames of one task; it reconnects when the daemon restarts. */

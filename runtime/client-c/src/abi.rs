@@ -141,6 +141,9 @@ const FORMATS: &[(u32, PixelFormat)] = &[
     (3, PixelFormat::Bgr8),
     (4, PixelFormat::Gray8),
     (5, PixelFormat::Yuyv),
+    (6, PixelFormat::Gray16),
+    (7, PixelFormat::Rgba8),
+    (8, PixelFormat::Tensor),
 ];
 
 /// The format of this number.
@@ -221,7 +224,8 @@ pub fn numbers(verdict: Verdict) -> (u8, u8) {
         Verdict::Failed(Failure::Payload) => (4, 2),
         Verdict::Failed(Failure::ClientGone) => (4, 3),
         Verdict::Failed(Failure::Shed) => (4, 4),
-        Verdict::Failed(Failure::Vector) => (4, 5),
+        Verdict::Failed(Failure::NotFinite) => (4, 5),
+        Verdict::Failed(Failure::Vector) => (4, 6),
         Verdict::Failed(Failure::DaemonGone) => (4, 255),
     }
 }

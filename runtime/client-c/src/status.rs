@@ -162,7 +162,8 @@ pub fn verdict_text(verdict: u8, reason: u8) -> &'static CStr {
         (4, 2) => c"failed: its pixels could not be read or converted",
         (4, 3) => c"failed: the client has disconnected",
         (4, 4) => c"failed: shed to keep promised deadlines",
-        (4, 5) => c"failed: a number of its vectors is out of range",
+        (4, 5) => c"failed: a value of the tensor is not finite",
+        (4, 6) => c"failed: a number of its vectors is out of range",
         (4, 255) => c"failed: the daemon ended without a verdict",
         _ => c"unknown verdict",
     }

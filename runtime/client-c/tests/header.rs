@@ -131,6 +131,7 @@ fn ours() -> BTreeMap<String, i64> {
         ("PAYLOAD", failed(Failure::Payload)),
         ("CLIENT_GONE", failed(Failure::ClientGone)),
         ("SHED", failed(Failure::Shed)),
+        ("NOT_FINITE", failed(Failure::NotFinite)),
         ("VECTOR", failed(Failure::Vector)),
         ("DAEMON_GONE", failed(Failure::DaemonGone)),
         ("NO_RECONNECT", i64::from(NO_RECONNECT)),

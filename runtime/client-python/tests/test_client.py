@@ -51,6 +51,36 @@ def test_arrays_have_the_shape_of_the_frame_and_share_the_slot(daemon: Daemon) -
         assert again.pixels.ctypes.data == address and again.pixels[0, 0, 0] == 201
 
 
+def test_gray16_is_an_array_of_two_bytes_each(daemon: Daemon) -> None:
+    daemon.kill()
+    daemon.start("64", "48", "gray16")
+    with Client(daemon.socket, "any", Format.GRAY16) as client:
+        with client.slot(SOON) as slot:
+            assert slot.pixels.shape == (48, 64) and slot.pixels.dtype == np.uint16
+            slot.pixels[:] = 0x1234
+            slot.submit()
+        result = client.verdict(SOON)
+        assert result is not None and result.answer is not None
+        assert result.answer.class_index == 0x34, "the low byte is the first"
+
+
+def test_a_tensor_is_an_array_of_channels_rows_and_columns(daemon: Daemon) -> None:
+    daemon.kill()
+    daemon.start("64", "48", "tensor")
+    with Client(daemon.socket, "any", Format.TENSOR) as client:
+        with client.slot(SOON) as slot:
+            tensor = slot.pixels
+            assert tensor.shape == (3, 16, 64) and tensor.dtype == np.float32
+            assert tensor.flags.c_contiguous
+            tensor[:] = np.arange(3 * 16 * 64, dtype=np.float32).reshape(3, 16, 64)
+            # The daemon answers with its first byte.
+            tensor[0, 0, 0] = np.frombuffer(b"\x07\x00\x80\x67", np.float32)[0]
+            slot.submit()
+        result = client.verdict(SOON)
+        assert result is not None and result.answer is not None
+        assert result.answer.class_index == 7
+
+
 def test_nv12_has_two_planes(daemon: Daemon) -> None:
     daemon.kill()
     daemon.start("64", "48", "nv12")

@@ -35,6 +35,15 @@ impl<'c> Slot<'c> {
         claim.set_vector(name, values)
     }
 
+    /// As [`Claim::write_tensor`].
+    ///
+    /// # Panics
+    /// If the slot is not as long as these values.
+    pub fn write_tensor(&mut self, values: &[f32]) {
+        let claim = self.claim.as_mut().expect("there until it is submitted");
+        claim.write_tensor(values);
+    }
+
     /// As [`Client::submit`].
     ///
     /// # Errors

@@ -169,4 +169,8 @@ pub enum Failure {
     ClientGone,
     /// Dropped after an overrun, so that a request of higher value is on time.
     Shed,
+    /// The payload is a tensor with a value that is infinite or no number.
+    NotFinite,
+    /// A number of a vector is out of range, or is none.
+    Vector,
 }

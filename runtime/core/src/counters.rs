@@ -31,7 +31,7 @@ pub struct Counters {
     pub rejected_shedding: u64,
     /// Verdicts `Failed(Device)`.
     pub failed_device: u64,
-    /// Verdicts `Failed(Payload)`.
+    /// Verdicts `Failed(Payload)`, `Failed(NotFinite)` and `Failed(Vector)`.
     pub failed_payload: u64,
     /// Verdicts `Failed(ClientGone)`.
     pub failed_client_gone: u64,
@@ -91,7 +91,9 @@ impl Counters {
             Verdict::Rejected(Rejection::Superseded) => &mut self.rejected_superseded,
             Verdict::Rejected(Rejection::Shedding) => &mut self.rejected_shedding,
             Verdict::Failed(Failure::Device) => &mut self.failed_device,
-            Verdict::Failed(Failure::Payload) => &mut self.failed_payload,
+            Verdict::Failed(Failure::Payload | Failure::NotFinite | Failure::Vector) => {
+                &mut self.failed_payload
+            }
             Verdict::Failed(Failure::ClientGone) => &mut self.failed_client_gone,
             Verdict::Failed(Failure::Shed) => &mut self.failed_shed,
         };

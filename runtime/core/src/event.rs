@@ -3,6 +3,7 @@
 use heapless::Vec;
 use serde::{Deserialize, Serialize};
 
+use crate::action::Failure;
 use crate::ids::{ActionId, BATCH_MAX, ClientId, Confidence, RequestId, TaskId, Ticket};
 use crate::time::{Instant, Nanos};
 
@@ -18,8 +19,8 @@ pub enum Event {
         request: RequestId,
         /// How long the preparation took.
         measured: Nanos,
-        /// False when the payload could not be read; the request then fails.
-        ok: bool,
+        /// Whether the input is there; if not, the request fails for this reason.
+        ready: Result<(), Failure>,
     },
     /// A device finished an [`Action::Infer`](crate::Action::Infer).
     Finished(Finished),

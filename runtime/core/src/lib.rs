@@ -84,7 +84,7 @@
 //!     panic!("it can be promised");
 //! };
 //! actions.clear();
-//! let prepared = Event::Prepared { request, measured: Nanos::ZERO, ok: true };
+//! let prepared = Event::Prepared { request, measured: Nanos::ZERO, ready: Ok(()) };
 //! scheduler.step(now, &prepared, &mut actions);
 //! let infer = actions.iter().find(|action| matches!(action, Action::Infer(_)));
 //! assert!(infer.is_some());

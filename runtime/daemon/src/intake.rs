@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use punctual_core::{ModelId, Nanos, RequestId, TaskId};
+use punctual_core::{Failure, ModelId, Nanos, RequestId, TaskId};
 use punctual_device::InputBuffers;
 use punctual_ipc::{PayloadReader, Rows};
-use punctual_kernels::preprocess::{PlanarOutput, Preprocessor};
+use punctual_kernels::preprocess::{NotFinite, PlanarOutput, Preprocessor};
 use punctual_plan::VectorPlan;
 use punctual_platform::clock;
 use punctual_platform::heartbeat::Heartbeat;
@@ -15,7 +15,7 @@ use punctual_types::FrameLayout;
 
 use crate::channels::IntakeEnds;
 use crate::drain::Flag;
-use crate::messages::{IntakeOrder, Payload, PrepareFault, Prepared};
+use crate::messages::{IntakeOrder, Payload, Prepared};
 use crate::rt_events::{RtEvent, emit};
 
 /// What the intake thread of one client slot works with.
@@ -77,8 +77,8 @@ impl Intake {
 
     fn prepare(&mut self, request: RequestId, task: TaskId, payload: Payload) -> Prepared {
         let started = clock::now_ns();
-        let outcome = self.copy_and_convert(request.buffer, task, payload);
-        if outcome == Err(PrepareFault::Payload) {
+        let ready = self.copy_and_convert(request.buffer, task, payload);
+        if ready == Err(Failure::Payload) {
             emit(RtEvent::PayloadFault {
                 client: self.ends.client,
                 slot: payload.slot,
@@ -87,21 +87,21 @@ impl Intake {
         Prepared {
             request,
             measured: Nanos::new(clock::now_ns() - started),
-            outcome,
+            ready,
         }
     }
 
-    /// An error when the payload cannot be read (a fault of the client) or the buffer is unavailable (a fault of the
-    /// daemon): the request fails either way.
+    /// [`Failure::Payload`] when the payload cannot be read (a fault of the client) or the buffer is unavailable (a
+    /// fault of the daemon), [`Failure::Vector`] for a number out of range, [`Failure::NotFinite`] for a tensor with
+    /// such a value: the request fails in any case.
     fn copy_and_convert(
         &mut self,
         buffer: u16,
         task: TaskId,
         payload: Payload,
-    ) -> Result<(), PrepareFault> {
-        const FAULT: PrepareFault = PrepareFault::Payload;
+    ) -> Result<(), Failure> {
         self.welcome();
-        let reader = self.reader.as_ref().ok_or(FAULT)?;
+        let reader = self.reader.as_ref().ok_or(Failure::Payload)?;
         let offload_to = self.offload_to.as_mut();
         let target = offload_to.filter(|target| target.task == task);
         let target = target.unwrap_or(&mut self.own);
@@ -110,12 +110,12 @@ impl Intake {
         let crop = target
             .preprocessor
             .crop_rows_in(&layout, payload.crop_x, payload.crop_y)
-            .map_err(|_| FAULT)?;
+            .map_err(|_| Failure::Payload)?;
         reader
             .read_vectors(payload.slot, payload.sequence, &mut self.numbers)
-            .map_err(|_| FAULT)?;
+            .map_err(|_| Failure::Payload)?;
         if !are_in_range(&self.numbers, &target.vectors) {
-            return Err(PrepareFault::Vector);
+            return Err(Failure::Vector);
         }
         for plane in crop.planes() {
             let rows = Rows {
@@ -127,10 +127,10 @@ impl Intake {
             let copy = &mut self.copy[plane.copy_offset..][..plane.len * plane.count];
             reader
                 .read(payload.slot, payload.sequence, rows, copy)
-                .map_err(|_| FAULT)?;
+                .map_err(|_| Failure::Payload)?;
         }
         let claimed = target.buffers.claim(buffer, target.model);
-        let mut writer = claimed.map_err(|_| FAULT)?;
+        let mut writer = claimed.map_err(|_| Failure::Payload)?;
         let mut numbers = &*self.numbers;
         for at in 0..target.vectors.len() {
             let vector = writer.vector(at);
@@ -139,17 +139,14 @@ impl Intake {
             numbers = rest;
         }
         let layout = writer.layout();
-        target.preprocessor.run(
-            &crop,
-            &self.copy,
-            PlanarOutput {
-                data: writer.pixels(),
-                offset: 0,
-                row_stride: layout.row_stride,
-                plane_stride: layout.plane_stride,
-            },
-        );
-        Ok(())
+        let output = PlanarOutput {
+            data: writer.pixels(),
+            offset: 0,
+            row_stride: layout.row_stride,
+            plane_stride: layout.plane_stride,
+        };
+        let prepared = target.preprocessor.run(&crop, &self.copy, output);
+        prepared.map_err(|NotFinite| Failure::NotFinite)
     }
 
     /// Takes over the reader of a client that came since.

@@ -1,6 +1,6 @@
 //! What goes from thread to thread. All `Copy`: nothing in here owns anything.
 
-use punctual_core::{Arrival, ClientId, Nanos, Reply, RequestId, TaskId, Ticket};
+use punctual_core::{Arrival, ClientId, Failure, Nanos, Reply, RequestId, TaskId, Ticket};
 use punctual_ipc::HandedOver;
 
 /// Where a submission's payload lies and which part of it the network is to see.
@@ -47,17 +47,8 @@ pub enum IntakeOrder {
 pub struct Prepared {
     pub request: RequestId,
     pub measured: Nanos,
-    /// Whether the input is there.
-    pub outcome: Result<(), PrepareFault>,
-}
-
-/// Why an input is not there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PrepareFault {
-    /// The payload could not be read, or the buffer not be written.
-    Payload,
-    /// A number of a vector is out of range, or is none.
-    Vector,
+    /// Whether the input is there; if not, why the request fails.
+    pub ready: Result<(), Failure>,
 }
 
 /// From the scheduler to the egress.
@@ -79,8 +70,6 @@ pub struct Answered {
     pub outputs: Option<HandedOver>,
     /// Whether values of them are not finite.
     pub not_finite: bool,
-    /// Whether a failure is that of a vector.
-    pub bad_vector: bool,
 }
 
 /// A submission that the scheduler's policy never saw.

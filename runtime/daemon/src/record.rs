@@ -22,10 +22,7 @@ pub fn of_answered(answered: &Answered, exits: &[ExitFacts], finished_ns: u64) -
     ResultRecord {
         sequence: reply.ticket.sequence,
         slot: reply.ticket.slot,
-        verdict: match answered.bad_vector {
-            true => punctual_ipc::Verdict::Failed(punctual_ipc::Failure::Vector),
-            false => verdict(reply.verdict),
-        },
+        verdict: verdict(reply.verdict),
         answer: reply.answer.map(answer),
         captured_ns: reply.captured.as_nanos(),
         deadline_ns: reply.deadline.as_nanos(),
@@ -67,6 +64,8 @@ fn verdict(verdict: Verdict) -> punctual_ipc::Verdict {
             Failure::Payload => punctual_ipc::Failure::Payload,
             Failure::ClientGone => punctual_ipc::Failure::ClientGone,
             Failure::Shed => punctual_ipc::Failure::Shed,
+            Failure::NotFinite => punctual_ipc::Failure::NotFinite,
+            Failure::Vector => punctual_ipc::Failure::Vector,
         }),
     }
 }

@@ -261,8 +261,10 @@ impl ThreadFactory<'_> {
                 width: input.width,
                 height: input.height,
             },
-            mean: [mean[0], mean[1], mean[2]],
-            std: [std[0], std[1], std[2]],
+            channels: input.channels,
+            fit: task.frame.fit,
+            mean,
+            std,
         });
         let preprocessor = preprocessor.map_err(|source| StartupError::Preprocess {
             task: task.name.clone(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use punctual_core::{
-    Action, ActionId, Arrival, Event, Failure, Infer, Instant, ModelId, Nanos, PartitionId, Reply,
+    Action, ActionId, Arrival, Event, Infer, Instant, ModelId, Nanos, PartitionId, Reply,
     RequestId, Scheduler, TaskId, Ticket, Verdict,
 };
 use punctual_device::Device;
@@ -20,7 +20,7 @@ use rtrb::{Consumer, Producer};
 use crate::channels::{SchedulerClientEnds, SchedulerEnds};
 use crate::drain::DrainOrder;
 use crate::messages::{
-    Answered, Inbound, IntakeOrder, Outbound, Payload, PrepareFault, Prepared, Refusal, Refused,
+    Answered, Inbound, IntakeOrder, Outbound, Payload, Prepared, Refusal, Refused,
 };
 use crate::metrics::{LateSpan, Metrics, count};
 use crate::rt_events::{RtEvent, emit, emit_detail};
@@ -46,8 +46,6 @@ pub struct DaemonWorld<D> {
     held: Box<[Held]>,
     weights: WeightTracker,
     outputs: LentAreas,
-    /// By request buffer: whether its request's vectors cannot be used.
-    bad_vectors: Box<[bool]>,
     /// Actions that the device refused and whose failure the scheduler does not know yet.
     refused: heapless::Vec<ActionId, REFUSED_MAX>,
 }
@@ -218,7 +216,6 @@ impl<D: Device> DaemonWorld<D> {
             shedding: false,
             heart: Arc::default(),
             weights,
-            bad_vectors: vec![false; outputs.request_buffers()].into(),
             outputs,
             held: vec![Held::default(); partitions].into(),
             refused: heapless::Vec::new(),
@@ -247,17 +244,10 @@ impl<D: Device> DaemonWorld<D> {
             while events.room() > 0
                 && let Ok(prepared) = client.prepared.pop()
             {
-                if prepared.outcome == Err(PrepareFault::Vector)
-                    && let Some(bad) = self
-                        .bad_vectors
-                        .get_mut(usize::from(prepared.request.buffer))
-                {
-                    *bad = true;
-                }
                 events.push(Event::Prepared {
                     request: prepared.request,
                     measured: prepared.measured,
-                    ok: prepared.outcome.is_ok(),
+                    ready: prepared.ready,
                 });
             }
         }
@@ -324,9 +314,6 @@ impl<D: Device> DaemonWorld<D> {
         let client = &mut self.clients[ticket.client.index()];
         if task != client.task {
             count(&self.metrics.task(client.task).offloaded);
-        }
-        if let Some(bad) = self.bad_vectors.get_mut(usize::from(request.buffer)) {
-            *bad = false;
         }
         if let Some(areas) = &mut client.areas {
             self.outputs.lend(request, task, &ticket, areas);
@@ -418,19 +405,15 @@ impl<D: Device> DaemonWorld<D> {
         self.send(Outbound::Verdict(answered));
     }
 
-    /// The verdict with what belongs to it: the outputs, and whether a vector was the reason.
+    /// The verdict with the outputs that belong to it.
     fn answered(&mut self, reply: &Reply) -> Answered {
         let client = &mut self.clients[reply.ticket.client.index()];
         let areas = client.areas.as_mut();
         let delivered = areas.and_then(|areas| self.outputs.conclude(reply, client.gone, areas));
-        let buffer = reply.request.map(|request| usize::from(request.buffer));
-        let bad = buffer.and_then(|buffer| self.bad_vectors.get(buffer));
-        let is_payload = reply.verdict == Verdict::Failed(Failure::Payload);
         Answered {
             reply: *reply,
             outputs: delivered.map(|delivered| delivered.handed),
             not_finite: delivered.is_some_and(|delivered| delivered.not_finite),
-            bad_vector: is_payload && bad.is_some_and(|bad| *bad),
         }
     }
 

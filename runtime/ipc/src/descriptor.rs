@@ -1,6 +1,6 @@
 //! What a client says about a frame: 64 bytes in the submission ring.
 
-use crate::frame::FrameSpec;
+use crate::frame::{FrameSpec, PixelFormat};
 use crate::ring::Cell;
 
 /// A submission, copied out of shared memory and validated.
@@ -29,6 +29,20 @@ pub struct Crop {
     pub x: u32,
     /// Rows above it.
     pub y: u32,
+}
+
+impl Crop {
+    /// The furthest that a crop of this width and height can lie. A tensor is taken whole: the crop in its terms is the
+    /// size of a channel.
+    pub(crate) const fn furthest(frame: &FrameSpec, (width, height): (u32, u32)) -> Self {
+        match frame.format {
+            PixelFormat::Tensor => Self { x: 0, y: 0 },
+            _ => Self {
+                x: frame.width.saturating_sub(width),
+                y: frame.height.saturating_sub(height),
+            },
+        }
+    }
 }
 
 /// What is wrong with a descriptor, looking at nothing else.
@@ -102,10 +116,7 @@ impl Expected {
             stream,
             format: frame.format.code(),
             slots,
-            crop_max: Crop {
-                x: frame.width.saturating_sub(crop_size.0),
-                y: frame.height.saturating_sub(crop_size.1),
-            },
+            crop_max: Crop::furthest(frame, crop_size),
         }
     }
 }
@@ -189,7 +200,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::frame::PixelFormat;
 
     fn expected() -> Expected {
         let frame = FrameSpec::packed(PixelFormat::Rgb8, 640, 480);

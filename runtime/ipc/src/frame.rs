@@ -17,6 +17,13 @@ pub enum PixelFormat {
     Gray8,
     /// Four bytes for two pixels of a row: luma, U, luma, V.
     Yuyv,
+    /// Two bytes a pixel, the low one first.
+    Gray16,
+    /// Four bytes a pixel: red, green, blue, and a fourth value.
+    Rgba8,
+    /// Little-endian `f32`, as the network takes them: channel after channel. The frame is as wide as a channel and as
+    /// high as all of them together; the terms' crop is one channel.
+    Tensor,
 }
 
 impl PixelFormat {
@@ -28,6 +35,9 @@ impl PixelFormat {
             Self::Bgr8 => 3,
             Self::Gray8 => 4,
             Self::Yuyv => 5,
+            Self::Gray16 => 6,
+            Self::Rgba8 => 7,
+            Self::Tensor => 8,
         }
     }
 
@@ -46,6 +56,9 @@ impl From<punctual_types::PixelFormat> for PixelFormat {
             punctual_types::PixelFormat::Bgr8 => Self::Bgr8,
             punctual_types::PixelFormat::Gray8 => Self::Gray8,
             punctual_types::PixelFormat::Yuyv => Self::Yuyv,
+            punctual_types::PixelFormat::Gray16 => Self::Gray16,
+            punctual_types::PixelFormat::Rgba8 => Self::Rgba8,
+            punctual_types::PixelFormat::Tensor => Self::Tensor,
         }
     }
 }
@@ -58,6 +71,9 @@ impl From<PixelFormat> for punctual_types::PixelFormat {
             PixelFormat::Bgr8 => Self::Bgr8,
             PixelFormat::Gray8 => Self::Gray8,
             PixelFormat::Yuyv => Self::Yuyv,
+            PixelFormat::Gray16 => Self::Gray16,
+            PixelFormat::Rgba8 => Self::Rgba8,
+            PixelFormat::Tensor => Self::Tensor,
         }
     }
 }
@@ -98,7 +114,7 @@ pub struct FrameSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum FrameError {
     /// Width or height out of range.
-    #[error("a frame of {width} x {height} pixels: each side must be 1 to {limit}", limit = FrameSpec::SIDE_MAX)]
+    #[error("a frame of {width} x {height} pixels: each side must be 1 to {limit}, of a tensor to 2^24", limit = FrameSpec::SIDE_MAX)]
     Side {
         /// Columns.
         width: u32,
@@ -264,6 +280,9 @@ mod tests {
             (PixelFormat::Nv12, 460_800),
             (PixelFormat::Gray8, 307_200),
             (PixelFormat::Yuyv, 614_400),
+            (PixelFormat::Gray16, 614_400),
+            (PixelFormat::Rgba8, 1_228_800),
+            (PixelFormat::Tensor, 1_228_800),
         ] {
             let frame = FrameSpec::packed(format, 640, 480);
             assert_eq!((frame.check(), frame.bytes()), (Ok(()), bytes));

@@ -76,7 +76,10 @@ pub fn metadata(script: &[u8]) {
         PixelFormat::Bgr8,
         PixelFormat::Gray8,
         PixelFormat::Yuyv,
-    ][script.word() as usize % 5];
+        PixelFormat::Gray16,
+        PixelFormat::Rgba8,
+        PixelFormat::Tensor,
+    ][script.word() as usize % 8];
     let small = |word: u64| (word % 5000) as u32;
     let (width, height) = (small(script.word()), small(script.word()));
     let layout = Layout {

@@ -126,6 +126,8 @@ pub enum Failure {
     ClientGone,
     /// Dropped after an overrun, to keep the promises that still could be kept.
     Shed,
+    /// The payload is a tensor with a value that is infinite or no number.
+    NotFinite,
     /// A number of its vectors is out of range, or is none.
     Vector,
     /// The daemon ended without a verdict. Said by the client library, never by a daemon.
@@ -179,7 +181,8 @@ impl Verdict {
             Self::Failed(Failure::Payload) => (4, 2),
             Self::Failed(Failure::ClientGone) => (4, 3),
             Self::Failed(Failure::Shed) => (4, 4),
-            Self::Failed(Failure::Vector) => (4, 5),
+            Self::Failed(Failure::NotFinite) => (4, 5),
+            Self::Failed(Failure::Vector) => (4, 6),
             Self::Failed(Failure::DaemonGone) => (4, 255),
         }
     }
@@ -201,7 +204,8 @@ impl Verdict {
             (4, 2) => Self::Failed(Failure::Payload),
             (4, 3) => Self::Failed(Failure::ClientGone),
             (4, 4) => Self::Failed(Failure::Shed),
-            (4, 5) => Self::Failed(Failure::Vector),
+            (4, 5) => Self::Failed(Failure::NotFinite),
+            (4, 6) => Self::Failed(Failure::Vector),
             // (4, 255) is not for daemons to say.
             _ => return None,
         })
@@ -375,10 +379,10 @@ mod tests {
     }
 
     #[test]
-    fn there_are_sixteen_verdicts() {
+    fn there_are_seventeen_verdicts() {
         let count = (0..=255_u8)
             .flat_map(|v| (0..=255_u8).filter_map(move |r| Verdict::from_codes(v, r)))
             .count();
-        assert_eq!(count, 16);
+        assert_eq!(count, 17);
     }
 }

@@ -71,6 +71,9 @@ pub struct PrepareProfile {
     /// Columns of the part that the network sees.
     pub crop_width: u32,
     pub crop_height: u32,
+    /// Whether that part keeps its aspect ratio. Profiles of earlier versions lack it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub letterbox: bool,
     pub samples: u32,
     pub p50_ns: u64,
     /// The quantile that budgets are made from.
@@ -150,11 +153,13 @@ impl Profile {
         format: &str,
         frame: [u32; 2],
         crop: [u32; 2],
+        letterbox: bool,
     ) -> Option<&PrepareProfile> {
         self.prepare.iter().find(|entry| {
             entry.format == format
                 && [entry.width, entry.height] == frame
                 && [entry.crop_width, entry.crop_height] == crop
+                && entry.letterbox == letterbox
         })
     }
 
@@ -282,6 +287,7 @@ mod tests {
                 height: 480,
                 crop_width: 192,
                 crop_height: 128,
+                letterbox: false,
                 samples: 100,
                 p50_ns: 30,
                 p99_ns: 40,
@@ -304,7 +310,7 @@ mod tests {
     #[test]
     fn the_cost_of_preparing_is_that_of_the_same_frame_and_crop() {
         let profile = profile();
-        let found = |format, crop| profile.prepare(format, [640, 480], crop).is_some();
+        let found = |format, crop| profile.prepare(format, [640, 480], crop, false).is_some();
         assert!(found("nv12", [192, 128]));
         assert!(!found("nv12", [128, 192]), "another crop");
         assert!(!found("rgb8", [192, 128]), "another format");

@@ -35,9 +35,10 @@ pub use needs::{ModelNeeds, Needs};
 pub use plan::{ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, TaskPlan, Warning};
 pub use read::{NoSuchBoard, inside, read_profile};
 pub use resolve::{
-    Access, AccessRule, AdmissionPlan, ChannelPlan, DeviceRule, EntryPlan, FramePlan, FrameRule,
-    GpuRule, ModelRule, OffloadRule, OtherBoard, OutputRule, PartitionPlan, PlacementRule,
-    PrioritiesExhausted, Reservation, Role, TaskRule, ThreadPlan, VectorPlan, VectorRule,
+    Access, AccessRule, AdmissionPlan, ChannelPlan, DeviceRule, EntryPlan, FrameNeeds, FramePlan,
+    FrameRule, GpuRule, ModelRule, OffloadRule, OtherBoard, OutputRule, PartitionPlan,
+    PlacementRule, PrioritiesExhausted, Reservation, Role, TaskRule, ThreadPlan, VectorPlan,
+    VectorRule,
 };
 
 use punctual_diagnostics::Problems;

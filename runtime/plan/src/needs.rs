@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::inputs::{DeviceKind, Policies};
 use crate::manifest::{self, Manifest, RawModel, RawTask};
-use crate::resolve::{FramePlan, batches_up_to, device, frame};
+use crate::resolve::{FrameNeeds, batches_up_to, device};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -33,7 +33,7 @@ pub struct ModelNeeds {
     /// Partition sizes to measure, in cores or TPCs, rising.
     pub units: Vec<u8>,
     /// Frames to measure the preparation of, without repetition.
-    pub frames: Vec<FramePlan>,
+    pub frames: Vec<FrameNeeds>,
     /// Whether weights of its package come and go: then all of it is computed directly, and is to be measured so.
     pub paged: bool,
 }
@@ -80,7 +80,10 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
                 manifest,
                 task.partition.as_ref().map(|at| &at.value),
             ));
-            let frame = task.frame.as_ref().and_then(|raw| frame(raw, problems));
+            let frame = task
+                .frame
+                .as_ref()
+                .and_then(|raw| FrameNeeds::of(raw, problems));
             frames.extend(frame.filter(|frame| !frames.contains(frame)));
         }
         if manifest.daemon.policy.value.contract().partitioning == Partitioning::Ranges {

@@ -230,7 +230,7 @@ impl Outside {
                 let prepared = Event::Prepared {
                     request: *request,
                     measured: Nanos::ZERO,
-                    ok: true,
+                    ready: Ok(()),
                 };
                 self.schedule(Nanos::ZERO, prepared);
             }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::vec::Vec;
 
 use punctual_core::{
-    Action, Answer, Arrival, BATCH_MAX, ClientId, Confidence, Config, Criticality, Event, Finished,
-    Infer, Instant, ModelId, Nanos, Reply, RequestId, StageTime, TaskId, Ticket, Verdict, Window,
+    Action, Answer, Arrival, BATCH_MAX, ClientId, Confidence, Config, Criticality, Event, Failure,
+    Finished, Infer, Instant, ModelId, Nanos, Reply, RequestId, StageTime, TaskId, Ticket, Verdict,
+    Window,
 };
 
 /// A confidence below the threshold of every plan of the tests, so requests go deeper.
@@ -181,7 +182,10 @@ impl<N: Nature> Environment<N> {
                 let prepared = Event::Prepared {
                     request: *request,
                     measured,
-                    ok: self.nature.payload_ok(*task),
+                    ready: match self.nature.payload_ok(*task) {
+                        true => Ok(()),
+                        false => Err(Failure::Payload),
+                    },
                 };
                 self.schedule(self.now + measured, prepared);
             }

@@ -293,7 +293,7 @@ impl Outside {
                 let prepared = Event::Prepared {
                     request: *request,
                     measured: PREPARATION,
-                    ok: true,
+                    ready: Ok(()),
                 };
                 self.schedule(PREPARATION, prepared);
             }

@@ -232,13 +232,13 @@ impl Player<'_> {
 
     fn prepared(&mut self, now: Instant, request: RequestId) {
         let measured = Nanos::ZERO;
-        let ok = true;
+        let ready = Ok(());
         self.step(
             now,
             &Event::Prepared {
                 request,
                 measured,
-                ok,
+                ready,
             },
         );
     }

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use punctual_core::{ClientId, Event, Instant, Nanos, Reply, RequestId};
+use punctual_core::{ClientId, Event, Failure, Instant, Nanos, Reply, RequestId};
 use punctual_types::Random;
 
 use crate::arrivals::{Source, Submission};
@@ -110,7 +110,10 @@ impl<S: Source> Clients<S> {
                 generation: done.generation,
             },
             measured: done.took,
-            ok: done.ok,
+            ready: match done.ok {
+                true => Ok(()),
+                false => Err(Failure::Payload),
+            },
         })
     }
 

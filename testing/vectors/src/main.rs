@@ -5,13 +5,15 @@
 //! ```
 //!
 //! `resizes`: `crop` and `output` in pixels (width, height), the `seed` of [`bytes`], and `planes`, the three planes of the
-//! result in 0 to 1. `colours`: luma, U, V, and the library's red, green, blue.
+//! result in 0 to 1. `gray16` and `rgba`: the same of one sample of two bytes a pixel, the low one first, and of four
+//! samples of a byte. `colours`: luma, U, V, and the library's red, green, blue. `grays`: red, green, blue, and the
+//! library's gray.
 #![forbid(unsafe_code)]
 
 use fast_image_resize::images::{TypedImage, TypedImageRef};
-use fast_image_resize::pixels::F32x3;
-use fast_image_resize::{FilterType, ResizeAlg, ResizeOptions, Resizer};
-use yuv::{YuvBiPlanarImage, YuvConversionMode, YuvRange, YuvStandardMatrix};
+use fast_image_resize::pixels::{F32, F32x3, F32x4};
+use fast_image_resize::{FilterType, PixelTrait, ResizeAlg, ResizeOptions, Resizer};
+use yuv::{YuvBiPlanarImage, YuvGrayImageMut, YuvConversionMode, YuvRange, YuvStandardMatrix};
 
 /// Sizes from and to: smaller, larger, the same, one side each, one pixel.
 const SIZES: [([u32; 2], [u32; 2]); 24] = [
@@ -59,7 +61,48 @@ fn main() {
             println!("{}{}", &row[1..row.len() - 1], if last { "" } else { "," });
         }
     }
+    println!("], \"gray16\": [");
+    let gray16 = |bytes: &[u8]| -> Vec<F32> {
+        let words = bytes.as_chunks::<2>().0.iter();
+        words.map(|word| F32::new(f32::from(u16::from_le_bytes(*word)) / 65535.0)).collect()
+    };
+    further(2, gray16, |pixel: &F32, _| pixel.0);
+    println!("], \"rgba\": [");
+    let rgba = |bytes: &[u8]| -> Vec<F32x4> {
+        let pixels = bytes.as_chunks::<4>().0.iter();
+        pixels.map(|pixel| F32x4::new(pixel.map(|byte| f32::from(byte) / 255.0))).collect()
+    };
+    further(4, rgba, |pixel: &F32x4, channel| pixel.0[channel]);
+    println!("], \"grays\": [");
+    let levels = || (0..6).map(|step| step * 51);
+    for red in levels() {
+        for green in levels() {
+            let row: Vec<[u8; 4]> = levels().map(|blue| gray([red, green, blue])).collect();
+            let last = red == 255 && green == 255;
+            let row = serde_json::json!(row).to_string();
+            println!("{}{}", &row[1..row.len() - 1], if last { "" } else { "," });
+        }
+    }
     println!("]}}");
+}
+
+/// Every third size, with pixels of so many bytes.
+fn further<P: PixelTrait>(
+    pixel_bytes: u32,
+    pixels: impl Fn(&[u8]) -> Vec<P>,
+    value: impl Fn(&P, usize) -> f32,
+) {
+    let sizes: Vec<_> = SIZES.into_iter().step_by(3).collect();
+    for (index, (crop, output)) in sizes.iter().enumerate() {
+        let seed = index as u64 + 101;
+        let frame = bytes((crop[0] * crop[1] * pixel_bytes) as usize, seed);
+        let target = resized_pixels(&pixels(&frame), *crop, *output);
+        let channels = P::count_of_components();
+        let plane = |channel: usize| target.iter().map(|pixel| value(pixel, channel)).collect::<Vec<_>>();
+        let planes: Vec<f32> = (0..channels).flat_map(plane).collect();
+        let case = serde_json::json!({ "crop": crop, "output": output, "seed": seed, "planes": planes });
+        println!("{case}{}", if index + 1 < sizes.len() { "," } else { "" });
+    }
 }
 
 /// The same as in `kernels/tests/kernels/preprocess.rs`.
@@ -77,12 +120,24 @@ fn bytes(len: usize, seed: u64) -> Vec<u8> {
 
 fn resized(rgb: &[u8], crop: [u32; 2], output: [u32; 2]) -> Vec<f32> {
     let pixels: Vec<F32x3> = rgb.as_chunks::<3>().0.iter().map(|pixel| F32x3::new(pixel.map(f32::from))).collect();
-    let source = TypedImageRef::new(crop[0], crop[1], &pixels).expect("a source image");
-    let mut target = TypedImage::<F32x3>::new(output[0], output[1]);
-    let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear));
-    Resizer::new().resize_typed(&source, &mut target, &options).expect("it resizes");
-    let plane = |channel: usize| target.pixels().iter().map(move |pixel| pixel.0[channel] / 255.0);
+    let target = resized_pixels(&pixels, crop, output);
+    let plane = |channel: usize| target.iter().map(move |pixel| pixel.0[channel] / 255.0).collect::<Vec<_>>();
     (0..3).flat_map(plane).collect()
+}
+
+/// A fourth value is no transparency: it weighs nothing.
+fn resized_pixels<P: PixelTrait>(pixels: &[P], crop: [u32; 2], output: [u32; 2]) -> Vec<P> {
+    let source = TypedImageRef::new(crop[0], crop[1], pixels).expect("a source image");
+    let mut target = TypedImage::<P>::new(output[0], output[1]);
+    let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear)).use_alpha(false);
+    Resizer::new().resize_typed(&source, &mut target, &options).expect("it resizes");
+    target.pixels().to_vec()
+}
+
+fn gray(rgb: [u8; 3]) -> [u8; 4] {
+    let mut image = YuvGrayImageMut::<u8>::alloc(2, 2);
+    yuv::rgb_to_yuv400(&mut image, &rgb.repeat(4), 6, YuvRange::Full, YuvStandardMatrix::Bt601).expect("it converts");
+    [rgb[0], rgb[1], rgb[2], image.y_plane.borrow()[0]]
 }
 
 fn colour(luma: u8, u: u8, v: u8) -> [u8; 6] {

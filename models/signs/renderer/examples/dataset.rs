@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use punctual_kernels::preprocess::{PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor};
 use punctual_signs::{CAMERA_EASIEST, CROP_SIDE, Scene, to_nv12};
-use punctual_types::{FrameLayout, PixelFormat, Size};
+use punctual_types::{Fit, FrameLayout, PixelFormat, Size};
 
 /// Rows and columns of the network's input.
 const SIDE: u32 = 96;
@@ -45,8 +45,10 @@ impl Eye {
                 width: SIDE,
                 height: SIDE,
             },
-            mean: [0.0; 3],
-            std: [1.0; 3],
+            channels: 3,
+            fit: Fit::Stretch,
+            mean: [0.0; 4],
+            std: [1.0; 4],
         })?;
         Ok(Self {
             format,
@@ -70,7 +72,8 @@ impl Eye {
         let rows = self.preprocessor.crop_rows(0, 0)?;
         rows.copy_from(&self.frame, &mut self.copy);
         let output = PlanarOutput::packed(&mut self.planes, SIDE as usize, SIDE as usize);
-        self.preprocessor.run(&rows, &self.copy, output);
+        let prepared = self.preprocessor.run(&rows, &self.copy, output);
+        prepared.expect("pictures have no numbers that are not finite");
         Ok(self
             .planes
             .iter()

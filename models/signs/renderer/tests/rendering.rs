@@ -5,7 +5,7 @@ use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor};
 use punctual_signs::{
     CAMERA_EASIEST, CLASSES, CROP_SIDE, Camera, FRAME_HEIGHT, FRAME_WIDTH, Region, Scene,
 };
-use punctual_types::{FrameLayout, PixelFormat, Size};
+use punctual_types::{Fit, FrameLayout, PixelFormat, Size};
 
 fn rendered(scene: &Scene, region: Region) -> Vec<u8> {
     let mut rgb = vec![0; region.rgb8_len()];
@@ -129,8 +129,10 @@ fn prepared(camera: &Camera, number: u64) -> Vec<f32> {
         frame: camera.layout(),
         crop: size(CROP_SIDE),
         output: size(96),
-        mean: [0.0; 3],
-        std: [1.0; 3],
+        channels: 3,
+        fit: Fit::Stretch,
+        mean: [0.0; 4],
+        std: [1.0; 4],
     })
     .unwrap();
     let shot = camera.shot(number);
@@ -142,7 +144,8 @@ fn prepared(camera: &Camera, number: u64) -> Vec<f32> {
     let mut copy = vec![0; rows.copy_len()];
     rows.copy_from(&frame, &mut copy);
     let mut planes = vec![0.0; 3 * 96 * 96];
-    preprocessor.run(&rows, &copy, PlanarOutput::packed(&mut planes, 96, 96));
+    let output = PlanarOutput::packed(&mut planes, 96, 96);
+    preprocessor.run(&rows, &copy, output).unwrap();
     planes
 }
 

@@ -135,7 +135,7 @@ fn name_nothing(world: &mut World, at: Instant) {
         Event::Prepared {
             request,
             measured,
-            ok: true,
+            ready: Ok(()),
         },
         Event::Finished(finished),
         Event::NotRun { action },

@@ -39,7 +39,7 @@ impl Bench {
                 Action::Prepare { request, .. } => follow.push(Event::Prepared {
                     request: *request,
                     measured: Nanos::ZERO,
-                    ok: true,
+                    ready: Ok(()),
                 }),
                 Action::Load { id, .. } => follow.push(Event::Loaded {
                     action: *id,

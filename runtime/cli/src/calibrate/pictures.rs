@@ -3,14 +3,20 @@
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
+use image::DynamicImage;
 use punctual_kernels::preprocess::{PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor};
-use punctual_model::Network;
+use punctual_model::{InputSpec, Network};
 use punctual_platform::read;
-use punctual_types::{FrameLayout, PixelFormat, SIDE_MAX, Size};
+use punctual_types::{Fit, FrameLayout, PixelFormat, SIDE_MAX, Size};
 
 /// A picture that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
+    #[error(
+        "the network {network} takes no pictures: run it on your samples yourself, and give the records to \
+         `punctual compile --calibration`"
+    )]
+    NoPictures { network: String },
     /// It cannot be read or decoded.
     #[error("cannot read the picture {path}: {source}", path = path.display())]
     Decode {
@@ -27,60 +33,62 @@ pub enum PictureError {
 
 /// Prepares pictures for one network. The tables for a size of picture are kept for the next.
 pub struct Pictures {
-    output: Size,
-    mean: [f32; 3],
-    std: [f32; 3],
+    input: InputSpec,
     /// The share of a picture's shorter side that the network sees.
     crop: f64,
-    prepared: Option<(Size, Preprocessor)>,
+    fit: Fit,
+    prepared: Option<(FrameLayout, Preprocessor)>,
     copy: Vec<u8>,
 }
 
 impl Pictures {
     /// For `network`, which sees a centred square of `crop` (0 to 1) of each picture's shorter side;
     /// without, the whole picture, whatever its shape.
-    pub fn new(network: &Network, crop: Option<f64>) -> Self {
-        let (mean, std) = network.input.form.normalisation();
-        Self {
-            output: Size {
-                width: network.input.width,
-                height: network.input.height,
-            },
-            mean: [mean[0], mean[1], mean[2]],
-            std: [std[0], std[1], std[2]],
+    pub fn new(network: &Network, crop: Option<f64>, fit: Fit) -> Result<Self, PictureError> {
+        if !network.input.form.is_image() {
+            return Err(PictureError::NoPictures {
+                network: network.name.clone(),
+            });
+        }
+        Ok(Self {
+            input: network.input,
             crop: crop.unwrap_or(0.0),
+            fit,
             prepared: None,
             copy: Vec::new(),
-        }
+        })
     }
 
     /// The planes of one picture: `[channel][row][column]`, normalised.
     pub fn planes(&mut self, path: &Path) -> Result<Vec<f32>, PictureError> {
-        let picture = decode(path)?;
-        let size = Size {
-            width: picture.width(),
-            height: picture.height(),
-        };
-        self.prepare(size, picture.as_raw())
+        let (layout, pixels) = decode(path, self.input.channels)?;
+        self.prepare(layout, &pixels)
             .map_err(|source| PictureError::Prepare {
                 path: path.to_owned(),
                 source,
             })
     }
 
-    fn prepare(&mut self, size: Size, rgb: &[u8]) -> Result<Vec<f32>, PreprocessError> {
+    fn prepare(&mut self, layout: FrameLayout, pixels: &[u8]) -> Result<Vec<f32>, PreprocessError> {
+        let (size, input) = (layout.size(), self.input);
         let crop = self.cropped(size);
-        if self.prepared.as_ref().is_none_or(|(of, _)| *of != size) {
+        if self.prepared.as_ref().is_none_or(|(of, _)| *of != layout) {
+            let (mean, std) = input.form.normalisation();
             let spec = PreprocessSpec {
-                frame: FrameLayout::packed(PixelFormat::Rgb8, size.width, size.height),
+                frame: layout,
                 crop,
-                output: self.output,
-                mean: self.mean,
-                std: self.std,
+                output: Size {
+                    width: input.width,
+                    height: input.height,
+                },
+                channels: input.channels,
+                fit: self.fit,
+                mean,
+                std,
             };
             let preprocessor = Preprocessor::new(&spec)?;
             self.copy.resize(preprocessor.copy_len_max(), 0);
-            self.prepared = Some((size, preprocessor));
+            self.prepared = Some((layout, preprocessor));
         }
         let (_, preprocessor) = self.prepared.as_mut().expect("made above");
         let corner = |side: u32, crop: u32| (side - crop) / 2;
@@ -88,11 +96,12 @@ impl Pictures {
             corner(size.width, crop.width),
             corner(size.height, crop.height),
         )?;
-        rows.copy_from(rgb, &mut self.copy);
-        let [width, height] = [self.output.width, self.output.height].map(|side| side as usize);
-        let mut planes = vec![0.0; 3 * width * height];
+        rows.copy_from(pixels, &mut self.copy);
+        let [width, height] = [input.width, input.height].map(|side| side as usize);
+        let mut planes = vec![0.0; preprocessor.channels() * width * height];
         let output = PlanarOutput::packed(&mut planes, width, height);
-        preprocessor.run(&rows, &self.copy, output);
+        let prepared = preprocessor.run(&rows, &self.copy, output);
+        prepared.expect("pictures have no numbers that are not finite");
         Ok(planes)
     }
 
@@ -109,8 +118,8 @@ impl Pictures {
     }
 }
 
-/// A picture of bounded size, whatever its header says.
-fn decode(path: &Path) -> Result<image::RgbImage, PictureError> {
+/// A picture of bounded size, whatever its header says, as a camera would give it for a network of so many channels.
+fn decode(path: &Path, channels: u32) -> Result<(FrameLayout, Vec<u8>), PictureError> {
     let failed = |source| PictureError::Decode {
         path: path.to_owned(),
         source,
@@ -124,5 +133,56 @@ fn decode(path: &Path) -> Result<image::RgbImage, PictureError> {
     limits.max_image_width = Some(SIDE_MAX);
     limits.max_image_height = Some(SIDE_MAX);
     reader.limits(limits);
-    Ok(reader.decode().map_err(failed)?.into_rgb8())
+    let picture = reader.decode().map_err(failed)?;
+    let (width, height) = (picture.width(), picture.height());
+    let (format, pixels) = match (channels, picture) {
+        (1, picture @ (DynamicImage::ImageLuma8(_) | DynamicImage::ImageLumaA8(_))) => {
+            (PixelFormat::Gray8, picture.into_luma8().into_raw())
+        }
+        (1, picture @ (DynamicImage::ImageLuma16(_) | DynamicImage::ImageLumaA16(_))) => {
+            let words = picture.into_luma16().into_raw();
+            let bytes = words.into_iter().flat_map(u16::to_le_bytes);
+            (PixelFormat::Gray16, bytes.collect())
+        }
+        // Without a fourth channel it is 255 everywhere.
+        (4, picture) => (PixelFormat::Rgba8, picture.into_rgba8().into_raw()),
+        (_, picture) => (PixelFormat::Rgb8, picture.into_rgb8().into_raw()),
+    };
+    Ok((FrameLayout::packed(format, width, height), pixels))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(name: &str, picture: &DynamicImage) -> PathBuf {
+        let name = format!("{}-{name}.png", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        picture.save(&path).expect("a PNG");
+        path
+    }
+
+    #[test]
+    fn pictures_are_read_as_their_network_sees_them() {
+        let gray16 = image::ImageBuffer::from_pixel(2, 1, image::Luma([0x1234_u16]));
+        let rgba = image::RgbaImage::from_pixel(2, 1, image::Rgba([1, 2, 3, 4]));
+        let rgb = image::RgbImage::from_pixel(2, 1, image::Rgb([1, 2, 3]));
+        let gray16 = written("gray16", &gray16.into());
+        let (rgba, rgb) = (written("rgba", &rgba.into()), written("rgb", &rgb.into()));
+        for (path, channels, format, pixel) in [
+            (&gray16, 1, PixelFormat::Gray16, &[0x34, 0x12][..]),
+            (&gray16, 3, PixelFormat::Rgb8, &[0x12, 0x12, 0x12]),
+            (&rgba, 4, PixelFormat::Rgba8, &[1, 2, 3, 4]),
+            (&rgba, 3, PixelFormat::Rgb8, &[1, 2, 3]),
+            (&rgb, 4, PixelFormat::Rgba8, &[1, 2, 3, 255]),
+            (&rgb, 1, PixelFormat::Rgb8, &[1, 2, 3]),
+        ] {
+            let (layout, pixels) = decode(path, channels).expect("a picture");
+            assert_eq!(layout, FrameLayout::packed(format, 2, 1));
+            assert_eq!(pixels, pixel.repeat(2), "{path:?} for {channels}");
+        }
+        for path in [gray16, rgba, rgb] {
+            std::fs::remove_file(path).expect("it was written");
+        }
+    }
 }

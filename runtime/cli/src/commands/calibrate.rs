@@ -7,6 +7,7 @@ use punctual_model::{Calibration, Package, PackageError, TemperatureError, Weigh
 use punctual_platform::files::write_whole;
 use punctual_platform::output::{self, OutputError};
 use punctual_report::{Lines, Page, picture};
+use punctual_types::Fit;
 
 use crate::calibrate::pictures::{PictureError, Pictures};
 use crate::calibrate::report::Report;
@@ -46,6 +47,9 @@ pub struct Options {
     /// Crop each picture to a centred square of this share (0 to 1) of its shorter side; by default the whole picture.
     #[arg(long, value_name = "SHARE", value_parser = share)]
     crop: Option<f64>,
+    /// Keep each picture's aspect ratio, and fill the borders with this value of 255: as tasks with `fit = "letterbox"`.
+    #[arg(long, value_name = "FILL", num_args = 0..=1, require_equals = true, default_missing_value = "114")]
+    letterbox: Option<u8>,
     /// A subsample of about this many pictures, evenly spaced.
     #[arg(long, value_name = "COUNT")]
     limit: Option<usize>,
@@ -137,7 +141,10 @@ pub fn run(options: &Options) -> Result<(), Error> {
         options.limit,
     );
     let mut evaluator = run::evaluator(network)?;
-    let mut pictures = Pictures::new(network, options.crop);
+    let fit = options
+        .letterbox
+        .map_or(Fit::Stretch, |fill| Fit::Letterbox { fill });
+    let mut pictures = Pictures::new(network, options.crop, fit)?;
     let scores = run::run(network, &mut evaluator, &mut pictures, &samples)?;
     let temperatures = scores.temperatures();
     let plain = scores.records(&vec![1.0; scores.exits()]);

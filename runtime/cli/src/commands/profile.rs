@@ -188,7 +188,7 @@ impl Run<'_> {
         let mut request = measure::request(self.needs, sizes, effort, direct);
         // The processor prepares the frames of all devices.
         if device == DeviceKind::Cpu {
-            request.frames = measure::frames(self.wanted);
+            request.frames = measure::frames(self.wanted, &package);
         }
         let profile = measure::measure(provider, &self.wanted.name, &package, &request)?;
         let shown = table(&self.wanted.name, &profile);
@@ -256,7 +256,10 @@ fn table(name: &str, profile: &Profile) -> String {
         );
     }
     for entry in &profile.prepare {
-        let what = format!("prepare {} {}x{}", entry.format, entry.width, entry.height);
+        let mut what = format!("prepare {} {}x{}", entry.format, entry.width, entry.height);
+        if entry.letterbox {
+            what.push_str(" letterboxed");
+        }
         row(
             what,
             entry.samples,

@@ -6,6 +6,7 @@ import asyncio
 import os
 import weakref
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -148,12 +149,12 @@ class AsyncSlot:
         return self._slot.index
 
     @property
-    def planes(self) -> tuple[NDArray[np.uint8], ...]:
+    def planes(self) -> tuple[NDArray[Any], ...]:
         """As `Slot.planes`."""
         return self._slot.planes
 
     @property
-    def pixels(self) -> NDArray[np.uint8]:
+    def pixels(self) -> NDArray[Any]:
         """As `Slot.pixels`."""
         return self._slot.pixels
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ctypes import POINTER, c_float, c_int, c_uint64, c_void_p, create_string_buffer, sizeof
 from time import monotonic_ns
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -212,7 +213,7 @@ class Slot:
     def __init__(self, client: Client, view: lib.SlotView) -> None:
         self._client = client
         self._view: lib.SlotView | None = view
-        self._planes: tuple[NDArray[np.uint8], ...] | None = None
+        self._planes: tuple[NDArray[Any], ...] | None = None
 
     def _held(self) -> lib.SlotView:
         if self._view is None:
@@ -225,7 +226,7 @@ class Slot:
         return int(self._held().index)
 
     @property
-    def planes(self) -> tuple[NDArray[np.uint8], ...]:
+    def planes(self) -> tuple[NDArray[Any], ...]:
         """The frame's planes in shared memory: one, but for NV12 (luma, chroma)."""
         view = self._held()
         if self._planes is None:
@@ -233,7 +234,7 @@ class Slot:
         return self._planes
 
     @property
-    def pixels(self) -> NDArray[np.uint8]:
+    def pixels(self) -> NDArray[Any]:
         """The first plane: (height, width, bytes of a pixel), or (height, width) of one byte each."""
         return self.planes[0]
 

@@ -12,8 +12,14 @@ from numpy.typing import NDArray
 from ._library import SlotView, byref, check, library
 from ._records import Format, Terms
 
-#: Bytes of a pixel of the first plane.
-_PIXEL_BYTES = {Format.RGB8: 3, Format.BGR8: 3, Format.NV12: 1, Format.GRAY8: 1, Format.YUYV: 2}
+#: Samples of a pixel of the first plane.
+_SAMPLES = {Format.RGB8: 3, Format.BGR8: 3, Format.YUYV: 2, Format.RGBA8: 4}
+
+#: What a sample is, if not a byte.
+_SAMPLE: dict[Format, np.dtype[Any]] = {
+    Format.GRAY16: np.dtype("<u2"),
+    Format.TENSOR: np.dtype("<f4"),
+}
 
 
 class _Memory:
@@ -32,25 +38,33 @@ class _Memory:
         }
 
 
-def planes(client: c_void_p, view: SlotView, terms: Terms) -> tuple[NDArray[np.uint8], ...]:
-    """The frame's planes: (height, width) or (height, width, bytes of a pixel), and for NV12 a second
-    one of (height / 2, width / 2, 2)."""
+def planes(client: c_void_p, view: SlotView, terms: Terms) -> tuple[NDArray[Any], ...]:
+    """The frame's planes: (height, width) or (height, width, samples of a pixel), and for NV12 a second
+    one of (height / 2, width / 2, 2). A tensor is one of (channels, rows, columns)."""
     flat: NDArray[np.uint8] = np.asarray(_Memory(client, view))
-    depth = _PIXEL_BYTES[terms.format]
-    first = _plane(flat[terms.offset :], terms.height, terms.width, depth, terms.row_stride)
+    sample = _SAMPLE.get(terms.format, np.dtype(np.uint8))
+    samples = _SAMPLES.get(terms.format, 1)
+    shape: tuple[int, ...] = (terms.height, terms.width, samples)
+    strides: tuple[int, ...] = (terms.row_stride, samples * sample.itemsize, sample.itemsize)
+    if terms.format is Format.TENSOR:
+        rows = terms.crop_height
+        shape = (terms.height // rows, rows, terms.width)
+        strides = (rows * terms.row_stride, terms.row_stride, sample.itemsize)
+    elif samples == 1:
+        shape, strides = shape[:2], strides[:2]
+    first = _plane(flat, terms.offset, sample, shape, strides)
     if terms.format is not Format.NV12:
         return (first,)
-    chroma = flat[terms.chroma_offset :]
-    return (first, _plane(chroma, terms.height // 2, terms.width // 2, 2, terms.chroma_stride))
+    half = (terms.height // 2, terms.width // 2, 2)
+    return (first, _plane(flat, terms.chroma_offset, sample, half, (terms.chroma_stride, 2, 1)))
 
 
 def _plane(
-    flat: NDArray[np.uint8], height: int, width: int, depth: int, stride: int
-) -> NDArray[np.uint8]:
-    """Rows `stride` bytes apart; the last one may end where its pixels do."""
-    last = (height - 1) * stride + width * depth
-    if last > flat.size:
-        raise ValueError(f"a plane of {last} bytes in {flat.size}")
-    shape = (height, width) if depth == 1 else (height, width, depth)
-    strides = (stride, 1) if depth == 1 else (stride, depth, 1)
-    return np.lib.stride_tricks.as_strided(flat, shape=shape, strides=strides)
+    flat: NDArray[np.uint8],
+    offset: int,
+    sample: np.dtype[Any],
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+) -> NDArray[Any]:
+    """Samples at these strides in bytes; an error if the slot has not all of them."""
+    return np.ndarray(shape, sample, buffer=flat.data, offset=offset, strides=strides)

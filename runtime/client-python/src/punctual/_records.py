@@ -20,6 +20,12 @@ class Format(IntEnum):
     GRAY8 = 4
     #: Four bytes for two pixels of a row: luma, U, luma, V.
     YUYV = 5
+    #: Two bytes a pixel, the low one first.
+    GRAY16 = 6
+    #: Red, green, blue, and a fourth value.
+    RGBA8 = 7
+    #: The network's input as the client prepared it: numbers, which must be finite.
+    TENSOR = 8
 
 
 class Verdict(IntEnum):
@@ -53,8 +59,10 @@ class Failure(IntEnum):
     PAYLOAD = 2
     CLIENT_GONE = 3
     SHED = 4
+    #: A value of a tensor is infinite or no number.
+    NOT_FINITE = 5
     #: A number of its vectors is out of the manifest's range.
-    VECTOR = 5
+    VECTOR = 6
     #: The daemon ended without a verdict: said by the client library.
     DAEMON_GONE = 255
 
@@ -79,7 +87,7 @@ class Terms:
     row_stride: int
     chroma_offset: int
     chroma_stride: int
-    #: The part of the frame that the network sees.
+    #: The part of the frame that the network sees; of a tensor, a channel.
     crop_width: int
     crop_height: int
     #: How many frames can be on their way at once.

@@ -2,7 +2,7 @@
 
 use crate::echo_daemon::{EchoDaemon, terms};
 use punctual_client::{
-    Client, Crop, Failure, Lost, PixelFormat, StreamTerms, SubmitError, Verdict, now_ns,
+    Client, Crop, Failure, FrameSpec, Lost, PixelFormat, StreamTerms, SubmitError, Verdict, now_ns,
 };
 
 const CORNER: Crop = Crop { x: 0, y: 0 };
@@ -52,6 +52,33 @@ fn every_frame_of_three_clients_arrives_whole_and_is_answered() {
     let account = daemon.stop();
     assert_eq!((account.answered, account.torn), (3 * FRAMES, 0));
     assert_eq!(account.faults, []);
+}
+
+#[test]
+fn a_tensor_is_written_into_its_slot_as_little_endian_floats_and_taken_whole() {
+    let daemon = EchoDaemon::start(StreamTerms {
+        frame: FrameSpec::packed(PixelFormat::Tensor, 4, 6),
+        crop_width: 4,
+        crop_height: 2,
+        ..terms()
+    });
+    let mut client = Client::connect(daemon.path(), "any", PixelFormat::Tensor).unwrap();
+    let values: [f32; 24] = std::array::from_fn(|at| at as f32 - 3.25);
+    let mut slot = client.slot(None).unwrap().unwrap();
+    slot.write_tensor(&values);
+    let bytes: Vec<u8> = values
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect();
+    assert_eq!(slot.pixels(), bytes);
+    let second_channel = Crop { x: 0, y: 2 };
+    assert!(matches!(
+        slot.submit(1, None, second_channel),
+        Err(SubmitError::Crop { .. })
+    ));
+    let slot = client.slot(None).unwrap().unwrap();
+    assert_eq!(slot.submit(1, None, CORNER), Ok(1));
+    assert!(client.verdict(None).unwrap().unwrap().answer.is_some());
 }
 
 #[test]

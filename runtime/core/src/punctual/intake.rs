@@ -66,7 +66,12 @@ impl Punctual {
 
     /// The intake reports the end of a preparation. The analysis calls this instant the release
     /// (docs/decisions/0004): only now can the request run.
-    pub(super) fn prepared(&mut self, id: RequestId, ok: bool, actions: &mut Actions) {
+    pub(super) fn prepared(
+        &mut self,
+        id: RequestId,
+        ready: Result<(), Failure>,
+        actions: &mut Actions,
+    ) {
         let request = self.life.requests.find(id);
         let Some(&request) = request.filter(|r| r.state == State::Preparing) else {
             self.stale_events += 1;
@@ -77,14 +82,14 @@ impl Punctual {
         let index = table.partition.index();
         // The client may have gone, or a newer frame may have come, while the intake still wrote to the
         // buffer. Only now can it be freed.
-        let verdict = match () {
-            () if request.gone => Some(Verdict::Failed(Failure::ClientGone)),
-            () if !ok => Some(Verdict::Failed(Failure::Payload)),
-            () if request.superseded => Some(Verdict::Rejected(Rejection::Superseded)),
-            () if self.view(index).sheds(request.task) => {
+        let verdict = match ready {
+            _ if request.gone => Some(Verdict::Failed(Failure::ClientGone)),
+            Err(reason) => Some(Verdict::Failed(reason)),
+            Ok(()) if request.superseded => Some(Verdict::Rejected(Rejection::Superseded)),
+            Ok(()) if self.view(index).sheds(request.task) => {
                 Some(Verdict::Rejected(Rejection::Shedding))
             }
-            () => None,
+            Ok(()) => None,
         };
         if let Some(verdict) = verdict {
             return self.life.finish(buffer, verdict, actions);

@@ -242,7 +242,7 @@ impl Punctual {
     fn apply(&mut self, event: &Event, actions: &mut Actions) {
         match event {
             Event::Arrived(arrival) => self.arrived(arrival, actions),
-            Event::Prepared { request, ok, .. } => self.prepared(*request, *ok, actions),
+            Event::Prepared { request, ready, .. } => self.prepared(*request, *ready, actions),
             Event::Finished(finished) => self.finished(finished, actions),
             Event::NotRun { action } => self.not_finished(*action, Note::NotRun, actions),
             Event::Preempted { action } => self.not_finished(*action, Note::Preempted, actions),

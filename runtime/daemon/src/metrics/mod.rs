@@ -49,6 +49,7 @@ pub struct TaskMetrics {
     pub failed_payload: AtomicU64,
     pub failed_client_gone: AtomicU64,
     pub failed_shed: AtomicU64,
+    pub failed_not_finite: AtomicU64,
     pub failed_vector: AtomicU64,
     /// Answers with outputs of which values are not finite.
     pub not_finite: AtomicU64,
@@ -153,6 +154,7 @@ impl TaskMetrics {
             failed_payload: zero(),
             failed_client_gone: zero(),
             failed_shed: zero(),
+            failed_not_finite: zero(),
             failed_vector: zero(),
             not_finite: zero(),
             offloaded: zero(),
@@ -178,10 +180,11 @@ impl TaskMetrics {
             Verdict::Rejected(Rejection::Superseded) => &self.superseded,
             Verdict::Rejected(Rejection::Shedding) => &self.shedding,
             Verdict::Failed(Failure::Device) => &self.failed_device,
-            Verdict::Failed(Failure::Payload) if answered.bad_vector => &self.failed_vector,
             Verdict::Failed(Failure::Payload) => &self.failed_payload,
             Verdict::Failed(Failure::ClientGone) => &self.failed_client_gone,
             Verdict::Failed(Failure::Shed) => &self.failed_shed,
+            Verdict::Failed(Failure::NotFinite) => &self.failed_not_finite,
+            Verdict::Failed(Failure::Vector) => &self.failed_vector,
         });
         if let Some((exit, _)) = reply.answer {
             count(&self.exits[exit.index()]);
@@ -218,6 +221,7 @@ impl TaskMetrics {
             payload: self.failed_payload.load(Relaxed),
             client_gone: self.failed_client_gone.load(Relaxed),
             shed: self.failed_shed.load(Relaxed),
+            not_finite: self.failed_not_finite.load(Relaxed),
             vector: self.failed_vector.load(Relaxed),
         }
     }

@@ -45,6 +45,9 @@ pub struct FailedReport {
     pub client_gone: u64,
     /// Dropped after an overrun.
     pub shed: u64,
+    /// A tensor with a value that is infinite or no number. Reports of earlier versions lack it.
+    #[serde(default)]
+    pub not_finite: u64,
     /// A number of its vectors was out of range, or none.
     #[serde(default)]
     pub vector: u64,
@@ -53,6 +56,6 @@ pub struct FailedReport {
 impl FailedReport {
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.device + self.payload + self.client_gone + self.shed + self.vector
+        self.device + self.payload + self.client_gone + self.shed + self.not_finite + self.vector
     }
 }

@@ -110,10 +110,6 @@ impl LentAreas {
         }
     }
 
-    pub fn request_buffers(&self) -> usize {
-        self.lent.len()
-    }
-
     /// Puts the area of a submission into its request's buffer, before anything is written there.
     pub fn lend(
         &mut self,

@@ -271,7 +271,7 @@ fn what_frees_capacity_is_told_before_what_asks_for_it() {
     let prepared = Prepared {
         request: REQUEST,
         measured: Nanos::new(1),
-        outcome: Ok(()),
+        ready: Ok(()),
     };
     channels.intakes[0].prepared.push(prepared).expect("room");
     world.device.events.push_back(Event::Finished(Finished {
@@ -470,7 +470,7 @@ fn areas_of_a_client_that_never_submitted_go_back_with_the_rest() {
 #[test]
 fn a_failure_of_a_vector_has_its_own_reason_and_count() {
     let (mut world, mut channels) = world(ScriptedDevice::default());
-    for outcome in [Err(PrepareFault::Vector), Err(PrepareFault::Payload)] {
+    for failure in [Failure::Vector, Failure::Payload] {
         channels.ingress.inbound.push(arrival(1)).expect("room");
         told(&mut world);
         world.carry_out(&prepare(1, 0));
@@ -478,23 +478,23 @@ fn a_failure_of_a_vector_has_its_own_reason_and_count() {
         let prepared = Prepared {
             request: REQUEST,
             measured: Nanos::new(1),
-            outcome,
+            ready: Err(failure),
         };
         channels.intakes[0].prepared.push(prepared).expect("room");
-        assert!(matches!(
-            told(&mut world)[..],
-            [Event::Prepared { ok: false, .. }]
-        ));
+        let events = told(&mut world);
+        assert!(
+            matches!(events[..], [Event::Prepared { ready: Err(f), .. }] if f == failure),
+            "{events:?}"
+        );
         let Action::Reply(reply) = failed(1) else {
             unreachable!("it makes replies")
         };
         world.carry_out(&Action::Reply(Reply {
             request: Some(REQUEST),
-            verdict: Verdict::Failed(Failure::Payload),
+            verdict: Verdict::Failed(failure),
             ..reply
         }));
-        let bad_vector = answered(&mut channels).bad_vector;
-        assert_eq!(bad_vector, outcome == Err(PrepareFault::Vector));
+        answered(&mut channels);
     }
     let failed = world.metrics.tasks[0].failed();
     assert_eq!((failed.vector, failed.payload), (1, 1));

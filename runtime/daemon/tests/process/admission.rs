@@ -107,7 +107,7 @@ model = "signs"
 partition = "main"
 criticality = "best-effort"
 threshold = 1.0
-frame = {{ format = "{name}", width = 320, height = 240, crop = [192, 192] }}
+frame = {{ format = "{name}", width = 320, height = 240, stride = 1312, crop = [192, 192] }}
 "#
         ));
     }
@@ -124,12 +124,14 @@ frame = {{ format = "{name}", width = 320, height = 240, crop = [192, 192] }}
     })
 }
 
-const FORMATS: [(PixelFormat, &str); 5] = [
+const FORMATS: [(PixelFormat, &str); 7] = [
     (PixelFormat::Rgb8, "rgb8"),
     (PixelFormat::Nv12, "nv12"),
     (PixelFormat::Bgr8, "bgr8"),
     (PixelFormat::Gray8, "gray8"),
     (PixelFormat::Yuyv, "yuyv"),
+    (PixelFormat::Gray16, "gray16"),
+    (PixelFormat::Rgba8, "rgba8"),
 ];
 
 /// The same gray picture in each format and layout: dark and light stripes, and where no pixel lies, noise.
@@ -152,7 +154,9 @@ fn draw(frame: &FrameSpec, pixels: &mut [u8]) {
                 PixelFormat::Rgb8 | PixelFormat::Bgr8 => level(at / 3),
                 PixelFormat::Gray8 | PixelFormat::Nv12 => level(at),
                 PixelFormat::Yuyv if at % 2 == 1 => 128,
-                PixelFormat::Yuyv => level(at / 2),
+                PixelFormat::Yuyv | PixelFormat::Gray16 => level(at / 2),
+                PixelFormat::Rgba8 => level(at / 4),
+                PixelFormat::Tensor => unreachable!("no picture"),
             };
         }
     }
@@ -170,7 +174,7 @@ fn every_format_in_any_layout_gives_the_same_answer() {
     let mut answers = Vec::new();
     for (format, name) in FORMATS {
         let packed = FrameSpec::packed(format, 320, 240);
-        // A slot is rounded up to pages: there is room for a few bytes before the first.
+        // The manifest's stride is larger: there is room for a few bytes before the first.
         let moved = Layout {
             offset: 64,
             chroma_offset: packed.chroma_offset + if packed.chroma_offset > 0 { 96 } else { 0 },

@@ -103,6 +103,7 @@ fn figures(machine: &str, clocks: &str) -> Profile {
         height: 48,
         crop_width: 24,
         crop_height: 24,
+        letterbox: false,
         samples: 1_000,
         p50_ns: 100_000,
         p99_ns: 100_000,

@@ -21,6 +21,7 @@ mod start_and_stop;
 mod strangers;
 #[path = "../support/mod.rs"]
 mod support;
+mod tensors;
 mod virtual_time;
 mod watchdog;
 mod weight_cache;

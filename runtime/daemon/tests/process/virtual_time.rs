@@ -153,7 +153,7 @@ impl<'a, O: Oracle> Cameras<'a, O> {
             } => Event::Prepared {
                 request: RequestId { buffer, generation },
                 measured: Nanos::new(took),
-                ok: true,
+                ready: Ok(()),
             },
             ScriptedEvent::Arrives {
                 task,

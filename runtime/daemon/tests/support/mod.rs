@@ -132,6 +132,7 @@ pub fn profile(machine: &str, clocks: &str, package: &Package) -> Profile {
         height,
         crop_width: 192,
         crop_height: 192,
+        letterbox: false,
         samples: 1_000,
         p50_ns: 400_000,
         p99_ns: 400_000,

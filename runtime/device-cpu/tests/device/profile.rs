@@ -13,10 +13,11 @@ use punctual_device_cpu::{
 };
 use punctual_kernels::Isa;
 use punctual_model::{
-    Calibration, Footprint, Network, Package, Profile, Promises, SolutionChoice, SolutionMemory,
+    Calibration, Footprint, InputForm, Network, Package, Profile, Promises, SolutionChoice,
+    SolutionMemory,
 };
 use punctual_platform::{Doorbell, affinity};
-use punctual_types::{PixelFormat, Size};
+use punctual_types::{Fit, FrameLayout, PixelFormat, Size};
 
 fn cpu() -> CpuProvider {
     CpuProvider {
@@ -76,7 +77,7 @@ fn a_profile_has_every_stage_batch_and_frame_and_can_be_read_back() {
             .all(|entry| entry.samples >= samples_for_p99)
     );
     assert_eq!(profile.prepare.len(), 3, "one entry whatever the stride");
-    assert!(profile.prepare("nv12", [64, 48], [32, 24]).is_some());
+    assert!(profile.prepare("nv12", [64, 48], [32, 24], false).is_some());
     let longest = profile.stages.iter().map(|entry| entry.max_ns).max();
     assert!(profile.preemption_ns_max > 0);
     assert!(Some(profile.preemption_ns_max) <= longest);
@@ -103,6 +104,44 @@ fn frames_can_be_prepared_for_stages_that_run_elsewhere() {
     assert_eq!(profile.key.machine, machine());
     assert!(seen > 0);
     Profile::from_json(&profile.to_json()).expect("a profile");
+}
+
+#[test]
+fn letterboxes_and_prepared_tensors_are_measured_by_themselves() {
+    let mut request = request();
+    request.units.clear();
+    let stretched = request.frames[0];
+    let fit = Fit::Letterbox { fill: Fit::FILL };
+    request.frames = vec![stretched, Frame { fit, ..stretched }];
+    let package = package();
+    let profile = measure_preparation(&cpu(), &package, &request, &mut |_| ()).expect("measured");
+    for letterbox in [false, true] {
+        let entry = profile.prepare("rgb8", [64, 48], [32, 24], letterbox);
+        assert_eq!(entry.map(|entry| entry.letterbox), Some(letterbox));
+    }
+    assert_eq!(
+        Profile::from_json(&profile.to_json()).expect("valid"),
+        profile
+    );
+
+    let mut network = package.network().clone();
+    network.input.form = InputForm::Prepared;
+    let input = network.input;
+    let prepared = Package::new(network, package.calibration().clone()).expect("valid");
+    let plane = Size {
+        width: input.width,
+        height: input.height,
+    };
+    let layout = FrameLayout::tensor(input.channels, plane);
+    request.frames = vec![Frame {
+        layout,
+        crop: plane,
+        fit: Fit::Stretch,
+    }];
+    let profile = measure_preparation(&cpu(), &prepared, &request, &mut |_| ()).expect("measured");
+    let (size, crop) = ([layout.width, layout.height], [plane.width, plane.height]);
+    let entry = profile.prepare("tensor", size, crop, false);
+    assert!(entry.is_some_and(|entry| entry.samples > 0), "{profile:?}");
 }
 
 /// CPU devices under another name, of which nothing is chosen.

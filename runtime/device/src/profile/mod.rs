@@ -31,7 +31,7 @@ use punctual_kernels::preprocess::PreprocessError;
 use punctual_model::{Package, Profile, ProfileKey, SolutionMemory};
 use punctual_platform::thread::ThreadError;
 use punctual_platform::{Missing, clock};
-use punctual_types::{FrameLayout, PixelFormat, Size};
+use punctual_types::{Fit, FrameLayout, PixelFormat, Size};
 use thiserror::Error;
 
 use crate::provider::Provider;
@@ -65,10 +65,12 @@ pub struct Frame {
     pub layout: FrameLayout,
     /// Size of the part that the network sees.
     pub crop: Size,
+    /// What becomes of its aspect ratio.
+    pub fit: Fit,
 }
 
 impl Frame {
-    /// Frames of `size` whose rows, of both planes if there are two, begin `stride` bytes apart.
+    /// Frames of `size`, stretched to the input, whose rows, of both planes if there are two, begin `stride` bytes apart.
     #[must_use]
     pub fn new(format: PixelFormat, size: Size, stride: u32, crop: Size) -> Self {
         let mut layout = FrameLayout::packed(format, size.width, size.height);
@@ -77,7 +79,8 @@ impl Frame {
             layout.chroma_offset = stride.saturating_mul(size.height);
             layout.chroma_stride = stride;
         }
-        Self { layout, crop }
+        let fit = Fit::Stretch;
+        Self { layout, crop, fit }
     }
 }
 

@@ -144,6 +144,22 @@ impl Claim {
         // handle, is borrowed.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.bytes) }
     }
+
+    /// Writes a tensor in the manifest's layout: `[channel][row][column]`.
+    ///
+    /// # Panics
+    /// If the slot is not as long as these values.
+    pub fn write_tensor(&mut self, values: &[f32]) {
+        let (places, rest) = self.pixels().as_chunks_mut::<4>();
+        assert_eq!(
+            (places.len(), rest.len()),
+            (values.len(), 0),
+            "values of a tensor"
+        );
+        for (place, value) in places.iter_mut().zip(values) {
+            *place = value.to_le_bytes();
+        }
+    }
 }
 
 /// Keeps the memory of a slot mapped, whatever becomes of the slot and its channel: for languages in

@@ -119,10 +119,7 @@ impl StreamTerms {
     /// The furthest that a crop can lie.
     #[must_use]
     pub fn crop_max(&self) -> Crop {
-        Crop {
-            x: self.frame.width.saturating_sub(self.crop_width),
-            y: self.frame.height.saturating_sub(self.crop_height),
-        }
+        Crop::furthest(&self.frame, (self.crop_width, self.crop_height))
     }
 }
 

@@ -116,10 +116,11 @@ fn preparation(
 ) -> Nanos {
     let frame = &task.frame;
     let (format, size, crop) = (frame.format.name(), frame.size, frame.crop);
-    let measured =
-        model
-            .preparation
-            .prepare(format, [size.width, size.height], [crop.width, crop.height]);
+    let letterbox = !frame.fit.is_stretch();
+    let (sides, crop_sides) = ([size.width, size.height], [crop.width, crop.height]);
+    let measured = model
+        .preparation
+        .prepare(format, sides, crop_sides, letterbox);
     let Some(entry) = measured else {
         let cause = PrepareNotProfiled {
             model: model.name.clone(),

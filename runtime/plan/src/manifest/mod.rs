@@ -10,7 +10,7 @@ mod socket;
 mod vector;
 
 pub(crate) use access::{Account, RawAccess, RawAdmission, RawEntry};
-pub(crate) use frame::RawFrame;
+pub(crate) use frame::{RawFrame, RawPicture};
 pub(crate) use limits::{CLIENT_SLOTS_MAX, PARTITIONS_MAX};
 pub use margins::Margins;
 pub use socket::{METRICS_SUFFIX, SocketRule};

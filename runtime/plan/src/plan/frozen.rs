@@ -10,8 +10,7 @@ use punctual_core::{
     Confidence, Config, Criticality, ModelId, Nanos, PartitionId, StageId, TaskId,
 };
 use punctual_diagnostics::RenamedKey;
-use punctual_model::{OutputLayout, PAGE_BYTES, SolutionChoice};
-use punctual_types::Size;
+use punctual_model::{OutputLayout, PAGE_BYTES, SolutionChoice, Tensor};
 use serde::Serialize;
 
 use super::warning::Warning;
@@ -172,7 +171,8 @@ pub struct ModelPlan {
     /// Number of stages. Exits are counted by the stages that they end.
     pub stages: u8,
     pub classes: Vec<String>,
-    pub input: Size,
+    /// What it takes: channels, rows, columns.
+    pub input: Tensor,
     /// Batch sizes that devices must be ready to run, rising, the first being 1.
     pub batches: Vec<u8>,
     /// The solutions that its profile was measured with, so that what runs is what was measured;

@@ -5,6 +5,7 @@ use std::fmt;
 use punctual_core::{Criticality, Nanos, PolicySpec, StageId, Weights};
 use punctual_diagnostics::Bytes;
 use punctual_report::{Column, Table, WIDTH};
+use punctual_types::Fit;
 
 use super::frozen::{Plan, TaskPlan};
 use crate::budget::{CoreLoad, LOAD_BYTES_A_SECOND_ASSUMED, MemoryBudget};
@@ -326,7 +327,10 @@ impl Plan {
             task.queue_depth.to_string(),
             task.client_slots.len().to_string(),
             format!("{} {}", frame.format.name(), frame.size),
-            frame.crop.to_string(),
+            match frame.fit {
+                Fit::Stretch => frame.crop.to_string(),
+                Fit::Letterbox { fill } => format!("{} letterboxed ({fill})", frame.crop),
+            },
         ]
     }
 

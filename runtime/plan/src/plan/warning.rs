@@ -236,7 +236,12 @@ fn of_task(position: usize, task: &Task, models: &[Model<'_>], config: &Config) 
         });
     }
     let (crop, input) = (task.frame.crop, models[task.model].input());
-    if crop.width < input.width || crop.height < input.height {
+    let input = Size {
+        width: input.width,
+        height: input.height,
+    };
+    let inner = task.frame.fit.place(crop, input).inner;
+    if crop.width < inner.width || crop.height < inner.height {
         warnings.push(Warning::MagnifiedCrop {
             task: name(),
             crop,

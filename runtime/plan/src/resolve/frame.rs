@@ -1,11 +1,12 @@
 //! A stream's frames, checked.
 
-use punctual_diagnostics::{Invalid, Place, Problems, Rule, Spanned};
-use punctual_types::{FrameLayout, PixelFormat, Size};
+use punctual_diagnostics::{Invalid, Place, Problems, Rule, Spanned, list};
+use punctual_model::{InputForm, InputSpec, Tensor};
+use punctual_types::{Fit, FrameLayout, PixelFormat, Size};
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::manifest::RawFrame;
+use crate::manifest::{RawFrame, RawPicture};
 
 /// The largest frame that a channel takes: 64 MiB; 8K in RGB takes 95 MiB, in NV12 47.
 const FRAME_BYTES_MAX: u64 = 64 << 20;
@@ -29,6 +30,32 @@ pub enum FrameRule {
     OddDimension(u64),
     #[error("expected [width, height], found {count} numbers")]
     NotASize { count: usize },
+    #[error("frames of {} do not fit a network of {}", format.name(), channels_text(*channels))]
+    Channels { format: PixelFormat, channels: u32 },
+    /// Pictures for a network that takes numbers as they are.
+    #[error("frames of {} for a network that takes a prepared tensor of {input}", format.name())]
+    NotPrepared { format: PixelFormat, input: Tensor },
+    /// A tensor for a network that takes pictures.
+    #[error("a tensor for a network that takes pictures of {}", channels_text(*channels))]
+    NoTensor { channels: u32 },
+    #[error("`{0}` of a tensor")]
+    OfPictures(&'static str),
+    #[error("`letterbox_fill` without borders to fill")]
+    NothingToFill,
+}
+
+fn channels_text(channels: u32) -> String {
+    match channels {
+        1 => "1 channel".to_owned(),
+        more => format!("{more} channels"),
+    }
+}
+
+/// The formats that give so many channels.
+fn formats_of(channels: u32) -> String {
+    let formats = PixelFormat::ALL.into_iter();
+    let giving = formats.filter(|format| format.gives(channels));
+    list(&giving.map(PixelFormat::name).collect::<Vec<_>>())
 }
 
 impl Rule for FrameRule {
@@ -40,6 +67,14 @@ impl Rule for FrameRule {
                 "sizes are even where two pixels share a colour: NV12's, and YUYV's in a row"
             }
             Self::NotASize { .. } => "a size is [width, height] in pixels",
+            Self::Channels { .. } => {
+                "a frame has what its network sees: 1 channel is gray, 3 are red, green and blue, 4 are rgba8's"
+            }
+            Self::NotPrepared { .. } | Self::NoTensor { .. } => {
+                "a network takes pictures, or tensors that the client prepares, as it was compiled"
+            }
+            Self::OfPictures(_) => "the size of a tensor is that of the network's input",
+            Self::NothingToFill => "a letterbox has borders, a stretched crop has none",
         }
     }
 
@@ -49,6 +84,20 @@ impl Rule for FrameRule {
             Self::StrideTooShort { least, .. } => format!("set at least {least}, or leave it out"),
             Self::OddDimension(_) => "use an even number".into(),
             Self::NotASize { .. } => "write [width, height]".into(),
+            Self::Channels { channels, .. } => format!(
+                "use one of {}, or compile a network of other channels",
+                formats_of(*channels)
+            ),
+            Self::NotPrepared { .. } => {
+                "set format = \"tensor\", or compile the network with --mean and --std for pictures"
+                    .into()
+            }
+            Self::NoTensor { channels } => format!(
+                "use one of {}, or compile the network without --mean and --std",
+                formats_of(*channels)
+            ),
+            Self::OfPictures(key) => format!("remove `{key}`"),
+            Self::NothingToFill => "set fit = \"letterbox\", or remove it".into(),
         }
     }
 }
@@ -60,11 +109,31 @@ pub struct FramePlan {
     pub size: Size,
     /// Bytes from a row to the next; NV12's second plane has the same.
     pub stride: u32,
-    /// Size of the part that the network sees; where it lies is each frame's own.
+    /// Size of the part that the network sees; where it lies is each frame's own. Of a tensor a channel's.
     pub crop: Size,
+    /// What becomes of a crop with another aspect ratio than the network's input.
+    #[serde(skip_serializing_if = "Fit::is_stretch")]
+    pub fit: Fit,
 }
 
 impl FramePlan {
+    /// What a network takes that is given a prepared tensor: as wide as a channel, as high as all of them together.
+    #[must_use]
+    pub const fn tensor(input: &InputSpec) -> Self {
+        let plane = Size {
+            width: input.width,
+            height: input.height,
+        };
+        let layout = FrameLayout::tensor(input.channels, plane);
+        Self {
+            format: layout.format,
+            size: layout.size(),
+            stride: layout.row_stride,
+            crop: plane,
+            fit: Fit::Stretch,
+        }
+    }
+
     /// Where rows and planes lie in a slot.
     #[must_use]
     pub const fn layout(&self) -> FrameLayout {
@@ -86,17 +155,92 @@ impl FramePlan {
     pub const fn crop_bytes(&self) -> u64 {
         let first_plane = self.format.row_bytes(self.crop.width) as u64 * self.crop.height as u64;
         match self.format {
+            PixelFormat::Tensor => self.bytes(),
             PixelFormat::Nv12 => first_plane * 3 / 2,
             _ => first_plane,
         }
     }
 }
 
-/// The frame, if its sizes go together.
-pub(crate) fn resolve(raw: &RawFrame, problems: &mut Problems<'_>) -> Option<FramePlan> {
+/// What preparation has to be measured for, as far as a manifest says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum FrameNeeds {
+    Picture(FramePlan),
+    /// As the network takes it.
+    Tensor,
+}
+
+impl FrameNeeds {
+    /// What is right about the frame without its network.
+    pub(crate) fn of(raw: &RawFrame, problems: &mut Problems<'_>) -> Option<Self> {
+        match raw {
+            RawFrame::Picture(picture) => resolve_picture(picture, problems).map(Self::Picture),
+            RawFrame::Tensor { of_pictures, .. } => {
+                for (key, place) in of_pictures {
+                    problems.add(place, FrameRule::OfPictures(key));
+                }
+                of_pictures.is_empty().then_some(Self::Tensor)
+            }
+        }
+    }
+
+    /// For a network with this input.
+    #[must_use]
+    pub const fn with(&self, input: &InputSpec) -> FramePlan {
+        match self {
+            Self::Picture(plan) => *plan,
+            Self::Tensor => FramePlan::tensor(input),
+        }
+    }
+}
+
+/// The frame, if its sizes go together and the network can see it; without a network as far as that can be said.
+pub(crate) fn resolve(
+    raw: &RawFrame,
+    input: Option<&InputSpec>,
+    problems: &mut Problems<'_>,
+) -> Option<FramePlan> {
+    let needs = FrameNeeds::of(raw, problems);
+    let (needs, input) = (needs?, input?);
+    let frame = needs.with(input);
+    let (format, channels) = (frame.format, input.channels);
+    let (place, rule) = match (raw, input.form) {
+        (RawFrame::Picture(raw), InputForm::Image { .. }) if !format.gives(channels) => {
+            (&raw.format.place, FrameRule::Channels { format, channels })
+        }
+        (RawFrame::Picture(raw), InputForm::Prepared | InputForm::Tokens { .. }) => {
+            let input = input.tensor();
+            (&raw.format.place, FrameRule::NotPrepared { format, input })
+        }
+        (RawFrame::Tensor { format, .. }, InputForm::Image { .. }) => {
+            (format, FrameRule::NoTensor { channels })
+        }
+        (RawFrame::Tensor { format, .. }, _) => {
+            let before = problems.count();
+            fits_channel(frame, format, problems);
+            return (problems.count() == before).then_some(frame);
+        }
+        _ => return Some(frame),
+    };
+    problems.add(place, rule);
+    None
+}
+
+/// Notes a frame that is larger than a slot can be.
+fn fits_channel(frame: FramePlan, place: &Place, problems: &mut Problems<'_>) {
+    let bytes = Spanned {
+        value: frame.bytes(),
+        place: place.clone(),
+    };
+    let _ = bytes.within(1..=FRAME_BYTES_MAX, " bytes", problems);
+}
+
+fn resolve_picture(raw: &RawPicture, problems: &mut Problems<'_>) -> Option<FramePlan> {
     let before = problems.count();
     let (width, height) = (raw.width.value as u32, raw.height.value as u32);
-    let least = u64::from(raw.format.row_bytes(width));
+    let format = raw.format.value;
+    let least = u64::from(format.row_bytes(width));
     colour_sites(raw, problems);
     if let Some(stride) = raw.stride.as_ref().filter(|stride| stride.value < least) {
         let stride_bytes = stride.value;
@@ -110,22 +254,32 @@ pub(crate) fn resolve(raw: &RawFrame, problems: &mut Problems<'_>) -> Option<Fra
     let crop = crop(raw, size, problems);
     let stride = raw.stride.as_ref().map_or(least, |stride| stride.value);
     let frame = FramePlan {
-        format: raw.format,
+        format,
         size,
         stride: stride as u32,
         crop: crop.unwrap_or(size),
+        fit: fit(raw, problems),
     };
-    let bytes = Spanned {
-        value: frame.bytes(),
-        place: raw.width.place.clone(),
-    };
-    let _ = bytes.within(1..=FRAME_BYTES_MAX, " bytes", problems);
+    fits_channel(frame, &raw.width.place, problems);
     (problems.count() == before).then_some(frame)
 }
 
+fn fit(raw: &RawPicture, problems: &mut Problems<'_>) -> Fit {
+    match (raw.fit, &raw.fill) {
+        (Fit::Letterbox { .. }, Some(fill)) => Fit::Letterbox {
+            fill: fill.value as u8,
+        },
+        (Fit::Stretch, Some(fill)) => {
+            problems.add(&fill.place, FrameRule::NothingToFill);
+            Fit::Stretch
+        }
+        (fit, None) => fit,
+    }
+}
+
 /// Notes sides that would tear pixels apart which share their colour.
-fn colour_sites(raw: &RawFrame, problems: &mut Problems<'_>) {
-    let (columns, rows) = raw.format.shared_colour();
+fn colour_sites(raw: &RawPicture, problems: &mut Problems<'_>) {
+    let (columns, rows) = raw.format.value.shared_colour();
     let mut whole = |value: u64, shared: u32, place: &Place| {
         if !value.is_multiple_of(u64::from(shared)) {
             problems.add(place, FrameRule::OddDimension(value));
@@ -143,7 +297,7 @@ fn colour_sites(raw: &RawFrame, problems: &mut Problems<'_>) {
     }
 }
 
-fn crop(raw: &RawFrame, frame: Size, problems: &mut Problems<'_>) -> Option<Size> {
+fn crop(raw: &RawPicture, frame: Size, problems: &mut Problems<'_>) -> Option<Size> {
     let crop = raw.crop.as_ref()?;
     let [crop_width, crop_height] = crop.value[..] else {
         let count = crop.value.len();

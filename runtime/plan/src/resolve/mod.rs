@@ -16,8 +16,7 @@ mod vectors;
 
 pub use access::{Access, AccessRule, AdmissionPlan, EntryPlan};
 pub use device::DeviceRule;
-pub(crate) use frame::resolve as frame;
-pub use frame::{FramePlan, FrameRule};
+pub use frame::{FrameNeeds, FramePlan, FrameRule};
 pub use gpu::GpuRule;
 pub use models::ModelRule;
 pub(crate) use models::{MEASURE, Model, batches_up_to};

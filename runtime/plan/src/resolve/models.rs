@@ -6,7 +6,7 @@ use std::sync::Arc;
 use punctual_diagnostics::{Place, Problems, Rule, Spanned};
 use punctual_model::{
     Footprint, ImageLayout, InputForm, Package, PackageError, Profile, ProfileError, ProfileKey,
-    WeightImage,
+    Tensor, WeightImage,
 };
 use thiserror::Error;
 
@@ -14,7 +14,6 @@ use super::device::DeviceRule;
 use crate::inputs::DeviceKind;
 use crate::inputs::{BATCH_SIZES, PackageInput, PlanInputs};
 use crate::manifest::{Manifest, RawModel};
-use punctual_types::Size;
 
 /// What is wrong with a model's package or with its profile.
 #[derive(Clone, Debug, Error)]
@@ -26,8 +25,8 @@ pub enum ModelRule {
     /// The package file is damaged, or not one.
     #[error("the package cannot be used: {error}")]
     PackageInvalid { error: Arc<PackageError> },
-    /// The network takes what no camera gives.
-    #[error("model {model:?} takes {found}, not an image of three channels")]
+    /// The network takes what no client sends.
+    #[error("model {model:?} takes {found}, not one picture or one prepared tensor")]
     Input { model: String, found: String },
     /// The profile's file is damaged, or not one.
     #[error("the profile {path:?} cannot be used: {error}")]
@@ -62,7 +61,9 @@ impl Rule for ModelRule {
         match self {
             Self::PackageMissing { .. } => "every model has a package",
             Self::PackageInvalid { .. } => "every model's package can be used",
-            Self::Input { .. } => "a camera's model takes images",
+            Self::Input { .. } => {
+                "a task's model takes pictures or tensors that its clients prepare"
+            }
             Self::ProfileInvalid { .. } => "every profile that is given can be used",
             Self::ProfileMissing { .. } | Self::ProfileMismatch { .. } => {
                 "budgets come from measurements of this package on this machine in this power mode"
@@ -181,7 +182,7 @@ fn model<'i>(
     })
 }
 
-/// The package of a model, if it was read and takes images.
+/// The package of a model, if it was read and takes what a task can have.
 fn package<'i>(
     raw: &RawModel,
     inputs: &'i PlanInputs,
@@ -201,15 +202,13 @@ fn package<'i>(
             return None;
         }
     };
-    let spec = package.network().input;
-    let is_rgb = spec.form.is_image() && spec.channels == 3;
-    if !is_rgb {
+    let network = package.network();
+    let found = match network.input.form {
+        InputForm::Tokens { .. } => Some(format!("{} tokens", network.input.width)),
+        InputForm::Prepared | InputForm::Image { .. } => None,
+    };
+    if let Some(found) = found {
         let model = raw.name.value.clone();
-        let found = match spec.form {
-            InputForm::Tokens { .. } => format!("{} tokens", spec.width),
-            InputForm::Prepared => format!("a prepared tensor of {}", spec.tensor()),
-            InputForm::Image { .. } => format!("a picture of {} channels", spec.channels),
-        };
         problems.add(place, ModelRule::Input { model, found });
         return None;
     }
@@ -310,12 +309,8 @@ impl Model<'_> {
     }
 
     /// The network's input.
-    pub(crate) fn input(&self) -> Size {
-        let input = self.package.network().input;
-        Size {
-            width: input.width,
-            height: input.height,
-        }
+    pub(crate) fn input(&self) -> Tensor {
+        self.package.network().input.tensor()
     }
 
     /// The fewest samples that any of its figures rests on.

@@ -2,14 +2,13 @@
 
 use punctual_core::TaskId;
 use punctual_diagnostics::{Problems, Rule};
-use punctual_model::OutputLayout;
+use punctual_model::{OutputLayout, Tensor};
 use thiserror::Error;
 
 use super::models::Model;
 use super::outputs::are_alike;
 use super::tasks::{Task, TaskRule};
 use crate::manifest::Manifest;
-use punctual_types::Size;
 
 /// What is wrong with the task that another names in `offload_to`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -31,8 +30,8 @@ pub enum OffloadRule {
     #[error("the network of task {task:?} takes {theirs}, this one's {own}")]
     Input {
         task: String,
-        theirs: Size,
-        own: Size,
+        theirs: Tensor,
+        own: Tensor,
     },
     #[error("the network of task {0:?} has other classes")]
     Classes(String),

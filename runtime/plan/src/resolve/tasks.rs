@@ -12,7 +12,7 @@ use super::outputs;
 use super::placement::Placed;
 use super::vectors::{self, VectorPlan};
 use crate::inputs::Accounts;
-use crate::manifest::{CLIENT_SLOTS_MAX, Manifest, RawTask};
+use crate::manifest::{CLIENT_SLOTS_MAX, Manifest, RawFrame, RawTask};
 
 /// Bytes of a page of shared memory. Larger pages only round up further.
 const PAGE: u64 = 4096;
@@ -197,11 +197,10 @@ fn task(
     let named = raw.partition.as_ref();
     let partition = named.and_then(|name| name.resolve("partition", known, problems));
     let complete = promises_are_complete(raw, problems);
-    let frame = raw
-        .frame
-        .as_ref()
-        .and_then(|raw| frame::resolve(raw, problems));
     let model = model.and_then(|name| models.iter().position(|m| &m.name == name));
+    let input = model.map(|model| &models[model].package.network().input);
+    let frame = raw.frame.as_ref();
+    let frame = frame.and_then(|raw| frame::resolve(raw, input, problems));
     let exit = model.and_then(|model| exit(raw, &models[model], problems));
     let found = model.map(|model| &models[model]);
     let outputs = found.and_then(|model| outputs::wanted(raw, model, problems));
@@ -251,7 +250,7 @@ fn task(
                 .as_ref()
                 .map(|_| &raw.queue_depth.place),
         ),
-        frame_place: absent(raw.frame.as_ref().map(|frame| &frame.width.place)),
+        frame_place: absent(raw.frame.as_ref().map(RawFrame::place)),
     })
 }
 

@@ -187,7 +187,7 @@ fn a_model_that_reads_text_is_none_for_a_camera_and_nothing_else_is_said() {
     assert!(!errors.is_about_files_only());
     let message = errors.to_string();
     assert!(
-        message.contains("takes 4 tokens, not an image"),
+        message.contains("takes 4 tokens, not one picture or one prepared tensor"),
         "{message}"
     );
 }

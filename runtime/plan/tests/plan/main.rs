@@ -9,6 +9,7 @@ mod files;
 mod fixture;
 mod gpu;
 mod hostile;
+mod inputs;
 mod manifests;
 mod ort;
 mod properties;

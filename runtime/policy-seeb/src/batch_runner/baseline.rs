@@ -22,7 +22,7 @@ impl<R: BaselineRules> Baseline<R> {
         })
     }
 
-    fn prepared(&mut self, id: RequestId, ok: bool, actions: &mut Actions) {
+    fn prepared(&mut self, id: RequestId, ready: Result<(), Failure>, actions: &mut Actions) {
         let runner = &mut self.runner;
         let Some(request) = runner.requests.find(id) else {
             runner.stale_events += 1;
@@ -34,19 +34,19 @@ impl<R: BaselineRules> Baseline<R> {
         }
         request.state = State::Queued;
         let (task, gone, superseded) = (request.task, request.gone, request.superseded);
-        let failure = match (gone, ok) {
+        let failure = match (gone, ready) {
             (true, _) => Failure::ClientGone,
-            (false, false) => Failure::Payload,
-            (false, true) if runner.is_locked(task) => {
+            (false, Err(reason)) => reason,
+            (false, Ok(())) if runner.is_locked(task) => {
                 return runner.reject(id.buffer, Rejection::NoSlack, actions);
             }
-            (false, true) if superseded => {
+            (false, Ok(())) if superseded => {
                 return runner.reject(id.buffer, Rejection::Superseded, actions);
             }
-            (false, true) if runner.sheds(task) => {
+            (false, Ok(())) if runner.sheds(task) => {
                 return runner.reject(id.buffer, Rejection::Shedding, actions);
             }
-            (false, true) => {
+            (false, Ok(())) => {
                 return match self.rules.enqueue(runner, id.buffer) {
                     Err(reason) => runner.reject(id.buffer, reason, actions),
                     Ok(()) => self.supersede(id.buffer, actions),
@@ -153,7 +153,7 @@ impl<R: BaselineRules> Baseline<R> {
     fn learn(&mut self, event: &Event, actions: &mut Actions) {
         match event {
             Event::Arrived(arrival) => self.runner.arrived(arrival, actions),
-            Event::Prepared { request, ok, .. } => self.prepared(*request, *ok, actions),
+            Event::Prepared { request, ready, .. } => self.prepared(*request, *ready, actions),
             Event::Finished(finished) => self.finished(finished, actions),
             Event::NotRun { action } => self.not_run(*action, actions),
             Event::Loaded { action, measured } => {

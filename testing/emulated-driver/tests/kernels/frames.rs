@@ -5,7 +5,7 @@ use crate::tensor::{Tensor, shape};
 use punctual_kernels::cuda::Arguments;
 use punctual_kernels::cuda::params::Preprocess;
 use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor};
-use punctual_types::{FrameLayout, PixelFormat, Random, Size};
+use punctual_types::{Fit, FrameLayout, PixelFormat, Random, Size};
 
 const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 const STD: [f32; 3] = [0.229, 0.224, 0.225];
@@ -57,8 +57,10 @@ fn expected(geometry: &Geometry, layout: FrameLayout, frame: &[u8]) -> Vec<f32> 
         frame: layout,
         crop: geometry.crop,
         output: geometry.output,
-        mean: MEAN,
-        std: STD,
+        channels: 3,
+        fit: Fit::Stretch,
+        mean: [MEAN[0], MEAN[1], MEAN[2], 0.0],
+        std: [STD[0], STD[1], STD[2], 1.0],
     })
     .expect("a geometry");
     let rows = preprocessor
@@ -71,11 +73,8 @@ fn expected(geometry: &Geometry, layout: FrameLayout, frame: &[u8]) -> Vec<f32> 
         geometry.output.height as usize,
     );
     let mut planes = vec![0.0; 3 * width * height];
-    preprocessor.run(
-        &rows,
-        &copy,
-        PlanarOutput::packed(&mut planes, width, height),
-    );
+    let output = PlanarOutput::packed(&mut planes, width, height);
+    preprocessor.run(&rows, &copy, output).expect("a picture");
     planes
 }
 

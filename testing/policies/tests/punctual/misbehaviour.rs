@@ -158,7 +158,7 @@ fn carry_out(world: &mut World<Careless>, act: &Act, sequence: u64) {
                 Event::Prepared {
                     request,
                     measured,
-                    ok: true,
+                    ready: Ok(()),
                 },
             );
             let action = punctual_core::ActionId(u64::MAX - action);

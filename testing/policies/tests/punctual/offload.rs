@@ -251,7 +251,7 @@ fn while_a_device_is_silent_its_frames_are_answered_by_the_other() {
     let prepared = Event::Prepared {
         request,
         measured: Nanos::ZERO,
-        ok: true,
+        ready: Ok(()),
     };
     assert!(matches!(step(at(0), prepared)[..], [Action::Infer(_)]));
     // Sixteen times 2 and 100 later the action counts as lost.

@@ -154,7 +154,7 @@ impl Auditor {
         self.failed.clear();
         match event {
             Event::Arrived(arrival) => self.arrived(arrival),
-            Event::Prepared { request, ok, .. } => self.prepared(*request, *ok),
+            Event::Prepared { request, ready, .. } => self.prepared(*request, *ready),
             Event::Finished(finished) => self.finished(finished),
             Event::NotRun { action } => self.did_not_end(*action, Some(Broken::NotStarted)),
             Event::Preempted { action } => self.did_not_end(*action, None),

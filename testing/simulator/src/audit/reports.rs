@@ -1,6 +1,6 @@
 //! What the world reports: arrivals, prepared inputs, ends of actions.
 
-use punctual_core::{ActionId, Arrival, Finished, Instant, Nanos, RequestId};
+use punctual_core::{ActionId, Arrival, Failure, Finished, Instant, Nanos, RequestId};
 
 use super::auditor::{Auditor, Subject};
 use super::claims::Broken;
@@ -46,19 +46,19 @@ impl Auditor {
         self.subject = Subject::Arrived(key);
     }
 
-    pub(super) fn prepared(&mut self, request: RequestId, ok: bool) {
+    pub(super) fn prepared(&mut self, request: RequestId, ready: Result<(), Failure>) {
         let Some((key, submission)) = self.log.find(request) else {
             return;
         };
         if submission.place != Place::Preparing {
             return;
         }
-        submission.place = if ok {
+        submission.place = if ready.is_ok() {
             Place::Waiting
         } else {
             Place::Unreadable
         };
-        self.subject = if ok {
+        self.subject = if ready.is_ok() {
             Subject::Prepared(key)
         } else {
             Subject::Unreadable(key)

@@ -119,7 +119,9 @@ impl Auditor {
                     && !submission.gone
             }
             Verdict::Failed(Failure::ClientGone) => submission.gone,
-            Verdict::Failed(Failure::Payload) => self.subject == Subject::Unreadable(key),
+            Verdict::Failed(Failure::Payload | Failure::NotFinite | Failure::Vector) => {
+                self.subject == Subject::Unreadable(key)
+            }
             Verdict::Failed(Failure::Device) => self.device_failed(submission),
             Verdict::Failed(Failure::Shed) => real_time && !arriving,
         };

@@ -190,7 +190,7 @@ impl<D: Device> punctual_executor::World for World<'_, D> {
             Action::Prepare { request, .. } => self.ready.push_back(Event::Prepared {
                 request: *request,
                 measured: Nanos::ZERO,
-                ok: true,
+                ready: Ok(()),
             }),
             Action::Infer(infer) => self.infer(infer),
             Action::Preempt { partition, action } => {

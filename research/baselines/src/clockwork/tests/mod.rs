@@ -140,7 +140,7 @@ impl Told {
         let prepared = Event::Prepared {
             request,
             measured: Nanos::ZERO,
-            ok: true,
+            ready: Ok(()),
         };
         self.tell(now, &prepared);
         self.did()

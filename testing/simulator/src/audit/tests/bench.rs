@@ -258,7 +258,7 @@ impl World for Bench {
                     let prepared = Event::Prepared {
                         request: *request,
                         measured: Nanos::ZERO,
-                        ok: true,
+                        ready: Ok(()),
                     };
                     self.schedule(self.now, prepared);
                 }

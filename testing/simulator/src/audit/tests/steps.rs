@@ -56,7 +56,7 @@ fn prepared() -> Event {
     Event::Prepared {
         request: REQUEST,
         measured: ms(0),
-        ok: true,
+        ready: Ok(()),
     }
 }
 
