@@ -127,6 +127,15 @@ impl<'d> Pass<'d> {
             {
                 kind.clone()
             }
+            DraftKind::Copy { table, .. } if table.is_empty() && activation == Activation::None => {
+                let (_, output) = written?;
+                let same =
+                    |bytes: &TensorId| self.quantised.get(bytes) == self.quantised.get(&output);
+                if !same(&input) || !others.iter().all(same) {
+                    return None;
+                }
+                operator.kind.clone()
+            }
             _ => return None,
         };
         let name = operator.name.clone();
