@@ -117,9 +117,10 @@ impl View {
         for (axis, _) in axes.iter_mut().zip(&dims).filter(|(_, dim)| channels(dim)) {
             *axis = Axis::Channel;
         }
-        if !dims.iter().any(channels)
-            && let Some(dim) = (1..dims.len()).find(|&dim| !dims[dim].is_empty())
-        {
+        let has_channels = |dim: &usize| dims[*dim].iter().any(|digit| digit.axis == Axis::Channel);
+        let one_channel = dims.len() > 2 && dims[1].is_empty();
+        if !dims.iter().any(channels) && !one_channel {
+            let dim = (1..dims.len()).find(has_channels).unwrap_or(1);
             axes[dim] = Axis::Channel;
         }
         let last = (0..dims.len()).rfind(|&dim| axes[dim] == Axis::Row && !dims[dim].is_empty());

@@ -307,6 +307,27 @@ impl View {
         (first == 0 && count == 1).then_some(view)
     }
 
+    /// Positions of a dimension as few slices: those that its digits cannot tell at once begin or end inside a digit.
+    pub fn slices(&self, dim: usize, first: u64, count: u64) -> Vec<Range<u64>> {
+        let (end, mut slices) = (first + count, Vec::new());
+        let mut at = first;
+        while at < end {
+            // The whole of the inner digits, of as many as fit here, and what is left of the next.
+            let (mut inner, mut count) = (1, 1);
+            for digit in self.dims[dim].iter().rev() {
+                let left = digit.extent - at / inner % digit.extent;
+                count = inner * left.min((end - at) / inner);
+                if left < digit.extent || count < inner * left {
+                    break;
+                }
+                inner *= digit.extent;
+            }
+            slices.push(at..at + count);
+            at += count;
+        }
+        slices
+    }
+
     fn advance(&mut self, axis: Axis, by: u64) {
         match axis {
             Axis::Channel => self.start[0] += by,
@@ -537,6 +558,14 @@ mod tests {
         let odd = image().slice(1, 1, 24, 2).unwrap();
         assert_eq!(channels(&odd)[..3], [1, 3, 5]);
         assert_eq!(image().slice(0, 0, 1, 1), None);
+    }
+
+    #[test]
+    fn positions_across_digits_are_few_slices() {
+        let pixels = reshaped(&image(), &[48, 24]).unwrap();
+        assert_eq!(pixels.slices(2, 6, 12), [6..18]);
+        assert_eq!(pixels.slices(2, 4, 4), [4..6, 6..8]);
+        assert_eq!(pixels.slices(2, 5, 18), [5..6, 6..18, 18..23]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Operators that move nothing: they give a tensor other dimensions, or name a constant.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use super::join::Part;
@@ -9,6 +10,9 @@ use super::{Lowering, Value};
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
+
+/// Most slices that are joined to one.
+const SLICES_MAX: usize = 8;
 
 impl Lowering<'_> {
     /// The dimensions before `axis` become one, and those from it on.
@@ -180,16 +184,29 @@ impl Lowering<'_> {
             return Ok(part);
         }
         let unfit = |lowering: &Self| lowering.no_slice(node);
-        match view.sizes()[dim] {
-            Dim::Known(size) if range(size, start, end, step).is_some() => {}
-            _ => return Err(unfit(self)),
-        }
-        // Digits that cannot tell the positions are moved first: channels in another order, or any others.
-        let moved = match view.channel_runs(self.shape(view.tensor)) {
-            Some(_) => self.as_itself(node, view)?,
-            None => self.straightened(node, view)?,
+        let Dim::Known(size) = view.sizes()[dim] else {
+            return Err(unfit(self));
         };
-        sliced(&moved, dim, start, end, step).ok_or_else(|| unfit(self))
+        if range(size, start, end, step).is_none() {
+            return Err(unfit(self));
+        }
+        // Channels in another order can be moved first.
+        if view.channel_runs(self.shape(view.tensor)).is_some() {
+            let moved = self.as_itself(node, view)?;
+            return sliced(&moved, dim, start, end, step).ok_or_else(|| unfit(self));
+        }
+        let slices = match range(size, start, end, step) {
+            Some([first, count, 1]) => view.slices(dim, first, count),
+            _ => Vec::new(),
+        };
+        if !(1..=SLICES_MAX).contains(&slices.len()) {
+            let moved = self.straightened(node, view)?;
+            return sliced(&moved, dim, start, end, step).ok_or_else(|| unfit(self));
+        }
+        let part = |slice: &Range<u64>| view.slice(dim, slice.start, slice.end - slice.start, 1);
+        let parts = slices.iter().map(|slice| part(slice).map(Part::View));
+        let parts: Vec<Part> = parts.collect::<Option<_>>().ok_or_else(|| unfit(self))?;
+        self.join_parts(node, dim, &parts)
     }
 
     /// Positions from the first down to behind the second number.
