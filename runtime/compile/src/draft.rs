@@ -190,6 +190,22 @@ impl DraftKind {
         all.find(|weight| !weight.is_finite()).copied()
     }
 
+    /// Whether each pixel's channels follow from those of the same pixel alone.
+    pub fn is_of_each_pixel(&self) -> bool {
+        let one = Extent::square(1);
+        match self {
+            Self::Conv {
+                kernel,
+                stride,
+                padding,
+                ..
+            } => (*kernel, *stride, *padding) == (one, one, Padding::default()),
+            Self::Affine { .. } | Self::Activate { .. } => true,
+            Self::Sequence(sequence) => matches!(sequence, Sequence::LayerNorm { .. }),
+            _ => false,
+        }
+    }
+
     pub fn activation(&self) -> Option<Activation> {
         match self {
             Self::Conv { activation, .. }

@@ -148,6 +148,8 @@ pub(crate) struct Lowering<'a> {
     grid_elements: usize,
     /// The tensors that were joined from others.
     joins: BTreeMap<TensorId, Joined>,
+    /// What one layer of a tensor of stacked ones became.
+    layers: BTreeMap<(TensorId, u64), TensorId>,
 }
 
 impl<'a> Lowering<'a> {
@@ -190,6 +192,7 @@ impl<'a> Lowering<'a> {
             steps: BTreeMap::new(),
             grid_elements: 0,
             joins: BTreeMap::new(),
+            layers: BTreeMap::new(),
         }
     }
 

@@ -69,6 +69,46 @@ impl Joined {
         None
     }
 
+    /// One operand of a stack, and its dimensions as those of `view`, which is of the same pixels.
+    fn layer(
+        &self,
+        view: &View,
+        dim: usize,
+        at: u64,
+        shapes: &[Tensor],
+    ) -> Option<(TensorId, Vec<Vec<Factor>>)> {
+        let Part::View(part) = self.parts.get(usize::try_from(at).ok()?)? else {
+            return None;
+        };
+        let one = |part: &Part| part.sizes()[self.dim] == Dim::Known(1);
+        let seen = &self.seen;
+        let shape = |view: &View| shapes[view.tensor.index()];
+        let channels = shape(seen).channels;
+        let tokens = |dim: usize| {
+            seen.is_whole(dim, Axis::Channel, channels)
+                && part.is_whole(dim, Axis::Channel, shape(part).channels)
+        };
+        let fits = self.parts.iter().all(one)
+            && view.dims[dim] == seen.dims[self.dim]
+            && view.start == [0; 3]
+            && part.start == [0; 3]
+            && part.covers(shape(part))
+            && (0..seen.dims.len()).any(tokens);
+        let channel = |digit: &Factor| digit.axis == Axis::Channel;
+        let own = |(at, digits): (usize, &Vec<Factor>)| {
+            if at == dim || digits.is_empty() {
+                return Some(Vec::new());
+            }
+            if digits.iter().all(channel) {
+                return Some(digits.clone());
+            }
+            let same = seen.dims.iter().position(|other| other == digits)?;
+            Some(part.dims[same].clone())
+        };
+        let dims: Option<_> = view.dims.iter().enumerate().map(own).collect();
+        Some((part.tensor, dims.filter(|_| fits)?))
+    }
+
     /// The same operands with the joined dimension cut into several: as a whole they would have to be moved again.
     fn split(&self, sizes: &[Dim]) -> Option<Vec<Part>> {
         let from = self.seen.sizes();
@@ -178,6 +218,65 @@ impl Lowering<'_> {
             Some((dim, parts)) => self.join_parts(node, dim, &parts).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// One layer of a stack to which only layers of tokens were applied since: they are applied to that layer alone, so
+    /// that an exit that reads it depends on no other. `dim` is the dimension along which it is taken.
+    pub(super) fn layer(
+        &mut self,
+        node: &Node,
+        view: &View,
+        dim: usize,
+        at: u64,
+    ) -> Result<Option<View>, Problem> {
+        let Some((stack, steps)) = self.steps_since_join(view.tensor) else {
+            return Ok(None);
+        };
+        let Some((tensor, dims)) = self.joins[&stack].layer(view, dim, at, &self.draft.tensors)
+        else {
+            return Ok(None);
+        };
+        let mut result = View {
+            tensor,
+            start: [0; 3],
+            dims,
+        };
+        for step in steps {
+            let operator = self.draft.operators[step].clone();
+            let known = self.layers.get(&(operator.output, at)).copied();
+            result.tensor = match known {
+                Some(known) => known,
+                None => {
+                    let shape = Tensor {
+                        channels: self.shape(operator.output).channels,
+                        ..self.shape(result.tensor)
+                    };
+                    let input = result.tensor;
+                    self.emit(node, operator.kind, input, &[], shape)?
+                }
+            };
+            self.layers.insert((operator.output, at), result.tensor);
+        }
+        Ok(Some(result))
+    }
+
+    /// The joined tensor from which one was computed token by token, and the positions of the operators.
+    fn steps_since_join(&self, mut tensor: TensorId) -> Option<(TensorId, Vec<usize>)> {
+        let mut steps = Vec::new();
+        while !self.joins.contains_key(&tensor) {
+            let operators = &self.draft.operators;
+            let writer = operators
+                .iter()
+                .rposition(|operator| operator.output == tensor)?;
+            let operator = &operators[writer];
+            if !operator.kind.is_of_each_pixel() || !operator.others.is_empty() {
+                return None;
+            }
+            steps.push(writer);
+            tensor = operator.input;
+        }
+        steps.reverse();
+        Some((tensor, steps))
     }
 
     /// The result's sizes, once all operands have the same in the other dimensions.

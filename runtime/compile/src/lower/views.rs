@@ -179,6 +179,11 @@ impl Lowering<'_> {
             if let Some(part) = part {
                 return Ok(part);
             }
+            if let [at, 1, _] = range
+                && let Some(layer) = self.layer(node, view, dim, at)?
+            {
+                return Ok(layer);
+            }
         }
         if let Some(part) = sliced(view, dim, start, end, step) {
             return Ok(part);

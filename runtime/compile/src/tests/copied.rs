@@ -147,6 +147,46 @@ fn what_is_stacked_and_picked_depends_on_its_layer_only() {
     assert_eq!(names, ["node_a", "node_mean_exit_0", "node_exit_0"]);
 }
 
+/// As DETR has it: the head of all layers of the decoder at once, one of which is picked.
+#[test]
+fn a_head_of_stacked_layers_is_one_of_the_picked_layer() {
+    let pick = |onnx: Onnx, layer: i64, exit: &str| {
+        let [index, picked] = ["index", "picked"].map(|x| format!("{x}{layer}"));
+        let mean = [ints_of("axes", &[1]), int("keepdims", 0)];
+        onnx.node("Constant", "", &index, &[int("value_int", layer)])
+            .node("Gather", &format!("y {index}"), &picked, &[int("axis", 0)])
+            .node("ReduceMean", &picked, exit, &mean)
+            .output(exit)
+    };
+    let onnx = Onnx::new()
+        .ints("zero", &[0])
+        .ints("tokens", &[0, 3, 64])
+        .floats("w", &[3, 5])
+        .floats("v", &[5, 5])
+        .floats("scale", &[3])
+        .node("Relu", "image", "a", &[])
+        .node("Tanh", "a", "b", &[]);
+    let onnx = ["a", "b"].iter().fold(onnx, |onnx, layer| {
+        let [flat, tokens, one] = ["flat", "tokens_", "one_"].map(|x| format!("{x}{layer}"));
+        onnx.node("Reshape", &format!("{layer} tokens"), &flat, &[])
+            .node("Transpose", &flat, &tokens, &[ints_of("perm", &[0, 2, 1])])
+            .node("Unsqueeze", &format!("{tokens} zero"), &one, &[])
+    });
+    let onnx = onnx
+        .node("Concat", "one_a one_b", "stack", &[int("axis", 0)])
+        .node("LayerNormalization", "stack scale", "n", &[])
+        .node("MatMul", "n w", "h", &[])
+        .node("Relu", "h", "r", &[])
+        .node("MatMul", "r v", "y", &[]);
+    let network = network(&pick(pick(onnx, 0, "exit_0"), -1, "exit_1"));
+    assert!(copies(&network).is_empty());
+    let stages = network.stages.iter();
+    let operators: Vec<usize> = stages.map(|stage| stage.operators.len()).collect();
+    // Each: its activation, the normalisation, two layers, the mean.
+    assert_eq!(operators, [5, 5]);
+    assert_eq!(network.stages[1].inputs.len(), 1);
+}
+
 #[test]
 fn more_operands_than_a_device_takes_are_joined_in_groups() {
     let mut onnx = Onnx::new();

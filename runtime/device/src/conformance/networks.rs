@@ -190,7 +190,7 @@ pub fn copies(seed: u64) -> Network {
         anchors(1, [10, 10, 6], 20),
     ];
     let tokens = b.copy(&[narrow, wide], 10, pieces); // 5x1x140
-    let tokens = b.layer_norm(tokens);
+    let tokens = b.mix(tokens, 5, Activation::Tanh);
     let part = view([1, 0, 3], &[digit(Channel, 2, 2), digit(Column, 7, 19)]);
     let part = b.copy(&[tokens], 0, vec![Piece::whole(part, [2, 1, 19])]);
     let flat = View::plain([2, 1, 19]);
