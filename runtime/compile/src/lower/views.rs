@@ -353,6 +353,33 @@ impl Lowering<'_> {
         self.set(node, Value::View(view))
     }
 
+    /// Each dimension so many times.
+    pub(super) fn tile(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 2, 1)?;
+        Attributes::of(node).finish()?;
+        let mut view = self.view(node, 0)?.clone();
+        let repeats = self.optional_ints(node, 1, "repeats")?.unwrap_or_default();
+        let unfit = |view: &View| Problem::Reshape {
+            from: describe_dims(&view.sizes()),
+            to: format!("{repeats:?} times its dimensions"),
+        };
+        if repeats.len() != view.dims.len() {
+            return Err(unfit(&view));
+        }
+        for (dim, &times) in repeats.iter().enumerate().filter(|(_, times)| **times != 1) {
+            let count = usize::try_from(times)
+                .ok()
+                .filter(|count| (1..=255).contains(count));
+            let is_batch = matches!(view.sizes()[dim], Dim::Batches(_));
+            let count = count.filter(|_| !is_batch).ok_or_else(|| unfit(&view))?;
+            view = match view.repeat(dim, count as u64) {
+                Some(repeated) => repeated,
+                None => self.join_parts(node, dim, &vec![Part::View(view); count])?,
+            };
+        }
+        self.set(node, Value::View(view))
+    }
+
     pub(super) fn constant(&mut self, node: &Node) -> Result<(), Problem> {
         let mut attributes = Attributes::of(node);
         let mut found = None;

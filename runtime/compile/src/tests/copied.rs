@@ -265,6 +265,14 @@ fn values_come_in_the_order_that_their_reader_needs() {
         .node("Transpose", "same", "u", &[ints_of("perm", &[0, 1, 3, 2])])
         .node("Reshape", "u other", "x", &[]);
     assert_eq!(flat(torn, "x", 192), [0.0, 64.0, 128.0, 1.0, 65.0]);
+    let tiled = Onnx::new()
+        .ints("times", &[1, 2, 1, 3])
+        .ints("end", &[i64::MAX])
+        .ints("three", &[3])
+        .ints("seven", &[7])
+        .node("Tile", "image times", "tiled", &[])
+        .node("Slice", "tiled seven end three three", "x", &[]);
+    assert_eq!(flat(tiled, "x", 288), [7.0, 2.0, 5.0, 0.0, 3.0]);
     let depth = [int("blocksize", 2), text("mode", "CRD")];
     let shuffled = Onnx::new()
         .node("SpaceToDepth", "image", "s", &[int("blocksize", 2)])
