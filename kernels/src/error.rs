@@ -1,6 +1,6 @@
 //! Why a kernel cannot be made. Making one checks everything, so that running it cannot fail.
 
-use punctual_types::{Activation, WindowError};
+use punctual_types::{Activation, PieceError, WindowError};
 
 use crate::Isa;
 
@@ -84,6 +84,12 @@ pub enum KernelError {
         index: usize,
         value: f32,
     },
+    /// Pieces that do not make the tensor.
+    #[error(transparent)]
+    Pieces(#[from] PieceError),
+    /// A view that reaches beyond its tensor.
+    #[error("the view reads beyond its tensor of {shape:?}: correct its start, steps and extents")]
+    View { shape: [u32; 3] },
     /// An activation's bounds are not ordered.
     #[error("the activation clips to [{low}, {high}]: give low <= high, neither of them NaN")]
     ClipBounds { low: f32, high: f32 },

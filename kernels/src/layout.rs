@@ -14,7 +14,7 @@ pub use self::planar::PlanarLayout;
 use crate::KernelError;
 
 /// The largest size of a dimension: rows, columns, channels, kernel sides, strides.
-pub(crate) const DIMENSION_MAX: usize = 1 << 16;
+pub(crate) const DIMENSION_MAX: usize = 1 << 20;
 /// The largest tensor or packed weight, in elements: products of two offsets stay far from overflowing `isize` bytes.
 pub(crate) const ELEMENTS_MAX: usize = 1 << 30;
 

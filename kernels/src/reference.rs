@@ -1,7 +1,7 @@
 //! The plain references that every kernel is tested against: one loop a dimension, images as
 //! `[channel][row][column]`, sums in f64. Slow, allocating, obviously right.
 
-use punctual_types::{Activation, Extent, PoolKind, Window};
+use punctual_types::{Activation, Extent, Piece, PoolKind, View, Window};
 
 use crate::ChannelRun;
 
@@ -173,6 +173,33 @@ pub fn gather(pixels: usize, runs: &[ChannelRun], inputs: &[Vec<f32>]) -> Vec<f3
         .flat_map(|run| &inputs[run.source][run.first * pixels..][..run.count * pixels])
         .copied()
         .collect()
+}
+
+/// The values of a view of an image, in its order.
+pub fn viewed<T: Copy>(shape: Shape, view: &View, image: &[T]) -> Vec<T> {
+    let at = |[channel, row, column]: [u32; 3]| {
+        image[shape.index(channel as usize, row as usize, column as usize)]
+    };
+    view.positions().map(at).collect()
+}
+
+/// A tensor made of pieces, which fill it, of the sources.
+pub fn copy<T: Copy + Default>(
+    output: Shape,
+    pieces: &[Piece],
+    sources: &[(Shape, Vec<T>)],
+) -> Vec<T> {
+    let mut result = vec![T::default(); output.elements()];
+    for piece in pieces {
+        let (shape, source) = &sources[usize::from(piece.source)];
+        let mut boxed = View::plain(piece.sizes);
+        boxed.start = piece.at;
+        for (to, value) in boxed.positions().zip(viewed(*shape, &piece.view, source)) {
+            let [channel, row, column] = to.map(|at| at as usize);
+            result[output.index(channel, row, column)] = value;
+        }
+    }
+    result
 }
 
 /// Rows and columns of what `window`, which must fit the padded input, makes of an image.

@@ -7,11 +7,11 @@ use std::cell::Cell;
 
 use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor};
 use punctual_kernels::{
-    Add, AddSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, GlobalAveragePool, Image, Inputs,
-    Isa, Linear, LinearSpec, Part, Pool, PoolSpec, softmax_top1,
+    Add, AddSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, GlobalAveragePool,
+    Image, Inputs, Isa, Linear, LinearSpec, Part, PlainCopy, Pool, PoolSpec, softmax_top1,
 };
 use punctual_types::{
-    Activation, Extent, Fit, FrameLayout, Padding, PixelFormat, PoolKind, Size, Window,
+    Activation, Extent, Fit, FrameLayout, Padding, Piece, PixelFormat, PoolKind, Size, View, Window,
 };
 use support::noise;
 
@@ -65,11 +65,18 @@ fn running_a_kernel_allocates_nothing() {
                 run(part, &mut images);
                 assert_eq!(ALLOCATIONS.get(), before, "{isa}");
             }
+            let plain = PlainCopy::new(isa, output, &View::plain(shape(output))).unwrap();
+            let mut values = vec![0.0; plain.len()];
             let before = ALLOCATIONS.get();
+            plain.run(Part::WHOLE, &outputs[0], &mut values);
             softmax_top1(&outputs[0][..40]);
             assert_eq!(ALLOCATIONS.get(), before);
         }
     }
+}
+
+fn shape(layout: BlockedLayout) -> [u32; 3] {
+    [layout.channels(), layout.height(), layout.width()].map(|size| size as u32)
 }
 
 /// One of each kind, its output, and whether it takes an addend of the input's layout.
@@ -122,7 +129,21 @@ fn kernels(
         activation,
     };
     let add = Add::new(isa, &add).unwrap();
+    let mut swapped = View::plain(shape(layout));
+    swapped.digits.swap(1, 2);
+    let copy = CopySpec {
+        inputs: vec![layout],
+        table: 0,
+        output: layout,
+        pieces: vec![Piece::whole(swapped, shape(layout))],
+    };
+    let copy = Copy::new(isa, &copy).unwrap();
     vec![
+        (
+            Box::new(move |part, images: &mut [Image<'_>]| copy.run(&[], part, images)),
+            layout,
+            false,
+        ),
         (
             Box::new(move |part, images: &mut [Image<'_>]| dense.run(&dense_weights, part, images)),
             layout,

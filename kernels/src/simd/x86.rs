@@ -19,7 +19,7 @@ const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
 /// Implements [`Vector`] by the named intrinsics.
 macro_rules! vector {
-    ($name:ident($register:ty), $count:literal, $splat:ident, $load:ident, $store:ident,
+    ($name:ident($register:ty), $count:literal, $narrow:ty, $splat:ident, $load:ident, $store:ident,
      $fmadd:ident, $add:ident, $sub:ident, $mul:ident, $div:ident, $max:ident, $min:ident,
      $round:ident, |$value:ident, $exponent:ident| $scale:expr,
      $lane_map:ty = |$from:ident| $lanes:expr, |$own:ident, $other:ident, $map:ident| $pick:expr $(, |$divisor:ident| $reciprocal:expr)?) => {
@@ -31,6 +31,7 @@ macro_rules! vector {
         impl Vector for $name {
             const LANES: usize = $count;
             type Lanes = $lane_map;
+            type Narrow = $narrow;
 
             #[inline(always)]
             unsafe fn splat(value: f32) -> Self {
@@ -120,6 +121,7 @@ macro_rules! vector {
 vector!(
     Avx512(__m512),
     16,
+    Avx2Fma,
     _mm512_set1_ps,
     _mm512_loadu_ps,
     _mm512_storeu_ps,
@@ -148,6 +150,7 @@ vector!(
 vector!(
     Avx2Fma(__m256),
     8,
+    Avx2Fma,
     _mm256_set1_ps,
     _mm256_loadu_ps,
     _mm256_storeu_ps,

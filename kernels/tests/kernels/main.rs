@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod convolution;
+mod copies;
 mod cuda_sources;
 mod elementwise;
 mod pools;

@@ -240,7 +240,7 @@ fn empty_and_enormous_tensors_are_refused() {
     let zero = BlockedLayout::new(isa, 4, 0, 4, 0).err();
     assert_eq!(zero, Some(KernelError::Zero { what: "height" }));
     let wide = BlockedLayout::new(isa, 4, 1, usize::MAX, 0).err();
-    let (what, limit) = ("width", 1 << 16);
+    let (what, limit) = ("width", 1 << 20);
     assert_eq!(
         wide,
         Some(KernelError::TooLarge {

@@ -6,6 +6,7 @@
 mod activation;
 mod frame;
 mod letterbox;
+mod piece;
 mod quantisation;
 mod random;
 mod view;
@@ -14,6 +15,7 @@ mod window;
 pub use activation::Activation;
 pub use frame::{FrameError, FrameLayout, PixelFormat, SIDE_MAX, Size};
 pub use letterbox::{Fit, Letterbox};
+pub use piece::{PIECES_MAX, Piece, PieceError};
 pub use quantisation::Quantisation;
 pub use random::{Random, mix};
 pub use view::{Axis, Digit, View};

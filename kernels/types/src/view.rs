@@ -98,6 +98,43 @@ impl View {
         std::iter::zip(last, shape).all(|(last, size)| last < u64::from(size))
     }
 
+    /// Its digits cut where a tensor's axes begin: those that count the channels, the rows and the columns of a box
+    /// of these sizes, through which its values go in plain order. `None` if a digit would have to be broken.
+    #[must_use]
+    pub fn split(&self, sizes: [u32; 3]) -> Option<[Vec<Digit>; 3]> {
+        let mut axes = [const { Vec::new() }; 3];
+        let mut left: Vec<Digit> = self.digits.iter().rev().copied().collect();
+        for (axis, size) in axes.iter_mut().zip(sizes) {
+            let mut need = size;
+            while need > 1 {
+                let digit = left.pop()?;
+                let taken = if need.is_multiple_of(digit.extent) {
+                    digit.extent
+                } else if digit.extent.is_multiple_of(need) {
+                    need
+                } else {
+                    return None;
+                };
+                let inner = digit.extent / taken;
+                if inner > 1 {
+                    left.push(Digit {
+                        extent: inner,
+                        ..digit
+                    });
+                }
+                if taken > 1 {
+                    axis.push(Digit {
+                        step: digit.step.checked_mul(inner)?,
+                        extent: taken,
+                        ..digit
+                    });
+                }
+                need /= taken;
+            }
+        }
+        left.iter().all(|digit| digit.extent == 1).then_some(axes)
+    }
+
     /// Channel, row and column of each value, in order: for references and tests.
     pub fn positions(&self) -> impl Iterator<Item = [u32; 3]> + '_ {
         (0..self.elements()).map(|at| self.position(at))
@@ -142,6 +179,26 @@ mod tests {
         assert!(!view.lies_in(SHAPE));
         view.digits[2].extent = 0;
         assert!(!view.lies_in(SHAPE));
+    }
+
+    #[test]
+    fn digits_are_cut_where_axes_begin_and_never_broken() {
+        let digit = |axis, step, extent| Digit { axis, step, extent };
+        let view = View {
+            start: [0; 3],
+            digits: vec![digit(Axis::Row, 1, 6), digit(Axis::Column, 2, 4)],
+        };
+        let split = view.split([2, 3, 4]);
+        let rows = [digit(Axis::Row, 3, 2), digit(Axis::Row, 1, 3)];
+        let columns = digit(Axis::Column, 2, 4);
+        assert_eq!(split, Some([vec![rows[0]], vec![rows[1]], vec![columns]]));
+        let split = view.split([1, 12, 2]);
+        let columns = [digit(Axis::Column, 4, 2), digit(Axis::Column, 2, 2)];
+        let rows = vec![digit(Axis::Row, 1, 6), columns[0]];
+        assert_eq!(split, Some([vec![], rows, vec![columns[1]]]));
+        assert_eq!(view.split([4, 6, 1]), None);
+        assert_eq!(view.split([6, 2, 1]), None);
+        assert_eq!(view.split([6, 8, 1]), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use punctual_model::{ChannelRun, Tensor, TensorId};
-use punctual_types::{Activation, Extent, Padding, PoolKind, Quantisation};
+use punctual_types::{Activation, Extent, Padding, Piece, PoolKind, Quantisation};
 
 /// Operators in order of execution.
 #[derive(Debug, Default)]
@@ -78,6 +78,11 @@ pub(crate) enum DraftKind {
     /// Channels of the input (source 0) and the others.
     Gather {
         runs: Vec<ChannelRun>,
+    },
+    /// A tensor made of pieces of the input (source 0), the others, and the table, which is empty if there is none.
+    Copy {
+        table: Vec<f32>,
+        pieces: Vec<Piece>,
     },
     Sequence(Sequence),
     /// `scale * x + shift` a channel: batch normalisation, or a constant added. Gone after fusing.
@@ -152,6 +157,7 @@ impl DraftKind {
             Self::Affine { scale, shift } => scale.len() + shift.len(),
             Self::Activate { channels, .. } => 2 * *channels as usize,
             Self::Sequence(sequence) => sequence.weights().iter().map(|list| list.len()).sum(),
+            Self::Copy { table, .. } => table.len(),
             Self::Pool { .. }
             | Self::Convert
             | Self::QuantisedConv { .. }
@@ -168,6 +174,9 @@ impl DraftKind {
             let mut all = sequence.weights().into_iter().flatten();
             return all.find(|weight| !weight.is_finite()).copied();
         }
+        if let Self::Copy { table, .. } = self {
+            return table.iter().find(|value| !value.is_finite()).copied();
+        }
         let (Self::Conv { weights, bias, .. }
         | Self::Linear { weights, bias, .. }
         | Self::Affine {
@@ -179,6 +188,22 @@ impl DraftKind {
         };
         let mut all = weights.iter().chain(bias);
         all.find(|weight| !weight.is_finite()).copied()
+    }
+
+    /// Whether each pixel's channels follow from those of the same pixel alone.
+    pub fn is_of_each_pixel(&self) -> bool {
+        let one = Extent::square(1);
+        match self {
+            Self::Conv {
+                kernel,
+                stride,
+                padding,
+                ..
+            } => (*kernel, *stride, *padding) == (one, one, Padding::default()),
+            Self::Affine { .. } | Self::Activate { .. } => true,
+            Self::Sequence(sequence) => matches!(sequence, Sequence::LayerNorm { .. }),
+            _ => false,
+        }
     }
 
     pub fn activation(&self) -> Option<Activation> {

@@ -186,6 +186,18 @@ impl Fusion {
         fused.residual += 1;
     }
 
+    /// The operator whose values the one at `at` has, by way of copies of them that nothing else reads.
+    fn before_copies(&self, mut at: usize) -> Option<usize> {
+        while let DraftKind::Copy { table, .. } = self.kind(at) {
+            let copy = self.operators[at].as_ref()?;
+            if !table.is_empty() || !copy.others.is_empty() {
+                return None;
+            }
+            at = self.exclusive_writer(copy.input)?;
+        }
+        Some(at)
+    }
+
     fn take_in_activation(&mut self, at: usize, fused: &mut Fused) {
         let Some(operator) = &self.operators[at] else {
             return;
@@ -198,17 +210,18 @@ impl Fusion {
             return;
         };
         let writer = self.exclusive_writer(operator.input);
-        let composed = writer.and_then(|into| {
+        let composed = writer.and_then(|last| {
+            let into = self.before_copies(last)?;
             let inner = self.kind(into).activation()?;
-            Some((into, compose(inner, outer)?))
+            Some((into, last, compose(inner, outer)?))
         });
         match composed {
-            Some((into, composed)) => {
+            Some((into, last, composed)) => {
                 let writer = self.operators[into]
                     .as_mut()
                     .expect("a writer is never removed");
                 writer.kind.set_activation(composed);
-                self.merge(into, at);
+                self.merge(last, at);
                 fused.activation += 1;
             }
             None => {

@@ -6,12 +6,14 @@
 
 mod attention;
 mod convolution;
+mod copies;
 pub(crate) mod curves;
 mod dense;
 mod elementwise;
 mod gaussian;
 mod grid;
 mod join;
+mod layout;
 mod mask;
 mod numbers;
 pub(crate) mod operands;
@@ -34,6 +36,7 @@ use punctual_types::Activation;
 use attention::Scores;
 use gaussian::Gaussian;
 use grid::Grid;
+use join::Joined;
 use view_algebra::View;
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
@@ -56,6 +59,7 @@ pub(crate) const SUPPORTED: &[&str] = &[
     "ConstantOfShape",
     "Conv",
     "DequantizeLinear",
+    "DepthToSpace",
     "Div",
     "Dropout",
     "Equal",
@@ -87,17 +91,19 @@ pub(crate) const SUPPORTED: &[&str] = &[
     "Sigmoid",
     "Slice",
     "Softmax",
+    "SpaceToDepth",
     "Split",
     "Sqrt",
     "Squeeze",
     "Sub",
     "Tanh",
+    "Tile",
     "Transpose",
     "Unsqueeze",
     "Where",
 ];
 
-/// Most runs of channels of all gathers of a draft together.
+/// Most runs of channels of all gathers and pieces of all copies of a draft together.
 const CHANNEL_RUNS_MAX: usize = 1 << 20;
 
 /// What a value of the graph is.
@@ -135,12 +141,16 @@ pub(crate) struct Lowering<'a> {
     /// Floats that the draft's operators hold. Several may have copies of one constant, so they
     /// can be more than the file has bytes.
     weights: usize,
-    /// Runs of all gathers: a shuffle of many channels is as many runs, out of a few bytes.
+    /// Runs of all gathers and pieces of all copies: a shuffle of many channels is as many runs, out of a few bytes.
     channel_runs: usize,
     pub notes: Vec<Note>,
     /// What a step of a constant is worth that is a whole number of steps everywhere.
     steps: BTreeMap<ValueId, Rc<[f32]>>,
     grid_elements: usize,
+    /// The tensors that were joined from others.
+    joins: BTreeMap<TensorId, Joined>,
+    /// What one layer of a tensor of stacked ones became.
+    layers: BTreeMap<(TensorId, u64), TensorId>,
 }
 
 impl<'a> Lowering<'a> {
@@ -182,6 +192,8 @@ impl<'a> Lowering<'a> {
             notes: Vec::new(),
             steps: BTreeMap::new(),
             grid_elements: 0,
+            joins: BTreeMap::new(),
+            layers: BTreeMap::new(),
         }
     }
 
@@ -230,6 +242,9 @@ impl<'a> Lowering<'a> {
             "Flatten" => self.flatten(node),
             "Reshape" => self.reshape(node),
             "Transpose" => self.transpose(node),
+            "Tile" => self.tile(node),
+            "DepthToSpace" => self.depth_to_space(node),
+            "SpaceToDepth" => self.space_to_depth(node),
             "Squeeze" => self.squeeze(node),
             "Unsqueeze" => self.unsqueeze(node),
             "Slice" if self.reads_view(node) => self.slice(node),
@@ -244,7 +259,9 @@ impl<'a> Lowering<'a> {
             "Constant" => self.constant(node),
             "Softmax" => self.softmax(node),
             "Concat" if self.join_tokens(node)? => Ok(()),
-            "Concat" if self.reads_view(node) => self.concat(node),
+            "Concat" if (0..node.inputs.len()).any(|at| self.is_view(node, at)) => {
+                self.concat(node)
+            }
             "Mul" => match self.scale_heads(node) {
                 Some(scaled) => self.set(node, scaled),
                 None => self.mul(node),
@@ -310,12 +327,15 @@ impl<'a> Lowering<'a> {
     }
 
     fn looks_up(&self, node: &Node) -> bool {
-        let view = |at| matches!(self.operand(node, at), Some(Value::View(_)));
-        view(1) && !view(0)
+        self.is_view(node, 1) && !self.is_view(node, 0)
     }
 
     fn reads_view(&self, node: &Node) -> bool {
-        matches!(self.operand(node, 0), Some(Value::View(_)))
+        self.is_view(node, 0)
+    }
+
+    fn is_view(&self, node: &Node, at: usize) -> bool {
+        matches!(self.operand(node, at), Some(Value::View(_)))
     }
 
     fn shape(&self, tensor: TensorId) -> Tensor {
@@ -366,8 +386,10 @@ impl<'a> Lowering<'a> {
                 limit: WEIGHTS_MAX,
             });
         }
-        if let DraftKind::Gather { runs } = &kind {
-            self.channel_runs += runs.len();
+        match &kind {
+            DraftKind::Gather { runs } => self.channel_runs += runs.len(),
+            DraftKind::Copy { pieces, .. } => self.channel_runs += pieces.len(),
+            _ => {}
         }
         if self.channel_runs > CHANNEL_RUNS_MAX {
             return Err(Problem::Limit {

@@ -11,11 +11,14 @@ use punctual_types::{Activation, Extent, Padding, Quantisation};
 use crate::draft::{Draft, DraftKind, DraftOperator};
 use crate::fuse::compose;
 
+mod moves;
+
 /// Replaces what can be. Returns the number of operators on bytes.
 pub(crate) fn quantise(draft: &mut Draft, exits: &[TensorId]) -> usize {
     if draft.quantised.is_empty() {
         return 0;
     }
+    moves::keep_in_bytes(draft);
     let mut pass = Pass::new(draft, exits);
     for at in 0..pass.operators.len() {
         pass.shorten(at);

@@ -221,6 +221,11 @@ fn finish_kind(kind: DraftKind, others: Vec<TensorId>, store: &mut Store) -> Ope
             activation,
         },
         DraftKind::Gather { runs } => OperatorKind::Gather { others, runs },
+        DraftKind::Copy { table, pieces } => OperatorKind::Copy {
+            others,
+            table: (!table.is_empty()).then(|| store.floats(table)),
+            pieces,
+        },
         DraftKind::Sequence(sequence) => finish_sequence(sequence, others, store),
         DraftKind::Affine { .. } | DraftKind::Activate { .. } => {
             unreachable!("fusing leaves no such operator")

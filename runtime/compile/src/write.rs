@@ -8,7 +8,7 @@ use prost::Message;
 use punctual_model::{
     ChannelRun, Exit, Network, Operator, OperatorKind, Stage, TensorId, WeightRange,
 };
-use punctual_types::{Activation, Extent, Padding, PoolKind};
+use punctual_types::{Activation, Extent, Padding, Piece, PoolKind, View};
 use thiserror::Error;
 
 use crate::schema::{
@@ -153,6 +153,16 @@ impl Writer<'_> {
                     .collect();
                 self.gather(&sources, runs, &output);
             }
+            OperatorKind::Copy {
+                others,
+                table,
+                pieces,
+            } => {
+                let sources: Vec<TensorId> = std::iter::once(operator.input)
+                    .chain(others.iter().copied())
+                    .collect();
+                self.copy(&sources, *table, pieces, operator.output);
+            }
             _ => {
                 return Err(WriteError {
                     operator: operator.name.clone(),
@@ -245,6 +255,61 @@ impl Writer<'_> {
         let indices: Vec<i64> = indices.map(i64::from).collect();
         let indices = self.integers(&indices);
         self.node_into("Gather", &[&joined, &indices], output, vec![int("axis", 1)]);
+    }
+
+    /// Each value by its position among those of all sources in a row.
+    fn copy(
+        &mut self,
+        sources: &[TensorId],
+        table: Option<WeightRange>,
+        pieces: &[Piece],
+        output: TensorId,
+    ) {
+        let mut rows = Vec::new();
+        let mut starts = vec![(0, [0; 3])];
+        for &source in sources {
+            let shape = self.network.tensors[source.index()];
+            let name = tensor_name(source);
+            rows.push(self.node("Flatten", &[&name], vec![int("axis", 1)]));
+            starts.push((shape.elements() as i64, shape.sides()));
+        }
+        if let Some(table) = table {
+            let first = rows[0].clone();
+            let constants = self.weights(table, vec![1, i64::from(table.len)]);
+            // As many rows as there are images.
+            let images = self.node("Shape", &[&first], vec![int("start", 0), int("end", 1)]);
+            let length = self.integers(&[i64::from(table.len)]);
+            let shape = self.node("Concat", &[&images, &length], vec![int("axis", 0)]);
+            rows.push(self.node("Expand", &[&constants, &shape], Vec::new()));
+            starts.push((i64::from(table.len), [table.len, 1, 1]));
+        }
+        let names: Vec<&str> = rows.iter().map(String::as_str).collect();
+        let joined = self.node("Concat", &names, vec![int("axis", 1)]);
+        let shape = self.network.tensors[output.index()];
+        let mut indices = vec![0_i64; shape.elements() as usize];
+        let at = |[_, height, width]: [u32; 3], [channel, row, column]: [u32; 3]| {
+            let [height, width, channel] = [height, width, channel].map(i64::from);
+            (channel * height + i64::from(row)) * width + i64::from(column)
+        };
+        for piece in pieces {
+            let source = usize::from(piece.source);
+            let start: i64 = starts[..=source].iter().map(|(elements, _)| elements).sum();
+            let mut filled = View::plain(piece.sizes);
+            filled.start = piece.at;
+            for (to, from) in filled.positions().zip(piece.view.positions()) {
+                indices[at(shape.sides(), to) as usize] = start + at(starts[source + 1].1, from);
+            }
+        }
+        let indices = self.integers(&indices);
+        let picked = self.node("Gather", &[&joined, &indices], vec![int("axis", 1)]);
+        let sides = shape.sides().map(i64::from);
+        let sizes = self.integers(&[&[-1], &sides[..]].concat());
+        self.node_into(
+            "Reshape",
+            &[&picked, &sizes],
+            &tensor_name(output),
+            Vec::new(),
+        );
     }
 
     fn activate(&mut self, activation: Activation, input: &str, output: &str) {

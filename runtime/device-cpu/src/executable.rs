@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_core::Nanos;
 use punctual_kernels::{
-    Add, AlignedBuffer, Attention, BlockedLayout, Conv2d, Embedding, Gather, GlobalAveragePool,
-    Image, LayerNorm, Linear, Multiply, Part, Pool, Token, Tokens, quantised,
+    Add, AlignedBuffer, Attention, BlockedLayout, Conv2d, Copy, Embedding, Gather,
+    GlobalAveragePool, Image, LayerNorm, Linear, Multiply, Part, Pool, Token, Tokens, quantised,
 };
 
 use crate::outputs::OutputWriter;
@@ -124,6 +124,7 @@ impl Step {
             Kernel::Embedding(kernel) => kernel.run(packed, part, images),
             Kernel::Tokens(kernel) => kernel.run(packed, part, images),
             Kernel::Token(kernel) => kernel.run(part, images),
+            Kernel::Copy(kernel) => kernel.run(packed, part, images),
             #[cfg(test)]
             Kernel::Test(kernel) => kernel(part, images),
         }
@@ -150,6 +151,7 @@ pub(crate) enum Kernel {
     Embedding(Embedding),
     Tokens(Tokens),
     Token(Token),
+    Copy(Copy),
     /// What a test wants to happen.
     #[cfg(test)]
     Test(fn(Part, &mut [Image<'_>])),
@@ -165,6 +167,7 @@ impl Kernel {
             Kernel::LayerNorm(kernel) => kernel.packed_len(),
             Kernel::Embedding(kernel) => kernel.packed_len(),
             Kernel::Tokens(kernel) => kernel.packed_len(),
+            Kernel::Copy(kernel) => kernel.packed_len(),
             _ => 0,
         }
     }

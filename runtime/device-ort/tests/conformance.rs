@@ -65,6 +65,13 @@ fn survivors_of_different_batches_run_together() {
 }
 
 #[test]
+fn copies_equal_the_reference() {
+    if is_there() {
+        suite::answers_equal_the_reference_on(&Ort, &networks::copies(3));
+    }
+}
+
+#[test]
 fn a_library_that_is_not_there_is_named() {
     if named().is_some() {
         // The library of this process is the one that the environment names.

@@ -3,7 +3,7 @@
 //! Shapes are those of one image; a stage runs for a batch of images, each with its own tensors. Nothing here
 //! knows how a device lays a tensor out: the CPU device blocks channels and adds halos, a GPU does otherwise.
 
-use punctual_types::{Activation, Extent, Padding, PoolKind};
+use punctual_types::{Activation, Extent, Padding, Piece, PoolKind};
 use serde::{Deserialize, Serialize};
 
 use crate::{AnswerKind, Exit, Floats, Quantised};
@@ -315,9 +315,19 @@ pub enum OperatorKind {
     /// The same values, kept as the output is: floats as bytes, bytes as floats, or bytes as bytes
     /// of another quantisation.
     Convert,
+    /// Values moved to other places: a transpose, a slice, a shuffle of pixels, a concatenation of rows or columns. All
+    /// that it reads is kept as the output is.
+    Copy {
+        /// Sources 1, 2, ...; source 0 is the input. At most [`GATHER_SOURCES_MAX`] in all.
+        others: Vec<TensorId>,
+        /// Constants: the source behind these, of as many channels and one pixel. Not of bytes.
+        table: Option<WeightRange>,
+        /// Together the output, each value once.
+        pieces: Vec<Piece>,
+    },
 }
 
-/// Most tensors that one [`OperatorKind::Gather`] reads.
+/// Most tensors that one [`OperatorKind::Gather`] or [`OperatorKind::Copy`] reads.
 pub const GATHER_SOURCES_MAX: usize = 8;
 
 /// Consecutive channels of one source of a [`OperatorKind::Gather`].

@@ -16,7 +16,9 @@ impl OperatorKind {
         match self {
             Self::Conv2d { residual, .. } => residual.as_slice(),
             Self::Add { other, .. } | Self::Multiply { other, .. } => std::slice::from_ref(other),
-            Self::Gather { others, .. } | Self::Attention { others, .. } => others,
+            Self::Gather { others, .. }
+            | Self::Attention { others, .. }
+            | Self::Copy { others, .. } => others,
             Self::Pool { .. }
             | Self::GlobalAveragePool
             | Self::Linear { .. }
@@ -34,7 +36,9 @@ impl OperatorKind {
         match self {
             Self::Conv2d { residual, .. } => residual.as_mut_slice(),
             Self::Add { other, .. } | Self::Multiply { other, .. } => std::slice::from_mut(other),
-            Self::Gather { others, .. } | Self::Attention { others, .. } => others,
+            Self::Gather { others, .. }
+            | Self::Attention { others, .. }
+            | Self::Copy { others, .. } => others,
             Self::Pool { .. }
             | Self::GlobalAveragePool
             | Self::Linear { .. }
@@ -56,6 +60,7 @@ impl OperatorKind {
             Self::LayerNorm { scale, bias, .. } => [Some(*scale), Some(*bias)],
             Self::Embedding { table } | Self::Tokens { table, .. } => [Some(*table), None],
             Self::QuantisedConv2d { scales, bias, .. } => [Some(*scales), Some(*bias)],
+            Self::Copy { table, .. } => [*table, None],
             Self::Pool { .. }
             | Self::GlobalAveragePool
             | Self::Add { .. }
@@ -77,6 +82,7 @@ impl OperatorKind {
             Self::LayerNorm { scale, bias, .. } => [Some(scale), Some(bias)],
             Self::Embedding { table } | Self::Tokens { table, .. } => [Some(table), None],
             Self::QuantisedConv2d { scales, bias, .. } => [Some(scales), Some(bias)],
+            Self::Copy { table, .. } => [table.as_mut(), None],
             Self::Pool { .. }
             | Self::GlobalAveragePool
             | Self::Add { .. }

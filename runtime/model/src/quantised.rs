@@ -114,6 +114,12 @@ impl Network {
             OperatorKind::Pool { .. }
             | OperatorKind::GlobalAveragePool
             | OperatorKind::Add { .. } => same && input.is_some() == output.is_some(),
+            OperatorKind::Copy { table, .. } => {
+                let mut others = operator.kind.others().iter();
+                input == output
+                    && others.all(|&other| of(other) == input)
+                    && (input.is_none() || table.is_none())
+            }
             _ => same && input.is_none() && output.is_none(),
         };
         if !fits {

@@ -10,7 +10,7 @@ mod windows;
 
 use std::collections::BTreeMap;
 
-use punctual_types::{Activation, PoolKind, Window};
+use punctual_types::{Activation, Piece, PoolKind, View, Window};
 
 use crate::{Network, Operator, OperatorKind, Output, Stage, Tensor, TensorId, WeightRange};
 use windows::{Planar, visit};
@@ -267,6 +267,20 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
             let rows = input.data.chunks_exact(input.shape.width as usize);
             rows.map(|row| row[column as usize]).collect()
         }
+        OperatorKind::Copy {
+            others,
+            table,
+            pieces,
+        } => {
+            let table = table.map(|table| Planar {
+                shape: Tensor::features(table.len),
+                data: weights(table),
+            });
+            let sources = [input]
+                .into_iter()
+                .chain(others.iter().copied().map(planar));
+            copy(&sources.chain(table).collect::<Vec<_>>(), output, pieces)
+        }
     }
 }
 
@@ -345,6 +359,23 @@ fn linear(input: &[f32], matrix: &[f32], bias: &[f32], activation: Activation) -
 fn add(a: &[f32], b: &[f32], activation: Activation) -> Vec<f32> {
     let pairs = a.iter().zip(b);
     pairs.map(|(a, b)| activation.of(a + b)).collect()
+}
+
+fn copy(sources: &[Planar], output: Tensor, pieces: &[Piece]) -> Vec<f32> {
+    let at = |tensor: Tensor, [channel, row, column]: [u32; 3]| {
+        let rows = u64::from(channel) * u64::from(tensor.height) + u64::from(row);
+        (rows * u64::from(tensor.width) + u64::from(column)) as usize
+    };
+    let mut result = vec![0.0; output.elements() as usize];
+    for piece in pieces {
+        let source = &sources[usize::from(piece.source)];
+        let mut filled = View::plain(piece.sizes);
+        filled.start = piece.at;
+        for (to, from) in filled.positions().zip(piece.view.positions()) {
+            result[at(output, to)] = source.data[at(source.shape, from)];
+        }
+    }
+    result
 }
 
 fn sum(values: &[f32]) -> f64 {

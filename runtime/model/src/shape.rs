@@ -2,7 +2,7 @@
 
 mod error;
 
-use punctual_types::{Extent, Padding, Window};
+use punctual_types::{Extent, Padding, Piece, Window};
 
 use crate::{
     ChannelRun, GATHER_SOURCES_MAX, Network, Operator, OperatorKind, Stage, Tensor, TensorId,
@@ -36,6 +36,12 @@ impl Tensor {
             height: self.height,
             width: self.width,
         }
+    }
+
+    /// Channels, rows and columns.
+    #[must_use]
+    pub const fn sides(self) -> [u32; 3] {
+        [self.channels, self.height, self.width]
     }
 
     /// Number of elements of one image's tensor.
@@ -199,6 +205,9 @@ impl OperatorKind {
                 Err(ShapeError::Token { column, input })
             }
             Self::Token { .. } => Ok(Tensor::features(input.channels)),
+            Self::Copy {
+                table, ref pieces, ..
+            } => copied(input, others, table.map(|table| table.len), pieces),
         }
     }
 
@@ -280,6 +289,36 @@ fn gathered(input: Tensor, others: &[Tensor], runs: &[ChannelRun]) -> Result<Ten
         channels = channels.checked_add(run.count).ok_or(wrong)?;
     }
     Ok(Tensor { channels, ..input })
+}
+
+/// Shape of what pieces make.
+fn copied(
+    input: Tensor,
+    others: &[Tensor],
+    table: Option<u32>,
+    pieces: &[Piece],
+) -> Result<Tensor, ShapeError> {
+    let found = 1 + others.len();
+    if found > GATHER_SOURCES_MAX {
+        return Err(ShapeError::GatherSources { found });
+    }
+    let table = table.map(Tensor::features);
+    let sources = [input].into_iter().chain(others.iter().copied());
+    let sources: Vec<[u32; 3]> = sources.chain(table).map(Tensor::sides).collect();
+    let end = |axis: usize| {
+        let ends = pieces
+            .iter()
+            .map(|piece| piece.at[axis].saturating_add(piece.sizes[axis]));
+        ends.max().unwrap_or(0)
+    };
+    let shape = [0, 1, 2].map(end);
+    Piece::check(pieces, &sources, shape)?;
+    let [channels, height, width] = shape;
+    Ok(Tensor {
+        channels,
+        height,
+        width,
+    })
 }
 
 impl Operator {

@@ -20,7 +20,7 @@ pub use exits::{OUTPUT_RANK_MAX, OUTPUTS_MAX};
 /// Most operators of a network, all stages together.
 pub const OPERATORS_MAX: usize = 4096;
 /// Most channels, rows or columns of a tensor.
-pub const DIMENSION_MAX: u32 = 1 << 16;
+pub const DIMENSION_MAX: u32 = 1 << 20;
 /// Most elements of one image's tensor (256 MiB of f32).
 pub const TENSOR_ELEMENTS_MAX: u64 = 1 << 26;
 /// Most weights and biases of a network (1 GiB of f32).
@@ -284,9 +284,13 @@ impl Network {
                 table.check("table", there, expected)
             }
             OperatorKind::Tokens { table, .. } => table.check("table", there, output.elements()),
+            OperatorKind::Copy {
+                table: Some(table), ..
+            } => table.check("table", there, u64::from(table.len.clamp(1, DIMENSION_MAX))),
             OperatorKind::Pool { .. }
             | OperatorKind::GlobalAveragePool
             | OperatorKind::Gather { .. }
+            | OperatorKind::Copy { table: None, .. }
             | OperatorKind::Token { .. }
             | OperatorKind::QuantisedConv2d { .. }
             | OperatorKind::Convert => Ok(()),

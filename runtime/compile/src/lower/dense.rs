@@ -48,7 +48,7 @@ impl Lowering<'_> {
 
     /// The second operand as `[output][input]` with its number of outputs. `transposed`: it lies so in the file.
     fn matrix(&mut self, node: &Node, transposed: bool) -> Result<(Vec<f32>, usize), Problem> {
-        let inputs = match self.tokens_of(node) {
+        let inputs = match self.tokens_of(node)? {
             Some(view) => u64::from(self.shape(view.tensor).channels),
             None => {
                 let input = self.features(node)?;
@@ -74,7 +74,7 @@ impl Lowering<'_> {
     }
 
     fn linear(&mut self, node: &Node, weights: Vec<f32>, bias: Vec<f32>) -> Result<(), Problem> {
-        if let Some(view) = self.tokens_of(node) {
+        if let Some(view) = self.tokens_of(node)? {
             return self.each_token(node, &view, weights, bias);
         }
         let input = self.features(node)?;

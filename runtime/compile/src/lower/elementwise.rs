@@ -118,9 +118,23 @@ impl Lowering<'_> {
     pub(super) fn pair(&mut self, node: &Node) -> Result<(View, TensorId), Problem> {
         let mut first = self.elementwise(node, 0)?;
         let mut second = self.elementwise(node, 1)?;
-        if first.dims != second.dims || self.shape(first.tensor) != self.shape(second.tensor) {
-            first = self.as_itself(node, &first)?;
-            second = self.as_itself(node, &second)?;
+        let same = |lowering: &Self, first: &View, second: &View| {
+            first.dims == second.dims
+                && lowering.shape(first.tensor) == lowering.shape(second.tensor)
+        };
+        if !same(self, &first, &second) {
+            let shuffled = |lowering: &Self, view: &View| {
+                view.channel_runs(lowering.shape(view.tensor)).is_some()
+            };
+            if shuffled(self, &first) && shuffled(self, &second) {
+                first = self.as_itself(node, &first)?;
+                second = self.as_itself(node, &second)?;
+            } else if let Some(copy) = self.copied_like(node, &second, &first)? {
+                second = copy;
+            } else {
+                first = self.straightened(node, &first)?;
+                second = self.copied_like(node, &second, &first)?.unwrap_or(second);
+            }
         }
         if first.of(second.tensor) != second {
             return Err(self.addends(node));

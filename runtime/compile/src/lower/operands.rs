@@ -79,17 +79,20 @@ impl Lowering<'_> {
 
     /// The values of a view in a tensor that is seen as it lies.
     pub(super) fn as_itself(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
-        const EXPECTED: &str = "all of a tensor computed from the input, or some of its channels";
-        let tensor = self.arranged(node, 0, view, EXPECTED)?;
-        let shape = self.shape(tensor);
-        Ok(match view.dims.len() {
-            2 => View::features(tensor, shape),
-            _ => View::image(tensor, shape),
-        })
+        match self.gathered_as_it_is(node, view)? {
+            None => self.compacted(node, view),
+            Some(tensor) => {
+                let shape = self.shape(tensor);
+                Ok(match view.dims.len() {
+                    2 => View::features(tensor, shape),
+                    _ => View::image(tensor, shape),
+                })
+            }
+        }
     }
 
-    /// The tensor that lies as the view says, (N, channels, rows, columns) or (N, features): its own
-    /// or one that takes channels from it.
+    /// The tensor that lies as the view says, (N, channels, rows, columns) or (N, features): its own,
+    /// one that takes channels from it, or a copy.
     fn arranged(
         &mut self,
         node: &Node,
@@ -97,16 +100,28 @@ impl Lowering<'_> {
         view: &View,
         expected: &'static str,
     ) -> Result<TensorId, Problem> {
+        if let Some(tensor) = self.gathered_as_it_is(node, view)? {
+            return Ok(tensor);
+        }
+        if let Some(copy) = self.copied_as_it_is(node, view)? {
+            self.replace(node, position, &copy);
+            return Ok(copy.tensor);
+        }
+        let value = Value::View(view.clone());
+        Err(self.wrong(position, "data", &value, expected))
+    }
+
+    /// The tensor that lies as the view says, if it is its own, one of its tokens or one that takes channels from it.
+    fn gathered_as_it_is(&mut self, node: &Node, view: &View) -> Result<Option<TensorId>, Problem> {
         let shape = self.shape(view.tensor);
         if view.is_image(shape) || view.is_features(shape) {
-            return Ok(view.tensor);
+            return Ok(Some(view.tensor));
         }
         if let Some(token) = self.one_token(node, view)? {
-            return Ok(token);
+            return Ok(Some(token));
         }
         let Some(runs) = view.channel_runs(shape) else {
-            let value = Value::View(view.clone());
-            return Err(self.wrong(position, "data", &value, expected));
+            return Ok(None);
         };
         let run = |channels: Range<u32>| ChannelRun {
             source: 0,
@@ -116,7 +131,8 @@ impl Lowering<'_> {
         let runs: Vec<ChannelRun> = runs.into_iter().map(run).collect();
         let channels = runs.iter().map(|run| run.count).sum();
         let kind = DraftKind::Gather { runs };
-        self.emit(node, kind, view.tensor, &[], Tensor { channels, ..shape })
+        let shape = Tensor { channels, ..shape };
+        self.emit(node, kind, view.tensor, &[], shape).map(Some)
     }
 
     /// A tensor of one pixel whose channels are the values of a view, for an exit.

@@ -23,15 +23,14 @@ impl Lowering<'_> {
         let epsilon = attributes.float("epsilon", 1e-5)?;
         attributes.ignore("stash_type"); // f32 throughout.
         attributes.finish()?;
-        let view = self.elementwise(node, 0)?;
+        let view = self.view(node, 0)?.clone();
         let last = view.dims.len() - 1;
-        let channels = self.shape(view.tensor).channels;
-        if position("axis", axis, view.dims.len())? != last
-            || !view.is_whole(last, Axis::Channel, channels)
-        {
-            let expected = "a tensor whose channels come last, normalised along them";
+        if position("axis", axis, view.dims.len())? != last || !view.has_one_batch() {
+            let expected = "a tensor that is normalised along its last dimension";
             return Err(self.wrong(0, "data", &Value::View(view), expected));
         }
+        let view = self.tokens_last(node, 0, &view)?;
+        let channels = self.shape(view.tensor).channels;
         let scale = self.floats(node, 1, "scale")?.data;
         let bias = self.optional_floats(node, 2, "bias")?;
         let bias = bias.map_or_else(|| vec![0.0; channels as usize], |bias| bias.data);
@@ -52,15 +51,36 @@ impl Lowering<'_> {
     }
 
     /// A matrix applied to the channels of each token: how the tokens are seen, if the first
-    /// operand is a tensor of tokens.
-    pub(super) fn tokens_of(&self, node: &Node) -> Option<View> {
+    /// operand is a tensor of tokens, moved if need be.
+    pub(super) fn tokens_of(&mut self, node: &Node) -> Result<Option<View>, Problem> {
         let Some(Value::View(view)) = self.operand(node, 0) else {
-            return None;
+            return Ok(None);
         };
+        let view = view.clone();
+        let is_vector = view.dims.len() == 2 && view.is_batch(0);
+        let are_tokens = self.are_tokens(&view) && !view.is_features(self.shape(view.tensor));
+        let supported = view.dims.len() == 2 || (view.dims.len() > 2 && node.operator == "MatMul");
+        if !are_tokens && (is_vector || !supported || !view.has_one_batch()) {
+            return Ok(None);
+        }
+        self.tokens_last(node, 0, &view).map(Some)
+    }
+
+    /// Whether each value is read once and the last dimension is all channels.
+    fn are_tokens(&self, view: &View) -> bool {
         let shape = self.shape(view.tensor);
-        let last = view.dims.len().checked_sub(1)?;
-        let whole = view.is_whole(last, Axis::Channel, shape.channels) && view.covers(shape);
-        (whole && !view.is_features(shape)).then(|| view.clone())
+        let last = view.dims.len() - 1;
+        view.is_whole(last, Axis::Channel, shape.channels) && view.covers(shape)
+    }
+
+    /// The same dimensions, the last one all channels of a tensor.
+    fn tokens_last(&mut self, node: &Node, position: usize, view: &View) -> Result<View, Problem> {
+        if self.are_tokens(view) {
+            return Ok(view.clone());
+        }
+        let copy = self.copied_as_tokens(node, view)?;
+        self.replace(node, position, &copy);
+        Ok(copy)
     }
 
     /// `weights` are `[output][channel]`.

@@ -37,7 +37,25 @@ pub(crate) struct Factor {
     pub extent: u64,
 }
 
-const BATCH: Factor = Factor {
+impl Factor {
+    /// As devices have it; `None` for the batch.
+    pub(super) fn digit(&self) -> Option<punctual_types::Digit> {
+        let axis = match self.axis {
+            Axis::Channel => punctual_types::Axis::Channel,
+            Axis::Row => punctual_types::Axis::Row,
+            Axis::Column => punctual_types::Axis::Column,
+            Axis::Repeat => punctual_types::Axis::Repeat,
+            Axis::Batch => return None,
+        };
+        Some(punctual_types::Digit {
+            axis,
+            step: u32::try_from(self.step).ok()?,
+            extent: u32::try_from(self.extent).ok()?,
+        })
+    }
+}
+
+pub(super) const BATCH: Factor = Factor {
     axis: Axis::Batch,
     step: 1,
     extent: 1,
@@ -162,45 +180,48 @@ impl View {
         if !only_channels || !self.keeps_pixels(shape) {
             return None;
         }
-        let mut runs: Vec<Range<u32>> = Vec::new();
-        for channel in positions(self.start[0], digits) {
-            let channel = u32::try_from(channel).expect("a tensor's channels fit 32 bits");
-            match runs.last_mut() {
-                Some(run) if run.end == channel => run.end += 1,
-                _ => runs.push(channel..channel + 1),
-            }
-        }
-        Some(runs)
+        Some(runs(self.start[0], digits))
+    }
+
+    /// Whether the batch is in one of its dimensions.
+    pub fn has_one_batch(&self) -> bool {
+        let digits = self.dims.iter().flatten();
+        digits.filter(|digit| digit.axis == Axis::Batch).count() == 1
     }
 
     /// In which order it goes through the values of one image, if its first dimension is the batch and nothing else of it.
     pub fn of_one_image(&self) -> Option<punctual_types::View> {
-        if !self.is_batch(0) {
+        if !self.is_batch(0) || !self.has_one_batch() {
             return None;
         }
-        let digit = |factor: &Factor| {
-            let axis = match factor.axis {
-                Axis::Channel => punctual_types::Axis::Channel,
-                Axis::Row => punctual_types::Axis::Row,
-                Axis::Column => punctual_types::Axis::Column,
-                Axis::Repeat => punctual_types::Axis::Repeat,
-                Axis::Batch => return None,
-            };
-            Some(punctual_types::Digit {
-                axis,
-                step: u32::try_from(factor.step).ok()?,
-                extent: u32::try_from(factor.extent).ok()?,
-            })
-        };
-        let [channel, row, column] = self.start.map(u32::try_from);
         Some(punctual_types::View {
-            start: [channel.ok()?, row.ok()?, column.ok()?],
-            digits: self.dims[1..]
-                .iter()
-                .flatten()
-                .map(digit)
-                .collect::<Option<_>>()?,
+            start: self.first()?,
+            digits: self.digits(1..self.dims.len())?,
         })
+    }
+
+    /// The first channel, row and column.
+    pub(super) fn first(&self) -> Option<[u32; 3]> {
+        let [channel, row, column] = self.start.map(|at| u32::try_from(at).ok());
+        Some([channel?, row?, column?])
+    }
+
+    /// The channels of one dimension in their order, if the others are all pixels and none of them has channels.
+    pub fn runs_of(&self, dim: usize, shape: Tensor) -> Option<Vec<Range<u32>>> {
+        let others = || {
+            let dims = self.dims.iter().enumerate();
+            dims.filter(|(at, _)| *at != dim).flat_map(|(_, dim)| dim)
+        };
+        let pixels = others().map(|digit| match digit.axis {
+            Axis::Channel | Axis::Repeat => None,
+            Axis::Batch | Axis::Row | Axis::Column => Some(digit.extent),
+        });
+        let all = u64::from(shape.height) * u64::from(shape.width);
+        let batches = others().filter(|digit| digit.axis == Axis::Batch).count();
+        let whole = pixels.product::<Option<u64>>() == Some(all) && self.start[1..] == [0; 2];
+        let digits = &self.dims[dim];
+        let only_channels = digits.iter().all(|digit| digit.axis == Axis::Channel);
+        (whole && batches == 1 && only_channels).then(|| runs(self.start[0], digits))
     }
 
     /// Whether it is the tensor as it is: (N, channels, rows, columns).
@@ -286,6 +307,27 @@ impl View {
         (first == 0 && count == 1).then_some(view)
     }
 
+    /// Positions of a dimension as few slices: those that its digits cannot tell at once begin or end inside a digit.
+    pub fn slices(&self, dim: usize, first: u64, count: u64) -> Vec<Range<u64>> {
+        let (end, mut slices) = (first + count, Vec::new());
+        let mut at = first;
+        while at < end {
+            // The whole of the inner digits, of as many as fit here, and what is left of the next.
+            let (mut inner, mut count) = (1, 1);
+            for digit in self.dims[dim].iter().rev() {
+                let left = digit.extent - at / inner % digit.extent;
+                count = inner * left.min((end - at) / inner);
+                if left < digit.extent || count < inner * left {
+                    break;
+                }
+                inner *= digit.extent;
+            }
+            slices.push(at..at + count);
+            at += count;
+        }
+        slices
+    }
+
     fn advance(&mut self, axis: Axis, by: u64) {
         match axis {
             Axis::Channel => self.start[0] += by,
@@ -369,7 +411,7 @@ fn size(dim: &[Factor]) -> Dim {
 }
 
 /// The same digits, as few as possible.
-fn normal(digits: Vec<Factor>) -> Vec<Factor> {
+pub(super) fn normal(digits: Vec<Factor>) -> Vec<Factor> {
     let mut kept: Vec<Factor> = Vec::with_capacity(digits.len());
     for digit in digits {
         if digit.extent == 1 && digit.axis != Axis::Batch {
@@ -388,6 +430,19 @@ fn normal(digits: Vec<Factor>) -> Vec<Factor> {
         }
     }
     kept
+}
+
+/// The channels that digits count through, neighbours together.
+fn runs(start: u64, digits: &[Factor]) -> Vec<Range<u32>> {
+    let mut runs: Vec<Range<u32>> = Vec::new();
+    for channel in positions(start, digits) {
+        let channel = u32::try_from(channel).expect("a tensor's channels fit 32 bits");
+        match runs.last_mut() {
+            Some(run) if run.end == channel => run.end += 1,
+            _ => runs.push(channel..channel + 1),
+        }
+    }
+    runs
 }
 
 /// The positions on an axis that digits count through.
@@ -503,6 +558,14 @@ mod tests {
         let odd = image().slice(1, 1, 24, 2).unwrap();
         assert_eq!(channels(&odd)[..3], [1, 3, 5]);
         assert_eq!(image().slice(0, 0, 1, 1), None);
+    }
+
+    #[test]
+    fn positions_across_digits_are_few_slices() {
+        let pixels = reshaped(&image(), &[48, 24]).unwrap();
+        assert_eq!(pixels.slices(2, 6, 12).first(), Some(&(6..18)));
+        assert_eq!(pixels.slices(2, 4, 4), [4..6, 6..8]);
+        assert_eq!(pixels.slices(2, 5, 18), [5..6, 6..18, 18..23]);
     }
 
     #[test]

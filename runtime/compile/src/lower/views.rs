@@ -1,13 +1,18 @@
 //! Operators that move nothing: they give a tensor other dimensions, or name a constant.
 
+use std::ops::Range;
 use std::rc::Rc;
 
+use super::join::Part;
 use super::operands::describe_dims;
 use super::view_algebra::View;
 use super::{Lowering, Value};
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
+
+/// Most slices that are joined to one.
+const SLICES_MAX: usize = 8;
 
 impl Lowering<'_> {
     /// The dimensions before `axis` become one, and those from it on.
@@ -42,19 +47,38 @@ impl Lowering<'_> {
     }
 
     fn reshape_to(&mut self, node: &Node, to: &[Dim]) -> Result<(), Problem> {
-        let view = self.view(node, 0)?;
+        let view = self.view(node, 0)?.clone();
+        let view = self.reshaped(node, &view, to)?;
+        self.set(node, Value::View(view))
+    }
+
+    pub(super) fn reshaped(
+        &mut self,
+        node: &Node,
+        view: &View,
+        to: &[Dim],
+    ) -> Result<View, Problem> {
         // A file exported for a fixed batch size names it.
         let fixed = self.graph.input_dims.first().copied().flatten();
         let fixed = fixed.and_then(|batch| u64::try_from(batch).ok().filter(|&batch| batch > 0));
         let from = view.sizes();
-        let sizes = resolved(&from, to, fixed);
-        let Some(view) = sizes.and_then(|sizes| view.reshape(&sizes, fixed)) else {
-            return Err(Problem::Reshape {
-                from: describe_dims(&from),
-                to: describe_dims(to),
-            });
+        let unfit = || Problem::Reshape {
+            from: describe_dims(&from),
+            to: describe_dims(to),
         };
-        self.set(node, Value::View(view))
+        let sizes = resolved(&from, to, fixed).ok_or_else(unfit)?;
+        if let Some(joined) = self.joined_reshaped(node, view, &sizes)? {
+            return Ok(joined);
+        }
+        if let Some(view) = view.reshape(&sizes, fixed) {
+            return Ok(view);
+        }
+        // Digits that do not divide each other do once they are those of one row.
+        if product(&from) != product(&sizes) {
+            return Err(unfit());
+        }
+        let flat = self.flattened(node, view)?;
+        flat.reshape(&sizes, fixed).ok_or_else(unfit)
     }
 
     pub(super) fn transpose(&mut self, node: &Node) -> Result<(), Problem> {
@@ -132,7 +156,10 @@ impl Lowering<'_> {
             return Err(self.no_slice(node));
         }
         for (at, axis) in axes.into_iter().enumerate() {
-            view = self.sliced(node, &view, axis, [starts[at], ends[at], steps[at]])?;
+            view = match [starts[at], ends[at], steps[at]] {
+                [start, end, step @ ..0] => self.reversed(node, &view, axis, [start, end, step])?,
+                range => self.sliced(node, &view, axis, range)?,
+            };
         }
         self.set(node, Value::View(view))
     }
@@ -145,15 +172,94 @@ impl Lowering<'_> {
         dim: usize,
         [start, end, step]: [i64; 3],
     ) -> Result<View, Problem> {
+        if let Dim::Known(size) = view.sizes()[dim]
+            && let Some(range) = range(size, start, end, step)
+        {
+            let part = self.join_of(view).and_then(|join| join.part(dim, range));
+            if let Some(part) = part {
+                return Ok(part);
+            }
+            if let [at, 1, _] = range
+                && let Some(layer) = self.layer(node, view, dim, at)?
+            {
+                return Ok(layer);
+            }
+        }
         if let Some(part) = sliced(view, dim, start, end, step) {
             return Ok(part);
         }
+        let unfit = |lowering: &Self| lowering.no_slice(node);
+        let Dim::Known(size) = view.sizes()[dim] else {
+            return Err(unfit(self));
+        };
+        if range(size, start, end, step).is_none() {
+            return Err(unfit(self));
+        }
         // Channels in another order can be moved first.
-        if view.channel_runs(self.shape(view.tensor)).is_none() {
+        if view.channel_runs(self.shape(view.tensor)).is_some() {
+            let moved = self.as_itself(node, view)?;
+            return sliced(&moved, dim, start, end, step).ok_or_else(|| unfit(self));
+        }
+        let slices = match range(size, start, end, step) {
+            Some([first, count, 1]) => view.slices(dim, first, count),
+            _ => Vec::new(),
+        };
+        if !(1..=SLICES_MAX).contains(&slices.len()) {
+            let moved = self.straightened(node, view)?;
+            return sliced(&moved, dim, start, end, step).ok_or_else(|| unfit(self));
+        }
+        let part = |slice: &Range<u64>| view.slice(dim, slice.start, slice.end - slice.start, 1);
+        let parts = slices.iter().map(|slice| part(slice).map(Part::View));
+        let parts: Vec<Part> = parts.collect::<Option<_>>().ok_or_else(|| unfit(self))?;
+        self.join_parts(node, dim, &parts)
+    }
+
+    /// Positions from the first down to behind the second number.
+    fn reversed(
+        &mut self,
+        node: &Node,
+        view: &View,
+        dim: usize,
+        [start, end, step]: [i64; 3],
+    ) -> Result<View, Problem> {
+        let Dim::Known(size) = view.sizes()[dim] else {
+            return Err(self.no_slice(node));
+        };
+        let clamp = |at: i64| if at < 0 { at.saturating_add(size) } else { at }.clamp(-1, size - 1);
+        let (start, end) = (clamp(start), clamp(end));
+        let count = (start - end + step.saturating_abs() - 1) / step.saturating_abs();
+        let indices: Vec<i64> = (0..count.min(size)).map(|at| start + at * step).collect();
+        self.taken(node, view, dim, &indices)
+    }
+
+    /// Positions of a dimension in any order: what is evenly spaced at once, joined.
+    fn taken(
+        &mut self,
+        node: &Node,
+        view: &View,
+        dim: usize,
+        indices: &[i64],
+    ) -> Result<View, Problem> {
+        let mut parts = Vec::new();
+        let mut rest = indices;
+        while let [first, after @ ..] = rest {
+            let step = after.first().map_or(1, |next| next - first).max(1);
+            let even = rest.iter().enumerate();
+            let even = even.take_while(|&(at, &index)| index == first + at as i64 * step);
+            let count = even.count();
+            let end = first + (count as i64 - 1) * step + 1;
+            parts.push(Part::View(self.sliced(
+                node,
+                view,
+                dim,
+                [*first, end, step],
+            )?));
+            rest = &rest[count..];
+        }
+        if parts.is_empty() {
             return Err(self.no_slice(node));
         }
-        let moved = self.as_itself(node, view)?;
-        sliced(&moved, dim, start, end, step).ok_or_else(|| self.no_slice(node))
+        self.join_parts(node, dim, &parts)
     }
 
     fn no_slice(&self, node: &Node) -> Problem {
@@ -219,21 +325,15 @@ impl Lowering<'_> {
             Dim::Batches(_) => None,
         };
         let indices: Option<Vec<i64>> = indices.iter().map(from_start).collect();
-        let picked = indices.and_then(|indices| {
-            let (&first, rest) = indices.split_first()?;
-            let step = rest.first().map_or(1, |second| second - first);
-            let even = indices.windows(2).all(|pair| pair[1] - pair[0] == step);
-            let end = first.checked_add(step.checked_mul(indices.len() as i64)?)?;
-            sliced(&view, axis, first, end, step)
-                .filter(|_| even && (0..size).contains(&first) && end - step < size)
-        });
-        let picked = picked.and_then(|view| {
-            if scalar {
-                view.squeeze(axis)
-            } else {
-                Some(view)
-            }
-        });
+        let inside = |indices: &Vec<i64>| indices.iter().all(|index| (0..size).contains(index));
+        let Some(indices) = indices.filter(inside) else {
+            return Err(self.no_slice(node));
+        };
+        let picked = self.taken(node, &view, axis, &indices)?;
+        let picked = match scalar {
+            true => picked.squeeze(axis),
+            false => Some(picked),
+        };
         match picked {
             Some(view) => self.set(node, Value::View(view)),
             None => Err(self.no_slice(node)),
@@ -250,6 +350,33 @@ impl Lowering<'_> {
             from: describe_dims(&from),
             to: describe_dims(&to),
         })?;
+        self.set(node, Value::View(view))
+    }
+
+    /// Each dimension so many times.
+    pub(super) fn tile(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 2, 1)?;
+        Attributes::of(node).finish()?;
+        let mut view = self.view(node, 0)?.clone();
+        let repeats = self.optional_ints(node, 1, "repeats")?.unwrap_or_default();
+        let unfit = |view: &View| Problem::Reshape {
+            from: describe_dims(&view.sizes()),
+            to: format!("{repeats:?} times its dimensions"),
+        };
+        if repeats.len() != view.dims.len() {
+            return Err(unfit(&view));
+        }
+        for (dim, &times) in repeats.iter().enumerate().filter(|(_, times)| **times != 1) {
+            let count = usize::try_from(times)
+                .ok()
+                .filter(|count| (1..=255).contains(count));
+            let is_batch = matches!(view.sizes()[dim], Dim::Batches(_));
+            let count = count.filter(|_| !is_batch).ok_or_else(|| unfit(&view))?;
+            view = match view.repeat(dim, count as u64) {
+                Some(repeated) => repeated,
+                None => self.join_parts(node, dim, &vec![Part::View(view); count])?,
+            };
+        }
         self.set(node, Value::View(view))
     }
 
@@ -341,14 +468,19 @@ fn sliced(view: &View, dim: usize, start: i64, end: i64, step: i64) -> Option<Vi
             return (start == 0 && end > i64::from(i32::MAX) - 1).then(|| view.clone());
         }
     };
+    let [first, count, step] = range(size, start, end, step)?;
+    view.slice(dim, first, count, step)
+}
+
+/// The first position, how many, and how far apart, of a dimension of this size.
+fn range(size: i64, start: i64, end: i64, step: i64) -> Option<[u64; 3]> {
     let clamp = |at: i64| if at < 0 { at.saturating_add(size) } else { at }.clamp(0, size);
     let (start, end) = (clamp(start), clamp(end));
     if step < 1 || end <= start {
         return None;
     }
     let count = (end - start - 1) / step + 1;
-    let [start, count, step] = [start, count, step].map(i64::unsigned_abs);
-    view.slice(dim, start, count, step)
+    Some([start, count, step].map(i64::unsigned_abs))
 }
 
 fn product(sizes: &[Dim]) -> Option<Dim> {

@@ -70,6 +70,7 @@ fn kind(operator: &Operator, channels: u32) -> String {
         OperatorKind::Embedding { .. } => "embedding",
         OperatorKind::Tokens { .. } => "tokens",
         OperatorKind::Token { .. } => "one token",
+        OperatorKind::Copy { .. } => "copy",
     };
     name.to_owned()
 }

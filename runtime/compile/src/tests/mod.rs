@@ -2,6 +2,7 @@
 //! report says, and what hostile files do.
 
 mod builder;
+mod copied;
 mod external;
 mod fused;
 mod hostile;

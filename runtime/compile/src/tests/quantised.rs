@@ -187,3 +187,65 @@ fn bytes_read_with_another_scale_than_they_were_written_with_are_refused() {
     assert!(matches!(error, CompileError::Node { .. }), "{error}");
     assert!(error.to_string().contains("same scale"), "{error}");
 }
+
+/// Two convolutions to bytes of different scales, joined along an axis and given to a third.
+fn joined(axis: i64, scales: [f32; 2]) -> Onnx {
+    let mut onnx = Onnx::new().scale("x", 0.03, 120).through("image", "x");
+    for (name, scale) in ["a", "b"].iter().zip(scales) {
+        let (weights, sums) = (format!("w{name}"), format!("c{name}"));
+        onnx = onnx
+            .integers(&weights, &[4, 3, 1, 1], vec![0.004, 0.003, 0.002, 0.001])
+            .node("Conv", &format!("x {weights}"), &sums, &[])
+            .scale(name, scale, 100)
+            .through(&sums, name);
+    }
+    let channels = if axis == 1 { 8 } else { 4 };
+    onnx.node("Concat", "a b", "j", &[int("axis", axis)])
+        .scale("jq", 0.05, 100)
+        .through("j", "jq")
+        .integers("w", &[4, channels, 1, 1], vec![0.004, 0.003, 0.002, 0.001])
+        .node("Conv", "jq w", "y", &[])
+        .head("y", 4, "exit_0")
+}
+
+#[test]
+fn what_is_joined_between_bytes_is_joined_as_bytes() {
+    for axis in [1, 2] {
+        let same = kinds(&compiled(&joined(axis, [0.05, 0.05])).unwrap());
+        let convolution =
+            |kind: &OperatorKind| matches!(kind, OperatorKind::QuantisedConv2d { .. });
+        assert!(same[1..3].iter().all(convolution), "{same:?}");
+        assert!(matches!(same[3], OperatorKind::Copy { .. }), "{same:?}");
+        assert!(convolution(&same[4]), "{same:?}");
+        let other = compiled(&joined(axis, [0.05, 0.02])).unwrap();
+        let kinds = kinds(&other);
+        assert!(matches!(kinds[3], OperatorKind::Convert), "{kinds:?}");
+        assert!(matches!(kinds[4], OperatorKind::Copy { .. }), "{kinds:?}");
+        assert!(convolution(&kinds[5]), "{kinds:?}");
+    }
+}
+
+#[test]
+fn a_transpose_between_bytes_moves_bytes() {
+    let onnx = Onnx::new()
+        .scale("x", 0.03, 120)
+        .through("image", "x")
+        .node("Transpose", "x", "t", &[ints_of("perm", &[0, 1, 3, 2])])
+        .through("t", "x2")
+        .integers("w", &[4, 3, 3, 3], vec![0.004, 0.003, 0.002, 0.001])
+        .node("Conv", "x2 w", "y", &[])
+        .head("y", 4, "exit_0");
+    let onnx = onnx.scale("x2", 0.03, 120);
+    let kinds = kinds(&compiled(&onnx).unwrap());
+    assert!(
+        matches!(
+            kinds[..3],
+            [
+                OperatorKind::Convert,
+                OperatorKind::Copy { .. },
+                OperatorKind::QuantisedConv2d { .. }
+            ]
+        ),
+        "{kinds:?}"
+    );
+}

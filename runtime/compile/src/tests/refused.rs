@@ -29,7 +29,7 @@ fn with(operator: &str, inputs: &str, attributes: &[AttributeProto]) -> Onnx {
         .floats("four", &[4])
         .floats("three", &[3])
         .ints("axes", &[2, 3])
-        .ints("target", &[0, 8, 3, 8])
+        .ints("target", &[0, 8, 3, 7])
         .node("Relu", "image", "r", &[])
         .node("Flatten", "r", "flat", &[])
         .node(operator, inputs, "x", attributes)
@@ -234,7 +234,7 @@ const OPERANDS: &[(&str, &str, &str)] = &[
     (
         "Reshape",
         "r target",
-        "it reshapes (N, 3, 8, 8) to (N, 8, 3, 8)",
+        "it reshapes (N, 3, 8, 8) to (N, 8, 3, 7)",
     ),
     (
         "Reshape",
@@ -264,7 +264,7 @@ const OPERANDS: &[(&str, &str, &str)] = &[
     (
         "Concat",
         "r flat",
-        "input 1 (data) is a vector of features (N, 192); supported is channels of a tensor",
+        "input 1 (data) is a vector of features (N, 192); supported is a tensor of the first one's sizes",
     ),
     ("Gather", "target axes", "an index is outside the shape"),
     ("Constant", "", "its attribute value is missing"),

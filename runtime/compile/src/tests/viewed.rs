@@ -103,26 +103,12 @@ fn there_and_back_again_costs_nothing() {
 }
 
 #[test]
-fn what_is_taken_from_the_batch_or_unevenly_is_refused() {
-    let message = |onnx: Onnx| compiled(&onnx).unwrap_err().to_string();
+fn what_is_taken_from_the_batch_is_refused() {
     let batch = Onnx::new()
         .ints("one", &[1])
         .ints("zero", &[0])
         .node("Slice", "image zero one zero", "y", &[])
         .head("image", 3, "exit_0");
-    assert!(message(batch).contains("(Slice): it takes part of an image (N, 3, 8, 8)"));
-    let uneven = Onnx::new()
-        .ints("some", &[0, 1, 5])
-        .node("Gather", "image some", "y", &[int("axis", 2)])
-        .head("image", 3, "exit_0");
-    assert!(message(uneven).contains("(Gather): it takes part of an image (N, 3, 8, 8)"));
-    let rows = Onnx::new()
-        .ints("four", &[4])
-        .ints("zero", &[0])
-        .ints("two", &[2])
-        .node("Slice", "image zero four two", "y", &[])
-        .head("y", 3, "exit_0");
-    assert!(
-        message(rows).contains("(GlobalAveragePool): its input 0 (data) is an image (N, 3, 4, 8)")
-    );
+    let message = compiled(&batch).unwrap_err().to_string();
+    assert!(message.contains("(Slice): it takes part of an image (N, 3, 8, 8)"));
 }

@@ -136,6 +136,12 @@ fn gates_shuffles_joins_and_dense_layers_as_both_exporters_write_them() {
 }
 
 #[test]
+fn pixels_shuffled_rows_joined_windows_and_anchors() {
+    let compiled = agrees("views");
+    println!("{}", compiled.report);
+}
+
+#[test]
 fn weights_may_lie_in_a_file_beside_the_network() {
     agrees("external");
 }

@@ -1,11 +1,12 @@
 """Makes the small networks of ../onnxruntime.rs and onnxruntime's answers to them.
 
-    python -m venv .venv && .venv/bin/pip install -r requirements.txt && .venv/bin/python make.py
+    python -m venv .venv && .venv/bin/pip install -r requirements.txt && .venv/bin/python make.py [NAME ...]
 
 NAME.onnx are the networks, random weights inside. NAME.f32 is little-endian float32: first the
 images [IMAGES][3][HEIGHT][WIDTH], then the logits of each exit [IMAGES][CLASSES].
 """
 
+import sys
 from pathlib import Path
 
 import numpy
@@ -282,9 +283,86 @@ def forget_the_maker(path: Path) -> None:
     onnx.save(model, path)
 
 
+def views(path: Path) -> None:
+    """What only gives values other places: pixels shuffled, rows and columns taken and joined, windows, anchors."""
+    global RANDOM
+    RANDOM = numpy.random.default_rng(2)  # It can be made alone.
+    g = Graph()
+    ints = lambda *values: g.constant(values, numpy.int64)
+
+    def part(x: str, axis: int, start: int, end: int, step: int = 1) -> str:
+        return g("Slice", x, ints(start), ints(end), ints(axis), ints(step))
+
+    def reshaped(x: str, *sizes: int) -> str:
+        return g("Reshape", x, ints(*sizes))
+
+    def norm(x: str, channels: int) -> str:
+        vector = lambda low, high: g.constant(RANDOM.uniform(low, high, channels))
+        return g("LayerNormalization", x, vector(0.5, 1.5), vector(-1, 1), axis=-1)
+
+    last = 1 << 62
+    x = g("Relu", g("Conv", "image", g.random(8, 3, 4, 4), pads=[1, 2, 3, 3]))  # 8x24x20
+    # The first layer of YOLOv5.
+    corners = [part(part(x, 2, row, last, 2), 3, column, last, 2) for column in (0, 1) for row in (0, 1)]
+    x = g("Relu", g("Conv", g("Concat", *corners, axis=1), g.random(16, 32, 3, 3), pads=[1] * 4))
+    large = [g("DepthToSpace", x, blocksize=2, mode=mode) for mode in ("DCR", "CRD")]  # 4x24x20
+    x = g("SpaceToDepth", g("Relu", g("Add", *large)), blocksize=2)
+    x = g("Conv", x, g.random(16, 16, 3, 3), pads=[1] * 4)  # 16x12x10
+    y = part(part(x, 2, 2, 9, 3), 3, -1, -last, -2)  # 16x3x5
+    y = g("Gather", y, ints(5, 0, 1, 2, 9), axis=1)
+    y = reshaped(y, -1, 15, 5)  # Across channels and rows.
+    y = g("Flatten", g("Tanh", y))
+    g.exit(g("Gemm", y, g.random(CLASSES, 75), transB=1), "exit_0")
+    # A block of Swin: rows and columns rolled, windows, all of it back.
+    tokens = g("Transpose", x, perm=[0, 2, 3, 1])
+    rolled = g("Concat", part(tokens, 1, 3, last), part(tokens, 1, 0, 3), axis=1)
+    rolled = g("Concat", part(rolled, 2, -4, last), part(rolled, 2, 0, -4), axis=2)
+    windows = g("Transpose", reshaped(rolled, -1, 3, 4, 2, 5, 16), perm=[0, 1, 3, 2, 4, 5])
+    windows = norm(reshaped(windows, -1, 20, 16), 16)
+    windows = g("Add", g("MatMul", windows, g.random(16, 16)), g.random(16))
+    back = g("Transpose", reshaped(windows, -1, 3, 2, 4, 5, 16), perm=[0, 1, 3, 2, 4, 5])
+    back = reshaped(back, -1, 12, 10, 16)
+    back = g("Concat", part(back, 2, 4, last), part(back, 2, 0, 4), axis=2)
+    back = g("Concat", part(back, 1, -3, last), part(back, 1, 0, -3), axis=1)
+    x = g("Add", tokens, back)
+    # Its merging of patches.
+    quarters = [part(part(x, 1, row, last, 2), 2, column, last, 2) for column in (0, 1) for row in (0, 1)]
+    x = norm(g("Concat", *quarters, axis=-1), 64)
+    x = g("MatMul", x, g.random(64, 24))
+    x = g("Transpose", x, perm=[0, 3, 1, 2])  # 24x6x5
+    # The head of a detector: two levels, three anchors, six values; a constant anchor.
+    small = g("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+    levels = []
+    for level, height, width in ((x, 6, 5), (small, 3, 2)):
+        y = g("Conv", level, g.random(18, 24, 3, 3), pads=[1] * 4)
+        y = g("Transpose", reshaped(y, -1, 3, 6, height, width), perm=[0, 3, 4, 1, 2])
+        levels.append(reshaped(y, -1, height * width * 3, 6))
+    batch = part(g("Shape", "image"), 0, 0, 1)
+    constant = g("Expand", g.random(1, 1, 6), g("Concat", batch, ints(1, 6), axis=0))
+    anchors = g("Concat", levels[0], constant, levels[1], axis=1)  # 109x6
+    boxes, scores = g("Relu", part(anchors, 2, 0, 4)), g("Sigmoid", part(anchors, -1, 4, last))
+    anchors = g("Concat", scores, boxes, axis=2)
+    some = part(g("Transpose", anchors, perm=[0, 2, 1]), 2, 50, 100, 7)  # 6x8
+    y = g("Gather", g("Flatten", some), ints(*range(47, -1, -1)), axis=1)
+    y = g("Gemm", y, g.random(CLASSES, 48), transB=1)
+    g.exit(y, "exit_1")
+    g.save(path, 17)
+
+
 def main() -> None:
-    makers = (windows, elements, torchscript, dynamo, blocks_torchscript, blocks_dynamo, external)
+    makers = (
+        windows,
+        elements,
+        torchscript,
+        dynamo,
+        blocks_torchscript,
+        blocks_dynamo,
+        external,
+        views,
+    )
     for make in makers:
+        if len(sys.argv) > 1 and make.__name__ not in sys.argv:
+            continue
         path = HERE / f"{make.__name__}.onnx"
         make(path)
         forget_the_maker(path)

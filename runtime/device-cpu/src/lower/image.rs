@@ -134,6 +134,12 @@ fn pack(
         (Kernel::Tokens(kernel), OperatorKind::Tokens { table, .. }) => {
             kernel.pack(values(table), packed)
         }
+        (
+            Kernel::Copy(kernel),
+            OperatorKind::Copy {
+                table: Some(table), ..
+            },
+        ) => kernel.pack(values(table), packed),
         _ => Ok(()),
     }
 }

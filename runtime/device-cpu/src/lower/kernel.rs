@@ -1,9 +1,9 @@
 //! The kernel of each kind of operator.
 
 use punctual_kernels::{
-    Add, AddSpec, Attention, AttentionSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput,
-    Embedding, GlobalAveragePool, KernelError, LayerNorm, LayerNormSpec, Linear, LinearSpec,
-    Multiply, MultiplySpec, Pool, PoolSpec, Token, Tokens,
+    Add, AddSpec, Attention, AttentionSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Copy,
+    CopySpec, Embedding, GlobalAveragePool, KernelError, LayerNorm, LayerNormSpec, Linear,
+    LinearSpec, Multiply, MultiplySpec, Pool, PoolSpec, Token, Tokens,
 };
 use punctual_model::{OperatorKind, TensorId};
 use punctual_types::Window;
@@ -97,6 +97,20 @@ impl Lowering<'_> {
             }
             OperatorKind::Token { column } => {
                 Token::new(isa, input, output, *column as usize).map(Kernel::Token)
+            }
+            OperatorKind::Copy {
+                others,
+                table,
+                pieces,
+            } => {
+                let others = others.iter().map(|&id| self.layout(self.value(id)));
+                let spec = CopySpec {
+                    inputs: [input].into_iter().chain(others).collect(),
+                    table: table.map_or(0, |table| table.len as usize),
+                    output,
+                    pieces: pieces.clone(),
+                };
+                Copy::new(isa, &spec).map(Kernel::Copy)
             }
         }
     }

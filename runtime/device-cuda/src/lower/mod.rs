@@ -276,6 +276,7 @@ impl<'n> Lowering<'n> {
                 OperatorKind::Tokens { .. } | OperatorKind::Token { .. } => "operator on tokens",
                 OperatorKind::QuantisedConv2d { .. } => "convolution of bytes",
                 OperatorKind::Convert => "conversion of bytes",
+                OperatorKind::Copy { .. } => "copy to other places",
                 _ => "operator without a name",
             },
         }

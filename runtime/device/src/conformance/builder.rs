@@ -1,7 +1,10 @@
 //! Networks operator by operator, with seeded weights.
 
+mod copies;
 mod quantised;
 mod sequence;
+
+pub(super) use copies::{digit, view};
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
 //! Small networks that use every operator, with seeded weights.
 
 use punctual_model::Network;
-use punctual_types::{Activation, PoolKind, Quantisation, Random};
+use punctual_types::{Activation, Axis, Piece, PoolKind, Quantisation, Random, View};
 
-use super::builder::Builder;
+use super::builder::{Builder, digit, view};
 
 /// Three exits; every operator; odd channels; a tensor that skips a stage; the network's input
 /// read again, by an operator that wants no planes, in the last stage.
@@ -125,6 +125,80 @@ pub fn gathers(seed: u64) -> Network {
     b.finish()
 }
 
+/// Two exits; pixels shuffled and unshuffled, transposed, sliced, rows and columns and constants joined; copies of the
+/// network's input, of what is carried, and between convolutions that read beyond the image.
+#[must_use]
+pub fn copies(seed: u64) -> Network {
+    use Axis::{Channel, Column, Row};
+    let mut b = Builder::new("copies", seed, 12, 10, 5);
+    // As YOLO's first layer: each pixel's three neighbours become channels of it.
+    let unshuffled = [
+        digit(Column, 1, 2),
+        digit(Row, 1, 2),
+        digit(Channel, 1, 3),
+        digit(Row, 2, 6),
+        digit(Column, 2, 5),
+    ];
+    let focus = b.rearranged(b.input, &unshuffled, [12, 6, 5]);
+    let stem = b.conv(focus, 36, 3, 1, 1, None);
+    // Four channels become four pixels.
+    let shuffled = [
+        digit(Channel, 4, 9),
+        digit(Row, 1, 6),
+        digit(Channel, 2, 2),
+        digit(Column, 1, 5),
+        digit(Channel, 1, 2),
+    ];
+    let large = b.rearranged(stem, &shuffled, [9, 12, 10]);
+    let large = b.conv(large, 20, 3, 1, 1, None);
+    let flipped = [
+        digit(Column, 1, 10),
+        digit(Channel, 1, 20),
+        digit(Row, 1, 12),
+    ];
+    let flipped = b.rearranged(large, &flipped, [10, 20, 12]);
+    let mixed = b.conv(flipped, 17, 3, 2, 1, None); // 17x10x6
+    let mean = b.mean(mixed);
+    b.head(mean);
+    // Two levels' anchors as tokens of five channels, behind two constant ones.
+    let narrow = b.conv(stem, 10, 3, 2, 1, None); // 10x3x3
+    let wide = b.conv(mixed, 10, 1, 1, 1, None); // 10x10x6
+    let anchors = |source, shape: [u32; 3], column| {
+        let [_, height, width] = shape;
+        let digits = [
+            digit(Channel, 1, 5),
+            digit(Row, 1, height),
+            digit(Column, 1, width),
+            digit(Channel, 5, 2),
+        ];
+        Piece {
+            source,
+            view: view([0; 3], &digits),
+            at: [0, 0, column],
+            sizes: [5, 1, 2 * height * width],
+        }
+    };
+    let constant = Piece {
+        source: 2,
+        view: view([0; 3], &[digit(Channel, 1, 5), digit(Channel, 5, 2)]),
+        at: [0; 3],
+        sizes: [5, 1, 2],
+    };
+    let pieces = vec![
+        anchors(0, [10, 3, 3], 2),
+        constant,
+        anchors(1, [10, 10, 6], 20),
+    ];
+    let tokens = b.copy(&[narrow, wide], 10, pieces); // 5x1x140
+    let tokens = b.mix(tokens, 5, Activation::Tanh);
+    let part = view([1, 0, 3], &[digit(Channel, 2, 2), digit(Column, 7, 19)]);
+    let part = b.copy(&[tokens], 0, vec![Piece::whole(part, [2, 1, 19])]);
+    let flat = View::plain([2, 1, 19]);
+    let flat = b.copy(&[part], 0, vec![Piece::whole(flat, [38, 1, 1])]);
+    b.head(flat);
+    b.finish()
+}
+
 /// A network of random gathers, convolutions, sums and products, all of one image size.
 #[must_use]
 pub fn tangle(seed: u64) -> Network {
@@ -201,7 +275,23 @@ pub fn quantised(seed: u64) -> Network {
         1,
     );
     b.keep(smooth, of(0.01, 7));
-    let last = b.quantised_conv(smooth, 7, 5, 3, 1, None); // 3x2
+    // Upside down, as bytes.
+    let rows = |first, at| Piece {
+        source: 0,
+        view: view(
+            [0, first, 0],
+            &[
+                digit(Axis::Channel, 1, 20),
+                digit(Axis::Row, 1, 4),
+                digit(Axis::Column, 1, 6),
+            ],
+        ),
+        at: [0, at, 0],
+        sizes: [20, 4, 6],
+    };
+    let turned = b.copy(&[smooth], 0, vec![rows(0, 4), rows(3, 0)]); // 8x6
+    b.keep(turned, of(0.01, 7));
+    let last = b.quantised_conv(turned, 7, 5, 3, 1, None); // 3x2
     let mean = b.mean(last);
     b.head(mean);
     let whole = b.quantised_conv_over(pooled, 7, of(0.03, 120));

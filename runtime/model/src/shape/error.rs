@@ -1,6 +1,6 @@
 //! Why shapes do not fit.
 
-use punctual_types::{Extent, Padding};
+use punctual_types::{Extent, Padding, PieceError};
 use thiserror::Error;
 
 use super::KERNEL_MAX;
@@ -75,6 +75,9 @@ pub enum ShapeError {
     Lookup { input: Tensor },
     #[error("it takes column {column} of {input}; it takes one column of one row")]
     Token { column: u32, input: Tensor },
+    /// Pieces that make no tensor.
+    #[error(transparent)]
+    Pieces(#[from] PieceError),
     /// Other operands than the operator takes.
     #[error("it reads {found} tensors besides its input and takes {expected}")]
     Operands { found: usize, expected: usize },

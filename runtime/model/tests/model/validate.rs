@@ -2,9 +2,9 @@
 
 use punctual_model::{
     Calibration, DIMENSION_MAX, Element, Exit, InputForm, NAME_BYTES_MAX, Network, OPERATORS_MAX,
-    Operator, OperatorKind, Output, Package, TensorId, VectorSpec,
+    Operator, OperatorKind, Output, Package, TensorId, VectorSpec, WeightRange,
 };
-use punctual_types::{Activation, Axis, Digit, Padding, View};
+use punctual_types::{Activation, Axis, Digit, Padding, Piece, View};
 
 use crate::fixture;
 
@@ -369,5 +369,76 @@ fn operators_of_sequences_fit_their_tensors() {
     });
     breaks("operator first: it takes column 5 of 4x1x5", |n| {
         *kind(n, 0, 6) = OperatorKind::Token { column: 5 };
+    });
+}
+
+#[test]
+fn pieces_of_a_copy_make_its_output_from_inside_its_sources() {
+    let breaks = |expected: &str, damage: fn(&mut Network)| {
+        let mut network = fixture::network();
+        // Every second pixel instead of a pool.
+        let half = |axis| Digit {
+            axis,
+            step: 2,
+            extent: 2,
+        };
+        let channels = Digit {
+            axis: Axis::Channel,
+            step: 1,
+            extent: 4,
+        };
+        let view = View {
+            start: [0, 1, 1],
+            digits: vec![channels, half(Axis::Row), half(Axis::Column)],
+        };
+        *kind(&mut network, 1, 1) = OperatorKind::Copy {
+            others: vec![],
+            table: None,
+            pieces: vec![Piece::whole(view, [4, 2, 2])],
+        };
+        network.validate().unwrap();
+        damage(&mut network);
+        let message = network.validate().unwrap_err().to_string();
+        assert!(message.contains(expected), "{message}");
+    };
+    fn copy(n: &mut Network) -> (&mut Option<WeightRange>, &mut Piece) {
+        let OperatorKind::Copy { table, pieces, .. } = kind(n, 1, 1) else {
+            panic!("no copy");
+        };
+        (table, &mut pieces[0])
+    }
+    breaks("operator pool: piece 0 reads beyond its source", |n| {
+        copy(n).1.view.start[2] = 2;
+    });
+    breaks("operator pool: piece 0 is of source 1 of 1", |n| {
+        copy(n).1.source = 1;
+    });
+    breaks("operator pool: there are 0 pieces", |n| {
+        let OperatorKind::Copy { pieces, .. } = kind(n, 1, 1) else {
+            panic!("no copy");
+        };
+        pieces.clear();
+    });
+    breaks("operator pool: the digits of piece 0 do not divide", |n| {
+        copy(n).1.sizes[0] = 3;
+    });
+    breaks("operator pool: the pieces are 16 of the result's 24", |n| {
+        copy(n).1.at[1] = 1;
+    });
+    breaks("operator pool: its table are elements", |n| {
+        let (start, len) = (u32::MAX, 1);
+        *copy(n).0 = Some(WeightRange { start, len });
+    });
+    breaks("operator pool: it has 0 table and needs 1", |n| {
+        *copy(n).0 = Some(WeightRange { start: 0, len: 0 });
+    });
+    breaks("operator pool: it gathers from 9 tensors", |n| {
+        let OperatorKind::Copy { others, .. } = kind(n, 1, 1) else {
+            panic!("no copy");
+        };
+        others.resize(8, TensorId(1));
+    });
+    breaks("operator pool: its result is 2x4x2", |n| {
+        copy(n).1.sizes = [2, 4, 2];
     });
 }

@@ -1,0 +1,388 @@
+//! Copies equal their references for any view, on every instruction set.
+
+use crate::support::{blocked, check_output, isa, noise, run_in_parts, shape};
+use proptest::prelude::*;
+use punctual_kernels::reference::{self, Shape};
+use punctual_kernels::{
+    BlockedLayout, Copy, CopySpec, Element, Image, Isa, KernelError, Part, PlainCopy,
+};
+use punctual_types::{Axis, Digit, Piece, PieceError, Quantisation, Random, View};
+
+const AXES: [Axis; 4] = [Axis::Channel, Axis::Row, Axis::Column, Axis::Repeat];
+
+/// A number of 1 to `most`.
+fn some(random: &mut Random, most: u32) -> u32 {
+    1 + random.below(most.into()) as u32
+}
+
+/// A view with these extents, each of one or two digits of any axis; and the shape of a tensor in which it lies.
+fn view(random: &mut Random, extents: &[u32], axes: &[Axis]) -> (View, [u32; 3]) {
+    let mut digits = Vec::new();
+    for &extent in extents {
+        let outer = (1..=extent).filter(|size| extent % size == 0);
+        let outer: Vec<u32> = outer.collect();
+        let outer = outer[random.below(outer.len() as u64) as usize];
+        for extent in [outer, extent / outer] {
+            let axis = axes[random.below(axes.len() as u64) as usize];
+            digits.push(Digit {
+                axis,
+                step: 1,
+                extent,
+            });
+        }
+    }
+    // Each axis counts through its digits in any order, with gaps.
+    let mut order: Vec<usize> = (0..digits.len()).collect();
+    for at in (1..order.len()).rev() {
+        order.swap(at, random.below(at as u64 + 1) as usize);
+    }
+    let start = [(); 3].map(|()| random.below(3) as u32 * random.below(4) as u32);
+    let mut sizes = [1; 3];
+    for at in order {
+        let digit: &mut Digit = &mut digits[at];
+        match digit.axis.index() {
+            None => digit.step = 0,
+            Some(axis) => {
+                digit.step = sizes[axis] * some(random, 2);
+                sizes[axis] += digit.step * (digit.extent - 1);
+            }
+        }
+    }
+    let sizes = [0, 1, 2].map(|axis| start[axis] + sizes[axis] + random.below(3) as u32);
+    (View { start, digits }, sizes)
+}
+
+/// Pieces that make a tensor side by side along one axis, and the shapes of their sources.
+fn pieces(random: &mut Random) -> (Vec<Piece>, Vec<[u32; 3]>, [u32; 3]) {
+    let along = random.below(3) as usize;
+    let mut result = [some(random, 20), some(random, 6), some(random, 12)];
+    result[along] = 0;
+    let (mut pieces, mut shapes) = (Vec::new(), Vec::new());
+    for source in 0..some(random, 4) as u8 {
+        let (mut at, mut sizes) = ([0; 3], result);
+        sizes[along] = some(random, 24);
+        at[along] = result[along];
+        result[along] += sizes[along];
+        let axes = match random.below(3) {
+            // What kernels are fast for: lanes that stay lanes.
+            0 => &AXES[1..],
+            _ => &AXES[..],
+        };
+        let (mut view, shape) = match axes.len() {
+            4 => view(random, &sizes, axes),
+            _ => {
+                let (mut view, mut shape) = view(random, &sizes[1..], axes);
+                let step = some(random, 2);
+                let extent = sizes[0];
+                let axis = Axis::Channel;
+                view.digits.insert(0, Digit { axis, step, extent });
+                shape[0] += step * extent;
+                (view, shape)
+            }
+        };
+        view.digits.retain(|digit| digit.extent > 1);
+        pieces.push(Piece {
+            source,
+            view,
+            at,
+            sizes,
+        });
+        shapes.push(shape);
+    }
+    pieces.reverse();
+    (pieces, shapes, result)
+}
+
+fn layout(isa: Isa, shape: [u32; 3], halo: usize) -> BlockedLayout {
+    let [channels, height, width] = shape.map(|size| size as usize);
+    BlockedLayout::new(isa, channels, height, width, halo).unwrap()
+}
+
+/// A random specification; the last source may be a table.
+fn spec(isa: Isa, random: &mut Random, halos: (usize, usize)) -> CopySpec {
+    let (pieces, mut shapes, result) = pieces(random);
+    let table = match *shapes.last().unwrap() {
+        [channels, 1, 1] if shapes.len() > 1 => channels as usize,
+        _ => 0,
+    };
+    if table > 0 {
+        shapes.pop();
+    }
+    CopySpec {
+        inputs: shapes
+            .iter()
+            .map(|&shape| layout(isa, shape, halos.0))
+            .collect(),
+        table,
+        output: layout(isa, result, halos.1),
+        pieces,
+    }
+}
+
+proptest! {
+    #![proptest_config(crate::support::cases(800))]
+
+    #[test]
+    fn a_copy_equals_its_reference(
+        isa in isa(),
+        halos in (0..=2usize, 0..=2usize),
+        (batch, parts, seed) in (1..=2usize, 1..=4usize, any::<u64>()),
+    ) {
+        let spec = spec(isa, &mut Random::new(seed), halos);
+        let copy = Copy::new(isa, &spec).unwrap();
+        let table = noise(seed ^ 7, spec.table);
+        let mut packed = vec![f32::NAN; copy.packed_len()];
+        copy.pack(&table, &mut packed).unwrap();
+        let images: Vec<Vec<(Shape, Vec<f32>)>> = (0..batch as u64)
+            .map(|member| {
+                let image = |(at, input): (usize, &BlockedLayout)| {
+                    let seed = seed ^ (9 + 10 * at as u64 + member);
+                    (input.shape(), noise(seed, input.shape().elements()))
+                };
+                let table = (shape(spec.table, 1, 1), table.clone());
+                spec.inputs.iter().enumerate().map(image).chain([table]).collect()
+            })
+            .collect();
+        let memory: Vec<Vec<Vec<f32>>> = images
+            .iter()
+            .map(|images| {
+                let pairs = spec.inputs.iter().zip(images);
+                pairs.map(|(input, (_, image))| blocked(input, image, 7.0, 1e9)).collect()
+            })
+            .collect();
+        let run = |part, images: &mut [Image<'_>]| copy.run(&packed, part, images);
+        let outputs = run_in_parts(parts, &spec.output, &memory, run);
+        for (images, found) in images.iter().zip(&outputs) {
+            let expected = reference::copy(spec.output.shape(), &spec.pieces, images);
+            check_output(&spec.output, found, &expected, 0.0);
+        }
+    }
+
+    #[test]
+    fn a_copy_of_bytes_equals_its_reference(
+        isa in isa(),
+        halos in (0..=2usize, 0..=2usize),
+        (parts, seed) in (1..=4usize, any::<u64>()),
+    ) {
+        let mut random = Random::new(seed);
+        let (pieces, shapes, result) = pieces(&mut random);
+        let quantisation = Quantisation { scale: 0.5, zero: 77 };
+        let bytes = |layout: BlockedLayout| layout.quantised(quantisation).unwrap();
+        let output = bytes(layout(isa, result, halos.1));
+        let inputs: Vec<_> = shapes.iter().map(|&shape| bytes(layout(isa, shape, halos.0))).collect();
+        let spec = CopySpec { inputs, table: 0, output, pieces };
+        let copy = Copy::new(isa, &spec).unwrap();
+        let images: Vec<(Shape, Vec<u8>)> = spec
+            .inputs
+            .iter()
+            .map(|input| {
+                let values = (0..input.shape().elements()).map(|_| random.next_u64() as u8);
+                (input.shape(), values.collect())
+            })
+            .collect();
+        let memory: Vec<Vec<f32>> = spec
+            .inputs
+            .iter()
+            .zip(&images)
+            .map(|(input, (_, image))| {
+                let mut memory = vec![0.0; input.len()];
+                input.pack_bytes(image, &mut memory);
+                memory
+            })
+            .collect();
+        let found = run_in_parts(parts, &output, &[memory], |part, images| copy.run(&[], part, images));
+        let mut image = vec![0; output.shape().elements()];
+        output.unpack_bytes(&found[0], &mut image);
+        prop_assert_eq!(&image, &reference::copy(output.shape(), &spec.pieces, &images));
+        let mut halo = vec![f32::NAN; output.len()];
+        output.pack_bytes(&image, &mut halo);
+        if output.channels() % isa.lanes() == 0 {
+            let bits = |memory: &[f32]| memory.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+            prop_assert_eq!(bits(&halo), bits(&found[0]));
+        }
+    }
+
+    #[test]
+    fn a_plain_copy_equals_its_reference_and_counts_what_is_not_finite(
+        isa in isa(),
+        halo in 0..=2usize,
+        (parts, seed) in (1..=5usize, any::<u64>()),
+        spoiled in 0..3usize,
+    ) {
+        let mut random = Random::new(seed);
+        let (view, shape) = plain_view(&mut random);
+        let input = layout(isa, shape, halo);
+        let copy = PlainCopy::new(isa, input, &view).unwrap();
+        let mut image = noise(seed, input.shape().elements());
+        for _ in 0..spoiled {
+            let at = random.below(image.len() as u64) as usize;
+            image[at] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY][random.below(3) as usize];
+        }
+        let expected = reference::viewed(input.shape(), &view, &image);
+        prop_assert_eq!(copy.len(), expected.len());
+        let memory = blocked(&input, &image, 7.0, f32::NAN);
+        let mut found = vec![0.0; copy.len()];
+        let (mut end, mut not_finite) = (0, 0);
+        for index in 0..parts {
+            let part = Part::new(index, parts);
+            let range = copy.part(part);
+            prop_assert_eq!(range.start, end);
+            end = range.end;
+            not_finite += copy.run(part, &memory, &mut found[range]);
+        }
+        prop_assert_eq!(end, copy.len());
+        let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        prop_assert_eq!(bits(&found), bits(&expected));
+        prop_assert_eq!(not_finite, expected.iter().filter(|value| !value.is_finite()).count());
+    }
+}
+
+/// Any view, or one of planes or of tokens.
+fn plain_view(random: &mut Random) -> (View, [u32; 3]) {
+    let shape = [some(random, 70), some(random, 9), some(random, 70)];
+    let mut plain = View::plain(shape);
+    match random.below(4) {
+        0 => plain.digits.rotate_left(1),
+        1 => plain.digits.swap(0, 1),
+        2 => {}
+        _ => {
+            let extents = [some(random, 24), some(random, 9), some(random, 24)];
+            return view(random, &extents, &AXES);
+        }
+    }
+    // A part of it.
+    for (digit, start) in plain.digits.iter_mut().zip(&mut plain.start) {
+        if random.below(3) == 0 {
+            digit.extent = some(random, digit.extent);
+        }
+        *start = 0;
+    }
+    if let Some(first) = plain
+        .digits
+        .iter()
+        .position(|digit| digit.axis == Axis::Channel)
+    {
+        let digit = plain.digits[first];
+        plain.start[0] = random.below(u64::from(shape[0] - digit.extent + 1)) as u32;
+    }
+    (plain, shape)
+}
+
+#[test]
+fn unsound_copies_are_refused_with_the_reason() {
+    let isa = Isa::Scalar;
+    let shape = [8, 5, 6];
+    let spec = CopySpec {
+        inputs: vec![layout(isa, shape, 0)],
+        table: 0,
+        output: layout(isa, shape, 1),
+        pieces: vec![Piece::whole(View::plain(shape), shape)],
+    };
+    let refused = |spec: &CopySpec| Copy::new(isa, spec).err();
+    assert_eq!(refused(&spec), None);
+    let mut beyond = spec.clone();
+    beyond.pieces[0].view.start[2] = 1;
+    let reason = PieceError::OutsideSource { piece: 0, shape };
+    assert_eq!(refused(&beyond), Some(KernelError::Pieces(reason)));
+    let quantisation = Quantisation {
+        scale: 1.0,
+        zero: 0,
+    };
+    let mut mixed = spec.clone();
+    mixed.inputs[0] = mixed.inputs[0].quantised(quantisation).unwrap();
+    assert_eq!(mixed.inputs[0].element(), Element::U8(quantisation));
+    let reason = refused(&mixed);
+    assert!(
+        matches!(reason, Some(KernelError::Element { .. })),
+        "{reason:?}"
+    );
+    let mut view = View::plain(shape);
+    assert!(PlainCopy::new(isa, spec.output, &view).is_ok());
+    view.start[1] = 1;
+    let reason = PlainCopy::new(isa, spec.output, &view).err();
+    assert_eq!(reason, Some(KernelError::View { shape }));
+}
+
+/// A class token before the pixels of an image, and what YOLO's heads and Swin's windows are.
+#[test]
+fn usual_copies_equal_their_references() {
+    let digit = |axis, step, extent| Digit { axis, step, extent };
+    let channels = |step, extent| digit(Axis::Channel, step, extent);
+    let (row, column) = (
+        |step, extent| digit(Axis::Row, step, extent),
+        |step, extent| digit(Axis::Column, step, extent),
+    );
+    let view = |digits: &[Digit]| View {
+        start: [0; 3],
+        digits: digits.to_vec(),
+    };
+    let image = [40, 6, 8];
+    let tokens = |from, count| ([0, 0, from], [40, 1, count]);
+    let piece = |source, view, (at, sizes)| Piece {
+        source,
+        view,
+        at,
+        sizes,
+    };
+    let cases = [
+        (
+            40,
+            [40, 1, 49],
+            vec![
+                piece(1, view(&[channels(1, 40)]), tokens(0, 1)),
+                piece(
+                    0,
+                    view(&[channels(1, 40), row(1, 6), column(1, 8)]),
+                    tokens(1, 48),
+                ),
+            ],
+        ),
+        (
+            0,
+            [10, 1, 192],
+            vec![piece(
+                0,
+                view(&[channels(1, 10), row(1, 6), column(1, 8), channels(10, 4)]),
+                ([0; 3], [10, 1, 192]),
+            )],
+        ),
+        (
+            0,
+            [40, 8, 6],
+            vec![piece(
+                0,
+                view(&[
+                    channels(1, 40),
+                    row(3, 2),
+                    column(2, 4),
+                    row(1, 3),
+                    column(1, 2),
+                ]),
+                ([0; 3], [40, 8, 6]),
+            )],
+        ),
+    ];
+    for isa in Isa::available() {
+        for (table, result, pieces) in &cases {
+            for halo in 0..2 {
+                let spec = CopySpec {
+                    inputs: vec![layout(isa, image, halo)],
+                    table: *table,
+                    output: layout(isa, *result, 1 - halo),
+                    pieces: pieces.clone(),
+                };
+                let copy = Copy::new(isa, &spec).unwrap();
+                let (values, constants) = (noise(1, 40 * 48), noise(2, *table));
+                let mut packed = vec![f32::NAN; copy.packed_len()];
+                copy.pack(&constants, &mut packed).unwrap();
+                let memory = [vec![blocked(&spec.inputs[0], &values, 7.0, 1e9)]];
+                let found = run_in_parts(3, &spec.output, &memory, |part, images| {
+                    copy.run(&packed, part, images);
+                });
+                let sources = [(shape(40, 6, 8), values), (shape(*table, 1, 1), constants)];
+                let expected = reference::copy(spec.output.shape(), pieces, &sources);
+                check_output(&spec.output, &found[0], &expected, 0.0);
+            }
+        }
+    }
+}

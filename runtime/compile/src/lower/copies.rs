@@ -1,0 +1,181 @@
+//! Values moved to other places: the last resort where a view does not lie as an operator needs it.
+
+use punctual_types::Piece;
+
+use super::layout::Laid;
+use super::view_algebra::{Axis, View};
+use super::{Lowering, Value};
+use crate::draft::DraftKind;
+use crate::fold::Dim;
+use crate::graph::{Attribute, Attributes, Node};
+use crate::problem::Problem;
+
+/// (N, channels, rows, columns).
+const IMAGE: [Axis; 4] = [Axis::Batch, Axis::Channel, Axis::Row, Axis::Column];
+
+impl Lowering<'_> {
+    /// A tensor that is laid out so; the view's own if it lies so already.
+    fn copied(&mut self, node: &Node, view: &View, laid: Option<Laid>) -> Result<View, Problem> {
+        let laid = laid.ok_or(Problem::Dimension { value: usize::MAX })?;
+        if laid.is(self.shape(view.tensor)) {
+            return Ok(laid.seen(view.tensor));
+        }
+        let piece = Piece::whole(laid.values.clone(), laid.shape.sides());
+        let kind = DraftKind::Copy {
+            table: Vec::new(),
+            pieces: vec![piece],
+        };
+        let output = self.emit(node, kind, view.tensor, &[], laid.shape)?;
+        Ok(laid.seen(output))
+    }
+
+    /// A copy of a view that is (N, channels, rows, columns) or (N, features) and nothing else of the batch.
+    pub(super) fn copied_as_it_is(
+        &mut self,
+        node: &Node,
+        view: &View,
+    ) -> Result<Option<View>, Problem> {
+        let fits = matches!(view.dims.len(), 2 | 4) && view.of_one_image().is_some();
+        if !fits {
+            return Ok(None);
+        }
+        let laid = view.on_axes(&IMAGE[..view.dims.len()]);
+        self.copied(node, view, laid).map(Some)
+    }
+
+    /// The same dimensions of a tensor that has only the view's values, each on its axis.
+    pub(super) fn compacted(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
+        self.copied(node, view, view.compact())
+    }
+
+    /// The same dimensions, each evenly spaced on one axis of a tensor.
+    pub(super) fn straightened(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
+        self.copied(node, view, view.on_axes(&view.natural_axes()))
+    }
+
+    /// The same dimensions, the last one all channels of a tensor.
+    pub(super) fn copied_as_tokens(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
+        self.copied(node, view, view.on_axes(&view.token_axes()))
+    }
+
+    /// All values of each image in one row, whatever the dimensions.
+    pub(super) fn flattened(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
+        self.copied(
+            node,
+            view,
+            view.on_axes(&vec![Axis::Channel; view.dims.len()]),
+        )
+    }
+
+    /// A tensor whose values lie as those at the same places of another view.
+    pub(super) fn copied_like(
+        &mut self,
+        node: &Node,
+        view: &View,
+        other: &View,
+    ) -> Result<Option<View>, Problem> {
+        let Some(values) = view.in_order_of(other) else {
+            return Ok(None);
+        };
+        let shape = self.shape(other.tensor);
+        let kind = DraftKind::Copy {
+            table: Vec::new(),
+            pieces: vec![Piece::whole(values, shape.sides())],
+        };
+        let output = self.emit(node, kind, view.tensor, &[], shape)?;
+        Ok(Some(other.of(output)))
+    }
+
+    /// Lets later readers of an operand read its copy.
+    pub(super) fn replace(&mut self, node: &Node, position: usize, copy: &View) {
+        if let Some(Some(id)) = node.inputs.get(position) {
+            self.values[id.0] = Value::View(copy.clone());
+        }
+    }
+
+    pub(super) fn depth_to_space(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 1, 1)?;
+        let mut attributes = Attributes::of(node);
+        let mode = attributes.text("mode", "DCR")?;
+        let side = block_size(&mut attributes)?;
+        attributes.finish()?;
+        let view = self.view(node, 0)?;
+        let sizes = view.sizes();
+        let (side, channels) = (Dim::Known(side), part(&sizes, 1, side * side)?);
+        let (split, order) = match mode {
+            "CRD" => ([channels, side, side], [0, 1, 4, 2, 5, 3]),
+            "DCR" => ([side, side, channels], [0, 3, 4, 1, 5, 2]),
+            other => {
+                let found = Attribute::Text(other.to_owned());
+                return Err(Problem::attribute("mode", &found, "DCR or CRD"));
+            }
+        };
+        let split = [&sizes[..1], &split, &sizes[2..]].concat();
+        let merged = |at: usize| times(sizes[at], side);
+        let to = [sizes[0], channels, merged(2), merged(3)];
+        self.shuffle(node, &split, &order, &to)
+    }
+
+    pub(super) fn space_to_depth(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 1, 1)?;
+        let mut attributes = Attributes::of(node);
+        let side = block_size(&mut attributes)?;
+        attributes.finish()?;
+        let sizes = self.view(node, 0)?.sizes();
+        let (height, width) = (part(&sizes, 2, side)?, part(&sizes, 3, side)?);
+        let side = Dim::Known(side);
+        let split = [&sizes[..2], &[height, side, width, side]].concat();
+        let to = [sizes[0], times(times(sizes[1], side), side), height, width];
+        self.shuffle(node, &split, &[0, 3, 5, 1, 2, 4], &to)
+    }
+
+    /// Dimensions split, permuted and merged again.
+    fn shuffle(
+        &mut self,
+        node: &Node,
+        split: &[Dim],
+        order: &[usize],
+        to: &[Dim],
+    ) -> Result<(), Problem> {
+        let view = self.view(node, 0)?.clone();
+        let view = self.reshaped(node, &view, split)?.permute(order);
+        let view = self.reshaped(node, &view, to)?;
+        self.set(node, Value::View(view))
+    }
+}
+
+fn block_size(attributes: &mut Attributes) -> Result<i64, Problem> {
+    match attributes.int("blocksize", 0)? {
+        side @ 1..=1024 => Ok(side),
+        side => {
+            let found = Attribute::Int(side);
+            Err(Problem::attribute("blocksize", &found, "1 to 1024"))
+        }
+    }
+}
+
+/// A dimension of an image divided by so many.
+fn part(sizes: &[Dim], at: usize, by: i64) -> Result<Dim, Problem> {
+    match *sizes {
+        [_, _, _, _] => match sizes[at] {
+            Dim::Known(size) if size % by == 0 => Ok(Dim::Known(size / by)),
+            _ => Err(Problem::Reshape {
+                from: super::operands::describe_dims(sizes),
+                to: format!("blocks of {by} along dimension {at}"),
+            }),
+        },
+        _ => Err(Problem::Input {
+            position: 0,
+            what: "data",
+            found: super::operands::describe_dims(sizes),
+            expected: "an image",
+        }),
+    }
+}
+
+fn times(size: Dim, by: Dim) -> Dim {
+    match (size, by) {
+        (Dim::Known(a), Dim::Known(b)) => Dim::Known(a.saturating_mul(b)),
+        (other, _) => other,
+    }
+}
