@@ -1,11 +1,13 @@
 //! The graph of an ONNX file: nodes and values by position, constants decoded.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
 use punctual_model::InputForm;
 
+use crate::fold::{Dim, Integer};
 use crate::problem::Problem;
 
 /// Position of a value in [`Graph::values`].
@@ -17,6 +19,8 @@ pub(crate) struct ValueId(pub usize);
 pub(crate) struct Graph {
     /// Version of the default operator set.
     pub opset: i64,
+    /// The type of floats that the file's constants were converted from, if that is not f32.
+    pub converted: Option<&'static str>,
     pub nodes: Vec<Node>,
     pub values: Vec<String>,
     /// Initializers. The constants that nodes give are among their attributes.
@@ -59,23 +63,93 @@ pub(crate) enum Attribute {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Constant {
     pub dims: Vec<usize>,
+    /// The dimension that is the batch, which has one position here.
+    pub batch: Option<usize>,
     pub data: Data,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Data {
+    /// From float32, float16 and float64.
     Floats(Vec<f32>),
     /// From int64, int32 and bool.
     Ints(Vec<i64>),
+    /// Some of them depend on the batch.
+    Symbols(Vec<Integer>),
     Signed(Vec<i8>),
     Unsigned(Vec<u8>),
     /// An element type that no supported operator takes, by its ONNX number.
     Other(i32),
 }
 
+impl Data {
+    /// Without symbols where there are none.
+    pub fn of_integers(integers: Vec<Integer>) -> Self {
+        let known = integers.iter().map(|integer| integer.known());
+        match known.collect() {
+            Some(known) => Self::Ints(known),
+            None => Self::Symbols(integers),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Floats(values) => values.len(),
+            Self::Ints(values) => values.len(),
+            Self::Symbols(values) => values.len(),
+            Self::Signed(bytes) => bytes.len(),
+            Self::Unsigned(bytes) => bytes.len(),
+            Self::Other(_) => 0,
+        }
+    }
+}
+
 impl Constant {
+    /// One that is the same for each image.
+    pub fn new(dims: Vec<usize>, data: Data) -> Self {
+        let batch = None;
+        Self { dims, batch, data }
+    }
+
+    /// Other values of the same dimensions.
+    pub fn with(&self, data: Data) -> Self {
+        let (dims, batch) = (self.dims.clone(), self.batch);
+        Self { dims, batch, data }
+    }
+
     pub fn elements(&self) -> usize {
         self.dims.iter().product()
+    }
+
+    pub fn sizes(&self) -> Vec<Dim> {
+        let size = |(at, &size)| match self.batch == Some(at) {
+            true => Dim::Batches(1),
+            false => Dim::Known(size as i64),
+        };
+        self.dims.iter().enumerate().map(size).collect()
+    }
+
+    /// Its values, if they are integers or bytes.
+    pub fn integers(&self) -> Option<Cow<'_, [Integer]>> {
+        Some(match &self.data {
+            Data::Symbols(values) => Cow::Borrowed(values),
+            Data::Ints(values) => values.iter().copied().map(Integer::of).collect(),
+            Data::Signed(bytes) => bytes.iter().map(|&b| Integer::of(b.into())).collect(),
+            Data::Unsigned(bytes) => bytes.iter().map(|&b| Integer::of(b.into())).collect(),
+            Data::Floats(_) | Data::Other(_) => return None,
+        })
+    }
+
+    /// What it is in a batch of so many images, if it is one thing there.
+    pub fn at_batch(&self, size: i64) -> Option<Self> {
+        let data = match &self.data {
+            Data::Symbols(values) => {
+                let values = values.iter().map(|value| value.at_batch(size));
+                Data::Ints(values.collect::<Option<_>>()?)
+            }
+            data => data.clone(),
+        };
+        (self.batch.is_none() || size == 1).then(|| Self::new(self.dims.clone(), data))
     }
 }
 

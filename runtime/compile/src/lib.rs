@@ -188,6 +188,9 @@ fn lower(graph: &Graph, input: Tensor) -> Result<Lowering<'_>, CompileError> {
     if let Some(&Some(batch)) = graph.input_dims.first() {
         lowering.notes.push(Note::FixedBatch { batch });
     }
+    if let Some(from) = graph.converted {
+        lowering.notes.push(Note::Converted { from });
+    }
     for node in &graph.nodes {
         lowering.node(node).map_err(|problem| CompileError::Node {
             node: node.name.clone(),

@@ -1,7 +1,7 @@
 //! Graph → draft: each node becomes an operator with static shapes, a view of a tensor, or a
 //! constant. The batch size is left out of all shapes.
 //!
-//! A further operator is one more line in [`Lowering::node`] and in [`SUPPORTED`], and one more
+//! A further operator is one more line in [`Lowering::node`] and in [`LOWERED`], and one more
 //! function in the module of its family.
 
 mod attention;
@@ -10,10 +10,8 @@ pub(crate) mod curves;
 mod dense;
 mod elementwise;
 mod gaussian;
-mod grid;
 mod join;
 mod mask;
-mod numbers;
 mod operands;
 mod pooling;
 mod products;
@@ -22,7 +20,7 @@ mod tokens;
 mod view_algebra;
 mod views;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use punctual_model::{
@@ -33,69 +31,62 @@ use punctual_types::Activation;
 
 use attention::Scores;
 use gaussian::Gaussian;
-use grid::Grid;
 use view_algebra::View;
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
-use crate::fold::{self, Dim, Dims};
+use crate::fold::{self, Dim, Room};
 use crate::graph::{Constant, Graph, Node, ValueId};
 use crate::problem::Problem;
 use crate::report::Note;
 
-/// The operators that can be compiled. Those of [`fold::FOLDED`] that are not among the others
-/// only compute with shapes.
-pub(crate) const SUPPORTED: &[&str] = &[
+/// The operators that are lowered. Those of [`fold::operators`] that are not among them are supported where all
+/// their operands are known when compiling.
+const LOWERED: &[&str] = &[
     "Add",
-    "And",
     "AveragePool",
     "BatchNormalization",
     "Cast",
     "Clip",
     "Concat",
     "Constant",
-    "ConstantOfShape",
     "Conv",
     "DequantizeLinear",
     "Div",
     "Dropout",
-    "Equal",
     "Erf",
     "Expand",
     "Flatten",
     "Gather",
     "Gelu",
     "Gemm",
-    "GatherND",
     "GlobalAveragePool",
-    "GreaterOrEqual",
     "HardSigmoid",
     "HardSwish",
     "Identity",
-    "IsNaN",
     "LayerNormalization",
     "MatMul",
-    "Max",
     "MaxPool",
-    "Mod",
     "Mul",
     "QuantizeLinear",
-    "Range",
     "ReduceMean",
     "Relu",
     "Reshape",
-    "Shape",
     "Sigmoid",
     "Slice",
     "Softmax",
     "Split",
-    "Sqrt",
     "Squeeze",
     "Sub",
     "Tanh",
     "Transpose",
     "Unsqueeze",
-    "Where",
 ];
+
+/// The operators that can be compiled, in alphabetical order.
+pub(crate) fn supported() -> Vec<&'static str> {
+    let all: BTreeSet<&str> = fold::operators().chain(LOWERED.iter().copied()).collect();
+    all.into_iter().collect()
+}
 
 /// Most runs of channels of all gathers of a draft together.
 const CHANNEL_RUNS_MAX: usize = 1 << 20;
@@ -120,11 +111,23 @@ pub(crate) enum Value {
     Padding(Option<View>),
     /// Where weights are no numbers: nowhere.
     NoNumbers,
-    Grid(Grid),
     /// On the way to a GELU.
     Gaussian(Gaussian),
+    /// Known when compiling, but for the batch.
     Constant(Rc<Constant>),
-    Dims(Dims),
+}
+
+impl Value {
+    /// Its dimensions, if it is a tensor.
+    fn sizes(&self) -> Option<Vec<Dim>> {
+        match self {
+            Self::View(view) | Self::Counts(view) | Self::Softmax(view) | Self::Scaled(view, _) => {
+                Some(view.sizes())
+            }
+            Self::Constant(constant) => Some(constant.sizes()),
+            _ => None,
+        }
+    }
 }
 
 pub(crate) struct Lowering<'a> {
@@ -140,7 +143,8 @@ pub(crate) struct Lowering<'a> {
     pub notes: Vec<Note>,
     /// What a step of a constant is worth that is a whole number of steps everywhere.
     steps: BTreeMap<ValueId, Rc<[f32]>>,
-    grid_elements: usize,
+    /// What may still be computed of constants.
+    room: Room,
 }
 
 impl<'a> Lowering<'a> {
@@ -172,26 +176,25 @@ impl<'a> Lowering<'a> {
             channel_runs: 0,
             notes: Vec::new(),
             steps: BTreeMap::new(),
-            grid_elements: 0,
+            room: Room::of(graph.constants.values().map(|c| c.data.len()).sum()),
         }
     }
 
-    pub fn value(&self, id: crate::graph::ValueId) -> &Value {
+    pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.0]
     }
 
     /// Lowers one node. Nodes must come in the graph's order.
     pub fn node(&mut self, node: &Node) -> Result<(), Problem> {
-        if let Some(numbers) = self.numbers(node) {
-            return self.set(node, numbers);
-        }
-        if let Some(dims) = self.fold(node)? {
-            return self.set(node, Value::Dims(dims));
+        if let Some(results) = self.fold(node)? {
+            for (output, result) in std::iter::zip(&node.outputs, results) {
+                if let Some(output) = output {
+                    self.values[output.0] = Value::Constant(Rc::new(result));
+                }
+            }
+            return Ok(());
         }
         if let Some(value) = self.on_mask(node)? {
-            return self.set(node, value);
-        }
-        if let Some(value) = self.on_grid(node)? {
             return self.set(node, value);
         }
         if let Some(value) = self.on_scores(node)? {
@@ -226,10 +229,8 @@ impl<'a> Lowering<'a> {
             "Slice" if self.reads_view(node) => self.slice(node),
             "Split" => self.split(node),
             "Gather" if self.reads_view(node) => self.gather(node),
-            "Expand" => match self.constant_as_it_is(node) {
-                Some(constant) => self.set(node, constant),
-                None => self.expand(node),
-            },
+            "Expand" => self.expand(node),
+            "Cast" => self.cast(node),
             "Identity" => self.identity(node),
             "Dropout" => self.dropout(node),
             "Constant" => self.constant(node),
@@ -249,55 +250,59 @@ impl<'a> Lowering<'a> {
             "Gelu" => self.gelu(node),
             "QuantizeLinear" => self.quantize_linear(node),
             "DequantizeLinear" => self.dequantize_linear(node),
-            operator if SUPPORTED.contains(&operator) => {
-                // One of the shape operators, on something that is no shape.
-                Err(Problem::ShapeArithmetic {
-                    reason: "its operands are no shapes known when compiling",
-                })
+            operator if fold::operators().any(|folded| folded == operator) => {
+                Err(self.not_constant(node))
             }
             _ => Err(Problem::UnknownOperator),
         }
     }
 
-    /// The result of a node that only computes with shapes; `None` for any other node.
-    fn fold(&self, node: &Node) -> Result<Option<Dims>, Problem> {
-        let operator = node.operator.as_str();
-        if !fold::FOLDED.contains(&operator) {
+    /// The results of a node whose operands are all known when compiling (of `Shape` and `Size` the dimensions);
+    /// `None` for any other node.
+    fn fold(&mut self, node: &Node) -> Result<Option<Vec<Constant>>, Problem> {
+        if let Some(sizes) = self.operand(node, 0).and_then(Value::sizes)
+            && let Some(result) = fold::fold_sizes(node, &sizes)?
+        {
+            return Ok(Some(vec![result]));
+        }
+        let constant = |id: &Option<ValueId>| match id.map(|id| &self.values[id.0]) {
+            None => Some(None),
+            Some(Value::Constant(constant)) => Some(Some(Rc::clone(constant))),
+            Some(_) => None,
+        };
+        let operands = node.inputs.iter().map(constant);
+        let Some(operands) = operands.collect::<Option<Vec<_>>>() else {
             return Ok(None);
+        };
+        if node.outputs.first().copied().flatten().is_none() {
+            return Err(Problem::MissingOutput);
         }
-        // Positions have a meaning, so an operand that is left out must not let others move up.
-        let operands = node
-            .inputs
-            .iter()
-            .map(|id| self.dims((*id)?, operator == "Shape"));
-        match operands.collect::<Option<Vec<Dims>>>() {
-            Some(operands) => fold::fold(node, &operands, self.graph.opset).map(Some),
-            None => Ok(None),
-        }
+        let list: Vec<Option<&Constant>> = operands.iter().map(Option::as_deref).collect();
+        let folded = fold::fold(node, &list, &mut self.room);
+        // In a file exported for a fixed batch size that size may be counted with, where it must.
+        let fixed = self.graph.input_dims.first().copied().flatten();
+        let (Err(Problem::Folding { .. }), Some(fixed)) = (&folded, fixed) else {
+            return folded;
+        };
+        let at_batch = |operand: &Option<Rc<Constant>>| match operand {
+            Some(operand) => operand.at_batch(fixed).map(Some),
+            None => Some(None),
+        };
+        let Some(fixed) = operands.iter().map(at_batch).collect::<Option<Vec<_>>>() else {
+            return folded;
+        };
+        let fixed: Vec<Option<&Constant>> = fixed.iter().map(Option::as_ref).collect();
+        fold::fold(node, &fixed, &mut self.room).or(folded)
     }
 
-    /// The value as a shape; with `of_tensor` the shape of a tensor.
-    fn dims(&self, id: crate::graph::ValueId, of_tensor: bool) -> Option<Dims> {
-        match self.value(id) {
-            Value::Dims(dims) if !of_tensor => Some(dims.clone()),
-            Value::Dims(dims) => Some(Dims {
-                scalar: false,
-                elements: match dims.scalar {
-                    true => vec![],
-                    false => vec![Dim::Known(dims.elements.len() as i64)],
-                },
-            }),
-            Value::Constant(constant) if !of_tensor => operands::integers(constant),
-            Value::View(view) | Value::Counts(view) if of_tensor => Some(Dims {
-                scalar: false,
-                elements: view.sizes(),
-            }),
-            Value::Grid(grid) if of_tensor => Some(Dims {
-                scalar: false,
-                elements: grid.sizes.clone(),
-            }),
-            _ => None,
-        }
+    fn not_constant(&self, node: &Node) -> Problem {
+        let mut operands = (0..node.inputs.len()).map(|at| (at, self.operand(node, at)));
+        let other = operands.find_map(|(at, operand)| match operand {
+            None | Some(Value::Constant(_)) => None,
+            Some(other) => Some((at, self.describe(other))),
+        });
+        let (position, found) = other.unwrap_or_default();
+        Problem::NotConstant { position, found }
     }
 
     fn looks_up(&self, node: &Node) -> bool {

@@ -162,8 +162,12 @@ pub(crate) fn parse(bytes: &[u8], mut external: External) -> Result<Graph, Parse
         names.find(name_of(output)).ok_or_else(undefined)
     });
     let outputs = outputs.collect::<Result<_, _>>()?;
+    let kinds = proto.initializer.iter().map(|tensor| tensor.data_type);
+    let is_other_float = |kind: &i32| [data_type::FLOAT16, data_type::DOUBLE].contains(kind);
+    let converted = kinds.flatten().find(is_other_float);
     Ok(Graph {
         opset,
+        converted: converted.map(|kind| data_type::NAMES[kind as usize]),
         nodes,
         values: names.list,
         constants,
@@ -257,7 +261,7 @@ fn input_type(declared: &ValueInfoProto) -> Result<(bool, Vec<Option<i64>>), Par
     };
     let tensor = tensor.ok_or_else(unfit)?;
     let integers = match tensor.elem_type {
-        Some(data_type::FLOAT) => false,
+        Some(data_type::FLOAT | data_type::FLOAT16 | data_type::DOUBLE) => false,
         Some(data_type::INT64 | data_type::INT32) => true,
         _ => return Err(unfit()),
     };

@@ -9,7 +9,7 @@ use crate::graph::Attribute;
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum Problem {
     /// The operator is not in the list.
-    #[error("this operator is not supported; supported are {}", crate::lower::SUPPORTED.join(", "))]
+    #[error("this operator is not supported; supported are {}", crate::lower::supported().join(", "))]
     UnknownOperator,
     /// The operator has an attribute that this program does not know.
     #[error("its attribute {name} = {value} is not supported")]
@@ -67,9 +67,14 @@ pub enum Problem {
         "it computes with {first} and {second}; supported are equal shapes, one value for each channel of an image, and one constant a channel"
     )]
     Factors { first: String, second: String },
-    /// Arithmetic on shapes that cannot be done when compiling.
-    #[error("it computes with shapes, and {reason}")]
-    ShapeArithmetic { reason: &'static str },
+    /// What its operands are known for when compiling cannot be computed.
+    #[error("it computes with constants or shapes, and {reason}")]
+    Folding { reason: &'static str },
+    /// An operator that is supported only where it can be folded.
+    #[error(
+        "it is supported only where all its operands are known when compiling; its input {position} is {found}"
+    )]
+    NotConstant { position: usize, found: String },
     /// A weight, or what constants fold into, is infinite or not a number.
     #[error("its constants lead to the weight {value}; weights must be finite")]
     NotFinite { value: f32 },

@@ -7,8 +7,9 @@ use super::operands::Floats;
 use super::view_algebra::{Axis, View};
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
-use crate::graph::{Attributes, Node};
+use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
+use crate::schema::data_type;
 
 impl Lowering<'_> {
     pub(super) fn relu(&mut self, node: &Node) -> Result<(), Problem> {
@@ -217,6 +218,22 @@ impl Lowering<'_> {
             }
             other => Err(self.wrong(0, "data", other, "a vector of features, along axis 1")),
         }
+    }
+
+    /// From floats to floats, which are f32 whatever their size in the file.
+    pub(super) fn cast(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 1, 1)?;
+        let mut attributes = Attributes::of(node);
+        let to = attributes.int("to", 0)?;
+        attributes.ignore("saturate"); // Of float8 only.
+        attributes.finish()?;
+        let floats = [data_type::FLOAT, data_type::FLOAT16, data_type::DOUBLE];
+        if !floats.map(i64::from).contains(&to) {
+            let supported = "float32, float16 or float64, of a tensor computed from the input";
+            return Err(Problem::attribute("to", &Attribute::Int(to), supported));
+        }
+        let view = self.view(node, 0)?.clone();
+        self.set(node, Value::View(view))
     }
 
     pub(super) fn identity(&mut self, node: &Node) -> Result<(), Problem> {

@@ -3,6 +3,7 @@
 
 mod builder;
 mod external;
+mod folded;
 mod fused;
 mod hostile;
 mod joined;
