@@ -6,10 +6,13 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use punctual_kernels::{
-    Add, AddSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, GlobalAveragePool, Image, Inputs,
-    Isa, Linear, LinearSpec, Part, Pool, PoolSpec, softmax_top1,
+    Binary, BinaryOperand, BinarySpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput,
+    GlobalAveragePool, Image, Inputs, Isa, Linear, LinearSpec, Part, Pool, PoolSpec, Softmax,
+    SoftmaxSpec, Unary, softmax_top1,
 };
-use punctual_types::{Activation, Extent, Padding, PoolKind, Window};
+use punctual_types::{
+    Activation, Axis, BinaryFunction, Digit, Extent, Padding, PoolKind, UnaryFunction, Window,
+};
 use support::noise;
 
 thread_local! {
@@ -111,14 +114,29 @@ fn kernels(
     };
     let pool = Pool::new(isa, &pool).unwrap();
     let mean = GlobalAveragePool::new(isa, layout, vector).unwrap();
-    let activation = Activation::None;
-    let add = AddSpec {
-        input: layout,
-        addend: layout,
+    let add = BinarySpec {
+        function: BinaryFunction::Add,
+        operands: [BinaryOperand::Tensor(layout); 2],
         output: layout,
-        activation,
+        activation: Activation::None,
     };
-    let add = Add::new(isa, &add).unwrap();
+    let add = Binary::new(isa, &add).unwrap();
+    let root = Unary::new(isa, UnaryFunction::SquareRoot, layout, layout).unwrap();
+    let softmax = |axis| {
+        let digit = Digit {
+            axis,
+            step: 1,
+            extent: if axis == Axis::Channel { 20 } else { 9 },
+        };
+        let spec = SoftmaxSpec {
+            input: layout,
+            output: layout,
+            digit,
+            logarithm: true,
+        };
+        Softmax::new(isa, &spec).unwrap()
+    };
+    let (channels, rows) = (softmax(Axis::Channel), softmax(Axis::Row));
     vec![
         (
             Box::new(move |part, images: &mut [Image<'_>]| dense.run(&dense_weights, part, images)),
@@ -150,9 +168,24 @@ fn kernels(
             false,
         ),
         (
-            Box::new(move |part, images: &mut [Image<'_>]| add.run(part, images)),
+            Box::new(move |part, images: &mut [Image<'_>]| add.run(&[], part, images)),
             layout,
             true,
+        ),
+        (
+            Box::new(move |part, images: &mut [Image<'_>]| root.run(part, images)),
+            layout,
+            false,
+        ),
+        (
+            Box::new(move |part, images: &mut [Image<'_>]| channels.run(part, images)),
+            layout,
+            false,
+        ),
+        (
+            Box::new(move |part, images: &mut [Image<'_>]| rows.run(part, images)),
+            layout,
+            false,
         ),
     ]
 }

@@ -5,6 +5,7 @@
 
 mod activation;
 mod frame;
+mod function;
 mod quantisation;
 mod random;
 mod view;
@@ -12,6 +13,7 @@ mod window;
 
 pub use activation::Activation;
 pub use frame::{FrameError, FrameLayout, PixelFormat, SIDE_MAX, Size};
+pub use function::{BinaryFunction, UnaryFunction};
 pub use quantisation::Quantisation;
 pub use random::{Random, mix};
 pub use view::{Axis, Digit, View};

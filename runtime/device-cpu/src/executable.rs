@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_core::Nanos;
 use punctual_kernels::{
-    Add, AlignedBuffer, Attention, BlockedLayout, Conv2d, Embedding, Gather, GlobalAveragePool,
-    Image, LayerNorm, Linear, Multiply, Part, Pool, Token, Tokens, quantised,
+    AlignedBuffer, Attention, Binary, BlockedLayout, Conv2d, Embedding, Gather, GlobalAveragePool,
+    Image, LayerNorm, Linear, Part, Pool, Softmax, Token, Tokens, Unary, quantised,
 };
 
 use crate::shared::{Operands, Span};
@@ -90,8 +90,9 @@ impl Step {
             Kernel::Pool(kernel) => kernel.run(part, images),
             Kernel::GlobalAveragePool(kernel) => kernel.run(part, images),
             Kernel::Linear(kernel) => kernel.run(packed, part, images),
-            Kernel::Add(kernel) => kernel.run(part, images),
-            Kernel::Multiply(kernel) => kernel.run(part, images),
+            Kernel::Binary(kernel) => kernel.run(packed, part, images),
+            Kernel::Unary(kernel) => kernel.run(part, images),
+            Kernel::Softmax(kernel) => kernel.run(part, images),
             Kernel::Gather(kernel) => kernel.run(part, images),
             Kernel::QuantisedConv2d(kernel) => kernel.run(packed, part, images),
             Kernel::QuantisedPool(kernel) => kernel.run(part, images),
@@ -116,8 +117,9 @@ pub(crate) enum Kernel {
     Pool(Pool),
     GlobalAveragePool(GlobalAveragePool),
     Linear(Linear),
-    Add(Add),
-    Multiply(Multiply),
+    Binary(Binary),
+    Unary(Unary),
+    Softmax(Softmax),
     Gather(Gather),
     QuantisedConv2d(quantised::Conv2d),
     QuantisedPool(quantised::Pool),
@@ -143,6 +145,7 @@ impl Kernel {
             Kernel::LayerNorm(kernel) => kernel.packed_len(),
             Kernel::Embedding(kernel) => kernel.packed_len(),
             Kernel::Tokens(kernel) => kernel.packed_len(),
+            Kernel::Binary(kernel) => kernel.packed_len(),
             _ => 0,
         }
     }

@@ -45,7 +45,7 @@ pub use layout::{
 };
 pub use liveness::TensorLifetime;
 pub use network::{
-    ChannelRun, GATHER_SOURCES_MAX, InputForm, InputSpec, Network, Operator, OperatorKind, Stage,
+    ChannelRun, GATHER_SOURCES_MAX, InputForm, InputSpec, Network, Operator, OperatorKind, SecondOperand, Stage,
     Tensor, TensorId, WeightRange,
 };
 pub use package::{

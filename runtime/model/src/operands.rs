@@ -1,6 +1,6 @@
 //! What an operator refers to: tensors that it reads, ranges of weights. The one place that lists them for each kind.
 
-use crate::{Operator, OperatorKind, TensorId, WeightRange};
+use crate::{Operator, OperatorKind, SecondOperand, TensorId, WeightRange};
 
 impl Operator {
     /// The tensors that it reads: its input, then a residual, a second operand, further sources.
@@ -16,6 +16,10 @@ impl OperatorKind {
         match self {
             Self::Conv2d { residual, .. } => residual.as_slice(),
             Self::Add { other, .. } | Self::Multiply { other, .. } => std::slice::from_ref(other),
+            Self::Binary {
+                second: SecondOperand::Tensor(other),
+                ..
+            } => std::slice::from_ref(other),
             Self::Gather { others, .. } | Self::Attention { others, .. } => others,
             Self::Pool { .. }
             | Self::GlobalAveragePool
@@ -25,7 +29,10 @@ impl OperatorKind {
             | Self::Tokens { .. }
             | Self::Token { .. }
             | Self::QuantisedConv2d { .. }
-            | Self::Convert => &[],
+            | Self::Convert
+            | Self::Binary { .. }
+            | Self::Unary { .. }
+            | Self::Softmax { .. } => &[],
         }
     }
 
@@ -34,6 +41,10 @@ impl OperatorKind {
         match self {
             Self::Conv2d { residual, .. } => residual.as_mut_slice(),
             Self::Add { other, .. } | Self::Multiply { other, .. } => std::slice::from_mut(other),
+            Self::Binary {
+                second: SecondOperand::Tensor(other),
+                ..
+            } => std::slice::from_mut(other),
             Self::Gather { others, .. } | Self::Attention { others, .. } => others,
             Self::Pool { .. }
             | Self::GlobalAveragePool
@@ -43,7 +54,10 @@ impl OperatorKind {
             | Self::Tokens { .. }
             | Self::Token { .. }
             | Self::QuantisedConv2d { .. }
-            | Self::Convert => &mut [],
+            | Self::Convert
+            | Self::Binary { .. }
+            | Self::Unary { .. }
+            | Self::Softmax { .. } => &mut [],
         }
     }
 
@@ -56,6 +70,10 @@ impl OperatorKind {
             Self::LayerNorm { scale, bias, .. } => [Some(*scale), Some(*bias)],
             Self::Embedding { table } | Self::Tokens { table, .. } => [Some(*table), None],
             Self::QuantisedConv2d { scales, bias, .. } => [Some(*scales), Some(*bias)],
+            Self::Binary {
+                second: SecondOperand::Constant { values, .. },
+                ..
+            } => [Some(*values), None],
             Self::Pool { .. }
             | Self::GlobalAveragePool
             | Self::Add { .. }
@@ -63,7 +81,10 @@ impl OperatorKind {
             | Self::Gather { .. }
             | Self::Attention { .. }
             | Self::Token { .. }
-            | Self::Convert => [None; 2],
+            | Self::Convert
+            | Self::Binary { .. }
+            | Self::Unary { .. }
+            | Self::Softmax { .. } => [None; 2],
         };
         ranges.into_iter().flatten()
     }
@@ -77,6 +98,10 @@ impl OperatorKind {
             Self::LayerNorm { scale, bias, .. } => [Some(scale), Some(bias)],
             Self::Embedding { table } | Self::Tokens { table, .. } => [Some(table), None],
             Self::QuantisedConv2d { scales, bias, .. } => [Some(scales), Some(bias)],
+            Self::Binary {
+                second: SecondOperand::Constant { values, .. },
+                ..
+            } => [Some(values), None],
             Self::Pool { .. }
             | Self::GlobalAveragePool
             | Self::Add { .. }
@@ -84,7 +109,10 @@ impl OperatorKind {
             | Self::Gather { .. }
             | Self::Attention { .. }
             | Self::Token { .. }
-            | Self::Convert => [None, None],
+            | Self::Convert
+            | Self::Binary { .. }
+            | Self::Unary { .. }
+            | Self::Softmax { .. } => [None, None],
         };
         ranges.into_iter().flatten()
     }

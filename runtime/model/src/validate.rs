@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use punctual_core::STAGES_MAX;
 use punctual_types::Activation;
 
-use crate::{Network, Operator, OperatorKind, Stage, Tensor, TensorId, WeightRange};
+use crate::{
+    Network, Operator, OperatorKind, SecondOperand, Stage, Tensor, TensorId, WeightRange,
+};
 
 pub use error::{NetworkError, OperatorError, StageError};
 
@@ -230,12 +232,22 @@ impl Network {
                 table.check("table", there, expected)
             }
             OperatorKind::Tokens { table, .. } => table.check("table", there, output.elements()),
+            OperatorKind::Binary {
+                second, activation, ..
+            } => {
+                if let SecondOperand::Constant { values, shape } = second {
+                    values.check("constant", there, shape.elements())?;
+                }
+                check_activation(activation)
+            }
             OperatorKind::Pool { .. }
             | OperatorKind::GlobalAveragePool
             | OperatorKind::Gather { .. }
             | OperatorKind::Token { .. }
             | OperatorKind::QuantisedConv2d { .. }
-            | OperatorKind::Convert => Ok(()),
+            | OperatorKind::Convert
+            | OperatorKind::Unary { .. }
+            | OperatorKind::Softmax { .. } => Ok(()),
         }
     }
 

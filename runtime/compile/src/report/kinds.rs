@@ -70,6 +70,9 @@ fn kind(operator: &Operator, channels: u32) -> String {
         OperatorKind::Embedding { .. } => "embedding",
         OperatorKind::Tokens { .. } => "tokens",
         OperatorKind::Token { .. } => "one token",
+        OperatorKind::Binary { .. } => "arithmetic",
+        OperatorKind::Unary { .. } => "function of each value",
+        OperatorKind::Softmax { .. } => "softmax",
     };
     name.to_owned()
 }

@@ -4,7 +4,9 @@
 use std::ops::Range;
 
 use punctual_kernels::{Isa, KernelError};
-use punctual_model::{ImageLayout, Network, OperatorKind, StageLayout, WeightRange};
+use punctual_model::{
+    ImageLayout, Network, OperatorKind, SecondOperand, StageLayout, WeightRange,
+};
 
 use super::{LowerError, Lowering, error, lower};
 use crate::executable::{Executable, Kernel, Step};
@@ -134,6 +136,13 @@ fn pack(
         (Kernel::Tokens(kernel), OperatorKind::Tokens { table, .. }) => {
             kernel.pack(values(table), packed)
         }
+        (
+            Kernel::Binary(kernel),
+            OperatorKind::Binary {
+                second: SecondOperand::Constant { values: constant, .. },
+                ..
+            },
+        ) => kernel.pack(values(constant), packed),
         _ => Ok(()),
     }
 }

@@ -243,6 +243,9 @@ impl<'n> Lowering<'n> {
                 OperatorKind::Tokens { .. } | OperatorKind::Token { .. } => "operator on tokens",
                 OperatorKind::QuantisedConv2d { .. } => "convolution of bytes",
                 OperatorKind::Convert => "conversion of bytes",
+                OperatorKind::Binary { .. } => "arithmetic of two tensors",
+                OperatorKind::Unary { .. } => "function of each value",
+                OperatorKind::Softmax { .. } => "softmax inside a network",
                 _ => "operator without a name",
             },
         }
