@@ -4,6 +4,7 @@
 //! A further operator is one more line in [`Lowering::node`] and in [`LOWERED`], and one more
 //! function in the module of its family.
 
+mod arithmetic;
 mod attention;
 mod convolution;
 pub(crate) mod curves;
@@ -14,7 +15,6 @@ mod join;
 mod mask;
 mod operands;
 mod pooling;
-mod products;
 mod quantised;
 mod tokens;
 mod view_algebra;
@@ -27,7 +27,7 @@ use punctual_model::{
     DIMENSION_MAX, InputForm, NAME_BYTES_MAX, OPERATORS_MAX, TENSOR_ELEMENTS_MAX, Tensor, TensorId,
     WEIGHTS_MAX,
 };
-use punctual_types::Activation;
+use punctual_types::{Activation, BinaryFunction, UnaryFunction};
 
 use attention::Scores;
 use gaussian::Gaussian;
@@ -42,6 +42,7 @@ use crate::report::Note;
 /// The operators that are lowered. Those of [`fold::operators`] that are not among them are supported where all
 /// their operands are known when compiling.
 const LOWERED: &[&str] = &[
+    "Abs",
     "Add",
     "AveragePool",
     "BatchNormalization",
@@ -54,6 +55,7 @@ const LOWERED: &[&str] = &[
     "Div",
     "Dropout",
     "Erf",
+    "Exp",
     "Expand",
     "Flatten",
     "Gather",
@@ -64,10 +66,16 @@ const LOWERED: &[&str] = &[
     "HardSwish",
     "Identity",
     "LayerNormalization",
+    "LogSoftmax",
     "MatMul",
+    "Max",
     "MaxPool",
+    "Min",
     "Mul",
+    "Neg",
+    "Pow",
     "QuantizeLinear",
+    "Reciprocal",
     "ReduceMean",
     "Relu",
     "Reshape",
@@ -75,6 +83,7 @@ const LOWERED: &[&str] = &[
     "Slice",
     "Softmax",
     "Split",
+    "Sqrt",
     "Squeeze",
     "Sub",
     "Tanh",
@@ -98,7 +107,7 @@ pub(crate) enum Value {
     Nothing,
     /// A tensor computed from the input.
     View(View),
-    /// The softmax over a view's last dimension; supported only as an exit.
+    /// The softmax of (N, features), not computed yet: before an exit it never is.
     Softmax(View),
     /// A view times a factor, on the way to an attention.
     Scaled(View, f32),
@@ -145,6 +154,8 @@ pub(crate) struct Lowering<'a> {
     steps: BTreeMap<ValueId, Rc<[f32]>>,
     /// What may still be computed of constants.
     room: Room,
+    /// The values of each softmax that an operator has read.
+    softmaxes: BTreeMap<ValueId, View>,
 }
 
 impl<'a> Lowering<'a> {
@@ -176,6 +187,7 @@ impl<'a> Lowering<'a> {
             channel_runs: 0,
             notes: Vec::new(),
             steps: BTreeMap::new(),
+            softmaxes: BTreeMap::new(),
             room: Room::of(graph.constants.values().map(|c| c.data.len()).sum()),
         }
     }
@@ -194,6 +206,16 @@ impl<'a> Lowering<'a> {
             }
             return Ok(());
         }
+        let softmaxes = self.compute_softmax(node)?;
+        let done = self.computed(node);
+        for (id, value) in softmaxes {
+            self.values[id.0] = value;
+        }
+        done
+    }
+
+    /// Lowers a node that is not folded.
+    fn computed(&mut self, node: &Node) -> Result<(), Problem> {
         if let Some(value) = self.on_mask(node)? {
             return self.set(node, value);
         }
@@ -214,7 +236,7 @@ impl<'a> Lowering<'a> {
             "BatchNormalization" => self.batch_normalization(node),
             "Relu" => self.relu(node),
             "Clip" => self.clip(node),
-            "Add" => self.add(node),
+            "Add" => self.binary(node, BinaryFunction::Add),
             "MaxPool" => self.max_pool(node),
             "AveragePool" => self.average_pool(node),
             "GlobalAveragePool" => self.global_average_pool(node),
@@ -234,15 +256,24 @@ impl<'a> Lowering<'a> {
             "Identity" => self.identity(node),
             "Dropout" => self.dropout(node),
             "Constant" => self.constant(node),
-            "Softmax" => self.softmax(node),
+            "Softmax" => self.softmax(node, false),
+            "LogSoftmax" => self.softmax(node, true),
             "Concat" if self.join_tokens(node)? => Ok(()),
             "Concat" if self.reads_view(node) => self.concat(node),
             "Mul" => match self.scale_heads(node) {
                 Some(scaled) => self.set(node, scaled),
-                None => self.mul(node),
+                None => self.binary(node, BinaryFunction::Multiply),
             },
-            "Div" => self.div(node),
-            "Sub" => self.sub(node),
+            "Div" => self.binary(node, BinaryFunction::Divide),
+            "Sub" => self.binary(node, BinaryFunction::Subtract),
+            "Min" => self.binary(node, BinaryFunction::Minimum),
+            "Max" => self.binary(node, BinaryFunction::Maximum),
+            "Pow" => self.pow(node),
+            "Neg" => self.negate(node),
+            "Abs" => self.unary(node, UnaryFunction::Absolute),
+            "Exp" => self.unary(node, UnaryFunction::Exponential),
+            "Reciprocal" => self.unary(node, UnaryFunction::Reciprocal),
+            "Sqrt" => self.unary(node, UnaryFunction::SquareRoot),
             "Sigmoid" => self.curve(node, Activation::Sigmoid),
             "Tanh" => self.curve(node, Activation::Tanh),
             "HardSwish" => self.curve(node, Activation::HardSwish),

@@ -60,13 +60,11 @@ pub enum Problem {
         "it multiplies {first} and {second}; supported are constant matrices, and the two products of an attention: (N, heads, tokens, channels) with keys whose last two dimensions are swapped, then their softmax with values"
     )]
     Attention { first: String, second: String },
-    #[error("it adds {first} and {second}; supported are equal shapes, or one constant a channel")]
-    Addends { first: String, second: String },
-    /// Two factors, or a tensor and what it is divided by or taken from, of different shapes.
+    /// Two operands whose dimensions do not fit, or lie in another order.
     #[error(
-        "it computes with {first} and {second}; supported are equal shapes, one value for each channel of an image, and one constant a channel"
+        "it computes with {first} and {second}; their dimensions must be equal or 1, and those that are equal lie in the same order"
     )]
-    Factors { first: String, second: String },
+    Operands { first: String, second: String },
     /// What its operands are known for when compiling cannot be computed.
     #[error("it computes with constants or shapes, and {reason}")]
     Folding { reason: &'static str },

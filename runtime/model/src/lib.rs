@@ -45,8 +45,8 @@ pub use layout::{
 };
 pub use liveness::TensorLifetime;
 pub use network::{
-    ChannelRun, GATHER_SOURCES_MAX, InputForm, InputSpec, Network, Operator, OperatorKind, SecondOperand, Stage,
-    Tensor, TensorId, WeightRange,
+    ChannelRun, GATHER_SOURCES_MAX, InputForm, InputSpec, Network, Operator, OperatorKind,
+    SecondOperand, Stage, Tensor, TensorId, WeightRange,
 };
 pub use package::{
     ContentHash, ImageProblem, PAGE_BYTES, PAGE_FLOATS, Package, PackageError, PackageHash,

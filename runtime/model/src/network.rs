@@ -3,9 +3,7 @@
 //! Shapes are those of one image; a stage runs for a batch of images, each with its own tensors. Nothing here
 //! knows how a device lays a tensor out: the CPU device blocks channels and adds halos, a GPU does otherwise.
 
-use punctual_types::{
-    Activation, BinaryFunction, Digit, Extent, Padding, PoolKind, UnaryFunction,
-};
+use punctual_types::{Activation, BinaryFunction, Digit, Extent, Padding, PoolKind, UnaryFunction};
 use serde::{Deserialize, Serialize};
 
 use crate::{Floats, Quantised};
@@ -275,7 +273,9 @@ pub enum OperatorKind {
         activation: Activation,
     },
     /// A function of each value.
-    Unary { function: UnaryFunction },
+    Unary {
+        function: UnaryFunction,
+    },
     /// `e^x / sum e^x` over the positions that a digit of an axis counts, for each position that the rest counts.
     Softmax {
         /// `extent` positions of the axis, `step` apart; both together divide the axis.

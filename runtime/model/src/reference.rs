@@ -12,9 +12,7 @@ use std::collections::BTreeMap;
 
 use punctual_types::{Activation, PoolKind, Window};
 
-use crate::{
-    Network, Operator, OperatorKind, SecondOperand, Stage, Tensor, TensorId, WeightRange,
-};
+use crate::{Network, Operator, OperatorKind, SecondOperand, Stage, Tensor, TensorId, WeightRange};
 use windows::{Planar, visit};
 
 /// One image's tensors while a network runs: at first the input, between stages what is carried.

@@ -8,9 +8,7 @@ use std::collections::BTreeSet;
 use punctual_core::STAGES_MAX;
 use punctual_types::Activation;
 
-use crate::{
-    Network, Operator, OperatorKind, SecondOperand, Stage, Tensor, TensorId, WeightRange,
-};
+use crate::{Network, Operator, OperatorKind, SecondOperand, Stage, Tensor, TensorId, WeightRange};
 
 pub use error::{NetworkError, OperatorError, StageError};
 

@@ -1,6 +1,5 @@
 //! Operators that treat each element alone.
 
-use punctual_model::TensorId;
 use punctual_types::Activation;
 
 use super::operands::Floats;
@@ -93,55 +92,6 @@ impl Lowering<'_> {
         self.affine(node, &view, scale, shift)
     }
 
-    pub(super) fn add(&mut self, node: &Node) -> Result<(), Problem> {
-        self.limit(node, 2, 1)?;
-        Attributes::of(node).finish()?;
-        let first = self.required(node, 0, "first addend")?;
-        let second = self.required(node, 1, "second addend")?;
-        match (first, second) {
-            (Value::View(a), Value::View(b)) if a.sizes() == b.sizes() => {
-                let (view, other) = self.pair(node)?;
-                let shape = self.shape(view.tensor);
-                let kind = DraftKind::Add {
-                    activation: Activation::None,
-                };
-                let output = self.emit(node, kind, view.tensor, &[other], shape)?;
-                self.set(node, Value::View(view.of(output)))
-            }
-            (Value::View(_), Value::Constant(_)) => self.add_constant(node, 0, 1),
-            (Value::Constant(_), Value::View(_)) => self.add_constant(node, 1, 0),
-            _ => Err(self.addends(node)),
-        }
-    }
-
-    /// Two tensors of equal sizes whose values at the same place belong together: how both are seen
-    /// and the second one.
-    pub(super) fn pair(&mut self, node: &Node) -> Result<(View, TensorId), Problem> {
-        let mut first = self.elementwise(node, 0)?;
-        let mut second = self.elementwise(node, 1)?;
-        if first.dims != second.dims || self.shape(first.tensor) != self.shape(second.tensor) {
-            first = self.as_itself(node, &first)?;
-            second = self.as_itself(node, &second)?;
-        }
-        if first.of(second.tensor) != second {
-            return Err(self.addends(node));
-        }
-        Ok((first, second.tensor))
-    }
-
-    /// A constant of one value a channel (or one for all), added to the operand `data`.
-    fn add_constant(&mut self, node: &Node, data: usize, constant: usize) -> Result<(), Problem> {
-        let view = self.elementwise(node, data)?;
-        let addend = self.floats(node, constant, "constant addend")?;
-        if let Some(shift) = self.per_channel(&view, &addend) {
-            return self.affine(node, &view, vec![1.0; shift.len()], shift);
-        }
-        if self.add_to_tokens(node, data, &addend)? {
-            return Ok(());
-        }
-        Err(self.addends(node))
-    }
-
     /// A constant's value for each channel of the view's tensor; `None` where values of one channel
     /// meet different ones. The constant's dimensions are aligned with the view's last ones.
     pub(super) fn per_channel(&self, view: &View, constant: &Floats) -> Option<Vec<f32>> {
@@ -158,17 +108,6 @@ impl Lowering<'_> {
         };
         let whole = view.is_whole(before + at, Axis::Channel, channels);
         (whole && size == channels as usize).then(|| constant.data.clone())
-    }
-
-    fn addends(&self, node: &Node) -> Problem {
-        let describe = |at| {
-            self.operand(node, at)
-                .map_or_else(String::new, |v| self.describe(v))
-        };
-        Problem::Addends {
-            first: describe(0),
-            second: describe(1),
-        }
     }
 
     pub(super) fn affine(
@@ -202,22 +141,6 @@ impl Lowering<'_> {
         };
         let output = self.emit(node, kind, view.tensor, &[], shape)?;
         self.set(node, Value::View(view.of(output)))
-    }
-
-    /// Supported as the last operator before an exit only, where it is left out.
-    pub(super) fn softmax(&mut self, node: &Node) -> Result<(), Problem> {
-        self.limit(node, 1, 1)?;
-        let mut attributes = Attributes::of(node);
-        let axis = attributes.int("axis", if self.graph.opset < 13 { 1 } else { -1 })?;
-        attributes.finish()?;
-        let view = self.required(node, 0, "data")?;
-        match view {
-            Value::View(view) if view.dims.len() == 2 && matches!(axis, 1 | -1) => {
-                let softmax = Value::Softmax(view.clone());
-                self.set(node, softmax)
-            }
-            other => Err(self.wrong(0, "data", other, "a vector of features, along axis 1")),
-        }
     }
 
     /// From floats to floats, which are f32 whatever their size in the file.

@@ -14,6 +14,7 @@
 use std::ops::Range;
 
 use punctual_model::{Tensor, TensorId};
+use punctual_types::Digit;
 
 use crate::fold::Dim;
 
@@ -28,6 +29,18 @@ pub(crate) enum Axis {
     Repeat,
 }
 
+impl Axis {
+    /// Its place among channels, rows and columns.
+    pub fn index(self) -> Option<usize> {
+        match self {
+            Self::Channel => Some(0),
+            Self::Row => Some(1),
+            Self::Column => Some(2),
+            Self::Batch | Self::Repeat => None,
+        }
+    }
+}
+
 /// A digit of an axis: it counts `extent` positions, `step` apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Factor {
@@ -35,6 +48,22 @@ pub(crate) struct Factor {
     pub step: u64,
     /// Never 1, but for the batch, where it says nothing.
     pub extent: u64,
+}
+
+impl Factor {
+    /// As operators have it; nothing for the batch and for repetitions.
+    pub fn digit(self) -> Option<Digit> {
+        let axes = [
+            punctual_types::Axis::Channel,
+            punctual_types::Axis::Row,
+            punctual_types::Axis::Column,
+        ];
+        Some(Digit {
+            axis: axes[self.axis.index()?],
+            step: u32::try_from(self.step).ok()?,
+            extent: u32::try_from(self.extent).ok()?,
+        })
+    }
 }
 
 const BATCH: Factor = Factor {

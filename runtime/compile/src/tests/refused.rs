@@ -145,7 +145,7 @@ fn an_attribute_with_an_unsupported_value() {
             "Softmax",
             "flat",
             int("axis", 0),
-            "supported is a vector of features, along axis 1",
+            "supported is a tensor with one axis",
         ),
         (
             "BatchNormalization",
@@ -224,12 +224,12 @@ const OPERANDS: &[(&str, &str, &str)] = &[
     (
         "Add",
         "r four",
-        "it adds an image (N, 3, 8, 8) and a float32 constant of shape [4]",
+        "it computes with an image (N, 3, 8, 8) and a float32 constant of shape [4]",
     ),
     (
         "Add",
         "r flat",
-        "it adds an image (N, 3, 8, 8) and a vector of features (N, 192)",
+        "it computes with an image (N, 3, 8, 8) and a vector of features (N, 192)",
     ),
     (
         "Reshape",
@@ -258,8 +258,18 @@ const OPERANDS: &[(&str, &str, &str)] = &[
     ),
     (
         "Sub",
-        "r r",
-        "input 1 (constant) is an image (N, 3, 8, 8); supported is a float32 constant",
+        "r axes",
+        "input 1 (constant) is an integer constant of shape [2]; supported is a float32 constant",
+    ),
+    (
+        "Pow",
+        "r three",
+        "input 1 (exponent) is a float32 constant of shape [3]; supported is one of",
+    ),
+    (
+        "Sin",
+        "r",
+        "all its operands are known when compiling; its input 0 is an image (N, 3, 8, 8)",
     ),
     (
         "Concat",

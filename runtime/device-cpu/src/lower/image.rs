@@ -4,9 +4,7 @@
 use std::ops::Range;
 
 use punctual_kernels::{Isa, KernelError};
-use punctual_model::{
-    ImageLayout, Network, OperatorKind, SecondOperand, StageLayout, WeightRange,
-};
+use punctual_model::{ImageLayout, Network, OperatorKind, SecondOperand, StageLayout, WeightRange};
 
 use super::{LowerError, Lowering, error, lower};
 use crate::executable::{Executable, Kernel, Step};
@@ -139,7 +137,10 @@ fn pack(
         (
             Kernel::Binary(kernel),
             OperatorKind::Binary {
-                second: SecondOperand::Constant { values: constant, .. },
+                second:
+                    SecondOperand::Constant {
+                        values: constant, ..
+                    },
                 ..
             },
         ) => kernel.pack(values(constant), packed),

@@ -1,9 +1,9 @@
 //! The kernel of each kind of operator.
 
 use punctual_kernels::{
-    Attention, AttentionSpec, Binary, BinaryOperand, BinarySpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput,
-    Embedding, GlobalAveragePool, KernelError, LayerNorm, LayerNormSpec, Linear, LinearSpec,
-    Pool, PoolSpec, Softmax, SoftmaxSpec, Token, Tokens, Unary,
+    Attention, AttentionSpec, Binary, BinaryOperand, BinarySpec, BlockedLayout, Conv2d, Conv2dSpec,
+    ConvInput, Embedding, GlobalAveragePool, KernelError, LayerNorm, LayerNormSpec, Linear,
+    LinearSpec, Pool, PoolSpec, Softmax, SoftmaxSpec, Token, Tokens, Unary,
 };
 use punctual_model::{OperatorKind, SecondOperand, TensorId};
 use punctual_types::{Activation, BinaryFunction, Window};

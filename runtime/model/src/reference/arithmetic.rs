@@ -49,7 +49,11 @@ pub(super) fn softmax(input: Planar, digit: Digit, logarithm: bool) -> Vec<f32> 
         let sum: f64 = values.iter().map(|value| (value - largest).exp()).sum();
         for (at, value) in group.zip(values) {
             let logarithm_of = value - largest - sum.ln();
-            result[at] = if logarithm { logarithm_of } else { logarithm_of.exp() } as f32;
+            result[at] = if logarithm {
+                logarithm_of
+            } else {
+                logarithm_of.exp()
+            } as f32;
         }
     }
     result
