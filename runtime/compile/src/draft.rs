@@ -9,9 +9,11 @@ use punctual_types::{
     Activation, BinaryFunction, Digit, Extent, Padding, PoolKind, Quantisation, UnaryFunction,
 };
 
-/// Operators in order of execution. Tensor 0 is the network's input.
+/// Operators in order of execution.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
+    /// The network's inputs are so many first tensors.
+    pub inputs: usize,
     pub tensors: Vec<Tensor>,
     pub operators: Vec<DraftOperator>,
     /// The tensors of bytes.
@@ -228,6 +230,7 @@ impl DraftKind {
             | Self::Linear { activation, .. }
             | Self::Add { activation }
             | Self::Multiply { activation }
+            | Self::Activate { activation, .. }
             | Self::Binary { activation, .. } => Some(*activation),
             _ => None,
         }
@@ -252,6 +255,13 @@ impl DraftOperator {
 }
 
 impl Draft {
+    /// The activation of the operator that writes a tensor.
+    pub fn activation_of(&self, tensor: TensorId) -> Option<Activation> {
+        let mut operators = self.operators.iter();
+        let writer = operators.find(|operator| operator.output == tensor)?;
+        writer.kind.activation()
+    }
+
     /// Removes operators that no exit depends on; returns how many.
     pub fn remove_dead(&mut self, exits: &[TensorId]) -> usize {
         let mut needed = vec![false; self.tensors.len()];

@@ -6,7 +6,7 @@
 
 use prost::Message;
 use punctual_model::{
-    ChannelRun, Network, Operator, OperatorKind, SecondOperand, Stage, Tensor, TensorId,
+    ChannelRun, Exit, Network, Operator, OperatorKind, SecondOperand, Stage, Tensor, TensorId,
     WeightRange,
 };
 use punctual_types::{Activation, BinaryFunction, Digit, Extent, Padding, PoolKind, UnaryFunction};
@@ -69,9 +69,15 @@ pub fn stage_to_onnx(network: &Network, stage: usize) -> Result<Vec<u8>, WriteEr
     Ok(model.encode_to_vec())
 }
 
-/// What a stage leaves behind: what it carries over, and its class scores if it has an exit.
+/// What a stage leaves behind: what it carries over, then what else its exit reads of it. Each once.
 fn results(stage: &Stage) -> impl Iterator<Item = TensorId> + '_ {
-    stage.outputs.iter().copied().chain(stage.logits)
+    let mut results = stage.outputs.clone();
+    for tensor in stage.exit.iter().flat_map(Exit::reads) {
+        if !results.contains(&tensor) && !stage.inputs.contains(&tensor) {
+            results.push(tensor);
+        }
+    }
+    results.into_iter()
 }
 
 fn declared(network: &Network, id: TensorId) -> ValueInfoProto {
