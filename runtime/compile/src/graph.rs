@@ -34,6 +34,8 @@ pub(crate) struct Graph {
     /// What comes with the input.
     pub vectors: Vec<Vector>,
     pub outputs: Vec<ValueId>,
+    /// The dimensions of values that the file declares; `None` is known only when running.
+    pub declared: BTreeMap<ValueId, Vec<Option<i64>>>,
     /// Their declared element types, by ONNX number.
     pub output_types: Vec<Option<i32>>,
 }
@@ -51,10 +53,26 @@ pub(crate) struct Node {
     pub name: String,
     /// E.g. `Conv`.
     pub operator: String,
+    /// The operator's, if that is not the standard one.
+    pub domain: Option<String>,
     /// `None` for an optional operand that is left out.
     pub inputs: Vec<Option<ValueId>>,
     pub outputs: Vec<Option<ValueId>>,
     pub attributes: BTreeMap<String, Attribute>,
+}
+
+impl Node {
+    /// Stands for what an exit has computed that no node of the file computes.
+    pub fn of_exit(exit: &str) -> Self {
+        Self {
+            name: exit.to_owned(),
+            operator: String::new(),
+            domain: None,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            attributes: BTreeMap::new(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

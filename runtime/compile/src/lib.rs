@@ -23,6 +23,7 @@ mod schema;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod unsupported;
 mod write;
 
 use std::path::Path;
@@ -36,6 +37,7 @@ pub use options::{CompileOptions, IMAGENET_MEAN, IMAGENET_STD, InputOptions, Ove
 pub use parse::ParseError;
 pub use problem::Problem;
 pub use report::{CompileReport, KindReport, Note, StageReport, ThresholdReport};
+pub use unsupported::{NodeProblem, Unsupported};
 pub use write::{WriteError, stage_to_onnx, tensor_name};
 
 use draft::Draft;
@@ -181,14 +183,24 @@ fn lower(graph: &Graph, input: Tensor) -> Result<Lowering<'_>, CompileError> {
     if let Some(from) = graph.converted {
         lowering.notes.push(Note::Converted { from });
     }
+    let mut nodes = Vec::new();
     for node in &graph.nodes {
-        lowering.node(node).map_err(|problem| CompileError::Node {
-            node: node.name.clone(),
-            operator: node.operator.clone(),
-            problem,
-        })?;
+        if let Err(problem) = lowering.node(node) {
+            nodes.push(NodeProblem {
+                node: node.name.clone(),
+                operator: node.operator.clone(),
+                problem,
+            });
+            lowering.stand_in(node);
+        }
     }
-    Ok(lowering)
+    match nodes.is_empty() {
+        true => Ok(lowering),
+        false => Err(CompileError::Nodes(Unsupported {
+            nodes,
+            unchecked: lowering.unchecked,
+        })),
+    }
 }
 
 /// Folding a normalisation can make finite weights infinite.

@@ -105,6 +105,8 @@ const CHANNEL_RUNS_MAX: usize = 1 << 20;
 pub(crate) enum Value {
     /// Not computed: the second result of an operator of which only the first is supported.
     Nothing,
+    /// What a node that cannot be lowered would compute.
+    Unknown,
     /// A tensor computed from the input.
     View(View),
     /// The softmax of (N, features), not computed yet: before an exit it never is.
@@ -156,6 +158,8 @@ pub(crate) struct Lowering<'a> {
     room: Room,
     /// The values of each softmax that an operator has read.
     softmaxes: BTreeMap<ValueId, View>,
+    /// Nodes that read what is unknown.
+    pub unchecked: usize,
 }
 
 impl<'a> Lowering<'a> {
@@ -197,6 +201,7 @@ impl<'a> Lowering<'a> {
             notes: Vec::new(),
             steps: BTreeMap::new(),
             softmaxes: BTreeMap::new(),
+            unchecked: 0,
             room: Room::of(graph.constants.values().map(|c| c.data.len()).sum()),
         }
     }
@@ -207,6 +212,19 @@ impl<'a> Lowering<'a> {
 
     /// Lowers one node. Nodes must come in the graph's order.
     pub fn node(&mut self, node: &Node) -> Result<(), Problem> {
+        if let Some(domain) = &node.domain {
+            let domain = domain.clone();
+            return Err(Problem::Domain { domain });
+        }
+        let mut operands = node.inputs.iter().flatten();
+        if operands.any(|id| matches!(self.value(*id), Value::Unknown)) {
+            if !supported().contains(&node.operator.as_str()) {
+                return Err(Problem::UnknownOperator);
+            }
+            self.unchecked += 1;
+            self.stand_in(node);
+            return Ok(());
+        }
         if let Some(results) = self.fold(node)? {
             for (output, result) in std::iter::zip(&node.outputs, results) {
                 if let Some(output) = output {
@@ -333,6 +351,47 @@ impl<'a> Lowering<'a> {
         };
         let fixed: Vec<Option<&Constant>> = fixed.iter().map(Option::as_ref).collect();
         fold::fold(node, &fixed, &mut self.room).or(folded)
+    }
+
+    /// Gives the results of a node that cannot be lowered the shapes that the file declares, so that the nodes behind
+    /// it can be judged. Nothing is compiled of them.
+    pub fn stand_in(&mut self, node: &Node) {
+        for output in node.outputs.iter().flatten() {
+            let declared = self.graph.declared.get(output);
+            let value = declared.and_then(|dims| self.of_sizes(dims));
+            self.values[output.0] = value.unwrap_or(Value::Unknown);
+        }
+    }
+
+    /// A tensor of these dimensions, of which the first is the batch.
+    fn of_sizes(&mut self, dims: &[Option<i64>]) -> Option<Value> {
+        let (batch, sizes) = dims.split_first()?;
+        let fixed = self.graph.input_dims.first().copied().flatten();
+        let sizes = sizes.iter().map(|size| u32::try_from((*size)?).ok());
+        let sizes: Vec<u32> = sizes.collect::<Option<_>>()?;
+        let fits = sizes.iter().all(|side| (1..=DIMENSION_MAX).contains(side));
+        let tensor = TensorId(self.draft.tensors.len() as u32);
+        let see: fn(TensorId, Tensor) -> View = match sizes.len() {
+            1 => View::features,
+            2 => View::series,
+            _ => View::image,
+        };
+        let [channels, height, width] = match sizes[..] {
+            [features] => [features, 1, 1],
+            [channels, columns] => [channels, 1, columns],
+            [channels, height, width] => [channels, height, width],
+            _ => return None,
+        };
+        let shape = Tensor {
+            channels,
+            height,
+            width,
+        };
+        if !fits || (batch.is_some() && *batch != fixed) || shape.elements() > TENSOR_ELEMENTS_MAX {
+            return None;
+        }
+        self.draft.tensors.push(shape);
+        Some(Value::View(see(tensor, shape)))
     }
 
     fn not_constant(&self, node: &Node) -> Problem {

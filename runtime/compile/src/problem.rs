@@ -11,6 +11,11 @@ pub enum Problem {
     /// The operator is not in the list.
     #[error("this operator is not supported; supported are {}", crate::lower::supported().join(", "))]
     UnknownOperator,
+    /// The operator is from outside the standard set.
+    #[error(
+        "operators of the domain {domain:?} are not supported; export with standard operators only"
+    )]
+    Domain { domain: String },
     /// The operator has an attribute that this program does not know.
     #[error("its attribute {name} = {value} is not supported")]
     UnknownAttribute { name: String, value: String },
@@ -87,6 +92,14 @@ pub enum Problem {
 }
 
 impl Problem {
+    /// As its `Display`, but without the list of all that is supported.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::UnknownOperator => "this operator is not supported".to_owned(),
+            other => other.to_string(),
+        }
+    }
+
     pub(crate) fn attribute(
         name: &'static str,
         value: &Attribute,

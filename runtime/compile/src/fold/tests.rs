@@ -13,6 +13,7 @@ fn node(operator: &str, attributes: &[(&str, Attribute)], outputs: usize) -> Nod
     Node {
         name: "node".to_owned(),
         operator: operator.to_owned(),
+        domain: None,
         inputs: vec![],
         outputs: (0..outputs).map(id).collect(),
         attributes: attributes.iter().map(named).collect::<BTreeMap<_, _>>(),

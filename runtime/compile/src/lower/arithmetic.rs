@@ -297,6 +297,24 @@ impl Lowering<'_> {
         Ok(view.of(output))
     }
 
+    /// Computes a softmax that is an output, if it is one.
+    pub(crate) fn compute_softmax_output(
+        &mut self,
+        exit: &str,
+        id: ValueId,
+    ) -> Result<(), Problem> {
+        let Value::Softmax(view) = self.value(id) else {
+            return Ok(());
+        };
+        let view = view.clone();
+        let computed = match self.softmaxes.get(&id) {
+            Some(computed) => computed.clone(),
+            None => self.softmax_of(&Node::of_exit(exit), &view, 1, false)?,
+        };
+        self.values[id.0] = Value::View(computed);
+        Ok(())
+    }
+
     /// Gives a node that reads a softmax its values. Returns what was there, to be put back: for an exit the softmax
     /// stays left out.
     pub(super) fn compute_softmax(

@@ -1,6 +1,5 @@
 //! A node's operands by role, with errors that say which operand is what.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 
@@ -121,13 +120,7 @@ impl Lowering<'_> {
 
     /// A tensor of one pixel whose channels are the values of a view, for an exit.
     pub(crate) fn gathered_vector(&mut self, exit: &str, view: &View) -> Option<TensorId> {
-        let node = Node {
-            name: exit.to_owned(),
-            operator: String::new(),
-            inputs: Vec::new(),
-            outputs: Vec::new(),
-            attributes: BTreeMap::new(),
-        };
+        let node = Node::of_exit(exit);
         let tensor = self.arranged(&node, 0, view, "").ok()?;
         let shape = self.shape(tensor);
         (shape == Tensor::features(shape.channels)).then_some(tensor)
@@ -254,7 +247,7 @@ impl Lowering<'_> {
 
     pub(crate) fn describe(&self, value: &Value) -> String {
         match value {
-            Value::Nothing => "a result that is not computed".to_owned(),
+            Value::Nothing | Value::Unknown => "a result that is not computed".to_owned(),
             Value::View(view) => {
                 let kind = match view.dims.len() {
                     2 => "a vector of features",

@@ -1,6 +1,6 @@
 //! Each thing that is not supported is refused by name: node, operator, reason.
 
-use super::builder::{Onnx, everything, float, int, ints_of, text, value};
+use super::builder::{Onnx, everything, float, image_of, int, ints_of, text, value};
 use super::{compiled, options};
 use crate::schema::{AttributeProto, DATA_LOCATION_EXTERNAL, FunctionProto, ValueInfoProto};
 use crate::{CompileError, CompileOptions, compile};
@@ -51,6 +51,57 @@ fn an_unknown_operator() {
         &[node, "not supported; supported are Abs, Add, "],
     );
     refused(&with("", "r", &[]), &["node \"node_x\" ()"]);
+}
+
+#[test]
+fn every_node_in_the_way_is_told_and_what_lies_behind_is_judged_where_its_shape_is_declared() {
+    let mut onnx = with("Einsum", "r", &[])
+        .node("Einsum", "x", "y", &[])
+        .node("Conv", "y w", "behind_unknown", &[])
+        .node("Relu", "image", "declared", &[])
+        .node("Einsum", "declared", "z", &[])
+        .node("Conv", "z w three", "behind_declared", &[]);
+    onnx.graph().node[3].domain = Some("com.example".to_owned());
+    onnx.graph().value_info.push(image_of("z", &[3, 4, 4]));
+    let error = compile(&onnx.bytes(), Calibration::default(), &options()).unwrap_err();
+    let CompileError::Nodes(unsupported) = &error else {
+        panic!("{error}");
+    };
+    let names: Vec<&str> = unsupported.nodes.iter().map(|n| n.node.as_str()).collect();
+    let expected = [
+        "node_mean_exit_0",
+        "node_x",
+        "node_y",
+        "node_z",
+        "node_behind_declared",
+    ];
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    let mut wanted = expected.to_vec();
+    wanted.sort_unstable();
+    assert_eq!(sorted, wanted);
+    // The head behind the mean, and the convolution behind what is not declared.
+    assert_eq!(unsupported.unchecked, 3);
+    let by_operator = unsupported.by_operator();
+    assert_eq!((by_operator[0].0, by_operator[0].1.len()), ("Einsum", 3));
+    let message = error.to_string();
+    assert!(
+        message.contains("4 more nodes cannot be compiled"),
+        "{message}"
+    );
+    assert!(message.contains("--explain"), "{message}");
+    let all = unsupported.explanation().to_string();
+    for words in [
+        "5 nodes cannot be compiled",
+        "\"node_y\": this operator is not supported\n",
+        "operators of the domain \"com.example\"",
+        "\"node_behind_declared\": its input 2 (bias)",
+        "3 more nodes read what these would compute",
+    ] {
+        assert!(all.contains(words), "{all:?} lacks {words:?}");
+    }
+    let json = serde_json::to_value(unsupported).unwrap();
+    assert_eq!(json["nodes"].as_array().map(Vec::len), Some(5));
 }
 
 #[test]

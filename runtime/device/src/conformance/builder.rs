@@ -1,5 +1,6 @@
 //! Networks operator by operator, with seeded weights.
 
+mod arithmetic;
 mod quantised;
 mod sequence;
 
@@ -169,7 +170,8 @@ impl Builder {
             OperatorKind::Conv2d { activation, .. }
             | OperatorKind::Linear { activation, .. }
             | OperatorKind::Add { activation, .. }
-            | OperatorKind::Multiply { activation, .. } => *activation = new,
+            | OperatorKind::Multiply { activation, .. }
+            | OperatorKind::Binary { activation, .. } => *activation = new,
             other => panic!("{other:?} has no activation"),
         }
     }
