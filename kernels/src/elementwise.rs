@@ -42,6 +42,7 @@ pub struct BinarySpec {
 #[derive(Clone, Debug)]
 pub struct Binary {
     spec: BinarySpec,
+    readings: [Reading; 2],
     curve: Option<Curve>,
     kernel: unsafe fn(&Row),
 }
@@ -82,15 +83,16 @@ impl Binary {
             });
         }
         activation::check(spec.activation)?;
-        let of = |at: usize| operands[at].layout();
-        let whole = |at: usize| !repeats_lanes(of(at), output) && of(at).width() == output.width();
-        let reach = match (whole(0), whole(1), repeats_lanes(of(1), output)) {
-            (true, true, _) => Reach::Whole,
-            (true, false, false) => Reach::Pixel,
+        let readings = operands.map(|operand| Reading::new(operand.layout(), output));
+        let whole = |reading: &Reading| !reading.splat && reading.step > 0;
+        let reach = match &readings {
+            [a, b] if whole(a) && whole(b) => Reach::Whole,
+            [a, b] if whole(a) && !b.splat => Reach::Pixel,
             _ => Reach::Any,
         };
         Ok(Binary {
             spec: *spec,
+            readings,
             curve: activation::curve(spec.activation, isa),
             kernel: kernel(isa, spec.function, reach),
         })
@@ -145,16 +147,18 @@ impl Binary {
             );
             output.clear_halo(part, image.output);
             let mut tensors = image.inputs.iter();
-            let operands = self.spec.operands.map(|operand| match operand {
-                BinaryOperand::Constant(layout) => (layout, packed),
-                BinaryOperand::Tensor(layout) => match tensors.next() {
-                    Some(tensor) => (layout, *tensor),
-                    None => panic!("the operator needs an operand"),
-                },
+            let operands = self.spec.operands.each_ref().map(|operand| {
+                let values = match operand {
+                    BinaryOperand::Constant(_) => packed,
+                    BinaryOperand::Tensor(_) => match tensors.next() {
+                        Some(tensor) => tensor,
+                        None => panic!("the operator needs an operand"),
+                    },
+                };
+                let len = operand.layout().len();
+                assert_eq!(values.len(), len, "an operand is the whole tensor");
+                values
             });
-            for (layout, values) in operands {
-                assert_eq!(values.len(), layout.len(), "an operand is the whole tensor");
-            }
             for (block, row) in output.block_rows(part) {
                 let to = output.row_start(block, row) - range.start;
                 let to = to..to + output.width() * output.lanes();
@@ -163,34 +167,13 @@ impl Binary {
         }
     }
 
-    fn run_row(
-        &self,
-        operands: [(BlockedLayout, &[f32]); 2],
-        block: usize,
-        row: usize,
-        output: &mut [f32],
-    ) {
-        let [a, b] = operands.map(|(layout, values)| {
-            let splat = repeats_lanes(&layout, &self.spec.output);
-            let block = if splat { 0 } else { block };
-            let start = layout.row_start(block, row.min(layout.height() - 1));
-            let elements = layout.width() * layout.lanes();
-            let step = if layout.width() == self.spec.output.width() {
-                layout.lanes()
-            } else {
-                0
-            };
-            Source {
-                values: values[start..start + elements].as_ptr(),
-                step,
-                splat,
-            }
-        });
+    fn run_row(&self, operands: [&[f32]; 2], block: usize, row: usize, output: &mut [f32]) {
+        let [a, b] = &self.readings;
         let (low, high) = self.spec.activation.bounds();
         let elements = output.len();
-        let row = Row {
-            a,
-            b,
+        let arguments = Row {
+            a: a.source(operands[0], block, row),
+            b: b.source(operands[1], block, row),
             output: output.as_mut_ptr(),
             elements,
             low,
@@ -198,7 +181,7 @@ impl Binary {
         };
         // SAFETY: the constructor saw that the instruction set is available; the slices are as
         // long as the kernel reads, and the output is borrowed for us alone.
-        unsafe { (self.kernel)(&row) };
+        unsafe { (self.kernel)(&arguments) };
         if self.spec.function == BinaryFunction::Divide {
             clear_surplus(&self.spec.output, block, output);
         }
@@ -206,6 +189,45 @@ impl Binary {
             let values = output.as_mut_ptr();
             // SAFETY: as for the row.
             unsafe { curve(&Values { values, elements }) };
+        }
+    }
+}
+
+/// How an operand's rows are found for those of the output; strides are 0 where it is repeated.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    /// Where its first row starts.
+    first: usize,
+    block_stride: usize,
+    row_stride: usize,
+    /// Values of a row.
+    elements: usize,
+    /// From pixel to pixel.
+    step: usize,
+    /// Whether the pixel's first lane stands for all.
+    splat: bool,
+}
+
+impl Reading {
+    fn new(layout: &BlockedLayout, output: &BlockedLayout) -> Reading {
+        let splat = repeats_lanes(layout, output);
+        let unless = |repeats: bool, stride: usize| if repeats { 0 } else { stride };
+        Reading {
+            first: layout.row_start(0, 0),
+            block_stride: unless(splat, layout.block_stride()),
+            row_stride: unless(layout.height() != output.height(), layout.row_stride()),
+            elements: layout.width() * layout.lanes(),
+            step: unless(layout.width() != output.width(), layout.lanes()),
+            splat,
+        }
+    }
+
+    fn source(&self, values: &[f32], block: usize, row: usize) -> Source {
+        let start = self.first + block * self.block_stride + row * self.row_stride;
+        Source {
+            values: values[start..start + self.elements].as_ptr(),
+            step: self.step,
+            splat: self.splat,
         }
     }
 }
@@ -236,12 +258,10 @@ enum Reach {
     Any,
 }
 
-/// A row of one block's pixels.
+/// A row of one block's pixels, as its [`Reading`] says.
 struct Source {
     values: *const f32,
-    /// From pixel to pixel; 0 if there is one for all.
     step: usize,
-    /// Whether the pixel's first lane stands for all.
     splat: bool,
 }
 

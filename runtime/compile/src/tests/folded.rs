@@ -1,10 +1,11 @@
 //! What is known when compiling leaves no operator behind.
 
 use super::builder::{Onnx, int, ints_of, text};
-use super::compiled;
-use crate::Note;
+use super::{compiled, options};
+
 use crate::schema::data_type;
-use punctual_model::{OperatorKind, reference};
+use crate::{CompileOptions, Note, compile};
+use punctual_model::{AnswerKind, Calibration, Network, OperatorKind, reference};
 
 fn operators(onnx: &Onnx) -> usize {
     let package = compiled(onnx).unwrap().package;
@@ -106,4 +107,32 @@ fn weights_of_other_floats_are_converted_and_casts_of_floats_are_nothing() {
     );
     let scores = reference::run(halves.package.network(), &[1.0; 192]).remove(0);
     assert_eq!(scores, [-0.5, 1.75]);
+}
+
+#[test]
+fn a_softmax_that_is_an_output_and_no_score_is_computed() {
+    let onnx = Onnx::new()
+        .floats("w", &[4, 3])
+        .node("GlobalAveragePool", "image", "mean", &[])
+        .node("Flatten", "mean", "flat", &[])
+        .node("Gemm", "flat w", "scores", &[int("transB", 1)])
+        .node("Softmax", "scores", "shares", &[int("axis", 1)])
+        .output("shares");
+    let network = |answer| {
+        let options = CompileOptions {
+            answer: Some(answer),
+            ..options()
+        };
+        let compiled = compile(&onnx.bytes(), Calibration::default(), &options).unwrap();
+        compiled.package.network().clone()
+    };
+    let kinds = |network: &Network| network.stages[0].operators.len();
+    let (classes, tensors) = (network(AnswerKind::Classes), network(AnswerKind::None));
+    assert_eq!(kinds(&tensors), kinds(&classes) + 1);
+    let last = tensors.stages[0].operators.last().unwrap();
+    assert!(matches!(last.kind, OperatorKind::Softmax { .. }));
+    assert_eq!(
+        tensors.stages[0].exit.as_ref().unwrap().outputs[0].tensor,
+        last.output
+    );
 }
