@@ -1,151 +1,428 @@
-//! Sums and products of two tensors that could not be fused into a convolution.
+//! Functions of each value of a tensor, or of the values of two: either may be repeated, one may be constant.
 
-use punctual_types::Activation;
+use core::ops::Range;
+
+use punctual_types::{Activation, BinaryFunction, UnaryFunction};
 
 use crate::activation::{self, Curve, Values};
+use crate::functions;
 use crate::simd::{Vector, compiled_for};
-use crate::spec::check_equal;
+use crate::spec::{check_equal, check_finite};
 use crate::{BlockedLayout, Image, Isa, KernelError, Part};
 
-/// `activation(input + addend)`: the same image size, each tensor its own halo.
+/// One of the two. Its channels, rows and columns are the output's, or one that is repeated.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AddSpec {
-    /// What it reads first.
-    pub input: BlockedLayout,
-    /// What it reads second.
-    pub addend: BlockedLayout,
-    pub output: BlockedLayout,
-    /// Applied last.
-    pub activation: Activation,
+pub enum BinaryOperand {
+    /// The next of the image's inputs.
+    Tensor(BlockedLayout),
+    /// Packed values, without a halo.
+    Constant(BlockedLayout),
 }
 
-/// An addition for one instruction set.
-#[derive(Clone, Debug)]
-pub struct Add {
-    spec: AddSpec,
-    pairs: Pairs,
-}
-
-impl Add {
-    pub fn new(isa: Isa, spec: &AddSpec) -> Result<Add, KernelError> {
-        let pairs = Pairs {
-            input: spec.input,
-            second: spec.addend,
-            output: spec.output,
-            activation: spec.activation,
-            curve: activation::curve(spec.activation, isa),
-            kernel: compiled_for!(isa, add_row, Row),
-        };
-        pairs.check(isa)?;
-        spec.addend.check_same_image(&spec.output)?;
-        Ok(Add { spec: *spec, pairs })
-    }
-
-    pub fn spec(&self) -> &AddSpec {
-        &self.spec
-    }
-
-    /// Runs `part` of the operator for each image: the input, then the addend.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
-        self.pairs.run(part, images);
-    }
-}
-
-/// `activation(input * factor)`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MultiplySpec {
-    /// What it reads first.
-    pub input: BlockedLayout,
-    /// What it reads second: the same image size with its own halo, or a vector with one value a
-    /// channel, for all of the channel's pixels.
-    pub factor: BlockedLayout,
-    pub output: BlockedLayout,
-    /// Applied last.
-    pub activation: Activation,
-}
-
-/// A multiplication for one instruction set.
-#[derive(Clone, Debug)]
-pub struct Multiply {
-    spec: MultiplySpec,
-    pairs: Pairs,
-}
-
-impl Multiply {
-    pub fn new(isa: Isa, spec: &MultiplySpec) -> Result<Multiply, KernelError> {
-        let is_vector = spec.factor.height() == 1 && spec.factor.width() == 1;
-        let kernel = if is_vector {
-            compiled_for!(isa, multiply_row_by_pixel, Row)
-        } else {
-            compiled_for!(isa, multiply_row, Row)
-        };
-        let pairs = Pairs {
-            input: spec.input,
-            second: spec.factor,
-            output: spec.output,
-            activation: spec.activation,
-            curve: activation::curve(spec.activation, isa),
-            kernel,
-        };
-        pairs.check(isa)?;
-        if !is_vector {
-            spec.factor.check_same_image(&spec.output)?;
+impl BinaryOperand {
+    fn layout(&self) -> &BlockedLayout {
+        match self {
+            BinaryOperand::Tensor(layout) | BinaryOperand::Constant(layout) => layout,
         }
-        Ok(Multiply { spec: *spec, pairs })
-    }
-
-    pub fn spec(&self) -> &MultiplySpec {
-        &self.spec
-    }
-
-    /// Runs `part` of the operator for each image: the input, then the factor.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
-        self.pairs.run(part, images);
     }
 }
 
-/// Two tensors that become one, row by row.
+/// `activation(function(a, b))`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BinarySpec {
+    pub function: BinaryFunction,
+    /// `a` and `b`; at least one of them is a tensor.
+    pub operands: [BinaryOperand; 2],
+    pub output: BlockedLayout,
+    /// Applied last.
+    pub activation: Activation,
+}
+
+/// A function of two values for one instruction set.
 #[derive(Clone, Debug)]
-struct Pairs {
-    input: BlockedLayout,
-    /// An image like the input, or one pixel.
-    second: BlockedLayout,
-    output: BlockedLayout,
-    activation: Activation,
+pub struct Binary {
+    spec: BinarySpec,
+    readings: [Reading; 2],
     curve: Option<Curve>,
     kernel: unsafe fn(&Row),
 }
 
-impl Pairs {
-    /// All but the second tensor's height and width.
-    fn check(&self, isa: Isa) -> Result<(), KernelError> {
+impl Binary {
+    pub fn new(isa: Isa, spec: &BinarySpec) -> Result<Binary, KernelError> {
         if !isa.is_available() {
             return Err(KernelError::IsaUnavailable { isa });
         }
-        self.input.check_lanes("input", isa)?;
-        self.second.check_lanes("addend", isa)?;
-        self.output.check_lanes("output", isa)?;
-        self.input.check_same_image(&self.output)?;
-        let (second, output) = (self.second.channels(), self.output.channels());
-        check_equal("the addend's channels", second, output)?;
-        activation::check(self.activation)
+        let BinarySpec {
+            operands, output, ..
+        } = spec;
+        output.check_lanes("output", isa)?;
+        for operand in operands {
+            let layout = operand.layout();
+            layout.check_lanes("operand", isa)?;
+            for (what, own, all) in [
+                (
+                    "the operand's channels",
+                    layout.channels(),
+                    output.channels(),
+                ),
+                ("the operand's height", layout.height(), output.height()),
+                ("the operand's width", layout.width(), output.width()),
+            ] {
+                if own != 1 {
+                    check_equal(what, own, all)?;
+                }
+            }
+        }
+        let constant = |operand: &BinaryOperand| matches!(operand, BinaryOperand::Constant(_));
+        for operand in operands.iter().filter(|operand| constant(operand)) {
+            check_equal("the constant's halo", operand.layout().halo(), 0)?;
+        }
+        if operands.iter().all(constant) {
+            return Err(KernelError::Zero {
+                what: "the operands that are tensors",
+            });
+        }
+        activation::check(spec.activation)?;
+        let readings = operands.map(|operand| Reading::new(operand.layout(), output));
+        let whole = |reading: &Reading| !reading.splat && reading.step > 0;
+        let reach = match &readings {
+            [a, b] if whole(a) && whole(b) => Reach::Whole,
+            [a, b] if whole(a) && !b.splat => Reach::Pixel,
+            _ => Reach::Any,
+        };
+        Ok(Binary {
+            spec: *spec,
+            readings,
+            curve: activation::curve(spec.activation, isa),
+            kernel: kernel(isa, spec.function, reach),
+        })
     }
 
-    fn run(&self, part: Part, images: &mut [Image<'_>]) {
+    pub fn spec(&self) -> &BinarySpec {
+        &self.spec
+    }
+
+    fn constant(&self) -> Option<&BlockedLayout> {
+        self.spec.operands.iter().find_map(|operand| match operand {
+            BinaryOperand::Constant(layout) => Some(layout),
+            BinaryOperand::Tensor(_) => None,
+        })
+    }
+
+    pub fn packed_len(&self) -> usize {
+        self.constant().map_or(0, BlockedLayout::len)
+    }
+
+    /// Packs the constant, `[channel][row][column]`.
+    ///
+    /// # Panics
+    /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
+    pub fn pack(&self, values: &[f32], packed: &mut [f32]) -> Result<(), KernelError> {
+        assert_eq!(
+            packed.len(),
+            self.packed_len(),
+            "the room for packed weights"
+        );
+        let elements = self
+            .constant()
+            .map_or(0, |layout| layout.shape().elements());
+        check_equal("the constant's values", values.len(), elements)?;
+        check_finite("constant", values)?;
+        if let Some(layout) = self.constant() {
+            layout.pack(values, packed);
+        }
+        Ok(())
+    }
+
+    /// Runs `part` of the operator for each image.
+    pub fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        assert_eq!(packed.len(), self.packed_len(), "the packed weights");
+        let output = self.spec.output;
+        let range = output.part(part);
+        for image in images {
+            assert_eq!(
+                image.output.len(),
+                range.len(),
+                "the output is the part's slice"
+            );
+            output.clear_halo(part, image.output);
+            let mut tensors = image.inputs.iter();
+            let operands = self.spec.operands.each_ref().map(|operand| {
+                let values = match operand {
+                    BinaryOperand::Constant(_) => packed,
+                    BinaryOperand::Tensor(_) => match tensors.next() {
+                        Some(tensor) => tensor,
+                        None => panic!("the operator needs an operand"),
+                    },
+                };
+                let len = operand.layout().len();
+                assert_eq!(values.len(), len, "an operand is the whole tensor");
+                values
+            });
+            for (block, row) in output.block_rows(part) {
+                let to = output.row_start(block, row) - range.start;
+                let to = to..to + output.width() * output.lanes();
+                self.run_row(operands, block, row, &mut image.output[to]);
+            }
+        }
+    }
+
+    fn run_row(&self, operands: [&[f32]; 2], block: usize, row: usize, output: &mut [f32]) {
+        let [a, b] = &self.readings;
+        let (low, high) = self.spec.activation.bounds();
+        let elements = output.len();
+        let arguments = Row {
+            a: a.source(operands[0], block, row),
+            b: b.source(operands[1], block, row),
+            output: output.as_mut_ptr(),
+            elements,
+            low,
+            high,
+        };
+        // SAFETY: the constructor saw that the instruction set is available; the slices are as
+        // long as the kernel reads, and the output is borrowed for us alone.
+        unsafe { (self.kernel)(&arguments) };
+        if self.spec.function == BinaryFunction::Divide {
+            clear_surplus(&self.spec.output, block, output);
+        }
+        if let Some(curve) = self.curve {
+            let values = output.as_mut_ptr();
+            // SAFETY: as for the row.
+            unsafe { curve(&Values { values, elements }) };
+        }
+    }
+}
+
+/// How an operand's rows are found for those of the output; strides are 0 where it is repeated.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    /// Where its first row starts.
+    first: usize,
+    block_stride: usize,
+    row_stride: usize,
+    /// Values of a row.
+    elements: usize,
+    /// From pixel to pixel.
+    step: usize,
+    /// Whether the pixel's first lane stands for all.
+    splat: bool,
+}
+
+impl Reading {
+    fn new(layout: &BlockedLayout, output: &BlockedLayout) -> Reading {
+        let splat = repeats_lanes(layout, output);
+        let unless = |repeats: bool, stride: usize| if repeats { 0 } else { stride };
+        Reading {
+            first: layout.row_start(0, 0),
+            block_stride: unless(splat, layout.block_stride()),
+            row_stride: unless(layout.height() != output.height(), layout.row_stride()),
+            elements: layout.width() * layout.lanes(),
+            step: unless(layout.width() != output.width(), layout.lanes()),
+            splat,
+        }
+    }
+
+    fn source(&self, values: &[f32], block: usize, row: usize) -> Source {
+        let start = self.first + block * self.block_stride + row * self.row_stride;
+        Source {
+            values: values[start..start + self.elements].as_ptr(),
+            step: self.step,
+            splat: self.splat,
+        }
+    }
+}
+
+/// Whether an operand's only channel is that of all of the output's.
+fn repeats_lanes(operand: &BlockedLayout, output: &BlockedLayout) -> bool {
+    operand.channels() == 1 && output.channels() > 1
+}
+
+/// Writes zeros to the surplus lanes of a block's row: nothing was divided by nothing there.
+fn clear_surplus(layout: &BlockedLayout, block: usize, row: &mut [f32]) {
+    let lanes = layout.lanes();
+    let used: Range<usize> = 0..layout.channels().saturating_sub(block * lanes).min(lanes);
+    if used.end < lanes {
+        row.chunks_exact_mut(lanes)
+            .for_each(|pixel| pixel[used.end..].fill(0.0));
+    }
+}
+
+/// Of which values the inner loop goes through all.
+#[derive(Clone, Copy)]
+enum Reach {
+    /// Each pixel and lane of both.
+    Whole,
+    /// Each of the first, one pixel of the second.
+    Pixel,
+    /// Whatever the operands say.
+    Any,
+}
+
+/// A row of one block's pixels, as its [`Reading`] says.
+struct Source {
+    values: *const f32,
+    step: usize,
+    splat: bool,
+}
+
+struct Row {
+    a: Source,
+    b: Source,
+    output: *mut f32,
+    elements: usize,
+    low: f32,
+    high: f32,
+}
+
+/// # Safety
+/// The processor has the instruction set; the source is valid at `at`.
+#[inline(always)]
+unsafe fn load<V: Vector>(source: &Source, at: usize) -> V {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match source.splat {
+            true => V::splat(*source.values.add(at)),
+            false => V::load(source.values.add(at)),
+        }
+    }
+}
+
+/// The three loops of a function of two vectors.
+///
+/// # Safety
+/// Of all of them: the processor has the instruction set; the output is valid for `elements`, a
+/// multiple of the lanes, each source for as many or for one pixel, and nothing aliases the output.
+macro_rules! loops {
+    ($($name:ident: $method:ident),*) => {$(
+        mod $name {
+            use super::{Row, Vector, load};
+
+            /// # Safety
+            /// See [`loops`](super).
+            #[inline(always)]
+            pub(super) unsafe fn whole<V: Vector>(row: &Row) {
+                let mut at = 0;
+                while at < row.elements {
+                    // SAFETY: `at + LANES <= elements`.
+                    unsafe {
+                        V::load(row.a.values.add(at))
+                            .$method(V::load(row.b.values.add(at)))
+                            .clamp(V::splat(row.low), V::splat(row.high))
+                            .store(row.output.add(at));
+                    }
+                    at += V::LANES;
+                }
+            }
+
+            /// # Safety
+            /// See [`loops`](super).
+            #[inline(always)]
+            pub(super) unsafe fn pixel<V: Vector>(row: &Row) {
+                // SAFETY: the caller's promise; `at + LANES <= elements`.
+                unsafe {
+                    let b = V::load(row.b.values);
+                    let mut at = 0;
+                    while at < row.elements {
+                        V::load(row.a.values.add(at))
+                            .$method(b)
+                            .clamp(V::splat(row.low), V::splat(row.high))
+                            .store(row.output.add(at));
+                        at += V::LANES;
+                    }
+                }
+            }
+
+            /// # Safety
+            /// See [`loops`](super).
+            #[inline(always)]
+            pub(super) unsafe fn any<V: Vector>(row: &Row) {
+                let (mut at, mut a, mut b) = (0, 0, 0);
+                while at < row.elements {
+                    // SAFETY: the caller's promise; `at + LANES <= elements`.
+                    unsafe {
+                        load::<V>(&row.a, a)
+                            .$method(load::<V>(&row.b, b))
+                            .clamp(V::splat(row.low), V::splat(row.high))
+                            .store(row.output.add(at));
+                    }
+                    (at, a, b) = (at + V::LANES, a + row.a.step, b + row.b.step);
+                }
+            }
+        }
+    )*};
+}
+loops!(add: add, subtract: sub, multiply: mul, divide: div, minimum: min, maximum: max);
+
+fn kernel(isa: Isa, function: BinaryFunction, reach: Reach) -> unsafe fn(&Row) {
+    macro_rules! of {
+        ($name:ident) => {{
+            use $name::{any, pixel, whole};
+            match reach {
+                Reach::Whole => compiled_for!(isa, whole, Row),
+                Reach::Pixel => compiled_for!(isa, pixel, Row),
+                Reach::Any => compiled_for!(isa, any, Row),
+            }
+        }};
+    }
+    match function {
+        BinaryFunction::Add => of!(add),
+        BinaryFunction::Subtract => of!(subtract),
+        BinaryFunction::Multiply => of!(multiply),
+        BinaryFunction::Divide => of!(divide),
+        BinaryFunction::Minimum => of!(minimum),
+        BinaryFunction::Maximum => of!(maximum),
+    }
+}
+
+/// A function of each value for one instruction set.
+#[derive(Clone, Debug)]
+pub struct Unary {
+    function: UnaryFunction,
+    input: BlockedLayout,
+    output: BlockedLayout,
+    kernel: unsafe fn(&Pair),
+}
+
+impl Unary {
+    pub fn new(
+        isa: Isa,
+        function: UnaryFunction,
+        input: BlockedLayout,
+        output: BlockedLayout,
+    ) -> Result<Unary, KernelError> {
+        if !isa.is_available() {
+            return Err(KernelError::IsaUnavailable { isa });
+        }
+        input.check_lanes("input", isa)?;
+        output.check_lanes("output", isa)?;
+        input.check_same_image(&output)?;
+        let kernel = match function {
+            UnaryFunction::Absolute => compiled_for!(isa, absolute, Pair),
+            UnaryFunction::Exponential => compiled_for!(isa, exponential, Pair),
+            UnaryFunction::Reciprocal => compiled_for!(isa, reciprocal, Pair),
+            UnaryFunction::SquareRoot => compiled_for!(isa, square_root, Pair),
+        };
+        Ok(Unary {
+            function,
+            input,
+            output,
+            kernel,
+        })
+    }
+
+    pub fn function(&self) -> UnaryFunction {
+        self.function
+    }
+
+    /// Runs `part` of the operator for each image.
+    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
         let range = self.output.part(part);
+        let elements = self.output.width() * self.output.lanes();
         for image in images {
             assert_eq!(
                 image.input().len(),
                 self.input.len(),
                 "the input is the whole tensor"
-            );
-            let Some(second) = image.second() else {
-                panic!("the operator needs a second operand")
-            };
-            assert_eq!(
-                second.len(),
-                self.second.len(),
-                "the second operand is the whole tensor"
             );
             assert_eq!(
                 image.output.len(),
@@ -154,106 +431,53 @@ impl Pairs {
             );
             self.output.clear_halo(part, image.output);
             for (block, row) in self.output.block_rows(part) {
-                self.run_row(image, second, block, row, range.start);
+                let from = self.input.row_start(block, row);
+                let to = self.output.row_start(block, row) - range.start;
+                let pair = Pair {
+                    input: image.inputs[0][from..from + elements].as_ptr(),
+                    output: image.output[to..to + elements].as_mut_ptr(),
+                    elements,
+                };
+                // SAFETY: the constructor saw that the instruction set is available; the slices
+                // are `elements` long, and the output is borrowed for us alone.
+                unsafe { (self.kernel)(&pair) };
+                // A root or a reciprocal of what lies there may be no number.
+                clear_surplus(&self.output, block, &mut image.output[to..to + elements]);
             }
-        }
-    }
-
-    fn run_row(
-        &self,
-        image: &mut Image<'_>,
-        second: &[f32],
-        block: usize,
-        row: usize,
-        part_start: usize,
-    ) {
-        let elements = self.output.width() * self.output.lanes();
-        let second_elements = self.second.width() * self.second.lanes();
-        let a = self.input.row_start(block, row);
-        let b = self
-            .second
-            .row_start(block, row.min(self.second.height() - 1));
-        let to = self.output.row_start(block, row) - part_start;
-        let (low, high) = self.activation.bounds();
-        let row = Row {
-            a: image.input()[a..a + elements].as_ptr(),
-            b: second[b..b + second_elements].as_ptr(),
-            output: image.output[to..to + elements].as_mut_ptr(),
-            elements,
-            low,
-            high,
-        };
-        // SAFETY: the constructor saw that the instruction set is available; the slices are as
-        // long as the kernel reads, and the output is borrowed for us alone.
-        unsafe { (self.kernel)(&row) };
-        if let Some(curve) = self.curve {
-            let values = row.output;
-            // SAFETY: as for the row.
-            unsafe { curve(&Values { values, elements }) };
         }
     }
 }
 
 /// A row of one block's pixels.
-struct Row {
-    a: *const f32,
-    /// As many, or one pixel for all of them.
-    b: *const f32,
+struct Pair {
+    input: *const f32,
     output: *mut f32,
     elements: usize,
-    low: f32,
-    high: f32,
 }
 
-/// # Safety
-/// The processor has the instruction set; the pointers are valid for `elements`, a multiple of the
-/// lanes, and nothing aliases `output`.
-#[inline(always)]
-unsafe fn add_row<V: Vector>(row: &Row) {
-    let mut at = 0;
-    while at < row.elements {
-        // SAFETY: `at + LANES <= elements`.
-        unsafe {
-            V::load(row.a.add(at))
-                .add(V::load(row.b.add(at)))
-                .clamp(V::splat(row.low), V::splat(row.high))
-                .store(row.output.add(at));
+/// The loop of a function of a vector.
+macro_rules! each {
+    ($($name:ident: |$x:ident| $value:expr),*) => {$(
+        /// # Safety
+        /// The processor has the instruction set; both pointers are valid for `elements`, a multiple
+        /// of the lanes, and nothing aliases the output.
+        #[inline(always)]
+        unsafe fn $name<V: Vector>(pair: &Pair) {
+            let mut at = 0;
+            while at < pair.elements {
+                // SAFETY: `at + LANES <= elements`.
+                unsafe {
+                    let $x = V::load(pair.input.add(at));
+                    $value.store(pair.output.add(at));
+                }
+                at += V::LANES;
+            }
         }
-        at += V::LANES;
-    }
+    )*};
 }
-
-/// # Safety
-/// As of [`add_row`].
-#[inline(always)]
-unsafe fn multiply_row<V: Vector>(row: &Row) {
-    let mut at = 0;
-    while at < row.elements {
-        // SAFETY: `at + LANES <= elements`.
-        unsafe {
-            V::load(row.a.add(at))
-                .mul(V::load(row.b.add(at)))
-                .clamp(V::splat(row.low), V::splat(row.high))
-                .store(row.output.add(at));
-        }
-        at += V::LANES;
-    }
-}
-
-/// # Safety
-/// As of [`add_row`], but `b` is valid for one pixel.
-#[inline(always)]
-unsafe fn multiply_row_by_pixel<V: Vector>(row: &Row) {
-    // SAFETY: the caller's promise; `at + LANES <= elements`.
-    unsafe {
-        let factor = V::load(row.b);
-        let mut at = 0;
-        while at < row.elements {
-            V::load(row.a.add(at))
-                .mul(factor)
-                .clamp(V::splat(row.low), V::splat(row.high))
-                .store(row.output.add(at));
-            at += V::LANES;
-        }
-    }
-}
+each!(
+    absolute: |x| x.max(V::splat(0.0).sub(x)),
+    exponential: |x| functions::exp(x),
+    reciprocal: |x| V::splat(1.0).div(x),
+    square_root: |x| x.sqrt()
+);

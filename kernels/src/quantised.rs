@@ -17,7 +17,7 @@ pub mod reference;
 mod rounding;
 mod sums;
 
-pub use self::add::Add;
+pub use self::add::{Add, AddSpec};
 pub use self::conv::{Conv2d, Conv2dSpec};
 pub use self::convert::{Convert, ConvertSpec};
 pub(crate) use self::memory::{bytes, bytes_mut};

@@ -1,7 +1,9 @@
 //! The plain references that every kernel is tested against: one loop a dimension, images as
 //! `[channel][row][column]`, sums in f64. Slow, allocating, obviously right.
 
-use punctual_types::{Activation, Extent, Piece, PoolKind, View, Window};
+use punctual_types::{
+    Activation, Axis, BinaryFunction, Digit, Extent, Piece, PoolKind, View, Window,
+};
 
 use crate::ChannelRun;
 
@@ -148,23 +150,60 @@ pub fn linear(activation: Activation, weights: &[f32], bias: &[f32], input: &[f3
         .collect()
 }
 
-/// `activation(input + addend)`.
-pub fn add(activation: Activation, input: &[f32], addend: &[f32]) -> Vec<f32> {
-    input
-        .iter()
-        .zip(addend)
-        .map(|(&a, &b)| activation.of(a + b))
-        .collect()
+/// `activation(function(a, b))`, both repeated where they have one channel, row or column.
+pub fn binary(
+    function: BinaryFunction,
+    activation: Activation,
+    [(a, of_a), (b, of_b)]: [(&[f32], Shape); 2],
+) -> Vec<f32> {
+    let output = Shape {
+        channels: of_a.channels.max(of_b.channels),
+        height: of_a.height.max(of_b.height),
+        width: of_a.width.max(of_b.width),
+    };
+    let place = |own: Shape, [channel, row, column]: [usize; 3]| {
+        let channel = channel.min(own.channels - 1);
+        let row = row.min(own.height - 1);
+        (channel * own.height + row) * own.width + column.min(own.width - 1)
+    };
+    let mut result = Vec::with_capacity(output.elements());
+    for channel in 0..output.channels {
+        for row in 0..output.height {
+            for column in 0..output.width {
+                let at = [channel, row, column];
+                let value = function.of(a[place(of_a, at)], b[place(of_b, at)]);
+                result.push(activation.of(value));
+            }
+        }
+    }
+    result
 }
 
-/// `activation(input * factor)`; as many factors as values, or one a channel.
-pub fn multiply(activation: Activation, input: &[f32], factor: &[f32]) -> Vec<f32> {
-    let each = input.len() / factor.len();
-    input
-        .iter()
-        .enumerate()
-        .map(|(at, value)| activation.of(value * factor[at / each]))
-        .collect()
+/// `e^x / sum e^x`, or its logarithm, over the positions that `digit` counts on its axis.
+pub fn softmax(values: &[f32], shape: Shape, digit: Digit, logarithm: bool) -> Vec<f32> {
+    let between = match digit.axis {
+        Axis::Channel => shape.height * shape.width,
+        Axis::Row => shape.width,
+        _ => 1,
+    };
+    let (extent, step) = (digit.extent as usize, digit.step as usize * between);
+    let mut result = vec![0.0; values.len()];
+    for first in (0..values.len()).filter(|at| at / step % extent == 0) {
+        let places = (0..extent).map(|i| first + i * step);
+        let wide = places.clone().map(|at| f64::from(values[at]));
+        let largest = wide.clone().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = wide.map(|value| (value - largest).exp()).sum();
+        for at in places {
+            let less = f64::from(values[at]) - largest;
+            let value = if logarithm {
+                less - sum.ln()
+            } else {
+                less.exp() / sum
+            };
+            result[at] = value as f32;
+        }
+    }
+    result
 }
 
 /// The runs' channels, one run after the other, from images of `pixels` each.

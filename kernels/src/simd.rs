@@ -80,6 +80,10 @@ pub(crate) trait Vector: Copy {
     unsafe fn pick(self, other: Self, lanes: Self::Lanes) -> Self;
     /// The larger, lane by lane.
     unsafe fn max(self, other: Self) -> Self;
+    /// The smaller, lane by lane.
+    unsafe fn min(self, other: Self) -> Self;
+    /// The square root.
+    unsafe fn sqrt(self) -> Self;
     /// `min(max(self, low), high)`, lane by lane; a NaN in `self` stays.
     unsafe fn clamp(self, low: Self, high: Self) -> Self;
 }

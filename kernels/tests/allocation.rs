@@ -7,11 +7,13 @@ use std::cell::Cell;
 
 use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor};
 use punctual_kernels::{
-    Add, AddSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, GlobalAveragePool,
-    Image, Inputs, Isa, Linear, LinearSpec, Part, PlainCopy, Pool, PoolSpec, softmax_top1,
+    Binary, BinaryOperand, BinarySpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Copy,
+    CopySpec, GlobalAveragePool, Image, Inputs, Isa, Linear, LinearSpec, Part, PlainCopy, Pool,
+    PoolSpec, Softmax, SoftmaxSpec, Unary, softmax_top1,
 };
 use punctual_types::{
-    Activation, Extent, Fit, FrameLayout, Padding, Piece, PixelFormat, PoolKind, Size, View, Window,
+    Activation, Axis, BinaryFunction, Digit, Extent, Fit, FrameLayout, Padding, Piece, PixelFormat,
+    PoolKind, Size, UnaryFunction, View, Window,
 };
 use support::noise;
 
@@ -121,14 +123,12 @@ fn kernels(
     };
     let pool = Pool::new(isa, &pool).unwrap();
     let mean = GlobalAveragePool::new(isa, layout, vector).unwrap();
-    let activation = Activation::None;
-    let add = AddSpec {
-        input: layout,
-        addend: layout,
+    let add = BinarySpec {
+        function: BinaryFunction::Add,
+        operands: [BinaryOperand::Tensor(layout); 2],
         output: layout,
-        activation,
+        activation: Activation::None,
     };
-    let add = Add::new(isa, &add).unwrap();
     let mut swapped = View::plain(shape(layout));
     swapped.digits.swap(1, 2);
     let copy = CopySpec {
@@ -138,6 +138,23 @@ fn kernels(
         pieces: vec![Piece::whole(swapped, shape(layout))],
     };
     let copy = Copy::new(isa, &copy).unwrap();
+    let add = Binary::new(isa, &add).unwrap();
+    let root = Unary::new(isa, UnaryFunction::SquareRoot, layout, layout).unwrap();
+    let softmax = |axis| {
+        let digit = Digit {
+            axis,
+            step: 1,
+            extent: if axis == Axis::Channel { 20 } else { 9 },
+        };
+        let spec = SoftmaxSpec {
+            input: layout,
+            output: layout,
+            digit,
+            logarithm: true,
+        };
+        Softmax::new(isa, &spec).unwrap()
+    };
+    let (channels, rows) = (softmax(Axis::Channel), softmax(Axis::Row));
     vec![
         (
             Box::new(move |part, images: &mut [Image<'_>]| copy.run(&[], part, images)),
@@ -174,9 +191,24 @@ fn kernels(
             false,
         ),
         (
-            Box::new(move |part, images: &mut [Image<'_>]| add.run(part, images)),
+            Box::new(move |part, images: &mut [Image<'_>]| add.run(&[], part, images)),
             layout,
             true,
+        ),
+        (
+            Box::new(move |part, images: &mut [Image<'_>]| root.run(part, images)),
+            layout,
+            false,
+        ),
+        (
+            Box::new(move |part, images: &mut [Image<'_>]| channels.run(part, images)),
+            layout,
+            false,
+        ),
+        (
+            Box::new(move |part, images: &mut [Image<'_>]| rows.run(part, images)),
+            layout,
+            false,
         ),
     ]
 }

@@ -1,11 +1,23 @@
 //! Addition of bytes: of two tensors with different scales, to a third.
 
-use punctual_types::Quantisation;
+use punctual_types::{Activation, Quantisation};
 
 use super::rounding::{Rounding, steps};
 use super::{bytes, bytes_mut};
 use crate::simd::vectorised;
-use crate::{AddSpec, BlockedLayout, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Image, Isa, KernelError, Part};
+
+/// `activation(input + addend)`: the same image size, each tensor its own halo.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AddSpec {
+    /// What it reads first.
+    pub input: BlockedLayout,
+    /// What it reads second.
+    pub addend: BlockedLayout,
+    pub output: BlockedLayout,
+    /// Applied last.
+    pub activation: Activation,
+}
 
 /// An addition of bytes for one instruction set.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use core::arch::aarch64::{
     float32x4_t, uint8x16_t, vaddq_f32, vaddq_s32, vcvtnq_s32_f32, vdivq_f32, vdupq_n_f32,
     vdupq_n_s32, vfmaq_f32, vfmaq_laneq_f32, vld1q_f32, vld1q_u8, vmaxq_f32, vminq_f32, vmulq_f32,
     vqtbx1q_u8, vreinterpretq_f32_s32, vreinterpretq_f32_u8, vreinterpretq_u8_f32, vrndnq_f32,
-    vshlq_n_s32, vst1q_f32, vsubq_f32,
+    vshlq_n_s32, vsqrtq_f32, vst1q_f32, vsubq_f32,
 };
 
 use super::{LaneMap, Vector};
@@ -83,6 +83,16 @@ impl Vector for Neon {
     #[inline(always)]
     unsafe fn max(self, other: Self) -> Self {
         Neon(unsafe { vmaxq_f32(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn min(self, other: Self) -> Self {
+        Neon(unsafe { vminq_f32(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn sqrt(self) -> Self {
+        Neon(unsafe { vsqrtq_f32(self.0) })
     }
 
     #[inline(always)]

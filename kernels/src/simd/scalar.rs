@@ -86,6 +86,16 @@ impl Vector for Scalar {
     }
 
     #[inline(always)]
+    unsafe fn min(self, other: Self) -> Self {
+        self.zip(other, |a, b| if a < b { a } else { b })
+    }
+
+    #[inline(always)]
+    unsafe fn sqrt(self) -> Self {
+        self.zip(self, |a, _| a.sqrt())
+    }
+
+    #[inline(always)]
     unsafe fn clamp(self, low: Self, high: Self) -> Self {
         self.zip(low, |x, low| if x < low { low } else { x })
             .zip(high, |x, high| if x > high { high } else { x })

@@ -5,11 +5,11 @@ use core::arch::x86_64::{
     _mm256_add_epi32, _mm256_add_ps, _mm256_blendv_ps, _mm256_castsi256_ps, _mm256_cvtps_epi32,
     _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_max_ps,
     _mm256_min_ps, _mm256_mul_ps, _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set1_epi32,
-    _mm256_set1_ps, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_sub_ps, _mm512_add_ps,
-    _mm512_cmpge_epi32_mask, _mm512_div_ps, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_loadu_epi32,
-    _mm512_loadu_ps, _mm512_mask_permutexvar_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
-    _mm512_rcp14_ps, _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_ps, _mm512_setzero_si512,
-    _mm512_storeu_ps, _mm512_sub_ps,
+    _mm256_set1_ps, _mm256_slli_epi32, _mm256_sqrt_ps, _mm256_storeu_ps, _mm256_sub_ps,
+    _mm512_add_ps, _mm512_cmpge_epi32_mask, _mm512_div_ps, _mm512_fmadd_ps, _mm512_fnmadd_ps,
+    _mm512_loadu_epi32, _mm512_loadu_ps, _mm512_mask_permutexvar_ps, _mm512_max_ps, _mm512_min_ps,
+    _mm512_mul_ps, _mm512_rcp14_ps, _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_ps,
+    _mm512_setzero_si512, _mm512_sqrt_ps, _mm512_storeu_ps, _mm512_sub_ps,
 };
 
 use super::{LaneMap, Vector};
@@ -20,7 +20,7 @@ const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 /// Implements [`Vector`] by the named intrinsics.
 macro_rules! vector {
     ($name:ident($register:ty), $count:literal, $narrow:ty, $splat:ident, $load:ident, $store:ident,
-     $fmadd:ident, $add:ident, $sub:ident, $mul:ident, $div:ident, $max:ident, $min:ident,
+     $fmadd:ident, $add:ident, $sub:ident, $mul:ident, $div:ident, $max:ident, $min:ident, $sqrt:ident,
      $round:ident, |$value:ident, $exponent:ident| $scale:expr,
      $lane_map:ty = |$from:ident| $lanes:expr, |$own:ident, $other:ident, $map:ident| $pick:expr $(, |$divisor:ident| $reciprocal:expr)?) => {
         #[derive(Clone, Copy)]
@@ -110,6 +110,16 @@ macro_rules! vector {
             }
 
             #[inline(always)]
+            unsafe fn min(self, other: Self) -> Self {
+                $name(unsafe { $min(self.0, other.0) })
+            }
+
+            #[inline(always)]
+            unsafe fn sqrt(self) -> Self {
+                $name(unsafe { $sqrt(self.0) })
+            }
+
+            #[inline(always)]
             unsafe fn clamp(self, low: Self, high: Self) -> Self {
                 // Both instructions return their second operand if either is NaN.
                 $name(unsafe { $min(high.0, $max(low.0, self.0)) })
@@ -132,6 +142,7 @@ vector!(
     _mm512_div_ps,
     _mm512_max_ps,
     _mm512_min_ps,
+    _mm512_sqrt_ps,
     _mm512_roundscale_ps,
     |value, exponent| _mm512_scalef_ps(value, exponent),
     (__mmask16, __m512i) = |from| {
@@ -161,6 +172,7 @@ vector!(
     _mm256_div_ps,
     _mm256_max_ps,
     _mm256_min_ps,
+    _mm256_sqrt_ps,
     _mm256_round_ps,
     |value, exponent| {
         // The bits of 2^n for a normal number: its biased exponent.

@@ -2,11 +2,12 @@
 
 use crate::support::{blocked, check_output, isa, noise, run_in_parts};
 use proptest::prelude::*;
+use punctual_kernels::reference::Shape;
 use punctual_kernels::{
-    Add, AddSpec, BlockedLayout, ChannelRun, Gather, GatherSpec, Image, Isa, KernelError, Multiply,
-    MultiplySpec, reference,
+    Binary, BinaryOperand, BinarySpec, BlockedLayout, ChannelRun, Gather, GatherSpec, Image, Isa,
+    KernelError, Softmax, SoftmaxSpec, Unary, reference,
 };
-use punctual_types::Activation;
+use punctual_types::{Activation, Axis, BinaryFunction, Digit, UnaryFunction};
 
 /// Channels, rows and columns.
 fn size() -> impl Strategy<Value = (usize, usize, usize)> {
@@ -35,59 +36,117 @@ proptest! {
     #![proptest_config(crate::support::cases(500))]
 
     #[test]
-    fn addition_equals_its_reference(
+    fn functions_of_two_tensors_equal_their_reference_whatever_is_repeated_or_constant(
         isa in isa(),
         (channels, height, width) in size(),
         halos in (0..=2usize, 0..=2usize, 0..=2usize),
+        kept in prop::array::uniform6(prop::bool::weighted(0.6)),
+        constant in 0..=3usize,
+        function in prop::sample::select(BinaryFunction::ALL.to_vec()),
         activation in crate::support::activation(),
         (batch, parts, seed) in (1..=3usize, 1..=4usize, any::<u64>()),
     ) {
-        let layout = |halo| BlockedLayout::new(isa, channels, height, width, halo).unwrap();
-        let (input, addend, output) = (layout(halos.0), layout(halos.1), layout(halos.2));
-        let add = Add::new(isa, &AddSpec { input, addend, output, activation }).unwrap();
-        let elements = input.shape().elements();
-        let images: Vec<_> = (0..batch as u64)
-            .map(|i| (noise(seed ^ (9 + i), elements), noise(seed ^ (99 + i), elements)))
+        let side = |at: usize, size: usize| if kept[at] { size } else { 1 };
+        let layout = |at: usize, halo| {
+            let sides = [side(at, channels), side(at + 1, height), side(at + 2, width)];
+            BlockedLayout::new(isa, sides[0], sides[1], sides[2], halo).unwrap()
+        };
+        let operand = |at: usize, halo| match constant == at {
+            true => BinaryOperand::Constant(layout(3 * at, 0)),
+            false => BinaryOperand::Tensor(layout(3 * at, halo)),
+        };
+        let shapes = [layout(0, 0).shape(), layout(3, 0).shape()];
+        let larger = |of: fn(&Shape) -> usize| of(&shapes[0]).max(of(&shapes[1]));
+        let (c, h, w) = (larger(|s| s.channels), larger(|s| s.height), larger(|s| s.width));
+        let output = BlockedLayout::new(isa, c, h, w, halos.2).unwrap();
+        let operands = [operand(0, halos.0), operand(1, halos.1)];
+        let spec = BinarySpec { function, operands, output, activation };
+        let binary = Binary::new(isa, &spec).unwrap();
+        // A constant is the same for all images; nothing is divided by nearly nothing.
+        let values = |at: usize, image: u64| -> Vec<f32> {
+            let image = if constant == at { 0 } else { image };
+            let noise = noise(seed ^ (9 + 90 * at as u64 + image), shapes[at].elements());
+            let away = function == BinaryFunction::Divide && at == 1;
+            noise.iter().map(|x| if away { x.signum() * (x.abs() + 0.5) } else { *x }).collect()
+        };
+        let mut packed = vec![0.0; binary.packed_len()];
+        if constant < 2 {
+            binary.pack(&values(constant, 0), &mut packed).unwrap();
+        }
+        let memory: Vec<Vec<Vec<f32>>> = (0..batch as u64)
+            .map(|image| {
+                let tensors = operands.iter().enumerate().filter_map(|(at, operand)| match operand {
+                    BinaryOperand::Tensor(layout) => Some(blocked(layout, &values(at, image), 7.0, 1e9)),
+                    BinaryOperand::Constant(_) => None,
+                });
+                tensors.collect()
+            })
             .collect();
-        let memory: Vec<_> = images
-            .iter()
-            .map(|(a, b)| vec![blocked(&input, a, 7.0, 1e9), blocked(&addend, b, 7.0, 1e9)])
-            .collect();
-        let outputs = run_in_parts(parts, &output, &memory, |part, images| add.run(part, images));
-        for ((a, b), found) in images.iter().zip(&outputs) {
-            check_output(&output, found, &reference::add(activation, a, b), 1e-6);
+        let run = |part, images: &mut [Image<'_>]| binary.run(&packed, part, images);
+        let outputs = run_in_parts(parts, &output, &memory, run);
+        for (image, found) in outputs.iter().enumerate() {
+            let both = [0, 1].map(|at| values(at, image as u64));
+            let both = [(&both[0][..], shapes[0]), (&both[1][..], shapes[1])];
+            let expected = reference::binary(function, activation, both);
+            check_output(&output, found, &expected, 2e-6);
         }
     }
 
     #[test]
-    fn multiplication_equals_its_reference_value_by_value_and_channel_by_channel(
+    fn functions_of_one_tensor_equal_their_reference(
         isa in isa(),
         (channels, height, width) in size(),
-        halos in (0..=2usize, 0..=2usize, 0..=2usize),
-        a_channel in any::<bool>(),
-        activation in crate::support::activation(),
-        (batch, parts, seed) in (1..=3usize, 1..=4usize, any::<u64>()),
+        halos in (0..=2usize, 0..=2usize),
+        function in prop::sample::select(UnaryFunction::ALL.to_vec()),
+        (parts, seed) in (1..=4usize, any::<u64>()),
     ) {
         let layout = |halo| BlockedLayout::new(isa, channels, height, width, halo).unwrap();
         let (input, output) = (layout(halos.0), layout(halos.1));
-        let factor = match a_channel {
-            true => BlockedLayout::vector(isa, channels).unwrap(),
-            false => layout(halos.2),
-        };
-        let spec = MultiplySpec { input, factor, output, activation };
-        let multiply = Multiply::new(isa, &spec).unwrap();
-        let (values, factors) = (input.shape().elements(), factor.shape().elements());
-        let images: Vec<_> = (0..batch as u64)
-            .map(|i| (noise(seed ^ (9 + i), values), noise(seed ^ (99 + i), factors)))
-            .collect();
-        let memory: Vec<_> = images
+        let unary = Unary::new(isa, function, input, output).unwrap();
+        let noise = noise(seed, input.shape().elements());
+        let signed = matches!(function, UnaryFunction::Absolute | UnaryFunction::Exponential);
+        let values: Vec<f32> = noise
             .iter()
-            .map(|(a, b)| vec![blocked(&input, a, 7.0, 1e9), blocked(&factor, b, 7.0, 1e9)])
+            .map(|x| if signed { 4.0 * x } else { x.abs() + 0.1 })
             .collect();
-        let run = |part, images: &mut [Image<'_>]| multiply.run(part, images);
+        let memory = vec![vec![blocked(&input, &values, 0.0, 1e9)]];
+        let run = |part, images: &mut [Image<'_>]| unary.run(part, images);
         let outputs = run_in_parts(parts, &output, &memory, run);
-        for ((a, b), found) in images.iter().zip(&outputs) {
-            check_output(&output, found, &reference::multiply(activation, a, b), 1e-6);
+        let expected: Vec<f32> = values.iter().map(|x| function.of(*x)).collect();
+        check_output(&output, &outputs[0], &expected, 2e-5);
+    }
+
+    #[test]
+    fn softmax_equals_its_reference_along_any_digit(
+        isa in isa(),
+        (outer, extent, step) in (1..=4usize, 1..=20usize, 1..=4usize),
+        (one, other) in (1..=20usize, 1..=6usize),
+        axis in prop::sample::select(vec![Axis::Channel, Axis::Row, Axis::Column]),
+        halos in (0..=2usize, 0..=2usize),
+        logarithm in any::<bool>(),
+        (batch, parts, seed) in (1..=2usize, 1..=4usize, any::<u64>()),
+    ) {
+        let along = outer * extent * step;
+        let [channels, height, width] = match axis {
+            Axis::Channel => [along, other, one],
+            Axis::Row => [one, along, other],
+            _ => [one, other, along],
+        };
+        let layout = |halo| BlockedLayout::new(isa, channels, height, width, halo).unwrap();
+        let (input, output) = (layout(halos.0), layout(halos.1));
+        let digit = Digit { axis, step: step as u32, extent: extent as u32 };
+        let spec = SoftmaxSpec { input, output, digit, logarithm };
+        let softmax = Softmax::new(isa, &spec).unwrap();
+        let images: Vec<Vec<f32>> = (0..batch as u64)
+            .map(|image| noise(seed ^ image, input.shape().elements()))
+            .map(|noise| noise.iter().map(|x| 30.0 * x).collect())
+            .collect();
+        let memory: Vec<_> = images.iter().map(|image| vec![blocked(&input, image, 7.0, 1e9)]).collect();
+        let run = |part, images: &mut [Image<'_>]| softmax.run(part, images);
+        let outputs = run_in_parts(parts, &output, &memory, run);
+        for (image, found) in images.iter().zip(&outputs) {
+            let expected = reference::softmax(image, input.shape(), digit, logarithm);
+            check_output(&output, found, &expected, if logarithm { 2e-5 } else { 2e-6 });
         }
     }
 
@@ -234,15 +293,17 @@ fn unsound_gathers_and_products_are_refused_with_the_reason() {
         })
     );
 
-    let spec = MultiplySpec {
-        input: layout(8, 5),
-        factor: BlockedLayout::vector(isa, 7).unwrap(),
+    let spec = |operands| BinarySpec {
+        function: BinaryFunction::Multiply,
+        operands,
         output: layout(8, 5),
         activation: Activation::None,
     };
-    let what = "the addend's channels";
+    let tensor = BinaryOperand::Tensor(layout(8, 5));
+    let seven = BinaryOperand::Tensor(BlockedLayout::vector(isa, 7).unwrap());
+    let what = "the operand's channels";
     let (found, expected) = (7, 8);
-    let refused = Multiply::new(isa, &spec).err();
+    let refused = Binary::new(isa, &spec([tensor, seven])).err();
     assert_eq!(
         refused,
         Some(KernelError::Mismatch {
@@ -251,4 +312,31 @@ fn unsound_gathers_and_products_are_refused_with_the_reason() {
             expected
         })
     );
+    let haloed = BlockedLayout::new(isa, 8, 5, 5, 1).unwrap();
+    for constants in [
+        [tensor, BinaryOperand::Constant(haloed)],
+        [BinaryOperand::Constant(layout(8, 5)); 2],
+    ] {
+        assert!(Binary::new(isa, &spec(constants)).is_err());
+    }
+}
+
+#[test]
+fn a_softmax_along_what_does_not_divide_the_axis_is_refused() {
+    let layout = BlockedLayout::vector(Isa::Scalar, 12).unwrap();
+    let refused = |axis, step, extent| {
+        let spec = SoftmaxSpec {
+            input: layout,
+            output: layout,
+            digit: Digit { axis, step, extent },
+            logarithm: false,
+        };
+        Softmax::new(Isa::Scalar, &spec).is_err()
+    };
+    assert!(!refused(Axis::Channel, 2, 3));
+    assert!(refused(Axis::Channel, 2, 4));
+    assert!(refused(Axis::Channel, 0, 4));
+    assert!(refused(Axis::Channel, 1 << 31, 1 << 31));
+    assert!(refused(Axis::Row, 1, 2));
+    assert!(refused(Axis::Repeat, 1, 1));
 }

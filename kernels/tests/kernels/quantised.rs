@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use punctual_kernels::quantised::{self, Convert, ConvertSpec, reference};
 use punctual_kernels::reference::output_extent;
 use punctual_kernels::{
-    AddSpec, BlockedLayout, ConvInput, Image, Inputs, Isa, Part, PlanarLayout, PoolSpec,
+    BlockedLayout, ConvInput, Image, Inputs, Isa, Part, PlanarLayout, PoolSpec,
 };
 use punctual_types::{Activation, Extent, Padding, PoolKind, Quantisation, Window};
 
@@ -228,7 +228,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let layout = |halo, of| layout(isa, sizes, halo).quantised(of).unwrap();
-        let spec = AddSpec {
+        let spec = quantised::AddSpec {
             input: layout(halos.0, of.0),
             addend: layout(halos.1, of.1),
             output: layout(halos.2, of.2),

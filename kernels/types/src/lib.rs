@@ -5,6 +5,7 @@
 
 mod activation;
 mod frame;
+mod function;
 mod letterbox;
 mod piece;
 mod quantisation;
@@ -14,6 +15,7 @@ mod window;
 
 pub use activation::Activation;
 pub use frame::{FrameError, FrameLayout, PixelFormat, SIDE_MAX, Size};
+pub use function::{BinaryFunction, UnaryFunction};
 pub use letterbox::{Fit, Letterbox};
 pub use piece::{PIECES_MAX, Piece, PieceError};
 pub use quantisation::Quantisation;

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use punctual_model::{ChannelRun, Tensor, TensorId};
-use punctual_types::{Activation, Extent, Padding, Piece, PoolKind, Quantisation};
+use punctual_types::{
+    Activation, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, Quantisation,
+    UnaryFunction,
+};
 
 /// Operators in order of execution.
 #[derive(Debug, Default)]
@@ -25,7 +28,7 @@ pub(crate) struct Draft {
 pub(crate) struct DraftOperator {
     pub name: String,
     pub input: TensorId,
-    /// What else it reads: the second operand of an `Add` or `Multiply`, once fused the residual of a
+    /// What else it reads: the second operand of an `Add`, `Multiply` or `Binary`, once fused the residual of a
     /// convolution, the further sources of a `Gather`.
     pub others: Vec<TensorId>,
     pub output: TensorId,
@@ -85,6 +88,19 @@ pub(crate) enum DraftKind {
         pieces: Vec<Piece>,
     },
     Sequence(Sequence),
+    /// `activation(function(a, b))` of two tensors, or of one and a table, repeated to each other.
+    Binary {
+        function: BinaryFunction,
+        table: Option<Table>,
+        activation: Activation,
+    },
+    Unary {
+        function: UnaryFunction,
+    },
+    Softmax {
+        digit: Digit,
+        logarithm: bool,
+    },
     /// `scale * x + shift` a channel: batch normalisation, or a constant added. Gone after fusing.
     Affine {
         scale: Vec<f32>,
@@ -95,6 +111,16 @@ pub(crate) enum DraftKind {
         activation: Activation,
         channels: u32,
     },
+}
+
+/// A constant operand.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    /// `[channel][row][column]`.
+    pub values: Vec<f32>,
+    pub shape: Tensor,
+    /// Whether it is the first operand.
+    pub swapped: bool,
 }
 
 /// An operator of a sequence of tokens, as [`OperatorKind`](punctual_model::OperatorKind) has it.
@@ -148,6 +174,14 @@ impl DraftKind {
         }
     }
 
+    pub fn binary(function: BinaryFunction, table: Option<Table>) -> Self {
+        Self::Binary {
+            function,
+            table,
+            activation: Activation::None,
+        }
+    }
+
     /// Floats that the operator holds, or will hold once fused.
     pub fn weights(&self) -> usize {
         match self {
@@ -158,7 +192,10 @@ impl DraftKind {
             Self::Activate { channels, .. } => 2 * *channels as usize,
             Self::Sequence(sequence) => sequence.weights().iter().map(|list| list.len()).sum(),
             Self::Copy { table, .. } => table.len(),
+            Self::Binary { table, .. } => table.as_ref().map_or(0, |table| table.values.len()),
             Self::Pool { .. }
+            | Self::Unary { .. }
+            | Self::Softmax { .. }
             | Self::Convert
             | Self::QuantisedConv { .. }
             | Self::GlobalAveragePool
@@ -176,6 +213,13 @@ impl DraftKind {
         }
         if let Self::Copy { table, .. } = self {
             return table.iter().find(|value| !value.is_finite()).copied();
+        }
+        if let Self::Binary {
+            table: Some(table), ..
+        } = self
+        {
+            let mut all = table.values.iter();
+            return all.find(|value| !value.is_finite()).copied();
         }
         let (Self::Conv { weights, bias, .. }
         | Self::Linear { weights, bias, .. }
@@ -211,8 +255,9 @@ impl DraftKind {
             Self::Conv { activation, .. }
             | Self::Linear { activation, .. }
             | Self::Add { activation }
+            | Self::Multiply { activation }
             | Self::Activate { activation, .. }
-            | Self::Multiply { activation } => Some(*activation),
+            | Self::Binary { activation, .. } => Some(*activation),
             _ => None,
         }
     }
@@ -222,7 +267,8 @@ impl DraftKind {
             Self::Conv { activation, .. }
             | Self::Linear { activation, .. }
             | Self::Add { activation }
-            | Self::Multiply { activation } => *activation = new,
+            | Self::Multiply { activation }
+            | Self::Binary { activation, .. } => *activation = new,
             _ => unreachable!("only an operator with an activation gets another"),
         }
     }

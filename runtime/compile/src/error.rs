@@ -7,7 +7,7 @@ use punctual_diagnostics::Diagnostics;
 use punctual_model::{CalibrationError, PackageError};
 use thiserror::Error;
 
-use crate::{ParseError, Problem};
+use crate::{ParseError, Unsupported};
 
 /// Protocol buffers have no larger files.
 pub(crate) const ONNX_BYTES_MAX: u64 = (2 << 30) - 1;
@@ -70,13 +70,9 @@ pub enum CompileError {
         /// Its dimensions in the file; `None` is known only when running.
         found: Vec<Option<i64>>,
     },
-    /// A node that cannot be compiled.
-    #[error("node {node:?} ({operator}): {problem}")]
-    Node {
-        node: String,
-        operator: String,
-        problem: Problem,
-    },
+    /// Nodes that cannot be compiled.
+    #[error(transparent)]
+    Nodes(Unsupported),
     /// The network has no exits, or more than a model can have.
     #[error(
         "{found} exits; there must be 1 to {STAGES_MAX}. Name the outputs exit_0, exit_1, ... or list them as output.exits in the options; the outputs are {outputs:?}"

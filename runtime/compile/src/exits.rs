@@ -258,7 +258,15 @@ fn resolved(
     kind: AnswerKind,
 ) -> Result<Exit, CompileError> {
     let mut outputs = Vec::with_capacity(named.outputs.len());
+    let scores_of = named.scores().filter(|_| kind.has_class());
+    let scores_of = scores_of.map(|output| output.value);
     for output in &named.outputs {
+        if Some(output.value) != scores_of {
+            let computed = lowering.compute_softmax_output(&named.name, output.value);
+            computed.map_err(|_| CompileError::ExitNotComputed {
+                exit: named.name.clone(),
+            })?;
+        }
         outputs.push(self::output(lowering, graph, named, output)?);
     }
     let scores = match kind.has_class() {

@@ -1,10 +1,26 @@
-//! Arithmetic on shapes: exporters compute the operand of a reshape from the input's shape. All
-//! of it is known when compiling but for the batch size, which is carried along as a symbol.
+//! Constant folding: a node whose operands are all known when compiling is computed here, whatever it computes.
+//!
+//! Exporters leave much of it: shapes, indices, masks, tables of positions, factors. Known are constants of the file
+//! and what was made of them; of shapes all but the batch size, which is carried along as a symbol ([`Integer`]).
+//!
+//! A file may be hostile: what folding makes takes no more memory than [`Room`] says.
 
-use crate::graph::{Attribute, Attributes, Data, Node};
+mod arithmetic;
+mod arranged;
+mod integer;
+mod layout;
+mod made;
+mod matched;
+mod reduced;
+mod resized;
+
+use crate::graph::{Attributes, Constant, Data, Node};
 use crate::problem::Problem;
 
-/// One element of a shape computation.
+pub(crate) use integer::Integer;
+pub(crate) use layout::{broadcast, product, resolved};
+
+/// A dimension of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dim {
     Known(i64),
@@ -12,362 +28,292 @@ pub(crate) enum Dim {
     Batches(i64),
 }
 
-/// A scalar or a vector of integers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Dims {
-    pub scalar: bool,
-    pub elements: Vec<Dim>,
+/// Most elements of a list of sizes, axes or positions. No tensor has as many dimensions.
+pub(crate) const RANK_MAX: usize = 64;
+
+/// A product of dimensions, empty ones left out, is less.
+const SPREAD_MAX: usize = 1 << 40;
+
+/// Words of 4 bytes that folding may make whatever the file's size.
+const ROOM_MIN: usize = 1 << 24;
+/// And for each that the file's own constants take.
+const ROOM_FOR_EACH: usize = 4;
+/// An integer's words while it is computed with.
+const INTEGER_WORDS: usize = size_of::<Integer>() / 4;
+
+/// What folding may still make, so that a few nodes, each doubling the result before, cannot fill the memory.
+#[derive(Debug)]
+pub(crate) struct Room {
+    words: usize,
+    limit: usize,
 }
 
-/// The operators that compute with shapes.
-pub(crate) const FOLDED: [&str; 16] = [
-    "Add",
-    "Cast",
-    "Concat",
-    "ConstantOfShape",
-    "Div",
-    "Equal",
-    "Gather",
-    "Mod",
-    "Mul",
-    "Reshape",
-    "Shape",
-    "Slice",
-    "Squeeze",
-    "Sub",
-    "Unsqueeze",
-    "Where",
+impl Room {
+    /// For a file whose constants have so many elements.
+    pub fn of(elements: usize) -> Self {
+        let words = elements.saturating_mul(ROOM_FOR_EACH);
+        let limit = words.saturating_add(ROOM_MIN);
+        Self {
+            words: limit,
+            limit,
+        }
+    }
+
+    fn take(&mut self, words: usize) -> Result<(), Problem> {
+        match self.words.checked_sub(words) {
+            Some(left) => {
+                self.words = left;
+                Ok(())
+            }
+            None => Err(Problem::Limit {
+                what: "words computed of constants",
+                limit: self.limit,
+            }),
+        }
+    }
+}
+
+type Rule = fn(&mut Folding<'_>) -> Result<Vec<Constant>, Problem>;
+
+/// A rule with one result.
+macro_rules! one {
+    ($rule:path) => {
+        |folding| $rule(folding).map(|result| vec![result])
+    };
+}
+
+/// The operators that are folded, in alphabetical order.
+const RULES: &[(&str, Rule)] = &[
+    ("Abs", one!(arithmetic::unary)),
+    ("Add", one!(arithmetic::binary)),
+    ("And", one!(arithmetic::binary)),
+    ("ArgMax", one!(reduced::extreme)),
+    ("ArgMin", one!(reduced::extreme)),
+    ("Atan", one!(arithmetic::unary)),
+    ("Cast", one!(arithmetic::cast)),
+    ("CastLike", one!(arithmetic::cast_like)),
+    ("Ceil", one!(arithmetic::unary)),
+    ("Clip", one!(arithmetic::clip)),
+    ("Concat", one!(arranged::concat)),
+    ("ConstantOfShape", one!(made::filled)),
+    ("Cos", one!(arithmetic::unary)),
+    ("CumSum", one!(reduced::running_sum)),
+    ("Div", one!(arithmetic::binary)),
+    ("Equal", one!(arithmetic::binary)),
+    ("Exp", one!(arithmetic::unary)),
+    ("Expand", one!(arranged::expand)),
+    ("EyeLike", one!(made::identity_matrix)),
+    ("Flatten", one!(arranged::flatten)),
+    ("Floor", one!(arithmetic::unary)),
+    ("Gather", one!(matched::gather)),
+    ("GatherElements", one!(matched::gather_elements)),
+    ("GatherND", one!(matched::gather_nd)),
+    ("Greater", one!(arithmetic::binary)),
+    ("GreaterOrEqual", one!(arithmetic::binary)),
+    ("IsInf", one!(arithmetic::unary)),
+    ("IsNaN", one!(arithmetic::unary)),
+    ("Less", one!(arithmetic::binary)),
+    ("LessOrEqual", one!(arithmetic::binary)),
+    ("Log", one!(arithmetic::unary)),
+    ("MatMul", one!(reduced::product_of_matrices)),
+    ("Max", one!(arithmetic::binary)),
+    ("Min", one!(arithmetic::binary)),
+    ("Mod", one!(arithmetic::binary)),
+    ("Mul", one!(arithmetic::binary)),
+    ("Neg", one!(arithmetic::unary)),
+    ("NonZero", one!(matched::non_zero)),
+    ("Not", one!(arithmetic::unary)),
+    ("OneHot", one!(made::one_hot)),
+    ("Or", one!(arithmetic::binary)),
+    ("Pad", one!(arranged::pad)),
+    ("Pow", one!(arithmetic::binary)),
+    ("Range", one!(made::range)),
+    ("Reciprocal", one!(arithmetic::unary)),
+    ("ReduceL2", one!(reduced::reduce)),
+    ("ReduceMax", one!(reduced::reduce)),
+    ("ReduceMean", one!(reduced::reduce)),
+    ("ReduceMin", one!(reduced::reduce)),
+    ("ReduceProd", one!(reduced::reduce)),
+    ("ReduceSum", one!(reduced::reduce)),
+    ("Relu", one!(arithmetic::unary)),
+    ("Reshape", one!(arranged::reshape)),
+    ("Resize", one!(resized::resize)),
+    ("Round", one!(arithmetic::unary)),
+    ("ScatterElements", one!(matched::scatter_elements)),
+    ("ScatterND", one!(matched::scatter_nd)),
+    ("Sigmoid", one!(arithmetic::unary)),
+    ("Sign", one!(arithmetic::unary)),
+    ("Sin", one!(arithmetic::unary)),
+    ("Slice", one!(arranged::slice)),
+    ("Split", arranged::split),
+    ("Sqrt", one!(arithmetic::unary)),
+    ("Squeeze", one!(arranged::squeeze)),
+    ("Sub", one!(arithmetic::binary)),
+    ("Sum", one!(arithmetic::binary)),
+    ("Tan", one!(arithmetic::unary)),
+    ("Tanh", one!(arithmetic::unary)),
+    ("Tile", one!(arranged::tile)),
+    ("TopK", reduced::largest),
+    ("Transpose", one!(arranged::transpose)),
+    ("Trilu", one!(made::triangle)),
+    ("Unsqueeze", one!(arranged::unsqueeze)),
+    ("Where", one!(arithmetic::choose)),
+    ("Xor", one!(arithmetic::binary)),
 ];
 
-/// Most elements of a shape computation. No tensor has as many dimensions; without a limit a file
-/// of a few nodes, each joining the result before to itself, would fill the memory.
-pub(crate) const ELEMENTS_MAX: usize = 64;
+/// The operators that are folded where their operands are known.
+pub(crate) fn operators() -> impl Iterator<Item = &'static str> {
+    let rules = RULES.iter().map(|(operator, _)| *operator);
+    rules.chain(["Shape", "Size"])
+}
 
-/// ONNX element types that a cast between shapes may name.
-const INT32_AND_INT64: std::ops::RangeInclusive<i64> = 6..=7;
+/// The results of a node whose operands are known, but for those that are left out; `None` for an operator that is
+/// not folded.
+pub(crate) fn fold(
+    node: &Node,
+    operands: &[Option<&Constant>],
+    room: &mut Room,
+) -> Result<Option<Vec<Constant>>, Problem> {
+    let rule = RULES.binary_search_by_key(&node.operator.as_str(), |(operator, _)| operator);
+    let Ok(rule) = rule.map(|at| RULES[at].1) else {
+        return Ok(None);
+    };
+    for operand in operands.iter().flatten() {
+        spread(&operand.dims)?;
+    }
+    let mut folding = Folding {
+        node,
+        operands,
+        attributes: Attributes::of(node),
+        room,
+    };
+    let results = rule(&mut folding)?;
+    folding.attributes.finish()?;
+    Ok(Some(results))
+}
+
+/// The result of `Shape` or `Size` for a tensor of these sizes; `None` for other operators.
+pub(crate) fn fold_sizes(node: &Node, sizes: &[Dim]) -> Result<Option<Constant>, Problem> {
+    made::of_sizes(node, sizes)
+}
+
+/// One node while it is folded.
+struct Folding<'a> {
+    node: &'a Node,
+    operands: &'a [Option<&'a Constant>],
+    attributes: Attributes<'a>,
+    room: &'a mut Room,
+}
 
 fn refuse<T>(reason: &'static str) -> Result<T, Problem> {
-    Err(Problem::ShapeArithmetic { reason })
+    Err(Problem::Folding { reason })
 }
 
-/// Evaluates a node whose operands are all shapes (for `Shape`: the dimensions of its operand).
-pub(crate) fn fold(node: &Node, operands: &[Dims], opset: i64) -> Result<Dims, Problem> {
-    let mut attributes = Attributes::of(node);
-    let Some(first) = operands.first() else {
-        return refuse("an operand is missing");
-    };
-    let result = match node.operator.as_str() {
-        "Shape" => {
-            let count = first.elements.len();
-            let start = index(attributes.int("start", 0)?, count);
-            let end = index(attributes.int("end", count as i64)?, count).max(start);
-            Dims {
-                scalar: false,
-                elements: first.elements[start..end].to_vec(),
-            }
-        }
-        "Cast" => match attributes.int("to", 0)? {
-            to if INT32_AND_INT64.contains(&to) => first.clone(),
-            to => {
-                return Err(Problem::attribute(
-                    "to",
-                    &Attribute::Int(to),
-                    "int32 or int64",
-                ));
-            }
-        },
-        "Gather" => {
-            attributes.only("axis", 0, "0")?;
-            gather(first, operands.get(1))?
-        }
-        "Concat" => {
-            attributes.only("axis", 0, "0")?;
-            concat(operands)?
-        }
-        "Unsqueeze" | "Squeeze" => {
-            // Before opset 13 the axes are an attribute. A shape has one axis, so it is axis 0.
-            if opset < 13 {
-                attributes.ignore("axes");
-            }
-            let to_scalar = node.operator == "Squeeze";
-            if to_scalar == first.scalar || first.elements.len() != 1 {
-                return refuse("only one element can change between scalar and vector");
-            }
-            Dims {
-                scalar: to_scalar,
-                elements: first.elements.clone(),
-            }
-        }
-        "Slice" => slice(operands)?,
-        "ConstantOfShape" => filled(first, attributes.take("value"))?,
-        "Reshape" => {
-            attributes.ignore("allowzero"); // A size of 0 is refused.
-            reshape(first, operands.get(1))?
-        }
-        "Where" => {
-            let [condition, yes, no] = operands else {
-                return refuse("an operand is missing");
-            };
-            choose(condition, yes, no)?
-        }
-        operator => elementwise(operator, first, operands.get(1))?,
-    };
-    attributes.finish()?;
-    Ok(result)
-}
+const BATCH: &str = "its result depends on the batch size";
+const TYPES: &str = "it is not defined for operands of these types";
+const SIZES: &str = "the dimensions of its operands do not fit";
+const OUTSIDE: &str = "an index is outside the operand";
+const HUGE: &str = "its result is huge";
 
-/// An index that may count from the end, clamped into 0..=count.
-fn index(index: i64, count: usize) -> usize {
-    let from_start = if index < 0 {
-        index.saturating_add(count as i64)
-    } else {
-        index
-    };
-    usize::try_from(from_start).unwrap_or(0).min(count)
-}
-
-fn concat(operands: &[Dims]) -> Result<Dims, Problem> {
-    if operands.iter().any(|operand| operand.scalar) {
-        return refuse("only vectors can be joined");
+impl<'a> Folding<'a> {
+    fn optional(&self, at: usize) -> Option<&'a Constant> {
+        self.operands.get(at).copied().flatten()
     }
-    let elements: Vec<Dim> = operands
-        .iter()
-        .flat_map(|operand| operand.elements.iter().copied())
-        .take(ELEMENTS_MAX + 1)
-        .collect();
-    if elements.len() > ELEMENTS_MAX {
-        return refuse("its result has more elements than any shape");
+
+    fn operand(&self, at: usize) -> Result<&'a Constant, Problem> {
+        let missing = Problem::MissingInput {
+            position: at,
+            what: "operand",
+        };
+        self.optional(at).ok_or(missing)
     }
-    Ok(Dims {
-        scalar: false,
-        elements,
-    })
-}
 
-fn gather(from: &Dims, indices: Option<&Dims>) -> Result<Dims, Problem> {
-    let Some(indices) = indices else {
-        return refuse("the indices are missing");
-    };
-    let count = from.elements.len() as i64;
-    let pick = |at: &Dim| match *at {
-        Dim::Known(at) if (-count..count).contains(&at) => {
-            Ok(from.elements[index(at, from.elements.len())])
+    /// An operand that is the same for each image.
+    fn plain(&self, at: usize) -> Result<&'a Constant, Problem> {
+        match self.operand(at)? {
+            operand if operand.batch.is_none() => Ok(operand),
+            _ => refuse(BATCH),
         }
-        _ => refuse("an index is outside the shape"),
-    };
-    let elements = indices
-        .elements
-        .iter()
-        .map(pick)
-        .collect::<Result<_, _>>()?;
-    Ok(Dims {
-        scalar: indices.scalar,
-        elements,
-    })
-}
-
-fn slice(operands: &[Dims]) -> Result<Dims, Problem> {
-    let one = |position: usize, default: i64| match operands.get(position) {
-        None => Ok(default),
-        Some(Dims { elements, .. }) => match elements[..] {
-            [Dim::Known(value)] => Ok(value),
-            _ => refuse("a slice of a shape must have one constant start, end, axis and step"),
-        },
-    };
-    let (start, end) = (one(1, 0)?, one(2, i64::MAX)?);
-    if !matches!(one(3, 0)?, 0 | -1) || one(4, 1)? != 1 {
-        return refuse("only slices of axis 0 with step 1 are supported");
     }
-    let elements = &operands[0].elements;
-    let start = index(start, elements.len());
-    let end = index(end, elements.len()).max(start);
-    Ok(Dims {
-        scalar: false,
-        elements: elements[start..end].to_vec(),
-    })
-}
 
-/// As many elements as a shape of one dimension says, all `value`.
-fn filled(shape: &Dims, value: Option<&Attribute>) -> Result<Dims, Problem> {
-    let value = match value {
-        Some(Attribute::Tensor(tensor)) => match &tensor.data {
-            Data::Ints(values) if values.len() == 1 => values[0],
-            _ => return refuse("it is filled with something else than an integer"),
-        },
-        _ => return refuse("it is filled with something else than an integer"),
-    };
-    let count = match shape.elements[..] {
-        [] => 1,
-        [Dim::Known(count)] if (0..=ELEMENTS_MAX as i64).contains(&count) => count as usize,
-        _ => return refuse("its result is no vector of a few elements"),
-    };
-    Ok(Dims {
-        scalar: shape.elements.is_empty(),
-        elements: vec![Dim::Known(value); count],
-    })
-}
-
-/// The same elements as a vector or, for an empty shape, as a scalar.
-fn reshape(from: &Dims, to: Option<&Dims>) -> Result<Dims, Problem> {
-    let count = from.elements.len();
-    let scalar = match to.map(|to| &to.elements[..]) {
-        Some([]) if count == 1 => true,
-        Some(&[Dim::Known(to)]) if to == -1 || to == count as i64 => false,
-        _ => return refuse("only a vector or a scalar can come of it"),
-    };
-    Ok(Dims {
-        scalar,
-        elements: from.elements.clone(),
-    })
-}
-
-/// Elements of one shape where the condition is not 0, of the other where it is.
-fn choose(condition: &Dims, yes: &Dims, no: &Dims) -> Result<Dims, Problem> {
-    let count = condition.elements.len();
-    if yes.elements.len() != count || no.elements.len() != count {
-        return refuse("the operands have different lengths");
+    fn floats(&self, at: usize) -> Result<&'a [f32], Problem> {
+        match &self.plain(at)?.data {
+            Data::Floats(values) => Ok(values),
+            _ => refuse(TYPES),
+        }
     }
-    let pairs = yes.elements.iter().zip(&no.elements);
-    let elements = condition.elements.iter().zip(pairs);
-    let elements = elements.map(|(condition, (yes, no))| match condition {
-        Dim::Known(0) => Ok(*no),
-        Dim::Known(_) => Ok(*yes),
-        Dim::Batches(_) => refuse("its result depends on the batch size"),
-    });
-    Ok(Dims {
-        scalar: condition.scalar && yes.scalar && no.scalar,
-        elements: elements.collect::<Result<_, _>>()?,
-    })
-}
 
-fn elementwise(operator: &str, first: &Dims, second: Option<&Dims>) -> Result<Dims, Problem> {
-    let Some(second) = second else {
-        return refuse("the second operand is missing");
-    };
-    let count = first.elements.len().max(second.elements.len());
-    let fits = |dims: &Dims| dims.elements.len() == count || dims.elements.len() == 1;
-    if !fits(first) || !fits(second) {
-        return refuse("the operands have different lengths");
+    /// Integers without symbols.
+    fn known(&self, at: usize) -> Result<Vec<i64>, Problem> {
+        known(self.operand(at)?)
     }
-    let at = |dims: &Dims, i: usize| dims.elements[i.min(dims.elements.len() - 1)];
-    let elements = (0..count).map(|i| combine(operator, at(first, i), at(second, i)));
-    Ok(Dims {
-        scalar: first.scalar && second.scalar,
-        elements: elements.collect::<Result<_, _>>()?,
-    })
+
+    /// A list of sizes, axes or positions, if it is there.
+    fn list(&self, at: usize) -> Result<Option<Vec<i64>>, Problem> {
+        match self.optional(at) {
+            Some(operand) if operand.elements() > RANK_MAX => refuse("a list of axes is too long"),
+            Some(operand) => known(operand).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn one_integer(&self, at: usize, default: i64) -> Result<i64, Problem> {
+        match self.list(at)?.as_deref() {
+            None => Ok(default),
+            Some(&[value]) => Ok(value),
+            Some(_) => refuse("one of its operands must be one integer"),
+        }
+    }
+
+    /// The sizes that an operand lists.
+    fn sizes(&self, at: usize) -> Result<Vec<Dim>, Problem> {
+        let operand = self.operand(at)?;
+        if operand.elements() > RANK_MAX || operand.batch.is_some() {
+            return refuse("a shape has too many dimensions");
+        }
+        let integers = operand
+            .integers()
+            .ok_or(Problem::Folding { reason: TYPES })?;
+        let sizes = integers.iter().map(|integer| integer.dim());
+        sizes
+            .collect::<Option<_>>()
+            .ok_or(Problem::Folding { reason: BATCH })
+    }
+
+    /// The elements of a result about to be made, which are counted.
+    fn count(&mut self, dims: &[usize]) -> Result<usize, Problem> {
+        spread(dims)?;
+        let count = dims.iter().product::<usize>();
+        let is_float = |operand: &&Constant| matches!(operand.data, Data::Floats(_));
+        let words = match self.operands.iter().flatten().all(is_float) {
+            true => 1,
+            false => INTEGER_WORDS,
+        };
+        self.room.take(count.saturating_mul(words))?;
+        Ok(count)
+    }
 }
 
-fn combine(operator: &str, a: Dim, b: Dim) -> Result<Dim, Problem> {
-    let result = match (operator, a, b) {
-        ("Add", Dim::Known(a), Dim::Known(b)) => a.checked_add(b),
-        ("Sub", Dim::Known(a), Dim::Known(b)) => a.checked_sub(b),
-        ("Mul", Dim::Known(a), Dim::Known(b)) => a.checked_mul(b),
-        ("Div", Dim::Known(a), Dim::Known(b)) => a.checked_div(b),
-        ("Mod", Dim::Known(a), Dim::Known(b)) => a.checked_rem_euclid(b),
-        ("Equal", Dim::Known(a), Dim::Known(b)) => Some(i64::from(a == b)),
-        // A number of images is positive.
-        ("Equal", Dim::Batches(_), Dim::Known(..=0))
-        | ("Equal", Dim::Known(..=0), Dim::Batches(_)) => {
-            return Ok(Dim::Known(0));
-        }
-        ("Mul", Dim::Batches(times), Dim::Known(by))
-        | ("Mul", Dim::Known(by), Dim::Batches(times))
-            if by > 0 =>
-        {
-            let times = times.checked_mul(by);
-            return times.map_or_else(
-                || refuse("its result is huge"),
-                |times| Ok(Dim::Batches(times)),
-            );
-        }
-        ("Div", Dim::Batches(times), Dim::Known(by)) if by > 0 && times % by == 0 => {
-            return Ok(Dim::Batches(times / by));
-        }
-        (_, Dim::Batches(_), _) | (_, _, Dim::Batches(_)) => {
-            return refuse("its result depends on the batch size");
-        }
-        _ => None,
+/// Whether positions, steps and parts of dimensions can be counted with, those beside an empty dimension, too.
+fn spread(dims: &[usize]) -> Result<(), Problem> {
+    let mut dims = dims.iter().map(|&dim| dim.max(1));
+    let spread = dims.try_fold(1_usize, |all, dim| all.checked_mul(dim));
+    match spread {
+        Some(..SPREAD_MAX) => Ok(()),
+        _ => refuse(HUGE),
+    }
+}
+
+/// Integers without symbols.
+fn known(constant: &Constant) -> Result<Vec<i64>, Problem> {
+    let Some(integers) = constant.integers() else {
+        return refuse(TYPES);
     };
-    result.map_or_else(
-        || refuse("its result is no integer"),
-        |value| Ok(Dim::Known(value)),
-    )
+    let known = integers.iter().map(|integer| integer.known());
+    known
+        .collect::<Option<_>>()
+        .ok_or(Problem::Folding { reason: BATCH })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::BTreeMap;
-
-    fn node(operator: &str) -> Node {
-        Node {
-            name: "node".to_owned(),
-            operator: operator.to_owned(),
-            inputs: vec![],
-            outputs: vec![],
-            attributes: BTreeMap::new(),
-        }
-    }
-
-    fn vector(values: &[i64]) -> Dims {
-        Dims {
-            scalar: false,
-            elements: values.iter().copied().map(Dim::Known).collect(),
-        }
-    }
-
-    fn scalar(value: i64) -> Dims {
-        Dims {
-            scalar: true,
-            elements: vec![Dim::Known(value)],
-        }
-    }
-
-    #[test]
-    fn view_of_size_0_and_minus_1_folds_to_batch_and_minus_1() {
-        let shape = Dims {
-            scalar: false,
-            elements: vec![
-                Dim::Batches(1),
-                Dim::Known(64),
-                Dim::Known(1),
-                Dim::Known(1),
-            ],
-        };
-        let batch = fold(&node("Gather"), &[shape, scalar(0)], 17).unwrap();
-        let batch = fold(&node("Unsqueeze"), &[batch, vector(&[0])], 17).unwrap();
-        let target = fold(&node("Concat"), &[batch, vector(&[-1])], 17).unwrap();
-        assert_eq!(target.elements, [Dim::Batches(1), Dim::Known(-1)]);
-    }
-
-    #[test]
-    fn slices_count_from_the_end() {
-        let tail = fold(
-            &node("Slice"),
-            &[vector(&[1, 2, 3]), vector(&[-2]), vector(&[9])],
-            17,
-        );
-        assert_eq!(tail.unwrap(), vector(&[2, 3]));
-    }
-
-    #[test]
-    fn what_is_no_integer_or_depends_on_the_batch_is_refused() {
-        let batch = Dims {
-            scalar: true,
-            elements: vec![Dim::Batches(1)],
-        };
-        for (operator, a, b) in [
-            ("Div", scalar(1), scalar(0)),
-            ("Mul", scalar(i64::MAX), scalar(2)),
-            ("Add", batch, scalar(1)),
-        ] {
-            let error = fold(&node(operator), &[a, b], 17).unwrap_err();
-            assert!(
-                matches!(error, Problem::ShapeArithmetic { .. }),
-                "{operator}: {error}"
-            );
-        }
-        let error = fold(&node("Gather"), &[vector(&[1]), scalar(1)], 17).unwrap_err();
-        assert!(error.to_string().contains("outside the shape"), "{error}");
-    }
-}
+mod tests;

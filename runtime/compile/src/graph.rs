@@ -1,9 +1,11 @@
 //! The graph of an ONNX file: nodes and values by position, constants decoded.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
+use crate::fold::{Dim, Integer};
 use crate::problem::Problem;
 
 /// Position of a value in [`Graph::values`].
@@ -15,6 +17,8 @@ pub(crate) struct ValueId(pub usize);
 pub(crate) struct Graph {
     /// Version of the default operator set.
     pub opset: i64,
+    /// The type of floats that the file's constants were converted from, if that is not f32.
+    pub converted: Option<&'static str>,
     pub nodes: Vec<Node>,
     pub values: Vec<String>,
     /// Initializers. The constants that nodes give are among their attributes.
@@ -30,6 +34,8 @@ pub(crate) struct Graph {
     /// What comes with the input.
     pub vectors: Vec<Vector>,
     pub outputs: Vec<ValueId>,
+    /// The dimensions of values that the file declares; `None` is known only when running.
+    pub declared: BTreeMap<ValueId, Vec<Option<i64>>>,
     /// Their declared element types, by ONNX number.
     pub output_types: Vec<Option<i32>>,
 }
@@ -47,10 +53,26 @@ pub(crate) struct Node {
     pub name: String,
     /// E.g. `Conv`.
     pub operator: String,
+    /// The operator's, if that is not the standard one.
+    pub domain: Option<String>,
     /// `None` for an optional operand that is left out.
     pub inputs: Vec<Option<ValueId>>,
     pub outputs: Vec<Option<ValueId>>,
     pub attributes: BTreeMap<String, Attribute>,
+}
+
+impl Node {
+    /// Stands for what an exit has computed that no node of the file computes.
+    pub fn of_exit(exit: &str) -> Self {
+        Self {
+            name: exit.to_owned(),
+            operator: String::new(),
+            domain: None,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            attributes: BTreeMap::new(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -69,23 +91,102 @@ pub(crate) enum Attribute {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Constant {
     pub dims: Vec<usize>,
+    /// The dimension that is the batch, which has one position here.
+    pub batch: Option<usize>,
     pub data: Data,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Data {
+    /// From float32, float16 and float64.
     Floats(Vec<f32>),
     /// From int64, int32 and bool.
     Ints(Vec<i64>),
+    /// Some of them depend on the batch.
+    Symbols(Vec<Integer>),
     Signed(Vec<i8>),
     Unsigned(Vec<u8>),
     /// An element type that no supported operator takes, by its ONNX number.
     Other(i32),
 }
 
+impl Data {
+    /// Without symbols where there are none.
+    pub fn of_integers(integers: Vec<Integer>) -> Self {
+        let known = integers.iter().map(|integer| integer.known());
+        match known.collect() {
+            Some(known) => Self::Ints(known),
+            None => Self::Symbols(integers),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Floats(values) => values.len(),
+            Self::Ints(values) => values.len(),
+            Self::Symbols(values) => values.len(),
+            Self::Signed(bytes) => bytes.len(),
+            Self::Unsigned(bytes) => bytes.len(),
+            Self::Other(_) => 0,
+        }
+    }
+}
+
 impl Constant {
+    /// One that is the same for each image.
+    pub fn new(dims: Vec<usize>, data: Data) -> Self {
+        let batch = None;
+        Self { dims, batch, data }
+    }
+
+    /// Other values of the same dimensions.
+    pub fn with(&self, data: Data) -> Self {
+        let (dims, batch) = (self.dims.clone(), self.batch);
+        Self { dims, batch, data }
+    }
+
     pub fn elements(&self) -> usize {
         self.dims.iter().product()
+    }
+
+    pub fn sizes(&self) -> Vec<Dim> {
+        let size = |(at, &size)| match self.batch == Some(at) {
+            true => Dim::Batches(1),
+            false => Dim::Known(size as i64),
+        };
+        self.dims.iter().enumerate().map(size).collect()
+    }
+
+    /// Its value, if it is one number.
+    pub fn number(&self) -> Option<f32> {
+        match (&self.data, self.elements()) {
+            (Data::Floats(values), 1) => Some(values[0]),
+            (_, 1) => Some(self.integers()?[0].known()? as f32),
+            _ => None,
+        }
+    }
+
+    /// Its values, if they are integers or bytes.
+    pub fn integers(&self) -> Option<Cow<'_, [Integer]>> {
+        Some(match &self.data {
+            Data::Symbols(values) => Cow::Borrowed(values),
+            Data::Ints(values) => values.iter().copied().map(Integer::of).collect(),
+            Data::Signed(bytes) => bytes.iter().map(|&b| Integer::of(b.into())).collect(),
+            Data::Unsigned(bytes) => bytes.iter().map(|&b| Integer::of(b.into())).collect(),
+            Data::Floats(_) | Data::Other(_) => return None,
+        })
+    }
+
+    /// What it is in a batch of so many images, if it is one thing there.
+    pub fn at_batch(&self, size: i64) -> Option<Self> {
+        let data = match &self.data {
+            Data::Symbols(values) => {
+                let values = values.iter().map(|value| value.at_batch(size));
+                Data::Ints(values.collect::<Option<_>>()?)
+            }
+            data => data.clone(),
+        };
+        (self.batch.is_none() || size == 1).then(|| Self::new(self.dims.clone(), data))
     }
 }
 

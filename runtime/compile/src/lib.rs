@@ -23,6 +23,7 @@ mod schema;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod unsupported;
 mod write;
 
 use std::path::Path;
@@ -36,6 +37,7 @@ pub use options::{CompileOptions, IMAGENET_MEAN, IMAGENET_STD, InputOptions, Ove
 pub use parse::ParseError;
 pub use problem::Problem;
 pub use report::{CompileReport, KindReport, Note, StageReport, ThresholdReport};
+pub use unsupported::{NodeProblem, Unsupported};
 pub use write::{WriteError, stage_to_onnx, tensor_name};
 
 use draft::Draft;
@@ -178,14 +180,27 @@ fn lower(graph: &Graph, input: Tensor) -> Result<Lowering<'_>, CompileError> {
     if let Some(&Some(batch)) = graph.input_dims.first() {
         lowering.notes.push(Note::FixedBatch { batch });
     }
-    for node in &graph.nodes {
-        lowering.node(node).map_err(|problem| CompileError::Node {
-            node: node.name.clone(),
-            operator: node.operator.clone(),
-            problem,
-        })?;
+    if let Some(from) = graph.converted {
+        lowering.notes.push(Note::Converted { from });
     }
-    Ok(lowering)
+    let mut nodes = Vec::new();
+    for node in &graph.nodes {
+        if let Err(problem) = lowering.node(node) {
+            nodes.push(NodeProblem {
+                node: node.name.clone(),
+                operator: node.operator.clone(),
+                problem,
+            });
+            lowering.stand_in(node);
+        }
+    }
+    match nodes.is_empty() {
+        true => Ok(lowering),
+        false => Err(CompileError::Nodes(Unsupported {
+            nodes,
+            unchecked: lowering.unchecked,
+        })),
+    }
 }
 
 /// Folding a normalisation can make finite weights infinite.

@@ -1,9 +1,10 @@
 //! Graph → draft: each node becomes an operator with static shapes, a view of a tensor, or a
 //! constant. The batch size is left out of all shapes.
 //!
-//! A further operator is one more line in [`Lowering::node`] and in [`SUPPORTED`], and one more
+//! A further operator is one more line in [`Lowering::node`] and in [`LOWERED`], and one more
 //! function in the module of its family.
 
+mod arithmetic;
 mod attention;
 mod convolution;
 mod copies;
@@ -11,83 +12,77 @@ pub(crate) mod curves;
 mod dense;
 mod elementwise;
 mod gaussian;
-mod grid;
 mod join;
 mod layout;
 mod mask;
-mod numbers;
 pub(crate) mod operands;
 mod pooling;
-mod products;
 mod quantised;
 mod tokens;
 pub(crate) mod view_algebra;
 mod views;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use punctual_model::{
     DIMENSION_MAX, NAME_BYTES_MAX, OPERATORS_MAX, TENSOR_ELEMENTS_MAX, Tensor, TensorId,
     WEIGHTS_MAX,
 };
-use punctual_types::Activation;
+use punctual_types::{Activation, BinaryFunction, UnaryFunction};
 
 use attention::Scores;
 use gaussian::Gaussian;
-use grid::Grid;
 use join::Joined;
 use view_algebra::View;
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
-use crate::fold::{self, Dim, Dims};
+use crate::fold::{self, Dim, Room};
 use crate::graph::{Constant, Graph, Node, ValueId};
 use crate::problem::Problem;
 use crate::report::Note;
 
-/// The operators that can be compiled. Those of [`fold::FOLDED`] that are not among the others
-/// only compute with shapes.
-pub(crate) const SUPPORTED: &[&str] = &[
+/// The operators that are lowered. Those of [`fold::operators`] that are not among them are supported where all
+/// their operands are known when compiling.
+const LOWERED: &[&str] = &[
+    "Abs",
     "Add",
-    "And",
     "AveragePool",
     "BatchNormalization",
     "Cast",
     "Clip",
     "Concat",
     "Constant",
-    "ConstantOfShape",
     "Conv",
     "DequantizeLinear",
     "DepthToSpace",
     "Div",
     "Dropout",
-    "Equal",
     "Erf",
+    "Exp",
     "Expand",
     "Flatten",
     "Gather",
     "Gelu",
     "Gemm",
-    "GatherND",
     "GlobalAveragePool",
-    "GreaterOrEqual",
     "HardSigmoid",
     "HardSwish",
     "Identity",
-    "IsNaN",
     "LayerNormalization",
+    "LogSoftmax",
     "MatMul",
     "Max",
     "MaxPool",
-    "Mod",
+    "Min",
     "Mul",
+    "Neg",
+    "Pow",
     "QuantizeLinear",
-    "Range",
+    "Reciprocal",
     "ReduceMean",
     "Relu",
     "Reshape",
-    "Shape",
     "Sigmoid",
     "Slice",
     "Softmax",
@@ -100,8 +95,13 @@ pub(crate) const SUPPORTED: &[&str] = &[
     "Tile",
     "Transpose",
     "Unsqueeze",
-    "Where",
 ];
+
+/// The operators that can be compiled, in alphabetical order.
+pub(crate) fn supported() -> Vec<&'static str> {
+    let all: BTreeSet<&str> = fold::operators().chain(LOWERED.iter().copied()).collect();
+    all.into_iter().collect()
+}
 
 /// Most runs of channels of all gathers and pieces of all copies of a draft together.
 const CHANNEL_RUNS_MAX: usize = 1 << 20;
@@ -111,9 +111,11 @@ const CHANNEL_RUNS_MAX: usize = 1 << 20;
 pub(crate) enum Value {
     /// Not computed: the second result of an operator of which only the first is supported.
     Nothing,
+    /// What a node that cannot be lowered would compute.
+    Unknown,
     /// A tensor computed from the input.
     View(View),
-    /// The softmax over a view's last dimension; supported only as an exit.
+    /// The softmax of (N, features), not computed yet: before an exit it never is.
     Softmax(View),
     /// A view times a factor, on the way to an attention.
     Scaled(View, f32),
@@ -126,11 +128,23 @@ pub(crate) enum Value {
     Padding(Option<View>),
     /// Where weights are no numbers: nowhere.
     NoNumbers,
-    Grid(Grid),
     /// On the way to a GELU.
     Gaussian(Gaussian),
+    /// Known when compiling, but for the batch.
     Constant(Rc<Constant>),
-    Dims(Dims),
+}
+
+impl Value {
+    /// Its dimensions, if it is a tensor.
+    fn sizes(&self) -> Option<Vec<Dim>> {
+        match self {
+            Self::View(view) | Self::Counts(view) | Self::Softmax(view) | Self::Scaled(view, _) => {
+                Some(view.sizes())
+            }
+            Self::Constant(constant) => Some(constant.sizes()),
+            _ => None,
+        }
+    }
 }
 
 pub(crate) struct Lowering<'a> {
@@ -146,11 +160,16 @@ pub(crate) struct Lowering<'a> {
     pub notes: Vec<Note>,
     /// What a step of a constant is worth that is a whole number of steps everywhere.
     steps: BTreeMap<ValueId, Rc<[f32]>>,
-    grid_elements: usize,
     /// The tensors that were joined from others.
     joins: BTreeMap<TensorId, Joined>,
     /// What one layer of a tensor of stacked ones became.
     layers: BTreeMap<(TensorId, u64), TensorId>,
+    /// What may still be computed of constants.
+    room: Room,
+    /// The values of each softmax that an operator has read.
+    softmaxes: BTreeMap<ValueId, View>,
+    /// Nodes that read what is unknown.
+    pub unchecked: usize,
 }
 
 impl<'a> Lowering<'a> {
@@ -191,28 +210,52 @@ impl<'a> Lowering<'a> {
             channel_runs: 0,
             notes: Vec::new(),
             steps: BTreeMap::new(),
-            grid_elements: 0,
             joins: BTreeMap::new(),
             layers: BTreeMap::new(),
+            softmaxes: BTreeMap::new(),
+            unchecked: 0,
+            room: Room::of(graph.constants.values().map(|c| c.data.len()).sum()),
         }
     }
 
-    pub fn value(&self, id: crate::graph::ValueId) -> &Value {
+    pub fn value(&self, id: ValueId) -> &Value {
         &self.values[id.0]
     }
 
     /// Lowers one node. Nodes must come in the graph's order.
     pub fn node(&mut self, node: &Node) -> Result<(), Problem> {
-        if let Some(numbers) = self.numbers(node) {
-            return self.set(node, numbers);
+        if let Some(domain) = &node.domain {
+            let domain = domain.clone();
+            return Err(Problem::Domain { domain });
         }
-        if let Some(dims) = self.fold(node)? {
-            return self.set(node, Value::Dims(dims));
+        let mut operands = node.inputs.iter().flatten();
+        if operands.any(|id| matches!(self.value(*id), Value::Unknown)) {
+            if !supported().contains(&node.operator.as_str()) {
+                return Err(Problem::UnknownOperator);
+            }
+            self.unchecked += 1;
+            self.stand_in(node);
+            return Ok(());
         }
+        if let Some(results) = self.fold(node)? {
+            for (output, result) in std::iter::zip(&node.outputs, results) {
+                if let Some(output) = output {
+                    self.values[output.0] = Value::Constant(Rc::new(result));
+                }
+            }
+            return Ok(());
+        }
+        let softmaxes = self.compute_softmax(node)?;
+        let done = self.computed(node);
+        for (id, value) in softmaxes {
+            self.values[id.0] = value;
+        }
+        done
+    }
+
+    /// Lowers a node that is not folded.
+    fn computed(&mut self, node: &Node) -> Result<(), Problem> {
         if let Some(value) = self.on_mask(node)? {
-            return self.set(node, value);
-        }
-        if let Some(value) = self.on_grid(node)? {
             return self.set(node, value);
         }
         if let Some(value) = self.on_scores(node)? {
@@ -232,7 +275,7 @@ impl<'a> Lowering<'a> {
             "BatchNormalization" => self.batch_normalization(node),
             "Relu" => self.relu(node),
             "Clip" => self.clip(node),
-            "Add" => self.add(node),
+            "Add" => self.binary(node, BinaryFunction::Add),
             "MaxPool" => self.max_pool(node),
             "AveragePool" => self.average_pool(node),
             "GlobalAveragePool" => self.global_average_pool(node),
@@ -250,24 +293,31 @@ impl<'a> Lowering<'a> {
             "Slice" if self.reads_view(node) => self.slice(node),
             "Split" => self.split(node),
             "Gather" if self.reads_view(node) => self.gather(node),
-            "Expand" => match self.constant_as_it_is(node) {
-                Some(constant) => self.set(node, constant),
-                None => self.expand(node),
-            },
+            "Expand" => self.expand(node),
+            "Cast" => self.cast(node),
             "Identity" => self.identity(node),
             "Dropout" => self.dropout(node),
             "Constant" => self.constant(node),
-            "Softmax" => self.softmax(node),
+            "Softmax" => self.softmax(node, false),
+            "LogSoftmax" => self.softmax(node, true),
             "Concat" if self.join_tokens(node)? => Ok(()),
             "Concat" if (0..node.inputs.len()).any(|at| self.is_view(node, at)) => {
                 self.concat(node)
             }
             "Mul" => match self.scale_heads(node) {
                 Some(scaled) => self.set(node, scaled),
-                None => self.mul(node),
+                None => self.binary(node, BinaryFunction::Multiply),
             },
-            "Div" => self.div(node),
-            "Sub" => self.sub(node),
+            "Div" => self.binary(node, BinaryFunction::Divide),
+            "Sub" => self.binary(node, BinaryFunction::Subtract),
+            "Min" => self.binary(node, BinaryFunction::Minimum),
+            "Max" => self.binary(node, BinaryFunction::Maximum),
+            "Pow" => self.pow(node),
+            "Neg" => self.negate(node),
+            "Abs" => self.unary(node, UnaryFunction::Absolute),
+            "Exp" => self.unary(node, UnaryFunction::Exponential),
+            "Reciprocal" => self.unary(node, UnaryFunction::Reciprocal),
+            "Sqrt" => self.unary(node, UnaryFunction::SquareRoot),
             "Sigmoid" => self.curve(node, Activation::Sigmoid),
             "Tanh" => self.curve(node, Activation::Tanh),
             "HardSwish" => self.curve(node, Activation::HardSwish),
@@ -275,55 +325,100 @@ impl<'a> Lowering<'a> {
             "Gelu" => self.gelu(node),
             "QuantizeLinear" => self.quantize_linear(node),
             "DequantizeLinear" => self.dequantize_linear(node),
-            operator if SUPPORTED.contains(&operator) => {
-                // One of the shape operators, on something that is no shape.
-                Err(Problem::ShapeArithmetic {
-                    reason: "its operands are no shapes known when compiling",
-                })
+            operator if fold::operators().any(|folded| folded == operator) => {
+                Err(self.not_constant(node))
             }
             _ => Err(Problem::UnknownOperator),
         }
     }
 
-    /// The result of a node that only computes with shapes; `None` for any other node.
-    fn fold(&self, node: &Node) -> Result<Option<Dims>, Problem> {
-        let operator = node.operator.as_str();
-        if !fold::FOLDED.contains(&operator) {
-            return Ok(None);
+    /// The results of a node whose operands are all known when compiling (of `Shape` and `Size` the dimensions);
+    /// `None` for any other node.
+    fn fold(&mut self, node: &Node) -> Result<Option<Vec<Constant>>, Problem> {
+        if let Some(sizes) = self.operand(node, 0).and_then(Value::sizes)
+            && let Some(result) = fold::fold_sizes(node, &sizes)?
+        {
+            return Ok(Some(vec![result]));
         }
-        // Positions have a meaning, so an operand that is left out must not let others move up.
-        let operands = node
-            .inputs
-            .iter()
-            .map(|id| self.dims((*id)?, operator == "Shape"));
-        match operands.collect::<Option<Vec<Dims>>>() {
-            Some(operands) => fold::fold(node, &operands, self.graph.opset).map(Some),
-            None => Ok(None),
+        let constant = |id: &Option<ValueId>| match id.map(|id| &self.values[id.0]) {
+            None => Some(None),
+            Some(Value::Constant(constant)) => Some(Some(Rc::clone(constant))),
+            Some(_) => None,
+        };
+        let operands = node.inputs.iter().map(constant);
+        let Some(operands) = operands.collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        if node.outputs.first().copied().flatten().is_none() {
+            return Err(Problem::MissingOutput);
+        }
+        let list: Vec<Option<&Constant>> = operands.iter().map(Option::as_deref).collect();
+        let folded = fold::fold(node, &list, &mut self.room);
+        // In a file exported for a fixed batch size that size may be counted with, where it must.
+        let fixed = self.graph.input_dims.first().copied().flatten();
+        let (Err(Problem::Folding { .. }), Some(fixed)) = (&folded, fixed) else {
+            return folded;
+        };
+        let at_batch = |operand: &Option<Rc<Constant>>| match operand {
+            Some(operand) => operand.at_batch(fixed).map(Some),
+            None => Some(None),
+        };
+        let Some(fixed) = operands.iter().map(at_batch).collect::<Option<Vec<_>>>() else {
+            return folded;
+        };
+        let fixed: Vec<Option<&Constant>> = fixed.iter().map(Option::as_ref).collect();
+        fold::fold(node, &fixed, &mut self.room).or(folded)
+    }
+
+    /// Gives the results of a node that cannot be lowered the shapes that the file declares, so that the nodes behind
+    /// it can be judged. Nothing is compiled of them.
+    pub fn stand_in(&mut self, node: &Node) {
+        for output in node.outputs.iter().flatten() {
+            let declared = self.graph.declared.get(output);
+            let value = declared.and_then(|dims| self.of_sizes(dims));
+            self.values[output.0] = value.unwrap_or(Value::Unknown);
         }
     }
 
-    /// The value as a shape; with `of_tensor` the shape of a tensor.
-    fn dims(&self, id: crate::graph::ValueId, of_tensor: bool) -> Option<Dims> {
-        match self.value(id) {
-            Value::Dims(dims) if !of_tensor => Some(dims.clone()),
-            Value::Dims(dims) => Some(Dims {
-                scalar: false,
-                elements: match dims.scalar {
-                    true => vec![],
-                    false => vec![Dim::Known(dims.elements.len() as i64)],
-                },
-            }),
-            Value::Constant(constant) if !of_tensor => operands::integers(constant),
-            Value::View(view) | Value::Counts(view) if of_tensor => Some(Dims {
-                scalar: false,
-                elements: view.sizes(),
-            }),
-            Value::Grid(grid) if of_tensor => Some(Dims {
-                scalar: false,
-                elements: grid.sizes.clone(),
-            }),
-            _ => None,
+    /// A tensor of these dimensions, of which the first is the batch.
+    fn of_sizes(&mut self, dims: &[Option<i64>]) -> Option<Value> {
+        let (batch, sizes) = dims.split_first()?;
+        let fixed = self.graph.input_dims.first().copied().flatten();
+        let sizes = sizes.iter().map(|size| u32::try_from((*size)?).ok());
+        let sizes: Vec<u32> = sizes.collect::<Option<_>>()?;
+        let fits = sizes.iter().all(|side| (1..=DIMENSION_MAX).contains(side));
+        let tensor = TensorId(self.draft.tensors.len() as u32);
+        let see: fn(TensorId, Tensor) -> View = match sizes.len() {
+            1 => View::features,
+            2 => View::series,
+            _ => View::image,
+        };
+        let [channels, height, width] = match sizes[..] {
+            [features] => [features, 1, 1],
+            [channels, columns] => [channels, 1, columns],
+            [channels, height, width] => [channels, height, width],
+            _ => return None,
+        };
+        let shape = Tensor {
+            channels,
+            height,
+            width,
+        };
+        if !fits || (batch.is_some() && *batch != fixed) || shape.elements() > TENSOR_ELEMENTS_MAX {
+            return None;
         }
+        self.draft.tensors.push(shape);
+        Some(Value::View(see(tensor, shape)))
+    }
+
+    fn not_constant(&self, node: &Node) -> Problem {
+        let mut operands = (0..node.inputs.len()).map(|at| (at, self.operand(node, at)));
+        let other = operands.find_map(|(at, operand)| match operand {
+            None | Some(Value::Constant(_)) => None,
+            Some(other) => Some((at, self.describe(other))),
+        });
+        let (position, found) = other.unwrap_or_default();
+        Problem::NotConstant { position, found }
     }
 
     fn looks_up(&self, node: &Node) -> bool {

@@ -101,21 +101,11 @@ pub enum ParseError {
         dims: Vec<i64>,
         found: usize,
     },
-    /// An operator from outside the standard set.
-    #[error(
-        "node {node:?} ({operator}): operators of the domain {domain:?} are not supported; export with standard operators only"
-    )]
-    Domain {
-        node: String,
-        operator: String,
-        domain: String,
-    },
 }
 
 /// Parses a file. Memory is bounded by a multiple of `bytes.len()` and of what is read from files beside it.
 pub(crate) fn parse(bytes: &[u8], mut external: External) -> Result<Graph, ParseError> {
     let model = ModelProto::decode(bytes)?;
-    let standard = |domain: Option<&str>| matches!(domain, None | Some("" | "ai.onnx"));
     let version = model
         .opset_import
         .iter()
@@ -165,9 +155,19 @@ pub(crate) fn parse(bytes: &[u8], mut external: External) -> Result<Graph, Parse
         names.find(name_of(output)).ok_or_else(undefined)
     });
     let outputs = outputs.collect::<Result<_, _>>()?;
+    let declared = proto.value_info.iter().filter_map(|info| {
+        let shape = info.r#type.as_ref()?.tensor_type.as_ref()?.shape.as_ref()?;
+        let dims = shape.dim.iter().map(|dim| dim.dim_value);
+        Some((names.find(name_of(info))?, dims.collect()))
+    });
+    let declared = declared.collect();
+    let kinds = proto.initializer.iter().map(|tensor| tensor.data_type);
+    let is_other_float = |kind: &i32| [data_type::FLOAT16, data_type::DOUBLE].contains(kind);
+    let converted = kinds.flatten().find(is_other_float);
     let output_types = proto.output.iter().map(element_type).collect();
     Ok(Graph {
         opset,
+        converted: converted.map(|kind| data_type::NAMES[kind as usize]),
         nodes,
         values: names.list,
         constants,
@@ -177,8 +177,14 @@ pub(crate) fn parse(bytes: &[u8], mut external: External) -> Result<Graph, Parse
         mask,
         vectors,
         outputs,
+        declared,
         output_types,
     })
+}
+
+/// Whether a domain is that of the standard operators.
+fn standard(domain: Option<&str>) -> bool {
+    matches!(domain, None | Some("" | "ai.onnx"))
 }
 
 fn name_of(info: &ValueInfoProto) -> &str {
@@ -303,7 +309,7 @@ fn input_type(declared: &ValueInfoProto) -> Result<(bool, Vec<Option<i64>>), Par
     };
     let tensor = tensor.ok_or_else(unfit)?;
     let integers = match tensor.elem_type {
-        Some(data_type::FLOAT) => false,
+        Some(data_type::FLOAT | data_type::FLOAT16 | data_type::DOUBLE) => false,
         Some(data_type::INT64 | data_type::INT32) => true,
         _ => return Err(unfit()),
     };
@@ -329,17 +335,6 @@ fn node(proto: &NodeProto, names: &mut Names) -> Result<Node, ParseError> {
         .or(proto.output.first().map(String::as_str))
         .unwrap_or("(unnamed)");
     let operator = proto.op_type.clone().unwrap_or_default();
-    if let Some(domain) = proto
-        .domain
-        .as_deref()
-        .filter(|d| !matches!(*d, "" | "ai.onnx"))
-    {
-        return Err(ParseError::Domain {
-            node: name.to_owned(),
-            operator,
-            domain: domain.to_owned(),
-        });
-    }
     // An empty name stands for an optional operand that is left out.
     let inputs = proto.input.iter().map(|input| match input.as_str() {
         "" => Ok(None),
@@ -365,6 +360,10 @@ fn node(proto: &NodeProto, names: &mut Names) -> Result<Node, ParseError> {
     Ok(Node {
         name: name.to_owned(),
         operator,
+        domain: proto
+            .domain
+            .clone()
+            .filter(|domain| !standard(Some(domain))),
         inputs,
         outputs,
         attributes,

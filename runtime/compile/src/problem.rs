@@ -9,8 +9,13 @@ use crate::graph::Attribute;
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum Problem {
     /// The operator is not in the list.
-    #[error("this operator is not supported; supported are {}", crate::lower::SUPPORTED.join(", "))]
+    #[error("this operator is not supported; supported are {}", crate::lower::supported().join(", "))]
     UnknownOperator,
+    /// The operator is from outside the standard set.
+    #[error(
+        "operators of the domain {domain:?} are not supported; export with standard operators only"
+    )]
+    Domain { domain: String },
     /// The operator has an attribute that this program does not know.
     #[error("its attribute {name} = {value} is not supported")]
     UnknownAttribute { name: String, value: String },
@@ -60,16 +65,19 @@ pub enum Problem {
         "it multiplies {first} and {second}; supported are constant matrices, and the two products of an attention: (N, heads, tokens, channels) with keys whose last two dimensions are swapped, then their softmax with values"
     )]
     Attention { first: String, second: String },
-    #[error("it adds {first} and {second}; supported are equal shapes, or one constant a channel")]
-    Addends { first: String, second: String },
-    /// Two factors, or a tensor and what it is divided by or taken from, of different shapes.
+    /// Two operands whose dimensions do not fit, or lie in another order.
     #[error(
-        "it computes with {first} and {second}; supported are equal shapes, one value for each channel of an image, and one constant a channel"
+        "it computes with {first} and {second}; their dimensions must be equal or 1, and those that are equal lie in the same order"
     )]
-    Factors { first: String, second: String },
-    /// Arithmetic on shapes that cannot be done when compiling.
-    #[error("it computes with shapes, and {reason}")]
-    ShapeArithmetic { reason: &'static str },
+    Operands { first: String, second: String },
+    /// What its operands are known for when compiling cannot be computed.
+    #[error("it computes with constants or shapes, and {reason}")]
+    Folding { reason: &'static str },
+    /// An operator that is supported only where it can be folded.
+    #[error(
+        "it is supported only where all its operands are known when compiling; its input {position} is {found}"
+    )]
+    NotConstant { position: usize, found: String },
     /// A weight, or what constants fold into, is infinite or not a number.
     #[error("its constants lead to the weight {value}; weights must be finite")]
     NotFinite { value: f32 },
@@ -84,6 +92,14 @@ pub enum Problem {
 }
 
 impl Problem {
+    /// As its `Display`, but without the list of all that is supported.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::UnknownOperator => "this operator is not supported".to_owned(),
+            other => other.to_string(),
+        }
+    }
+
     pub(crate) fn attribute(
         name: &'static str,
         value: &Attribute,

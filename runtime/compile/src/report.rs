@@ -95,6 +95,8 @@ pub enum Note {
         /// The file's batch size.
         batch: i64,
     },
+    /// The file's weights are floats of another size.
+    Converted { from: &'static str },
     /// There is one exit: every answer takes the whole network.
     OneExit,
     /// Most of a stage's work is the head of its exit, which deeper requests do not use.
@@ -160,6 +162,10 @@ impl fmt::Display for Note {
             Self::FixedBatch { batch } => write!(
                 f,
                 "warning: the file was exported for a batch of {batch}; the package runs any batch"
+            ),
+            Self::Converted { from } => write!(
+                f,
+                "the file has {from} weights; they were converted, and the network computes in float32"
             ),
             Self::OneExit => write!(
                 f,

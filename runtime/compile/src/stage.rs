@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{
-    Exit, Network, Operator, OperatorKind, Quantised, Stage, Tensor, TensorId, WeightRange,
+    Exit, Network, Operator, OperatorKind, Quantised, SecondOperand, Stage, Tensor, TensorId,
+    WeightRange,
 };
 use punctual_types::Quantisation;
 
-use crate::draft::{Draft, DraftKind, DraftOperator, Sequence};
+use crate::draft::{Draft, DraftKind, DraftOperator, Sequence, Table};
 
 /// The exit at this position adds no operator to the exits before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,6 +227,28 @@ fn finish_kind(kind: DraftKind, others: Vec<TensorId>, store: &mut Store) -> Ope
             table: (!table.is_empty()).then(|| store.floats(table)),
             pieces,
         },
+        DraftKind::Binary {
+            function,
+            table,
+            activation,
+        } => {
+            let swapped = table.as_ref().is_some_and(|table| table.swapped);
+            let second = match table {
+                Some(Table { values, shape, .. }) => SecondOperand::Constant {
+                    values: store.floats(values),
+                    shape,
+                },
+                None => SecondOperand::Tensor(*others.first().expect("it has two operands")),
+            };
+            OperatorKind::Binary {
+                function,
+                second,
+                swapped,
+                activation,
+            }
+        }
+        DraftKind::Unary { function } => OperatorKind::Unary { function },
+        DraftKind::Softmax { digit, logarithm } => OperatorKind::Softmax { digit, logarithm },
         DraftKind::Sequence(sequence) => finish_sequence(sequence, others, store),
         DraftKind::Affine { .. } | DraftKind::Activate { .. } => {
             unreachable!("fusing leaves no such operator")

@@ -6,9 +6,12 @@
 
 use prost::Message;
 use punctual_model::{
-    ChannelRun, Exit, Network, Operator, OperatorKind, Stage, TensorId, WeightRange,
+    ChannelRun, Exit, Network, Operator, OperatorKind, SecondOperand, Stage, Tensor, TensorId,
+    WeightRange,
 };
-use punctual_types::{Activation, Extent, Padding, Piece, PoolKind, View};
+use punctual_types::{
+    Activation, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, UnaryFunction, View,
+};
 use thiserror::Error;
 
 use crate::schema::{
@@ -163,6 +166,20 @@ impl Writer<'_> {
                     .collect();
                 self.copy(&sources, *table, pieces, operator.output);
             }
+            &OperatorKind::Binary {
+                function,
+                second,
+                swapped,
+                activation,
+            } => {
+                let result = self.binary(&input, function, second, swapped);
+                self.activate(activation, &result, &output);
+            }
+            &OperatorKind::Unary { function } => self.unary(function, &input, &output),
+            &OperatorKind::Softmax { digit, logarithm } => {
+                let shape = self.network.tensors[operator.input.index()];
+                self.softmax(shape, digit, logarithm, &input, &output);
+            }
             _ => {
                 return Err(WriteError {
                     operator: operator.name.clone(),
@@ -170,6 +187,60 @@ impl Writer<'_> {
             }
         }
         Ok(())
+    }
+
+    fn binary(
+        &mut self,
+        input: &str,
+        function: BinaryFunction,
+        second: SecondOperand,
+        swapped: bool,
+    ) -> String {
+        let second = match second {
+            SecondOperand::Tensor(other) => tensor_name(other),
+            SecondOperand::Constant { values, shape } => {
+                let dims = [shape.channels, shape.height, shape.width].map(i64::from);
+                self.weights(values, dims.to_vec())
+            }
+        };
+        let operator = match function {
+            BinaryFunction::Add => "Add",
+            BinaryFunction::Subtract => "Sub",
+            BinaryFunction::Multiply => "Mul",
+            BinaryFunction::Divide => "Div",
+            BinaryFunction::Minimum => "Min",
+            BinaryFunction::Maximum => "Max",
+        };
+        match swapped {
+            false => self.node(operator, &[input, &second], Vec::new()),
+            true => self.node(operator, &[&second, input], Vec::new()),
+        }
+    }
+
+    fn unary(&mut self, function: UnaryFunction, input: &str, output: &str) {
+        let operator = match function {
+            UnaryFunction::Absolute => "Abs",
+            UnaryFunction::Exponential => "Exp",
+            UnaryFunction::Reciprocal => "Reciprocal",
+            UnaryFunction::SquareRoot => "Sqrt",
+        };
+        self.node_into(operator, &[input], output, Vec::new());
+    }
+
+    /// The axis cut in three, the digit in the middle.
+    fn softmax(&mut self, shape: Tensor, digit: Digit, logarithm: bool, input: &str, output: &str) {
+        let sides = [shape.channels, shape.height, shape.width].map(i64::from);
+        let axis = digit.axis.index().unwrap_or(0);
+        let (step, extent) = (i64::from(digit.step), i64::from(digit.extent));
+        let digits = [sides[axis] / (step * extent), extent, step];
+        let cut = [&[-1][..], &sides[..axis], &digits, &sides[axis + 1..]].concat();
+        let cut = self.integers(&cut);
+        let whole = self.integers(&[&[-1][..], &sides].concat());
+        let cut = self.node("Reshape", &[input, &cut], Vec::new());
+        let operator = if logarithm { "LogSoftmax" } else { "Softmax" };
+        let along = vec![int("axis", axis as i64 + 2)];
+        let result = self.node(operator, &[&cut], along);
+        self.node_into("Reshape", &[&result, &whole], output, Vec::new());
     }
 
     fn conv(&mut self, operator: &Operator, input: &str) -> String {

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_core::Nanos;
 use punctual_kernels::{
-    Add, AlignedBuffer, Attention, BlockedLayout, Conv2d, Copy, Embedding, Gather,
-    GlobalAveragePool, Image, LayerNorm, Linear, Multiply, Part, Pool, Token, Tokens, quantised,
+    AlignedBuffer, Attention, Binary, BlockedLayout, Conv2d, Copy, Embedding, Gather,
+    GlobalAveragePool, Image, LayerNorm, Linear, Part, Pool, Softmax, Token, Tokens, Unary,
+    quantised,
 };
 
 use crate::outputs::OutputWriter;
@@ -112,8 +113,9 @@ impl Step {
             Kernel::Pool(kernel) => kernel.run(part, images),
             Kernel::GlobalAveragePool(kernel) => kernel.run(part, images),
             Kernel::Linear(kernel) => kernel.run(packed, part, images),
-            Kernel::Add(kernel) => kernel.run(part, images),
-            Kernel::Multiply(kernel) => kernel.run(part, images),
+            Kernel::Binary(kernel) => kernel.run(packed, part, images),
+            Kernel::Unary(kernel) => kernel.run(part, images),
+            Kernel::Softmax(kernel) => kernel.run(part, images),
             Kernel::Gather(kernel) => kernel.run(part, images),
             Kernel::QuantisedConv2d(kernel) => kernel.run(packed, part, images),
             Kernel::QuantisedPool(kernel) => kernel.run(part, images),
@@ -139,8 +141,9 @@ pub(crate) enum Kernel {
     Pool(Pool),
     GlobalAveragePool(GlobalAveragePool),
     Linear(Linear),
-    Add(Add),
-    Multiply(Multiply),
+    Binary(Binary),
+    Unary(Unary),
+    Softmax(Softmax),
     Gather(Gather),
     QuantisedConv2d(quantised::Conv2d),
     QuantisedPool(quantised::Pool),
@@ -168,6 +171,7 @@ impl Kernel {
             Kernel::Embedding(kernel) => kernel.packed_len(),
             Kernel::Tokens(kernel) => kernel.packed_len(),
             Kernel::Copy(kernel) => kernel.packed_len(),
+            Kernel::Binary(kernel) => kernel.packed_len(),
             _ => 0,
         }
     }

@@ -46,6 +46,13 @@ fn tokens_and_bytes_are_refused_with_the_operator_or_the_tensor() {
         refused(networks::quantised(1)),
         Err(LowerError::Bytes { .. })
     ));
+    assert!(matches!(
+        refused(networks::arithmetic(1)),
+        Err(LowerError::NoKernel {
+            kind: "arithmetic of two tensors",
+            ..
+        })
+    ));
     let network = networks::residual(1);
     let batches = |batches: &[u8]| {
         Program::lower(&network, batches, &target(8), &[])

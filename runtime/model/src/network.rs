@@ -3,7 +3,9 @@
 //! Shapes are those of one image; a stage runs for a batch of images, each with its own tensors. Nothing here
 //! knows how a device lays a tensor out: the CPU device blocks channels and adds halos, a GPU does otherwise.
 
-use punctual_types::{Activation, Extent, Padding, Piece, PoolKind};
+use punctual_types::{
+    Activation, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, UnaryFunction,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{AnswerKind, Exit, Floats, Quantised};
@@ -324,6 +326,39 @@ pub enum OperatorKind {
         table: Option<WeightRange>,
         /// Together the output, each value once.
         pieces: Vec<Piece>,
+    },
+    /// `activation(function(a, b))` of two tensors, or of one and a constant. Where one of the two has one channel,
+    /// row or column and the other several, it is repeated.
+    Binary {
+        function: BinaryFunction,
+        /// `b`; `a` is the input, unless they are swapped.
+        second: SecondOperand,
+        /// Whether the input is `b`.
+        swapped: bool,
+        /// Applied last.
+        activation: Activation,
+    },
+    /// A function of each value.
+    Unary {
+        function: UnaryFunction,
+    },
+    /// `e^x / sum e^x` over the positions that a digit of an axis counts, for each position that the rest counts.
+    Softmax {
+        /// `extent` positions of the axis, `step` apart; both together divide the axis.
+        digit: Digit,
+        /// Whether the result is the logarithm of that.
+        logarithm: bool,
+    },
+}
+
+/// What an [`OperatorKind::Binary`] reads besides its input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SecondOperand {
+    Tensor(TensorId),
+    Constant {
+        /// `[channel][row][column]`.
+        values: WeightRange,
+        shape: Tensor,
     },
 }
 

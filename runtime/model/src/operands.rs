@@ -1,6 +1,6 @@
 //! What an operator refers to: tensors that it reads, ranges of weights. The one place that lists them for each kind.
 
-use crate::{Operator, OperatorKind, TensorId, WeightRange};
+use crate::{Operator, OperatorKind, SecondOperand, TensorId, WeightRange};
 
 impl Operator {
     /// The tensors that it reads: its input, then a residual, a second operand, further sources.
@@ -16,6 +16,10 @@ impl OperatorKind {
         match self {
             Self::Conv2d { residual, .. } => residual.as_slice(),
             Self::Add { other, .. } | Self::Multiply { other, .. } => std::slice::from_ref(other),
+            Self::Binary {
+                second: SecondOperand::Tensor(other),
+                ..
+            } => std::slice::from_ref(other),
             Self::Gather { others, .. }
             | Self::Attention { others, .. }
             | Self::Copy { others, .. } => others,
@@ -27,7 +31,10 @@ impl OperatorKind {
             | Self::Tokens { .. }
             | Self::Token { .. }
             | Self::QuantisedConv2d { .. }
-            | Self::Convert => &[],
+            | Self::Convert
+            | Self::Binary { .. }
+            | Self::Unary { .. }
+            | Self::Softmax { .. } => &[],
         }
     }
 
@@ -36,6 +43,10 @@ impl OperatorKind {
         match self {
             Self::Conv2d { residual, .. } => residual.as_mut_slice(),
             Self::Add { other, .. } | Self::Multiply { other, .. } => std::slice::from_mut(other),
+            Self::Binary {
+                second: SecondOperand::Tensor(other),
+                ..
+            } => std::slice::from_mut(other),
             Self::Gather { others, .. }
             | Self::Attention { others, .. }
             | Self::Copy { others, .. } => others,
@@ -47,7 +58,10 @@ impl OperatorKind {
             | Self::Tokens { .. }
             | Self::Token { .. }
             | Self::QuantisedConv2d { .. }
-            | Self::Convert => &mut [],
+            | Self::Convert
+            | Self::Binary { .. }
+            | Self::Unary { .. }
+            | Self::Softmax { .. } => &mut [],
         }
     }
 
@@ -61,6 +75,10 @@ impl OperatorKind {
             Self::Embedding { table } | Self::Tokens { table, .. } => [Some(*table), None],
             Self::QuantisedConv2d { scales, bias, .. } => [Some(*scales), Some(*bias)],
             Self::Copy { table, .. } => [*table, None],
+            Self::Binary {
+                second: SecondOperand::Constant { values, .. },
+                ..
+            } => [Some(*values), None],
             Self::Pool { .. }
             | Self::GlobalAveragePool
             | Self::Add { .. }
@@ -68,7 +86,10 @@ impl OperatorKind {
             | Self::Gather { .. }
             | Self::Attention { .. }
             | Self::Token { .. }
-            | Self::Convert => [None; 2],
+            | Self::Convert
+            | Self::Binary { .. }
+            | Self::Unary { .. }
+            | Self::Softmax { .. } => [None; 2],
         };
         ranges.into_iter().flatten()
     }
@@ -83,6 +104,10 @@ impl OperatorKind {
             Self::Embedding { table } | Self::Tokens { table, .. } => [Some(table), None],
             Self::QuantisedConv2d { scales, bias, .. } => [Some(scales), Some(bias)],
             Self::Copy { table, .. } => [table.as_mut(), None],
+            Self::Binary {
+                second: SecondOperand::Constant { values, .. },
+                ..
+            } => [Some(values), None],
             Self::Pool { .. }
             | Self::GlobalAveragePool
             | Self::Add { .. }
@@ -90,7 +115,10 @@ impl OperatorKind {
             | Self::Gather { .. }
             | Self::Attention { .. }
             | Self::Token { .. }
-            | Self::Convert => [None, None],
+            | Self::Convert
+            | Self::Binary { .. }
+            | Self::Unary { .. }
+            | Self::Softmax { .. } => [None, None],
         };
         ranges.into_iter().flatten()
     }

@@ -3,8 +3,8 @@
 //!
 //! Tensors are planar (channel, row, column), sums are made in f64; on bytes in integers.
 
+mod arithmetic;
 mod quantised;
-
 mod sequence;
 mod windows;
 
@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 
 use punctual_types::{Activation, Piece, PoolKind, View, Window};
 
-use crate::{Network, Operator, OperatorKind, Output, Stage, Tensor, TensorId, WeightRange};
+use crate::{
+    Network, Operator, OperatorKind, Output, SecondOperand, Stage, Tensor, TensorId, WeightRange,
+};
 use windows::{Planar, visit};
 
 /// One image's tensors while a network runs: at first the input, between stages what is carried.
@@ -281,6 +283,27 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
                 .chain(others.iter().copied().map(planar));
             copy(&sources.chain(table).collect::<Vec<_>>(), output, pieces)
         }
+        &OperatorKind::Binary {
+            function,
+            second,
+            swapped,
+            activation,
+        } => {
+            let other = match second {
+                SecondOperand::Tensor(id) => planar(id),
+                SecondOperand::Constant { values, shape } => Planar {
+                    shape,
+                    data: weights(values),
+                },
+            };
+            let (a, b) = match swapped {
+                false => (input, other),
+                true => (other, input),
+            };
+            arithmetic::binary(a, b, output, |a, b| activation.of(function.of(a, b)))
+        }
+        &OperatorKind::Unary { function } => input.data.iter().map(|x| function.of(*x)).collect(),
+        &OperatorKind::Softmax { digit, logarithm } => arithmetic::softmax(input, digit, logarithm),
     }
 }
 

@@ -2,10 +2,11 @@
 
 mod error;
 
-use punctual_types::{Extent, Padding, Piece, Window};
+use punctual_types::{Axis, Extent, Padding, Piece, Window};
 
 use crate::{
-    ChannelRun, GATHER_SOURCES_MAX, Network, Operator, OperatorKind, Stage, Tensor, TensorId,
+    ChannelRun, GATHER_SOURCES_MAX, Network, Operator, OperatorKind, SecondOperand, Stage, Tensor,
+    TensorId,
 };
 
 pub use error::ShapeError;
@@ -208,6 +209,28 @@ impl OperatorKind {
             Self::Copy {
                 table, ref pieces, ..
             } => copied(input, others, table.map(|table| table.len), pieces),
+            Self::Binary { second, .. } => match (second, others) {
+                (SecondOperand::Tensor(_), &[other]) => broadcast(input, other),
+                (SecondOperand::Constant { shape, .. }, []) => broadcast(input, shape),
+                _ => Err(ShapeError::Operands {
+                    found: others.len(),
+                    expected: 1,
+                }),
+            },
+            Self::Unary { .. } => addend(input, 0),
+            Self::Softmax { digit, .. } => {
+                let size = match digit.axis {
+                    Axis::Channel => input.channels,
+                    Axis::Row => input.height,
+                    Axis::Column => input.width,
+                    Axis::Repeat => 0,
+                };
+                let period = u64::from(digit.step) * u64::from(digit.extent);
+                if size == 0 || period == 0 || !u64::from(size).is_multiple_of(period) {
+                    return Err(ShapeError::Digit { digit, input });
+                }
+                addend(input, 0)
+            }
         }
     }
 
@@ -230,6 +253,20 @@ impl OperatorKind {
             _ => 0,
         }
     }
+}
+
+/// Shape of a function of two tensors, repeated where one has one position.
+fn broadcast(first: Tensor, second: Tensor) -> Result<Tensor, ShapeError> {
+    let side = |a: u32, b: u32| match (a, b) {
+        (a, b) if a == b || b == 1 => Ok(a),
+        (1, b) => Ok(b),
+        _ => Err(ShapeError::Broadcast { first, second }),
+    };
+    Ok(Tensor {
+        channels: side(first.channels, second.channels)?,
+        height: side(first.height, second.height)?,
+        width: side(first.width, second.width)?,
+    })
 }
 
 /// Shape of an attention's result, the query's.

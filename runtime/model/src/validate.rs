@@ -10,7 +10,7 @@ use punctual_core::STAGES_MAX;
 use punctual_types::Activation;
 
 use crate::{
-    InputForm, InputSpec, Network, Operator, OperatorKind, Stage, Tensor, TensorId,
+    InputForm, InputSpec, Network, Operator, OperatorKind, SecondOperand, Stage, Tensor, TensorId,
     VECTOR_LENGTH_MAX, VECTORS_MAX, WeightRange,
 };
 
@@ -287,13 +287,23 @@ impl Network {
             OperatorKind::Copy {
                 table: Some(table), ..
             } => table.check("table", there, u64::from(table.len.clamp(1, DIMENSION_MAX))),
+            OperatorKind::Binary {
+                second, activation, ..
+            } => {
+                if let SecondOperand::Constant { values, shape } = second {
+                    values.check("constant", there, shape.elements())?;
+                }
+                check_activation(activation)
+            }
             OperatorKind::Pool { .. }
             | OperatorKind::GlobalAveragePool
             | OperatorKind::Gather { .. }
             | OperatorKind::Copy { table: None, .. }
             | OperatorKind::Token { .. }
             | OperatorKind::QuantisedConv2d { .. }
-            | OperatorKind::Convert => Ok(()),
+            | OperatorKind::Convert
+            | OperatorKind::Unary { .. }
+            | OperatorKind::Softmax { .. } => Ok(()),
         }
     }
 

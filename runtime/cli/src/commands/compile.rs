@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use punctual_compile::{
-    CompileError, Compiled, IMAGENET_MEAN, IMAGENET_STD, InputOptions, Overrides, compile_with,
+    CompileError, Compiled, IMAGENET_MEAN, IMAGENET_STD, InputOptions, Overrides, Unsupported,
+    compile_with,
 };
 use punctual_device_cpu::{LowerError, image_layout};
 use punctual_kernels::Isa;
@@ -23,6 +24,7 @@ EXAMPLES:
   punctual compile resnet50.onnx --normalise imagenet --answer classes --classes imagenet.txt
   punctual compile segmenter.onnx --normalise imagenet --answer none
   punctual compile model.onnx --size 224x224 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.5 --answer labels
+  punctual compile resnet50.onnx --normalise imagenet --answer classes --explain
   punctual compile models/signs/signs.toml
   punctual compile signs.toml --output /etc/punctual/signs.punctual
 
@@ -74,7 +76,10 @@ pub struct Options {
     /// Pack nothing: a smaller file, the same on every processor.
     #[arg(long)]
     no_images: bool,
-    /// Print the report as JSON.
+    /// If the network cannot be compiled, list every node that is in the way, by operator.
+    #[arg(long)]
+    explain: bool,
+    /// Print the report, or the explanation, as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -225,6 +230,9 @@ impl Terminates for Error {
 /// Compiles, prints the report, writes the package.
 pub fn run(options: &Options) -> Result<(), Error> {
     let compiled = compile_with(&options.file, &Overrides::from(&options.network));
+    if let (Err(CompileError::Nodes(unsupported)), true) = (&compiled, options.explain) {
+        explain(unsupported, options.json)?;
+    }
     let Compiled {
         package, report, ..
     } = compiled.map_err(|source| Error::Compile {
@@ -256,6 +264,19 @@ pub fn run(options: &Options) -> Result<(), Error> {
     ))?;
     output::line(format_args!("wrote {}", output.display()))?;
     Ok(())
+}
+
+/// Prints all that is in the way.
+fn explain(unsupported: &Unsupported, as_json: bool) -> Result<(), OutputError> {
+    if !as_json {
+        let width = output::width();
+        return output::text(format_args!("{:width$}", unsupported.explanation()));
+    }
+    let operators = unsupported.by_operator().into_iter();
+    let operators =
+        operators.map(|(operator, nodes)| json!({"operator": operator, "nodes": nodes.len()}));
+    let operators: Vec<_> = operators.collect();
+    output::line(json!({"operators": operators, "unsupported": unsupported}))
 }
 
 /// What the network takes on this processor, in bytes.

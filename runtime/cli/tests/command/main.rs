@@ -7,6 +7,7 @@ mod check_host;
 #[path = "../documented/mod.rs"]
 mod documented;
 mod documented_commands;
+mod explain;
 mod manuals;
 mod share;
 mod sibling;

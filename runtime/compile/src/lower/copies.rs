@@ -50,12 +50,22 @@ impl Lowering<'_> {
 
     /// The same dimensions, each evenly spaced on one axis of a tensor.
     pub(super) fn straightened(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
-        self.copied(node, view, view.on_axes(&view.natural_axes()))
+        self.copied_on(node, view, &view.natural_axes())
+    }
+
+    /// The same dimensions, each on the axis that is given for it.
+    pub(super) fn copied_on(
+        &mut self,
+        node: &Node,
+        view: &View,
+        axes: &[Axis],
+    ) -> Result<View, Problem> {
+        self.copied(node, view, view.on_axes(axes))
     }
 
     /// The same dimensions, the last one all channels of a tensor.
     pub(super) fn copied_as_tokens(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
-        self.copied(node, view, view.on_axes(&view.token_axes()))
+        self.copied_on(node, view, &view.token_axes())
     }
 
     /// All values of each image in one row, whatever the dimensions.

@@ -1,14 +1,14 @@
 //! Operators that treat each element alone.
 
-use punctual_model::TensorId;
 use punctual_types::Activation;
 
 use super::operands::Floats;
 use super::view_algebra::{Axis, View};
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
-use crate::graph::{Attributes, Node};
+use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
+use crate::schema::data_type;
 
 impl Lowering<'_> {
     pub(super) fn relu(&mut self, node: &Node) -> Result<(), Problem> {
@@ -92,69 +92,6 @@ impl Lowering<'_> {
         self.affine(node, &view, scale, shift)
     }
 
-    pub(super) fn add(&mut self, node: &Node) -> Result<(), Problem> {
-        self.limit(node, 2, 1)?;
-        Attributes::of(node).finish()?;
-        let first = self.required(node, 0, "first addend")?;
-        let second = self.required(node, 1, "second addend")?;
-        match (first, second) {
-            (Value::View(a), Value::View(b)) if a.sizes() == b.sizes() => {
-                let (view, other) = self.pair(node)?;
-                let shape = self.shape(view.tensor);
-                let kind = DraftKind::Add {
-                    activation: Activation::None,
-                };
-                let output = self.emit(node, kind, view.tensor, &[other], shape)?;
-                self.set(node, Value::View(view.of(output)))
-            }
-            (Value::View(_), Value::Constant(_)) => self.add_constant(node, 0, 1),
-            (Value::Constant(_), Value::View(_)) => self.add_constant(node, 1, 0),
-            _ => Err(self.addends(node)),
-        }
-    }
-
-    /// Two tensors of equal sizes whose values at the same place belong together: how both are seen
-    /// and the second one.
-    pub(super) fn pair(&mut self, node: &Node) -> Result<(View, TensorId), Problem> {
-        let mut first = self.elementwise(node, 0)?;
-        let mut second = self.elementwise(node, 1)?;
-        let same = |lowering: &Self, first: &View, second: &View| {
-            first.dims == second.dims
-                && lowering.shape(first.tensor) == lowering.shape(second.tensor)
-        };
-        if !same(self, &first, &second) {
-            let shuffled = |lowering: &Self, view: &View| {
-                view.channel_runs(lowering.shape(view.tensor)).is_some()
-            };
-            if shuffled(self, &first) && shuffled(self, &second) {
-                first = self.as_itself(node, &first)?;
-                second = self.as_itself(node, &second)?;
-            } else if let Some(copy) = self.copied_like(node, &second, &first)? {
-                second = copy;
-            } else {
-                first = self.straightened(node, &first)?;
-                second = self.copied_like(node, &second, &first)?.unwrap_or(second);
-            }
-        }
-        if first.of(second.tensor) != second {
-            return Err(self.addends(node));
-        }
-        Ok((first, second.tensor))
-    }
-
-    /// A constant of one value a channel (or one for all), added to the operand `data`.
-    fn add_constant(&mut self, node: &Node, data: usize, constant: usize) -> Result<(), Problem> {
-        let view = self.elementwise(node, data)?;
-        let addend = self.floats(node, constant, "constant addend")?;
-        if let Some(shift) = self.per_channel(&view, &addend) {
-            return self.affine(node, &view, vec![1.0; shift.len()], shift);
-        }
-        if self.add_to_tokens(node, data, &addend)? {
-            return Ok(());
-        }
-        Err(self.addends(node))
-    }
-
     /// A constant's value for each channel of the view's tensor; `None` where values of one channel
     /// meet different ones. The constant's dimensions are aligned with the view's last ones.
     pub(super) fn per_channel(&self, view: &View, constant: &Floats) -> Option<Vec<f32>> {
@@ -171,17 +108,6 @@ impl Lowering<'_> {
         };
         let whole = view.is_whole(before + at, Axis::Channel, channels);
         (whole && size == channels as usize).then(|| constant.data.clone())
-    }
-
-    fn addends(&self, node: &Node) -> Problem {
-        let describe = |at| {
-            self.operand(node, at)
-                .map_or_else(String::new, |v| self.describe(v))
-        };
-        Problem::Addends {
-            first: describe(0),
-            second: describe(1),
-        }
     }
 
     pub(super) fn affine(
@@ -217,20 +143,20 @@ impl Lowering<'_> {
         self.set(node, Value::View(view.of(output)))
     }
 
-    /// Supported as the last operator before an exit only, where it is left out.
-    pub(super) fn softmax(&mut self, node: &Node) -> Result<(), Problem> {
+    /// From floats to floats, which are f32 whatever their size in the file.
+    pub(super) fn cast(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 1, 1)?;
         let mut attributes = Attributes::of(node);
-        let axis = attributes.int("axis", if self.graph.opset < 13 { 1 } else { -1 })?;
+        let to = attributes.int("to", 0)?;
+        attributes.ignore("saturate"); // Of float8 only.
         attributes.finish()?;
-        let view = self.required(node, 0, "data")?;
-        match view {
-            Value::View(view) if view.dims.len() == 2 && matches!(axis, 1 | -1) => {
-                let softmax = Value::Softmax(view.clone());
-                self.set(node, softmax)
-            }
-            other => Err(self.wrong(0, "data", other, "a vector of features, along axis 1")),
+        let floats = [data_type::FLOAT, data_type::FLOAT16, data_type::DOUBLE];
+        if !floats.map(i64::from).contains(&to) {
+            let supported = "float32, float16 or float64, of a tensor computed from the input";
+            return Err(Problem::attribute("to", &Attribute::Int(to), supported));
         }
+        let view = self.view(node, 0)?.clone();
+        self.set(node, Value::View(view))
     }
 
     pub(super) fn identity(&mut self, node: &Node) -> Result<(), Problem> {

@@ -491,6 +491,7 @@ impl Place {
             .product();
         let all = AXES.map(|axis| self.extent_of(self.on(axis)));
         let axis = self.axes[self.dim];
+        let along = axis.index()?;
         let inside = self.on(axis).skip_while(|&at| at != self.dim).skip(1);
         let inner = self.extent_of(inside);
         let mut views = vec![part.clone()];
@@ -504,8 +505,8 @@ impl Place {
         let mut pieces = Vec::with_capacity(views.len());
         for (view, outer) in views.iter().zip(0_u64..) {
             let (mut at, mut sizes) = ([0; 3], all);
-            at[axis.index()] = (outer * self.extent(self.dim) + self.start) * inner;
-            sizes[axis.index()] = size * inner;
+            at[along] = (outer * self.extent(self.dim) + self.start) * inner;
+            sizes[along] = size * inner;
             let [channels, rows, columns] = AXES.map(|axis| view.digits(self.on(axis)));
             let small = |values: [u64; 3]| {
                 let [a, b, c] = values.map(|value| u32::try_from(value).ok());

@@ -35,17 +35,6 @@ impl Laid {
     }
 }
 
-impl Axis {
-    /// Its place among channel, row and column.
-    pub fn index(self) -> usize {
-        match self {
-            Self::Channel => 0,
-            Self::Row => 1,
-            Self::Column | Self::Batch | Self::Repeat => 2,
-        }
-    }
-}
-
 impl View {
     /// Its values in a tensor of their own, each digit on the axis that is given for it and its dimension; of an
     /// axis the dimensions in `order`, the outermost first. `None` if a number does not fit.
@@ -63,8 +52,9 @@ impl View {
                     continue;
                 }
                 let to = axis(at, factor);
-                placed[to.index()].push(factor.digit()?);
-                let size = &mut sizes[to.index()];
+                let at = to.index()?;
+                placed[at].push(factor.digit()?);
+                let size = &mut sizes[at];
                 factor.axis = to;
                 factor.step = *size;
                 *size = size.checked_mul(factor.extent)?;

@@ -6,12 +6,11 @@
 
 use punctual_model::TensorId;
 
-use super::grid::{Element, Grid, broadcast};
 use super::view_algebra::{Axis, View};
 use super::views::expanded;
 use super::{Lowering, Value};
-use crate::fold::Dim;
-use crate::graph::{Attribute, Attributes, Data, Node};
+use crate::fold::{Dim, Integer, broadcast};
+use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
 use crate::schema::data_type;
 
@@ -38,8 +37,8 @@ impl Lowering<'_> {
                 attributes.only("axis", 0, "0")?;
                 attributes.finish()?;
                 let picked = self
-                    .grid(node, 1)
-                    .and_then(|grid| self.picked(&view, &grid));
+                    .constant_integers(node, 1)
+                    .and_then(|places| self.picked(&view, &places.sizes(), &places.integers()?));
                 Ok(picked.map(Value::Counts))
             }
             "GatherND" => {
@@ -47,13 +46,14 @@ impl Lowering<'_> {
                 let mut attributes = Attributes::of(node);
                 attributes.only("batch_dims", 0, "0")?;
                 attributes.finish()?;
-                let places = self.grid(node, 1).and_then(|grid| flat(&view, &grid));
-                let flat = places.and_then(|places| {
+                let places = self.constant_integers(node, 1);
+                let places = places.and_then(|places| flat(&view, places));
+                let flat = places.and_then(|(sizes, places)| {
                     let view = View {
                         dims: vec![view.dims.concat()],
                         ..view
                     };
-                    self.picked(&view, &places)
+                    self.picked(&view, &sizes, &places)
                 });
                 Ok(flat.map(Value::Counts))
             }
@@ -91,7 +91,6 @@ impl Lowering<'_> {
             numbers[0] == Some(0.0) && numbers[1].is_some_and(|little| little <= f32::MIN);
         match self.operand(node, 0)? {
             Value::Counts(view) if nothing_or_little => Some(Value::Padding(Some(view.clone()))),
-            Value::Grid(grid) if nothing_or_little && grid.is_true() => Some(Value::Padding(None)),
             Value::NoNumbers => match self.operand(node, 2)? {
                 Value::Scores(scores) => Some(Value::Scores(scores.clone())),
                 _ => None,
@@ -107,12 +106,16 @@ impl Lowering<'_> {
             _ => None,
         };
         let (view, other) = match mask(0) {
-            Some(view) => (view, self.grid(node, 1)?),
-            None => (mask(1)?, self.grid(node, 0)?),
+            Some(view) => (view, self.constant_integers(node, 1)?),
+            None => (mask(1)?, self.constant_integers(node, 0)?),
         };
-        let sizes = broadcast(&view.sizes(), &other.sizes)?;
+        let sizes = broadcast(&view.sizes(), &other.sizes())?;
         let view = expanded(view.clone(), &sizes)?;
-        other.is_true().then_some(Value::Counts(view))
+        let Data::Ints(values) = &other.data else {
+            return None;
+        };
+        let is_true = values.iter().all(|value| *value != 0);
+        (is_true && !values.is_empty()).then_some(Value::Counts(view))
     }
 
     /// The mask under other dimensions, as any view.
@@ -142,26 +145,33 @@ impl Lowering<'_> {
         }
     }
 
-    /// All of the first dimension, image by image and token by token, in the grid's dimensions.
-    fn picked(&self, view: &View, grid: &Grid) -> Option<View> {
+    /// All of the first dimension, image by image and token by token, in the places' dimensions.
+    fn picked(&self, view: &View, sizes: &[Dim], places: &[Integer]) -> Option<View> {
         let (batch, tokens) = view.dims.first()?.split_first()?;
         let count: u64 = tokens.iter().map(|digit| digit.extent).product();
-        if batch.axis != Axis::Batch || grid.elements.len() as u64 != count {
+        if batch.axis != Axis::Batch || places.len() as u64 != count {
             return None;
         }
         let fixed = self.graph.input_dims.first() == Some(&Some(1));
         let is_batch = |size: &Dim| matches!(size, Dim::Batches(1));
-        let dim = grid.sizes.iter().position(is_batch);
+        let dim = sizes.iter().position(is_batch);
         // In a file for one image at a time the first dimension is the image's.
-        let dim = dim.or((fixed && grid.sizes.first() == Some(&Dim::Known(1))).then_some(0))?;
-        let images = if is_batch(&grid.sizes[dim]) {
+        let dim = dim.or((fixed && sizes.first() == Some(&Dim::Known(1))).then_some(0))?;
+        let images = if is_batch(&sizes[dim]) {
             count as i64
         } else {
             0
         };
-        let mut places = grid.elements.iter().zip(0..);
-        let in_order = places.all(|(found, offset)| *found == Some(Element { images, offset }));
-        let dims = grid.sizes.iter().enumerate().map(|(at, size)| match size {
+        let mut places = places.iter().zip(0..);
+        let in_order = places.all(|(found, offset)| {
+            let expected = Integer {
+                offset,
+                images,
+                ..Integer::default()
+            };
+            *found == expected
+        });
+        let dims = sizes.iter().enumerate().map(|(at, size)| match size {
             _ if at == dim => Some(vec![*batch]),
             Dim::Known(1) => Some(vec![]),
             Dim::Known(size) if u64::try_from(*size) == Ok(count) => Some(tokens.to_vec()),
@@ -214,17 +224,17 @@ impl Lowering<'_> {
     }
 }
 
-/// Places in (N, tokens) told by two numbers, as places in N times tokens.
-fn flat(view: &View, grid: &Grid) -> Option<Grid> {
+/// Places in (N, tokens) told by two numbers, as places in N times tokens: their sizes and themselves.
+fn flat(view: &View, places: &Constant) -> Option<(Vec<Dim>, Vec<Integer>)> {
     let [Dim::Batches(1), Dim::Known(tokens)] = view.sizes()[..] else {
         return None;
     };
-    let (Dim::Known(2), sizes) = grid.sizes.split_last()? else {
+    let sizes = places.sizes();
+    let (Dim::Known(2), sizes) = sizes.split_last()? else {
         return None;
     };
-    let place = |pair: &[Option<Element>]| pair[1]?.plus(pair[0]?, tokens);
-    Some(Grid {
-        sizes: sizes.to_vec(),
-        elements: grid.elements.chunks_exact(2).map(place).collect(),
-    })
+    let integers = places.integers()?;
+    let pairs = integers.as_chunks::<2>().0.iter();
+    let flat = pairs.map(|[image, token]| token.plus(*image, tokens));
+    Some((sizes.to_vec(), flat.collect::<Option<_>>()?))
 }

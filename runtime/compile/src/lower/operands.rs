@@ -1,6 +1,5 @@
 //! A node's operands by role, with errors that say which operand is what.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 
@@ -9,7 +8,7 @@ use punctual_model::{ChannelRun, Tensor, TensorId};
 use super::view_algebra::View;
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
-use crate::fold::{Dim, Dims, ELEMENTS_MAX};
+use crate::fold::{Dim, RANK_MAX};
 use crate::graph::{Constant, Data, Node};
 use crate::problem::Problem;
 use crate::schema::data_type;
@@ -137,19 +136,13 @@ impl Lowering<'_> {
 
     /// A tensor of one pixel whose channels are the values of a view, for an exit.
     pub(crate) fn gathered_vector(&mut self, exit: &str, view: &View) -> Option<TensorId> {
-        let node = Node {
-            name: exit.to_owned(),
-            operator: String::new(),
-            inputs: Vec::new(),
-            outputs: Vec::new(),
-            attributes: BTreeMap::new(),
-        };
+        let node = Node::of_exit(exit);
         let tensor = self.arranged(&node, 0, view, "").ok()?;
         let shape = self.shape(tensor);
         (shape == Tensor::features(shape.channels)).then_some(tensor)
     }
 
-    /// The elements of a shape known when compiling.
+    /// The sizes, axes or positions that a constant lists.
     pub(super) fn sizes(
         &self,
         node: &Node,
@@ -157,15 +150,29 @@ impl Lowering<'_> {
         what: &'static str,
     ) -> Result<Vec<Dim>, Problem> {
         let value = self.required(node, position, what)?;
-        let dims = node.inputs[position].and_then(|id| self.dims(id, false));
-        let elements = dims.map(|dims| dims.elements);
-        elements.ok_or_else(|| self.wrong(position, what, value, "integers known when compiling"))
+        let listed = self.constant_integers(node, position).and_then(|constant| {
+            let few = constant.dims.len() <= 1 && constant.elements() <= RANK_MAX;
+            let integers = constant.integers().filter(|_| few)?;
+            integers.iter().map(|integer| integer.dim()).collect()
+        });
+        listed.ok_or_else(|| self.wrong(position, what, value, "integers known when compiling"))
     }
 
-    /// Whether the shape at `position` is a scalar.
+    /// Integers known when compiling, but for the batch.
+    pub(super) fn constant_integers(&self, node: &Node, position: usize) -> Option<&Constant> {
+        match self.operand(node, position)? {
+            Value::Constant(constant) => match constant.data {
+                Data::Ints(_) | Data::Symbols(_) => Some(constant),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether the constant at `position` is a scalar.
     pub(super) fn is_scalar(&self, node: &Node, position: usize) -> bool {
-        let dims = node.inputs[position].and_then(|id| self.dims(id, false));
-        dims.is_some_and(|dims| dims.scalar)
+        let constant = self.constant_integers(node, position);
+        constant.is_some_and(|constant| constant.dims.is_empty())
     }
 
     pub(super) fn floats(
@@ -208,9 +215,8 @@ impl Lowering<'_> {
         let Some(value) = self.operand(node, position) else {
             return Ok(None);
         };
-        let dims = self.dims(node.inputs[position].expect("it is there"), false);
-        let known = dims.and_then(|Dims { elements, .. }| {
-            let known = elements.into_iter().map(|dim| match dim {
+        let known = self.sizes(node, position, what).ok().and_then(|sizes| {
+            let known = sizes.into_iter().map(|size| match size {
                 Dim::Known(value) => Some(value),
                 Dim::Batches(_) => None,
             });
@@ -257,7 +263,7 @@ impl Lowering<'_> {
 
     pub(crate) fn describe(&self, value: &Value) -> String {
         match value {
-            Value::Nothing => "a result that is not computed".to_owned(),
+            Value::Nothing | Value::Unknown => "a result that is not computed".to_owned(),
             Value::View(view) => {
                 let kind = match view.dims.len() {
                     2 => "a vector of features",
@@ -275,12 +281,20 @@ impl Lowering<'_> {
             }
             Value::Padding(_) => "what is added to scores for padding".to_owned(),
             Value::NoNumbers => "where weights are no numbers".to_owned(),
-            Value::Grid(grid) => format!("positions {}", describe_dims(&grid.sizes)),
             Value::Gaussian(_) => "part of a GELU".to_owned(),
             Value::Softmax(view) => format!("a softmax {}", describe_dims(&view.sizes())),
             Value::Constant(constant) => match &constant.data {
                 Data::Floats(_) => format!("a float32 constant of shape {:?}", constant.dims),
                 Data::Ints(_) => format!("an integer constant of shape {:?}", constant.dims),
+                Data::Symbols(values) => {
+                    match &values.iter().map(|v| v.dim()).collect::<Option<Vec<_>>>() {
+                        Some(sizes) => format!("the shape {}", describe_dims(sizes)),
+                        None => format!(
+                            "integers {} that depend on the batch",
+                            describe_dims(&constant.sizes())
+                        ),
+                    }
+                }
                 Data::Signed(_) | Data::Unsigned(_) => {
                     format!("a constant of bytes of shape {:?}", constant.dims)
                 }
@@ -294,7 +308,6 @@ impl Lowering<'_> {
                     }
                 }
             },
-            Value::Dims(dims) => format!("the shape {}", describe_dims(&dims.elements)),
         }
     }
 }
@@ -313,19 +326,4 @@ pub(crate) fn describe_dims(dims: &[Dim]) -> String {
     }
     text.push(')');
     text
-}
-
-/// A scalar or vector of constant integers, as few as a shape has.
-pub(super) fn integers(constant: &Constant) -> Option<Dims> {
-    let Data::Ints(values) = &constant.data else {
-        return None;
-    };
-    if constant.dims.len() > 1 || values.len() > ELEMENTS_MAX {
-        return None;
-    }
-    let elements = values.iter().copied().map(Dim::Known).collect();
-    Some(Dims {
-        scalar: constant.dims.is_empty(),
-        elements,
-    })
 }

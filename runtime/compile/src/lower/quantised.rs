@@ -195,10 +195,7 @@ impl Integers {
             (value - self.zeros[channel]) as f32 * self.scales[channel]
         };
         let floats = self.values.iter().enumerate().map(value).collect();
-        Constant {
-            data: Data::Floats(floats),
-            dims: self.dims,
-        }
+        Constant::new(self.dims, Data::Floats(floats))
     }
 
     fn quantised(self, floats: &[f32], signed: bool) -> Constant {
@@ -217,10 +214,7 @@ impl Integers {
         } else {
             Data::Unsigned(integers.map(|value| value as u8).collect())
         };
-        Constant {
-            data,
-            dims: self.dims,
-        }
+        Constant::new(self.dims, data)
     }
 
     /// What a step is worth, if all of them are whole steps of signed bytes around zero.

@@ -5,14 +5,12 @@ use std::rc::Rc;
 use punctual_model::{Tensor, TensorId};
 use punctual_types::{Activation, Extent, Padding};
 
-use super::grid::Element;
 use super::operands::Floats;
 use super::view_algebra::{Axis, View};
 use super::views::position;
 use super::{Lowering, Value};
 use crate::draft::{DraftKind, Sequence};
-use crate::fold::Dim;
-use crate::graph::{Attribute, Attributes, Constant, Data, Node};
+use crate::graph::{Attributes, Data, Node};
 use crate::problem::Problem;
 
 impl Lowering<'_> {
@@ -235,66 +233,6 @@ impl Lowering<'_> {
         let mut result = view.of(output);
         result.dims.push(View::image(output, shape).dims[1].clone());
         self.set(node, Value::View(result))
-    }
-
-    /// Rows of a constant known when compiling, or the same constant for each image.
-    pub(super) fn constant_as_it_is(&self, node: &Node) -> Option<Value> {
-        let Some(Value::Constant(constant)) = self.operand(node, 0) else {
-            return None;
-        };
-        let sizes = self.sizes(node, 1, "shape").ok()?;
-        let behind = sizes.len().checked_sub(constant.dims.len())?;
-        let same = constant
-            .dims
-            .iter()
-            .zip(&sizes[behind..])
-            .all(|(&size, to)| match *to {
-                Dim::Known(to) => to == size as i64 || to == 1,
-                Dim::Batches(times) => size == 1 && times == 1,
-            });
-        same.then(|| {
-            let dims = std::iter::repeat_n(1, behind).chain(constant.dims.iter().copied());
-            Value::Constant(Rc::new(Constant {
-                dims: dims.collect(),
-                data: constant.data.clone(),
-            }))
-        })
-    }
-
-    /// Rows of a constant table at constant positions: a constant.
-    pub(super) fn rows_of_table(&mut self, node: &Node) -> Result<Option<Value>, Problem> {
-        let (Some(Value::Constant(table)), Some(grid)) =
-            (self.operand(node, 0), self.grid(node, 1))
-        else {
-            return Ok(None);
-        };
-        let table = Rc::clone(table);
-        let (Data::Floats(values), &[rows, channels]) = (&table.data, &table.dims[..]) else {
-            return Ok(None);
-        };
-        let mut attributes = Attributes::of(node);
-        attributes.only("axis", 0, "0, the rows of a table")?;
-        attributes.finish()?;
-        self.reserve(grid.elements.len().saturating_mul(channels))?;
-        let mut data = Vec::with_capacity(grid.elements.len() * channels);
-        for element in &grid.elements {
-            let Some(Element { images: 0, offset }) = *element else {
-                return Ok(None);
-            };
-            let row = if offset < 0 {
-                offset.saturating_add(rows as i64)
-            } else {
-                offset
-            };
-            let Some(row) = usize::try_from(row).ok().filter(|&row| row < rows) else {
-                let found = Attribute::Int(offset);
-                return Err(Problem::attribute("indices", &found, "rows of the table"));
-            };
-            data.extend_from_slice(&values[row * channels..][..channels]);
-        }
-        let dims = grid.extents().into_iter().chain([channels]).collect();
-        let data = Data::Floats(data);
-        Ok(Some(Value::Constant(Rc::new(Constant { dims, data }))))
     }
 }
 

@@ -28,6 +28,18 @@ pub(crate) enum Axis {
     Repeat,
 }
 
+impl Axis {
+    /// Its place among channels, rows and columns.
+    pub fn index(self) -> Option<usize> {
+        match self {
+            Self::Channel => Some(0),
+            Self::Row => Some(1),
+            Self::Column => Some(2),
+            Self::Batch | Self::Repeat => None,
+        }
+    }
+}
+
 /// A digit of an axis: it counts `extent` positions, `step` apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Factor {

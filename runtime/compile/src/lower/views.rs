@@ -7,7 +7,7 @@ use super::join::Part;
 use super::operands::describe_dims;
 use super::view_algebra::View;
 use super::{Lowering, Value};
-use crate::fold::Dim;
+use crate::fold::{Dim, product, resolved};
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
 
@@ -393,14 +393,8 @@ impl Lowering<'_> {
             found = found.or(attributes.take(name));
         }
         attributes.finish()?;
-        let floats = |dims, values| {
-            let data = Data::Floats(values);
-            Rc::new(Constant { dims, data })
-        };
-        let ints = |dims, values| {
-            let data = Data::Ints(values);
-            Rc::new(Constant { dims, data })
-        };
+        let floats = |dims, values| Rc::new(Constant::new(dims, Data::Floats(values)));
+        let ints = |dims, values| Rc::new(Constant::new(dims, Data::Ints(values)));
         let constant = match found {
             Some(Attribute::Tensor(tensor)) => Rc::clone(tensor),
             Some(Attribute::Float(value)) => floats(vec![], vec![*value]),
@@ -481,41 +475,4 @@ fn range(size: i64, start: i64, end: i64, step: i64) -> Option<[u64; 3]> {
     }
     let count = (end - start - 1) / step + 1;
     Some([start, count, step].map(i64::unsigned_abs))
-}
-
-fn product(sizes: &[Dim]) -> Option<Dim> {
-    let times = |product: Dim, size: &Dim| match (product, *size) {
-        (Dim::Known(a), Dim::Known(b)) => a.checked_mul(b).map(Dim::Known),
-        (Dim::Known(a), Dim::Batches(b)) | (Dim::Batches(a), Dim::Known(b)) => {
-            a.checked_mul(b).map(Dim::Batches)
-        }
-        (Dim::Batches(_), Dim::Batches(_)) => None,
-    };
-    sizes.iter().try_fold(Dim::Known(1), times)
-}
-
-/// The sizes of a reshape with -1 replaced by what is left, the batch included if no other size has it.
-fn resolved(from: &[Dim], to: &[Dim], fixed: Option<u64>) -> Option<Vec<Dim>> {
-    let total = product(from)?;
-    let inferred = |dim: &&Dim| **dim == Dim::Known(-1);
-    let known: Vec<Dim> = to.iter().filter(|dim| !inferred(dim)).copied().collect();
-    let open = to.len() - known.len();
-    let rest = match (total, product(&known)?) {
-        (Dim::Batches(all), Dim::Batches(named)) | (Dim::Known(all), Dim::Known(named)) => {
-            divided(all, named).map(Dim::Known)
-        }
-        (Dim::Batches(all), Dim::Known(named)) => match fixed.and_then(|n| i64::try_from(n).ok()) {
-            // Among the named sizes there may be the fixed batch: then all of it is named.
-            Some(fixed) => divided(all.checked_mul(fixed)?, named).map(Dim::Known),
-            None => divided(all, named).map(Dim::Batches),
-        },
-        (Dim::Known(_), Dim::Batches(_)) => None,
-    };
-    let replaced = |dim: &Dim| if inferred(&dim) { rest } else { Some(*dim) };
-    let sizes: Vec<Dim> = to.iter().map(replaced).collect::<Option<_>>()?;
-    (open <= 1).then_some(sizes)
-}
-
-fn divided(all: i64, by: i64) -> Option<i64> {
-    (by > 0 && all % by == 0).then(|| all / by)
 }

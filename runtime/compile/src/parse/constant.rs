@@ -1,5 +1,7 @@
 //! Constant tensors, wherever the file keeps their data.
 
+use punctual_kernels::cuda::half;
+
 use super::{External, ParseError};
 use crate::graph::{Constant, Data};
 use crate::schema::{TensorProto, data_type};
@@ -18,28 +20,20 @@ pub(super) fn constant(
     });
     let bytes = match kind {
         data_type::FLOAT | data_type::INT32 => 4,
-        data_type::INT64 => 8,
+        data_type::INT64 | data_type::DOUBLE => 8,
+        data_type::FLOAT16 => 2,
         data_type::BOOL | data_type::INT8 | data_type::UINT8 => 1,
         other => {
-            return Ok(Constant {
-                dims: Vec::new(),
-                data: Data::Other(other),
-            });
+            return Ok(Constant::new(Vec::new(), Data::Other(other)));
         }
     };
     let bytes = (elements.unwrap_or(0) as u64).saturating_mul(bytes);
     let read = external.read(proto, name, bytes)?;
     let raw = read.as_deref().or(proto.raw_data.as_deref());
     let data = decode(proto, kind, raw);
-    let found = match &data {
-        Data::Floats(values) => values.len(),
-        Data::Ints(values) => values.len(),
-        Data::Signed(bytes) => bytes.len(),
-        Data::Unsigned(bytes) => bytes.len(),
-        Data::Other(_) => 0,
-    };
+    let found = data.len();
     match dims.filter(|_| elements == Some(found)) {
-        Some(dims) => Ok(Constant { dims, data }),
+        Some(dims) => Ok(Constant::new(dims, data)),
         None => Err(ParseError::ConstantSize {
             name: name.to_owned(),
             dims: proto.dims.clone(),
@@ -55,6 +49,22 @@ fn decode(proto: &TensorProto, kind: i32, raw: Option<&[u8]>) -> Data {
             || proto.float_data.clone(),
             |raw| words(raw, f32::from_le_bytes),
         )),
+        // Halves lie in the integers' low bits.
+        data_type::FLOAT16 => Data::Floats(match raw {
+            Some(raw) => words(raw, |bytes| half::to_f32(u16::from_le_bytes(bytes))),
+            None => {
+                let halves = proto.int32_data.iter();
+                halves.map(|&bits| half::to_f32(bits as u16)).collect()
+            }
+        }),
+        data_type::DOUBLE => Data::Floats(match raw {
+            Some(raw) => words(raw, |bytes| f64::from_le_bytes(bytes) as f32),
+            None => proto
+                .double_data
+                .iter()
+                .map(|&value| value as f32)
+                .collect(),
+        }),
         data_type::INT64 => Data::Ints(raw.map_or_else(
             || proto.int64_data.clone(),
             |raw| words(raw, i64::from_le_bytes),

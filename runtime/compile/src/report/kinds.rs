@@ -71,6 +71,9 @@ fn kind(operator: &Operator, channels: u32) -> String {
         OperatorKind::Tokens { .. } => "tokens",
         OperatorKind::Token { .. } => "one token",
         OperatorKind::Copy { .. } => "copy",
+        OperatorKind::Binary { .. } => "arithmetic",
+        OperatorKind::Unary { .. } => "function of each value",
+        OperatorKind::Softmax { .. } => "softmax",
     };
     name.to_owned()
 }

@@ -14,15 +14,7 @@ pub(super) struct Onnx(pub ModelProto);
 
 impl Onnx {
     pub fn new() -> Self {
-        let mut image = value("image");
-        let dim = |dim_value| DimensionProto { dim_value };
-        let dims = [None, Some(3), Some(8), Some(8)].map(dim).to_vec();
-        image.r#type = Some(TypeProto {
-            tensor_type: Some(TensorTypeProto {
-                elem_type: Some(data_type::FLOAT),
-                shape: Some(TensorShapeProto { dim: dims }),
-            }),
-        });
+        let image = image_of("image", &[3, 8, 8]);
         Self(ModelProto {
             ir_version: Some(8),
             graph: Some(GraphProto {
@@ -194,6 +186,22 @@ pub(super) fn value(name: &str) -> ValueInfoProto {
     ValueInfoProto {
         name: Some(name.to_owned()),
         r#type: None,
+    }
+}
+
+/// A tensor of floats, one for each image.
+pub(super) fn image_of(name: &str, sizes: &[i64]) -> ValueInfoProto {
+    let sizes = sizes.iter().copied().map(Some);
+    let dim = std::iter::once(None).chain(sizes);
+    let dim = dim.map(|dim_value| DimensionProto { dim_value }).collect();
+    ValueInfoProto {
+        r#type: Some(TypeProto {
+            tensor_type: Some(TensorTypeProto {
+                elem_type: Some(data_type::FLOAT),
+                shape: Some(TensorShapeProto { dim }),
+            }),
+        }),
+        ..value(name)
     }
 }
 

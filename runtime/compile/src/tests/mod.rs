@@ -4,6 +4,7 @@
 mod builder;
 mod copied;
 mod external;
+mod folded;
 mod fused;
 mod hostile;
 mod joined;

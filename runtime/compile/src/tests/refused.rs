@@ -1,6 +1,6 @@
 //! Each thing that is not supported is refused by name: node, operator, reason.
 
-use super::builder::{Onnx, everything, float, int, ints_of, text, value};
+use super::builder::{Onnx, everything, float, image_of, int, ints_of, text, value};
 use super::{compiled, options};
 use crate::schema::{AttributeProto, DATA_LOCATION_EXTERNAL, FunctionProto, ValueInfoProto};
 use crate::{CompileError, CompileOptions, compile};
@@ -48,9 +48,60 @@ fn an_unknown_operator() {
     let node = "node \"node_x\" (Einsum): ";
     refused(
         &with("Einsum", "r w", &[]),
-        &[node, "not supported; supported are Add, "],
+        &[node, "not supported; supported are Abs, Add, "],
     );
     refused(&with("", "r", &[]), &["node \"node_x\" ()"]);
+}
+
+#[test]
+fn every_node_in_the_way_is_told_and_what_lies_behind_is_judged_where_its_shape_is_declared() {
+    let mut onnx = with("Einsum", "r", &[])
+        .node("Einsum", "x", "y", &[])
+        .node("Conv", "y w", "behind_unknown", &[])
+        .node("Relu", "image", "declared", &[])
+        .node("Einsum", "declared", "z", &[])
+        .node("Conv", "z w three", "behind_declared", &[]);
+    onnx.graph().node[3].domain = Some("com.example".to_owned());
+    onnx.graph().value_info.push(image_of("z", &[3, 4, 4]));
+    let error = compile(&onnx.bytes(), Calibration::default(), &options()).unwrap_err();
+    let CompileError::Nodes(unsupported) = &error else {
+        panic!("{error}");
+    };
+    let names: Vec<&str> = unsupported.nodes.iter().map(|n| n.node.as_str()).collect();
+    let expected = [
+        "node_mean_exit_0",
+        "node_x",
+        "node_y",
+        "node_z",
+        "node_behind_declared",
+    ];
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    let mut wanted = expected.to_vec();
+    wanted.sort_unstable();
+    assert_eq!(sorted, wanted);
+    // The head behind the mean, and the convolution behind what is not declared.
+    assert_eq!(unsupported.unchecked, 3);
+    let by_operator = unsupported.by_operator();
+    assert_eq!((by_operator[0].0, by_operator[0].1.len()), ("Einsum", 3));
+    let message = error.to_string();
+    assert!(
+        message.contains("4 more nodes cannot be compiled"),
+        "{message}"
+    );
+    assert!(message.contains("--explain"), "{message}");
+    let all = unsupported.explanation().to_string();
+    for words in [
+        "5 nodes cannot be compiled",
+        "\"node_y\": this operator is not supported\n",
+        "operators of the domain \"com.example\"",
+        "\"node_behind_declared\": its input 2 (bias)",
+        "3 more nodes read what these would compute",
+    ] {
+        assert!(all.contains(words), "{all:?} lacks {words:?}");
+    }
+    let json = serde_json::to_value(unsupported).unwrap();
+    assert_eq!(json["nodes"].as_array().map(Vec::len), Some(5));
 }
 
 #[test]
@@ -145,7 +196,7 @@ fn an_attribute_with_an_unsupported_value() {
             "Softmax",
             "flat",
             int("axis", 0),
-            "supported is a vector of features, along axis 1",
+            "supported is a tensor with one axis",
         ),
         (
             "BatchNormalization",
@@ -224,12 +275,12 @@ const OPERANDS: &[(&str, &str, &str)] = &[
     (
         "Add",
         "r four",
-        "it adds an image (N, 3, 8, 8) and a float32 constant of shape [4]",
+        "it computes with an image (N, 3, 8, 8) and a float32 constant of shape [4]",
     ),
     (
         "Add",
         "r flat",
-        "it adds an image (N, 3, 8, 8) and a vector of features (N, 192)",
+        "it computes with an image (N, 3, 8, 8) and a vector of features (N, 192)",
     ),
     (
         "Reshape",
@@ -258,15 +309,25 @@ const OPERANDS: &[(&str, &str, &str)] = &[
     ),
     (
         "Sub",
-        "r r",
-        "input 1 (constant) is an image (N, 3, 8, 8); supported is a float32 constant",
+        "r axes",
+        "input 1 (constant) is an integer constant of shape [2]; supported is a float32 constant",
+    ),
+    (
+        "Pow",
+        "r three",
+        "input 1 (exponent) is a float32 constant of shape [3]; supported is one of",
+    ),
+    (
+        "Sin",
+        "r",
+        "all its operands are known when compiling; its input 0 is an image (N, 3, 8, 8)",
     ),
     (
         "Concat",
         "r flat",
         "input 1 (data) is a vector of features (N, 192); supported is a tensor of the first one's sizes",
     ),
-    ("Gather", "target axes", "an index is outside the shape"),
+    ("Gather", "target axes", "an index is outside the operand"),
     ("Constant", "", "its attribute value is missing"),
 ];
 
@@ -289,14 +350,14 @@ fn an_operand_of_another_kind() {
 
 #[test]
 fn an_operand_left_out_does_not_let_the_next_one_take_its_place() {
-    // Slice(data, starts, ends, axes, steps): a step of -1 would pass as the axis -1.
-    let onnx = with("Relu", "r", &[])
-        .ints("start", &[0])
-        .ints("back", &[-1])
-        .node("Slice", "target start start - back", "sliced", &[]);
+    // Slice(data, starts, ends, axes, steps): an end of 8 would pass as the start.
+    let onnx =
+        with("Relu", "r", &[])
+            .ints("end", &[8])
+            .node("Slice", "target - end", "sliced", &[]);
     refused(
         &onnx,
-        &["node \"node_sliced\" (Slice)", "its operands are no shapes"],
+        &["node \"node_sliced\" (Slice)", "it has no starts or ends"],
     );
 }
 
@@ -447,8 +508,8 @@ fn a_constant_that_is_none() {
             "and 108 elements",
         ),
         (
-            edit(|o| o.graph().initializer[0].data_type = Some(10)),
-            "a float16 constant",
+            edit(|o| o.graph().initializer[0].data_type = Some(16)),
+            "a bfloat16 constant",
         ),
     ] {
         refused(&onnx, &[words]);

@@ -142,6 +142,19 @@ fn pixels_shuffled_rows_joined_windows_and_anchors() {
 }
 
 #[test]
+fn arithmetic_of_tensors_that_are_repeated_and_softmaxes_along_every_axis() {
+    let compiled = agrees("arithmetic");
+    let count = |wanted: &str| {
+        let mut kinds = compiled.report.kinds.iter();
+        kinds
+            .find(|found| found.kind == wanted)
+            .map(|found| found.operators)
+    };
+    assert_eq!(count("softmax"), Some(6), "{}", compiled.report);
+    assert!(count("arithmetic") >= Some(10), "{}", compiled.report);
+}
+
+#[test]
 fn weights_may_lie_in_a_file_beside_the_network() {
     agrees("external");
 }

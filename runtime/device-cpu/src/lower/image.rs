@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use punctual_kernels::{Isa, KernelError};
-use punctual_model::{ImageLayout, Network, OperatorKind, StageLayout, WeightRange};
+use punctual_model::{ImageLayout, Network, OperatorKind, SecondOperand, StageLayout, WeightRange};
 
 use super::{LowerError, Lowering, error, lower};
 use crate::executable::{Executable, Kernel, Step};
@@ -140,6 +140,16 @@ fn pack(
                 table: Some(table), ..
             },
         ) => kernel.pack(values(table), packed),
+        (
+            Kernel::Binary(kernel),
+            OperatorKind::Binary {
+                second:
+                    SecondOperand::Constant {
+                        values: constant, ..
+                    },
+                ..
+            },
+        ) => kernel.pack(values(constant), packed),
         _ => Ok(()),
     }
 }

@@ -1,12 +1,12 @@
 //! The kernel of each kind of operator.
 
 use punctual_kernels::{
-    Add, AddSpec, Attention, AttentionSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Copy,
-    CopySpec, Embedding, GlobalAveragePool, KernelError, LayerNorm, LayerNormSpec, Linear,
-    LinearSpec, Multiply, MultiplySpec, Pool, PoolSpec, Token, Tokens,
+    Attention, AttentionSpec, Binary, BinaryOperand, BinarySpec, BlockedLayout, Conv2d, Conv2dSpec,
+    ConvInput, Copy, CopySpec, Embedding, GlobalAveragePool, KernelError, LayerNorm, LayerNormSpec,
+    Linear, LinearSpec, Pool, PoolSpec, Softmax, SoftmaxSpec, Token, Tokens, Unary,
 };
-use punctual_model::{OperatorKind, TensorId};
-use punctual_types::Window;
+use punctual_model::{OperatorKind, SecondOperand, TensorId};
+use punctual_types::{Activation, BinaryFunction, Window};
 
 use super::Lowering;
 use super::places::Value;
@@ -56,22 +56,50 @@ impl Lowering<'_> {
                 Linear::new(isa, &spec).map(Kernel::Linear)
             }
             OperatorKind::Add { other, activation } => {
-                let spec = AddSpec {
-                    input,
-                    addend: self.layout(self.value(*other)),
-                    output,
-                    activation: *activation,
-                };
-                Add::new(isa, &spec).map(Kernel::Add)
+                let other = BinaryOperand::Tensor(self.layout(self.value(*other)));
+                let operands = [BinaryOperand::Tensor(input), other];
+                self.binary(BinaryFunction::Add, operands, output, *activation)
             }
             OperatorKind::Multiply { other, activation } => {
-                let spec = MultiplySpec {
-                    input,
-                    factor: self.layout(self.value(*other)),
-                    output,
-                    activation: *activation,
+                let other = BinaryOperand::Tensor(self.layout(self.value(*other)));
+                let operands = [BinaryOperand::Tensor(input), other];
+                self.binary(BinaryFunction::Multiply, operands, output, *activation)
+            }
+            OperatorKind::Binary {
+                function,
+                second,
+                swapped,
+                activation,
+            } => {
+                let second = match second {
+                    SecondOperand::Tensor(other) => {
+                        BinaryOperand::Tensor(self.layout(self.value(*other)))
+                    }
+                    SecondOperand::Constant { shape, .. } => {
+                        let sides = [shape.channels, shape.height, shape.width];
+                        let [channels, height, width] = sides.map(|side| side as usize);
+                        let layout = BlockedLayout::new(isa, channels, height, width, 0)?;
+                        BinaryOperand::Constant(layout)
+                    }
                 };
-                Multiply::new(isa, &spec).map(Kernel::Multiply)
+                let mut operands = [BinaryOperand::Tensor(input), second];
+                if *swapped {
+                    operands.reverse();
+                }
+                self.binary(*function, operands, output, *activation)
+            }
+            OperatorKind::Unary { function } => {
+                Unary::new(isa, *function, input, output).map(Kernel::Unary)
+            }
+            OperatorKind::Softmax { digit, logarithm } => {
+                let (digit, logarithm) = (*digit, *logarithm);
+                let spec = SoftmaxSpec {
+                    input,
+                    output,
+                    digit,
+                    logarithm,
+                };
+                Softmax::new(isa, &spec).map(Kernel::Softmax)
             }
             OperatorKind::Gather { .. } => unreachable!("gathers have steps of their own"),
             OperatorKind::LayerNorm { epsilon, .. } => {
@@ -113,6 +141,22 @@ impl Lowering<'_> {
                 Copy::new(isa, &spec).map(Kernel::Copy)
             }
         }
+    }
+
+    fn binary(
+        &self,
+        function: BinaryFunction,
+        operands: [BinaryOperand; 2],
+        output: BlockedLayout,
+        activation: Activation,
+    ) -> Result<Kernel, KernelError> {
+        let spec = BinarySpec {
+            function,
+            operands,
+            output,
+            activation,
+        };
+        Binary::new(self.isa, &spec).map(Kernel::Binary)
     }
 
     fn attention(

@@ -1,7 +1,7 @@
 //! Operators on bytes.
 
-use punctual_kernels::quantised::{Add, Conv2d, Conv2dSpec, Convert, ConvertSpec, Pool};
-use punctual_kernels::{AddSpec, BlockedLayout, ConvInput, Element, KernelError, PoolSpec};
+use punctual_kernels::quantised::{Add, AddSpec, Conv2d, Conv2dSpec, Convert, ConvertSpec, Pool};
+use punctual_kernels::{BlockedLayout, ConvInput, Element, KernelError, PoolSpec};
 use punctual_model::{Network, OperatorKind, TensorId};
 use punctual_types::{Extent, PoolKind, Window};
 

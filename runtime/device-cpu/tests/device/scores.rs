@@ -109,3 +109,10 @@ fn a_network_of_bytes_scores_as_the_interpreter_does_to_the_last_step() {
         assert_network(&networks::quantised(seed), 3);
     }
 }
+
+#[test]
+fn arithmetic_and_softmaxes_score_as_the_interpreter_does() {
+    for seed in 0..4 {
+        assert_network(&networks::arithmetic(seed), 3);
+    }
+}

@@ -277,6 +277,9 @@ impl<'n> Lowering<'n> {
                 OperatorKind::QuantisedConv2d { .. } => "convolution of bytes",
                 OperatorKind::Convert => "conversion of bytes",
                 OperatorKind::Copy { .. } => "copy to other places",
+                OperatorKind::Binary { .. } => "arithmetic of two tensors",
+                OperatorKind::Unary { .. } => "function of each value",
+                OperatorKind::Softmax { .. } => "softmax inside a network",
                 _ => "operator without a name",
             },
         }

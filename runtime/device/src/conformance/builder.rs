@@ -1,5 +1,6 @@
 //! Networks operator by operator, with seeded weights.
 
+mod arithmetic;
 mod copies;
 mod quantised;
 mod sequence;
@@ -172,7 +173,8 @@ impl Builder {
             OperatorKind::Conv2d { activation, .. }
             | OperatorKind::Linear { activation, .. }
             | OperatorKind::Add { activation, .. }
-            | OperatorKind::Multiply { activation, .. } => *activation = new,
+            | OperatorKind::Multiply { activation, .. }
+            | OperatorKind::Binary { activation, .. } => *activation = new,
             other => panic!("{other:?} has no activation"),
         }
     }

@@ -1,7 +1,10 @@
 //! Small networks that use every operator, with seeded weights.
 
-use punctual_model::Network;
-use punctual_types::{Activation, Axis, Piece, PoolKind, Quantisation, Random, View};
+use punctual_model::{Network, Tensor};
+use punctual_types::{
+    Activation, Axis, BinaryFunction, Digit, Piece, PoolKind, Quantisation, Random, UnaryFunction,
+    View,
+};
 
 use super::builder::{Builder, digit, view};
 
@@ -241,6 +244,52 @@ pub fn tangle(seed: u64) -> Network {
         let mean = b.mean(newest);
         b.head(mean);
     }
+    b.finish()
+}
+
+/// Two exits; functions of one value and of two, everything repeated and constant that can be; softmaxes along every
+/// axis and along parts of the channels.
+#[must_use]
+pub fn arithmetic(seed: u64) -> Network {
+    use BinaryFunction::{Add, Divide, Maximum, Minimum, Multiply, Subtract};
+    let digit = |axis, step, extent| Digit { axis, step, extent };
+    let shape = |channels, height, width| Tensor {
+        channels,
+        height,
+        width,
+    };
+    let mut b = Builder::new("arithmetic", seed, 13, 11, 7);
+    let image = b.input;
+    let a = b.conv(image, 20, 3, 2, 1, None); // 7x6
+    let one = b.mix(a, 1, Activation::Tanh);
+    let mean = b.mean(a);
+    let gate = b.linear(mean, 20, Activation::Sigmoid);
+    let sum = b.binary(Add, a, one);
+    let difference = b.binary(Subtract, gate, sum);
+    b.activate(Activation::HardSwish);
+    let rows = b.with_constant(Multiply, difference, shape(1, 7, 1), false);
+    let columns = b.with_constant(Subtract, rows, shape(20, 1, 6), true);
+    let all = b.with_constant(Maximum, columns, shape(20, 7, 6), false);
+    let clipped = b.with_constant(Minimum, all, shape(1, 1, 1), true);
+    let wide = b.with_constant(Add, one, shape(5, 1, 1), false); // 5 channels
+    let magnitude = b.unary(UnaryFunction::Absolute, wide);
+    let large = b.unary(UnaryFunction::Exponential, magnitude); // at least 1
+    let ratio = b.binary(Divide, wide, large);
+    let reciprocal = b.unary(UnaryFunction::Reciprocal, large);
+    let root = b.unary(UnaryFunction::SquareRoot, reciprocal);
+    let part = b.with_constant(Divide, large, shape(5, 1, 1), true);
+    let small = b.concat(&[ratio, root, part]);
+    let mixed = b.conv(small, 32, 3, 1, 1, None);
+    b.head(mixed);
+    // Distributions of 8 of 32 channels, neighbours and apart from each other.
+    let near = b.softmax(mixed, digit(Axis::Channel, 1, 8), false);
+    let apart = b.softmax(mixed, digit(Axis::Channel, 4, 8), true);
+    let along_rows = b.softmax(clipped, digit(Axis::Row, 1, 7), false);
+    let along_columns = b.softmax(clipped, digit(Axis::Column, 2, 3), false);
+    let channels = b.softmax(clipped, digit(Axis::Channel, 1, 20), true);
+    let together = b.concat(&[near, apart, along_rows, along_columns, channels]);
+    let last = b.conv(together, 16, 3, 2, 1, None);
+    b.head(last);
     b.finish()
 }
 

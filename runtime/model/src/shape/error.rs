@@ -1,6 +1,6 @@
 //! Why shapes do not fit.
 
-use punctual_types::{Extent, Padding, PieceError};
+use punctual_types::{Digit, Extent, Padding, PieceError};
 use thiserror::Error;
 
 use super::KERNEL_MAX;
@@ -81,4 +81,12 @@ pub enum ShapeError {
     /// Other operands than the operator takes.
     #[error("it reads {found} tensors besides its input and takes {expected}")]
     Operands { found: usize, expected: usize },
+    /// Two operands of which neither is repeated to the other.
+    #[error(
+        "it computes with {first} and {second}; on each axis they must be equal, or one of them 1"
+    )]
+    Broadcast { first: Tensor, second: Tensor },
+    /// A softmax along what does not divide an axis.
+    #[error("it goes along {digit:?} of {input}; step times extent must divide the axis")]
+    Digit { digit: Digit, input: Tensor },
 }

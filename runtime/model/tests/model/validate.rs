@@ -2,9 +2,12 @@
 
 use punctual_model::{
     Calibration, DIMENSION_MAX, Element, Exit, InputForm, NAME_BYTES_MAX, Network, OPERATORS_MAX,
-    Operator, OperatorKind, Output, Package, TensorId, VectorSpec, WeightRange,
+    Operator, OperatorKind, Output, Package, SecondOperand, Tensor, TensorId, VectorSpec,
+    WeightRange,
 };
-use punctual_types::{Activation, Axis, Digit, Padding, Piece, View};
+use punctual_types::{
+    Activation, Axis, BinaryFunction, Digit, Padding, Piece, UnaryFunction, View,
+};
 
 use crate::fixture;
 
@@ -441,4 +444,77 @@ fn pieces_of_a_copy_make_its_output_from_inside_its_sources() {
     breaks("operator pool: its result is 2x4x2", |n| {
         copy(n).1.sizes = [2, 4, 2];
     });
+}
+
+#[test]
+fn operands_that_are_repeated_and_softmaxes_fit_their_tensors() {
+    let binary = |second| OperatorKind::Binary {
+        function: BinaryFunction::Divide,
+        second,
+        swapped: false,
+        activation: Activation::None,
+    };
+    let constant = |len, channels, height, width| SecondOperand::Constant {
+        values: WeightRange { start: 0, len },
+        shape: Tensor {
+            channels,
+            height,
+            width,
+        },
+    };
+    let softmax = |axis, step, extent| OperatorKind::Softmax {
+        digit: Digit { axis, step, extent },
+        logarithm: false,
+    };
+    // Of a tensor of 4x4x4.
+    let with = |kind: OperatorKind| {
+        let mut network = fixture::network();
+        let all = network.stages[1].operators.iter_mut();
+        let same = |o: &&mut Operator| network.tensors[o.output.index()] == network.tensors[1];
+        let operator = all.into_iter().find(same).unwrap();
+        operator.input = TensorId(1);
+        operator.kind = kind;
+        match network.validate() {
+            Ok(()) => String::new(),
+            Err(error) => error.to_string(),
+        }
+    };
+    for fits in [
+        binary(constant(1, 1, 1, 1)),
+        binary(constant(16, 1, 4, 4)),
+        binary(constant(4, 4, 1, 1)),
+        binary(SecondOperand::Tensor(TensorId(1))),
+        softmax(Axis::Channel, 2, 2),
+        OperatorKind::Unary {
+            function: UnaryFunction::SquareRoot,
+        },
+    ] {
+        assert_eq!(with(fits.clone()), "", "{fits:?}");
+    }
+    for (kind, expected) in [
+        (
+            binary(constant(9, 1, 3, 3)),
+            "it computes with 4x4x4 and 1x3x3",
+        ),
+        (
+            binary(constant(0, 1, 0, 1)),
+            "it computes with 4x4x4 and 1x0x1",
+        ),
+        (
+            binary(constant(3, 4, 1, 1)),
+            "it has 3 constant and needs 4",
+        ),
+        (binary(constant(1 << 31, 1, 1, 1)), "constant"),
+        (
+            binary(constant(u32::MAX, 1 << 31, 1 << 31, 1 << 31)),
+            "it computes with",
+        ),
+        (softmax(Axis::Row, 1, 3), "must divide the axis"),
+        (softmax(Axis::Row, 0, 4), "must divide the axis"),
+        (softmax(Axis::Column, 1 << 31, 2), "must divide the axis"),
+        (softmax(Axis::Repeat, 1, 1), "must divide the axis"),
+    ] {
+        let message = with(kind.clone());
+        assert!(message.contains(expected), "{kind:?}: {message}");
+    }
 }

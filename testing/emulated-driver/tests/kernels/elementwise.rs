@@ -7,7 +7,7 @@ use punctual_kernels::ChannelRun;
 use punctual_kernels::cuda::Arguments;
 use punctual_kernels::cuda::params::{Elementwise, Gather, SOURCES_MAX};
 use punctual_kernels::reference;
-use punctual_types::{Activation, Random};
+use punctual_types::{Activation, BinaryFunction, Random};
 
 #[test]
 fn sums_and_products_with_an_activation_that_is_not_zero_at_zero() {
@@ -16,8 +16,8 @@ fn sums_and_products_with_an_activation_that_is_not_zero_at_zero() {
     for (kernel, broadcast) in [("add", false), ("multiply", false), ("multiply", true)] {
         let mut random = Random::new(6);
         let (mut input, inputs) = Tensor::random(of, 3, &mut random);
-        let other = if broadcast { shape(20, 1, 1) } else { of };
-        let (mut other, others) = Tensor::random(other, 3, &mut random);
+        let of_other = if broadcast { shape(20, 1, 1) } else { of };
+        let (mut other, others) = Tensor::random(of_other, 3, &mut random);
         let mut output = Tensor::unwritten(of, 3);
         launch(
             kernel,
@@ -31,10 +31,12 @@ fn sums_and_products_with_an_activation_that_is_not_zero_at_zero() {
             }),
         );
         for ((found, input), other) in output.planar().iter().zip(&inputs).zip(&others) {
-            let expected = match kernel {
-                "add" => reference::add(activation, input, other),
-                _ => reference::multiply(activation, input, other),
+            let function = match kernel {
+                "add" => BinaryFunction::Add,
+                _ => BinaryFunction::Multiply,
             };
+            let operands = [(&input[..], of), (&other[..], of_other)];
+            let expected = reference::binary(function, activation, operands);
             error::check(kernel, found, &expected, 1, &vec![2.0; expected.len()]);
         }
     }

@@ -1,0 +1,319 @@
+//! Operators that treat each element alone, their operands repeated to common dimensions.
+
+use super::layout::{extents, picked, repeated};
+use super::{BATCH, Folding, Integer, SIZES, TYPES, broadcast, known, refuse};
+use crate::graph::{Attribute, Constant, Data};
+use crate::problem::Problem;
+use crate::schema::data_type;
+
+pub(super) fn unary(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    let operand = folding.operand(0)?;
+    folding.count(&operand.dims)?;
+    let operator = folding.node.operator.as_str();
+    let data = match &operand.data {
+        Data::Floats(values) => match (float_function(operator), operator) {
+            (_, "IsNaN") => truths(values.iter().map(|value| value.is_nan())),
+            (_, "IsInf") => truths(values.iter().map(|value| value.is_infinite())),
+            (Some(function), _) => Data::Floats(values.iter().copied().map(function).collect()),
+            (None, _) => return refuse(TYPES),
+        },
+        _ => {
+            let integers = operand
+                .integers()
+                .ok_or(Problem::Folding { reason: TYPES })?;
+            let results = integers
+                .iter()
+                .map(|&value| integer_function(operator, value));
+            let results = results.collect::<Option<_>>();
+            Data::of_integers(results.ok_or(Problem::Folding { reason: BATCH })?)
+        }
+    };
+    Ok(operand.with(data))
+}
+
+fn truths(values: impl Iterator<Item = bool>) -> Data {
+    Data::Ints(values.map(i64::from).collect())
+}
+
+fn float_function(operator: &str) -> Option<fn(f32) -> f32> {
+    Some(match operator {
+        "Abs" => f32::abs,
+        "Atan" => f32::atan,
+        "Ceil" => f32::ceil,
+        "Cos" => f32::cos,
+        "Exp" => f32::exp,
+        "Floor" => f32::floor,
+        "Log" => f32::ln,
+        "Neg" => |x| -x,
+        "Reciprocal" => |x| 1.0 / x,
+        "Relu" => |x| x.max(0.0),
+        "Round" => f32::round_ties_even,
+        "Sigmoid" => |x| 1.0 / (1.0 + (-x).exp()),
+        "Sign" => |x| if x == 0.0 { x } else { x.signum() },
+        "Sin" => f32::sin,
+        "Sqrt" => f32::sqrt,
+        "Tan" => f32::tan,
+        "Tanh" => f32::tanh,
+        _ => return None,
+    })
+}
+
+/// `None` where it depends on the batch, or is no integer.
+fn integer_function(operator: &str, value: Integer) -> Option<Integer> {
+    let known = value.known();
+    match operator {
+        "Neg" => Integer::of(0).plus(value, -1),
+        "Abs" => known?.checked_abs().map(Integer::of),
+        "Sign" => known.map(|value| Integer::of(value.signum())),
+        "Relu" => known.map(|value| Integer::of(value.max(0))),
+        "Not" => truth(value).map(|truth| Integer::truth(!truth)),
+        _ => None,
+    }
+}
+
+/// Whether a value is not 0, if that is so for every batch.
+fn truth(value: Integer) -> Option<bool> {
+    Some(value.compared(Integer::of(0))? != std::cmp::Ordering::Equal)
+}
+
+/// What an operator does with two values.
+struct Pair {
+    floats: Option<fn(f32, f32) -> f32>,
+    integers: fn(Integer, Integer) -> Option<Integer>,
+    /// Whether the result is a truth.
+    truth: bool,
+}
+
+pub(super) fn binary(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    let operator = folding.node.operator.as_str();
+    let c_remainder = match operator {
+        "Mod" => folding.attributes.int("fmod", 0)? != 0,
+        _ => false,
+    };
+    let pair = pair(operator, c_remainder);
+    let mut result = folding.operand(0)?.clone();
+    let variadic = matches!(operator, "Max" | "Min" | "Sum");
+    if !variadic && folding.operands.len() != 2 {
+        return refuse("it takes two operands");
+    }
+    for at in 1..folding.operands.len() {
+        result = paired(folding, &result, folding.operand(at)?, &pair)?;
+    }
+    Ok(result)
+}
+
+fn paired(
+    folding: &mut Folding<'_>,
+    a: &Constant,
+    b: &Constant,
+    pair: &Pair,
+) -> Result<Constant, Problem> {
+    let Some(sizes) = broadcast(&a.sizes(), &b.sizes()) else {
+        return refuse(SIZES);
+    };
+    let (dims, batch) = extents(&sizes)?;
+    folding.count(&dims)?;
+    let places = repeated(&a.dims, &dims).zip(repeated(&b.dims, &dims));
+    let data = match (&a.data, &b.data) {
+        (Data::Floats(x), Data::Floats(y)) => {
+            let Some(function) = pair.floats else {
+                return refuse(TYPES);
+            };
+            let values = places.map(|(at, bt)| function(x[at], y[bt]));
+            match pair.truth {
+                true => truths(values.map(|value| value != 0.0)),
+                false => Data::Floats(values.collect()),
+            }
+        }
+        // A power's two operands may be of different types.
+        (Data::Floats(x), _) if folding.node.operator == "Pow" => {
+            let y: Vec<f32> = known(b)?.into_iter().map(|value| value as f32).collect();
+            Data::Floats(places.map(|(at, bt)| x[at].powf(y[bt])).collect())
+        }
+        (_, Data::Floats(y)) if folding.node.operator == "Pow" => {
+            let x = known(a)?;
+            Data::Ints(
+                places
+                    .map(|(at, bt)| (x[at] as f32).powf(y[bt]) as i64)
+                    .collect(),
+            )
+        }
+        _ => {
+            let (Some(x), Some(y)) = (a.integers(), b.integers()) else {
+                return refuse(TYPES);
+            };
+            let both = |(at, bt): (usize, usize)| {
+                let (x, y) = (x[at], y[bt]);
+                let of_image = x.is_of_image() || y.is_of_image();
+                let unknown = Integer {
+                    unknown: true,
+                    ..Integer::default()
+                };
+                (pair.integers)(x, y).or_else(|| of_image.then_some(unknown))
+            };
+            match places.map(both).collect() {
+                Some(values) => Data::of_integers(values),
+                None => return refuse("its result is no integer, or depends on the batch size"),
+            }
+        }
+    };
+    Ok(Constant { dims, batch, data })
+}
+
+fn pair(operator: &str, c_remainder: bool) -> Pair {
+    use std::cmp::Ordering;
+    type Floats = Option<fn(f32, f32) -> f32>;
+    type Integers = fn(Integer, Integer) -> Option<Integer>;
+    fn one(truth: bool) -> f32 {
+        f32::from(u8::from(truth))
+    }
+    let (floats, integers): (Floats, Integers) = match operator {
+        "Add" | "Sum" => (Some(|a, b| a + b), |a, b| a.plus(b, 1)),
+        "Sub" => (Some(|a, b| a - b), |a, b| a.plus(b, -1)),
+        "Mul" => (Some(|a, b| a * b), Integer::times),
+        "Div" => (Some(|a, b| a / b), Integer::divided),
+        "Mod" if c_remainder => (Some(|a, b| a % b), |a, b| {
+            a.known()?.checked_rem(b.known()?).map(Integer::of)
+        }),
+        // ONNX defines it for integers only.
+        "Mod" => (None, Integer::modulo),
+        "Pow" => (Some(f32::powf), |a, b| {
+            let exponent = u32::try_from(b.known()?).ok()?;
+            a.known()?.checked_pow(exponent).map(Integer::of)
+        }),
+        "Max" => (Some(f32::max), |a, b| {
+            Some(if a.is_larger(b)? { a } else { b })
+        }),
+        "Min" => (Some(f32::min), |a, b| {
+            Some(if a.is_larger(b)? { b } else { a })
+        }),
+        "Equal" => (Some(|a, b| one(a == b)), |a, b| {
+            Some(Integer::truth(a.compared(b)? == Ordering::Equal))
+        }),
+        "Greater" => (Some(|a, b| one(a > b)), |a, b| {
+            Some(Integer::truth(!b.at_least(a)?))
+        }),
+        "GreaterOrEqual" => (Some(|a, b| one(a >= b)), |a, b| {
+            Some(Integer::truth(a.at_least(b)?))
+        }),
+        "Less" => (Some(|a, b| one(a < b)), |a, b| {
+            Some(Integer::truth(!a.at_least(b)?))
+        }),
+        "LessOrEqual" => (Some(|a, b| one(a <= b)), |a, b| {
+            Some(Integer::truth(b.at_least(a)?))
+        }),
+        "And" => (None, |a, b| Some(Integer::truth(truth(a)? && truth(b)?))),
+        "Or" => (None, |a, b| Some(Integer::truth(truth(a)? || truth(b)?))),
+        _ => (None, |a, b| Some(Integer::truth(truth(a)? != truth(b)?))),
+    };
+    let truths = ["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"];
+    Pair {
+        floats,
+        integers,
+        truth: truths.contains(&operator),
+    }
+}
+
+pub(super) fn choose(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    let [condition, yes, no] = [
+        folding.operand(0)?,
+        folding.operand(1)?,
+        folding.operand(2)?,
+    ];
+    let sizes = broadcast(&condition.sizes(), &yes.sizes());
+    let Some(sizes) = sizes.and_then(|sizes| broadcast(&sizes, &no.sizes())) else {
+        return refuse(SIZES);
+    };
+    let (dims, batch) = extents(&sizes)?;
+    folding.count(&dims)?;
+    let condition_at = repeated(&condition.dims, &dims);
+    let condition = condition
+        .integers()
+        .ok_or(Problem::Folding { reason: TYPES })?;
+    let condition = condition.iter().map(|&value| truth(value));
+    let Some(condition) = condition.collect::<Option<Vec<bool>>>() else {
+        return refuse(BATCH);
+    };
+    let branches = repeated(&yes.dims, &dims).zip(repeated(&no.dims, &dims));
+    let places = condition_at
+        .zip(branches)
+        .map(|(at, (yes, no))| match condition[at] {
+            true => (0, yes),
+            false => (1, no),
+        });
+    let data = picked(&[yes, no], places)?;
+    Ok(Constant { dims, batch, data })
+}
+
+pub(super) fn clip(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    let mut result = folding.operand(0)?.clone();
+    for (at, operator) in [(1, "Max"), (2, "Min")] {
+        if let Some(bound) = folding.optional(at) {
+            result = paired(folding, &result, bound, &pair(operator, false))?;
+        }
+    }
+    Ok(result)
+}
+
+pub(super) fn cast(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    folding.attributes.ignore("saturate"); // Of float8 only.
+    let to = folding.attributes.int("to", 0)?;
+    let operand = folding.operand(0)?;
+    folding.count(&operand.dims)?;
+    let Some(data) = i32::try_from(to).ok().and_then(|to| converted(operand, to)) else {
+        let supported = "float32, float16, float64, int8, uint8, int32, int64 or bool, of what does not depend on the batch";
+        return Err(Problem::attribute("to", &Attribute::Int(to), supported));
+    };
+    Ok(operand.with(data))
+}
+
+pub(super) fn cast_like(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    let (operand, like) = (folding.operand(0)?, folding.operand(1)?);
+    folding.count(&operand.dims)?;
+    let to = match like.data {
+        Data::Floats(_) => data_type::FLOAT,
+        Data::Signed(_) => data_type::INT8,
+        Data::Unsigned(_) => data_type::UINT8,
+        _ => data_type::INT64,
+    };
+    let data = converted(operand, to).ok_or(Problem::Folding { reason: TYPES })?;
+    Ok(operand.with(data))
+}
+
+/// The values as another type. Floats of all sizes are kept as f32, integers and truths as i64.
+fn converted(operand: &Constant, to: i32) -> Option<Data> {
+    let is_float = matches!(
+        to,
+        data_type::FLOAT | data_type::FLOAT16 | data_type::DOUBLE
+    );
+    if let Data::Floats(values) = &operand.data {
+        let integers = values.iter().map(|&value| value as i64);
+        return Some(match to {
+            _ if is_float => Data::Floats(values.clone()),
+            data_type::BOOL => truths(values.iter().map(|value| *value != 0.0)),
+            data_type::INT32 | data_type::INT64 => Data::Ints(integers.collect()),
+            data_type::INT8 => Data::Signed(integers.map(|value| value as i8).collect()),
+            data_type::UINT8 => Data::Unsigned(integers.map(|value| value as u8).collect()),
+            _ => return None,
+        });
+    }
+    let integers = operand.integers()?;
+    if to == data_type::BOOL {
+        let truths = integers.iter().map(|&value| truth(value).map(i64::from));
+        return truths.collect::<Option<_>>().map(Data::Ints);
+    }
+    if matches!(to, data_type::INT32 | data_type::INT64) {
+        return Some(Data::of_integers(integers.into_owned()));
+    }
+    let known: Vec<i64> = integers
+        .iter()
+        .map(|value| value.known())
+        .collect::<Option<_>>()?;
+    let known = known.into_iter();
+    Some(match to {
+        _ if is_float => Data::Floats(known.map(|value| value as f32).collect()),
+        data_type::INT8 => Data::Signed(known.map(|value| value as i8).collect()),
+        data_type::UINT8 => Data::Unsigned(known.map(|value| value as u8).collect()),
+        _ => return None,
+    })
+}

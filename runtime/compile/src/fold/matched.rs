@@ -1,0 +1,178 @@
+//! Values taken from, or put to, places that integers name.
+
+use super::layout::{area, axis, index, picked, strided, strides};
+use super::{BATCH, Folding, OUTSIDE, SIZES, known, refuse};
+use crate::graph::{Constant, Data};
+use crate::problem::Problem;
+
+const OUT: Problem = Problem::Folding { reason: OUTSIDE };
+
+pub(super) fn gather(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    let (data, indices) = (folding.operand(0)?, folding.operand(1)?);
+    let at = axis(folding.attributes.int("axis", 0)?, data.dims.len())?;
+    let places = known(indices)?;
+    let batch = match (data.batch, indices.batch) {
+        (Some(own), None) if own < at => Some(own),
+        (Some(own), None) if own > at => Some(own + indices.dims.len() - 1),
+        (None, Some(own)) => Some(at + own),
+        (None, None) => None,
+        _ => return refuse(BATCH),
+    };
+    let dims = [&data.dims[..at], &indices.dims[..], &data.dims[at + 1..]].concat();
+    folding.count(&dims)?;
+    let size = data.dims[at];
+    let rows = places.iter().map(|&place| index(place, size));
+    let rows: Vec<usize> = rows.collect::<Option<_>>().ok_or(OUT)?;
+    let (outer, inner) = (area(&data.dims[..at]), area(&data.dims[at + 1..]));
+    let rows = &rows[..];
+    let all = (0..outer).flat_map(|row| {
+        let starts = rows.iter().map(move |place| (row * size + place) * inner);
+        starts.flat_map(move |start| (start..start + inner).map(|at| (0, at)))
+    });
+    let data = picked(&[data], all)?;
+    Ok(Constant { dims, batch, data })
+}
+
+/// Of each index the place along `axis` that it names, where all else is as in the indices.
+fn along(data: &Constant, indices: &Constant, at: usize) -> Result<Vec<usize>, Problem> {
+    let mut pairs = indices.dims.iter().zip(&data.dims).enumerate();
+    let fits = pairs.all(|(d, (own, all))| d == at || own <= all);
+    if indices.dims.len() != data.dims.len() || !fits {
+        return refuse(SIZES);
+    }
+    let steps = strides(&data.dims);
+    let mut digits = steps.clone();
+    digits[at] = 0;
+    let others = strided(&indices.dims, &digits, 0);
+    let place = |(&named, other): (&i64, usize)| {
+        Some(other + index(named, data.dims[at])? * steps[at] as usize)
+    };
+    let named = known(indices)?;
+    let places = named.iter().zip(others).map(place);
+    places.collect::<Option<_>>().ok_or(OUT)
+}
+
+pub(super) fn gather_elements(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    let (data, indices) = (folding.plain(0)?, folding.plain(1)?);
+    let at = axis(folding.attributes.int("axis", 0)?, data.dims.len())?;
+    folding.count(&indices.dims)?;
+    let places = along(data, indices, at)?;
+    let data = picked(&[data], places.into_iter().map(|place| (0, place)))?;
+    Ok(Constant::new(indices.dims.clone(), data))
+}
+
+pub(super) fn scatter_elements(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    no_reduction(folding)?;
+    let (data, indices) = (folding.plain(0)?, folding.plain(1)?);
+    let at = axis(folding.attributes.int("axis", 0)?, data.dims.len())?;
+    folding.count(&indices.dims)?;
+    let places = along(data, indices, at)?;
+    let updates = folding.plain(2)?;
+    if updates.dims != indices.dims {
+        return refuse(SIZES);
+    }
+    scattered(folding, data, updates, places.into_iter().zip(0..))
+}
+
+fn no_reduction(folding: &mut Folding<'_>) -> Result<(), Problem> {
+    match folding.attributes.text("reduction", "none")? {
+        "none" => Ok(()),
+        _ => refuse("its attribute reduction is not none"),
+    }
+}
+
+/// `data` with updates at places; of several at one place the last.
+fn scattered(
+    folding: &mut Folding<'_>,
+    data: &Constant,
+    updates: &Constant,
+    places: impl Iterator<Item = (usize, usize)>,
+) -> Result<Constant, Problem> {
+    let count = folding.count(&data.dims)?;
+    let mut all: Vec<(usize, usize)> = (0..count).map(|at| (0, at)).collect();
+    for (place, update) in places {
+        *all.get_mut(place).ok_or(OUT)? = (1, update);
+    }
+    Ok(data.with(picked(&[data, updates], all.into_iter())?))
+}
+
+/// Where the slices that tuples of indices name begin in `data`, and how long they are. The first dimensions of both
+/// may be batches of tensors.
+fn slices(
+    data: &Constant,
+    indices: &Constant,
+    batches: usize,
+) -> Result<(Vec<usize>, usize), Problem> {
+    let Some((&length, outer)) = indices.dims.split_last() else {
+        return refuse(SIZES);
+    };
+    let depth = batches + length;
+    if batches > outer.len() || depth > data.dims.len() || length == 0 {
+        return refuse(SIZES);
+    }
+    if outer[..batches] != data.dims[..batches] {
+        return refuse(SIZES);
+    }
+    let steps = strides(&data.dims);
+    let named = known(indices)?;
+    let each = area(&outer[batches..]);
+    let tensor = area(&data.dims[batches..]);
+    let start = |(at, tuple): (usize, &[i64])| {
+        let mut start = at / each.max(1) * tensor;
+        for (&named, axis) in tuple.iter().zip(batches..) {
+            start += index(named, data.dims[axis])? * steps[axis] as usize;
+        }
+        Some(start)
+    };
+    let starts = named.chunks_exact(length).enumerate().map(start);
+    let starts = starts.collect::<Option<_>>().ok_or(OUT)?;
+    Ok((starts, area(&data.dims[depth..])))
+}
+
+pub(super) fn gather_nd(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    let (data, indices) = (folding.plain(0)?, folding.plain(1)?);
+    let batches = folding.attributes.int("batch_dims", 0)?;
+    let Ok(batches) = usize::try_from(batches) else {
+        return refuse(SIZES);
+    };
+    let (starts, length) = slices(data, indices, batches)?;
+    let outer = &indices.dims[..indices.dims.len() - 1];
+    let depth = batches + indices.dims[outer.len()];
+    let dims = [outer, &data.dims[depth..]].concat();
+    folding.count(&dims)?;
+    let places = starts
+        .iter()
+        .flat_map(|&start| (start..start + length).map(|at| (0, at)));
+    let data = picked(&[data], places)?;
+    Ok(Constant::new(dims, data))
+}
+
+pub(super) fn scatter_nd(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    no_reduction(folding)?;
+    let [data, indices, updates] = [folding.plain(0)?, folding.plain(1)?, folding.plain(2)?];
+    let (starts, length) = slices(data, indices, 0)?;
+    if updates.elements() != starts.len().saturating_mul(length) {
+        return refuse(SIZES);
+    }
+    let places = starts.iter().flat_map(|&start| start..start + length);
+    scattered(folding, data, updates, places.zip(0..))
+}
+
+/// The places of all values that are not 0, one column each.
+pub(super) fn non_zero(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+    let operand = folding.plain(0)?;
+    let is_set: Vec<bool> = match &operand.data {
+        Data::Floats(values) => values.iter().map(|value| *value != 0.0).collect(),
+        _ => known(operand)?.iter().map(|value| *value != 0).collect(),
+    };
+    let places: Vec<usize> = (0..is_set.len()).filter(|&at| is_set[at]).collect();
+    let dims = vec![operand.dims.len(), places.len()];
+    folding.count(&dims)?;
+    let digit = |(size, step): (&usize, isize)| {
+        let places = places.iter().map(move |place| place / step as usize % size);
+        places.map(|place| place as i64).collect::<Vec<i64>>()
+    };
+    let digits = operand.dims.iter().zip(strides(&operand.dims)).map(digit);
+    let data = Data::Ints(digits.collect::<Vec<_>>().concat());
+    Ok(Constant::new(dims, data))
+}

@@ -1,0 +1,523 @@
+//! Functions of two tensors, or of one and a constant, whatever is repeated; functions of each value.
+
+use punctual_model::{Tensor, TensorId};
+use punctual_types::{Activation, BinaryFunction, UnaryFunction};
+
+use super::operands::Floats;
+use super::view_algebra::{Axis, Factor, View};
+use super::{Lowering, Value};
+use crate::draft::{DraftKind, Table};
+use crate::fold::broadcast;
+use crate::graph::{Attribute, Attributes, Node, ValueId};
+use crate::problem::Problem;
+
+impl Lowering<'_> {
+    pub(super) fn binary(&mut self, node: &Node, function: BinaryFunction) -> Result<(), Problem> {
+        let variadic = matches!(function, BinaryFunction::Minimum | BinaryFunction::Maximum);
+        self.limit(node, 2, 1)?;
+        Attributes::of(node).finish()?;
+        if variadic && node.inputs.len() == 1 {
+            return self.identity(node);
+        }
+        let first = self.required(node, 0, "first operand")?;
+        let second = self.required(node, 1, "second operand")?;
+        match (first, second) {
+            (Value::View(_), Value::View(_)) => self.two_tensors(node, function),
+            (Value::View(_), Value::Constant(_)) => self.with_constant(node, function, 0),
+            (Value::Constant(_), Value::View(_)) => self.with_constant(node, function, 1),
+            _ => Err(self.operands(node)),
+        }
+    }
+
+    fn operands(&self, node: &Node) -> Problem {
+        let describe = |at| {
+            self.operand(node, at)
+                .map_or_else(String::new, |value| self.describe(value))
+        };
+        Problem::Operands {
+            first: describe(0),
+            second: describe(1),
+        }
+    }
+
+    fn two_tensors(&mut self, node: &Node, function: BinaryFunction) -> Result<(), Problem> {
+        let sizes = [self.view(node, 0)?.sizes(), self.view(node, 1)?.sizes()];
+        if broadcast(&sizes[0], &sizes[1]).is_none() {
+            return Err(self.operands(node));
+        }
+        let views = [self.elementwise(node, 0)?, self.elementwise(node, 1)?];
+        let (views, (dims, shape)) = self.aligned(node, views)?;
+        let [a, b] = views.map(|view| view.tensor);
+        let (of_a, of_b) = (self.shape(a), self.shape(b));
+        let none = Activation::None;
+        let one_a_channel = of_b == Tensor::features(of_a.channels);
+        // The two functions that devices and fusing have of old.
+        let (kind, a, b) = match function {
+            BinaryFunction::Add if of_a == of_b => (DraftKind::Add { activation: none }, a, b),
+            BinaryFunction::Multiply if of_a == of_b || one_a_channel => {
+                (DraftKind::Multiply { activation: none }, a, b)
+            }
+            BinaryFunction::Multiply if of_a == Tensor::features(of_b.channels) => {
+                (DraftKind::Multiply { activation: none }, b, a)
+            }
+            _ => (DraftKind::binary(function, None), a, b),
+        };
+        let output = self.emit(node, kind, a, &[b], shape)?;
+        let start = [0; 3];
+        let tensor = output;
+        self.set(
+            node,
+            Value::View(View {
+                tensor,
+                start,
+                dims,
+            }),
+        )
+    }
+
+    /// The operands with their values at the same places, moved there if they are not, and what both make together.
+    fn aligned(&mut self, node: &Node, views: [View; 2]) -> Result<([View; 2], Merged), Problem> {
+        if let Some(merged) = self.merged(&views) {
+            return Ok((views, merged));
+        }
+        let mut moved = views.clone();
+        let is_shuffled = |view: &View| view.channel_runs(self.shape(view.tensor)).is_some();
+        if views.iter().all(is_shuffled) {
+            for view in &mut moved {
+                *view = self.as_itself(node, view)?;
+            }
+        } else if views[0].sizes() == views[1].sizes() {
+            moved[1] = match self.copied_like(node, &views[1], &views[0])? {
+                Some(copy) => copy,
+                None => {
+                    moved[0] = self.straightened(node, &views[0])?;
+                    let copy = self.copied_like(node, &views[1], &moved[0])?;
+                    copy.unwrap_or_else(|| views[1].clone())
+                }
+            };
+        } else {
+            let axes = common_axes(&views).ok_or_else(|| self.operands(node))?;
+            for view in &mut moved {
+                let own = &axes[axes.len() - view.dims.len()..];
+                *view = self.copied_on(node, view, own)?;
+            }
+        }
+        let merged = self.merged(&moved).ok_or_else(|| self.operands(node))?;
+        Ok((moved, merged))
+    }
+
+    fn merged(&self, views: &[View; 2]) -> Option<Merged> {
+        let shapes = views.each_ref().map(|view| self.shape(view.tensor));
+        merged(views, shapes)
+    }
+
+    /// Of the operand `data` and the other one, a constant.
+    fn with_constant(
+        &mut self,
+        node: &Node,
+        function: BinaryFunction,
+        data: usize,
+    ) -> Result<(), Problem> {
+        let view = self.elementwise(node, data)?;
+        let constant = self.floats(node, 1 - data, "constant")?;
+        let swapped = data == 1;
+        if let Some(values) = self.per_channel(&view, &constant) {
+            let line = |scale: fn(f32) -> f32, shift: fn(f32) -> f32| {
+                let scale = values.iter().copied().map(scale).collect();
+                (scale, values.iter().copied().map(shift).collect())
+            };
+            let line: Option<(Vec<f32>, Vec<f32>)> = match (function, swapped) {
+                (BinaryFunction::Add, _) => Some(line(|_| 1.0, |value| value)),
+                (BinaryFunction::Subtract, false) => Some(line(|_| 1.0, |value| -value)),
+                (BinaryFunction::Subtract, true) => Some(line(|_| -1.0, |value| value)),
+                (BinaryFunction::Multiply, _) => Some(line(|value| value, |_| 0.0)),
+                (BinaryFunction::Divide, false) => Some(line(|value| 1.0 / value, |_| 0.0)),
+                _ => None,
+            };
+            if let Some((scale, shift)) = line {
+                return self.affine(node, &view, scale, shift);
+            }
+        }
+        if let ([bound], false) = (&constant.data[..], constant.data[0].is_nan()) {
+            let bound = bound.clamp(f32::MIN, f32::MAX);
+            let (low, high) = match function {
+                BinaryFunction::Minimum => (f32::MIN, bound),
+                BinaryFunction::Maximum => (bound, f32::MAX),
+                _ => return self.with_table(node, function, &view, &constant, swapped),
+            };
+            let activation = match (low, high) {
+                (0.0, f32::MAX) => Activation::Relu,
+                _ => Activation::Clip { low, high },
+            };
+            if constant.dims.len() <= view.dims.len() {
+                return self.activate_view(node, &view, activation);
+            }
+        }
+        if function == BinaryFunction::Add && self.add_to_tokens(node, data, &constant)? {
+            return Ok(());
+        }
+        self.with_table(node, function, &view, &constant, swapped)
+    }
+
+    fn with_table(
+        &mut self,
+        node: &Node,
+        function: BinaryFunction,
+        view: &View,
+        constant: &Floats,
+        swapped: bool,
+    ) -> Result<(), Problem> {
+        let shape = self.shape(view.tensor);
+        let Some((dims, table, output)) = table(view, shape, constant) else {
+            return Err(self.operands(node));
+        };
+        let table = Table {
+            values: table.0,
+            shape: table.1,
+            swapped,
+        };
+        let kind = DraftKind::binary(function, Some(table));
+        let tensor = self.emit(node, kind, view.tensor, &[], output)?;
+        let start = [0; 3];
+        self.set(
+            node,
+            Value::View(View {
+                tensor,
+                start,
+                dims,
+            }),
+        )
+    }
+
+    pub(super) fn negate(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 1, 1)?;
+        Attributes::of(node).finish()?;
+        let view = self.elementwise(node, 0)?;
+        let channels = self.shape(view.tensor).channels as usize;
+        self.affine(node, &view, vec![-1.0; channels], vec![0.0; channels])
+    }
+
+    pub(super) fn unary(&mut self, node: &Node, function: UnaryFunction) -> Result<(), Problem> {
+        self.limit(node, 1, 1)?;
+        Attributes::of(node).finish()?;
+        let view = self.elementwise(node, 0)?;
+        let view = self.unary_of(node, &view, function)?;
+        self.set(node, Value::View(view))
+    }
+
+    fn unary_of(
+        &mut self,
+        node: &Node,
+        view: &View,
+        function: UnaryFunction,
+    ) -> Result<View, Problem> {
+        let shape = self.shape(view.tensor);
+        let output = self.emit(node, DraftKind::Unary { function }, view.tensor, &[], shape)?;
+        Ok(view.of(output))
+    }
+
+    /// By a constant exponent that a few products, a root or a reciprocal make.
+    pub(super) fn pow(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 2, 1)?;
+        Attributes::of(node).finish()?;
+        let view = self.elementwise(node, 0)?;
+        let exponent = match self.required(node, 1, "exponent")? {
+            Value::Constant(exponent) => exponent.number(),
+            _ => None,
+        };
+        let (root, reciprocal) = (UnaryFunction::SquareRoot, UnaryFunction::Reciprocal);
+        let shape = self.shape(view.tensor);
+        let times = |lowering: &mut Self, other: &View| {
+            let activation = Activation::None;
+            let kind = DraftKind::Multiply { activation };
+            let output = lowering.emit(node, kind, other.tensor, &[view.tensor], shape)?;
+            Ok::<_, Problem>(view.of(output))
+        };
+        let result = match exponent {
+            Some(1.0) => view,
+            Some(0.5) => self.unary_of(node, &view, root)?,
+            Some(-1.0) => self.unary_of(node, &view, reciprocal)?,
+            Some(-0.5) => {
+                let root = self.unary_of(node, &view, root)?;
+                self.unary_of(node, &root, reciprocal)?
+            }
+            Some(whole @ (2.0 | 3.0 | 4.0)) => {
+                let mut power = times(self, &view)?;
+                for _ in 2..whole as u32 {
+                    power = times(self, &power)?;
+                }
+                power
+            }
+            _ => {
+                let found = self.required(node, 1, "exponent")?;
+                let expected = "one of the constants -1, -0.5, 0.5, 1, 2, 3, 4";
+                return Err(self.wrong(1, "exponent", found, expected));
+            }
+        };
+        self.set(node, Value::View(result))
+    }
+
+    /// Along one dimension. Of (N, features) along the features it waits until something reads it: before an exit
+    /// it is left out.
+    pub(super) fn softmax(&mut self, node: &Node, logarithm: bool) -> Result<(), Problem> {
+        self.limit(node, 1, 1)?;
+        let mut attributes = Attributes::of(node);
+        let flattens = self.graph.opset < 13;
+        let axis = attributes.int("axis", if flattens { 1 } else { -1 })?;
+        attributes.finish()?;
+        let view = self.view(node, 0)?.clone();
+        let rank = view.dims.len();
+        let at = super::views::position("axis", axis, rank)?;
+        // Before opset 13 all dimensions from the axis on were taken together.
+        if flattens && view.dims[at + 1..].iter().any(|dim| !dim.is_empty()) {
+            let found = Attribute::Int(axis);
+            return Err(Problem::attribute(
+                "axis",
+                &found,
+                "the last dimension before opset 13",
+            ));
+        }
+        if rank == 2 && at == 1 && !logarithm {
+            return self.set(node, Value::Softmax(view));
+        }
+        let view = self.softmax_of(node, &view, at, logarithm)?;
+        self.set(node, Value::View(view))
+    }
+
+    /// The softmax of a view along a dimension.
+    pub(super) fn softmax_of(
+        &mut self,
+        node: &Node,
+        view: &View,
+        at: usize,
+        logarithm: bool,
+    ) -> Result<View, Problem> {
+        const EXPECTED: &str =
+            "a tensor with one axis, or a part of one, along which the softmax goes";
+        let covers = view.covers(self.shape(view.tensor));
+        let view = match covers {
+            true => view.clone(),
+            false => self.as_itself(node, view)?,
+        };
+        let nothing = Factor {
+            axis: Axis::Channel,
+            step: 1,
+            extent: 1,
+        };
+        let digit = match view.dims[at][..] {
+            [] => Some(nothing),
+            [digit] => Some(digit),
+            _ => None,
+        };
+        let digit = digit.filter(|digit| digit.axis.index().is_some());
+        let Some(digit) = digit.and_then(|digit| digit.digit()) else {
+            let found = Value::View(view);
+            return Err(self.wrong(0, "data", &found, EXPECTED));
+        };
+        let shape = self.shape(view.tensor);
+        let kind = DraftKind::Softmax { digit, logarithm };
+        let output = self.emit(node, kind, view.tensor, &[], shape)?;
+        Ok(view.of(output))
+    }
+
+    /// Computes a softmax that is an output, if it is one.
+    pub(crate) fn compute_softmax_output(
+        &mut self,
+        exit: &str,
+        id: ValueId,
+    ) -> Result<(), Problem> {
+        let Value::Softmax(view) = self.value(id) else {
+            return Ok(());
+        };
+        let view = view.clone();
+        let computed = match self.softmaxes.get(&id) {
+            Some(computed) => computed.clone(),
+            None => self.softmax_of(&Node::of_exit(exit), &view, 1, false)?,
+        };
+        self.values[id.0] = Value::View(computed);
+        Ok(())
+    }
+
+    /// Gives a node that reads a softmax its values. Returns what was there, to be put back: for an exit the softmax
+    /// stays left out.
+    pub(super) fn compute_softmax(
+        &mut self,
+        node: &Node,
+    ) -> Result<Vec<(ValueId, Value)>, Problem> {
+        let mut before = Vec::new();
+        if matches!(
+            node.operator.as_str(),
+            "Identity" | "Dropout" | "Shape" | "Size"
+        ) {
+            return Ok(before);
+        }
+        for id in node.inputs.iter().copied().flatten() {
+            let Value::Softmax(view) = self.value(id) else {
+                continue;
+            };
+            let view = view.clone();
+            let computed = match self.softmaxes.get(&id) {
+                Some(computed) => computed.clone(),
+                None => self.softmax_of(node, &view, 1, false)?,
+            };
+            self.softmaxes.insert(id, computed.clone());
+            let value = Value::View(computed);
+            before.push((id, std::mem::replace(&mut self.values[id.0], value)));
+        }
+        Ok(before)
+    }
+}
+
+type Dims = Vec<Vec<Factor>>;
+
+/// The dimensions of a result, and the shape of its tensor.
+type Merged = (Dims, Tensor);
+
+/// An axis for each dimension, for two tensors of which one or the other is repeated along some: neighbours along which
+/// the same ones are repeated share one. `None` if there are more of these than axes.
+fn common_axes(views: &[View; 2]) -> Option<Vec<Axis>> {
+    let rank = views.iter().map(|view| view.dims.len()).max()?;
+    let has = |view: &View, at: usize| {
+        let at = (at + view.dims.len()).checked_sub(rank);
+        let dim = at.map_or(&[][..], |at| &view.dims[at]);
+        dim.iter().any(|digit| digit.axis != Axis::Batch)
+    };
+    let kinds: Vec<[bool; 2]> = (0..rank)
+        .map(|at| [has(&views[0], at), has(&views[1], at)])
+        .collect();
+    let mut runs: Vec<[bool; 2]> = kinds.clone();
+    runs.retain(|kind| *kind != [false; 2]);
+    runs.dedup();
+    let axes: &[Axis] = match runs.len() {
+        0 | 1 => &[Axis::Channel],
+        2 => &[Axis::Column, Axis::Channel],
+        3 => &[Axis::Row, Axis::Column, Axis::Channel],
+        _ => return None,
+    };
+    let mut run = 0;
+    let axis = |kind: &[bool; 2]| {
+        if *kind != [false; 2] && *kind != runs[run] {
+            run += 1;
+        }
+        axes[run]
+    };
+    Some(kinds.iter().map(axis).collect())
+}
+
+/// The dimensions and the shape of what two tensors make together: on each axis both have the same digits, or one has
+/// one position.
+fn merged(views: &[View; 2], shapes: [Tensor; 2]) -> Option<Merged> {
+    let rank = views.iter().map(|view| view.dims.len()).max()?;
+    let dim = |view: &View, at: usize| -> Vec<Factor> {
+        let at = (at + view.dims.len()).checked_sub(rank);
+        at.map_or_else(Vec::new, |at| view.dims[at].clone())
+    };
+    let dims = (0..rank).map(|at| match (dim(&views[0], at), dim(&views[1], at)) {
+        (a, b) if a == b || b.is_empty() => Some(a),
+        (a, b) if a.is_empty() => Some(b),
+        _ => None,
+    });
+    let dims: Vec<Vec<Factor>> = dims.collect::<Option<_>>()?;
+    let sides = shapes.map(|shape| [shape.channels, shape.height, shape.width]);
+    let [channels, height, width] = [0, 1, 2].map(|axis| sides[0][axis].max(sides[1][axis]));
+    let shape = Tensor {
+        channels,
+        height,
+        width,
+    };
+    let all = dims.concat();
+    let axes = [Axis::Channel, Axis::Row, Axis::Column];
+    for (view, sides) in views.iter().zip(&sides) {
+        let own = view.dims.concat();
+        for (at, axis) in axes.into_iter().enumerate() {
+            let of = |digits: &[Factor]| -> Vec<Factor> {
+                digits
+                    .iter()
+                    .copied()
+                    .filter(|digit| digit.axis == axis)
+                    .collect()
+            };
+            if !(sides[at] == 1 || of(&own) == of(&all)) {
+                return None;
+            }
+        }
+    }
+    let whole = View {
+        tensor: TensorId(0),
+        start: [0; 3],
+        dims,
+    };
+    whole.covers(shape).then_some((whole.dims, shape))
+}
+
+/// Of a view with a constant: the result's dimensions, the constant as a tensor that is repeated to the result's
+/// shape, and that shape. `None` where the dimensions do not fit.
+fn table(
+    view: &View,
+    shape: Tensor,
+    constant: &Floats,
+) -> Option<(Dims, (Vec<f32>, Tensor), Tensor)> {
+    let before = view.dims.len().checked_sub(constant.dims.len())?;
+    let mut dims = view.dims.clone();
+    let mut sides = [shape.channels, shape.height, shape.width];
+    let mut own = [1; 3];
+    for (at, &size) in constant.dims.iter().enumerate() {
+        if size == 1 {
+            continue;
+        }
+        let dim = &mut dims[before + at];
+        if dim.is_empty() {
+            // One position, which the constant makes several.
+            let axis = [Axis::Channel, Axis::Row, Axis::Column];
+            let free = (before + at)
+                .checked_sub(1)
+                .filter(|_| view.dims.len() == 4)?;
+            let extent = u32::try_from(size).ok().filter(|_| sides[free] == 1)?;
+            sides[free] = extent;
+            let extent = extent.into();
+            dim.push(Factor {
+                axis: axis[free],
+                step: 1,
+                extent,
+            });
+        }
+        let extent: u64 = dim.iter().map(|digit| digit.extent).product();
+        if extent != size as u64 || dim.iter().any(|digit| digit.axis.index().is_none()) {
+            return None;
+        }
+        for axis in dim.iter().filter_map(|digit| digit.axis.index()) {
+            own[axis] = sides[axis];
+        }
+    }
+    let of = |[channels, height, width]: [u32; 3]| Tensor {
+        channels,
+        height,
+        width,
+    };
+    if of(own).elements() > punctual_model::TENSOR_ELEMENTS_MAX {
+        return None;
+    }
+    let place = |position: [u32; 3]| {
+        let mut place = 0;
+        for (dim, &size) in dims[before..].iter().zip(&constant.dims) {
+            let digits = dim.iter().filter(|_| size != 1);
+            let index = digits.fold(0, |index, digit| {
+                let along = digit
+                    .axis
+                    .index()
+                    .map_or(0, |axis| u64::from(position[axis]));
+                index * digit.extent + along / digit.step % digit.extent
+            });
+            place = place * size + index as usize;
+        }
+        place
+    };
+    let mut values = Vec::with_capacity(of(own).elements() as usize);
+    for channel in 0..own[0] {
+        for row in 0..own[1] {
+            let columns = (0..own[2]).map(|column| place([channel, row, column]));
+            values.extend(columns.map(|place| constant.data[place]));
+        }
+    }
+    Some((dims, (values, of(own)), of(sides)))
+}

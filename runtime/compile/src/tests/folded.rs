@@ -1,0 +1,138 @@
+//! What is known when compiling leaves no operator behind.
+
+use super::builder::{Onnx, int, ints_of, text};
+use super::{compiled, options};
+
+use crate::schema::data_type;
+use crate::{CompileOptions, Note, compile};
+use punctual_model::{AnswerKind, Calibration, Network, OperatorKind, reference};
+
+fn operators(onnx: &Onnx) -> usize {
+    let package = compiled(onnx).unwrap().package;
+    package.network().stages[0].operators.len()
+}
+
+#[test]
+fn a_bias_that_is_resized_scaled_and_reshaped_is_a_bias() {
+    let plain = Onnx::new()
+        .floats("w", &[4, 3, 1, 1])
+        .node("Conv", "image w", "c", &[]);
+    let onnx = plain
+        .clone()
+        .floats("positions", &[1, 1, 2])
+        .ints("size", &[1, 1, 4])
+        .ints("shape", &[4, 1, 1])
+        .exactly("two", &[], vec![2.0])
+        .node(
+            "Resize",
+            "positions - - size",
+            "p0",
+            &[text("mode", "linear")],
+        )
+        .node("Pow", "p0 two", "p1", &[])
+        .node("Sin", "p1", "p2", &[])
+        .node("Reshape", "p2 shape", "p3", &[])
+        .node("Add", "c p3", "x", &[]);
+    let found = operators(&onnx.head("x", 4, "exit_0"));
+    assert_eq!(found, operators(&plain.head("c", 4, "exit_0")));
+}
+
+#[test]
+fn indices_and_sizes_computed_from_the_shape_are_as_good_as_constants() {
+    let onnx = Onnx::new()
+        .node("Shape", "image", "shape", &[])
+        .ints("one", &[1])
+        .ints("two", &[2])
+        .node("Gather", "shape one", "channels", &[])
+        .node("Sub", "channels one", "start", &[])
+        .node("Slice", "image start channels one", "blue", &[])
+        .node("Gather", "shape two", "rows", &[])
+        .node("Mul", "rows rows", "pixels", &[])
+        .ints("zero", &[0])
+        .node("Concat", "zero one pixels", "target", &[int("axis", 0)])
+        .node("Reshape", "blue target", "flat", &[])
+        .node(
+            "Concat",
+            "zero one rows rows",
+            "image_shape",
+            &[int("axis", 0)],
+        )
+        .node("Reshape", "flat image_shape", "x", &[])
+        .head("x", 1, "exit_0");
+    let package = compiled(&onnx).unwrap().package;
+    let gather = &package.network().stages[0].operators[0];
+    assert!(matches!(gather.kind, OperatorKind::Gather { .. }));
+}
+
+#[test]
+fn weights_of_other_floats_are_converted_and_casts_of_floats_are_nothing() {
+    let network = |kind: i32, bytes: Vec<u8>| {
+        let mut onnx = Onnx::new();
+        onnx.graph().initializer.push(crate::schema::TensorProto {
+            name: Some("w".to_owned()),
+            dims: vec![2, 3, 1, 1],
+            data_type: Some(kind),
+            raw_data: Some(bytes),
+            ..Default::default()
+        });
+        let to_half = [int("to", data_type::FLOAT16.into())];
+        let onnx = onnx
+            .node("Cast", "image", "half", &to_half)
+            .node("Conv", "half w", "c", &[])
+            .node(
+                "ReduceMean",
+                "c",
+                "x",
+                &[ints_of("axes", &[2, 3]), int("keepdims", 0)],
+            )
+            .output("x");
+        compiled(&onnx).unwrap()
+    };
+    let weights = [0.5_f32, -2.0, 1.0, 0.25, 3.0, -1.5];
+    let halves = [0x3800_u16, 0xC000, 0x3C00, 0x3400, 0x4200, 0xBE00];
+    let halves = network(
+        10,
+        halves.iter().flat_map(|half| half.to_le_bytes()).collect(),
+    );
+    let doubles = weights.iter().flat_map(|&w| f64::from(w).to_le_bytes());
+    let doubles = network(11, doubles.collect());
+    let floats = network(1, weights.iter().flat_map(|w| w.to_le_bytes()).collect());
+    assert_eq!(halves.package, floats.package);
+    assert_eq!(doubles.package, floats.package);
+    assert!(
+        halves
+            .report
+            .notes
+            .contains(&Note::Converted { from: "float16" })
+    );
+    let scores = reference::run(halves.package.network(), &[1.0; 192]).remove(0);
+    assert_eq!(scores, [-0.5, 1.75]);
+}
+
+#[test]
+fn a_softmax_that_is_an_output_and_no_score_is_computed() {
+    let onnx = Onnx::new()
+        .floats("w", &[4, 3])
+        .node("GlobalAveragePool", "image", "mean", &[])
+        .node("Flatten", "mean", "flat", &[])
+        .node("Gemm", "flat w", "scores", &[int("transB", 1)])
+        .node("Softmax", "scores", "shares", &[int("axis", 1)])
+        .output("shares");
+    let network = |answer| {
+        let options = CompileOptions {
+            answer: Some(answer),
+            ..options()
+        };
+        let compiled = compile(&onnx.bytes(), Calibration::default(), &options).unwrap();
+        compiled.package.network().clone()
+    };
+    let kinds = |network: &Network| network.stages[0].operators.len();
+    let (classes, tensors) = (network(AnswerKind::Classes), network(AnswerKind::None));
+    assert_eq!(kinds(&tensors), kinds(&classes) + 1);
+    let last = tensors.stages[0].operators.last().unwrap();
+    assert!(matches!(last.kind, OperatorKind::Softmax { .. }));
+    assert_eq!(
+        tensors.stages[0].exit.as_ref().unwrap().outputs[0].tensor,
+        last.output
+    );
+}
