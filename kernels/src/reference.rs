@@ -196,13 +196,16 @@ pub(crate) fn source(
     kx: u32,
 ) -> (Option<usize>, Option<usize>) {
     let Window {
-        stride, padding, ..
+        stride,
+        padding,
+        dilation,
+        ..
     } = window;
-    let under = |at: usize, stride: u32, k: u32, before: u32| {
-        (at * stride as usize + k as usize).checked_sub(before as usize)
+    let under = |at: usize, stride: u32, offset: u32, before: u32| {
+        (at * stride as usize + offset as usize).checked_sub(before as usize)
     };
     (
-        under(row, stride.height, ky, padding.top),
-        under(column, stride.width, kx, padding.left),
+        under(row, stride.height, ky * dilation.height, padding.top),
+        under(column, stride.width, kx * dilation.width, padding.left),
     )
 }

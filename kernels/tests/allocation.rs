@@ -75,11 +75,7 @@ fn kernels(
     layout: BlockedLayout,
     vector: BlockedLayout,
 ) -> Vec<(Run, BlockedLayout, bool)> {
-    let window = Window {
-        kernel: Extent::square(3),
-        stride: Extent::square(1),
-        padding: Padding::uniform(1),
-    };
+    let window = Window::new(Extent::square(3), Extent::square(1), Padding::uniform(1));
     let conv = |groups: usize| {
         let spec = Conv2dSpec {
             input: ConvInput::Blocked(layout),

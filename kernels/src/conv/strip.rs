@@ -22,12 +22,21 @@ pub(super) struct Strip {
     pub input_blocks: usize,
     pub kernel_height: usize,
     pub kernel_width: usize,
+    /// Input elements between a tap and the one below.
+    pub tap_row: usize,
+    /// Input elements between a tap and the next.
+    pub tap_column: usize,
     /// Input rows between two output rows.
     pub stride_height: usize,
     /// Input columns between two output columns.
     pub stride_width: usize,
-    /// The first block's weights: `[input block][kernel row][kernel column][input lane][lane]`.
+    /// The first block's first tap's weights:
+    /// `[input block][kernel row][kernel column][input lane][lane]`.
     pub weights: *const f32,
+    /// Weights of a kernel's row that are left out, behind each of its rows.
+    pub skip_row: usize,
+    /// Weights of an input block that are left out, behind each block.
+    pub skip_block: usize,
     /// Elements between an output block's weights and the next one's.
     pub weights_block: usize,
     /// The first block's bias, followed by the next one's.
@@ -133,19 +142,20 @@ unsafe fn tile<
     let pixel = inner * if S == 0 { s.stride_width } else { S };
     let row = s.stride_height * s.input_row;
     // SAFETY: offsets stay inside what the caller promised, since the tile lies inside the strip:
-    // output pixel (top + r, left + c) reads input pixels ((top + r) * stride + ky,
-    // (left + c) * stride + kx) of each input block.
+    // output pixel (top + r, left + c) reads input pixels ((top + r) * stride + ky * dilation,
+    // (left + c) * stride + kx * dilation) of each input block.
     unsafe {
         let mut sums = [[[V::splat(0.0); C]; R]; O];
         for (o, sums) in sums.iter_mut().enumerate() {
             *sums = [[V::load(s.bias.add(o * V::LANES)); C]; R];
         }
-        let corner = s.input.add(top * row + left * pixel);
+        // Without a tap to read, these may point anywhere.
+        let corner = s.input.wrapping_add(top * row + left * pixel);
         let mut weights = s.weights;
         for block in 0..s.input_blocks {
-            let block = corner.add(block * s.input_block);
+            let block = corner.wrapping_add(block * s.input_block);
             for ky in 0..s.kernel_height {
-                let mut input = block.add(ky * s.input_row);
+                let mut input = block.add(ky * s.tap_row);
                 for _ in 0..s.kernel_width {
                     if BLOCKED && V::MULTIPLIES_BY_LANE {
                         four_steps(&mut sums, weights, s.weights_block, input, row, pixel);
@@ -157,9 +167,11 @@ unsafe fn tile<
                             weights = weights.add(V::LANES);
                         }
                     }
-                    input = input.add(inner);
+                    input = input.wrapping_add(s.tap_column);
                 }
+                weights = weights.wrapping_add(s.skip_row);
             }
+            weights = weights.wrapping_add(s.skip_block);
         }
         finish::<V, O, R, C>(s, top, left, sums);
     }
@@ -352,18 +364,19 @@ unsafe fn depthwise_tile<V: Vector, const S: usize, const C: usize>(
     unsafe {
         let corner = s
             .input
-            .add(top * s.stride_height * s.input_row + left * pixel);
+            .wrapping_add(top * s.stride_height * s.input_row + left * pixel);
         let mut weights = s.weights;
         let mut sums = [[[V::load(s.bias); C]; 1]; 1];
         for ky in 0..s.kernel_height {
             for kx in 0..s.kernel_width {
-                let input = corner.add(ky * s.input_row + kx * V::LANES);
+                let input = corner.add(ky * s.tap_row + kx * s.tap_column);
                 let w = V::load(weights);
                 for (c, sum) in sums[0][0].iter_mut().enumerate() {
                     *sum = sum.mul_add(w, V::load(input.add(c * pixel)));
                 }
                 weights = weights.add(V::LANES);
             }
+            weights = weights.wrapping_add(s.skip_row);
         }
         finish::<V, 1, 1, C>(s, top, left, sums);
     }

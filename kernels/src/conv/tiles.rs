@@ -294,11 +294,8 @@ mod tests {
         const INPUTS: usize = 5;
         let stride = stride(tile);
         let (height, width) = ((rows - 1) * stride + 1, (columns - 1) * stride + 1);
-        let window = Window {
-            kernel: Extent::square(3),
-            stride: Extent::square(stride as u32),
-            padding: Padding::uniform(1),
-        };
+        let stride = Extent::square(stride as u32);
+        let window = Window::new(Extent::square(3), stride, Padding::uniform(1));
         let outputs = tile.blocks * isa.lanes();
         let output = BlockedLayout::new(isa, outputs, rows, columns, 0).unwrap();
         // Neighbouring values differ, and so do all weights of a sum.

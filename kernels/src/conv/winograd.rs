@@ -81,13 +81,15 @@ struct Tile {
 }
 
 impl Winograd {
-    /// Whether a convolution can be computed so: dense, from blocks, 3 x 3 taps at stride 1.
+    /// Whether a convolution can be computed so: dense, from blocks, 3 x 3 taps side by side at
+    /// stride 1.
     pub(super) fn applies(spec: &Conv2dSpec) -> bool {
         matches!(spec.input, ConvInput::Blocked(_))
             && spec.groups == 1
             && !spec.is_depthwise()
             && spec.window.kernel == Extent::square(3)
             && spec.window.stride == Extent::square(1)
+            && !spec.window.is_dilated()
     }
 
     /// By tiles of `side` x `side`, 2 or 4; none if the convolution cannot be computed so.
@@ -257,9 +259,13 @@ impl Winograd {
                 input_blocks,
                 kernel_height: 1,
                 kernel_width: 1,
+                tap_row: 0,
+                tap_column: 0,
                 stride_height: 1,
                 stride_width: 1,
                 weights: weights[point * input_blocks * lanes * lanes..].as_ptr(),
+                skip_row: 0,
+                skip_block: 0,
                 weights_block: self.block_len(),
                 bias: ZEROS.as_ptr(),
                 addend: ptr::null(),

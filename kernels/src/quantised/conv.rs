@@ -29,7 +29,7 @@ pub struct Conv2dSpec {
     pub input: BlockedLayout,
     /// What it writes: bytes or floats. Rows and columns must be those that the window gives.
     pub output: BlockedLayout,
-    /// Kernel, stride, padding.
+    /// Kernel, stride, padding, dilation.
     pub window: Window,
     /// 1 is dense; equal to the channels is depthwise.
     pub groups: usize,
@@ -312,6 +312,8 @@ impl Conv2d {
             last_quads: sources.last_quads,
             kernel_height: window.kernel.height as usize,
             kernel_width: window.kernel.width as usize,
+            tap_row: window.dilation.height as usize * input.row_stride() * FLOAT,
+            tap_column: window.dilation.width as usize * input.pixel() * FLOAT,
             stride_height: window.stride.height as usize,
             stride_width: window.stride.width as usize,
             weights: packed[sources.weights..].as_ptr().cast(),

@@ -106,11 +106,7 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
             residual,
             activation,
         } => {
-            let window = Window {
-                kernel,
-                stride,
-                padding,
-            };
+            let window = Window::new(kernel, stride, padding);
             let residual = residual.map(|id| planar(id).data);
             let sums = convolve(
                 input,
@@ -130,11 +126,7 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
             stride,
             padding,
         } => {
-            let window = Window {
-                kernel,
-                stride,
-                padding,
-            };
+            let window = Window::new(kernel, stride, padding);
             match of(operator.input).zip(of(operator.output)) {
                 Some((from, to)) => quantised::pool(input, from, kind, window, output, to),
                 None => pool(input, output, kind, window),
@@ -169,11 +161,7 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
             groups,
             activation,
         } => {
-            let window = Window {
-                kernel,
-                stride,
-                padding,
-            };
+            let window = Window::new(kernel, stride, padding);
             let integers = &network.quantised.weights[kernels.start as usize..];
             let weights = quantised::Weights {
                 weights: &integers[..kernels.len as usize],

@@ -138,11 +138,7 @@ impl OperatorKind {
                     window_output(
                         input,
                         output_channels,
-                        &Window {
-                            kernel,
-                            stride,
-                            padding,
-                        },
+                        &Window::new(kernel, stride, padding),
                     )?,
                     1,
                 )
@@ -153,15 +149,7 @@ impl OperatorKind {
                 padding,
                 ..
             } => addend(
-                window_output(
-                    input,
-                    input.channels,
-                    &Window {
-                        kernel,
-                        stride,
-                        padding,
-                    },
-                )?,
+                window_output(input, input.channels, &Window::new(kernel, stride, padding))?,
                 0,
             ),
             Self::GlobalAveragePool => addend(Tensor::features(input.channels), 0),

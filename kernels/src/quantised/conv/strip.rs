@@ -19,6 +19,10 @@ pub(super) struct Strip {
     pub last_quads: usize,
     pub kernel_height: usize,
     pub kernel_width: usize,
+    /// From a tap to the one below.
+    pub tap_row: usize,
+    /// From a tap to the next.
+    pub tap_column: usize,
     /// Input rows between two output rows.
     pub stride_height: usize,
     /// Input columns between two output columns.
@@ -108,8 +112,8 @@ unsafe fn tile<V: Vector, const S: usize, const O: usize, const R: usize, const 
     let pixel = V::LANES * if S == 0 { s.stride_width } else { S };
     let row = s.stride_height * s.input_row;
     // SAFETY: offsets stay inside what the caller promised, since the tile lies inside the strip:
-    // output pixel (top + r, left + c) reads input pixels ((top + r) * stride + ky,
-    // (left + c) * stride + kx) of each input block.
+    // output pixel (top + r, left + c) reads input pixels ((top + r) * stride + ky * dilation,
+    // (left + c) * stride + kx * dilation) of each input block.
     unsafe {
         let first = V::load(s.bias);
         let mut sums = [[[first; C]; R]; O];
@@ -122,7 +126,7 @@ unsafe fn tile<V: Vector, const S: usize, const O: usize, const R: usize, const 
             let full = block + 1 < s.input_blocks || 4 * s.last_quads == V::LANES;
             let block = corner.add(block * s.input_block);
             for ky in 0..s.kernel_height {
-                let mut input = block.add(ky * s.input_row);
+                let mut input = block.add(ky * s.tap_row);
                 for _ in 0..s.kernel_width {
                     if full {
                         for quad in 0..V::LANES / 4 {
@@ -137,7 +141,7 @@ unsafe fn tile<V: Vector, const S: usize, const O: usize, const R: usize, const 
                             weights = weights.add(4 * V::LANES);
                         }
                     }
-                    input = input.add(V::LANES);
+                    input = input.wrapping_add(s.tap_column);
                 }
             }
         }
@@ -272,7 +276,7 @@ unsafe fn depthwise_tile<V: Vector, const S: usize, const C: usize>(
         let mut sums = [[[V::load(s.bias); C]; 1]; 1];
         for ky in 0..s.kernel_height {
             for kx in 0..s.kernel_width {
-                let input = corner.add(ky * s.input_row + kx * V::LANES);
+                let input = corner.add(ky * s.tap_row + kx * s.tap_column);
                 let w = V::weights(weights);
                 for (c, sum) in sums[0][0].iter_mut().enumerate() {
                     *sum = sum.dot(V::spread(input.add(c * pixel)), w);

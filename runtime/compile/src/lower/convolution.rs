@@ -50,11 +50,7 @@ pub(super) fn read_window(
             return Err(Problem::attribute("auto_pad", &found, supported));
         }
     };
-    Ok(Window {
-        kernel,
-        stride,
-        padding,
-    })
+    Ok(Window::new(kernel, stride, padding))
 }
 
 fn side_lengths<const N: usize>(

@@ -35,11 +35,7 @@ impl Lowering<'_> {
                 let spec = PoolSpec {
                     input,
                     output,
-                    window: Window {
-                        kernel: *kernel,
-                        stride: *stride,
-                        padding: *padding,
-                    },
+                    window: Window::new(*kernel, *stride, *padding),
                     kind: *kind,
                 };
                 Pool::new(isa, &spec).map(Kernel::Pool)
@@ -144,11 +140,7 @@ impl Lowering<'_> {
             input,
             output,
             residual: residual.map(|value| self.layout(value)),
-            window: Window {
-                kernel: *kernel,
-                stride: *stride,
-                padding: *padding,
-            },
+            window: Window::new(*kernel, *stride, *padding),
             groups: *groups as usize,
             activation: *activation,
         };

@@ -54,11 +54,7 @@ impl Lowering<'_> {
                 let spec = Conv2dSpec {
                     input,
                     output,
-                    window: Window {
-                        kernel: *kernel,
-                        stride: *stride,
-                        padding: *padding,
-                    },
+                    window: Window::new(*kernel, *stride, *padding),
                     groups: *groups as usize,
                     activation: *activation,
                 };
@@ -70,11 +66,7 @@ impl Lowering<'_> {
                 stride,
                 padding,
             } => {
-                let window = Window {
-                    kernel: *kernel,
-                    stride: *stride,
-                    padding: *padding,
-                };
+                let window = Window::new(*kernel, *stride, *padding);
                 pool(self, input, output, window, *kind)?
             }
             OperatorKind::GlobalAveragePool => {
