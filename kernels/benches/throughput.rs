@@ -1,7 +1,7 @@
 //! Arithmetic throughput of the convolutions, shape by shape, against the most that one core can
 //! do, measured in the same run.
 //!
-//! `cargo bench -p punctual-kernels [-- FILTER]` prints GFLOP/s (a multiplication with addition
+//! `cargo bench -p punctual-kernels [-- FILTER...]`, filters being parts of names, prints GFLOP/s (a multiplication with addition
 //! counts two) and the share of the peak; the best of several short samples, since neighbours on
 //! the machine only ever slow a sample down. Under `cargo test` each shape runs once.
 
@@ -90,14 +90,23 @@ const CASES: [Case; 32] = [
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let measure = arguments.iter().any(|argument| argument == "--bench");
-    let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
+    let filters = arguments
+        .iter()
+        .filter(|argument| !argument.starts_with('-'));
+    let filters: Vec<&str> = filters.map(String::as_str).collect();
+    let wanted = |isa: Isa, case: &Case| {
+        let name = format!("{isa} {}", case.name());
+        filters.iter().all(|filter| name.contains(filter))
+    };
     for isa in Isa::available() {
-        if filter.is_some_and(|filter| !isa.name().contains(filter.as_str())) {
+        let cases = CASES.iter().filter(|case| wanted(isa, case));
+        let cases: Vec<&Case> = cases.collect();
+        if cases.is_empty() {
             continue;
         }
         let peak = peak_gflops(isa, measure);
         println!("{isa}: peak {peak:.1} GFLOP/s");
-        for case in &CASES {
+        for case in cases {
             let one = case.gflops(isa, 1, measure);
             let eight = case.gflops(isa, 8, measure);
             println!(

@@ -1,7 +1,7 @@
 //! The plain references that every kernel is tested against: one loop a dimension, images as
 //! `[channel][row][column]`, sums in f64. Slow, allocating, obviously right.
 
-use punctual_types::{Activation, Extent, PoolKind, Window};
+use punctual_types::{Activation, Between, Extent, Filter, PoolKind, Resampling, Window};
 
 use crate::ChannelRun;
 
@@ -173,6 +173,41 @@ pub fn gather(pixels: usize, runs: &[ChannelRun], inputs: &[Vec<f32>]) -> Vec<f3
         .flat_map(|run| &inputs[run.source][run.first * pixels..][..run.count * pixels])
         .copied()
         .collect()
+}
+
+/// An image of the resampling's rows and columns.
+pub fn resize(shape: Shape, resampling: &Resampling, input: &[f32]) -> Vec<f32> {
+    let (height, width) = (shape.height as u32, shape.width as u32);
+    let planes = input.chunks_exact(shape.height * shape.width);
+    let mut output = Vec::new();
+    for plane in planes {
+        let pixel = |row: usize, column: usize| plane[row * shape.width + column];
+        match resampling.filter {
+            Filter::Nearest(rounding) => {
+                for row in resampling.nearest_rows(height, rounding) {
+                    let columns = resampling.nearest_columns(width, rounding);
+                    output.extend(columns.map(|column| pixel(row, column)));
+                }
+            }
+            Filter::Linear => {
+                for row in resampling.linear_rows(height) {
+                    output.extend(resampling.linear_columns(width).map(|column| {
+                        let along = |row: usize| {
+                            let (first, second) = (column.first, column.second);
+                            blend(pixel(row, first).into(), pixel(row, second).into(), column)
+                        };
+                        blend(along(row.first), along(row.second), row) as f32
+                    }));
+                }
+            }
+        }
+    }
+    output
+}
+
+fn blend(first: f64, second: f64, between: Between) -> f64 {
+    let share = f64::from(between.share);
+    first * (1.0 - share) + second * share
 }
 
 /// Rows and columns of what `window`, which must fit the padded input, makes of an image.

@@ -321,29 +321,32 @@ unsafe fn finish<V: Vector, const O: usize, const R: usize, const C: usize>(
 pub(super) unsafe fn depthwise_strip<V: Vector>(s: &Strip) {
     // SAFETY: the caller's promise.
     unsafe {
-        match s.stride_width {
-            1 => depthwise_columns::<V, 1>(s),
-            2 => depthwise_columns::<V, 2>(s),
-            _ => depthwise_columns::<V, 0>(s),
+        match (s.stride_width, s.tap_column == V::LANES) {
+            (1, true) => depthwise_columns::<V, 1, 1>(s),
+            (2, true) => depthwise_columns::<V, 2, 1>(s),
+            (1, false) => depthwise_columns::<V, 1, 0>(s),
+            _ => depthwise_columns::<V, 0, 0>(s),
         }
     }
 }
 
+/// `S` is the horizontal stride and `D` the horizontal dilation, or 0 for any, read at run time.
+///
 /// # Safety
 /// See [`depthwise_strip`].
 #[inline(always)]
-unsafe fn depthwise_columns<V: Vector, const S: usize>(s: &Strip) {
+unsafe fn depthwise_columns<V: Vector, const S: usize, const D: usize>(s: &Strip) {
     const COLUMNS: usize = 7;
     for top in 0..s.rows {
         let mut left = 0;
         while left + COLUMNS <= s.columns {
             // SAFETY: the tile lies inside the strip.
-            unsafe { depthwise_tile::<V, S, COLUMNS>(s, top, left) };
+            unsafe { depthwise_tile::<V, S, D, COLUMNS>(s, top, left) };
             left += COLUMNS;
         }
         while left < s.columns {
             // SAFETY: the tile lies inside the strip.
-            unsafe { depthwise_tile::<V, S, 1>(s, top, left) };
+            unsafe { depthwise_tile::<V, S, D, 1>(s, top, left) };
             left += 1;
         }
         // SAFETY: a row of the strip.
@@ -354,12 +357,13 @@ unsafe fn depthwise_columns<V: Vector, const S: usize>(s: &Strip) {
 /// # Safety
 /// See [`depthwise_strip`]; the tile lies inside the strip.
 #[inline(always)]
-unsafe fn depthwise_tile<V: Vector, const S: usize, const C: usize>(
+unsafe fn depthwise_tile<V: Vector, const S: usize, const D: usize, const C: usize>(
     s: &Strip,
     top: usize,
     left: usize,
 ) {
     let pixel = if S == 0 { s.stride_width } else { S } * V::LANES;
+    let tap = if D == 0 { s.tap_column } else { D * V::LANES };
     // SAFETY: as in `tile`, in one input block.
     unsafe {
         let corner = s
@@ -369,7 +373,7 @@ unsafe fn depthwise_tile<V: Vector, const S: usize, const C: usize>(
         let mut sums = [[[V::load(s.bias); C]; 1]; 1];
         for ky in 0..s.kernel_height {
             for kx in 0..s.kernel_width {
-                let input = corner.add(ky * s.tap_row + kx * s.tap_column);
+                let input = corner.add(ky * s.tap_row + kx * tap);
                 let w = V::load(weights);
                 for (c, sum) in sums[0][0].iter_mut().enumerate() {
                     *sum = sum.mul_add(w, V::load(input.add(c * pixel)));

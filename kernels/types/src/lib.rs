@@ -7,6 +7,7 @@ mod activation;
 mod frame;
 mod quantisation;
 mod random;
+mod resampling;
 mod view;
 mod window;
 
@@ -14,5 +15,6 @@ pub use activation::Activation;
 pub use frame::{FrameError, FrameLayout, PixelFormat, SIDE_MAX, Size};
 pub use quantisation::Quantisation;
 pub use random::{Random, mix};
+pub use resampling::{Between, Coordinates, Filter, Resampling, Rounding};
 pub use view::{Axis, Digit, View};
 pub use window::{Extent, Padding, PoolKind, Window, WindowError};

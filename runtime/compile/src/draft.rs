@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use punctual_model::{ChannelRun, Tensor, TensorId};
-use punctual_types::{Activation, Extent, Padding, PoolKind, Quantisation};
+use punctual_types::{Activation, Extent, Padding, PoolKind, Quantisation, Window};
 
 /// Operators in order of execution. Tensor 0 is the network's input.
 #[derive(Debug, Default)]
@@ -35,9 +35,7 @@ pub(crate) enum DraftKind {
     Conv {
         weights: Vec<f32>,
         bias: Vec<f32>,
-        kernel: Extent,
-        stride: Extent,
-        padding: Padding,
+        window: Window,
         groups: u32,
         activation: Activation,
     },
@@ -60,9 +58,7 @@ pub(crate) enum DraftKind {
         weights: Vec<i8>,
         scales: Vec<f32>,
         bias: Vec<f32>,
-        kernel: Extent,
-        stride: Extent,
-        padding: Padding,
+        window: Window,
         groups: u32,
         activation: Activation,
     },
@@ -129,14 +125,11 @@ impl DraftKind {
     /// `scale * x + shift` a channel as a convolution of one pixel and one channel: what an affine
     /// step or an activation becomes that nothing before it can take in.
     pub fn channelwise(scale: Vec<f32>, shift: Vec<f32>, activation: Activation) -> Self {
-        let one = Extent::square(1);
         Self::Conv {
             groups: scale.len() as u32,
             weights: scale,
             bias: shift,
-            kernel: one,
-            stride: one,
-            padding: Padding::default(),
+            window: Window::whole(Extent::square(1)),
             activation,
         }
     }

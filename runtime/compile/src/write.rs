@@ -6,7 +6,7 @@
 
 use prost::Message;
 use punctual_model::{ChannelRun, Network, Operator, OperatorKind, Stage, TensorId, WeightRange};
-use punctual_types::{Activation, Extent, Padding, PoolKind};
+use punctual_types::{Activation, Extent, Padding, PoolKind, Window};
 use thiserror::Error;
 
 use crate::schema::{
@@ -121,7 +121,8 @@ impl Writer<'_> {
                 stride,
                 padding,
             } => {
-                let pooled = self.pool(&input, *kind, *kernel, *stride, *padding);
+                let window = Window::new(*kernel, *stride, *padding);
+                let pooled = self.pool(&input, *kind, &window);
                 self.node_into("Identity", &[&pooled], &output, Vec::new());
             }
             OperatorKind::GlobalAveragePool => {
@@ -158,9 +159,7 @@ impl Writer<'_> {
         let OperatorKind::Conv2d {
             weights,
             bias,
-            kernel,
-            stride,
-            padding,
+            window,
             groups,
             ..
         } = operator.kind
@@ -169,23 +168,17 @@ impl Writer<'_> {
         };
         let channels = self.network.tensors[operator.input.index()].channels;
         let outputs = self.network.tensors[operator.output.index()].channels;
+        let kernel = window.kernel;
         let dims = [outputs, channels / groups, kernel.height, kernel.width].map(i64::from);
         let weights = self.weights(weights, dims.to_vec());
         let bias = self.weights(bias, vec![i64::from(outputs)]);
-        let mut attributes = window(kernel, stride, padding);
+        let mut attributes = window_attributes(&window);
         attributes.push(int("group", i64::from(groups)));
         self.node("Conv", &[input, &weights, &bias], attributes)
     }
 
-    fn pool(
-        &mut self,
-        input: &str,
-        kind: PoolKind,
-        kernel: Extent,
-        stride: Extent,
-        padding: Padding,
-    ) -> String {
-        let mut attributes = window(kernel, stride, padding);
+    fn pool(&mut self, input: &str, kind: PoolKind, window: &Window) -> String {
+        let mut attributes = window_attributes(window);
         match kind {
             PoolKind::Max => self.node("MaxPool", &[input], attributes),
             PoolKind::Average { counts_padding } => {
@@ -336,18 +329,19 @@ impl Writer<'_> {
     }
 }
 
-fn window(kernel: Extent, stride: Extent, padding: Padding) -> Vec<AttributeProto> {
+fn window_attributes(window: &Window) -> Vec<AttributeProto> {
     let Padding {
         top,
         left,
         bottom,
         right,
-    } = padding;
+    } = window.padding;
     let extent = |extent: Extent| vec![i64::from(extent.height), i64::from(extent.width)];
     vec![
-        ints("kernel_shape", extent(kernel)),
-        ints("strides", extent(stride)),
+        ints("kernel_shape", extent(window.kernel)),
+        ints("strides", extent(window.stride)),
         ints("pads", [top, left, bottom, right].map(i64::from).to_vec()),
+        ints("dilations", extent(window.dilation)),
     ]
 }
 

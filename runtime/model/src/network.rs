@@ -3,7 +3,7 @@
 //! Shapes are those of one image; a stage runs for a batch of images, each with its own tensors. Nothing here
 //! knows how a device lays a tensor out: the CPU device blocks channels and adds halos, a GPU does otherwise.
 
-use punctual_types::{Activation, Extent, Padding, PoolKind};
+use punctual_types::{Activation, Extent, Padding, PoolKind, Window};
 use serde::{Deserialize, Serialize};
 
 use crate::{Floats, Quantised};
@@ -151,10 +151,7 @@ pub enum OperatorKind {
         weights: WeightRange,
         /// `[output channels]`.
         bias: WeightRange,
-        kernel: Extent,
-        /// Step between output pixels, in input pixels.
-        stride: Extent,
-        padding: Padding,
+        window: Window,
         /// 1 is dense; equal to the channels is depthwise.
         groups: u32,
         /// Added before the activation; has the output's shape.
@@ -249,10 +246,7 @@ pub enum OperatorKind {
         /// `[output channels]`. Counts as the nearest whole number of what a step of the channel's
         /// sums is worth, the input's scale times the weights'.
         bias: WeightRange,
-        kernel: Extent,
-        /// Step between output pixels, in input pixels.
-        stride: Extent,
-        padding: Padding,
+        window: Window,
         /// 1 is dense; equal to the channels is depthwise.
         groups: u32,
         /// Applied last; a clip.

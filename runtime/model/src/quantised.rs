@@ -148,12 +148,12 @@ impl Network {
 
     /// The weights that a convolution of bytes needs, and its output channels.
     fn quantised_counts(&self, operator: &Operator) -> (u64, u64) {
-        let OperatorKind::QuantisedConv2d { kernel, groups, .. } = operator.kind else {
+        let OperatorKind::QuantisedConv2d { window, groups, .. } = operator.kind else {
             return (0, 0);
         };
         let input = self.tensors[operator.input.index()];
         let outputs = u64::from(self.tensors[operator.output.index()].channels);
-        let area = u64::from(kernel.height) * u64::from(kernel.width);
+        let area = window.kernel.area() as u64;
         let inputs = u64::from(input.channels / groups.max(1));
         (outputs.saturating_mul(inputs * area), outputs)
     }

@@ -99,14 +99,11 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
         &OperatorKind::Conv2d {
             weights: kernels,
             bias,
-            kernel,
-            stride,
-            padding,
+            window,
             groups,
             residual,
             activation,
         } => {
-            let window = Window::new(kernel, stride, padding);
             let residual = residual.map(|id| planar(id).data);
             let sums = convolve(
                 input,
@@ -155,13 +152,10 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
             weights: kernels,
             scales,
             bias,
-            kernel,
-            stride,
-            padding,
+            window,
             groups,
             activation,
         } => {
-            let window = Window::new(kernel, stride, padding);
             let integers = &network.quantised.weights[kernels.start as usize..];
             let weights = quantised::Weights {
                 weights: &integers[..kernels.len as usize],

@@ -187,13 +187,13 @@ impl Network {
             OperatorKind::Conv2d {
                 weights,
                 bias,
-                kernel,
+                window,
                 groups,
                 activation,
                 ..
             } => {
                 let inputs = u64::from(input.channels / groups);
-                let area = u64::from(kernel.height) * u64::from(kernel.width);
+                let area = window.kernel.area() as u64;
                 let expected = u64::from(output.channels) * inputs.saturating_mul(area);
                 weights.check("weights", there, expected)?;
                 bias.check("bias", there, u64::from(output.channels))?;

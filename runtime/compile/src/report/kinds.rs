@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use punctual_model::{Network, Operator, OperatorKind, TensorId};
 use punctual_report::Table;
-use punctual_types::PoolKind;
+use punctual_types::{Extent, PoolKind};
 use serde::Serialize;
 
 use super::{Metric, share};
@@ -43,14 +43,16 @@ pub(super) fn count(network: &Network) -> Vec<KindReport> {
 
 fn kind(operator: &Operator, channels: u32) -> String {
     let name = match &operator.kind {
-        OperatorKind::Conv2d { kernel, groups, .. }
-        | OperatorKind::QuantisedConv2d { kernel, groups, .. } => {
+        OperatorKind::Conv2d { window, groups, .. }
+        | OperatorKind::QuantisedConv2d { window, groups, .. } => {
             let form = match *groups {
                 1 => "convolution",
                 groups if groups == channels => "depthwise convolution",
                 _ => "grouped convolution",
             };
-            return format!("{form} {}x{}", kernel.height, kernel.width);
+            let Extent { height, width } = window.kernel;
+            let apart = if window.is_dilated() { "dilated " } else { "" };
+            return format!("{apart}{form} {height}x{width}");
         }
         OperatorKind::Pool { kind, kernel, .. } => {
             let form = match kind {

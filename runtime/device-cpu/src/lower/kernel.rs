@@ -126,9 +126,7 @@ impl Lowering<'_> {
         residual: Option<Value>,
     ) -> Result<Conv2d, KernelError> {
         let OperatorKind::Conv2d {
-            kernel,
-            stride,
-            padding,
+            window,
             groups,
             activation,
             ..
@@ -140,7 +138,7 @@ impl Lowering<'_> {
             input,
             output,
             residual: residual.map(|value| self.layout(value)),
-            window: Window::new(*kernel, *stride, *padding),
+            window: *window,
             groups: *groups as usize,
             activation: *activation,
         };

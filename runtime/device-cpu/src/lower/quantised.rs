@@ -44,9 +44,7 @@ impl Lowering<'_> {
         }
         let kernel = match kind {
             OperatorKind::QuantisedConv2d {
-                kernel,
-                stride,
-                padding,
+                window,
                 groups,
                 activation,
                 ..
@@ -54,7 +52,7 @@ impl Lowering<'_> {
                 let spec = Conv2dSpec {
                     input,
                     output,
-                    window: Window::new(*kernel, *stride, *padding),
+                    window: *window,
                     groups: *groups as usize,
                     activation: *activation,
                 };

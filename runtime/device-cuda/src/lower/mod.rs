@@ -237,6 +237,7 @@ impl<'n> Lowering<'n> {
             operator: operator.name.clone(),
             tensor: operator.output.0,
             kind: match kind {
+                OperatorKind::Conv2d { .. } => "dilated convolution",
                 OperatorKind::LayerNorm { .. } => "layer normalisation",
                 OperatorKind::Attention { .. } => "attention",
                 OperatorKind::Embedding { .. } => "table of embeddings",

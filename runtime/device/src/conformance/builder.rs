@@ -9,7 +9,7 @@ use punctual_model::{
     ChannelRun, InputForm, InputSpec, Network, Operator, OperatorKind, Quantised, Stage, Tensor,
     TensorId, WeightRange,
 };
-use punctual_types::{Activation, Extent, Padding, PoolKind, Random};
+use punctual_types::{Activation, Extent, Padding, PoolKind, Random, Window};
 
 /// A network in the making.
 pub(super) struct Builder {
@@ -94,9 +94,11 @@ impl Builder {
         let kind = OperatorKind::Conv2d {
             weights,
             bias,
-            kernel: Extent::square(kernel),
-            stride: Extent::square(stride),
-            padding: Padding::uniform(kernel / 2),
+            window: Window::new(
+                Extent::square(kernel),
+                Extent::square(stride),
+                Padding::uniform(kernel / 2),
+            ),
             groups,
             residual,
             activation: Activation::Relu,

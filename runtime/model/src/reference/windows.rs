@@ -34,6 +34,7 @@ pub(super) fn visit(
         kernel,
         stride,
         padding,
+        dilation,
     } = *window;
     let first_row = row as i64 * i64::from(stride.height) - i64::from(padding.top);
     let first_column = column as i64 * i64::from(stride.width) - i64::from(padding.left);
@@ -42,8 +43,8 @@ pub(super) fn visit(
             let position = (y * kernel.width + x) as usize;
             visit(
                 position,
-                first_row + i64::from(y),
-                first_column + i64::from(x),
+                first_row + i64::from(y) * i64::from(dilation.height),
+                first_column + i64::from(x) * i64::from(dilation.width),
             );
         }
     }

@@ -148,8 +148,8 @@ fn weights_and_shapes_fit_the_operator() {
         }
     });
     breaks("operator stem: stride is 0x1", |n| {
-        if let OperatorKind::Conv2d { stride, .. } = kind(n, 0, 0) {
-            stride.height = 0;
+        if let OperatorKind::Conv2d { window, .. } = kind(n, 0, 0) {
+            window.stride.height = 0;
         }
     });
     breaks("operator pool: padding", |n| {
