@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use punctual_model::{ChannelRun, Tensor, TensorId};
-use punctual_types::{Activation, Extent, Padding, PoolKind, Quantisation, Window};
+use punctual_types::{Activation, Extent, Padding, PoolKind, Quantisation, Resampling, Window};
 
 /// Operators in order of execution. Tensor 0 is the network's input.
 #[derive(Debug, Default)]
@@ -72,6 +72,9 @@ pub(crate) enum DraftKind {
     /// Channels of the input (source 0) and the others.
     Gather {
         runs: Vec<ChannelRun>,
+    },
+    Resize {
+        resampling: Resampling,
     },
     Sequence(Sequence),
     /// `scale * x + shift` a channel: batch normalisation, or a constant added. Gone after fusing.
@@ -147,6 +150,7 @@ impl DraftKind {
             | Self::Convert
             | Self::QuantisedConv { .. }
             | Self::GlobalAveragePool
+            | Self::Resize { .. }
             | Self::Add { .. }
             | Self::Multiply { .. }
             | Self::Gather { .. } => 0,

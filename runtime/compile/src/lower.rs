@@ -18,6 +18,7 @@ mod operands;
 mod pooling;
 mod products;
 mod quantised;
+mod resize;
 mod tokens;
 mod view_algebra;
 mod views;
@@ -83,6 +84,7 @@ pub(crate) const SUPPORTED: &[&str] = &[
     "ReduceMean",
     "Relu",
     "Reshape",
+    "Resize",
     "Shape",
     "Sigmoid",
     "Slice",
@@ -216,6 +218,7 @@ impl<'a> Lowering<'a> {
             "AveragePool" => self.average_pool(node),
             "GlobalAveragePool" => self.global_average_pool(node),
             "ReduceMean" => self.reduce_mean(node),
+            "Resize" => self.resize(node),
             "Gemm" => self.gemm(node).map(|()| self.note_steps(node)),
             "MatMul" => self.mat_mul(node).map(|()| self.note_steps(node)),
             "Flatten" => self.flatten(node),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use punctual_model::{KERNEL_MAX, QUANTISED_PRODUCTS_MAX, TensorId};
-use punctual_types::{Activation, Quantisation, Window};
+use punctual_types::{Activation, Filter, Quantisation, Window};
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
 use crate::fuse::compose;
@@ -124,6 +124,16 @@ impl<'d> Pass<'d> {
             } if written.is_some() => DraftKind::Add { activation },
             kind @ (DraftKind::Pool { .. } | DraftKind::GlobalAveragePool)
                 if written.is_some() && activation == Activation::None =>
+            {
+                kind.clone()
+            }
+            // Bytes are moved as they are, so that both must stand for the same.
+            kind @ DraftKind::Resize { resampling }
+                if activation == Activation::None
+                    && resampling.filter != Filter::Linear
+                    && written.is_some_and(|(_, to)| {
+                        self.quantised.get(&to) == self.quantised.get(&input)
+                    }) =>
             {
                 kind.clone()
             }

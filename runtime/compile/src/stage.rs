@@ -201,6 +201,7 @@ fn finish_kind(kind: DraftKind, others: Vec<TensorId>, store: &mut Store) -> Ope
         },
         DraftKind::GlobalAveragePool => OperatorKind::GlobalAveragePool,
         DraftKind::Convert => OperatorKind::Convert,
+        DraftKind::Resize { resampling } => OperatorKind::Resize { resampling },
         DraftKind::QuantisedConv {
             weights,
             scales,

@@ -6,7 +6,9 @@
 
 use prost::Message;
 use punctual_model::{ChannelRun, Network, Operator, OperatorKind, Stage, TensorId, WeightRange};
-use punctual_types::{Activation, Extent, Padding, PoolKind, Window};
+use punctual_types::{
+    Activation, Coordinates, Extent, Filter, Padding, PoolKind, Resampling, Rounding, Window,
+};
 use thiserror::Error;
 
 use crate::schema::{
@@ -146,6 +148,7 @@ impl Writer<'_> {
                     .collect();
                 self.gather(&sources, runs, &output);
             }
+            OperatorKind::Resize { resampling } if self.resize(operator, resampling) => {}
             _ => {
                 return Err(WriteError {
                     operator: operator.name.clone(),
@@ -186,6 +189,53 @@ impl Writer<'_> {
                 self.node("AveragePool", &[input], attributes)
             }
         }
+    }
+
+    /// By its sizes, where these say all; else by its scales. False if this operator set has no
+    /// such coordinates.
+    fn resize(&mut self, operator: &Operator, resampling: &Resampling) -> bool {
+        let shape = self.network.tensors[operator.input.index()];
+        let (from, to) = (shape.extent(), resampling.size);
+        let ratio = |to: u32, from: u32| to as f32 / from as f32;
+        let ratios = [ratio(to.height, from.height), ratio(to.width, from.width)];
+        let by_size = resampling.scale == ratios;
+        let coordinates = match resampling.coordinates {
+            Coordinates::Asymmetric => "asymmetric",
+            Coordinates::HalfPixel => "half_pixel",
+            // The same, where the scale has nothing that the sizes have not.
+            Coordinates::HalfPixelSymmetric if by_size => "half_pixel",
+            Coordinates::HalfPixelSymmetric => return false,
+            Coordinates::PytorchHalfPixel => "pytorch_half_pixel",
+            Coordinates::AlignCorners => "align_corners",
+        };
+        let mut attributes = vec![text("coordinate_transformation_mode", coordinates)];
+        match resampling.filter {
+            Filter::Linear => attributes.push(text("mode", "linear")),
+            Filter::Nearest(rounding) => {
+                let rounding = match rounding {
+                    Rounding::Floor => "floor",
+                    Rounding::Ceil => "ceil",
+                    Rounding::PreferFloor => "round_prefer_floor",
+                    Rounding::PreferCeil => "round_prefer_ceil",
+                };
+                attributes.push(text("mode", "nearest"));
+                attributes.push(text("nearest_mode", rounding));
+            }
+        }
+        let (input, output) = (tensor_name(operator.input), tensor_name(operator.output));
+        if by_size {
+            let batch = self.node("Shape", &[&input], vec![int("end", 1)]);
+            let rest = [shape.channels, to.height, to.width].map(i64::from);
+            let rest = self.integers(&rest);
+            let sizes = self.node("Concat", &[&batch, &rest], vec![int("axis", 0)]);
+            self.node_into("Resize", &[&input, "", "", &sizes], &output, attributes);
+        } else {
+            let [down, along] = resampling.scale;
+            let scales = [1.0, 1.0, down, along].map(f32::to_le_bytes).concat();
+            let scales = self.initializer(data_type::FLOAT, vec![4], scales);
+            self.node_into("Resize", &[&input, "", &scales], &output, attributes);
+        }
+        true
     }
 
     /// A matrix product, with the shape of an image of one pixel.
@@ -359,6 +409,15 @@ fn int(name: &str, value: i64) -> AttributeProto {
         name: Some(name.to_owned()),
         i: Some(value),
         r#type: Some(attribute_type::INT),
+        ..AttributeProto::default()
+    }
+}
+
+fn text(name: &str, value: &str) -> AttributeProto {
+    AttributeProto {
+        name: Some(name.to_owned()),
+        s: Some(value.as_bytes().to_vec()),
+        r#type: Some(attribute_type::STRING),
         ..AttributeProto::default()
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use punctual_core::Nanos;
 use punctual_kernels::{
     Add, AlignedBuffer, Attention, BlockedLayout, Conv2d, Embedding, Gather, GlobalAveragePool,
-    Image, LayerNorm, Linear, Multiply, Part, Pool, Token, Tokens, quantised,
+    Image, LayerNorm, Linear, Multiply, Part, Pool, Resize, Token, Tokens, quantised,
 };
 
 use crate::shared::{Operands, Span};
@@ -102,6 +102,7 @@ impl Step {
             Kernel::Embedding(kernel) => kernel.run(packed, part, images),
             Kernel::Tokens(kernel) => kernel.run(packed, part, images),
             Kernel::Token(kernel) => kernel.run(part, images),
+            Kernel::Resize(kernel) => kernel.run(part, images),
             #[cfg(test)]
             Kernel::Test(kernel) => kernel(part, images),
         }
@@ -128,6 +129,8 @@ pub(crate) enum Kernel {
     Embedding(Embedding),
     Tokens(Tokens),
     Token(Token),
+    /// Of floats or of bytes.
+    Resize(Resize),
     /// What a test wants to happen.
     #[cfg(test)]
     Test(fn(Part, &mut [Image<'_>])),

@@ -3,7 +3,7 @@
 //! Shapes are those of one image; a stage runs for a batch of images, each with its own tensors. Nothing here
 //! knows how a device lays a tensor out: the CPU device blocks channels and adds halos, a GPU does otherwise.
 
-use punctual_types::{Activation, Extent, Padding, PoolKind, Window};
+use punctual_types::{Activation, Extent, Padding, PoolKind, Resampling, Window};
 use serde::{Deserialize, Serialize};
 
 use crate::{Floats, Quantised};
@@ -255,6 +255,10 @@ pub enum OperatorKind {
     /// The same values, kept as the output is: floats as bytes, bytes as floats, or bytes as bytes
     /// of another quantisation.
     Convert,
+    /// The image with other rows and columns.
+    Resize {
+        resampling: Resampling,
+    },
 }
 
 /// Most tensors that one [`OperatorKind::Gather`] reads.

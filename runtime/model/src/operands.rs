@@ -25,7 +25,8 @@ impl OperatorKind {
             | Self::Tokens { .. }
             | Self::Token { .. }
             | Self::QuantisedConv2d { .. }
-            | Self::Convert => &[],
+            | Self::Convert
+            | Self::Resize { .. } => &[],
         }
     }
 
@@ -43,7 +44,8 @@ impl OperatorKind {
             | Self::Tokens { .. }
             | Self::Token { .. }
             | Self::QuantisedConv2d { .. }
-            | Self::Convert => &mut [],
+            | Self::Convert
+            | Self::Resize { .. } => &mut [],
         }
     }
 
@@ -63,7 +65,8 @@ impl OperatorKind {
             | Self::Gather { .. }
             | Self::Attention { .. }
             | Self::Token { .. }
-            | Self::Convert => [None; 2],
+            | Self::Convert
+            | Self::Resize { .. } => [None; 2],
         };
         ranges.into_iter().flatten()
     }
@@ -84,7 +87,8 @@ impl OperatorKind {
             | Self::Gather { .. }
             | Self::Attention { .. }
             | Self::Token { .. }
-            | Self::Convert => [None, None],
+            | Self::Convert
+            | Self::Resize { .. } => [None, None],
         };
         ranges.into_iter().flatten()
     }

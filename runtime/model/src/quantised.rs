@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_types::{Activation, Quantisation};
+use punctual_types::{Activation, Filter, Quantisation};
 use serde::{Deserialize, Serialize};
 
 use crate::validate::{OperatorError, WEIGHTS_MAX};
@@ -108,6 +108,10 @@ impl Network {
             OperatorKind::Pool { .. }
             | OperatorKind::GlobalAveragePool
             | OperatorKind::Add { .. } => same && input.is_some() == output.is_some(),
+            // The nearest is moved as it is; what is blended must be floats.
+            OperatorKind::Resize { resampling } => {
+                input == output && (input.is_none() || resampling.filter != Filter::Linear)
+            }
             _ => same && input.is_none() && output.is_none(),
         };
         if !fits {

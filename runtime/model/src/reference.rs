@@ -211,6 +211,7 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
         &OperatorKind::Tokens { prefix, table } => {
             sequence::tokens(input.data, weights(table), output, prefix as usize)
         }
+        OperatorKind::Resize { resampling } => windows::resize(input, resampling),
         &OperatorKind::Token { column } => {
             let rows = input.data.chunks_exact(input.shape.width as usize);
             rows.map(|row| row[column as usize]).collect()

@@ -175,6 +175,15 @@ impl OperatorKind {
                 Err(ShapeError::Token { column, input })
             }
             Self::Token { .. } => Ok(Tensor::features(input.channels)),
+            Self::Resize { resampling } => {
+                let Extent { height, width } = resampling.size;
+                let resized = Tensor {
+                    height,
+                    width,
+                    ..input
+                };
+                addend(resized, 0)
+            }
         }
     }
 

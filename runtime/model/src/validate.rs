@@ -230,6 +230,13 @@ impl Network {
                 table.check("table", there, expected)
             }
             OperatorKind::Tokens { table, .. } => table.check("table", there, output.elements()),
+            OperatorKind::Resize { resampling } => {
+                let mut scales = resampling.scale.into_iter();
+                match scales.find(|scale| !scale.is_normal() || *scale < 0.0) {
+                    Some(scale) => check_figure("scale", scale, false),
+                    None => Ok(()),
+                }
+            }
             OperatorKind::Pool { .. }
             | OperatorKind::GlobalAveragePool
             | OperatorKind::Gather { .. }

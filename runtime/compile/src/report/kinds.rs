@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use punctual_model::{Network, Operator, OperatorKind, TensorId};
 use punctual_report::Table;
-use punctual_types::{Extent, PoolKind};
+use punctual_types::{Extent, Filter, PoolKind};
 use serde::Serialize;
 
 use super::{Metric, share};
@@ -72,6 +72,10 @@ fn kind(operator: &Operator, channels: u32) -> String {
         OperatorKind::Embedding { .. } => "embedding",
         OperatorKind::Tokens { .. } => "tokens",
         OperatorKind::Token { .. } => "one token",
+        OperatorKind::Resize { resampling } => match resampling.filter {
+            Filter::Nearest(_) => "nearest resize",
+            Filter::Linear => "linear resize",
+        },
     };
     name.to_owned()
 }

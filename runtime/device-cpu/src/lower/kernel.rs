@@ -3,7 +3,7 @@
 use punctual_kernels::{
     Add, AddSpec, Attention, AttentionSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput,
     Embedding, GlobalAveragePool, KernelError, LayerNorm, LayerNormSpec, Linear, LinearSpec,
-    Multiply, MultiplySpec, Pool, PoolSpec, Token, Tokens,
+    Multiply, MultiplySpec, Pool, PoolSpec, Resize, ResizeSpec, Token, Tokens,
 };
 use punctual_model::{OperatorKind, TensorId};
 use punctual_types::Window;
@@ -87,6 +87,14 @@ impl Lowering<'_> {
             OperatorKind::Embedding { table } => {
                 let rows = table.len as usize / output.channels();
                 Embedding::new(isa, input, output, rows).map(Kernel::Embedding)
+            }
+            &OperatorKind::Resize { resampling } => {
+                let spec = ResizeSpec {
+                    input,
+                    output,
+                    resampling,
+                };
+                Resize::new(isa, &spec).map(Kernel::Resize)
             }
             OperatorKind::Tokens { prefix, .. } => {
                 Tokens::new(isa, input, output, *prefix as usize).map(Kernel::Tokens)

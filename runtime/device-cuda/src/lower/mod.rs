@@ -244,6 +244,7 @@ impl<'n> Lowering<'n> {
                 OperatorKind::Tokens { .. } | OperatorKind::Token { .. } => "operator on tokens",
                 OperatorKind::QuantisedConv2d { .. } => "convolution of bytes",
                 OperatorKind::Convert => "conversion of bytes",
+                OperatorKind::Resize { .. } => "resize",
                 _ => "operator without a name",
             },
         }

@@ -1,6 +1,6 @@
-//! Tensors and windows over them.
+//! Tensors, windows over them, and what they are resized to.
 
-use punctual_types::Window;
+use punctual_types::{Between, Filter, Resampling, Window};
 
 use crate::Tensor;
 
@@ -48,4 +48,41 @@ pub(super) fn visit(
             );
         }
     }
+}
+
+/// A tensor of the resampling's rows and columns.
+pub(super) fn resize(input: Planar, resampling: &Resampling) -> Vec<f32> {
+    let (height, width) = (input.shape.height, input.shape.width);
+    let pixel = |channel, row: usize, column: usize| {
+        let pixel = input.at(channel, row as i64, column as i64);
+        pixel.expect("a resampling takes pixels of the image")
+    };
+    let mut result = Vec::new();
+    for channel in 0..input.shape.channels as usize {
+        match resampling.filter {
+            Filter::Nearest(rounding) => {
+                for row in resampling.nearest_rows(height, rounding) {
+                    let columns = resampling.nearest_columns(width, rounding);
+                    result.extend(columns.map(|column| pixel(channel, row, column)));
+                }
+            }
+            Filter::Linear => {
+                for rows in resampling.linear_rows(height) {
+                    result.extend(resampling.linear_columns(width).map(|columns| {
+                        let line = |row| {
+                            let values = [columns.first, columns.second];
+                            blend(values.map(|at| pixel(channel, row, at).into()), columns)
+                        };
+                        blend([line(rows.first), line(rows.second)], rows) as f32
+                    }));
+                }
+            }
+        }
+    }
+    result
+}
+
+fn blend([first, second]: [f64; 2], between: Between) -> f64 {
+    let share = f64::from(between.share);
+    first * (1.0 - share) + second * share
 }
