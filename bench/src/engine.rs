@@ -96,7 +96,7 @@ impl Terminates for Error {
 /// Compares and prints.
 pub fn run(options: &Options) -> Result<(), Error> {
     let compiled =
-        compile_with(&options.onnx, &Overrides::default()).map_err(|source| Error::Compile {
+        compile_with(&options.onnx, &Overrides::imagenet()).map_err(|source| Error::Compile {
             path: options.onnx.clone(),
             source: Box::new(source),
         })?;

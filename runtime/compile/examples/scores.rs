@@ -33,7 +33,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     let [onnx, images, engine] = arguments.as_slice() else {
         return Err("usage: scores NETWORK.onnx IMAGES.f32 interpreter|cpu".into());
     };
-    let compiled = compile_with(Path::new(onnx), &Overrides::default())?;
+    let compiled = compile_with(Path::new(onnx), &Overrides::imagenet())?;
     let network = compiled.package.network();
     let images: Vec<f32> = std::fs::read(images)?
         .as_chunks()

@@ -7,9 +7,11 @@ use std::rc::Rc;
 use punctual_model::{ChannelRun, Tensor, TensorId};
 use punctual_types::{Activation, Extent, Padding, PoolKind, Quantisation, Resampling, Window};
 
-/// Operators in order of execution. Tensor 0 is the network's input.
+/// Operators in order of execution.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
+    /// The network's inputs are so many first tensors.
+    pub inputs: usize,
     pub tensors: Vec<Tensor>,
     pub operators: Vec<DraftOperator>,
     /// The tensors of bytes.
@@ -181,6 +183,7 @@ impl DraftKind {
             Self::Conv { activation, .. }
             | Self::Linear { activation, .. }
             | Self::Add { activation }
+            | Self::Activate { activation, .. }
             | Self::Multiply { activation } => Some(*activation),
             _ => None,
         }
@@ -204,6 +207,13 @@ impl DraftOperator {
 }
 
 impl Draft {
+    /// The activation of the operator that writes a tensor.
+    pub fn activation_of(&self, tensor: TensorId) -> Option<Activation> {
+        let mut operators = self.operators.iter();
+        let writer = operators.find(|operator| operator.output == tensor)?;
+        writer.kind.activation()
+    }
+
     /// Removes operators that no exit depends on; returns how many.
     pub fn remove_dead(&mut self, exits: &[TensorId]) -> usize {
         let mut needed = vec![false; self.tensors.len()];

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use punctual_core::STAGES_MAX;
 use punctual_diagnostics::Diagnostics;
-use punctual_model::{CalibrationError, PackageError, Tensor};
+use punctual_model::{CalibrationError, PackageError};
 use thiserror::Error;
 
 use crate::{ParseError, Problem};
@@ -30,7 +30,7 @@ pub enum CompileError {
     Parse(#[from] ParseError),
     /// The input's shape is none that the options describe.
     #[error(
-        "the input {name:?} is {found:?} in the ONNX file and (batch, 3, {height}, {width}) in the options"
+        "the input {name:?} is {found:?} in the ONNX file; the options say {height} rows and {width} columns"
     )]
     Input {
         name: String,
@@ -39,16 +39,28 @@ pub enum CompileError {
         height: u32,
         width: u32,
     },
-    /// The input is tokens that do not fit the options.
+    /// The input has channels that no picture has, or leaves them open.
     #[error(
-        "the input {name:?} is {found:?} in the ONNX file; with these options it must be (batch, {width}), {width} tokens in {height} row(s), of which there can be one only"
+        "the input {name:?} is {found:?}: a picture has 1, 3 or 4 channels; say --input prepared if the client prepares it"
     )]
-    TokenInput {
+    InputChannels {
         name: String,
-        /// Its dimensions in the file; `None` is known only when running.
         found: Vec<Option<i64>>,
-        height: u32,
-        width: u32,
+    },
+    /// A picture whose values nobody says how to normalise.
+    #[error(
+        "the input {name:?} is a picture of {channels} channel(s); say how its values are normalised: --normalise imagenet (as torchvision's networks want it), --normalise none (0 to 1), or --mean and --std; say --input prepared if it is no picture"
+    )]
+    NormalisationOpen { name: String, channels: u32 },
+    /// A normalisation for another number of channels, or of what is not a picture.
+    #[error(
+        "the input {name:?} has {channels} channel(s) to normalise; --mean has {mean} numbers and --std {std}"
+    )]
+    NormalisationCount {
+        name: String,
+        channels: u32,
+        mean: usize,
+        std: usize,
     },
     /// The size of the input is not given.
     #[error(
@@ -75,34 +87,46 @@ pub enum CompileError {
         "the exit {exit:?} of the options is no output of the network, or is listed twice; the outputs are {outputs:?}"
     )]
     NoSuchExit { exit: String, outputs: Vec<String> },
-    /// An exit that is no vector of class scores.
+    /// What the answer is cannot be told from the network.
     #[error(
-        "the exit {exit:?} is {found}; it must be one score a class, with shape (batch, {classes})"
+        "say what an answer is: --answer classes (one of several), labels (any of several), detections (objects), none (something else). The outputs are\n  {}", .outputs.join("\n  ")
     )]
+    AnswerOpen {
+        /// Each with its shape.
+        outputs: Vec<String>,
+    },
+    #[error(
+        "{exit} has the outputs {outputs:?}; name the one with a score for each class {exit}/scores, or compile with --answer detections or none"
+    )]
+    NoScores { exit: String, outputs: Vec<String> },
+    /// Other scores than classes.
+    #[error("{exit} has {found} scores; there are {classes} classes")]
     ExitShape {
         exit: String,
-        /// What it is, for one image.
-        found: Tensor,
+        found: u32,
         classes: usize,
     },
-    /// An exit that is part of what an operator computes, or that in another order.
     #[error(
-        "the exit {exit:?} is a part or a reordering of an operator's result; export the whole result as the exit"
+        "the scores of {exit} are {found}; they must be one score a class, with shape (batch, classes). Compile with --answer detections or none if they are something else"
     )]
-    ExitView { exit: String },
-    /// An exit that is not computed from the input.
-    #[error("the exit {exit:?} is not computed from the input")]
+    NoVector { exit: String, found: String },
+    #[error(
+        "{exit}/confidence is {found}; it must be one number a request, in 0 to 1, with shape (batch) or (batch, 1)"
+    )]
+    Confidence { exit: String, found: String },
+    /// An output in which the batch is not the first dimension.
+    #[error(
+        "the output {exit} is {found}: its first dimension must be the batch, and no other may depend on it"
+    )]
+    ExitView { exit: String, found: String },
+    /// An output that is not computed from the input.
+    #[error("the output {exit} is not computed from the input; leave it out when exporting")]
     ExitNotComputed { exit: String },
     /// An exit that needs no operator of its own.
     #[error(
         "the exit {exit:?} adds no operator to the exits before it; leave it out or order the exits by depth"
     )]
     ExitAddsNothing { exit: String },
-    /// An exit whose class scores a deeper stage reads.
-    #[error(
-        "a deeper stage reads the exit {exit:?}; stages may share what lies before an exit, not its class scores"
-    )]
-    ExitReadLater { exit: String },
     /// Taking a normalisation into a node's weights makes one of them infinite.
     #[error(
         "node {node:?}: with the normalisation after it one weight is {value}; weights must be finite"

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
-use punctual_model::InputForm;
-
 use crate::problem::Problem;
 
 /// Position of a value in [`Graph::values`].
@@ -21,14 +19,26 @@ pub(crate) struct Graph {
     pub values: Vec<String>,
     /// Initializers. The constants that nodes give are among their attributes.
     pub constants: BTreeMap<ValueId, Rc<Constant>>,
-    /// The first input that is no initializer: an image, or the numbers of tokens.
+    /// The input that is no initializer, vector or mask: a picture, a prepared tensor, or the numbers of tokens.
     pub input: ValueId,
     /// Its declared dimensions; `None` is known only when running.
     pub input_dims: Vec<Option<i64>>,
     /// The input that says which tokens count, of the same dimensions.
     pub mask: Option<ValueId>,
-    pub form: InputForm,
+    /// Whether the input is the numbers of tokens.
+    pub tokens: bool,
+    /// What comes with the input.
+    pub vectors: Vec<Vector>,
     pub outputs: Vec<ValueId>,
+    /// Their declared element types, by ONNX number.
+    pub output_types: Vec<Option<i32>>,
+}
+
+/// An input of shape (batch, length).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Vector {
+    pub id: ValueId,
+    pub length: u32,
 }
 
 #[derive(Debug)]

@@ -7,10 +7,12 @@
 
 mod draft;
 mod error;
+mod exits;
 mod fold;
 mod fuse;
 mod gather;
 mod graph;
+mod input;
 mod lower;
 mod options;
 mod parse;
@@ -25,15 +27,12 @@ mod write;
 
 use std::path::Path;
 
-use punctual_core::STAGES_MAX;
 use punctual_diagnostics::FILE_BYTES_MAX;
-use punctual_model::{
-    Calibration, InputForm, InputSpec, Package, TENSOR_ELEMENTS_MAX, Tensor, TensorId,
-};
+use punctual_model::{Calibration, Network, Package, Quantised, Tensor, VectorSpec};
 use punctual_platform::read;
 
 pub use error::CompileError;
-pub use options::{CompileOptions, IMAGENET_MEAN, IMAGENET_STD, Overrides};
+pub use options::{CompileOptions, IMAGENET_MEAN, IMAGENET_STD, InputOptions, Overrides};
 pub use parse::ParseError;
 pub use problem::Problem;
 pub use report::{CompileReport, KindReport, Note, StageReport, ThresholdReport};
@@ -41,17 +40,18 @@ pub use write::{WriteError, stage_to_onnx, tensor_name};
 
 use draft::Draft;
 use error::{CALIBRATION_BYTES_MAX, ONNX_BYTES_MAX};
+use exits::NamedExit;
 use graph::{Graph, ValueId};
-use lower::{Lowering, Value};
+use lower::Lowering;
 use parse::External;
-use stage::CutError;
+use stage::Empty;
 
 /// A compiled network and what there is to say of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compiled {
     pub package: Package,
     pub report: CompileReport,
-    /// The names of the ONNX file's outputs that are the exits, from first to last.
+    /// What the exits are called, from first to last: `exit_0`.
     pub exits: Vec<String>,
 }
 
@@ -66,22 +66,19 @@ pub fn compile_with(path: &Path, overrides: &Overrides) -> Result<Compiled, Comp
     let is_onnx = path
         .extension()
         .is_some_and(|extension| extension == "onnx");
-    let (graph, options, folder) = if is_onnx {
-        let graph = parse::parse(&read_onnx(path)?, External::beside(path))?;
-        let options = overrides.complete(path, &graph);
-        if options.input.height == 0 || options.input.width == 0 {
-            let found = graph.input_dims;
-            return Err(CompileError::SizeOpen { found });
-        }
-        (graph, options, Path::new(""))
+    let (mut options, folder) = if is_onnx {
+        (CompileOptions::of(path), Path::new(""))
     } else {
-        let mut options = CompileOptions::from_toml(&read_text(path, FILE_BYTES_MAX)?, path)?;
-        overrides.apply(&mut options);
-        let folder = path.parent().unwrap_or(Path::new(""));
-        let onnx = folder.join(&options.onnx);
-        let graph = parse::parse(&read_onnx(&onnx)?, External::beside(&onnx))?;
-        (graph, options, folder)
+        let options = CompileOptions::from_toml(&read_text(path, FILE_BYTES_MAX)?, path)?;
+        (options, path.parent().unwrap_or(Path::new("")))
     };
+    let classes = overrides.classes.as_ref();
+    let classes = classes
+        .map(|path| read_text(path, FILE_BYTES_MAX))
+        .transpose()?;
+    overrides.apply(&mut options, classes);
+    let onnx = folder.join(&options.onnx);
+    let graph = parse::parse(&read_onnx(&onnx)?, External::beside(&onnx))?;
     let in_options = options.calibration.as_ref().map(|path| folder.join(path));
     let calibration = match overrides.calibration.clone().or(in_options) {
         Some(path) => Calibration::from_json(&read_text(&path, CALIBRATION_BYTES_MAX)?)?,
@@ -124,63 +121,56 @@ fn compile_graph(
     calibration: Calibration,
     options: &CompileOptions,
 ) -> Result<Compiled, CompileError> {
-    let input = input_shape(graph, options)?;
-    let exits = exits(graph, options)?;
-
-    let mut lowering = lower(graph, input)?;
-    let (logits, classes) = logits(&mut lowering, graph, &exits, options)?;
+    let (input, taken) = input::spec(graph, &options.input)?;
+    let named = exits::find(graph, options)?;
+    let mut lowering = lower(graph, input.tensor())?;
+    lowering.notes.insert(0, Note::Input { what: taken });
+    let answers = exits::resolve(&mut lowering, graph, &named, options)?;
     let Lowering {
         mut draft,
         mut notes,
         ..
     } = lowering;
-    let ignored = graph
-        .outputs
-        .iter()
-        .filter(|output| !exits.contains(output));
+    let used: Vec<ValueId> = named.iter().flat_map(NamedExit::values).collect();
+    let ignored = graph.outputs.iter().filter(|output| !used.contains(output));
     notes.extend(ignored.map(|id| Note::OutputIgnored {
         output: graph.values[id.0].clone(),
     }));
-    match draft.remove_dead(&logits) {
+    let kept = answers.tensors();
+    match draft.remove_dead(&kept) {
         0 => {}
         operators => notes.push(Note::Dead { operators }),
     }
-    quantise::quantise(&mut draft, &logits);
-    let fused = fuse::fuse(&mut draft, &logits);
+    let vectors = graph.vectors.iter().map(|vector| VectorSpec {
+        name: graph.values[vector.id.0].clone(),
+        length: vector.length,
+    });
+    quantise::quantise(&mut draft, &kept);
+    let fused = fuse::fuse(&mut draft, &kept);
     check_weights(&draft)?;
-    let name = |exit: usize| graph.values[exits[exit].0].clone();
-    let network = stage::cut(
-        draft,
-        &logits,
-        options.name.clone(),
-        spec(graph, options),
-        classes,
-    )
-    .map_err(|error| match error {
-        CutError::Empty(exit) => CompileError::ExitAddsNothing { exit: name(exit) },
-        CutError::ReadLater(exit) => CompileError::ExitReadLater { exit: name(exit) },
+    let shell = Network {
+        name: options.name.clone(),
+        input,
+        vectors: vectors.collect(),
+        answer: answers.kind,
+        classes: answers.classes,
+        tensors: Vec::new(),
+        stages: Vec::new(),
+        weights: Vec::new().into(),
+        quantised: Quantised::default(),
+    };
+    let network = stage::cut(draft, answers.exits, shell);
+    let network = network.map_err(|Empty(exit)| CompileError::ExitAddsNothing {
+        exit: named[exit].name.clone(),
     })?;
     let package = Package::new(network, calibration)?;
     let report = CompileReport::of(&package, fused, notes);
-    let exits = exits.iter().map(|id| graph.values[id.0].clone()).collect();
+    let exits = named.into_iter().map(|exit| exit.name).collect();
     Ok(Compiled {
         package,
         report,
         exits,
     })
-}
-
-/// What the network takes: nothing of tokens is normalised.
-fn spec(graph: &Graph, options: &CompileOptions) -> InputSpec {
-    match graph.form {
-        InputForm::Image => options.input,
-        form @ InputForm::Tokens { .. } => InputSpec {
-            mean: [0.0; 3],
-            std: [1.0; 3],
-            form,
-            ..options.input
-        },
-    }
 }
 
 fn lower(graph: &Graph, input: Tensor) -> Result<Lowering<'_>, CompileError> {
@@ -208,131 +198,3 @@ fn check_weights(draft: &Draft) -> Result<(), CompileError> {
     }
     Ok(())
 }
-
-/// The input of one image, where the file and the options agree. Sides that the file leaves open
-/// come from the options.
-fn input_shape(graph: &Graph, options: &CompileOptions) -> Result<Tensor, CompileError> {
-    let (height, width) = (options.input.height, options.input.width);
-    let shape = InputSpec {
-        form: graph.form,
-        ..options.input
-    }
-    .tensor();
-    let expected = [3, height, width].map(i64::from);
-    let agrees = match (graph.form, &graph.input_dims[..]) {
-        (InputForm::Image, &[_, channels, height, width]) => {
-            std::iter::zip([channels, height, width], expected)
-                .all(|(declared, expected)| declared.is_none_or(|declared| declared == expected))
-        }
-        (InputForm::Tokens { .. }, &[_, tokens]) => {
-            height == 1 && tokens.is_none_or(|declared| declared == i64::from(width))
-        }
-        _ => false,
-    };
-    if !agrees || shape.elements() == 0 || shape.elements() > TENSOR_ELEMENTS_MAX {
-        let name = graph.values[graph.input.0].clone();
-        let found = graph.input_dims.clone();
-        if graph.form != InputForm::Image {
-            return Err(CompileError::TokenInput {
-                name,
-                found,
-                height,
-                width,
-            });
-        }
-        return Err(CompileError::Input {
-            name,
-            found,
-            height,
-            width,
-        });
-    }
-    Ok(shape)
-}
-
-/// The outputs that are exits, from the first to the last.
-fn exits(graph: &Graph, options: &CompileOptions) -> Result<Vec<ValueId>, CompileError> {
-    let name = |id: &ValueId| graph.values[id.0].as_str();
-    let outputs = || graph.outputs.iter().map(|id| name(id).to_owned()).collect();
-    let exits: Vec<ValueId> = if options.exits.is_empty() {
-        let number = |id: &ValueId| name(id).strip_prefix("exit_")?.parse::<u32>().ok();
-        let mut numbered: Vec<(u32, ValueId)> = graph
-            .outputs
-            .iter()
-            .filter_map(|id| Some((number(id)?, *id)))
-            .collect();
-        numbered.sort_unstable();
-        numbered.dedup();
-        match (&numbered[..], &graph.outputs[..]) {
-            ([], &[only]) => vec![only],
-            _ => numbered.into_iter().map(|(_, id)| id).collect(),
-        }
-    } else {
-        let mut found = Vec::new();
-        for exit in &options.exits {
-            let output = graph.outputs.iter().find(|id| name(id) == exit);
-            match output.filter(|id| !found.contains(*id)) {
-                Some(id) => found.push(*id),
-                None => {
-                    let (exit, outputs) = (exit.clone(), outputs());
-                    return Err(CompileError::NoSuchExit { exit, outputs });
-                }
-            }
-        }
-        found
-    };
-    if exits.is_empty() || exits.len() > STAGES_MAX {
-        return Err(CompileError::ExitCount {
-            found: exits.len(),
-            outputs: outputs(),
-        });
-    }
-    Ok(exits)
-}
-
-/// The tensor of class scores of each exit, and the names of the classes.
-fn logits(
-    lowering: &mut Lowering,
-    graph: &Graph,
-    exits: &[ValueId],
-    options: &CompileOptions,
-) -> Result<(Vec<TensorId>, Vec<String>), CompileError> {
-    let mut logits = Vec::with_capacity(exits.len());
-    let mut classes = options.classes.clone();
-    for id in exits {
-        let exit = graph.values[id.0].clone();
-        let (view, softmax) = match lowering.value(*id) {
-            Value::Softmax(view) => (view, true),
-            Value::View(view) => (view, false),
-            _ => return Err(CompileError::ExitNotComputed { exit }),
-        };
-        let tensor = view.tensor;
-        if tensor == TensorId(0) {
-            return Err(CompileError::ExitNotComputed { exit });
-        }
-        let found = lowering.draft.tensors[tensor.index()];
-        if !view.is_image(found) && !view.is_features(found) {
-            return Err(CompileError::ExitView { exit });
-        }
-        if classes.is_empty() {
-            classes = (0..found.channels.min(CLASSES_NAMED))
-                .map(|i| format!("class_{i}"))
-                .collect();
-        }
-        if found.height != 1 || found.width != 1 || found.channels as usize != classes.len() {
-            return Err(CompileError::ExitShape {
-                exit,
-                found,
-                classes: classes.len(),
-            });
-        }
-        if softmax {
-            lowering.notes.push(Note::SoftmaxDropped { exit });
-        }
-        logits.push(tensor);
-    }
-    Ok((logits, classes))
-}
-
-/// Most classes that get a name made up for them: more than a package may have.
-const CLASSES_NAMED: u32 = punctual_model::CLASSES_MAX as u32 + 1;

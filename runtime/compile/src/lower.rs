@@ -14,20 +14,20 @@ mod grid;
 mod join;
 mod mask;
 mod numbers;
-mod operands;
+pub(crate) mod operands;
 mod pooling;
 mod products;
 mod quantised;
 mod resize;
 mod tokens;
-mod view_algebra;
+pub(crate) mod view_algebra;
 mod views;
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use punctual_model::{
-    DIMENSION_MAX, InputForm, NAME_BYTES_MAX, OPERATORS_MAX, TENSOR_ELEMENTS_MAX, Tensor, TensorId,
+    DIMENSION_MAX, NAME_BYTES_MAX, OPERATORS_MAX, TENSOR_ELEMENTS_MAX, Tensor, TensorId,
     WEIGHTS_MAX,
 };
 use punctual_types::Activation;
@@ -152,16 +152,25 @@ impl<'a> Lowering<'a> {
             values[id.0] = Value::Constant(Rc::clone(constant));
         }
         let image = View::image(TensorId(0), input);
-        values[graph.input.0] = Value::View(match graph.form {
-            InputForm::Image => image,
-            InputForm::Tokens { .. } => image.tokens_of_channel(0),
+        values[graph.input.0] = Value::View(match graph.input_dims.len() {
+            _ if graph.tokens => image.tokens_of_channel(0),
+            2 => View::features(TensorId(0), input),
+            3 => View::series(TensorId(0), input),
+            _ => image,
         });
+        let mut tensors = vec![input];
+        for (at, vector) in (1..).map(TensorId).zip(&graph.vectors) {
+            let shape = Tensor::features(vector.length);
+            values[vector.id.0] = Value::View(View::features(at, shape));
+            tensors.push(shape);
+        }
         if let Some(mask) = graph.mask {
             let mask_channel = View::image(TensorId(0), input).tokens_of_channel(1);
             values[mask.0] = Value::View(mask_channel);
         }
         let draft = Draft {
-            tensors: vec![input],
+            inputs: tensors.len(),
+            tensors,
             operators: Vec::new(),
             quantised: BTreeMap::new(),
             steps: BTreeMap::new(),

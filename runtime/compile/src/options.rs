@@ -6,13 +6,15 @@
 //! calibration = "calibration.json"   # optional
 //!
 //! [input]
-//! height = 64
+//! kind = "picture"                   # or "prepared"; optional: else 1, 3 or 4 channels are a picture
+//! height = 64                        # optional where the ONNX file says it
 //! width = 64
-//! mean = [0.45, 0.45, 0.45]          # each value becomes (pixel / 255 - mean) / std
+//! mean = [0.45, 0.45, 0.45]          # of a picture each value becomes (pixel / full scale - mean) / std
 //! std = [0.25, 0.25, 0.25]
 //!
 //! [output]
-//! exits = ["exit_0", "exit_1"]       # optional: else all outputs named exit_0, exit_1, ...
+//! exits = ["exit_0", "exit_1"]       # optional: else all outputs named exit_0, exit_0/boxes, exit_1, ...
+//! answer = "classes"                 # or "labels", "detections", "none"
 //! classes = ["stop", "give way"]     # optional: else class_0, class_1, ...
 //! ```
 
@@ -21,9 +23,7 @@ use std::path::{Path, PathBuf};
 use punctual_diagnostics::{
     DeValue, Diagnostics, Document, FromToml, Invalid, Problems, Section, Spanned,
 };
-use punctual_model::{InputForm, InputSpec};
-
-use crate::graph::Graph;
+use punctual_model::AnswerKind;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompileOptions {
@@ -36,17 +36,45 @@ pub struct CompileOptions {
     /// The calibration records, as written: relative to the options file. Only
     /// [`compile_file`](crate::compile_file) reads them.
     pub calibration: Option<PathBuf>,
-    /// What an input image is. Whether the input is one, or tokens, the ONNX file says: of tokens
-    /// only the width counts, as many as there are.
-    pub input: InputSpec,
-    /// The network's outputs that are exits, from the first to the last. Empty: those named
-    /// `exit_0`, `exit_1`, ..., or the only one.
+    pub input: InputOptions,
+    /// The network's outputs that are exits of one tensor each, from the first to the last. Empty: those named
+    /// `exit_0`, `exit_0/boxes`, `exit_1`, ..., or all outputs as one exit.
     pub exits: Vec<String>,
-    /// Names of the classes. Empty: `class_0`, `class_1`, ...
+    /// What an answer is. None: only what is beyond doubt.
+    pub answer: Option<AnswerKind>,
+    /// Names of the classes or labels. Empty: `class_0`, `class_1`, ...
     pub classes: Vec<String>,
 }
 
+/// What is said of a network's first input.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InputOptions {
+    /// Whether the client prepares it; else 1, 3 or 4 channels are a picture.
+    pub prepared: Option<bool>,
+    /// Rows and columns; else what the ONNX file says. Tokens are one row.
+    pub size: Option<(u32, u32)>,
+    /// Subtracted a channel, in units of the full scale.
+    pub mean: Option<Vec<f32>>,
+    /// Divided by a channel, in units of the full scale.
+    pub std: Option<Vec<f32>>,
+}
+
 impl CompileOptions {
+    /// Options for the ONNX file at `path`, of which nothing else is said.
+    #[must_use]
+    pub fn of(path: &Path) -> Self {
+        let stem = path.file_stem().unwrap_or_default();
+        Self {
+            name: stem.to_string_lossy().into_owned(),
+            onnx: path.to_owned(),
+            calibration: None,
+            input: InputOptions::default(),
+            exits: Vec::new(),
+            answer: None,
+            classes: Vec::new(),
+        }
+    }
+
     /// Parses an options file; `path` is for messages. The values are checked by compiling.
     ///
     /// # Panics
@@ -64,11 +92,12 @@ impl CompileOptions {
         let name = root.required::<String>("name", problems);
         let onnx = root.required::<String>("onnx", problems);
         let calibration = root.optional::<String>("calibration", problems);
-        root.missing("input", "a table with height, width, mean, std", problems);
-        let input = root.table("input", problems);
-        let input = input.and_then(|input| read_input(input, problems));
+        let mut input = root.table_or_empty("input", problems);
+        let input_options = read_input(&mut input, problems);
+        input.finish(problems);
         let mut output = root.table_or_empty("output", problems);
         let exits = output.or("exits", Vec::new(), problems);
+        let answer = output.optional::<Answer>("answer", problems);
         let classes = output.or("classes", Vec::new(), problems);
         output.finish(problems);
         root.finish(problems);
@@ -76,43 +105,72 @@ impl CompileOptions {
             name: name?.value,
             onnx: onnx?.value.into(),
             calibration: calibration.map(|at| at.value.into()),
-            input: input?,
+            input: input_options,
             exits: exits.value,
+            answer: answer.map(|answer| answer.value.0),
             classes: classes.value,
         })
     }
 }
 
-fn read_input(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<InputSpec> {
-    let height = section.required::<u64>("height", problems);
-    let width = section.required::<u64>("width", problems);
-    let mean = section.required::<Channels>("mean", problems);
-    let std = section.required::<Channels>("std", problems);
-    section.finish(problems);
+fn read_input(section: &mut Section<'_, '_>, problems: &mut Problems<'_>) -> InputOptions {
+    let kind = section.optional::<Kind>("kind", problems);
+    let height = section.optional::<u64>("height", problems);
+    let width = section.optional::<u64>("width", problems);
+    let mean = section.optional::<Channels>("mean", problems);
+    let std = section.optional::<Channels>("std", problems);
     let mut side = |side: Spanned<u64>| {
-        let side = side.within(0..=u64::from(u32::MAX), " pixels", problems);
+        let side = side.within(1..=u64::from(u32::MAX), " pixels", problems);
         side.value as u32
     };
-    Some(InputSpec {
-        height: side(height?),
-        width: side(width?),
-        mean: mean?.value.0,
-        std: std?.value.0,
-        form: InputForm::Image,
-    })
+    InputOptions {
+        prepared: kind.map(|kind| kind.value.0),
+        size: height.map(&mut side).zip(width.map(&mut side)),
+        mean: mean.map(|mean| mean.value.0),
+        std: std.map(|std| std.value.0),
+    }
 }
 
-/// A number for red, green and blue each.
-struct Channels([f32; 3]);
+/// A number for each channel.
+struct Channels(Vec<f32>);
 
 impl FromToml for Channels {
-    const EXPECTED: &'static str = "three numbers, for red, green and blue";
+    const EXPECTED: &'static str =
+        "a number for each channel: one for grey, three for red, green and blue";
 
     fn from_toml(value: &DeValue<'_>) -> Result<Self, Invalid> {
         let numbers = Vec::<f64>::from_toml(value)?;
-        let numbers = <[f64; 3]>::try_from(numbers);
-        let numbers = numbers.map_err(|_| Invalid::wrong_type(Self::EXPECTED, value))?;
-        Ok(Self(numbers.map(|number| number as f32)))
+        if !matches!(numbers.len(), 1 | 3 | 4) {
+            return Err(Invalid::wrong_type(Self::EXPECTED, value));
+        }
+        Ok(Self(numbers.iter().map(|&number| number as f32).collect()))
+    }
+}
+
+struct Answer(AnswerKind);
+
+impl FromToml for Answer {
+    const EXPECTED: &'static str = "`classes`, `labels`, `detections` or `none`";
+
+    fn from_toml(value: &DeValue<'_>) -> Result<Self, Invalid> {
+        let kind = AnswerKind::named(&String::from_toml(value)?);
+        kind.map(Self)
+            .ok_or_else(|| Invalid::wrong_type(Self::EXPECTED, value))
+    }
+}
+
+/// Whether the client prepares the input.
+struct Kind(bool);
+
+impl FromToml for Kind {
+    const EXPECTED: &'static str = "`picture` or `prepared`";
+
+    fn from_toml(value: &DeValue<'_>) -> Result<Self, Invalid> {
+        match String::from_toml(value)?.as_str() {
+            "picture" => Ok(Self(false)),
+            "prepared" => Ok(Self(true)),
+            _ => Err(Invalid::wrong_type(Self::EXPECTED, value)),
+        }
     }
 }
 
@@ -121,14 +179,12 @@ impl FromToml for Channels {
 pub struct Overrides {
     /// The network's name; else that of the ONNX file.
     pub name: Option<String>,
-    /// Rows and columns of the input; else what the ONNX file says. Tokens are one row.
-    pub size: Option<(u32, u32)>,
-    /// Subtracted a channel; else [`IMAGENET_MEAN`].
-    pub mean: Option<[f32; 3]>,
-    /// Divided by a channel; else [`IMAGENET_STD`].
-    pub std: Option<[f32; 3]>,
+    pub input: InputOptions,
     /// The outputs that are exits; else as [`CompileOptions::exits`].
     pub exits: Vec<String>,
+    pub answer: Option<AnswerKind>,
+    /// A file of class names, one a line, relative to the working directory.
+    pub classes: Option<PathBuf>,
     /// The calibration records, relative to the working directory; else none.
     pub calibration: Option<PathBuf>,
 }
@@ -139,49 +195,37 @@ pub const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 pub const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
 
 impl Overrides {
-    /// Options for the ONNX file at `path`; sides that are not given are 0.
-    pub(crate) fn complete(&self, path: &Path, graph: &Graph) -> CompileOptions {
-        let side = |at: usize| {
-            let declared = graph.input_dims.get(at).copied().flatten();
-            declared.and_then(|side| u32::try_from(side).ok())
-        };
-        let declared = || match graph.form {
-            InputForm::Image => (side(2).unwrap_or(0), side(3).unwrap_or(0)),
-            InputForm::Tokens { .. } => (1, side(1).unwrap_or(0)),
-        };
-        let (height, width) = self.size.unwrap_or_else(declared);
-        let stem = path.file_stem().unwrap_or_default();
-        CompileOptions {
-            name: self
-                .name
-                .clone()
-                .unwrap_or_else(|| stem.to_string_lossy().into_owned()),
-            onnx: path.to_owned(),
-            calibration: self.calibration.clone(),
-            input: InputSpec {
-                height,
-                width,
-                mean: self.mean.unwrap_or(IMAGENET_MEAN),
-                std: self.std.unwrap_or(IMAGENET_STD),
-                form: graph.form,
+    /// For classifiers as torchvision trains them: one of several classes, pictures normalised as in ImageNet.
+    #[must_use]
+    pub fn imagenet() -> Self {
+        Self {
+            input: InputOptions {
+                mean: Some(IMAGENET_MEAN.to_vec()),
+                std: Some(IMAGENET_STD.to_vec()),
+                ..InputOptions::default()
             },
-            exits: self.exits.clone(),
-            classes: Vec::new(),
+            answer: Some(AnswerKind::Classes),
+            ..Self::default()
         }
     }
 
-    /// Changes what an options file says.
-    pub(crate) fn apply(&self, options: &mut CompileOptions) {
+    /// Changes what is known; `classes` are the lines of the file of class names.
+    pub(crate) fn apply(&self, options: &mut CompileOptions, classes: Option<String>) {
         if let Some(name) = &self.name {
             options.name.clone_from(name);
         }
-        if let Some((height, width)) = self.size {
-            (options.input.height, options.input.width) = (height, width);
-        }
-        options.input.mean = self.mean.unwrap_or(options.input.mean);
-        options.input.std = self.std.unwrap_or(options.input.std);
+        let (input, over) = (&mut options.input, self.input.clone());
+        input.prepared = over.prepared.or(input.prepared);
+        input.size = over.size.or(input.size);
+        input.mean = over.mean.or(input.mean.take());
+        input.std = over.std.or(input.std.take());
         if !self.exits.is_empty() {
             options.exits.clone_from(&self.exits);
+        }
+        options.answer = self.answer.or(options.answer);
+        if let Some(classes) = classes {
+            let lines = classes.lines().map(str::trim_end);
+            options.classes = lines.map(str::to_owned).collect();
         }
     }
 }
@@ -201,7 +245,11 @@ mod tests {
             .flat_map(|line| [line, "\n"])
             .collect();
         let options = CompileOptions::from_toml(&example, Path::new("x.toml")).unwrap();
-        assert_eq!((options.input.height, options.exits.len()), (64, 2));
+        assert_eq!(
+            (options.input.size, options.exits.len()),
+            (Some((64, 64)), 2)
+        );
+        assert_eq!(options.answer, Some(AnswerKind::Classes));
     }
 
     #[test]
@@ -218,7 +266,7 @@ mod tests {
             ),
             (
                 "name = \"x\"\nonnx = \"x\"\n[input]\nmean = [0.5, 0.5]",
-                "expected three numbers",
+                "expected a number for each channel",
             ),
         ] {
             let errors = CompileOptions::from_toml(text, Path::new("x.toml")).unwrap_err();

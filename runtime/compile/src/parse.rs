@@ -10,14 +10,14 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use prost::Message;
-use punctual_model::InputForm;
+use punctual_model::{VECTOR_LENGTH_MAX, VECTORS_MAX};
 use punctual_platform::read::Refused;
 use thiserror::Error;
 
 use constant::constant;
 pub(crate) use external::External;
 
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::graph::{Attribute, Graph, Node, ValueId, Vector};
 use crate::schema::{
     AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto, attribute_type, data_type,
 };
@@ -45,12 +45,12 @@ pub enum ParseError {
     #[error("the ONNX file defines the function {name:?}; inline functions when exporting")]
     Function { name: String },
     #[error(
-        "the network's inputs beside its weights are {found:?}; it must have one, the image or the numbers of tokens, or two: those numbers and a mask of the same shape, with \"mask\" in its name"
+        "the network's inputs beside its weights are {found:?}; it must have one picture, tensor or row of tokens, and with it a mask of the tokens (of the same shape, with \"mask\" in its name), or up to {VECTORS_MAX} vectors of shape (batch, length), of at most {VECTOR_LENGTH_MAX} numbers each"
     )]
     Inputs { found: Vec<String> },
     /// The input is no tensor of a supported type with a declared shape.
     #[error(
-        "the input {name:?} must be a tensor of float32 (an image) or int64 (tokens) with a declared shape"
+        "the input {name:?} must be a tensor of float32 (a picture, a prepared tensor, a vector) or int64 (tokens) with a declared shape of at most four dimensions"
     )]
     InputType { name: String },
     /// A name that is defined twice.
@@ -144,14 +144,17 @@ pub(crate) fn parse(bytes: &[u8], mut external: External) -> Result<Graph, Parse
         .iter()
         .filter(|input| !names.is_defined(name_of(input)))
         .collect();
-    let Inputs {
-        first,
-        dims,
-        mask,
-        form,
-    } = inputs(&free)?;
-    let input = names.define(name_of(first))?;
-    let mask = mask.map(|mask| names.define(name_of(mask))).transpose()?;
+    let found = inputs(&free)?;
+    let input = names.define(name_of(found.first))?;
+    let mask = found
+        .mask
+        .map(|mask| names.define(name_of(mask)))
+        .transpose()?;
+    let vectors = found.vectors.iter().map(|&(vector, length)| {
+        let id = names.define(name_of(vector))?;
+        Ok(Vector { id, length })
+    });
+    let vectors = vectors.collect::<Result<_, ParseError>>()?;
 
     let nodes = nodes(&proto, &mut names)?;
     let outputs = proto.output.iter().map(|output| {
@@ -162,16 +165,19 @@ pub(crate) fn parse(bytes: &[u8], mut external: External) -> Result<Graph, Parse
         names.find(name_of(output)).ok_or_else(undefined)
     });
     let outputs = outputs.collect::<Result<_, _>>()?;
+    let output_types = proto.output.iter().map(element_type).collect();
     Ok(Graph {
         opset,
         nodes,
         values: names.list,
         constants,
         input,
-        input_dims: dims,
+        input_dims: found.dims,
+        tokens: found.tokens,
         mask,
-        form,
+        vectors,
         outputs,
+        output_types,
     })
 }
 
@@ -208,42 +214,82 @@ impl Names {
 }
 
 struct Inputs<'a> {
-    /// The image, or the numbers of tokens.
+    /// The picture, the prepared tensor, or the numbers of tokens.
     first: &'a ValueInfoProto,
     dims: Vec<Option<i64>>,
+    tokens: bool,
     mask: Option<&'a ValueInfoProto>,
-    form: InputForm,
+    /// With their lengths.
+    vectors: Vec<(&'a ValueInfoProto, u32)>,
 }
 
 fn inputs<'a>(free: &[&'a ValueInfoProto]) -> Result<Inputs<'a>, ParseError> {
     let unfit = || ParseError::Inputs {
         found: free.iter().map(|input| name_of(input).to_owned()).collect(),
     };
-    let is_mask = |input: &ValueInfoProto| name_of(input).contains("mask");
-    let (first, mask) = match *free {
-        [only] => (only, None),
-        [ids, mask] if is_mask(mask) && !is_mask(ids) => (ids, Some(mask)),
-        [mask, ids] if is_mask(mask) && !is_mask(ids) => (ids, Some(mask)),
-        _ => return Err(unfit()),
-    };
-    let (tokens, dims) = input_type(first)?;
-    if let Some(mask) = mask
-        && (!tokens || input_type(mask)? != (tokens, dims.clone()))
-    {
+    let types = free.iter().map(|&input| Ok((input, input_type(input)?)));
+    let types = types.collect::<Result<Vec<_>, ParseError>>()?;
+    if types.iter().any(|(_, (tokens, _))| *tokens) {
+        return token_inputs(&types).ok_or_else(unfit);
+    }
+    // The one with most dimensions, of equals the first: the others are vectors.
+    let most = types.iter().map(|(_, (_, dims))| dims.len()).max();
+    let at = types
+        .iter()
+        .position(|(_, (_, dims))| Some(dims.len()) == most);
+    let at = at.ok_or_else(unfit)?;
+    let (first, (_, dims)) = types[at].clone();
+    let others = types.iter().enumerate().filter(|(other, _)| *other != at);
+    let vectors = others.map(|(_, (input, (_, dims)))| Some((*input, vector_length(dims)?)));
+    let vectors = vectors.collect::<Option<Vec<_>>>().ok_or_else(unfit)?;
+    if vectors.len() > VECTORS_MAX {
         return Err(unfit());
     }
-    let form = match tokens {
-        false => InputForm::Image,
-        true => InputForm::Tokens {
-            mask: mask.is_some(),
-        },
-    };
     Ok(Inputs {
         first,
         dims,
-        mask,
-        form,
+        tokens: false,
+        mask: None,
+        vectors,
     })
+}
+
+/// An input, and what [`input_type`] says of it.
+type Typed<'a> = (&'a ValueInfoProto, (bool, Vec<Option<i64>>));
+
+/// Numbers of tokens, and perhaps a mask of the same shape.
+fn token_inputs<'a>(types: &[Typed<'a>]) -> Option<Inputs<'a>> {
+    let is_mask = |input: &ValueInfoProto| name_of(input).contains("mask");
+    let (first, mask) = match types {
+        [only] => (only, None),
+        [ids, mask] if is_mask(mask.0) && !is_mask(ids.0) => (ids, Some(mask)),
+        [mask, ids] if is_mask(mask.0) && !is_mask(ids.0) => (ids, Some(mask)),
+        _ => return None,
+    };
+    if mask.is_some_and(|mask| mask.1 != first.1) {
+        return None;
+    }
+    Some(Inputs {
+        first: first.0,
+        dims: first.1.1.clone(),
+        tokens: true,
+        mask: mask.map(|mask| mask.0),
+        vectors: Vec::new(),
+    })
+}
+
+/// Of (batch, length).
+fn vector_length(dims: &[Option<i64>]) -> Option<u32> {
+    let &[_, Some(length)] = dims else {
+        return None;
+    };
+    let length = u32::try_from(length).ok()?;
+    (1..=VECTOR_LENGTH_MAX).contains(&length).then_some(length)
+}
+
+fn element_type(declared: &ValueInfoProto) -> Option<i32> {
+    let kind = declared.r#type.as_ref()?;
+    kind.tensor_type.as_ref()?.elem_type
 }
 
 /// Whether an input has integers, and its dimensions.
@@ -262,7 +308,10 @@ fn input_type(declared: &ValueInfoProto) -> Result<(bool, Vec<Option<i64>>), Par
         _ => return Err(unfit()),
     };
     let shape = tensor.shape.as_ref().ok_or_else(unfit)?;
-    let dims = shape.dim.iter().map(|dim| dim.dim_value).collect();
+    let dims: Vec<_> = shape.dim.iter().map(|dim| dim.dim_value).collect();
+    if !(2..=4).contains(&dims.len()) {
+        return Err(unfit());
+    }
     Ok((integers, dims))
 }
 

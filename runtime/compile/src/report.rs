@@ -6,7 +6,7 @@ mod kinds;
 use std::fmt;
 
 use punctual_core::Confidence;
-use punctual_model::{Package, PackageHash, Stage, Tensor, memory};
+use punctual_model::{AnswerKind, Package, PackageHash, Stage, Tensor, memory};
 use punctual_report::{Column, Table, WIDTH};
 use serde::{Serialize, Serializer};
 
@@ -84,6 +84,12 @@ pub enum Note {
     },
     /// An output that is no exit.
     OutputIgnored { output: String },
+    /// What an answer was taken to be.
+    Answer { kind: AnswerKind, why: &'static str },
+    /// What the input was taken to be.
+    Input { what: String },
+    /// No answer of this exit says how sure it is.
+    NoConfidence { exit: String },
     /// The file was made for one batch size; others are used, too.
     FixedBatch {
         /// The file's batch size.
@@ -145,6 +151,12 @@ impl fmt::Display for Note {
                 )
             }
             Self::OutputIgnored { output } => write!(f, "ignored the output {output}: no exit"),
+            Self::Answer { kind, why } => write!(f, "took answers as {kind}: {why}"),
+            Self::Input { what } => f.write_str(what),
+            Self::NoConfidence { exit } => write!(
+                f,
+                "{exit} has no confidence: how deep a request goes depends on time alone (an output {exit}/confidence would say how sure it is)"
+            ),
             Self::FixedBatch { batch } => write!(
                 f,
                 "warning: the file was exported for a batch of {batch}; the package runs any batch"

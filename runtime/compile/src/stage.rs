@@ -6,30 +6,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{
-    InputSpec, Network, Operator, OperatorKind, Quantised, Stage, Tensor, TensorId, WeightRange,
+    Exit, Network, Operator, OperatorKind, Quantised, Stage, Tensor, TensorId, WeightRange,
 };
 use punctual_types::Quantisation;
 
 use crate::draft::{Draft, DraftKind, DraftOperator, Sequence};
 
-/// An exit at which the network cannot be cut: its position.
+/// The exit at this position adds no operator to the exits before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CutError {
-    /// It adds no operator to the exits before it.
-    Empty(usize),
-    /// A later stage reads its class scores.
-    ReadLater(usize),
-}
+pub(crate) struct Empty(pub usize);
 
-/// Builds the staged network. The draft must be fused and its operators in topological order.
-pub(crate) fn cut(
-    draft: Draft,
-    exits: &[TensorId],
-    name: String,
-    input: InputSpec,
-    classes: Vec<String>,
-) -> Result<Network, CutError> {
-    let stage_of = assign(&draft, exits);
+/// Builds the staged network around what `shell` says of it. The draft must be fused and its operators in topological
+/// order.
+pub(crate) fn cut(draft: Draft, exits: Vec<Exit>, shell: Network) -> Result<Network, Empty> {
+    let stage_of = assign(&draft, &exits);
     let mut numbering = Numbering::new(&draft);
     let mut store = Store::default();
     let mut operators: Vec<Vec<Operator>> = exits.iter().map(|_| Vec::new()).collect();
@@ -41,22 +31,15 @@ pub(crate) fn cut(
         operators[stage].push(operator);
     }
     if let Some(empty) = operators.iter().position(Vec::is_empty) {
-        return Err(CutError::Empty(empty));
+        return Err(Empty(empty));
     }
-    let logits: Vec<TensorId> = exits.iter().map(|exit| numbering.of(*exit)).collect();
-    let stages = carry(operators, &logits);
-    let read_later = |stage: &Stage| {
-        stage
-            .logits
-            .is_some_and(|exit| stage.outputs.contains(&exit))
-    };
-    if let Some(exit) = stages.iter().position(read_later) {
-        return Err(CutError::ReadLater(exit));
-    }
+    let exits = exits.into_iter().map(|mut exit| {
+        exit.reads_mut()
+            .for_each(|tensor| *tensor = numbering.of(*tensor));
+        exit
+    });
+    let stages = carry(operators, exits.collect());
     Ok(Network {
-        name,
-        input,
-        classes,
         tensors: numbering.tensors,
         stages,
         weights: store.floats.into(),
@@ -64,15 +47,18 @@ pub(crate) fn cut(
             tensors: numbering.quantised,
             weights: store.integers,
         },
+        ..shell
     })
 }
 
 /// The stage of each operator: the first exit that depends on it.
-fn assign(draft: &Draft, exits: &[TensorId]) -> Vec<usize> {
+fn assign(draft: &Draft, exits: &[Exit]) -> Vec<usize> {
     let mut needed_by: Vec<usize> = vec![usize::MAX; draft.tensors.len()];
     for (stage, exit) in exits.iter().enumerate() {
-        let first = &mut needed_by[exit.index()];
-        *first = (*first).min(stage);
+        for tensor in exit.reads() {
+            let first = &mut needed_by[tensor.index()];
+            *first = (*first).min(stage);
+        }
     }
     let mut stage_of = vec![0; draft.operators.len()];
     for (at, operator) in draft.operators.iter().enumerate().rev() {
@@ -90,7 +76,7 @@ fn assign(draft: &Draft, exits: &[TensorId]) -> Vec<usize> {
     stage_of
 }
 
-/// Tensor numbers in the order in which tensors are written, the input being 0.
+/// Tensor numbers in the order in which tensors are written, the inputs first.
 struct Numbering {
     new: Vec<Option<TensorId>>,
     shapes: Vec<Tensor>,
@@ -103,11 +89,13 @@ struct Numbering {
 impl Numbering {
     fn new(draft: &Draft) -> Self {
         let mut new = vec![None; draft.tensors.len()];
-        new[0] = Some(TensorId(0));
+        for (at, new) in (0..).zip(&mut new[..draft.inputs]) {
+            *new = Some(TensorId(at));
+        }
         Self {
             new,
             shapes: draft.tensors.clone(),
-            tensors: vec![draft.tensors[0]],
+            tensors: draft.tensors[..draft.inputs].to_vec(),
             bytes: draft.quantised.clone(),
             quantised: BTreeMap::new(),
         }
@@ -261,26 +249,23 @@ fn finish_sequence(kind: Sequence, others: Vec<TensorId>, store: &mut Store) -> 
 }
 
 /// Adds to each stage what it takes and what it carries over.
-fn carry(operators: Vec<Vec<Operator>>, logits: &[TensorId]) -> Vec<Stage> {
-    let reads = |operators: &[Operator]| -> BTreeSet<TensorId> {
-        operators.iter().flat_map(Operator::reads).collect()
-    };
-    let written = |operators: &[Operator]| -> BTreeSet<TensorId> {
-        operators.iter().map(|operator| operator.output).collect()
-    };
-    let mut later = BTreeSet::new();
+fn carry(operators: Vec<Vec<Operator>>, exits: Vec<Exit>) -> Vec<Stage> {
+    let mut later: BTreeSet<TensorId> = BTreeSet::new();
     let mut stages = Vec::with_capacity(operators.len());
-    for (operators, &logits) in operators.into_iter().zip(logits).rev() {
-        let (read, local) = (reads(&operators), written(&operators));
-        let inputs: Vec<TensorId> = read.difference(&local).copied().collect();
-        let outputs = local.intersection(&later).copied().collect();
-        later.extend(&inputs);
-        stages.push(Stage {
-            inputs,
-            outputs,
+    for (operators, exit) in operators.into_iter().zip(exits).rev() {
+        let mut stage = Stage {
+            inputs: Vec::new(),
+            outputs: Vec::new(),
             operators,
-            logits: Some(logits),
-        });
+            exit: Some(exit),
+        };
+        let read: BTreeSet<TensorId> = stage.reads().collect();
+        let written = stage.operators.iter().map(|operator| operator.output);
+        let local: BTreeSet<TensorId> = written.collect();
+        stage.inputs = read.difference(&local).copied().collect();
+        stage.outputs = local.intersection(&later).copied().collect();
+        later.extend(&stage.inputs);
+        stages.push(stage);
     }
     stages.reverse();
     stages

@@ -5,7 +5,9 @@
 //! image of one pixel; tensor `i` is called `t{i}`. The batch size is left open.
 
 use prost::Message;
-use punctual_model::{ChannelRun, Network, Operator, OperatorKind, Stage, TensorId, WeightRange};
+use punctual_model::{
+    ChannelRun, Exit, Network, Operator, OperatorKind, Stage, TensorId, WeightRange,
+};
 use punctual_types::{
     Activation, Coordinates, Extent, Filter, Padding, PoolKind, Resampling, Rounding, Window,
 };
@@ -68,9 +70,15 @@ pub fn stage_to_onnx(network: &Network, stage: usize) -> Result<Vec<u8>, WriteEr
     Ok(model.encode_to_vec())
 }
 
-/// What a stage leaves behind: what it carries over, and its class scores if it has an exit.
+/// What a stage leaves behind: what it carries over, then what else its exit reads of it. Each once.
 fn results(stage: &Stage) -> impl Iterator<Item = TensorId> + '_ {
-    stage.outputs.iter().copied().chain(stage.logits)
+    let mut results = stage.outputs.clone();
+    for tensor in stage.exit.iter().flat_map(Exit::reads) {
+        if !results.contains(&tensor) && !stage.inputs.contains(&tensor) {
+            results.push(tensor);
+        }
+    }
+    results.into_iter()
 }
 
 fn declared(network: &Network, id: TensorId) -> ValueInfoProto {

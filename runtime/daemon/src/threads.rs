@@ -250,6 +250,7 @@ impl ThreadFactory<'_> {
     fn target(&self, id: TaskId, devices: &DeviceSet) -> Result<Target, StartupError> {
         let task = self.plan().task(id);
         let input = self.validated.package(task.model).network().input;
+        let (mean, std) = input.form.normalisation();
         let preprocessor = Preprocessor::new(&PreprocessSpec {
             frame: task.frame.layout(),
             crop: task.frame.crop,
@@ -257,8 +258,8 @@ impl ThreadFactory<'_> {
                 width: input.width,
                 height: input.height,
             },
-            mean: input.mean,
-            std: input.std,
+            mean: [mean[0], mean[1], mean[2]],
+            std: [std[0], std[1], std[2]],
         });
         let preprocessor = preprocessor.map_err(|source| StartupError::Preprocess {
             task: task.name.clone(),

@@ -382,7 +382,7 @@ fn run_all(
         if leader.run(MODEL, STAGE, &weights, &mut claims, &never) != Outcome::Done {
             return Err(ColdStartError::Run(exits.len()));
         }
-        let scores = leader.logits(MODEL, STAGE, 0, &mut claims[0]).to_vec();
+        let scores = leader.scores((MODEL, STAGE), 0, &mut claims[0]).to_vec();
         exits.push(FirstAnswer { at: now(), scores });
     }
     Ok(exits)

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::{ModelId, Nanos, StageId};
+use punctual_core::{Answer, ModelId, Nanos, StageId};
 use punctual_device::pool::{CancelFlag, Engine, Helper, Outcome};
 use punctual_device::regions::BufferGuard;
 use punctual_device::weights::LoaderThread;
@@ -77,7 +77,8 @@ impl CpuDevice {
         if !isa.is_available() {
             return Err(StartError::IsaUnavailable(isa));
         }
-        let models = spec.models.iter().map(|model| lower(isa, model.network));
+        let models = spec.models.iter();
+        let models = models.map(|model| lower(isa, model.network, model.outputs));
         let models = models.collect::<Result<Vec<_>, _>>()?;
         let sources = models.iter().zip(spec.models);
         let sources = sources.map(|(model, spec)| store::source(isa, model, spec));
@@ -226,14 +227,25 @@ impl Engine for Team {
         self.leader.run(model, stage, &weights, members, interrupt)
     }
 
-    fn scores<'a>(
-        &'a mut self,
+    fn answer(
+        &mut self,
         model: ModelId,
         stage: StageId,
         member: usize,
-        claim: &'a mut BufferGuard<'_>,
-    ) -> &'a [f32] {
-        self.leader.logits(model, stage, member, claim)
+        claim: &mut BufferGuard<'_>,
+    ) -> Answer {
+        self.leader.answer((model, stage), member, claim)
+    }
+
+    fn deliver(
+        &mut self,
+        model: ModelId,
+        stage: StageId,
+        member: usize,
+        claim: &mut BufferGuard<'_>,
+        area: &mut [u8],
+    ) {
+        self.leader.deliver((model, stage), member, claim, area);
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use punctual_core::{ModelId, StageId};
+use punctual_core::{Answer, ModelId, StageId};
 use punctual_kernels::Isa;
-use punctual_model::{Network, SolutionChoice};
+use punctual_model::{Exit, Network, OutputLayout, PlacedOutput, SolutionChoice};
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 
 use crate::executable::{LoadedModel, Step};
@@ -15,7 +15,7 @@ use crate::store::{self, Memory};
 use crate::{OperatorTime, StartError};
 use punctual_device::InputBuffers;
 use punctual_device::ModelSpec;
-use punctual_device::pool::{CancelFlag, Outcome};
+use punctual_device::pool::{BufferGuard, CancelFlag, Outcome};
 
 const MODEL: ModelId = ModelId(0);
 
@@ -27,6 +27,22 @@ pub struct Evaluator {
     inputs: InputBuffers,
     leader: Leader,
     batch_max: usize,
+    /// The exits, by stage; and where their outputs go.
+    exits: Vec<Option<Exit>>,
+    layout: OutputLayout,
+    area: Vec<u8>,
+}
+
+/// What an exit gives for one image.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExitResult {
+    pub answer: Answer,
+    /// One a class; empty if its answer has none.
+    pub scores: Vec<f32>,
+    /// The network's own.
+    pub confidence: Option<f32>,
+    /// The bytes of each output, as a client gets them.
+    pub outputs: Vec<Vec<u8>>,
 }
 
 impl Evaluator {
@@ -78,7 +94,8 @@ impl Evaluator {
         if !isa.is_available() {
             return Err(StartError::IsaUnavailable(isa));
         }
-        let mut model = lower(isa, network)?;
+        let layout = OutputLayout::of(network, |_| true);
+        let mut model = lower(isa, network, Some(&layout))?;
         let source = store::source(isa, &model, &ModelSpec::resident(network, &[]))?;
         let (memory, _) = Memory::take(vec![source], 0)?;
         let weights = memory.weights().clone();
@@ -98,6 +115,13 @@ impl Evaluator {
             inputs,
             leader,
             batch_max,
+            exits: network
+                .stages
+                .iter()
+                .map(|stage| stage.exit.clone())
+                .collect(),
+            area: vec![0; layout.area_bytes as usize],
+            layout,
         };
         Ok((evaluator, mates))
     }
@@ -110,6 +134,18 @@ impl Evaluator {
     pub fn scores(&mut self, images: &[&[f32]]) -> Vec<Vec<Vec<f32>>> {
         self.load(images);
         self.run(images.len())
+    }
+
+    /// Puts the vectors of an image that was loaded where the network reads them.
+    ///
+    /// # Panics
+    /// If there are too many, or one has the wrong length.
+    pub fn load_vectors(&mut self, image: usize, vectors: &[&[f32]]) {
+        let writer = self.inputs.claim(image as u16, MODEL);
+        let mut writer = writer.expect("there is no other claim");
+        for (at, vector) in vectors.iter().enumerate() {
+            writer.vector(at).copy_from_slice(vector);
+        }
     }
 
     /// Puts images where the network reads them.
@@ -132,23 +168,68 @@ impl Evaluator {
     /// # Panics
     /// If `batch` is zero or above what the evaluator was made for.
     pub fn run(&mut self, batch: usize) -> Vec<Vec<Vec<f32>>> {
+        self.each_stage(batch, |evaluator, stage, claims| {
+            let scores = claims.iter_mut().enumerate().map(|(member, claim)| {
+                let scores = evaluator.leader.scores((MODEL, stage), member, claim);
+                scores.to_vec()
+            });
+            scores.collect()
+        })
+    }
+
+    /// What each stage's exit gives for each of the first `batch` images that were loaded last, with their vectors:
+    /// `[stage][image]`, empty where a stage ends in none.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    pub fn exits(&mut self, batch: usize) -> Vec<Vec<ExitResult>> {
+        self.each_stage(batch, |evaluator, stage, claims| {
+            if evaluator.exits[stage.index()].is_none() {
+                return Vec::new();
+            }
+            let results = claims.iter_mut().enumerate();
+            let results = results.map(|(member, claim)| evaluator.exit(stage, member, claim));
+            results.collect()
+        })
+    }
+
+    fn exit(&mut self, stage: StageId, member: usize, claim: &mut BufferGuard<'_>) -> ExitResult {
+        let (id, leader) = ((MODEL, stage), &mut self.leader);
+        leader.deliver(id, member, claim, &mut self.area);
+        let placed = self.layout.stage(stage.index());
+        let outputs = placed.into_iter().flat_map(|placed| &placed.outputs);
+        let bytes = |output: &PlacedOutput| {
+            self.area[output.offset as usize..][..output.bytes as usize].to_vec()
+        };
+        ExitResult {
+            answer: leader.answer(id, member, claim),
+            scores: leader.scores(id, member, claim).to_vec(),
+            confidence: leader.confidence(id, member, claim),
+            outputs: outputs.map(bytes).collect(),
+        }
+    }
+
+    /// Runs stage after stage, and calls `then` after each.
+    fn each_stage<T>(
+        &mut self,
+        batch: usize,
+        then: impl Fn(&mut Self, StageId, &mut [BufferGuard<'_>]) -> T,
+    ) -> Vec<T> {
         assert!((1..=self.batch_max).contains(&batch));
         let regions = self.inputs.regions().clone();
         let mut claims: Vec<_> = (0..batch)
             .map(|buffer| regions.claim(buffer).expect("the writers are gone"))
             .collect();
         let never = CancelFlag::new();
-        let weights = self.weights.claim(MODEL).expect("they are pinned");
+        let all_weights = self.weights.clone();
+        let weights = all_weights.claim(MODEL).expect("they are pinned");
         let stages = 0..self.models[0].stages.len();
         stages
             .map(|stage| {
                 let stage = StageId(stage as u8);
                 let outcome = self.leader.run(MODEL, stage, &weights, &mut claims, &never);
                 assert_eq!(outcome, Outcome::Done, "a kernel panicked");
-                let scores = claims.iter_mut().enumerate().map(|(member, claim)| {
-                    self.leader.logits(MODEL, stage, member, claim).to_vec()
-                });
-                scores.collect()
+                then(self, stage, &mut claims)
             })
             .collect()
     }

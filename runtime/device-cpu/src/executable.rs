@@ -9,9 +9,11 @@ use punctual_kernels::{
     Image, LayerNorm, Linear, Multiply, Part, Pool, Resize, Token, Tokens, quantised,
 };
 
+use crate::outputs::OutputWriter;
 use crate::shared::{Operands, Span};
 use crate::specialised::Specialised;
 use punctual_device::InputLayout;
+use punctual_model::ScoreForm;
 
 /// A network, lowered. Shared by all partitions.
 pub(crate) struct LoadedModel {
@@ -28,10 +30,30 @@ pub(crate) struct LoadedModel {
 /// One stage.
 pub(crate) struct Executable {
     pub(crate) steps: Vec<Step>,
-    /// The class scores, in the workspace; nothing if it ends in no exit.
-    pub(crate) logits: Span,
+    /// What it answers; nothing if it ends in no exit.
+    pub(crate) exit: Option<ExitPlan>,
     /// Floats of a member's share of the workspace.
     pub(crate) workspace_floats: usize,
+}
+
+/// Where the parts of an answer lie when a stage is over.
+pub(crate) struct ExitPlan {
+    /// The class scores, without the surplus lanes of their last block.
+    pub(crate) scores: Option<(Span, ScoreForm)>,
+    /// One float.
+    pub(crate) confidence: Option<Span>,
+    /// Of those that are wanted.
+    pub(crate) outputs: Vec<OutputPlan>,
+    /// Where the area counts values that are not finite, in bytes from its start.
+    pub(crate) not_finite: usize,
+}
+
+/// An output of an exit, and where it goes.
+pub(crate) struct OutputPlan {
+    pub(crate) span: Span,
+    pub(crate) writer: OutputWriter,
+    /// In the area.
+    pub(crate) bytes: Range<usize>,
 }
 
 /// One operator, or a part of one, or the copy of the input.

@@ -78,6 +78,7 @@ mod executable;
 pub mod images;
 mod lower;
 mod machine;
+mod outputs;
 mod provider;
 mod shared;
 mod solutions;
@@ -86,7 +87,7 @@ mod store;
 
 pub use device::{CpuDevice, OperatorTime};
 pub use error::StartError;
-pub use evaluate::Evaluator;
+pub use evaluate::{Evaluator, ExitResult};
 pub use lower::{LowerError, image_layout, pack_image};
 pub use machine::{clocks, lanes, machine};
 pub use provider::CpuProvider;

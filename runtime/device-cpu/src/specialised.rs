@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_choice_holds_for_smaller_batches_and_more_units_than_it_was_measured_with() {
         let network = networks::residual(1);
-        let mut model = lower(punctual_kernels::Isa::Scalar, &network).expect("lowers");
+        let mut model = lower(punctual_kernels::Isa::Scalar, &network, None).expect("lowers");
         let choice = |batch, units, solution: &str| SolutionChoice {
             operator: 1,
             batch,

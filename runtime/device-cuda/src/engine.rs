@@ -90,17 +90,6 @@ impl Engine for Leader {
         }
     }
 
-    /// None: class scores stay on the device, which answers itself.
-    fn scores<'a>(
-        &'a mut self,
-        _model: ModelId,
-        _stage: StageId,
-        _member: usize,
-        _claim: &'a mut BufferGuard<'_>,
-    ) -> &'a [f32] {
-        &[]
-    }
-
     fn answer(
         &mut self,
         model: ModelId,

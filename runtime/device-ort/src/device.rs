@@ -107,6 +107,7 @@ fn sessions(
                     places,
                     batch_max,
                     &mates.again(),
+                    model.outputs,
                 )
             })
             .collect()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ort::session::RunOptions;
-use punctual_core::{BATCH_MAX, ModelId, StageId};
+use punctual_core::{Answer, BATCH_MAX, ModelId, StageId};
 use punctual_device::pool::{CancelFlag, Engine, Outcome, Stopper};
 use punctual_device::regions::BufferGuard;
 use punctual_platform::allocator;
@@ -53,13 +53,24 @@ impl Engine for Sessions {
         Some(Box::new(move || drop(options.terminate())))
     }
 
-    fn scores<'a>(
-        &'a mut self,
+    fn answer(
+        &mut self,
         model: ModelId,
         stage: StageId,
         member: usize,
-        _claim: &'a mut BufferGuard<'_>,
-    ) -> &'a [f32] {
-        self.stages[model.index()][stage.index()].scores(member)
+        claim: &mut BufferGuard<'_>,
+    ) -> Answer {
+        self.stages[model.index()][stage.index()].answer(member, claim.floats())
+    }
+
+    fn deliver(
+        &mut self,
+        model: ModelId,
+        stage: StageId,
+        member: usize,
+        claim: &mut BufferGuard<'_>,
+        area: &mut [u8],
+    ) {
+        self.stages[model.index()][stage.index()].deliver(member, claim.floats(), area);
     }
 }

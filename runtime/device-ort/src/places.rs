@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use punctual_device::InputLayout;
+use punctual_device::{InputLayout, VectorPlace};
 use punctual_model::memory::{self, Lifetime};
-use punctual_model::{Network, TensorId};
+use punctual_model::{Network, TensorId, VECTORS_MAX};
 
 /// Floats that every tensor starts at a multiple of.
 const ALIGNMENT: usize = 16;
@@ -23,13 +23,14 @@ impl Places {
     pub(crate) fn new(network: &Network) -> Self {
         let elements = |id: TensorId| network.tensors[id.index()].elements() as usize;
         let input = network.input_tensor();
-        let mut tensors = vec![input];
-        // The input stays for whoever prepares the next one: nothing takes its place.
-        let mut lifetimes = vec![Lifetime {
+        let mut tensors: Vec<TensorId> = network.input_tensors().collect();
+        // Inputs stay for whoever prepares the next ones: nothing takes their place.
+        let stays = |&tensor: &TensorId| Lifetime {
             first: 0,
             last: network.stages.len() as u32,
-            size: elements(input),
-        }];
+            size: elements(tensor),
+        };
+        let mut lifetimes: Vec<Lifetime> = tensors.iter().map(stays).collect();
         for (first, stage) in network.stages.iter().enumerate() {
             for &tensor in &stage.outputs {
                 let reads = |stage: &punctual_model::Stage| stage.inputs.contains(&tensor);
@@ -47,6 +48,15 @@ impl Places {
         for ((tensor, lifetime), &start) in tensors.iter().zip(&lifetimes).zip(&plan.offsets) {
             ranges[tensor.index()] = Some(start..start + lifetime.size);
         }
+        let mut vectors = [VectorPlace::default(); VECTORS_MAX];
+        for ((place, lifetime), &offset) in vectors
+            .iter_mut()
+            .zip(&lifetimes[1..=network.vectors.len()])
+            .zip(&plan.offsets[1..])
+        {
+            let length = lifetime.size;
+            *place = VectorPlace { offset, length };
+        }
         let shape = network.tensors[input.index()];
         let [channels, height, width] =
             [shape.channels, shape.height, shape.width].map(|side| side as usize);
@@ -59,6 +69,7 @@ impl Places {
                 row_stride: width,
                 plane_stride: height * width,
                 offset: plan.offsets[0],
+                vectors,
             },
             ranges,
         }

@@ -1,13 +1,16 @@
 //! One stage as a session of ONNX Runtime.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ort::session::builder::GraphOptimizationLevel;
 use ort::session::{RunOptions, Session, SessionInputValue};
 use ort::value::TensorRef;
 use punctual_compile::{stage_to_onnx, tensor_name};
-use punctual_model::{Network, TensorId};
+use punctual_core::Answer;
+use punctual_device::pool::answer_of;
+use punctual_model::{Exit, Network, OutputLayout, PlacedExit, TensorId};
 
 use crate::StartError;
 use crate::library::Library;
@@ -19,10 +22,16 @@ pub(crate) struct StageSession {
     session: Session,
     inputs: Vec<Tensor>,
     outputs: Vec<Tensor>,
-    /// Of a stage that ends in an exit.
-    logits: Option<Tensor>,
-    /// Class scores of the last run, member after member.
-    scores: Vec<f32>,
+    /// None: the stage ends in no exit.
+    exit: Option<Exit>,
+    /// What the exit reads besides what is carried: of the last run, member after member.
+    read: BTreeMap<TensorId, Tensor>,
+    /// Where a carried tensor lies.
+    carried: BTreeMap<TensorId, Range<usize>>,
+    /// Channels, rows, columns of what the exit reads.
+    shapes: BTreeMap<TensorId, [usize; 3]>,
+    /// The outputs that are wanted.
+    placed: Option<PlacedExit>,
 }
 
 /// A tensor that goes in or out, with all members' values side by side.
@@ -30,9 +39,9 @@ struct Tensor {
     name: String,
     /// Channels, rows, columns.
     shape: [usize; 3],
-    /// In the request buffer; empty for the class scores.
+    /// In the request buffer; empty for what only the exit reads.
     place: Range<usize>,
-    /// For inputs: the members' values, gathered from their request buffers.
+    /// The members' values: of inputs gathered from their request buffers, of what the exit reads as they came.
     staging: Vec<f32>,
 }
 
@@ -70,13 +79,22 @@ impl StageSession {
         places: &Places,
         batch_max: usize,
         mates: &PinnedThreads,
+        outputs: Option<&OutputLayout>,
     ) -> Result<Self, StartError> {
         let onnx = stage_to_onnx(network, stage)?;
         let session = session(library, &onnx, mates)?;
         let parts = &network.stages[stage];
         let tensor =
             |&id: &TensorId, staged: usize| Tensor::new(network, id, places.of(id), staged);
-        let logits = parts.logits.map(|id| Tensor::new(network, id, 0..0, 0));
+        let all: Vec<TensorId> = parts.exit.iter().flat_map(Exit::reads).collect();
+        let is_carried = |id: &TensorId| parts.inputs.contains(id) || parts.outputs.contains(id);
+        let sides = |id: TensorId| {
+            let shape = network.tensors[id.index()];
+            [shape.channels, shape.height, shape.width].map(|side| side as usize)
+        };
+        let (carried, read): (Vec<TensorId>, Vec<TensorId>) =
+            all.iter().copied().partition(is_carried);
+        let staged = |id: TensorId| (id, Tensor::new(network, id, 0..0, batch_max));
         Ok(Self {
             session,
             inputs: parts
@@ -85,8 +103,11 @@ impl StageSession {
                 .map(|id| tensor(id, batch_max))
                 .collect(),
             outputs: parts.outputs.iter().map(|id| tensor(id, 0)).collect(),
-            scores: vec![0.0; batch_max * logits.as_ref().map_or(0, Tensor::elements)],
-            logits,
+            exit: parts.exit.clone(),
+            read: read.into_iter().map(staged).collect(),
+            carried: carried.into_iter().map(|id| (id, places.of(id))).collect(),
+            shapes: all.into_iter().map(|id| (id, sides(id))).collect(),
+            placed: outputs.and_then(|outputs| outputs.stage(stage)).cloned(),
         })
     }
 
@@ -129,17 +150,56 @@ impl StageSession {
                 member[output.place.clone()].copy_from_slice(from);
             }
         }
-        if let Some(logits) = &self.logits {
-            let (_, found) = results[logits.name.as_str()].try_extract_tensor::<f32>()?;
-            self.scores[..found.len()].copy_from_slice(found);
+        for tensor in self.read.values_mut() {
+            let (_, found) = results[tensor.name.as_str()].try_extract_tensor::<f32>()?;
+            tensor.staging[..found.len()].copy_from_slice(found);
         }
         Ok(())
     }
 
-    /// The class scores of a member of the last run that was [`Ran::Done`]; none if the stage ends in no exit.
-    pub(crate) fn scores(&self, member: usize) -> &[f32] {
-        let classes = self.logits.as_ref().map_or(0, Tensor::elements);
-        &self.scores[member * classes..][..classes]
+    /// What a member of the last run that was [`Ran::Done`] is; `request` is its buffer.
+    pub(crate) fn answer(&self, member: usize, request: &[f32]) -> Answer {
+        let Some(exit) = &self.exit else {
+            return Answer::default();
+        };
+        let scores = exit
+            .scores
+            .map(|scores| (self.values(scores.tensor, member, request), scores.form));
+        let confidence = exit
+            .confidence
+            .map(|tensor| self.values(tensor, member, request)[0]);
+        answer_of(scores, confidence)
+    }
+
+    /// Writes the outputs of a member to its area.
+    pub(crate) fn deliver(&self, member: usize, request: &[f32], area: &mut [u8]) {
+        let (Some(exit), Some(placed)) = (&self.exit, &self.placed) else {
+            return;
+        };
+        let mut not_finite = 0_u32;
+        for place in &placed.outputs {
+            let output = &exit.outputs[place.output];
+            let values = self.values(output.tensor, member, request);
+            let [_, height, width] = self.shapes[&output.tensor];
+            let to = &mut area[place.offset as usize..][..place.bytes as usize];
+            let each = to.chunks_exact_mut(output.element.bytes() as usize);
+            for (bytes, position) in each.zip(output.view.positions()) {
+                let [channel, row, column] = position.map(|at| at as usize);
+                let value = values[(channel * height + row) * width + column];
+                not_finite = not_finite.saturating_add(u32::from(!value.is_finite()));
+                output.element.write(value, bytes);
+            }
+        }
+        area[placed.not_finite()..][..4].copy_from_slice(&not_finite.to_ne_bytes());
+    }
+
+    /// A tensor that the exit reads, planar.
+    fn values<'a>(&'a self, tensor: TensorId, member: usize, request: &'a [f32]) -> &'a [f32] {
+        match (self.read.get(&tensor), self.carried.get(&tensor)) {
+            (Some(tensor), _) => &tensor.staging[member * tensor.elements()..][..tensor.elements()],
+            (None, Some(place)) => &request[place.clone()],
+            (None, None) => &[],
+        }
     }
 }
 

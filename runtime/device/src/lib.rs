@@ -53,7 +53,7 @@ pub use catalogue::Catalogue;
 pub use device::{Device, SubmitError};
 pub use page_ledger::{NO_PIECE, PageLedger};
 pub use provider::Provider;
-pub use request_buffers::{ClaimError, InputBuffers, InputLayout, InputWriter};
+pub use request_buffers::{ClaimError, InputBuffers, InputLayout, InputWriter, VectorPlace};
 pub use residency::Residency;
 pub use set::{DeviceSet, LoadFailures};
 pub use shell::{HostedDevice, Shell};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use punctual_core::ModelId;
+use punctual_model::VECTORS_MAX;
 use thiserror::Error;
 
 use crate::regions::{BufferGuard, ClaimedRegions};
@@ -13,7 +14,7 @@ use crate::regions::{BufferGuard, ClaimedRegions};
 /// wide as the first convolution wants them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InputLayout {
-    /// Planes (3: red, green, blue).
+    /// Planes (of a picture 3: red, green, blue).
     pub channels: usize,
     /// Rows of a plane, without the zeros.
     pub height: usize,
@@ -25,6 +26,15 @@ pub struct InputLayout {
     pub plane_stride: usize,
     /// Floats from the start of the request buffer to the first pixel of the first plane.
     pub offset: usize,
+    /// Where the vectors lie that come with the input; those behind the network's last one have no length.
+    pub vectors: [VectorPlace; VECTORS_MAX],
+}
+
+/// Floats of a request buffer that hold a vector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VectorPlace {
+    pub offset: usize,
+    pub length: usize,
 }
 
 impl InputLayout {
@@ -83,7 +93,8 @@ impl InputBuffers {
         assert!(
             layouts
                 .iter()
-                .all(|layout| layout.offset + layout.span() <= floats),
+                .all(|layout| layout.offset + layout.span() <= floats
+                    && layout.vectors.iter().all(|v| v.offset + v.length <= floats)),
             "an input does not fit into request buffers of {floats} floats"
         );
         Self {
@@ -159,6 +170,12 @@ impl InputWriter<'_> {
         &mut self.claim.floats()[range]
     }
 
+    /// The place of vector `at` of the input, to be written whole. Empty if the network has no such vector.
+    pub fn vector(&mut self, at: usize) -> &mut [f32] {
+        let place = self.layout.vectors.get(at).copied().unwrap_or_default();
+        &mut self.claim.floats()[place.offset..place.offset + place.length]
+    }
+
     /// Writes a whole input given as `[channel][row][column]`.
     ///
     /// # Panics
@@ -192,6 +209,7 @@ mod tests {
             row_stride,
             plane_stride: (height + 2 * halo) * row_stride,
             offset: halo * row_stride + halo,
+            vectors: Default::default(),
         }
     }
 

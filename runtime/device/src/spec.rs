@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use punctual_core::BATCH_MAX;
-use punctual_model::{Network, SolutionChoice, WeightImage};
+use punctual_model::{Network, OutputLayout, SolutionChoice, WeightImage};
 use thiserror::Error;
 
 /// Everything a device must know before it is ready. Positions are the ids: `models[0]` is `ModelId(0)`.
@@ -35,6 +35,8 @@ pub struct CacheSpec {
 pub struct ModelSpec<'a> {
     /// A validated network.
     pub network: &'a Network,
+    /// Where the outputs that its tasks want go, in the area of each request that has one; none: nobody wants any.
+    pub outputs: Option<&'a OutputLayout>,
     /// Batch sizes by rising size, the first being 1, none above [`BATCH_MAX`].
     pub batches: &'a [u8],
     /// Its packed weights for the device's vectors, as its package has them; none: packed at the
@@ -50,11 +52,12 @@ pub struct ModelSpec<'a> {
 }
 
 impl<'a> ModelSpec<'a> {
-    /// A network whose weights are packed at the start and pinned.
+    /// A network whose weights are packed at the start and pinned, and whose outputs nobody wants.
     #[must_use]
     pub fn resident(network: &'a Network, batches: &'a [u8]) -> Self {
         Self {
             network,
+            outputs: None,
             batches,
             image: None,
             paged: false,

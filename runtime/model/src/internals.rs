@@ -26,7 +26,7 @@ pub fn sealed(sections: &[(u32, u32, &[u8])]) -> Vec<u8> {
         table.extend_from_slice(&[0; 8]);
         body.extend_from_slice(content);
     }
-    let mut head = b"PUNCTUAL\x02\0\0\0".to_vec();
+    let mut head = b"PUNCTUAL\x03\0\0\0".to_vec();
     head.extend_from_slice(&(sections.len() as u32).to_le_bytes());
     head.extend_from_slice(&((table_end + body.len()) as u64).to_le_bytes());
     head.extend_from_slice(&[0; 8]);
@@ -76,13 +76,18 @@ pub fn exercise(file: &[u8]) -> Outcome {
     let same = again.is_ok_and(|again| again.hash() == package.hash());
     assert!(same, "what opens can be written and opens again");
     let network = package.network();
-    let input = network.tensors[network.input_tensor().index()];
     // Large networks are valid, and would keep a test busy for minutes.
     let work = network.tensors.iter().map(|tensor| tensor.elements());
     if work.sum::<u64>() < 1 << 12 {
-        let image = vec![0.5; input.elements() as usize];
-        for logits in reference::run(network, &image) {
-            assert!(logits.is_empty() || logits.len() == network.classes.len());
+        let inputs = network
+            .input_tensors()
+            .map(|input| network.tensors[input.index()]);
+        let inputs: Vec<_> = inputs
+            .map(|input| vec![0.5; input.elements() as usize])
+            .collect();
+        let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+        for exit in reference::run_all(network, &inputs).into_iter().flatten() {
+            assert!(exit.scores.is_empty() || exit.scores.len() == network.classes.len());
         }
     }
     let exits = network.exits().count();

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod calibration;
+mod exit;
 mod floats;
 mod footprint;
 #[doc(hidden)]
@@ -23,6 +24,7 @@ mod liveness;
 pub mod memory;
 mod network;
 mod operands;
+mod outputs;
 mod package;
 mod prefix;
 mod profile;
@@ -38,6 +40,7 @@ pub use calibration::{
     RELIABILITY_BINS, Reliability, ReliabilityBin, TEMPERATURE_MAX, TEMPERATURE_MIN,
     TemperatureError, ThresholdEffect, bin_of, fit_temperature,
 };
+pub use exit::{AnswerKind, Element, Exit, ONLY_OUTPUT, Output, ScoreForm, Scores};
 pub use floats::Floats;
 pub use footprint::{Footprint, Promises};
 pub use layout::{
@@ -45,8 +48,11 @@ pub use layout::{
 };
 pub use liveness::TensorLifetime;
 pub use network::{
-    ChannelRun, GATHER_SOURCES_MAX, InputForm, InputSpec, Network, Operator, OperatorKind, Stage,
-    Tensor, TensorId, WeightRange,
+    ChannelRun, GATHER_SOURCES_MAX, IMAGE_CHANNELS_MAX, InputForm, InputSpec, Network, Operator,
+    OperatorKind, Stage, Tensor, TensorId, VECTOR_LENGTH_MAX, VECTORS_MAX, VectorSpec, WeightRange,
+};
+pub use outputs::{
+    AREA_BYTES_MAX, AREA_HEAD_BYTES, OUTPUT_ALIGNMENT, OutputLayout, PlacedExit, PlacedOutput,
 };
 pub use package::{
     ContentHash, ImageProblem, PAGE_BYTES, PAGE_FLOATS, Package, PackageError, PackageHash,
@@ -59,6 +65,6 @@ pub use shape::{KERNEL_MAX, ShapeError, window_output};
 pub use share::{Carried, cut_where_they_part};
 pub use solution::{SolutionChoice, SolutionMemory};
 pub use validate::{
-    CLASSES_MAX, DIMENSION_MAX, NAME_BYTES_MAX, NetworkError, OPERATORS_MAX, OperatorError,
-    StageError, TENSOR_ELEMENTS_MAX, WEIGHTS_MAX,
+    CLASSES_MAX, DIMENSION_MAX, ExitError, NAME_BYTES_MAX, NetworkError, OPERATORS_MAX,
+    OUTPUT_RANK_MAX, OUTPUTS_MAX, OperatorError, StageError, TENSOR_ELEMENTS_MAX, WEIGHTS_MAX,
 };

@@ -1,15 +1,15 @@
 //! Which operators of a stage need which of its tensors.
 
 use crate::memory::Lifetime;
-use crate::{Stage, TensorId};
+use crate::{Exit, Stage, TensorId};
 
 /// How long a tensor is in use inside its stage, in operators of that stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorLifetime {
     pub tensor: TensorId,
     pub first: u32,
-    /// The last operator that reads it. The logits are read by the softmax after the last
-    /// operator: theirs is the number of operators.
+    /// The last operator that reads it. What the exit reads is read after the last operator: its number is that of the
+    /// operators.
     pub last: u32,
 }
 
@@ -31,7 +31,8 @@ impl Stage {
     #[must_use]
     pub fn lifetimes(&self) -> Vec<TensorLifetime> {
         let last_read = |tensor: TensorId| {
-            if Some(tensor) == self.logits {
+            let mut exit = self.exit.iter().flat_map(Exit::reads);
+            if exit.any(|read| read == tensor) {
                 return Some(self.operators.len());
             }
             self.operators

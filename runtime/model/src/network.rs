@@ -6,15 +6,20 @@
 use punctual_types::{Activation, Extent, Padding, PoolKind, Resampling, Window};
 use serde::{Deserialize, Serialize};
 
-use crate::{Floats, Quantised};
+use crate::{AnswerKind, Exit, Floats, Quantised};
 
 /// A network, ready to be loaded by a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Network {
     /// Its name, e.g. `signs`.
     pub name: String,
+    /// Tensor 0.
     pub input: InputSpec,
-    /// Names of the classes; every exit has one output for each.
+    /// What comes with each input: tensors 1, 2, ...
+    pub vectors: Vec<VectorSpec>,
+    /// What its exits answer.
+    pub answer: AnswerKind,
+    /// Names of the classes or labels, one for each score; of detections as many as the author named, or none.
     pub classes: Vec<String>,
     /// All tensors, named by position.
     pub tensors: Vec<Tensor>,
@@ -28,47 +33,105 @@ pub struct Network {
     pub quantised: Quantised,
 }
 
-/// What the network takes. An image is planar RGB, each value `(pixel / 255 - mean) / std`.
+/// Most channels of an image.
+pub const IMAGE_CHANNELS_MAX: usize = 4;
+/// Most vectors that come with an input.
+pub const VECTORS_MAX: usize = 4;
+/// Most numbers of such a vector.
+pub const VECTOR_LENGTH_MAX: u32 = 256;
+
+/// What the network takes first: planes of `height x width` values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InputSpec {
+    pub channels: u32,
     pub height: u32,
     pub width: u32,
-    /// Subtracted a channel (R, G, B), in units of the full scale.
-    pub mean: [f32; 3],
-    /// Divided by a channel, in units of the full scale.
-    pub std: [f32; 3],
     pub form: InputForm,
 }
 
 /// What a network's input means.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum InputForm {
-    /// A camera's image: three channels, normalised as above.
-    #[default]
-    Image,
+    /// A camera's picture of 1 channel (grey), 3 (red, green, blue) or 4 (a further one). Each value is
+    /// `(pixel / full scale - mean) / std`; what is said of channels that are not there is 0 and 1.
+    Image {
+        /// Subtracted a channel, in units of the full scale.
+        mean: [f32; IMAGE_CHANNELS_MAX],
+        /// Divided by a channel, in units of the full scale.
+        std: [f32; IMAGE_CHANNELS_MAX],
+    },
+    /// Numbers that the client computed, as they are. A series is one row for each of its channels.
+    Prepared,
     /// One row of tokens, as many as it has columns: their numbers in the first channel, as floats.
-    /// Nothing is normalised.
     Tokens {
         /// A second channel says which of them count: 0 is padding.
         mask: bool,
     },
 }
 
+impl InputForm {
+    /// A picture whose first channels are normalised with these figures.
+    ///
+    /// # Panics
+    /// With more than [`IMAGE_CHANNELS_MAX`] figures.
+    #[must_use]
+    pub fn image(mean: &[f32], std: &[f32]) -> Self {
+        let mut all = ([0.0; IMAGE_CHANNELS_MAX], [1.0; IMAGE_CHANNELS_MAX]);
+        all.0[..mean.len()].copy_from_slice(mean);
+        all.1[..std.len()].copy_from_slice(std);
+        Self::Image {
+            mean: all.0,
+            std: all.1,
+        }
+    }
+
+    /// Mean and deviation by channel; of what is not normalised 0 and 1.
+    #[must_use]
+    pub const fn normalisation(&self) -> ([f32; IMAGE_CHANNELS_MAX], [f32; IMAGE_CHANNELS_MAX]) {
+        match *self {
+            Self::Image { mean, std } => (mean, std),
+            Self::Prepared | Self::Tokens { .. } => {
+                ([0.0; IMAGE_CHANNELS_MAX], [1.0; IMAGE_CHANNELS_MAX])
+            }
+        }
+    }
+
+    #[must_use]
+    pub const fn is_image(&self) -> bool {
+        matches!(self, Self::Image { .. })
+    }
+}
+
 impl InputSpec {
+    /// A picture of red, green and blue.
+    #[must_use]
+    pub fn rgb(height: u32, width: u32, mean: [f32; 3], std: [f32; 3]) -> Self {
+        Self {
+            channels: 3,
+            height,
+            width,
+            form: InputForm::image(&mean, &std),
+        }
+    }
+
     /// The shape of the input tensor.
     #[must_use]
     pub const fn tensor(&self) -> Tensor {
-        let channels = match self.form {
-            InputForm::Image => 3,
-            InputForm::Tokens { mask: false } => 1,
-            InputForm::Tokens { mask: true } => 2,
-        };
         Tensor {
-            channels,
+            channels: self.channels,
             height: self.height,
             width: self.width,
         }
     }
+}
+
+/// Numbers that come with each input: a speed, an angle, a command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VectorSpec {
+    /// That of the ONNX file's input.
+    pub name: String,
+    /// How many numbers: at most [`VECTOR_LENGTH_MAX`].
+    pub length: u32,
 }
 
 /// Position of a tensor in [`Network::tensors`].
@@ -87,7 +150,7 @@ pub struct Tensor {
 /// One segment of the backbone, as a rule with its exit head.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
-    /// Tensors that live in the request buffer when the stage starts: the network's input, or
+    /// Tensors that live in the request buffer when the stage starts: inputs of the network, or
     /// what earlier stages carried over. Sorted.
     pub inputs: Vec<TensorId>,
     /// Tensors that later stages need, written to the request buffer. Sorted. Disjoint from
@@ -95,32 +158,23 @@ pub struct Stage {
     pub outputs: Vec<TensorId>,
     /// In order of execution. Each operator writes one tensor that no earlier one wrote.
     pub operators: Vec<Operator>,
-    /// The exit's class scores before softmax. None: it ends in no exit, and only leads on to the
-    /// next stage, as what networks have in common does. The last stage has one.
-    #[serde(with = "exit")]
-    pub logits: Option<TensorId>,
+    /// The exit that it ends in. None: it only leads on to the next stage, as what networks have in common does. The
+    /// last stage has one.
+    pub exit: Option<Exit>,
 }
 
-/// In a package, the largest number stands for no tensor.
-mod exit {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::TensorId;
-
-    const NONE: TensorId = TensorId(u32::MAX);
-
-    pub(super) fn serialize<S: Serializer>(
-        logits: &Option<TensorId>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        logits.unwrap_or(NONE).serialize(serializer)
+impl Stage {
+    /// The tensor of its exit's class scores, if it has one.
+    #[must_use]
+    pub fn scores(&self) -> Option<TensorId> {
+        let scores = self.exit.as_ref()?.scores?;
+        Some(scores.tensor)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<TensorId>, D::Error> {
-        let tensor = TensorId::deserialize(deserializer)?;
-        Ok((tensor != NONE).then_some(tensor))
+    /// The tensors that its operators and its exit read, with repetitions.
+    pub fn reads(&self) -> impl Iterator<Item = TensorId> + '_ {
+        let operators = self.operators.iter().flat_map(Operator::reads);
+        operators.chain(self.exit.iter().flat_map(Exit::reads))
     }
 }
 

@@ -8,6 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Exit;
 use crate::network::{Network, Operator, Stage, TensorId, WeightRange};
 
 /// Names all that a stage computes from an image: two stages with the same hash give the same
@@ -36,10 +37,14 @@ pub struct StagePrefix {
 }
 
 impl Network {
-    /// The stages that end in an exit, with their class scores.
-    pub fn exits(&self) -> impl Iterator<Item = (&Stage, TensorId)> {
+    /// The stages that end in an exit, with it.
+    pub fn exits(&self) -> impl Iterator<Item = (&Stage, &Exit)> {
         let stages = self.stages.iter();
-        stages.filter_map(|stage| Some((stage, stage.logits?)))
+        stages.filter_map(|stage| Some((stage, stage.exit.as_ref()?)))
+    }
+
+    fn vector_lengths(&self) -> Vec<u32> {
+        self.vectors.iter().map(|vector| vector.length).collect()
     }
 
     /// Each stage's hash and size. The hash covers the input's normalisation, and the operators of
@@ -51,8 +56,11 @@ impl Network {
     #[must_use]
     pub fn stage_prefixes(&self) -> Vec<StagePrefix> {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(&encoded(&self.input));
+        hasher.update(&encoded(&(&self.input, &self.vector_lengths())));
         let mut names = Names::default();
+        for input in self.input_tensors() {
+            names.of(input);
+        }
         let mut prefixes = Vec::with_capacity(self.stages.len());
         for stage in &self.stages {
             let mut weight_bytes = 0;
@@ -73,8 +81,8 @@ impl Network {
                 }
                 weight_bytes += Network::weight_bytes(operator);
             }
-            match stage.logits {
-                Some(exit) => hasher.update(&encoded(&names.of(exit))),
+            match &stage.exit {
+                Some(exit) => hasher.update(&encoded(&names.of_exit(exit))),
                 None => hasher.update(b"no exit"),
             };
             prefixes.push(StagePrefix {
@@ -94,6 +102,18 @@ impl Names {
     fn of(&mut self, tensor: TensorId) -> TensorId {
         let next = self.0.len() as u32;
         TensorId(*self.0.entry(tensor).or_insert(next))
+    }
+
+    /// The exit without the names of its outputs.
+    fn of_exit(&mut self, exit: &Exit) -> Exit {
+        let mut renamed = exit.clone();
+        for read in renamed.reads_mut() {
+            *read = self.of(*read);
+        }
+        for output in &mut renamed.outputs {
+            output.name.clear();
+        }
+        renamed
     }
 
     /// The operator without what is only a name, and the ranges of its weights.

@@ -73,7 +73,7 @@ impl Network {
         4 * floats + bytes.map_or(0, |range| u64::from(range.len))
     }
 
-    /// The quantised tensors exist, are worth something, and none of them is the input or an exit.
+    /// The quantised tensors exist, are worth something, and none of them is an input, or what an exit answers with.
     pub(crate) fn check_quantised(&self) -> Result<(), NetworkError> {
         let found = self.quantised.weights.len();
         if found > WEIGHTS_MAX {
@@ -83,8 +83,14 @@ impl Network {
                 limit: WEIGHTS_MAX,
             });
         }
-        let logits = self.stages.iter().filter_map(|stage| stage.logits);
-        let floats: Vec<TensorId> = logits.chain([self.input_tensor()]).collect();
+        let exits = self.exits().map(|(_, exit)| exit);
+        let of_exits = exits.flat_map(|exit| {
+            exit.scores
+                .map(|s| s.tensor)
+                .into_iter()
+                .chain(exit.confidence)
+        });
+        let floats: Vec<TensorId> = of_exits.chain(self.input_tensors()).collect();
         for (&tensor, &Quantisation { scale, .. }) in &self.quantised.tensors {
             let exists = tensor.index() < self.tensors.len();
             if !exists || floats.contains(&tensor) || !Quantisation::is_step(scale) {

@@ -12,39 +12,63 @@ use std::collections::BTreeMap;
 
 use punctual_types::{Activation, PoolKind, Window};
 
-use crate::{Network, Operator, OperatorKind, Stage, Tensor, TensorId, WeightRange};
+use crate::{Network, Operator, OperatorKind, Output, Stage, Tensor, TensorId, WeightRange};
 use windows::{Planar, visit};
 
 /// One image's tensors while a network runs: at first the input, between stages what is carried.
 pub type Values = BTreeMap<TensorId, Vec<f32>>;
 
-/// Runs all stages for one image and returns each stage's logits: nothing where it ends in no exit.
+/// What an exit gives for one image.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Exited {
+    /// The elements of each output, before they are converted to its type: of bytes the bytes.
+    pub outputs: Vec<Vec<f32>>,
+    /// One a class; empty if its answer has none.
+    pub scores: Vec<f32>,
+    /// The network's own.
+    pub confidence: Option<f32>,
+}
+
+/// Runs all stages for one image and returns each stage's class scores: nothing where it has none.
 ///
 /// # Panics
-/// When the network is not valid or `image` (planar, normalised) has another size than its input.
+/// When the network is not valid, takes further inputs, or `image` (planar, normalised) has another size than its input.
 #[must_use]
 pub fn run(network: &Network, image: &[f32]) -> Vec<Vec<f32>> {
-    let input = network.input_tensor();
+    let exits = run_all(network, &[image]).into_iter();
+    exits.map(|exit| exit.unwrap_or_default().scores).collect()
+}
+
+/// Runs all stages for one image and its vectors: what each stage's exit gives.
+///
+/// # Panics
+/// When the network is not valid or an input has another size than it takes.
+#[must_use]
+pub fn run_all(network: &Network, inputs: &[&[f32]]) -> Vec<Option<Exited>> {
+    let mut values = Values::new();
     assert_eq!(
-        image.len() as u64,
-        network.tensors[input.index()].elements(),
-        "the image's size"
+        inputs.len(),
+        1 + network.vectors.len(),
+        "the inputs' number"
     );
-    let mut values = Values::from([(input, image.to_vec())]);
-    network
-        .stages
-        .iter()
+    for (tensor, input) in network.input_tensors().zip(inputs) {
+        let elements = network.tensors[tensor.index()].elements();
+        assert_eq!(input.len() as u64, elements, "the input's size");
+        values.insert(tensor, input.to_vec());
+    }
+    let stages = network.stages.iter();
+    stages
         .map(|stage| run_stage(network, stage, &mut values))
         .collect()
 }
 
 /// Runs one stage for one image: reads its inputs from `values`, leaves its outputs there and
-/// nothing else of its own, and returns the logits; nothing, if it ends in no exit.
+/// nothing else of its own, and returns what its exit gives, if it ends in one.
 ///
 /// # Panics
 /// When the network is not valid or an input is missing.
 #[must_use]
-pub fn run_stage(network: &Network, stage: &Stage, values: &mut Values) -> Vec<f32> {
+pub fn run_stage(network: &Network, stage: &Stage, values: &mut Values) -> Option<Exited> {
     let mut local: Values = stage
         .inputs
         .iter()
@@ -57,12 +81,22 @@ pub fn run_stage(network: &Network, stage: &Stage, values: &mut Values) -> Vec<f
     for output in &stage.outputs {
         values.insert(*output, local[output].clone());
     }
-    let Some(logits) = stage.logits else {
-        return Vec::new();
+    let exit = stage.exit.as_ref()?;
+    let viewed = |output: &Output| {
+        let shape = network.tensors[output.tensor.index()];
+        let data = &local[&output.tensor];
+        let at = |[channel, row, column]: [u32; 3]| {
+            data[((channel * shape.height + row) * shape.width + column) as usize]
+        };
+        output.view.positions().map(at).collect()
     };
-    local
-        .remove(&logits)
-        .expect("a valid stage writes its logits")
+    Some(Exited {
+        outputs: exit.outputs.iter().map(viewed).collect(),
+        scores: exit
+            .scores
+            .map_or(vec![], |scores| local[&scores.tensor].clone()),
+        confidence: exit.confidence.map(|tensor| local[&tensor][0]),
+    })
 }
 
 /// The softmax of `logits`: the class with the largest probability (the first of equals) and that probability.

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use crate::Exit;
 use crate::network::{Network, Operator, OperatorKind, Stage, Tensor, TensorId};
 
 /// Cuts the first stage in which the networks part, if they have a part of it in common. Networks
@@ -56,9 +57,11 @@ type Hash = [u8; 32];
 /// By tensor; none for one that nobody writes.
 fn tensor_hashes(network: &Network) -> Vec<Option<Hash>> {
     let mut hashes = vec![None; network.tensors.len()];
-    let input = network.input_tensor();
-    let described = (&network.input, network.quantisation(input));
-    hashes[input.index()] = Some(*blake3::hash(&encoded(&described)).as_bytes());
+    for (at, input) in network.input_tensors().enumerate() {
+        let vector = at.checked_sub(1).map(|at| network.vectors[at].length);
+        let described = (&network.input, at as u32, vector);
+        hashes[input.index()] = Some(*blake3::hash(&encoded(&described)).as_bytes());
+    }
     for operator in network.stages.iter().flat_map(|stage| &stage.operators) {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&encoded(&nameless(operator)));
@@ -148,10 +151,9 @@ fn parts(
     let mut all = networks.iter().zip(hashes);
     !common.is_empty()
         && all.all(|(network, hashes)| {
-            let exit = network.stages[index].logits;
-            exit.is_some_and(|exit| {
-                hashes[exit.index()].is_some_and(|hash| !common.contains(&hash))
-            })
+            let exit = network.stages[index].exit.iter();
+            let mut reads = exit.flat_map(Exit::reads);
+            reads.any(|read| hashes[read.index()].is_some_and(|hash| !common.contains(&hash)))
         })
 }
 
@@ -164,7 +166,7 @@ fn cut_network(
     let mut stages = Vec::with_capacity(network.stages.len() + 1);
     for (at, stage) in network.stages.iter().enumerate() {
         if at != index {
-            stages.push((stage.operators.clone(), stage.logits));
+            stages.push((stage.operators.clone(), stage.exit.clone()));
             continue;
         }
         let is_common = |operator: &Operator| {
@@ -172,7 +174,7 @@ fn cut_network(
         };
         let (shared, own) = stage.operators.iter().cloned().partition(is_common);
         stages.push((shared, None));
-        stages.push((own, stage.logits));
+        stages.push((own, stage.exit.clone()));
     }
     Network {
         stages: carry(stages),
@@ -181,11 +183,12 @@ fn cut_network(
 }
 
 /// Adds to each stage what it takes and what it carries over.
-fn carry(stages: Vec<(Vec<Operator>, Option<TensorId>)>) -> Vec<Stage> {
+fn carry(stages: Vec<(Vec<Operator>, Option<Exit>)>) -> Vec<Stage> {
     let mut later = BTreeSet::new();
     let mut carried = Vec::with_capacity(stages.len());
-    for (operators, logits) in stages.into_iter().rev() {
-        let read: BTreeSet<TensorId> = operators.iter().flat_map(Operator::reads).collect();
+    for (operators, exit) in stages.into_iter().rev() {
+        let read = operators.iter().flat_map(Operator::reads);
+        let read: BTreeSet<TensorId> = read.chain(exit.iter().flat_map(Exit::reads)).collect();
         let written: BTreeSet<TensorId> = operators.iter().map(|o| o.output).collect();
         let inputs: Vec<TensorId> = read.difference(&written).copied().collect();
         let outputs = written.intersection(&later).copied().collect();
@@ -194,20 +197,20 @@ fn carry(stages: Vec<(Vec<Operator>, Option<TensorId>)>) -> Vec<Stage> {
             inputs,
             outputs,
             operators,
-            logits,
+            exit,
         });
     }
     carried.reverse();
     carried
 }
 
-/// What a device plans a request buffer by: the input and all that is carried between stages.
+/// What a device plans a request buffer by: the inputs and all that is carried between stages.
 /// Networks whose entries are equal have equal request buffers, on any device, so that a stage that
 /// two of them have in common can run in the other's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Carried {
     shape: Tensor,
-    /// The stage that writes it; none for the input.
+    /// The stage that writes it; none for an input.
     written: Option<usize>,
     /// The last stage that reads it.
     read: Option<usize>,
@@ -216,13 +219,14 @@ pub struct Carried {
 }
 
 impl Network {
-    /// The input, then what each stage carries over, in order.
+    /// The inputs, then what each stage carries over, in order.
     #[must_use]
     pub fn carried(&self) -> Vec<Carried> {
         let outputs = self.stages.iter().enumerate();
         let outputs =
             outputs.flat_map(|(stage, s)| s.outputs.iter().map(move |o| (Some(stage), *o)));
-        std::iter::once((None, self.input_tensor()))
+        let inputs = self.input_tensors().map(|input| (None, input));
+        inputs
             .chain(outputs)
             .map(|(written, tensor)| Carried {
                 shape: self.tensors[tensor.index()],

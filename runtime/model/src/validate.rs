@@ -2,15 +2,20 @@
 //! check of indices, ranges or shapes.
 
 mod error;
+mod exits;
 
 use std::collections::BTreeSet;
 
 use punctual_core::STAGES_MAX;
 use punctual_types::Activation;
 
-use crate::{Network, Operator, OperatorKind, Stage, Tensor, TensorId, WeightRange};
+use crate::{
+    InputForm, InputSpec, Network, Operator, OperatorKind, Stage, Tensor, TensorId,
+    VECTOR_LENGTH_MAX, VECTORS_MAX, WeightRange,
+};
 
-pub use error::{NetworkError, OperatorError, StageError};
+pub use error::{ExitError, NetworkError, OperatorError, StageError};
+pub use exits::{OUTPUT_RANK_MAX, OUTPUTS_MAX};
 
 /// Most operators of a network, all stages together.
 pub const OPERATORS_MAX: usize = 4096;
@@ -42,20 +47,13 @@ impl Network {
     /// Every rule but that weights are finite, so that no weight is looked at.
     pub(crate) fn validate_structure(&self) -> Result<(), NetworkError> {
         self.check_sizes()?;
-        let expected = self.input.tensor();
-        let first = self
-            .stages
-            .first()
-            .and_then(|stage| stage.inputs.first().copied());
-        let Some(input) = first.filter(|&id| {
-            self.stages[0].inputs.len() == 1 && self.tensors.get(id.index()) == Some(&expected)
-        }) else {
-            return Err(NetworkError::Input { expected });
-        };
+        self.check_inputs()?;
         self.check_quantised()?;
         let mut written = vec![false; self.tensors.len()];
-        written[input.index()] = true;
-        let mut carried = BTreeSet::from([input]);
+        let mut carried: BTreeSet<TensorId> = self.input_tensors().collect();
+        for input in &carried {
+            written[input.index()] = true;
+        }
         for (index, stage) in self.stages.iter().enumerate() {
             let wrong = |problem| NetworkError::Stage {
                 stage: index,
@@ -66,37 +64,99 @@ impl Network {
             self.check_results(index, stage)?;
             carried.extend(&stage.outputs);
         }
-        match written.iter().position(|&written| !written) {
-            Some(tensor) => Err(NetworkError::NeverWritten { tensor }),
-            None => Ok(()),
+        if let Some(tensor) = written.iter().position(|&written| !written) {
+            return Err(NetworkError::NeverWritten { tensor });
+        }
+        let taken = |input: &TensorId| self.stages.iter().any(|stage| stage.inputs.contains(input));
+        match self.input_tensors().find(|input| !taken(input)) {
+            Some(input) => Err(NetworkError::UnreadInput(input)),
+            None => self.check_exits(),
         }
     }
 
-    /// The tensor that holds the network's input: what the first stage takes.
-    ///
-    /// # Panics
-    /// When the network is not valid.
+    /// The tensor that holds the network's first input.
     #[must_use]
-    pub fn input_tensor(&self) -> TensorId {
-        self.stages[0].inputs[0]
+    pub const fn input_tensor(&self) -> TensorId {
+        TensorId(0)
+    }
+
+    /// The tensors that come with a request: the input, then the vectors.
+    pub fn input_tensors(&self) -> impl Iterator<Item = TensorId> + use<> {
+        (0..=self.vectors.len() as u32).map(TensorId)
+    }
+
+    /// Inputs are the first tensors, and each can be prepared.
+    fn check_inputs(&self) -> Result<(), NetworkError> {
+        let InputSpec { channels, form, .. } = self.input;
+        let fits = match form {
+            InputForm::Image { .. } => matches!(channels, 1 | 3 | 4),
+            InputForm::Prepared => true,
+            InputForm::Tokens { mask } => channels == 1 + u32::from(mask),
+        };
+        if !fits {
+            return Err(NetworkError::InputChannels { channels });
+        }
+        if let InputForm::Image { mean, std } = form {
+            check_normalisation(&mean, &std)?;
+        }
+        if self.vectors.len() > VECTORS_MAX {
+            return Err(NetworkError::Vectors {
+                found: self.vectors.len(),
+            });
+        }
+        let vectors = self.vectors.iter();
+        if let Some(vector) = vectors
+            .clone()
+            .find(|v| !(1..=VECTOR_LENGTH_MAX).contains(&v.length))
+        {
+            let (name, length) = (vector.name.clone(), vector.length);
+            return Err(NetworkError::VectorLength { name, length });
+        }
+        let mut names = BTreeSet::new();
+        if let Some(twice) = vectors.clone().find(|vector| !names.insert(&vector.name)) {
+            let (what, name) = ("vector", twice.name.clone());
+            return Err(NetworkError::NameTwice { what, name });
+        }
+        let shapes = std::iter::once(self.input.tensor());
+        let shapes = shapes.chain(vectors.map(|vector| Tensor::features(vector.length)));
+        for (at, expected) in shapes.enumerate() {
+            if self.tensors.get(at) != Some(&expected) {
+                return Err(NetworkError::Input {
+                    tensor: at,
+                    expected,
+                });
+            }
+        }
+        Ok(())
     }
 
     fn check_sizes(&self) -> Result<(), NetworkError> {
         let operators = self.stages.iter().map(|stage| stage.operators.len()).sum();
         for (what, found, limit) in [
             ("stages", self.stages.len(), STAGES_MAX),
-            ("classes", self.classes.len(), CLASSES_MAX),
             ("operators", operators, OPERATORS_MAX),
-            ("tensors", self.tensors.len(), OPERATORS_MAX + 1),
+            (
+                "tensors",
+                self.tensors.len(),
+                OPERATORS_MAX + 1 + VECTORS_MAX,
+            ),
             ("weights", self.weights.len(), WEIGHTS_MAX),
         ] {
             if found == 0 || found > limit {
                 return Err(NetworkError::Count { what, found, limit });
             }
         }
+        let (found, limit) = (self.classes.len(), CLASSES_MAX);
+        if found > limit || found == 0 && self.answer.has_class() {
+            let what = "classes";
+            return Err(NetworkError::Count { what, found, limit });
+        }
         let operators = self.stages.iter().flat_map(|stage| &stage.operators);
+        let outputs = self.exits().flat_map(|(_, exit)| &exit.outputs);
         let names = std::iter::once(("network", &self.name))
             .chain(self.classes.iter().map(|name| ("class", name)))
+            .chain(self.vectors.iter().map(|vector| ("vector", &vector.name)))
+            .chain(outputs.map(|output| ("output", &output.name)))
             .chain(operators.map(|operator| ("operator", &operator.name)));
         for (what, name) in names {
             if name.is_empty() || name.len() > NAME_BYTES_MAX {
@@ -104,12 +164,6 @@ impl Network {
                     what,
                     bytes: name.len(),
                 });
-            }
-        }
-        for (channel, (&mean, &std)) in self.input.mean.iter().zip(&self.input.std).enumerate() {
-            // A subnormal std is refused too: its reciprocal is infinite.
-            if !mean.is_finite() || !std.is_normal() || std < 0.0 {
-                return Err(NetworkError::Normalisation { channel, mean, std });
             }
         }
         for (tensor, &shape) in self.tensors.iter().enumerate() {
@@ -246,7 +300,7 @@ impl Network {
         }
     }
 
-    /// What a stage leaves behind: everything it writes is of use, the logits are the exit's.
+    /// What a stage leaves behind: everything it writes is of use, and its exit can be answered.
     fn check_results(&self, index: usize, stage: &Stage) -> Result<(), NetworkError> {
         let wrong = |problem| NetworkError::Stage {
             stage: index,
@@ -257,7 +311,7 @@ impl Network {
             .iter()
             .map(|operator| operator.output)
             .collect();
-        let read: BTreeSet<_> = stage.operators.iter().flat_map(Operator::reads).collect();
+        let read: BTreeSet<_> = stage.reads().collect();
         if let Some(&tensor) = stage.inputs.iter().find(|tensor| !read.contains(tensor)) {
             return Err(wrong(StageError::UnreadInput(tensor)));
         }
@@ -273,29 +327,17 @@ impl Network {
                 return Err(wrong(StageError::UselessOutput(tensor)));
             }
         }
-        let Some(logits) = stage.logits else {
-            return self.check_headless(index, stage);
-        };
-        if !local.contains(&logits) || stage.outputs.contains(&logits) {
-            return Err(wrong(StageError::Logits(logits)));
-        }
-        let shape = self.tensors[logits.index()];
-        if shape.height != 1 || shape.width != 1 || shape.channels as usize != self.classes.len() {
-            return Err(wrong(StageError::LogitsShape {
-                shape,
-                classes: self.classes.len(),
-            }));
-        }
-        check_use(index, stage)
-    }
-
-    /// A stage that ends in no exit leads on to another.
-    fn check_headless(&self, index: usize, stage: &Stage) -> Result<(), NetworkError> {
-        if index + 1 == self.stages.len() {
-            return Err(NetworkError::Stage {
-                stage: index,
-                problem: StageError::NoExit,
-            });
+        match &stage.exit {
+            None if index + 1 == self.stages.len() => return Err(wrong(StageError::NoExit)),
+            None => {}
+            Some(exit) => {
+                let readable = |id: &TensorId| local.contains(id) || stage.inputs.contains(id);
+                self.check_exit(exit, readable)
+                    .map_err(|problem| NetworkError::Exit {
+                        stage: index,
+                        problem,
+                    })?;
+            }
         }
         check_use(index, stage)
     }
@@ -339,8 +381,8 @@ impl TensorId {
 
 /// Everything a stage writes is read, carried over, or its exit's.
 fn check_use(index: usize, stage: &Stage) -> Result<(), NetworkError> {
-    let read: BTreeSet<_> = stage.operators.iter().flat_map(Operator::reads).collect();
-    let used = |id| read.contains(&id) || stage.outputs.contains(&id) || stage.logits == Some(id);
+    let read: BTreeSet<_> = stage.reads().collect();
+    let used = |id| read.contains(&id) || stage.outputs.contains(&id);
     let mut operators = stage.operators.iter();
     match operators.find(|operator| !used(operator.output)) {
         Some(dead) => Err(NetworkError::Operator {
@@ -362,6 +404,16 @@ fn check_lists(stage: &Stage, carried: &BTreeSet<TensorId>) -> Result<(), StageE
         Some(&tensor) => Err(StageError::NotCarried(tensor)),
         None => Ok(()),
     }
+}
+
+fn check_normalisation(mean: &[f32], std: &[f32]) -> Result<(), NetworkError> {
+    for (channel, (&mean, &std)) in mean.iter().zip(std).enumerate() {
+        // A subnormal std is refused too: its reciprocal is infinite.
+        if !mean.is_finite() || !std.is_normal() || std < 0.0 {
+            return Err(NetworkError::Normalisation { channel, mean, std });
+        }
+    }
+    Ok(())
 }
 
 fn check_figure(what: &'static str, value: f32, is_valid: bool) -> Result<(), OperatorError> {

@@ -26,6 +26,7 @@
 
 pub mod affinity;
 pub mod allocator;
+pub mod areas;
 pub mod atomics;
 pub mod clock;
 pub mod control_group;

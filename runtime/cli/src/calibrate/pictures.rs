@@ -40,13 +40,14 @@ impl Pictures {
     /// For `network`, which sees a centred square of `crop` (0 to 1) of each picture's shorter side;
     /// without, the whole picture, whatever its shape.
     pub fn new(network: &Network, crop: Option<f64>) -> Self {
+        let (mean, std) = network.input.form.normalisation();
         Self {
             output: Size {
                 width: network.input.width,
                 height: network.input.height,
             },
-            mean: network.input.mean,
-            std: network.input.std,
+            mean: [mean[0], mean[1], mean[2]],
+            std: [std[0], std[1], std[2]],
             crop: crop.unwrap_or(0.0),
             prepared: None,
             copy: Vec::new(),

@@ -44,7 +44,7 @@ pub fn run(
             .collect::<Result<Vec<_>, _>>()?;
         let images: Vec<&[f32]> = planes.iter().map(Vec::as_slice).collect();
         let found = evaluator.scores(&images).into_iter().zip(&network.stages);
-        let found = found.filter(|(_, stage)| stage.logits.is_some());
+        let found = found.filter(|(_, stage)| stage.exit.is_some());
         for (all, (found, _)) in scores.iter_mut().zip(found) {
             all.extend(found);
         }

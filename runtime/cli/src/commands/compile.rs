@@ -3,10 +3,12 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use punctual_compile::{CompileError, Compiled, Overrides, compile_with};
+use punctual_compile::{
+    CompileError, Compiled, IMAGENET_MEAN, IMAGENET_STD, InputOptions, Overrides, compile_with,
+};
 use punctual_device_cpu::{LowerError, image_layout};
 use punctual_kernels::Isa;
-use punctual_model::{Network, PackageError};
+use punctual_model::{AnswerKind, Network, PackageError};
 use punctual_platform::output::{self, OutputError};
 use punctual_report::Table;
 use serde_json::json;
@@ -18,26 +20,36 @@ use punctual_platform::termination::{Terminates, Termination};
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 EXAMPLES:
-  punctual compile resnet50.onnx
-  punctual compile model.onnx --size 224x224 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.5 --exits early,late
+  punctual compile resnet50.onnx --normalise imagenet --answer classes --classes imagenet.txt
+  punctual compile segmenter.onnx --normalise imagenet --answer none
+  punctual compile model.onnx --size 224x224 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.5 --answer labels
   punctual compile models/signs/signs.toml
   punctual compile signs.toml --output /etc/punctual/signs.punctual
 
-An ONNX file needs nothing else where these hold: the file gives the input's rows and columns; each
-value is normalised as torchvision does for ImageNet; the exits are the outputs exit_0, exit_1, ...,
-or the only output. Classes are then class_0, class_1, ... An options file says otherwise, and can name
-classes; options on the command line come before it:
+The outputs exit_0, exit_1, ... are the exits; an exit of several tensors has outputs exit_0/boxes,
+exit_0/scores, ...; exit_0/confidence, one number a request, is how sure the network itself is. Without
+such names there is one exit with all outputs. What is not beyond doubt must be said: how a picture is
+normalised, and what an answer is:
+
+  classes      one of several: class and confidence by softmax of the scores (the only output, or exit_0/scores)
+  labels       any of several: by the logistic function, unless the network ends in one
+  detections   objects: the tensors
+  none         something else: the tensors
+
+An options file can say all of it; options on the command line come before it:
 
   name = \"signs\"
   onnx = \"signs.onnx\"                # relative to this file
   calibration = \"calibration.json\"   # optional: confidence and correctness of held-out samples
   [input]
-  height = 64
+  kind = \"picture\"                   # or \"prepared\"; optional
+  height = 64                        # optional where the ONNX file says it
   width = 64
-  mean = [0.45, 0.45, 0.45]          # each value becomes (pixel / 255 - mean) / std
+  mean = [0.45, 0.45, 0.45]          # each value becomes (pixel / full scale - mean) / std
   std = [0.25, 0.25, 0.25]
   [output]
-  exits = [\"exit_0\", \"exit_1\"]       # optional: else all outputs named exit_0, exit_1, ...
+  exits = [\"exit_0\", \"exit_1\"]       # optional: else as above
+  answer = \"classes\"
   classes = [\"stop\", \"give way\"]     # optional
 
 TERMINATION CODES: 0 done; 3 the network or its options cannot be compiled (the node, its operator
@@ -76,37 +88,86 @@ struct NetworkOptions {
     /// Rows and columns of the input; by default as in the ONNX file.
     #[arg(long, value_name = "ROWSxCOLUMNS", value_parser = size)]
     size: Option<(u32, u32)>,
-    /// Each value becomes (pixel / 255 - mean) / std, for red, green and blue.
-    #[arg(long, value_name = "R,G,B", value_parser = three)]
-    mean: Option<[f32; 3]>,
+    /// What the input is: a picture, or a tensor that the client prepares; by default 1, 3 or 4 channels are a picture.
+    #[arg(long, value_enum, value_name = "KIND")]
+    input: Option<InputKind>,
+    /// How a picture's values are normalised: as torchvision's networks want it, or to 0..1.
+    #[arg(long, value_enum, value_name = "HOW", conflicts_with_all = ["mean", "std"])]
+    normalise: Option<Normalisation>,
+    /// Each value becomes (pixel / full scale - mean) / std: a number for each channel (1, 3 or 4).
+    #[arg(long, value_name = "R,G,B", value_parser = channels, requires = "std")]
+    mean: Option<Channels>,
     /// See --mean.
-    #[arg(long, value_name = "R,G,B", value_parser = three)]
-    std: Option<[f32; 3]>,
-    /// The outputs that are exits, from the first to the last.
+    #[arg(long, value_name = "R,G,B", value_parser = channels, requires = "mean")]
+    std: Option<Channels>,
+    /// The outputs that are exits of one tensor each, from the first to the last.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     exits: Vec<String>,
+    /// What an answer is.
+    #[arg(long, value_enum, value_name = "KIND")]
+    answer: Option<Answer>,
+    /// Names of the classes or labels, one a line.
+    #[arg(long, value_name = "FILE")]
+    classes: Option<PathBuf>,
     /// Confidence and correctness of held-out samples, as `punctual calibrate` writes them.
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum InputKind {
+    Picture,
+    Prepared,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Normalisation {
+    Imagenet,
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Answer {
+    Classes,
+    Labels,
+    Detections,
+    None,
+}
+
+impl From<Answer> for AnswerKind {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Classes => Self::Classes,
+            Answer::Labels => Self::Labels,
+            Answer::Detections => Self::Detections,
+            Answer::None => Self::None,
+        }
+    }
+}
+
 impl From<&NetworkOptions> for Overrides {
     fn from(options: &NetworkOptions) -> Self {
-        let NetworkOptions {
-            name,
-            size,
-            mean,
-            std,
-            exits,
-            calibration,
-        } = options.clone();
+        let options = options.clone();
+        let (mean, std) = match options.normalise {
+            Some(Normalisation::Imagenet) => {
+                (Some(IMAGENET_MEAN.to_vec()), Some(IMAGENET_STD.to_vec()))
+            }
+            // One figure stands for all channels.
+            Some(Normalisation::None) => (Some(vec![0.0]), Some(vec![1.0])),
+            None => (options.mean.map(|it| it.0), options.std.map(|it| it.0)),
+        };
         Self {
-            name,
-            size,
-            mean,
-            std,
-            exits,
-            calibration,
+            name: options.name,
+            input: InputOptions {
+                prepared: options.input.map(|kind| kind == InputKind::Prepared),
+                size: options.size,
+                mean,
+                std,
+            },
+            exits: options.exits,
+            answer: options.answer.map(AnswerKind::from),
+            classes: options.classes,
+            calibration: options.calibration,
         }
     }
 }
@@ -117,10 +178,17 @@ fn size(text: &str) -> Result<(u32, u32), String> {
     sides.ok_or_else(|| "rows and columns are two numbers with an x between, as 224x224".to_owned())
 }
 
-fn three(text: &str) -> Result<[f32; 3], String> {
+/// A number for each channel.
+#[derive(Clone, Debug, PartialEq)]
+struct Channels(Vec<f32>);
+
+fn channels(text: &str) -> Result<Channels, String> {
     let values: Option<Vec<f32>> = text.split(',').map(|value| value.parse().ok()).collect();
-    let values = values.and_then(|values| values.try_into().ok());
-    values.ok_or_else(|| "three numbers with commas between, for red, green and blue".to_owned())
+    let values = values.filter(|values| matches!(values.len(), 1 | 3 | 4));
+    let values = values.map(Channels);
+    values.ok_or_else(|| {
+        "one, three or four numbers with commas between, one for each channel".to_owned()
+    })
 }
 
 /// Why nothing was compiled.
@@ -256,13 +324,15 @@ mod tests {
     #[test]
     fn sizes_and_colours_are_read_or_explained() {
         assert_eq!(size("224x320"), Ok((224, 320)));
-        assert_eq!(three("0.5,0.25,1"), Ok([0.5, 0.25, 1.0]));
+        assert_eq!(channels("0.5,0.25,1"), Ok(Channels(vec![0.5, 0.25, 1.0])));
         for wrong in ["224", "224x", "224x224x3", "-1x3"] {
             assert!(size(wrong).unwrap_err().contains("224x224"), "{wrong}");
         }
-        for wrong in ["", "0.5", "0.5,0.5", "1,2,3,4", "a,b,c"] {
+        for wrong in ["", "0.5,0.5", "1,2,3,4,5", "a,b,c"] {
             assert!(
-                three(wrong).unwrap_err().contains("three numbers"),
+                channels(wrong)
+                    .unwrap_err()
+                    .contains("three or four numbers"),
                 "{wrong}"
             );
         }

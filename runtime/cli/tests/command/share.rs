@@ -26,7 +26,7 @@ fn scratch(name: &str) -> PathBuf {
 fn last_layer(network: &Network) -> WeightRange {
     let stage = network.stages.last().expect("a stage");
     let exit = stage.operators.last().expect("an operator");
-    assert_eq!(Some(exit.output), stage.logits);
+    assert_eq!(Some(exit.output), stage.scores());
     match exit.kind {
         OperatorKind::Linear { weights, .. } => weights,
         ref other => panic!("the exit is {other:?}"),
@@ -138,7 +138,7 @@ fn networks_with_another_last_layer_share_all_before_it_and_answer_as_before() {
         assert_eq!(after.network().stages.len(), stages + 1);
         let prefixes = after.stage_prefixes();
         assert_eq!(prefixes[..common], cut[0].stage_prefixes()[..common]);
-        assert_eq!(after.network().stages[common - 1].logits, None);
+        assert_eq!(after.network().stages[common - 1].scores(), None);
         assert_eq!(after.calibration(), before.calibration());
         let lanes = |package: &Package| -> Vec<u8> {
             package.images().iter().map(WeightImage::lanes).collect()

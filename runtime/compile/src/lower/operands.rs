@@ -1,5 +1,6 @@
 //! A node's operands by role, with errors that say which operand is what.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::ops::Range;
 
@@ -118,6 +119,20 @@ impl Lowering<'_> {
         self.emit(node, kind, view.tensor, &[], Tensor { channels, ..shape })
     }
 
+    /// A tensor of one pixel whose channels are the values of a view, for an exit.
+    pub(crate) fn gathered_vector(&mut self, exit: &str, view: &View) -> Option<TensorId> {
+        let node = Node {
+            name: exit.to_owned(),
+            operator: String::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            attributes: BTreeMap::new(),
+        };
+        let tensor = self.arranged(&node, 0, view, "").ok()?;
+        let shape = self.shape(tensor);
+        (shape == Tensor::features(shape.channels)).then_some(tensor)
+    }
+
     /// The elements of a shape known when compiling.
     pub(super) fn sizes(
         &self,
@@ -224,7 +239,7 @@ impl Lowering<'_> {
         }
     }
 
-    pub(super) fn describe(&self, value: &Value) -> String {
+    pub(crate) fn describe(&self, value: &Value) -> String {
         match value {
             Value::Nothing => "a result that is not computed".to_owned(),
             Value::View(view) => {
@@ -269,7 +284,7 @@ impl Lowering<'_> {
 }
 
 /// E.g. `(N, 64, 1, 1)`.
-pub(super) fn describe_dims(dims: &[Dim]) -> String {
+pub(crate) fn describe_dims(dims: &[Dim]) -> String {
     let mut text = "(".to_owned();
     for (at, dim) in dims.iter().enumerate() {
         let comma = if at > 0 { ", " } else { "" };

@@ -86,6 +86,13 @@ impl View {
         Self { dims, ..image }
     }
 
+    /// Of an image of one row, (N, channels, columns).
+    pub fn series(tensor: TensorId, shape: Tensor) -> Self {
+        let mut image = Self::image(tensor, shape);
+        image.dims.remove(2);
+        image
+    }
+
     /// Of an image of one row, (N, columns) of one of its channels.
     pub fn tokens_of_channel(self, channel: u64) -> Self {
         let [batch, _, _, columns] = [0, 1, 2, 3].map(|at| self.dims[at].clone());
@@ -164,6 +171,36 @@ impl View {
             }
         }
         Some(runs)
+    }
+
+    /// In which order it goes through the values of one image, if its first dimension is the batch and nothing else of it.
+    pub fn of_one_image(&self) -> Option<punctual_types::View> {
+        if !self.is_batch(0) {
+            return None;
+        }
+        let digit = |factor: &Factor| {
+            let axis = match factor.axis {
+                Axis::Channel => punctual_types::Axis::Channel,
+                Axis::Row => punctual_types::Axis::Row,
+                Axis::Column => punctual_types::Axis::Column,
+                Axis::Repeat => punctual_types::Axis::Repeat,
+                Axis::Batch => return None,
+            };
+            Some(punctual_types::Digit {
+                axis,
+                step: u32::try_from(factor.step).ok()?,
+                extent: u32::try_from(factor.extent).ok()?,
+            })
+        };
+        let [channel, row, column] = self.start.map(u32::try_from);
+        Some(punctual_types::View {
+            start: [channel.ok()?, row.ok()?, column.ok()?],
+            digits: self.dims[1..]
+                .iter()
+                .flatten()
+                .map(digit)
+                .collect::<Option<_>>()?,
+        })
     }
 
     /// Whether it is the tensor as it is: (N, channels, rows, columns).

@@ -12,9 +12,9 @@ mod refused;
 mod reported;
 mod viewed;
 
-use punctual_model::{Calibration, InputForm, InputSpec};
+use punctual_model::{AnswerKind, Calibration};
 
-use crate::{CompileError, CompileOptions, Compiled, compile};
+use crate::{CompileError, CompileOptions, Compiled, InputOptions, compile};
 use builder::Onnx;
 
 fn options() -> CompileOptions {
@@ -22,14 +22,14 @@ fn options() -> CompileOptions {
         name: "test".to_owned(),
         onnx: "test.onnx".into(),
         calibration: None,
-        input: InputSpec {
-            height: 8,
-            width: 8,
-            mean: [0.5; 3],
-            std: [0.25; 3],
-            form: InputForm::Image,
+        input: InputOptions {
+            prepared: None,
+            size: Some((8, 8)),
+            mean: Some(vec![0.5; 3]),
+            std: Some(vec![0.25; 3]),
         },
         exits: vec![],
+        answer: Some(AnswerKind::Classes),
         classes: vec![],
     }
 }

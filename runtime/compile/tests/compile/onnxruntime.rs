@@ -25,7 +25,7 @@ fn path(file: &str) -> PathBuf {
 }
 
 fn compiled(name: &str) -> Compiled {
-    compile_with(&path(&format!("{name}.onnx")), &Overrides::default()).unwrap()
+    compile_with(&path(&format!("{name}.onnx")), &Overrides::imagenet()).unwrap()
 }
 
 fn softmax(logits: &mut [f32]) {
@@ -145,7 +145,7 @@ fn a_file_with_weights_that_is_missing_or_too_short_is_named() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let alone = folder.join("alone.onnx");
     std::fs::copy(path("external.onnx"), &alone).unwrap();
-    let failed = || match compile_with(&alone, &Overrides::default()) {
+    let failed = || match compile_with(&alone, &Overrides::imagenet()) {
         Err(CompileError::Parse(error @ ParseError::ExternalRead { .. })) => error.to_string(),
         other => panic!("{other:?}"),
     };

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use punctual_compile::{CompileError, Overrides, compile_with};
+use punctual_compile::{CompileError, InputOptions, Overrides, compile_with};
 use punctual_device_cpu::Evaluator;
 use punctual_kernels::Isa;
 use punctual_model::{InputForm, reference};
@@ -23,7 +23,7 @@ fn check(network: &str, form: &str) {
     let expected = std::fs::read_to_string(folder.join(format!("{network}.json"))).unwrap();
     let Expected { images, scores } = serde_json::from_str(&expected).unwrap();
     let onnx = folder.join(format!("{network}_{form}.onnx"));
-    let compiled = compile_with(&onnx, &Overrides::default()).unwrap();
+    let compiled = compile_with(&onnx, &Overrides::imagenet()).unwrap();
     let network = compiled.package.network();
     let images: Vec<&[f32]> = images.iter().map(Vec::as_slice).collect();
     let mut device = Evaluator::new(Isa::detect(), network, images.len()).unwrap();
@@ -80,7 +80,7 @@ fn text_without_a_mask_of_the_dynamo_exporter() {
 fn padding_has_no_say_and_other_tokens_have() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     let onnx = folder.join("distilbert_torchscript.onnx");
-    let compiled = compile_with(&onnx, &Overrides::default()).unwrap();
+    let compiled = compile_with(&onnx, &Overrides::imagenet()).unwrap();
     let network = compiled.package.network();
     assert_eq!(network.input.form, InputForm::Tokens { mask: true });
     assert_eq!((network.input.height, network.input.width), (1, 6));
@@ -102,11 +102,14 @@ fn padding_has_no_say_and_other_tokens_have() {
 fn a_sequence_of_another_length_than_the_file_has_is_refused() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     let overrides = Overrides {
-        size: Some((1, 7)),
-        ..Overrides::default()
+        input: InputOptions {
+            size: Some((1, 7)),
+            ..InputOptions::default()
+        },
+        ..Overrides::imagenet()
     };
     let error = compile_with(&folder.join("distilbert_dynamo.onnx"), &overrides).unwrap_err();
     let message = error.to_string();
-    assert!(matches!(error, CompileError::TokenInput { width: 7, .. }));
+    assert!(matches!(error, CompileError::Input { width: 7, .. }));
     assert!(message.contains("input_ids"), "{message}");
 }

@@ -80,7 +80,7 @@ fn with_planted(
         cache: None,
     };
     let isa = Isa::detect();
-    let mut model = lower(isa, &network).expect("lowers");
+    let mut model = lower(isa, &network, None).expect("lowers");
     let source = store::source(isa, &model, &spec.models[0]).expect("packs");
     plant(&mut model);
     CpuDevice::start_loaded(isa, vec![model], vec![source], &spec, bell.clone()).expect("starts")

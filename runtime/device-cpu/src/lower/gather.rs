@@ -101,7 +101,7 @@ mod tests {
 
     /// Channels that each gather still moves.
     fn moved(isa: Isa) -> Vec<usize> {
-        let model = lower(isa, &networks::gathers(1)).expect("lowers");
+        let model = lower(isa, &networks::gathers(1), None).expect("lowers");
         let steps = model.stages.iter().flat_map(|stage| &stage.steps);
         let moves = steps.filter(|step| matches!(step.kernel, Kernel::Gather(_)));
         moves.map(|step| step.output.channels()).collect()
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn concatenations_that_extend_each_other_share_one_buffer() {
         let network = networks::gathers(1);
-        let model = lower(Isa::Scalar, &network).expect("lowers");
+        let model = lower(Isa::Scalar, &network, None).expect("lowers");
         let stage = &model.stages[0];
         let span = |name: &str| {
             let step = stage.steps.iter().find(|step| step.name == name);

@@ -47,7 +47,7 @@ pub fn image_layout(isa: Isa, network: &Network) -> Result<ImageLayout, LowerErr
 /// # Errors
 /// As [`image_layout`].
 pub fn pack_image(isa: Isa, network: &Network) -> Result<Vec<f32>, LowerError> {
-    lower(isa, network).and_then(|model| packed(network, &model.stages))
+    lower(isa, network, None).and_then(|model| packed(network, &model.stages))
 }
 
 /// Gives each step its place, aligned to the widest vector.

@@ -15,16 +15,20 @@ mod quantised;
 use punctual_kernels::{
     AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Isa, KernelError, PlanarLayout,
 };
-use punctual_model::{Network, Operator, OperatorKind, Stage, TensorId};
+use punctual_model::{
+    Exit, Network, Operator, OperatorKind, OutputLayout, PlacedExit, PlacedOutput, TensorId,
+    VECTORS_MAX,
+};
 use punctual_types::{Activation, Extent, Padding, Window};
 use thiserror::Error;
 
-use super::executable::{Executable, Kernel, LoadedModel, Step};
+use super::executable::{Executable, ExitPlan, Kernel, LoadedModel, OutputPlan, Step};
+use crate::outputs::OutputWriter;
 use crate::shared::{Operands, Span};
 use homes::Homes;
 pub use image::{image_layout, pack_image};
 use places::{Places, Value};
-use punctual_device::InputLayout;
+use punctual_device::{InputLayout, VectorPlace};
 
 /// A network that the CPU device cannot run.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -38,12 +42,19 @@ pub struct LowerError {
     pub source: KernelError,
 }
 
-/// Prepares a valid network for `isa`.
+/// Prepares a valid network for `isa`, and the outputs that are wanted of it.
 ///
 /// # Errors
 /// The first operator that no kernel takes.
-pub(super) fn lower(isa: Isa, network: &Network) -> Result<LoadedModel, LowerError> {
-    let lowering = Lowering::new(isa, network)?;
+pub(super) fn lower(
+    isa: Isa,
+    network: &Network,
+    outputs: Option<&OutputLayout>,
+) -> Result<LoadedModel, LowerError> {
+    let lowering = Lowering {
+        outputs,
+        ..Lowering::new(isa, network)?
+    };
     let stages = lowering.stages()?;
     Ok(lowering.model(stages))
 }
@@ -60,6 +71,8 @@ pub(super) fn pack(network: &Network, stages: &[Executable]) -> Result<Vec<f32>,
 pub(super) struct Lowering<'n> {
     isa: Isa,
     network: &'n Network,
+    /// None: no outputs are wanted.
+    outputs: Option<&'n OutputLayout>,
     homes: Homes,
     input: PlanarLayout,
     /// The input as a blocked tensor.
@@ -100,6 +113,7 @@ impl<'n> Lowering<'n> {
         Ok(Self {
             isa,
             network,
+            outputs: None,
             homes,
             input,
             blocked_input,
@@ -113,15 +127,19 @@ impl<'n> Lowering<'n> {
     pub(super) fn each_stage(&self) -> impl Iterator<Item = Result<Executable, LowerError>> {
         let mut weights = image::Ranges::default();
         let mut operators = 0;
-        self.network.stages.iter().map(move |stage| {
-            let before = operators;
-            operators += stage.operators.len() as u32;
-            let mut stage = self.stage(stage, before)?;
-            for step in &mut stage.steps {
-                step.weights = weights.next(step.kernel.packed_len());
-            }
-            Ok(stage)
-        })
+        self.network
+            .stages
+            .iter()
+            .enumerate()
+            .map(move |(index, stage)| {
+                let before = operators;
+                operators += stage.operators.len() as u32;
+                let mut stage = self.stage(index, before)?;
+                for step in &mut stage.steps {
+                    step.weights = weights.next(step.kernel.packed_len());
+                }
+                Ok(stage)
+            })
     }
 
     /// All stages.
@@ -149,7 +167,23 @@ impl<'n> Lowering<'n> {
             row_stride: self.input.row_stride(),
             plane_stride: self.input.plane_stride(),
             offset: self.input.origin(),
+            vectors: self.vectors(),
         }
+    }
+
+    /// Where the vectors lie that come with the input.
+    fn vectors(&self) -> [VectorPlace; VECTORS_MAX] {
+        let mut places = [VectorPlace::default(); VECTORS_MAX];
+        let tensors = self.network.input_tensors().skip(1);
+        for ((place, tensor), spec) in places.iter_mut().zip(tensors).zip(&self.network.vectors) {
+            let span = self.carried[tensor.index()].expect("vectors have places of their own");
+            let length = spec.length as usize;
+            *place = VectorPlace {
+                offset: span.start,
+                length,
+            };
+        }
+        places
     }
 
     /// Floats of a request buffer that the network uses.
@@ -158,7 +192,9 @@ impl<'n> Lowering<'n> {
     }
 
     /// A stage that has so many operators before it.
-    fn stage(&self, stage: &Stage, before: u32) -> Result<Executable, LowerError> {
+    fn stage(&self, index: usize, before: u32) -> Result<Executable, LowerError> {
+        let stage = &self.network.stages[index];
+        let placed = self.outputs.and_then(|outputs| outputs.stage(index));
         let input = self.network.input_tensor();
         let needs_copy = stage.operators.iter().any(|operator| {
             operator.reads().any(|read| read == input) && !self.reads_planes_only(operator)
@@ -181,18 +217,38 @@ impl<'n> Lowering<'n> {
         }
         Ok(Executable {
             steps,
-            logits: stage
-                .logits
-                .map_or(Span::NOTHING, |exit| self.scores(exit, &places)),
+            exit: stage
+                .exit
+                .as_ref()
+                .map(|exit| self.exit(exit, placed, &places)),
             workspace_floats: places.total,
         })
     }
 
-    /// An exit's scores, without the surplus lanes of their last block.
-    fn scores(&self, exit: TensorId, places: &Places<'_>) -> Span {
-        Span {
-            len: self.network.tensors[exit.index()].channels as usize,
-            ..places.of(Value::Tensor(exit))
+    /// Where an exit's answer and the outputs that are wanted of it lie.
+    fn exit(&self, exit: &Exit, placed: Option<&PlacedExit>, places: &Places<'_>) -> ExitPlan {
+        let vector = |tensor: TensorId| Span {
+            len: self.network.tensors[tensor.index()].channels as usize,
+            ..places.of(Value::Tensor(tensor))
+        };
+        let output = |placed: &PlacedOutput| {
+            let output = &exit.outputs[placed.output];
+            let layout = self.layouts[output.tensor.index()];
+            let (start, len) = (placed.offset as usize, placed.bytes as usize);
+            OutputPlan {
+                span: places.of(Value::Tensor(output.tensor)),
+                writer: OutputWriter::new(layout, output.view.clone(), output.element),
+                bytes: start..start + len,
+            }
+        };
+        let outputs = placed.into_iter().flat_map(|placed| &placed.outputs);
+        ExitPlan {
+            scores: exit
+                .scores
+                .map(|scores| (vector(scores.tensor), scores.form)),
+            confidence: exit.confidence.map(vector),
+            outputs: outputs.map(output).collect(),
+            not_finite: placed.map_or(0, PlacedExit::not_finite),
         }
     }
 

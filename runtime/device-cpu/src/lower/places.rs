@@ -121,7 +121,7 @@ pub(super) fn halos(network: &Network) -> Vec<usize> {
     halos
 }
 
-/// Places in the request buffer, and its size: the input first, whose zeros nothing may overwrite,
+/// Places in the request buffer, and its size: the input first and the vectors, whose zeros nothing may overwrite,
 /// then what is carried, planned over stages as a stage's tensors are over operators.
 pub(super) fn carried(
     network: &Network,
@@ -145,8 +145,17 @@ pub(super) fn carried(
         }
     }
     let plan = memory::plan(&lifetimes, LINE);
-    let base = input_floats.next_multiple_of(LINE);
+    let mut base = input_floats.next_multiple_of(LINE);
     let mut places = vec![None; layouts.len()];
+    for vector in network.input_tensors().skip(1) {
+        let len = layouts[vector.index()].len();
+        places[vector.index()] = Some(Span {
+            space: Space::Request,
+            start: base,
+            len,
+        });
+        base += len.next_multiple_of(LINE);
+    }
     for ((tensor, lifetime), offset) in tensors.into_iter().zip(&lifetimes).zip(&plan.offsets) {
         places[tensor] = Some(Span {
             space: Space::Request,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
 
 use heapless::Vec;
-use punctual_core::{BATCH_MAX, Instant, ModelId, StageId};
+use punctual_core::{Answer, BATCH_MAX, Instant, ModelId, StageId};
 use punctual_kernels::{Image, Inputs, Part};
 use punctual_platform::{Doorbell, clock};
 
@@ -16,7 +16,8 @@ use punctual_device::regions::{BufferGuard, ClaimedRegions, LINE, Region};
 
 use super::{Space, Span};
 use crate::executable::{Executable, LoadedModel, Step};
-use punctual_device::pool::{CancelFlag, Outcome};
+use punctual_device::pool::{CancelFlag, Outcome, answer_of};
+use punctual_model::ScoreForm;
 
 /// The worker that takes the actions. There is one a team.
 pub(crate) struct Leader {
@@ -174,25 +175,104 @@ impl Leader {
         (self.team.workspace.floats() + self.team.scratch.floats()) * size_of::<f32>()
     }
 
-    /// The class scores of one of the members of the stage that was last [`Outcome::Done`].
+    /// What one of the members of the stage that was last [`Outcome::Done`] is.
     ///
     /// # Panics
     /// If `claim` is not that member's.
-    pub(crate) fn logits<'a>(
+    pub(crate) fn answer(
+        &mut self,
+        (model, stage): (ModelId, StageId),
+        member: usize,
+        claim: &mut BufferGuard<'_>,
+    ) -> Answer {
+        let stage = self.done(model, stage, member, claim);
+        let Some(exit) = &stage.exit else {
+            return Answer::default();
+        };
+        let scores = exit.scores.map(|(span, form)| {
+            // SAFETY: `done` says so.
+            (unsafe { self.team.floats(stage, member, span) }, form)
+        });
+        // SAFETY: as above.
+        let confidence = exit
+            .confidence
+            .map(|span| unsafe { self.team.floats(stage, member, span) }[0]);
+        answer_of(scores, confidence)
+    }
+
+    /// Its class scores; empty if its answer has none.
+    ///
+    /// # Panics
+    /// As [`answer`](Self::answer).
+    pub(crate) fn scores<'a>(
         &'a mut self,
-        model: ModelId,
-        stage: StageId,
+        (model, stage): (ModelId, StageId),
         member: usize,
         claim: &'a mut BufferGuard<'_>,
     ) -> &'a [f32] {
+        let stage = self.done(model, stage, member, claim);
+        let scores = stage.exit.as_ref().and_then(|exit| exit.scores);
+        let (span, _) = scores.unwrap_or((Span::NOTHING, ScoreForm::Softmax));
+        // SAFETY: `done` says so.
+        unsafe { self.team.floats(stage, member, span) }
+    }
+
+    /// The confidence that its network gives.
+    ///
+    /// # Panics
+    /// As [`answer`](Self::answer).
+    pub(crate) fn confidence(
+        &mut self,
+        (model, stage): (ModelId, StageId),
+        member: usize,
+        claim: &mut BufferGuard<'_>,
+    ) -> Option<f32> {
+        let stage = self.done(model, stage, member, claim);
+        let span = stage.exit.as_ref()?.confidence?;
+        // SAFETY: `done` says so.
+        Some(unsafe { self.team.floats(stage, member, span) }[0])
+    }
+
+    /// Writes the outputs of its exit to its area.
+    ///
+    /// # Panics
+    /// As [`answer`](Self::answer), and if the area is not one of the model's.
+    pub(crate) fn deliver(
+        &mut self,
+        (model, stage): (ModelId, StageId),
+        member: usize,
+        claim: &mut BufferGuard<'_>,
+        area: &mut [u8],
+    ) {
+        let stage = self.done(model, stage, member, claim);
+        let Some(exit) = &stage.exit else {
+            return;
+        };
+        let mut not_finite = 0_u32;
+        for output in &exit.outputs {
+            // SAFETY: `done` says so.
+            let tensor = unsafe { self.team.floats(stage, member, output.span) };
+            let found = output.writer.write(tensor, &mut area[output.bytes.clone()]);
+            not_finite = not_finite.saturating_add(found);
+        }
+        if !exit.outputs.is_empty() {
+            area[exit.not_finite..][..4].copy_from_slice(&not_finite.to_ne_bytes());
+        }
+    }
+
+    /// The stage that was last done. While `&mut self` and the claim are borrowed no job runs, as there is one leader a
+    /// team, so that no worker writes to the workspace, or to the request buffer of `claim`.
+    fn done(
+        &self,
+        model: ModelId,
+        stage: StageId,
+        member: usize,
+        claim: &BufferGuard<'_>,
+    ) -> &Executable {
         let team = &*self.team;
         let buffer = team.job.buffers[member].load(Ordering::Relaxed);
         assert!(claim.is_of(&team.requests) && claim.index() == usize::from(buffer));
-        let stage = &team.models[model.index()].stages[stage.index()];
-        let (region, range) = team.place(stage, member, stage.logits);
-        // SAFETY: `&mut self` and one leader a team: no job runs, so no worker writes the workspace;
-        // and a request buffer is this claim's.
-        unsafe { region.read(range) }
+        &team.models[model.index()].stages[stage.index()]
     }
 }
 
@@ -221,6 +301,16 @@ impl Helper {
 }
 
 impl Team {
+    /// A span of a member of the stage that was last done.
+    ///
+    /// # Safety
+    /// No job runs while the slice lives.
+    unsafe fn floats(&self, stage: &Executable, member: usize, span: Span) -> &[f32] {
+        let (region, range) = self.place(stage, member, span);
+        // SAFETY: the caller's promise: nobody writes.
+        unsafe { region.read(range) }
+    }
+
     /// One seat's share of the job.
     ///
     /// # Safety

@@ -21,6 +21,9 @@ pub enum LowerError {
          model without quantisation"
     )]
     Bytes { model: String, tensor: u32 },
+    /// An input or an answer that only other devices have.
+    #[error("`{model}` has {what}: that is not there on CUDA yet; run the model on the CPU device")]
+    Contract { model: String, what: &'static str },
     /// Not even eight output channels fit a page.
     #[error(
         "eight output channels of operator `{operator}` of `{model}` have {bytes} bytes of weights \

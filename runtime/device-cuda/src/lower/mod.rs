@@ -31,7 +31,9 @@ mod traffic;
 
 use punctual_device::InputLayout;
 use punctual_kernels::cuda::{IMAGES_MAX, padded};
-use punctual_model::{Network, Operator, OperatorKind, SolutionChoice, TensorId};
+use punctual_model::{
+    Exit, Network, Operator, OperatorKind, ScoreForm, SolutionChoice, Stage, TensorId,
+};
 
 pub use choice::Candidate;
 use choice::Machine;
@@ -76,6 +78,7 @@ impl Program {
         choices: &[SolutionChoice],
     ) -> Result<Self, LowerError> {
         let lowering = Lowering::new(network, target, choices)?;
+        lowering.check_contract()?;
         lowering.check_batches(batches)?;
         let stages = lowering.stages(batches).collect::<Result<_, _>>()?;
         Ok(Self {
@@ -98,6 +101,7 @@ pub fn candidates(
     target: &Target,
 ) -> Result<Vec<Candidate>, LowerError> {
     let lowering = Lowering::new(network, target, &[])?;
+    lowering.check_contract()?;
     lowering.check_batches(&[batch])?;
     let mut operators = network.stages.iter().flat_map(|stage| &stage.operators);
     let Some(found) = operators.nth(operator as usize) else {
@@ -148,9 +152,9 @@ impl<'n> Lowering<'n> {
             let first = next;
             next += stage.operators.len() as u32;
             let list = |&batch: &u8| Launches::of_stage(self, number, first, batch);
-            let classes = |logits: TensorId| self.network.tensors[logits.0 as usize].channels;
+            let classes = |scores: TensorId| self.network.tensors[scores.0 as usize].channels;
             Ok(StageProgram {
-                classes: stage.logits.map(classes),
+                classes: stage.scores().map(classes),
                 pages: self.pages_of(number, first..next),
                 lists: batches.iter().map(list).collect::<Result<_, _>>()?,
             })
@@ -164,6 +168,34 @@ impl<'n> Lowering<'n> {
     /// Bytes of a request's slot.
     pub(crate) fn request_bytes(&self) -> u64 {
         self.request_bytes
+    }
+
+    /// That inputs and answers are such as the kernels of this device take and give.
+    fn check_contract(&self) -> Result<(), LowerError> {
+        let network = self.network;
+        let softmax = |exit: &Exit| {
+            let scores = exit
+                .scores
+                .filter(|scores| scores.form == ScoreForm::Softmax);
+            scores.is_some() && exit.confidence.is_none()
+        };
+        let local = |stage: &Stage| {
+            let mut operators = stage.operators.iter();
+            stage.scores().is_none_or(|scores| {
+                operators.any(|o| o.output == scores) && !stage.outputs.contains(&scores)
+            })
+        };
+        let what = if !network.vectors.is_empty() {
+            "vectors beside its input"
+        } else if !network.exits().all(|(_, exit)| softmax(exit)) {
+            "answers that are not the softmax of class scores"
+        } else if !network.stages.iter().all(local) {
+            "class scores that a deeper stage reads"
+        } else {
+            return Ok(());
+        };
+        let model = network.name.clone();
+        Err(LowerError::Contract { model, what })
     }
 
     /// That launches can have so many images, and count their halves in 32 bits.
@@ -211,6 +243,7 @@ impl<'n> Lowering<'n> {
             row_stride: width,
             plane_stride: height * width,
             offset: 0,
+            vectors: Default::default(),
         }
     }
 

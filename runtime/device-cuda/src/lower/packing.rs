@@ -81,8 +81,8 @@ impl<'n> Packer<'n> {
                 }
             }
             Owner::Exit(stage) => {
-                let logits = self.network.stages[stage as usize].logits;
-                let classes = logits.map_or(0, |id| self.network.tensors[id.0 as usize].channels);
+                let scores = self.network.stages[stage as usize].scores();
+                let classes = scores.map_or(0, |id| self.network.tensors[id.0 as usize].channels);
                 job("scores").identity(classes, page);
                 Ok(())
             }

@@ -316,7 +316,7 @@ impl Pages {
 
 /// Classes of a stage whose class scores are no fully connected layer's, so that they exist in halves only.
 pub(super) fn unconnected_exit(network: &Network, stage: &Stage) -> Option<u32> {
-    let logits = stage.logits?;
+    let logits = stage.scores()?;
     let writer = stage.operators.iter().find(|each| each.output == logits);
     let connected = writer.is_some_and(|each| matches!(each.kind, OperatorKind::Linear { .. }));
     (!connected).then_some(network.tensors[logits.0 as usize].channels)

@@ -56,7 +56,7 @@ impl<'l> Launches<'l> {
                 launches.carry_out(operator.output);
             }
         }
-        if let Some(logits) = stage.logits
+        if let Some(logits) = stage.scores()
             && launches.scores.is_none()
         {
             launches.bring_to_scores(number, logits);
@@ -266,7 +266,10 @@ impl<'l> Launches<'l> {
     }
 
     fn answers(&mut self) {
-        let classes = self.stage.logits.map(|logits| self.shape(logits).channels);
+        let classes = self
+            .stage
+            .scores()
+            .map(|logits| self.shape(logits).channels);
         let answers = Answers {
             scores: self.scores.unwrap_or(Place::Nothing).encode(),
             answers: Place::Answers.encode(),
@@ -334,6 +337,6 @@ impl<'l> Launches<'l> {
 
     /// Whether a tensor holds the stage's class scores.
     pub(super) fn is_exit(&self, tensor: TensorId) -> bool {
-        self.stage.logits == Some(tensor)
+        self.stage.scores() == Some(tensor)
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use punctual_model::{
-    ChannelRun, InputForm, InputSpec, Network, Operator, OperatorKind, Quantised, Stage, Tensor,
-    TensorId, WeightRange,
+    AnswerKind, ChannelRun, Exit, InputSpec, Network, Operator, OperatorKind, Quantised, Stage,
+    Tensor, TensorId, WeightRange,
 };
 use punctual_types::{Activation, Extent, Padding, PoolKind, Window};
 
@@ -224,20 +224,21 @@ impl Outline {
                 inputs,
                 outputs,
                 operators,
-                logits: Some(scores),
+                exit: Some(Exit::of_scores(scores, CLASSES)),
             });
         }
         stages.reverse();
         Network {
             name: self.name.to_owned(),
-            input: InputSpec {
-                height: self.side,
-                width: self.side,
-                // Of the pictures that torchvision's networks are trained on.
-                mean: [0.485, 0.456, 0.406],
-                std: [0.229, 0.224, 0.225],
-                form: InputForm::Image,
-            },
+            // Of the pictures that torchvision's networks are trained on.
+            input: InputSpec::rgb(
+                self.side,
+                self.side,
+                [0.485, 0.456, 0.406],
+                [0.229, 0.224, 0.225],
+            ),
+            vectors: Vec::new(),
+            answer: AnswerKind::Classes,
             classes: (0..CLASSES).map(|class| format!("class {class}")).collect(),
             tensors: self.tensors,
             stages,

@@ -6,8 +6,8 @@ mod sequence;
 use std::collections::BTreeSet;
 
 use punctual_model::{
-    ChannelRun, InputForm, InputSpec, Network, Operator, OperatorKind, Quantised, Stage, Tensor,
-    TensorId, WeightRange,
+    AnswerKind, ChannelRun, Exit, InputSpec, Network, Operator, OperatorKind, Quantised, Stage,
+    Tensor, TensorId, WeightRange,
 };
 use punctual_types::{Activation, Extent, Padding, PoolKind, Random, Window};
 
@@ -259,18 +259,14 @@ impl Builder {
                     inputs: reads(operators).difference(&written).copied().collect(),
                     outputs: written.intersection(&later).copied().collect(),
                     operators: operators.clone(),
-                    logits: Some(*logits),
+                    exit: Some(Exit::of_scores(*logits, self.classes as u32)),
                 }
             });
         let network = Network {
             name: self.name.to_owned(),
-            input: InputSpec {
-                height: self.size.0,
-                width: self.size.1,
-                mean: [0.5; 3],
-                std: [0.25; 3],
-                form: InputForm::Image,
-            },
+            input: InputSpec::rgb(self.size.0, self.size.1, [0.5; 3], [0.25; 3]),
+            vectors: Vec::new(),
+            answer: AnswerKind::Classes,
             classes: (0..self.classes)
                 .map(|class| format!("class {class}"))
                 .collect(),

@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 
 use punctual_core::{ActionId, Answer, Confidence, Event, Infer, ModelId, PartitionId, StageId};
 use punctual_kernels::softmax_top1;
+use punctual_model::ScoreForm;
 use punctual_platform::heartbeat::Pulse;
 use punctual_platform::thread::{RealtimeThread, ThreadError, ThreadSpec, spawn_realtime};
 use punctual_platform::{Doorbell, Missing};
@@ -51,24 +52,27 @@ pub trait Engine: Send + 'static {
         interrupt: &CancelFlag,
     ) -> Outcome;
 
-    /// The class scores of a member of the stage that was last [`Outcome::Done`]; `claim` is that member's.
-    fn scores<'a>(
-        &'a mut self,
-        model: ModelId,
-        stage: StageId,
-        member: usize,
-        claim: &'a mut BufferGuard<'_>,
-    ) -> &'a [f32];
-
-    /// What a member of the stage that was last [`Outcome::Done`] is, and how surely.
+    /// What a member of the stage that was last [`Outcome::Done`] is, and how surely; `claim` is that member's. Of a
+    /// stage that ends in no exit it is not looked at.
     fn answer(
         &mut self,
         model: ModelId,
         stage: StageId,
         member: usize,
         claim: &mut BufferGuard<'_>,
-    ) -> Answer {
-        answer_of(self.scores(model, stage, member, claim))
+    ) -> Answer;
+
+    /// Writes the outputs of that member's exit to its area, as the model's
+    /// [`OutputLayout`](punctual_model::OutputLayout) says.
+    fn deliver(
+        &mut self,
+        model: ModelId,
+        stage: StageId,
+        member: usize,
+        claim: &mut BufferGuard<'_>,
+        area: &mut [u8],
+    ) {
+        let _ = (model, stage, member, claim, area);
     }
 
     /// Makes a stage that runs right now end soon, called from the scheduler's thread after its
@@ -78,16 +82,43 @@ pub trait Engine: Send + 'static {
     }
 }
 
-/// Nothing is known of a stage that ends in no exit: its answer is not looked at.
-fn answer_of(scores: &[f32]) -> Answer {
-    if scores.is_empty() {
-        return Answer::default();
-    }
-    let top = softmax_top1(scores);
+/// The answer of scores, or of the confidence that the network itself gives; both may be missing.
+#[must_use]
+pub fn answer_of(scores: Option<(&[f32], ScoreForm)>, confidence: Option<f32>) -> Answer {
+    let (class, of_scores) = match scores {
+        None | Some(([], _)) => (0, None),
+        Some((scores, ScoreForm::Softmax)) => {
+            let top = softmax_top1(scores);
+            (top.class, Some(top.confidence))
+        }
+        Some((scores, form)) => {
+            let (class, score) = largest(scores);
+            let sure = match form {
+                ScoreForm::Sigmoid => 1.0 / (1.0 + (-score).exp()),
+                _ => score,
+            };
+            (class, Some(sure))
+        }
+    };
+    // What is not said is no confidence at all, so that no threshold is reached by it.
+    let confidence = confidence.or(of_scores).unwrap_or(0.0);
     Answer {
-        class: top.class,
-        confidence: Confidence::from_probability(top.confidence),
+        class,
+        confidence: Confidence::from_probability(confidence),
     }
+}
+
+/// The largest score, the first of equals, and its position. What is no number is never the largest.
+fn largest(scores: &[f32]) -> (u16, f32) {
+    let better = |best: (usize, f32), (at, &score): (usize, &f32)| match score > best.1 {
+        true => (at, score),
+        false => best,
+    };
+    let (at, score) = scores
+        .iter()
+        .enumerate()
+        .fold((0, f32::NEG_INFINITY), better);
+    (at as u16, score)
 }
 
 /// See [`Engine::stopper`].

@@ -125,7 +125,13 @@ impl<E: Engine> Worker<E> {
             Outcome::Done => {
                 let mut members = Vec::new();
                 for (member, claim) in claims.iter_mut().enumerate() {
-                    let answer = self.engine.answer(infer.model, infer.stage, member, claim);
+                    let (model, stage) = (infer.model, infer.stage);
+                    let answer = self.engine.answer(model, stage, member, claim);
+                    if let Some(mut area) = claim.replace_area(None) {
+                        let bytes = area.as_mut_slice();
+                        self.engine.deliver(model, stage, member, claim, bytes);
+                        claim.replace_area(Some(area));
+                    }
                     let pushed = members.push(answer);
                     assert!(pushed.is_ok(), "answers fit a batch");
                 }

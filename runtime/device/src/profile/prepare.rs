@@ -78,6 +78,7 @@ struct Bench {
 
 impl Bench {
     fn new(frame: Frame, input: InputSpec, rounds: usize) -> Result<Self, PreprocessError> {
+        let (mean, std) = input.form.normalisation();
         let preprocessor = Preprocessor::new(&PreprocessSpec {
             frame: frame.layout,
             crop: frame.crop,
@@ -85,8 +86,8 @@ impl Bench {
                 width: input.width,
                 height: input.height,
             },
-            mean: input.mean,
-            std: input.std,
+            mean: [mean[0], mean[1], mean[2]],
+            std: [std[0], std[1], std[2]],
         })?;
         let slot = |slot: usize| {
             let pixel = |byte: usize| ((byte * 31 + slot * 7) % 251) as u8;

@@ -2,7 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use std::cell::UnsafeCell;
 use std::ptr::NonNull;
+
+use punctual_platform::areas::Area;
 
 use super::region::Region;
 
@@ -12,7 +15,13 @@ pub struct ClaimedRegions {
     claimed: Box<[AtomicBool]>,
     /// How often each was claimed; written by its holder only.
     turns: Box<[AtomicU32]>,
+    /// Where the outputs of the request in each go, if it has any; its holder's only.
+    areas: Box<[UnsafeCell<Option<Area>>]>,
 }
+
+// SAFETY: `areas` is the only part that is not shared freely; an entry is reached through the claim of its region only,
+// which is exclusive, and the release and acquire of claims (label CLAIM) order what holders do.
+unsafe impl Sync for ClaimedRegions {}
 
 impl ClaimedRegions {
     pub fn new(count: usize, floats: usize) -> Self {
@@ -20,6 +29,7 @@ impl ClaimedRegions {
             regions: (0..count).map(|_| Region::zeroed(floats)).collect(),
             claimed: (0..count).map(|_| AtomicBool::new(false)).collect(),
             turns: (0..count).map(|_| AtomicU32::new(0)).collect(),
+            areas: (0..count).map(|_| UnsafeCell::new(None)).collect(),
         }
     }
 
@@ -95,6 +105,20 @@ impl BufferGuard<'_> {
     }
 }
 
+impl BufferGuard<'_> {
+    /// Where the outputs of its request go; none if nobody wants them.
+    pub fn area(&mut self) -> Option<&mut Area> {
+        // SAFETY: the claim is exclusive, and `&mut self` makes this the only view made from it.
+        unsafe { &mut *self.regions.areas[self.index].get() }.as_mut()
+    }
+
+    /// Gives the request another area; the one that it had.
+    pub fn replace_area(&mut self, area: Option<Area>) -> Option<Area> {
+        // SAFETY: as above.
+        std::mem::replace(unsafe { &mut *self.regions.areas[self.index].get() }, area)
+    }
+}
+
 impl Drop for BufferGuard<'_> {
     fn drop(&mut self) {
         // Release: pairs with the acquire in `ClaimedRegions::claim` (label CLAIM).
@@ -118,5 +142,19 @@ mod tests {
         let mut second = regions.claim(0).expect("free again");
         assert_eq!(second.turn(), 2);
         assert_eq!(second.floats()[3], 7.0);
+    }
+
+    #[test]
+    fn an_area_stays_with_its_region_until_it_is_taken_back() {
+        let regions = ClaimedRegions::new(2, 16);
+        let mut first = regions.claim(0).expect("free");
+        assert!(first.area().is_none());
+        assert!(first.replace_area(Some(Area::private(64))).is_none());
+        drop(first);
+        let mut again = regions.claim(0).expect("free again");
+        again.area().expect("it is there").as_mut_slice()[0] = 1;
+        let area = again.replace_area(None).expect("it is there");
+        assert_eq!(area.as_slice()[0], 1);
+        assert!(regions.claim(1).expect("free").area().is_none());
     }
 }

@@ -6,7 +6,7 @@
 use punctual_types::Activation;
 use thiserror::Error;
 
-use crate::{Network, OperatorKind};
+use crate::{Network, OperatorKind, ScoreForm};
 
 /// Temperatures are sought between these: beyond, confidence is 0 or 1 whatever the scores.
 pub const TEMPERATURE_MIN: f64 = 0.05;
@@ -30,6 +30,9 @@ pub enum TemperatureError {
          a temperature cannot be folded into it"
     )]
     NoWeights { exit: usize, operator: String },
+    /// The exit's confidence is no softmax of scores that its stage computes.
+    #[error("exit {exit} has no confidence that is a softmax of its scores: it has no temperature")]
+    NoSoftmax { exit: usize },
     #[error("temperature {0} is not between {TEMPERATURE_MIN} and {TEMPERATURE_MAX}")]
     Range(f64),
 }
@@ -81,7 +84,8 @@ fn mean_loss(samples: &[Labelled<'_>], temperature: f64) -> f64 {
 }
 
 impl Network {
-    /// Divides an exit's scores by `temperature`, in the weights of the operator that makes them.
+    /// Divides an exit's scores by `temperature`, in the weights of the operator that makes them. What a client reads of
+    /// them is divided, too.
     ///
     /// # Panics
     /// If there is no such exit.
@@ -89,12 +93,17 @@ impl Network {
         if !(TEMPERATURE_MIN..=TEMPERATURE_MAX).contains(&temperature) {
             return Err(TemperatureError::Range(temperature));
         }
-        let (stage, logits) = self.exits().nth(exit).expect("there is such an exit");
-        let operator = stage
-            .operators
-            .iter()
-            .find(|operator| operator.output == logits)
-            .expect("a valid stage writes its logits");
+        let (stage, answer) = self.exits().nth(exit).expect("there is such an exit");
+        let scores = answer
+            .scores
+            .filter(|scores| scores.form == ScoreForm::Softmax);
+        let operator = scores.and_then(|scores| {
+            let mut operators = stage.operators.iter();
+            operators.find(|operator| operator.output == scores.tensor)
+        });
+        let Some(operator) = operator else {
+            return Err(TemperatureError::NoSoftmax { exit });
+        };
         let plain = matches!(
             operator.kind,
             OperatorKind::Linear {
@@ -109,7 +118,8 @@ impl Network {
         let read_elsewhere = stage
             .operators
             .iter()
-            .any(|other| other.reads().any(|id| id == logits));
+            .any(|other| other.reads().any(|id| id == operator.output))
+            || stage.outputs.contains(&operator.output);
         if !plain || read_elsewhere {
             return Err(TemperatureError::NoWeights {
                 exit,

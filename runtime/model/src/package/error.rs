@@ -29,7 +29,7 @@ pub enum PackageError {
     )]
     Magic { found: [u8; 8] },
     #[error(
-        "the package has format version {found}, this program reads {VERSION}; compile the model again"
+        "the package has format version {found}, this program reads {VERSION}; compile the ONNX file again: `punctual compile NETWORK.onnx`"
     )]
     Version { found: u32 },
     /// The header and the file disagree about the file's size.

@@ -2,9 +2,9 @@
 
 use thiserror::Error;
 
-use super::{DIMENSION_MAX, NAME_BYTES_MAX, TENSOR_ELEMENTS_MAX};
+use super::{DIMENSION_MAX, NAME_BYTES_MAX, OUTPUTS_MAX, TENSOR_ELEMENTS_MAX};
 use crate::shape::ShapeError;
-use crate::{Tensor, TensorId};
+use crate::{AREA_BYTES_MAX, AnswerKind, Tensor, TensorId, VECTOR_LENGTH_MAX, VECTORS_MAX};
 
 /// The rule that a network breaks.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -32,16 +32,32 @@ pub enum NetworkError {
         "tensor {tensor} is {shape}; each side must be 1 to {DIMENSION_MAX} and the elements at most {TENSOR_ELEMENTS_MAX}"
     )]
     TensorSize { tensor: usize, shape: Tensor },
-    /// The first stage does not take exactly one tensor of the input's shape.
-    #[error("the first stage must take one tensor of shape {expected}, the network's input")]
-    Input { expected: Tensor },
+    /// The first tensors are not those of the inputs.
+    #[error("tensor {tensor} must be the network's input of shape {expected}")]
+    Input { tensor: usize, expected: Tensor },
+    /// A picture of other channels, or tokens with further ones.
+    #[error(
+        "the input has {channels} channels; a picture has 1, 3 or 4, tokens 1 and one for a mask"
+    )]
+    InputChannels { channels: u32 },
+    #[error("{found} vectors come with an input; the limit is {VECTORS_MAX}")]
+    Vectors { found: usize },
+    #[error("the vector `{name}` has {length} numbers; it must have 1 to {VECTOR_LENGTH_MAX}")]
+    VectorLength { name: String, length: u32 },
+    #[error("two of {what} have the name `{name}`; give them different ones")]
+    NameTwice { what: &'static str, name: String },
+    #[error("no stage takes tensor {0:?}, an input of the network")]
+    UnreadInput(TensorId),
     #[error("tensor {tensor} is neither the network's input nor written by an operator")]
     NeverWritten { tensor: usize },
     /// A tensor that cannot be one of bytes.
     #[error(
-        "tensor {tensor:?} is to be bytes in steps of {scale}; it must exist, be neither the input nor an exit's logits, and the scale must be more than zero"
+        "tensor {tensor:?} is to be bytes in steps of {scale}; it must exist, be neither an input nor what an exit answers with, and the scale must be more than zero"
     )]
     Quantisation { tensor: TensorId, scale: f32 },
+    /// Something is wrong with an exit.
+    #[error("the exit of stage {stage}: {problem}")]
+    Exit { stage: usize, problem: ExitError },
     /// Something is wrong inside a stage.
     #[error("stage {stage}: {problem}")]
     Stage { stage: usize, problem: StageError },
@@ -75,14 +91,40 @@ pub enum StageError {
     /// The last stage has to answer.
     #[error("it is the last one and ends in no exit")]
     NoExit,
-    /// The logits are written nowhere in the stage, or are carried over.
+}
+
+/// The rule that an exit breaks.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum ExitError {
+    /// A tensor that is not there when the stage ends, or is an input of the network.
+    #[error("it reads tensor {0:?}, which is written neither in its stage nor carried over to it")]
+    NotWritten(TensorId),
+    #[error("it has {found} outputs; there must be 1 to {OUTPUTS_MAX}")]
+    OutputCount { found: usize },
+    #[error("two of its outputs have the name `{0}`; give them different ones")]
+    OutputTwice(String),
+    /// The view does not lie in its tensor, or has other elements than the shape or the type says.
+    #[error("its output `{name}` of shape {shape:?} does not fit the tensor that it is read from")]
+    Output { name: String, shape: Vec<u32> },
+    #[error("its output `{name}` has {bytes} bytes; the limit is {AREA_BYTES_MAX}")]
+    TooLarge { name: String, bytes: u64 },
+    /// Another exit has other outputs.
     #[error(
-        "its logits, tensor {0:?}, must be written by one of its operators and not be carried over"
+        "its output `{name}` is not at each exit with the same number of dimensions and the same type; give all exits the same outputs"
     )]
-    Logits(TensorId),
-    /// The logits are no vector of one score a class.
-    #[error("its logits are {shape}, there are {classes} classes")]
-    LogitsShape { shape: Tensor, classes: usize },
+    Disagrees { name: String },
+    #[error("it has no scores; answers of the kind `{kind}` need one for each class")]
+    NoScores { kind: AnswerKind },
+    #[error(
+        "its scores are {shape}, there are {classes} classes; answers of the kind `{kind}` have a vector of one score a class, or none"
+    )]
+    Scores {
+        kind: AnswerKind,
+        shape: Tensor,
+        classes: usize,
+    },
+    #[error("its confidence is {shape}; it must be one value")]
+    Confidence { shape: Tensor },
 }
 
 /// The rule that an operator breaks.

@@ -31,7 +31,7 @@ fn a_tensor_lives_from_its_writer_to_its_last_reader_and_the_logits_beyond() {
         }
         let logits = lifetimes
             .iter()
-            .find(|life| Some(life.tensor) == stage.logits)
+            .find(|life| Some(life.tensor) == stage.scores())
             .unwrap();
         assert_eq!(logits.last as usize, stage.operators.len());
     }

@@ -230,7 +230,7 @@ fn a_package_of_the_first_format_is_to_be_compiled_again() {
     old.resize(4096, 7);
     let error = refused(&old);
     assert!(matches!(error, PackageError::Version { found: 1 }));
-    assert!(error.to_string().contains("compile the model again"));
+    assert!(error.to_string().contains("compile the ONNX file again"));
 }
 
 #[test]

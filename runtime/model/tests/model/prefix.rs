@@ -1,6 +1,6 @@
 //! Which changes of a network change which stages' hashes.
 
-use punctual_model::{Network, OperatorKind, PrefixHash};
+use punctual_model::{InputForm, Network, OperatorKind, PrefixHash};
 
 use crate::fixture::network;
 
@@ -64,7 +64,7 @@ fn names_and_positions_make_no_difference() {
 #[test]
 fn another_input_or_another_operator_is_another_computation() {
     let mut brighter = network();
-    brighter.input.mean[0] = 0.25;
+    brighter.input.form = InputForm::image(&[0.25], &[]);
     assert_ne!(hashes(&brighter)[0], hashes(&network())[0]);
     let mut unbounded = network();
     let first = &mut unbounded.stages[1].operators[0];

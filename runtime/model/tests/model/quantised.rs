@@ -1,7 +1,7 @@
 //! Networks of bytes: what is valid, what they mean, what tells them apart.
 
 use punctual_model::{
-    Calibration, InputForm, InputSpec, Network, NetworkError, Operator, OperatorError,
+    AnswerKind, Calibration, Exit, InputSpec, Network, NetworkError, Operator, OperatorError,
     OperatorKind, Package, Quantised, Stage, Tensor, TensorId, WeightRange, reference,
 };
 use punctual_types::{Activation, Extent, Padding, Quantisation, Window};
@@ -47,13 +47,9 @@ fn network() -> Network {
     quantised.tensors.insert(TensorId(2), TO);
     Network {
         name: "bytes".to_owned(),
-        input: InputSpec {
-            height: 1,
-            width: 1,
-            mean: [0.5; 3],
-            std: [0.25; 3],
-            form: InputForm::Image,
-        },
+        input: InputSpec::rgb(1, 1, [0.5; 3], [0.25; 3]),
+        vectors: vec![],
+        answer: AnswerKind::Classes,
         classes: vec!["a".to_owned()],
         tensors: vec![pixel(3), pixel(3), pixel(1), pixel(1)],
         stages: vec![Stage {
@@ -64,7 +60,7 @@ fn network() -> Network {
                 operator("conv", 1, conv),
                 operator("out", 2, OperatorKind::Convert),
             ],
-            logits: Some(TensorId(3)),
+            exit: Some(Exit::of_scores(TensorId(3), 1)),
         }],
         weights: vec![0.5, 1.0].into(),
         quantised,

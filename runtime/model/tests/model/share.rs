@@ -9,8 +9,11 @@ fn specialised(by: f32) -> Network {
     let mut network = network();
     let heads: Vec<_> = network
         .exits()
-        .map(|(stage, exit)| {
-            let head = stage.operators.iter().find(|o| o.output == exit);
+        .map(|(stage, _)| {
+            let head = stage
+                .operators
+                .iter()
+                .find(|o| Some(o.output) == stage.scores());
             let ranges = head.expect("a head").kind.weight_ranges();
             ranges.last().expect("a bias")
         })
@@ -31,7 +34,7 @@ fn the_stage_in_which_they_part_becomes_what_is_common_and_what_is_not() {
     let parts = cut_where_they_part(&[specialised(1.0), specialised(2.0)]);
     for (cut, by) in parts.iter().zip([1.0, 2.0]) {
         cut.validate().expect("a valid network");
-        let exits: Vec<bool> = cut.stages.iter().map(|s| s.logits.is_some()).collect();
+        let exits: Vec<bool> = cut.stages.iter().map(|s| s.exit.is_some()).collect();
         assert_eq!(exits, [false, true, true]);
         let whole = specialised(by);
         let answers: Vec<_> = reference::run(cut, &image(cut));

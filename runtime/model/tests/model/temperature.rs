@@ -1,6 +1,6 @@
 //! A temperature folded into an exit's last layer.
 
-use punctual_model::{TemperatureError, reference};
+use punctual_model::{Exit, TemperatureError, reference};
 
 use crate::fixture::network;
 
@@ -40,7 +40,7 @@ fn an_exit_without_a_last_layer_of_weights_is_refused_by_name() {
     stage.operators.pop();
     let last = stage.operators.last().unwrap();
     let (name, output) = (last.name.clone(), last.output);
-    stage.logits = Some(output);
+    stage.exit = Some(Exit::of_scores(output, 3));
     let refused = headless.divide_scores(0, 2.0);
     let operator = name;
     assert_eq!(

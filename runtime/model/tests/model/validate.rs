@@ -1,10 +1,10 @@
 //! Every rule that devices rely on, broken once.
 
 use punctual_model::{
-    Calibration, DIMENSION_MAX, InputForm, NAME_BYTES_MAX, Network, OPERATORS_MAX, Operator,
-    OperatorKind, Package, TensorId,
+    Calibration, DIMENSION_MAX, Element, Exit, InputForm, NAME_BYTES_MAX, Network, OPERATORS_MAX,
+    Operator, OperatorKind, Output, Package, TensorId, VectorSpec,
 };
-use punctual_types::{Activation, Padding};
+use punctual_types::{Activation, Axis, Digit, Padding, View};
 
 use crate::fixture;
 
@@ -61,10 +61,12 @@ fn figures_must_be_finite() {
     breaks("weight 5 is NaN", |n| n.weights.to_mut()[5] = f32::NAN);
     breaks("weight 6 is inf", |n| n.weights.to_mut()[6] = f32::INFINITY);
     breaks("channel 1 is normalised with mean NaN", |n| {
-        n.input.mean[1] = f32::NAN;
+        n.input.form = InputForm::image(&[0.5, f32::NAN], &[]);
     });
     for std in [0.0, -1.0, 1e-42, f32::INFINITY] {
-        breaks("channel 2 is normalised", |n| n.input.std[2] = std);
+        breaks("channel 2 is normalised", |n| {
+            n.input.form = InputForm::image(&[], &[1.0, 1.0, std]);
+        });
     }
     for (low, high) in [(1.0, 0.0), (f32::NAN, 0.0), (0.0, f32::INFINITY)] {
         breaks("operator block: it clips to", |n| {
@@ -82,7 +84,7 @@ fn tensors_have_a_size() {
     breaks("tensor 4 is", |n| {
         (n.tensors[4].width, n.tensors[4].height) = (DIMENSION_MAX, DIMENSION_MAX);
     });
-    breaks("the first stage must take one tensor of shape 3x4x5", |n| {
+    breaks("tensor 0 must be the network's input of shape 3x4x5", |n| {
         n.input.width = 5;
     });
     breaks("tensor 9 is neither", |n| n.tensors.push(n.tensors[0]));
@@ -209,12 +211,6 @@ fn stages_take_and_carry_exactly_what_they_need() {
             n.stages[0].outputs.push(TensorId(2));
         },
     );
-    breaks("stage 0: its logits, tensor TensorId(8)", |n| {
-        n.stages[0].logits = Some(TensorId(8));
-    });
-    breaks("stage 0: its logits are 4x1x1, there are 3 classes", |n| {
-        n.stages[0].logits = Some(TensorId(2));
-    });
     breaks(
         "stage 1, operator block: it reads tensor TensorId(1)",
         |n| {
@@ -222,6 +218,92 @@ fn stages_take_and_carry_exactly_what_they_need() {
             n.stages[1].inputs.clear();
         },
     );
+}
+
+#[test]
+fn inputs_are_the_first_tensors_and_have_limits() {
+    breaks("the input has 2 channels", |n| n.input.channels = 2);
+    let speed = |length| VectorSpec {
+        name: "speed".to_owned(),
+        length,
+    };
+    breaks("tensor 1 must be the network's input of shape 2x1x1", |n| {
+        n.vectors.push(speed(2));
+    });
+    breaks("5 vectors come with an input; the limit is 4", |n| {
+        n.vectors = vec![speed(1); 5];
+    });
+    breaks("the vector `speed` has 257 numbers", |n| {
+        n.vectors.push(speed(257));
+    });
+    breaks("two of vector have the name `speed`", |n| {
+        n.vectors = vec![speed(1); 2];
+    });
+}
+
+#[test]
+fn an_exit_gives_what_its_stage_has_as_every_other_exit_does() {
+    breaks("the exit of stage 0: it reads tensor TensorId(8)", |n| {
+        exit(n, 0).scores.as_mut().unwrap().tensor = TensorId(8);
+    });
+    breaks("the exit of stage 0: it reads tensor TensorId(0)", |n| {
+        exit(n, 0).outputs[0].tensor = TensorId(0);
+    });
+    breaks("its scores are 4x1x1, there are 3 classes", |n| {
+        n.stages[0].operators.pop();
+        n.tensors.truncate(9);
+        exit(n, 0).scores.as_mut().unwrap().tensor = TensorId(2);
+        exit(n, 0).outputs[0] = Output {
+            shape: vec![4],
+            view: View::plain([4, 1, 1]),
+            tensor: TensorId(2),
+            ..exit(n, 0).outputs[0].clone()
+        };
+    });
+    breaks("the exit of stage 1: it has no scores", |n| {
+        exit(n, 1).scores = None;
+    });
+    breaks("the exit of stage 1: it has 0 outputs", |n| {
+        exit(n, 1).outputs.clear();
+    });
+    breaks("two of its outputs have the name `output`", |n| {
+        let outputs = &mut exit(n, 1).outputs;
+        outputs.push(outputs[0].clone());
+    });
+    breaks(
+        "the exit of stage 1: its output `output` is not at each exit",
+        |n| {
+            exit(n, 1).outputs[0].element = Element::I32;
+        },
+    );
+    breaks("its confidence is 3x1x1; it must be one value", |n| {
+        exit(n, 1).confidence = Some(TensorId(8));
+    });
+    breaks("its output `output` of shape [4] does not fit", |n| {
+        exit(n, 1).outputs[0].shape = vec![4];
+    });
+    breaks("its output `output` of shape [3] does not fit", |n| {
+        exit(n, 1).outputs[0].view.start = [1, 0, 0];
+    });
+    breaks("its output `output` of shape [3] does not fit", |n| {
+        exit(n, 1).outputs[0].element = Element::U8 {
+            scale: 1.0,
+            zero: 0,
+        };
+    });
+    breaks("bytes; the limit is 67108864", |n| {
+        let output = &mut exit(n, 1).outputs[0];
+        output.shape = vec![3, 1 << 23];
+        output.view.digits.push(Digit {
+            axis: Axis::Repeat,
+            step: 0,
+            extent: 1 << 23,
+        });
+    });
+}
+
+fn exit(network: &mut Network, stage: usize) -> &mut Exit {
+    network.stages[stage].exit.as_mut().expect("it ends in one")
 }
 
 #[test]
@@ -246,7 +328,7 @@ fn operators_of_sequences_fit_their_tensors() {
         let message = network.validate().unwrap_err().to_string();
         assert!(message.contains(expected), "{message}");
     };
-    breaks("the first stage must take one tensor of shape 1x1x4", |n| {
+    breaks("the input has 2 channels; a picture has", |n| {
         n.input.form = InputForm::Tokens { mask: false };
     });
     breaks("operator words: it has 20 table and needs 21", |n| {

@@ -106,8 +106,8 @@ impl Sharing {
 #[cfg(test)]
 mod tests {
     use punctual_model::{
-        Calibration, InputForm, InputSpec, Network, Operator, OperatorKind, Quantised, Stage,
-        Tensor, TensorId, WeightRange, cut_where_they_part,
+        AnswerKind, Calibration, Exit, InputSpec, Network, Operator, OperatorKind, Quantised,
+        Stage, Tensor, TensorId, WeightRange, cut_where_they_part,
     };
     use punctual_types::Activation;
 
@@ -145,13 +145,9 @@ mod tests {
         weights.extend([head; 8]);
         Network {
             name: "means".to_owned(),
-            input: InputSpec {
-                height: 4,
-                width: 4,
-                mean: [0.5; 3],
-                std: [0.5; 3],
-                form: InputForm::Image,
-            },
+            input: InputSpec::rgb(4, 4, [0.5; 3], [0.5; 3]),
+            vectors: vec![],
+            answer: AnswerKind::Classes,
             classes: vec!["no".to_owned(), "yes".to_owned()],
             tensors: vec![shape(3, 4), shape(3, 1), shape(3, 1), shape(2, 1)],
             stages: vec![Stage {
@@ -162,7 +158,7 @@ mod tests {
                     operator("layer", 1, linear(0, 3, 3, Activation::Relu)),
                     operator("head", 2, linear(12, 3, 2, Activation::None)),
                 ],
-                logits: Some(TensorId(3)),
+                exit: Some(Exit::of_scores(TensorId(3), 2)),
             }],
             weights: weights.into(),
             quantised: Quantised::default(),

@@ -57,7 +57,7 @@ pub(crate) fn config(
     problems: &mut Problems<'_>,
 ) -> ModelConfig {
     let network = model.package.network();
-    let answers: Vec<bool> = network.stages.iter().map(|s| s.logits.is_some()).collect();
+    let answers: Vec<bool> = network.stages.iter().map(|s| s.exit.is_some()).collect();
     let calibration = model.package.calibration().by_stage(&answers);
     let accuracies = calibration.exit_accuracies(answers.len());
     let mut stages = Vec::new();

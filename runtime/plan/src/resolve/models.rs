@@ -26,9 +26,9 @@ pub enum ModelRule {
     /// The package file is damaged, or not one.
     #[error("the package cannot be used: {error}")]
     PackageInvalid { error: Arc<PackageError> },
-    /// The network reads text, and a camera gives images.
-    #[error("model {model:?} takes {tokens} tokens, not an image")]
-    TokenInput { model: String, tokens: u32 },
+    /// The network takes what no camera gives.
+    #[error("model {model:?} takes {found}, or vectors beside it, not an image of three channels")]
+    Input { model: String, found: String },
     /// The profile's file is damaged, or not one.
     #[error("the profile {path:?} cannot be used: {error}")]
     ProfileInvalid {
@@ -62,7 +62,7 @@ impl Rule for ModelRule {
         match self {
             Self::PackageMissing { .. } => "every model has a package",
             Self::PackageInvalid { .. } => "every model's package can be used",
-            Self::TokenInput { .. } => "a camera's model takes images",
+            Self::Input { .. } => "a camera's model takes images",
             Self::ProfileInvalid { .. } => "every profile that is given can be used",
             Self::ProfileMissing { .. } | Self::ProfileMismatch { .. } => {
                 "budgets come from measurements of this package on this machine in this power mode"
@@ -76,7 +76,7 @@ impl Rule for ModelRule {
         match self {
             Self::PackageMissing { .. } => "make it with `punctual compile`".into(),
             Self::PackageInvalid { .. } => "make it again with `punctual compile`".into(),
-            Self::TokenInput { .. } => "run it by `punctual_device::Evaluator`".into(),
+            Self::Input { .. } => "run it by `punctual_device::Evaluator`".into(),
             Self::ProfileInvalid { .. }
             | Self::ProfileMissing { .. }
             | Self::ProfileMismatch { .. } => MEASURE.into(),
@@ -202,9 +202,15 @@ fn package<'i>(
         }
     };
     let spec = package.network().input;
-    if let InputForm::Tokens { .. } = spec.form {
-        let (model, tokens) = (raw.name.value.clone(), spec.width);
-        problems.add(place, ModelRule::TokenInput { model, tokens });
+    let is_rgb = spec.form.is_image() && spec.channels == 3;
+    if !is_rgb || !package.network().vectors.is_empty() {
+        let model = raw.name.value.clone();
+        let found = match spec.form {
+            InputForm::Tokens { .. } => format!("{} tokens", spec.width),
+            InputForm::Prepared => format!("a prepared tensor of {}", spec.tensor()),
+            InputForm::Image { .. } => format!("a picture of {} channels", spec.channels),
+        };
+        problems.add(place, ModelRule::Input { model, found });
         return None;
     }
     Some((input, package))

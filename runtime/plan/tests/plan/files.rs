@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use punctual_diagnostics::{Diagnostics, Invalid, Rule};
 use punctual_model::{
-    Calibration, InputForm, InputSpec, Network, Operator, OperatorKind, Package, Quantised, Stage,
-    Tensor, TensorId, WeightRange,
+    AnswerKind, Calibration, Exit, InputForm, InputSpec, Network, Operator, OperatorKind, Package,
+    Quantised, Stage, Tensor, TensorId, WeightRange,
 };
 use punctual_plan::{
     Board, Margins, ModelRule, NoSuchBoard, Plan, PlanInputs, Policies, StageNotProfiled, Warning,
@@ -150,12 +150,13 @@ fn text() -> Package {
     let network = Network {
         name: "text".to_owned(),
         input: InputSpec {
+            channels: 1,
             height: 1,
             width: 4,
-            mean: [0.0; 3],
-            std: [1.0; 3],
             form: InputForm::Tokens { mask: false },
         },
+        vectors: vec![],
+        answer: AnswerKind::Classes,
         classes: ["yes", "no"].map(str::to_owned).to_vec(),
         tensors: vec![shape(1, 4), shape(3, 4), shape(3, 1), shape(2, 1)],
         stages: vec![Stage {
@@ -166,7 +167,7 @@ fn text() -> Package {
                 operator(2, OperatorKind::Token { column: 0 }),
                 operator(3, linear),
             ],
-            logits: Some(TensorId(3)),
+            exit: Some(Exit::of_scores(TensorId(3), 2)),
         }],
         weights: vec![0.5; 14].into(),
         quantised: Quantised::default(),
@@ -180,13 +181,13 @@ fn a_model_that_reads_text_is_none_for_a_camera_and_nothing_else_is_said() {
     fs::write(folder.path("signs.punctual"), text().encode()).expect("a package");
     let errors = folder.refused(&[]);
     assert!(
-        matches!(cause(&errors), ModelRule::TokenInput { tokens: 4, .. }),
+        matches!(cause(&errors), ModelRule::Input { .. }),
         "{errors}"
     );
     assert!(!errors.is_about_files_only());
     let message = errors.to_string();
     assert!(
-        message.contains("takes 4 tokens, not an image"),
+        message.contains("takes 4 tokens, or vectors beside it, not an image"),
         "{message}"
     );
 }

@@ -103,7 +103,7 @@ fn stages(paths: &[PathBuf], packages: &[Package]) -> Vec<StageReport> {
                 operators: stage.operators.len(),
                 multiplications: network.multiplications(stage),
                 weight_bytes: prefix.weight_bytes,
-                exit: stage.logits.is_some(),
+                exit: stage.exit.is_some(),
                 hash,
             });
         }

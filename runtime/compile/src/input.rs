@@ -1,0 +1,149 @@
+//! What a network's input is: a picture, a tensor that the client prepares, or tokens.
+
+use punctual_model::{InputForm, InputSpec, TENSOR_ELEMENTS_MAX};
+
+use crate::error::CompileError;
+use crate::graph::Graph;
+use crate::options::InputOptions;
+
+/// The input of one request, where the file and the options agree, and what it was taken to be. Sides that the file leaves
+/// open come from the options.
+pub(crate) fn spec(
+    graph: &Graph,
+    options: &InputOptions,
+) -> Result<(InputSpec, String), CompileError> {
+    let name = &graph.values[graph.input.0];
+    let [channels, height, width] = sides(graph, options)?;
+    let form = form(graph, options, channels)?;
+    let spec = InputSpec {
+        channels: channels + u32::from(graph.mask.is_some()),
+        height,
+        width,
+        form,
+    };
+    if spec.tensor().elements() > TENSOR_ELEMENTS_MAX {
+        return Err(disagree(graph, height, width));
+    }
+    let shape = spec.tensor();
+    let mut taken = match form {
+        InputForm::Image { .. } => format!("took the input {name} as a picture of {shape}"),
+        InputForm::Prepared => format!("took the input {name} as a prepared tensor of {shape}"),
+        InputForm::Tokens { mask: false } => format!("took the input {name} as {width} tokens"),
+        InputForm::Tokens { mask: true } => {
+            format!("took the inputs as {width} tokens and their mask")
+        }
+    };
+    for vector in &graph.vectors {
+        let (name, length) = (&graph.values[vector.id.0], vector.length);
+        taken += &format!(", {name} as a vector of {length}");
+    }
+    Ok((spec, taken))
+}
+
+fn disagree(graph: &Graph, height: u32, width: u32) -> CompileError {
+    CompileError::Input {
+        name: graph.values[graph.input.0].clone(),
+        found: graph.input_dims.clone(),
+        height,
+        width,
+    }
+}
+
+/// Channels, rows and columns.
+fn sides(graph: &Graph, options: &InputOptions) -> Result<[u32; 3], CompileError> {
+    let name = || graph.values[graph.input.0].clone();
+    let found = || graph.input_dims.clone();
+    let dims = &graph.input_dims[1..];
+    // What the file calls channels, rows and columns; none is 1.
+    let declared: [Option<Option<i64>>; 3] = match *dims {
+        [tokens] if graph.tokens => [None, None, Some(tokens)],
+        _ if graph.tokens => return Err(disagree(graph, 1, 0)),
+        [features] => [Some(features), None, None],
+        [channels, steps] => [Some(channels), None, Some(steps)],
+        [channels, height, width] => [Some(channels), Some(height), Some(width)],
+        _ => return Err(disagree(graph, 0, 0)),
+    };
+    let size = options.size.map(|(height, width)| [height, width]);
+    let mut sides = [1_u32; 3];
+    for (at, declared) in declared.into_iter().enumerate() {
+        let given = size.and_then(|size| size.get(at.checked_sub(1)?).copied());
+        let declared = match declared {
+            None => Some(1),
+            Some(side) => side.map(|side| u32::try_from(side).unwrap_or(0)),
+        };
+        sides[at] = match (declared, given) {
+            (Some(0), _) => return Err(disagree(graph, 0, 0)),
+            (Some(declared), Some(given)) if declared != given => {
+                let [height, width] = size.unwrap_or_default();
+                return Err(disagree(graph, height, width));
+            }
+            (Some(side), _) | (None, Some(side)) => side,
+            (None, None) if at == 0 => {
+                let (name, found) = (name(), found());
+                return Err(CompileError::InputChannels { name, found });
+            }
+            (None, None) => return Err(CompileError::SizeOpen { found: found() }),
+        };
+    }
+    Ok(sides)
+}
+
+/// A picture if it can be one and nothing else is said.
+fn form(graph: &Graph, options: &InputOptions, channels: u32) -> Result<InputForm, CompileError> {
+    if graph.tokens {
+        let mask = graph.mask.is_some();
+        return Ok(InputForm::Tokens { mask });
+    }
+    let name = || graph.values[graph.input.0].clone();
+    let can_be_picture = matches!(channels, 1 | 3 | 4) && graph.input_dims.len() == 4;
+    let (mean, std) = (options.mean.as_deref(), options.std.as_deref());
+    match options.prepared {
+        Some(false) if !can_be_picture => {
+            let found = graph.input_dims.clone();
+            return Err(CompileError::InputChannels {
+                name: name(),
+                found,
+            });
+        }
+        Some(true) => return prepared(name(), mean, std),
+        None if !can_be_picture => return prepared(name(), mean, std),
+        Some(false) | None => {}
+    }
+    let (Some(mean), Some(std)) = (mean, std) else {
+        return Err(CompileError::NormalisationOpen {
+            name: name(),
+            channels,
+        });
+    };
+    let fits = |numbers: &[f32]| matches!(numbers.len(), 1) || numbers.len() == channels as usize;
+    if !fits(mean) || !fits(std) {
+        return Err(count(name(), channels, Some(mean), Some(std)));
+    }
+    // One figure stands for all channels.
+    let each = |numbers: &[f32]| -> Vec<f32> {
+        let repeated = numbers.iter().copied().cycle();
+        repeated.take(channels as usize).collect()
+    };
+    Ok(InputForm::image(&each(mean), &each(std)))
+}
+
+/// Nothing is normalised.
+fn prepared(
+    name: String,
+    mean: Option<&[f32]>,
+    std: Option<&[f32]>,
+) -> Result<InputForm, CompileError> {
+    match (mean, std) {
+        (None, None) => Ok(InputForm::Prepared),
+        _ => Err(count(name, 0, mean, std)),
+    }
+}
+
+fn count(name: String, channels: u32, mean: Option<&[f32]>, std: Option<&[f32]>) -> CompileError {
+    CompileError::NormalisationCount {
+        name,
+        channels,
+        mean: mean.map_or(0, <[f32]>::len),
+        std: std.map_or(0, <[f32]>::len),
+    }
+}

@@ -1,0 +1,213 @@
+//! What a network gives back at an exit: named tensors, a class, and how sure it is.
+
+use punctual_types::View;
+use serde::{Deserialize, Serialize};
+
+use crate::TensorId;
+
+/// What an answer is, the same for all exits of a network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AnswerKind {
+    /// One class of several that exclude each other.
+    #[default]
+    Classes,
+    /// Any number of labels that do not exclude each other.
+    Labels,
+    /// Objects, each with a place and a class.
+    Detections,
+    /// Something else: a map, a pose, an angle. Without the author's confidence no exit is good enough by itself.
+    None,
+}
+
+impl AnswerKind {
+    pub const ALL: [Self; 4] = [Self::Classes, Self::Labels, Self::Detections, Self::None];
+
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Classes => "classes",
+            Self::Labels => "labels",
+            Self::Detections => "detections",
+            Self::None => "none",
+        }
+    }
+
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// Whether an answer has a class: that with the largest score.
+    #[must_use]
+    pub const fn has_class(self) -> bool {
+        matches!(self, Self::Classes | Self::Labels)
+    }
+}
+
+impl std::fmt::Display for AnswerKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The name of an exit's output that has none of its own: that of an ONNX output `exit_0`.
+pub const ONLY_OUTPUT: &str = "output";
+
+/// Where a stage ends in an exit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exit {
+    /// The tensors that a client can have, in the order of the ONNX file.
+    pub outputs: Vec<Output>,
+    /// Where the class comes from; there if the network's answers have one.
+    pub scores: Option<Scores>,
+    /// One value in 0..1 that the network itself computes. It takes precedence over the scores.
+    pub confidence: Option<TensorId>,
+}
+
+impl Exit {
+    /// One vector of class scores before softmax, which is also its only output.
+    #[must_use]
+    pub fn of_scores(tensor: TensorId, classes: u32) -> Self {
+        let output = Output {
+            name: ONLY_OUTPUT.to_owned(),
+            tensor,
+            shape: vec![classes],
+            view: View::plain([classes, 1, 1]),
+            element: Element::F32,
+        };
+        let form = ScoreForm::Softmax;
+        Self {
+            outputs: vec![output],
+            scores: Some(Scores { tensor, form }),
+            confidence: None,
+        }
+    }
+
+    /// The tensors that it reads, with repetitions.
+    pub fn reads(&self) -> impl Iterator<Item = TensorId> + '_ {
+        let outputs = self.outputs.iter().map(|output| output.tensor);
+        let scores = self.scores.map(|scores| scores.tensor);
+        outputs.chain(scores).chain(self.confidence)
+    }
+
+    /// As [`reads`](Self::reads), to rename them.
+    pub fn reads_mut(&mut self) -> impl Iterator<Item = &mut TensorId> + '_ {
+        let outputs = self.outputs.iter_mut().map(|output| &mut output.tensor);
+        let scores = self.scores.as_mut().map(|scores| &mut scores.tensor);
+        outputs.chain(scores).chain(self.confidence.as_mut())
+    }
+
+    /// Whether an answer of this exit says how sure it is. If not, depth depends on time alone.
+    #[must_use]
+    pub const fn has_confidence(&self) -> bool {
+        self.confidence.is_some() || self.scores.is_some()
+    }
+}
+
+/// A score for each class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scores {
+    /// A vector, one element a class.
+    pub tensor: TensorId,
+    pub form: ScoreForm,
+}
+
+/// What a score is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ScoreForm {
+    /// Confidence is the softmax of the largest.
+    Softmax,
+    /// Confidence is the logistic function of the largest.
+    Sigmoid,
+    /// Confidence is the largest.
+    Probability,
+}
+
+/// A tensor that goes back to the client.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Output {
+    /// `boxes` of `exit_0/boxes`. Unique at its exit.
+    pub name: String,
+    pub tensor: TensorId,
+    /// The dimensions that the client sees, without the batch. Empty for a single value.
+    pub shape: Vec<u32>,
+    /// In which order its elements are taken from the tensor.
+    pub view: View,
+    pub element: Element,
+}
+
+impl Output {
+    /// Elements of one image's output.
+    #[must_use]
+    pub fn elements(&self) -> u64 {
+        self.view.elements()
+    }
+
+    /// Bytes of one image's output.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.elements().saturating_mul(self.element.bytes())
+    }
+}
+
+/// What a client reads.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Element {
+    F32,
+    /// Rounded towards zero, clamped.
+    I32,
+    /// 0 or 1: whether the value is not 0.
+    Bool,
+    /// The bytes as the network has them: `(byte - zero) * scale`.
+    U8 {
+        scale: f32,
+        zero: u8,
+    },
+    /// As `U8`, signed: the network's byte minus 128.
+    I8 {
+        scale: f32,
+        zero: i8,
+    },
+}
+
+impl Element {
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::F32 | Self::I32 => 4,
+            Self::Bool | Self::U8 { .. } | Self::I8 { .. } => 1,
+        }
+    }
+
+    /// Writes a value as the client reads it. Of a quantised tensor the value is the network's byte.
+    ///
+    /// # Panics
+    /// If `to` is not as long as an element.
+    pub fn write(self, value: f32, to: &mut [u8]) {
+        match self {
+            Self::F32 => to.copy_from_slice(&value.to_ne_bytes()),
+            Self::I32 => to.copy_from_slice(&(value as i32).to_ne_bytes()),
+            Self::Bool => to.copy_from_slice(&[u8::from(value != 0.0)]),
+            Self::U8 { .. } => to.copy_from_slice(&[value as u8]),
+            Self::I8 { .. } => to.copy_from_slice(&[(value as u8) ^ 0x80]),
+        }
+    }
+
+    /// As numpy names it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "float32",
+            Self::I32 => "int32",
+            Self::Bool => "bool",
+            Self::U8 { .. } => "uint8",
+            Self::I8 { .. } => "int8",
+        }
+    }
+
+    /// Whether it is read from a tensor of bytes.
+    #[must_use]
+    pub const fn is_quantised(self) -> bool {
+        matches!(self, Self::U8 { .. } | Self::I8 { .. })
+    }
+}
