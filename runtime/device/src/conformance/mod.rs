@@ -38,6 +38,9 @@ pub trait Subject {
     /// Whether it runs operators on tokens and on bytes; those of convolutional networks it must.
     const TOKENS_AND_BYTES: bool = true;
 
+    /// Whether it runs resizes and dilated convolutions.
+    const SEGMENTS: bool = true;
+
     /// How far the confidence of an answer may lie from the reference's. The default is what a tolerance of
     /// 1e-4 on class scores and the rounding to 1/65535 explain; a device that computes in halves needs more.
     const CONFIDENCE_TOLERANCE: f32 = 2e-4;

@@ -75,6 +75,7 @@ pub fn answers_equal_the_reference<S: Subject>(subject: &S) {
         Some(every_operator::<S>(11)),
         Some(networks::gathers(11)),
         S::TOKENS_AND_BYTES.then(|| networks::quantised(11)),
+        S::SEGMENTS.then(|| networks::segments(11)),
     ];
     for network in networks.into_iter().flatten() {
         answers_equal_the_reference_on(subject, &network);
