@@ -7,9 +7,11 @@ use std::cell::Cell;
 
 use punctual_kernels::{
     Add, AddSpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, GlobalAveragePool, Image, Inputs,
-    Isa, Linear, LinearSpec, Part, Pool, PoolSpec, softmax_top1,
+    Isa, Linear, LinearSpec, Part, Pool, PoolSpec, Resize, ResizeSpec, softmax_top1,
 };
-use punctual_types::{Activation, Extent, Padding, PoolKind, Window};
+use punctual_types::{
+    Activation, Coordinates, Extent, Filter, Padding, PoolKind, Resampling, Rounding, Window,
+};
 use support::noise;
 
 thread_local! {
@@ -115,7 +117,25 @@ fn kernels(
         activation,
     };
     let add = Add::new(isa, &add).unwrap();
+    let resize = |filter| {
+        let resampling = Resampling {
+            size: Extent::square(9),
+            scale: [0.9; 2],
+            coordinates: Coordinates::HalfPixel,
+            filter,
+        };
+        let spec = ResizeSpec {
+            input: layout,
+            output: layout,
+            resampling,
+        };
+        let kernel = Resize::new(isa, &spec).unwrap();
+        let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(part, images));
+        (run, layout, false)
+    };
     vec![
+        resize(Filter::Linear),
+        resize(Filter::Nearest(Rounding::Floor)),
         (
             Box::new(move |part, images: &mut [Image<'_>]| dense.run(&dense_weights, part, images)),
             layout,

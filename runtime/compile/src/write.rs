@@ -184,6 +184,7 @@ impl Writer<'_> {
         let weights = self.weights(weights, dims.to_vec());
         let bias = self.weights(bias, vec![i64::from(outputs)]);
         let mut attributes = window_attributes(&window);
+        attributes.push(ints("dilations", extent(window.dilation)));
         attributes.push(int("group", i64::from(groups)));
         self.node("Conv", &[input, &weights, &bias], attributes)
     }
@@ -394,13 +395,15 @@ fn window_attributes(window: &Window) -> Vec<AttributeProto> {
         bottom,
         right,
     } = window.padding;
-    let extent = |extent: Extent| vec![i64::from(extent.height), i64::from(extent.width)];
     vec![
         ints("kernel_shape", extent(window.kernel)),
         ints("strides", extent(window.stride)),
         ints("pads", [top, left, bottom, right].map(i64::from).to_vec()),
-        ints("dilations", extent(window.dilation)),
     ]
+}
+
+fn extent(extent: Extent) -> Vec<i64> {
+    vec![i64::from(extent.height), i64::from(extent.width)]
 }
 
 fn ints(name: &str, ints: Vec<i64>) -> AttributeProto {
