@@ -268,6 +268,7 @@ impl Columns {
                 Choices::new(
                     isa,
                     blocked,
+                    spec.window.is_dilated(),
                     spec.window.stride.width as usize,
                     i + 1,
                     height,

@@ -65,8 +65,29 @@ pub(super) struct Strip {
 /// to write, which nothing else aliases.
 pub(super) type StripKernel = unsafe fn(&Strip);
 
+/// In the place of a horizontal stride: any stride and any taps, read at run time.
+pub(super) const ANY: usize = 0;
+/// In the place of a horizontal stride: 1, and any taps. Taps that are side by side have code of
+/// their own, since reading their steps at run time takes time.
+pub(super) const APART: usize = usize::MAX;
+
+/// Input columns between two output columns.
+#[inline(always)]
+fn stride<const S: usize>(s: &Strip) -> usize {
+    match S {
+        ANY => s.stride_width,
+        APART => 1,
+        stride => stride,
+    }
+}
+
+/// Whether the steps from tap to tap are those of the strip.
+const fn reads_taps(stride: usize) -> bool {
+    stride == ANY || stride == APART
+}
+
 /// Computes a strip. `BLOCKED`: the input's inner dimension is a block's lanes, else it is planes.
-/// `S` is the horizontal stride, or 0 for any, read at run time.
+/// `S` is the horizontal stride, [`ANY`] or [`APART`].
 ///
 /// The last row or column of tiles is moved back to end with the strip, and computes some pixels again.
 ///
@@ -139,8 +160,12 @@ unsafe fn tile<
     left: usize,
 ) {
     let inner = if BLOCKED { V::LANES } else { 1 };
-    let pixel = inner * if S == 0 { s.stride_width } else { S };
+    let pixel = inner * stride::<S>(s);
     let row = s.stride_height * s.input_row;
+    let (tap_row, tap_column) = match reads_taps(S) {
+        true => (s.tap_row, s.tap_column),
+        false => (s.input_row, inner),
+    };
     // SAFETY: offsets stay inside what the caller promised, since the tile lies inside the strip:
     // output pixel (top + r, left + c) reads input pixels ((top + r) * stride + ky * dilation,
     // (left + c) * stride + kx * dilation) of each input block.
@@ -155,7 +180,7 @@ unsafe fn tile<
         for block in 0..s.input_blocks {
             let block = corner.wrapping_add(block * s.input_block);
             for ky in 0..s.kernel_height {
-                let mut input = block.add(ky * s.tap_row);
+                let mut input = block.add(ky * tap_row);
                 for _ in 0..s.kernel_width {
                     if BLOCKED && V::MULTIPLIES_BY_LANE {
                         four_steps(&mut sums, weights, s.weights_block, input, row, pixel);
@@ -167,11 +192,15 @@ unsafe fn tile<
                             weights = weights.add(V::LANES);
                         }
                     }
-                    input = input.wrapping_add(s.tap_column);
+                    input = input.wrapping_add(tap_column);
                 }
-                weights = weights.wrapping_add(s.skip_row);
+                if reads_taps(S) {
+                    weights = weights.wrapping_add(s.skip_row);
+                }
             }
-            weights = weights.wrapping_add(s.skip_block);
+            if reads_taps(S) {
+                weights = weights.wrapping_add(s.skip_block);
+            }
         }
         finish::<V, O, R, C>(s, top, left, sums);
     }
@@ -322,31 +351,29 @@ pub(super) unsafe fn depthwise_strip<V: Vector>(s: &Strip) {
     // SAFETY: the caller's promise.
     unsafe {
         match (s.stride_width, s.tap_column == V::LANES) {
-            (1, true) => depthwise_columns::<V, 1, 1>(s),
-            (2, true) => depthwise_columns::<V, 2, 1>(s),
-            (1, false) => depthwise_columns::<V, 1, 0>(s),
-            _ => depthwise_columns::<V, 0, 0>(s),
+            (1, true) => depthwise_columns::<V, 1>(s),
+            (2, true) => depthwise_columns::<V, 2>(s),
+            (1, false) => depthwise_columns::<V, APART>(s),
+            _ => depthwise_columns::<V, ANY>(s),
         }
     }
 }
 
-/// `S` is the horizontal stride and `D` the horizontal dilation, or 0 for any, read at run time.
-///
 /// # Safety
 /// See [`depthwise_strip`].
 #[inline(always)]
-unsafe fn depthwise_columns<V: Vector, const S: usize, const D: usize>(s: &Strip) {
+unsafe fn depthwise_columns<V: Vector, const S: usize>(s: &Strip) {
     const COLUMNS: usize = 7;
     for top in 0..s.rows {
         let mut left = 0;
         while left + COLUMNS <= s.columns {
             // SAFETY: the tile lies inside the strip.
-            unsafe { depthwise_tile::<V, S, D, COLUMNS>(s, top, left) };
+            unsafe { depthwise_tile::<V, S, COLUMNS>(s, top, left) };
             left += COLUMNS;
         }
         while left < s.columns {
             // SAFETY: the tile lies inside the strip.
-            unsafe { depthwise_tile::<V, S, D, 1>(s, top, left) };
+            unsafe { depthwise_tile::<V, S, 1>(s, top, left) };
             left += 1;
         }
         // SAFETY: a row of the strip.
@@ -357,13 +384,16 @@ unsafe fn depthwise_columns<V: Vector, const S: usize, const D: usize>(s: &Strip
 /// # Safety
 /// See [`depthwise_strip`]; the tile lies inside the strip.
 #[inline(always)]
-unsafe fn depthwise_tile<V: Vector, const S: usize, const D: usize, const C: usize>(
+unsafe fn depthwise_tile<V: Vector, const S: usize, const C: usize>(
     s: &Strip,
     top: usize,
     left: usize,
 ) {
-    let pixel = if S == 0 { s.stride_width } else { S } * V::LANES;
-    let tap = if D == 0 { s.tap_column } else { D * V::LANES };
+    let pixel = stride::<S>(s) * V::LANES;
+    let tap_column = match reads_taps(S) {
+        true => s.tap_column,
+        false => V::LANES,
+    };
     // SAFETY: as in `tile`, in one input block.
     unsafe {
         let corner = s
@@ -373,13 +403,14 @@ unsafe fn depthwise_tile<V: Vector, const S: usize, const D: usize, const C: usi
         let mut sums = [[[V::load(s.bias); C]; 1]; 1];
         for ky in 0..s.kernel_height {
             for kx in 0..s.kernel_width {
-                let input = corner.add(ky * s.tap_row + kx * tap);
+                let input = corner.add(ky * s.tap_row + kx * tap_column);
                 let w = V::load(weights);
                 for (c, sum) in sums[0][0].iter_mut().enumerate() {
                     *sum = sum.mul_add(w, V::load(input.add(c * pixel)));
                 }
                 weights = weights.add(V::LANES);
             }
+            // In a window that is cut off taps may be side by side.
             weights = weights.wrapping_add(s.skip_row);
         }
         finish::<V, 1, 1, C>(s, top, left, sums);

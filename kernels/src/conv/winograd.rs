@@ -115,7 +115,7 @@ impl Winograd {
         let tile_floats = (side + 2).pow(2) * input.blocks() * isa.lanes();
         let tiles_max = (GROUP_FLOATS / tile_floats).clamp(TILES_MIN, TILES_MAX);
         let kernels = (1..=tiles_max).map(|tiles| {
-            core::array::from_fn(|i| Choices::new(isa, true, 1, i + 1, 1, tiles).kernel(1))
+            core::array::from_fn(|i| Choices::new(isa, true, false, 1, i + 1, 1, tiles).kernel(1))
         });
         Some(Winograd {
             isa,

@@ -8,7 +8,7 @@ use punctual_types::{Activation, Quantisation, Window};
 
 use self::packed::Packing;
 use self::strip::{Output, Strip, StripKernel};
-use self::tiles::{BLOCKS_MAX, Choices, depthwise};
+use self::tiles::{ANY, BLOCKS_MAX, Choices, depthwise};
 use super::rounding::Rounding;
 use super::sums::Sums;
 use super::{bytes, bytes_mut, check_step};
@@ -131,15 +131,12 @@ impl Conv2d {
             Kernels::Depthwise(depthwise(sums))
         } else {
             let (height, width) = (spec.output.height(), spec.output.width());
-            Kernels::Dense(core::array::from_fn(|i| {
-                Choices::new(
-                    sums,
-                    spec.window.stride.width as usize,
-                    i + 1,
-                    height,
-                    width,
-                )
-            }))
+            let stride = match spec.window.is_dilated() {
+                true => ANY,
+                false => spec.window.stride.width as usize,
+            };
+            let choices = |i| Choices::new(sums, stride, i + 1, height, width);
+            Kernels::Dense(core::array::from_fn(choices))
         };
         Ok(Conv2d {
             spec: *spec,

@@ -69,7 +69,8 @@ pub(super) enum Output {
 /// to write, which nothing else aliases.
 pub(super) type StripKernel = unsafe fn(&Strip);
 
-/// Computes a strip. `S` is the horizontal stride, or 0 for any, read at run time. The last row or
+/// Computes a strip. `S` is the horizontal stride of taps that are side by side, or 0 for any
+/// stride and any taps, read at run time. The last row or
 /// column of tiles is moved back to end with the strip, and computes some pixels again.
 ///
 /// # Safety
@@ -111,6 +112,7 @@ unsafe fn tile<V: Vector, const S: usize, const O: usize, const R: usize, const 
 ) {
     let pixel = V::LANES * if S == 0 { s.stride_width } else { S };
     let row = s.stride_height * s.input_row;
+    let tap_column = if S == 0 { s.tap_column } else { V::LANES };
     // SAFETY: offsets stay inside what the caller promised, since the tile lies inside the strip:
     // output pixel (top + r, left + c) reads input pixels ((top + r) * stride + ky * dilation,
     // (left + c) * stride + kx * dilation) of each input block.
@@ -141,7 +143,7 @@ unsafe fn tile<V: Vector, const S: usize, const O: usize, const R: usize, const 
                             weights = weights.add(4 * V::LANES);
                         }
                     }
-                    input = input.wrapping_add(s.tap_column);
+                    input = input.wrapping_add(tap_column);
                 }
             }
         }
@@ -231,31 +233,28 @@ pub(super) unsafe fn depthwise_strip<V: Vector>(s: &Strip) {
     // SAFETY: the caller's promise.
     unsafe {
         match (s.stride_width, s.tap_column == V::LANES) {
-            (1, true) => depthwise_columns::<V, 1, 1>(s),
-            (2, true) => depthwise_columns::<V, 2, 1>(s),
-            (1, false) => depthwise_columns::<V, 1, 0>(s),
-            _ => depthwise_columns::<V, 0, 0>(s),
+            (1, true) => depthwise_columns::<V, 1>(s),
+            (2, true) => depthwise_columns::<V, 2>(s),
+            _ => depthwise_columns::<V, 0>(s),
         }
     }
 }
 
-/// `S` is the horizontal stride and `D` the horizontal dilation, or 0 for any, read at run time.
-///
 /// # Safety
 /// See [`depthwise_strip`].
 #[inline(always)]
-unsafe fn depthwise_columns<V: Vector, const S: usize, const D: usize>(s: &Strip) {
+unsafe fn depthwise_columns<V: Vector, const S: usize>(s: &Strip) {
     const COLUMNS: usize = 7;
     for top in 0..s.rows {
         let mut left = 0;
         while left + COLUMNS <= s.columns {
             // SAFETY: the tile lies inside the strip.
-            unsafe { depthwise_tile::<V, S, D, COLUMNS>(s, top, left) };
+            unsafe { depthwise_tile::<V, S, COLUMNS>(s, top, left) };
             left += COLUMNS;
         }
         while left < s.columns {
             // SAFETY: the tile lies inside the strip.
-            unsafe { depthwise_tile::<V, S, D, 1>(s, top, left) };
+            unsafe { depthwise_tile::<V, S, 1>(s, top, left) };
             left += 1;
         }
     }
@@ -264,13 +263,13 @@ unsafe fn depthwise_columns<V: Vector, const S: usize, const D: usize>(s: &Strip
 /// # Safety
 /// See [`depthwise_strip`]; the tile lies inside the strip.
 #[inline(always)]
-unsafe fn depthwise_tile<V: Vector, const S: usize, const D: usize, const C: usize>(
+unsafe fn depthwise_tile<V: Vector, const S: usize, const C: usize>(
     s: &Strip,
     top: usize,
     left: usize,
 ) {
     let pixel = if S == 0 { s.stride_width } else { S } * V::LANES;
-    let tap = if D == 0 { s.tap_column } else { D * V::LANES };
+    let tap_column = if S == 0 { s.tap_column } else { V::LANES };
     // SAFETY: as in `tile`, in one input block.
     unsafe {
         let corner = s
@@ -280,7 +279,7 @@ unsafe fn depthwise_tile<V: Vector, const S: usize, const D: usize, const C: usi
         let mut sums = [[[V::load(s.bias); C]; 1]; 1];
         for ky in 0..s.kernel_height {
             for kx in 0..s.kernel_width {
-                let input = corner.add(ky * s.tap_row + kx * tap);
+                let input = corner.add(ky * s.tap_row + kx * tap_column);
                 let w = V::weights(weights);
                 for (c, sum) in sums[0][0].iter_mut().enumerate() {
                     *sum = sum.dot(V::spread(input.add(c * pixel)), w);
