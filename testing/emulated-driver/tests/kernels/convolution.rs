@@ -137,6 +137,7 @@ impl Prepared {
             kernel,
             stride,
             padding,
+            ..
         } = case.window;
         let common = Conv {
             input: self.input.view(),
