@@ -54,11 +54,11 @@ fn main() {
 
 fn compare(isa: Isa, case: [usize; 6], runs: usize) {
     let [inputs, outputs, side, kernel, stride, groups] = case;
-    let window = Window {
-        kernel: Extent::square(kernel as u32),
-        stride: Extent::square(stride as u32),
-        padding: Padding::uniform(kernel as u32 / 2),
-    };
+    let window = Window::new(
+        Extent::square(kernel as u32),
+        Extent::square(stride as u32),
+        Padding::uniform(kernel as u32 / 2),
+    );
     let input = BlockedLayout::new(isa, inputs, side, side, kernel / 2).unwrap();
     let image = Shape {
         channels: inputs,

@@ -1,7 +1,7 @@
 //! Arithmetic throughput of the convolutions, shape by shape, against the most that one core can
 //! do, measured in the same run.
 //!
-//! `cargo bench -p punctual-kernels [-- FILTER]` prints GFLOP/s (a multiplication with addition
+//! `cargo bench -p punctual-kernels [-- FILTER...]`, filters being parts of names, prints GFLOP/s (a multiplication with addition
 //! counts two) and the share of the peak; the best of several short samples, since neighbours on
 //! the machine only ever slow a sample down. Under `cargo test` each shape runs once.
 
@@ -24,6 +24,7 @@ struct Case {
     kernel: usize,
     stride: usize,
     groups: usize,
+    dilation: usize,
 }
 
 const fn dense(inputs: usize, outputs: usize, side: usize, kernel: usize, stride: usize) -> Case {
@@ -34,10 +35,23 @@ const fn dense(inputs: usize, outputs: usize, side: usize, kernel: usize, stride
         kernel,
         stride,
         groups: 1,
+        dilation: 1,
     }
 }
 
-const CASES: [Case; 22] = [
+const fn depthwise(channels: usize, side: usize) -> Case {
+    Case {
+        groups: channels,
+        ..dense(channels, channels, side, 3, 1)
+    }
+}
+
+/// Padded by its dilation, so that the image keeps its size.
+const fn dilated(case: Case, dilation: usize) -> Case {
+    Case { dilation, ..case }
+}
+
+const CASES: [Case; 32] = [
     dense(3, 16, 64, 3, 1),
     dense(3, 32, 64, 3, 2),
     dense(16, 16, 64, 3, 1),
@@ -59,31 +73,44 @@ const CASES: [Case; 22] = [
     dense(96, 160, 8, 1, 1),
     dense(64, 128, 16, 1, 2),
     dense(64, 256, 56, 1, 1),
-    Case {
-        inputs: 96,
-        outputs: 96,
-        side: 32,
-        kernel: 3,
-        stride: 1,
-        groups: 96,
-    },
+    depthwise(96, 32),
+    // Each beside the same without dilation: of DeepLab's heads, and of what leads to them.
+    dense(256, 256, 65, 3, 1),
+    dilated(dense(256, 256, 65, 3, 1), 2),
+    dilated(dense(256, 256, 65, 3, 1), 12),
+    dilated(dense(256, 256, 65, 3, 1), 24),
+    dense(512, 256, 28, 3, 1),
+    dilated(dense(512, 256, 28, 3, 1), 12),
+    dilated(dense(512, 256, 28, 3, 1), 36),
+    depthwise(256, 65),
+    dilated(depthwise(256, 65), 2),
+    dilated(depthwise(256, 65), 12),
 ];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let measure = arguments.iter().any(|argument| argument == "--bench");
-    let filter = arguments.iter().find(|argument| !argument.starts_with('-'));
+    let filters = arguments
+        .iter()
+        .filter(|argument| !argument.starts_with('-'));
+    let filters: Vec<&str> = filters.map(String::as_str).collect();
+    let wanted = |isa: Isa, case: &Case| {
+        let name = format!("{isa} {}", case.name());
+        filters.iter().all(|filter| name.contains(filter))
+    };
     for isa in Isa::available() {
-        if filter.is_some_and(|filter| !isa.name().contains(filter.as_str())) {
+        let cases = CASES.iter().filter(|case| wanted(isa, case));
+        let cases: Vec<&Case> = cases.collect();
+        if cases.is_empty() {
             continue;
         }
         let peak = peak_gflops(isa, measure);
         println!("{isa}: peak {peak:.1} GFLOP/s");
-        for case in &CASES {
+        for case in cases {
             let one = case.gflops(isa, 1, measure);
             let eight = case.gflops(isa, 8, measure);
             println!(
-                "  {:22} batch 1 {one:6.1} GFLOP/s {:3.0}%   batch 8 {eight:6.1} GFLOP/s {:3.0}%",
+                "  {:31} batch 1 {one:6.1} GFLOP/s {:3.0}%   batch 8 {eight:6.1} GFLOP/s {:3.0}%",
                 case.name(),
                 100.0 * one / peak,
                 100.0 * eight / peak
@@ -101,9 +128,14 @@ impl Case {
             kernel,
             stride,
             groups,
+            dilation,
         } = self;
         let kind = if *groups > 1 { " depthwise" } else { "" };
-        format!("{inputs}->{outputs} {side}x{side} k{kernel} s{stride}{kind}")
+        let apart = match dilation {
+            1 => String::new(),
+            apart => format!(" d{apart}"),
+        };
+        format!("{inputs}->{outputs} {side}x{side} k{kernel} s{stride}{apart}{kind}")
     }
 
     fn gflops(&self, isa: Isa, batch: usize, measure: bool) -> f64 {
@@ -128,13 +160,16 @@ impl Case {
     }
 
     fn build(&self, isa: Isa) -> (Conv2d, AlignedBuffer, BlockedLayout) {
-        let padding = Padding::uniform(self.kernel as u32 / 2);
+        let padding = self.kernel / 2 * self.dilation;
         let window = Window {
-            kernel: Extent::square(self.kernel as u32),
-            stride: Extent::square(self.stride as u32),
-            padding,
+            dilation: Extent::square(self.dilation as u32),
+            ..Window::new(
+                Extent::square(self.kernel as u32),
+                Extent::square(self.stride as u32),
+                Padding::uniform(padding as u32),
+            )
         };
-        let halo = padding.largest();
+        let halo = window.halo();
         let input = if self.inputs == 3 {
             PlanarLayout::new(3, self.side, self.side, halo).map(ConvInput::Planar)
         } else {

@@ -1,5 +1,6 @@
 //! Convolution with bias, residual and activation.
 
+mod clip;
 mod minimal;
 mod order;
 mod packed;
@@ -12,6 +13,9 @@ mod winograd;
 
 use core::ptr;
 
+use punctual_types::Extent;
+
+use self::clip::{Direction, Run};
 use self::packed::Packing;
 pub use self::solution::Solution;
 pub use self::spec::{Conv2dSpec, ConvInput};
@@ -32,8 +36,16 @@ pub struct Conv2d {
     isa: Isa,
     spec: Conv2dSpec,
     packing: Packing,
-    kernels: Kernels,
+    rows: Direction,
+    /// The output's columns in runs, each with its kernels.
+    columns: Box<[Columns]>,
     curve: Option<Curve>,
+}
+
+#[derive(Clone, Debug)]
+struct Columns {
+    run: Run,
+    kernels: Kernels,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,27 +59,13 @@ impl Conv2d {
     /// Checks the shapes and chooses the code.
     pub fn new(isa: Isa, spec: &Conv2dSpec) -> Result<Conv2d, KernelError> {
         spec.check(isa)?;
-        let kernels = if spec.is_depthwise() {
-            Kernels::Depthwise(compiled_for!(isa, depthwise_strip, Strip))
-        } else {
-            let blocked = matches!(spec.input, ConvInput::Blocked(_));
-            let (height, width) = (spec.output.height(), spec.output.width());
-            Kernels::Dense(core::array::from_fn(|i| {
-                Choices::new(
-                    isa,
-                    blocked,
-                    spec.window.stride.width as usize,
-                    i + 1,
-                    height,
-                    width,
-                )
-            }))
-        };
+        let columns = Direction::columns(spec).runs(0..spec.output.width());
         Ok(Conv2d {
             isa,
             spec: *spec,
             packing: Packing::new(spec),
-            kernels,
+            rows: Direction::rows(spec),
+            columns: columns.map(|run| Columns::new(isa, spec, run)).collect(),
             curve: activation::curve(spec.activation, isa),
         })
     }
@@ -137,52 +135,53 @@ impl Conv2d {
         let mut block = piece.block;
         let end = piece.block + piece.blocks;
         while block < end {
-            let (blocks, kernel) = self.kernel(block, end, piece.rows.len());
+            let blocks = self.blocks(block, end);
             for image in images.iter_mut() {
-                let span = Span {
-                    block,
-                    blocks,
-                    rows: piece.rows.clone(),
-                };
-                let strip = self.strip(packed, &span, part_start, image);
-                // SAFETY: the constructor saw that the instruction set is available; the
-                // kernel's tile is no larger than the strip, see `kernel`; the strip's memory
-                // is valid, see `strip`.
-                unsafe { kernel(&strip) };
+                for rows in self.rows.runs(piece.rows.clone()) {
+                    for columns in &self.columns {
+                        let kernel = columns.kernel(blocks, rows.outputs.len());
+                        let strip =
+                            self.strip(packed, block, &rows, &columns.run, part_start, image);
+                        // SAFETY: the constructor saw that the instruction set is available; the
+                        // kernel's tile is no larger than the strip, see `Columns::kernel`; the
+                        // strip's memory is valid, see `strip`.
+                        unsafe { kernel(&strip) };
+                    }
+                }
             }
             block += blocks;
         }
     }
 
-    /// The number of blocks from `block` to compute at once, and the kernel for `rows` of them.
-    fn kernel(&self, block: usize, end: usize, rows: usize) -> (usize, StripKernel) {
-        match &self.kernels {
-            Kernels::Depthwise(kernel) => (1, *kernel),
-            Kernels::Dense(choices) => {
-                let sources = &self.packing.sources;
-                let same = |other: &&packed::Sources| {
-                    (other.first, other.count) == (sources[block].first, sources[block].count)
-                };
-                let blocks = match sources[block..end].iter().take_while(same).count() {
-                    // Two by two, and three for an odd number's last three.
-                    blocks @ ..=3 => blocks,
-                    _ => 2,
-                };
-                (blocks, choices[blocks - 1].kernel(rows))
-            }
+    /// The number of blocks from `block` to compute at once.
+    fn blocks(&self, block: usize, end: usize) -> usize {
+        if self.spec.is_depthwise() {
+            return 1;
+        }
+        let sources = &self.packing.sources;
+        let same = |other: &&packed::Sources| {
+            (other.first, other.count) == (sources[block].first, sources[block].count)
+        };
+        match sources[block..end].iter().take_while(same).count() {
+            // Two by two, and three for an odd number's last three.
+            blocks @ ..=3 => blocks,
+            _ => 2,
         }
     }
 
-    /// Rows of consecutive output blocks with the same sources, of one image.
+    /// Rows and columns of consecutive output blocks with the same sources, of one image.
     ///
     /// All that the strip reaches is valid: `run` checked that the slices have the layouts'
     /// lengths, and the constructor that the output's rows and columns are as many as the window
-    /// has positions on an input whose halo is as wide as the padding. The first output pixel's
-    /// first tap is thus `halo - padding` rows and columns into the input's halo.
+    /// has positions on an input whose halo is as wide as the padding, or that the runs have only
+    /// taps in the image. The first output pixel's first tap is thus `halo - padding` rows and
+    /// columns into the input's halo, or in the image.
     fn strip(
         &self,
         packed: &[f32],
-        span: &Span,
+        block: usize,
+        rows: &Run,
+        columns: &Run,
         part_start: usize,
         image: &mut Image<'_>,
     ) -> Strip {
@@ -194,18 +193,30 @@ impl Conv2d {
             activation,
             ..
         } = &self.spec;
-        let sources = self.packing.sources[span.block];
+        let Extent { height, width } = window.dilation;
+        let (tap_rows, tap_columns) = (height as usize, width as usize);
+        let sources = self.packing.sources[block];
         let (input_row, input_block) = input.strides();
-        let row = span.rows.start * window.stride.height as usize + input.halo()
-            - window.padding.top as usize;
-        let column = input.halo() - window.padding.left as usize;
-        let input_start =
-            sources.first * input_block + row * input_row + column * self.spec.inner_lanes();
+        let inner = self.spec.inner_lanes();
+        let sees_nothing = rows.taps.is_empty() || columns.taps.is_empty();
+        let input_start = if sees_nothing {
+            0
+        } else {
+            let row = rows.outputs.start * window.stride.height as usize
+                + (input.halo() + rows.taps.start * tap_rows)
+                - window.padding.top as usize;
+            let column = columns.outputs.start * window.stride.width as usize
+                + (input.halo() + columns.taps.start * tap_columns)
+                - window.padding.left as usize;
+            sources.first * input_block + row * input_row + column * inner
+        };
         let lanes = output.lanes();
-        let output_start = output.row_start(span.block, span.rows.start) - part_start;
+        let left = columns.outputs.start * lanes;
+        let output_start = output.row_start(block, rows.outputs.start) + left - part_start;
+        let weights = self.packing.taps(&self.spec, &rows.taps, &columns.taps);
         let (addend, addend_row, addend_block) = match (residual, image.second()) {
             (Some(layout), Some(addend)) => {
-                let start = layout.row_start(span.block, span.rows.start);
+                let start = layout.row_start(block, rows.outputs.start) + left;
                 (
                     addend[start..].as_ptr(),
                     layout.row_stride(),
@@ -220,24 +231,59 @@ impl Conv2d {
             input_row,
             input_block,
             input_blocks: sources.count,
-            kernel_height: window.kernel.height as usize,
-            kernel_width: window.kernel.width as usize,
+            kernel_height: if sees_nothing { 0 } else { rows.taps.len() },
+            kernel_width: columns.taps.len(),
+            tap_row: tap_rows * input_row,
+            tap_column: tap_columns * inner,
             stride_height: window.stride.height as usize,
             stride_width: window.stride.width as usize,
-            weights: packed[sources.weights..].as_ptr(),
-            weights_block: self.packing.block_stride(span.block),
-            bias: packed[self.packing.bias + span.block * lanes..].as_ptr(),
+            weights: packed[sources.weights + weights.first..].as_ptr(),
+            skip_row: weights.skip_row,
+            skip_block: weights.skip_block,
+            weights_block: self.packing.block_stride(block),
+            bias: packed[self.packing.bias + block * lanes..].as_ptr(),
             addend,
             addend_row,
             addend_block,
             output: image.output[output_start..].as_mut_ptr(),
             output_row: output.row_stride(),
             output_block: output.block_stride(),
-            rows: span.rows.len(),
-            columns: output.width(),
+            rows: rows.outputs.len(),
+            columns: columns.outputs.len(),
             low,
             high,
             curve: self.curve,
+        }
+    }
+}
+
+impl Columns {
+    fn new(isa: Isa, spec: &Conv2dSpec, run: Run) -> Columns {
+        let kernels = if spec.is_depthwise() {
+            Kernels::Depthwise(compiled_for!(isa, depthwise_strip, Strip))
+        } else {
+            let blocked = matches!(spec.input, ConvInput::Blocked(_));
+            let (height, width) = (spec.output.height(), run.outputs.len());
+            Kernels::Dense(core::array::from_fn(|i| {
+                Choices::new(
+                    isa,
+                    blocked,
+                    spec.window.is_dilated(),
+                    spec.window.stride.width as usize,
+                    i + 1,
+                    height,
+                    width,
+                )
+            }))
+        };
+        Columns { run, kernels }
+    }
+
+    /// The kernel for so many blocks and rows.
+    fn kernel(&self, blocks: usize, rows: usize) -> StripKernel {
+        match &self.kernels {
+            Kernels::Depthwise(kernel) => *kernel,
+            Kernels::Dense(choices) => choices[blocks - 1].kernel(rows),
         }
     }
 }

@@ -32,6 +32,8 @@ impl PoolSpec {
             ..
         } = self;
         check_equal("the output's channels", output.channels(), input.channels())?;
+        let dilation = window.dilation.height.max(window.dilation.width);
+        check_equal("the dilation of a pool", dilation as usize, 1)?;
         check_limit(
             "stride",
             window.stride.height.max(window.stride.width) as usize,

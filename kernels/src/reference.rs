@@ -2,7 +2,8 @@
 //! `[channel][row][column]`, sums in f64. Slow, allocating, obviously right.
 
 use punctual_types::{
-    Activation, Axis, BinaryFunction, Digit, Extent, Piece, PoolKind, View, Window,
+    Activation, Axis, Between, BinaryFunction, Digit, Extent, Filter, Piece, PoolKind, Resampling,
+    View, Window,
 };
 
 use crate::ChannelRun;
@@ -241,6 +242,41 @@ pub fn copy<T: Copy + Default>(
     result
 }
 
+/// An image of the resampling's rows and columns.
+pub fn resize(shape: Shape, resampling: &Resampling, input: &[f32]) -> Vec<f32> {
+    let (height, width) = (shape.height as u32, shape.width as u32);
+    let planes = input.chunks_exact(shape.height * shape.width);
+    let mut output = Vec::new();
+    for plane in planes {
+        let pixel = |row: usize, column: usize| plane[row * shape.width + column];
+        match resampling.filter {
+            Filter::Nearest(rounding) => {
+                for row in resampling.nearest_rows(height, rounding) {
+                    let columns = resampling.nearest_columns(width, rounding);
+                    output.extend(columns.map(|column| pixel(row, column)));
+                }
+            }
+            Filter::Linear => {
+                for row in resampling.linear_rows(height) {
+                    output.extend(resampling.linear_columns(width).map(|column| {
+                        let along = |row: usize| {
+                            let (first, second) = (column.first, column.second);
+                            blend(pixel(row, first).into(), pixel(row, second).into(), column)
+                        };
+                        blend(along(row.first), along(row.second), row) as f32
+                    }));
+                }
+            }
+        }
+    }
+    output
+}
+
+fn blend(first: f64, second: f64, between: Between) -> f64 {
+    let share = f64::from(between.share);
+    first * (1.0 - share) + second * share
+}
+
 /// Rows and columns of what `window`, which must fit the padded input, makes of an image.
 pub fn output_extent(shape: Shape, window: &Window) -> (usize, usize) {
     let input = Extent {
@@ -262,13 +298,16 @@ pub(crate) fn source(
     kx: u32,
 ) -> (Option<usize>, Option<usize>) {
     let Window {
-        stride, padding, ..
+        stride,
+        padding,
+        dilation,
+        ..
     } = window;
-    let under = |at: usize, stride: u32, k: u32, before: u32| {
-        (at * stride as usize + k as usize).checked_sub(before as usize)
+    let under = |at: usize, stride: u32, offset: u32, before: u32| {
+        (at * stride as usize + offset as usize).checked_sub(before as usize)
     };
     (
-        under(row, stride.height, ky, padding.top),
-        under(column, stride.width, kx, padding.left),
+        under(row, stride.height, ky * dilation.height, padding.top),
+        under(column, stride.width, kx * dilation.width, padding.left),
     )
 }

@@ -7,10 +7,11 @@ use crate::{BlockedLayout, KernelError};
 
 /// Checks that the window's sizes can be counted with.
 pub(crate) fn check_window(window: &Window) -> Result<(), KernelError> {
-    let Window { kernel, stride, .. } = window;
+    let Window { stride, .. } = window;
+    let span = window.span();
     for (what, found) in [
-        ("kernel height", kernel.height),
-        ("kernel width", kernel.width),
+        ("kernel height", span.height),
+        ("kernel width", span.width),
         ("stride", stride.height.max(stride.width)),
     ] {
         check_limit(what, found as usize, DIMENSION_MAX)?;

@@ -9,11 +9,11 @@ use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor};
 use punctual_kernels::{
     Binary, BinaryOperand, BinarySpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Copy,
     CopySpec, GlobalAveragePool, Image, Inputs, Isa, Linear, LinearSpec, Part, PlainCopy, Pool,
-    PoolSpec, Softmax, SoftmaxSpec, Unary, softmax_top1,
+    PoolSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Unary, softmax_top1,
 };
 use punctual_types::{
-    Activation, Axis, BinaryFunction, Digit, Extent, Fit, FrameLayout, Padding, Piece, PixelFormat,
-    PoolKind, Size, UnaryFunction, View, Window,
+    Activation, Axis, BinaryFunction, Coordinates, Digit, Extent, Filter, Fit, FrameLayout,
+    Padding, Piece, PixelFormat, PoolKind, Resampling, Rounding, Size, UnaryFunction, View, Window,
 };
 use support::noise;
 
@@ -87,11 +87,7 @@ fn kernels(
     layout: BlockedLayout,
     vector: BlockedLayout,
 ) -> Vec<(Run, BlockedLayout, bool)> {
-    let window = Window {
-        kernel: Extent::square(3),
-        stride: Extent::square(1),
-        padding: Padding::uniform(1),
-    };
+    let window = Window::new(Extent::square(3), Extent::square(1), Padding::uniform(1));
     let conv = |groups: usize| {
         let spec = Conv2dSpec {
             input: ConvInput::Blocked(layout),
@@ -155,7 +151,25 @@ fn kernels(
         Softmax::new(isa, &spec).unwrap()
     };
     let (channels, rows) = (softmax(Axis::Channel), softmax(Axis::Row));
+    let resize = |filter| {
+        let resampling = Resampling {
+            size: Extent::square(9),
+            scale: [0.9; 2],
+            coordinates: Coordinates::HalfPixel,
+            filter,
+        };
+        let spec = ResizeSpec {
+            input: layout,
+            output: layout,
+            resampling,
+        };
+        let kernel = Resize::new(isa, &spec).unwrap();
+        let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(part, images));
+        (run, layout, false)
+    };
     vec![
+        resize(Filter::Linear),
+        resize(Filter::Nearest(Rounding::Floor)),
         (
             Box::new(move |part, images: &mut [Image<'_>]| copy.run(&[], part, images)),
             layout,

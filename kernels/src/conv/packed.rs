@@ -1,5 +1,7 @@
 //! Weights in the order in which the kernels read them.
 
+use core::ops::Range;
+
 use super::{Conv2dSpec, ConvInput};
 
 /// What a block of output channels reads.
@@ -24,6 +26,15 @@ pub(super) struct Packing {
     /// Where the biases start: behind all weights.
     pub bias: usize,
     pub len: usize,
+}
+
+/// Where some rows and columns of a kernel's taps lie in a block's weights.
+pub(super) struct Taps {
+    /// The first one's.
+    pub first: usize,
+    /// From the last of a row to the first of the next, and the same at the end of an input block.
+    pub skip_row: usize,
+    pub skip_block: usize,
 }
 
 impl Packing {
@@ -57,6 +68,17 @@ impl Packing {
         }
     }
 
+    /// Where these taps' weights are.
+    pub fn taps(&self, spec: &Conv2dSpec, rows: &Range<usize>, columns: &Range<usize>) -> Taps {
+        let (height, width) = (spec.window.kernel.height as usize, spec.window.kernel.width);
+        let (width, tap) = (width as usize, tap_weights(spec));
+        Taps {
+            first: (rows.start * width + columns.start) * tap,
+            skip_row: (width - columns.len()) * tap,
+            skip_block: (height - rows.len()) * width * tap,
+        }
+    }
+
     /// Elements from a block's weights to the next one's, if that has the same sources.
     pub fn block_stride(&self, block: usize) -> usize {
         match self.sources.get(block + 1) {
@@ -83,13 +105,17 @@ fn place(spec: &Conv2dSpec, block: &Sources, output: usize, input: usize, tap: u
 
 /// Elements of an output block's weights that reads `count` input blocks.
 fn block_weights(spec: &Conv2dSpec, count: usize) -> usize {
-    let taps = spec.window.kernel.area();
+    count * spec.window.kernel.area() * tap_weights(spec)
+}
+
+/// Elements of one tap's weights for one input block.
+fn tap_weights(spec: &Conv2dSpec) -> usize {
     let inner = if spec.is_depthwise() {
         1
     } else {
         spec.inner_lanes()
     };
-    count * taps * inner * spec.output.lanes()
+    inner * spec.output.lanes()
 }
 
 /// The most elements that packing may need: in `u128`, since nothing has been checked yet.

@@ -51,13 +51,14 @@ impl ConvInput {
 /// `activation(conv(input) + bias [+ residual])` on static shapes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conv2dSpec {
-    /// What it reads. Its halo is at least the window's largest padding.
+    /// What it reads. Its halo is at least the window's largest padding; that of a dilated window
+    /// may be narrower, whose taps in the padding are then left out.
     pub input: ConvInput,
     /// What it writes. Rows and columns must be those that the window gives.
     pub output: BlockedLayout,
     /// What it adds before the activation: channels, rows and columns of the output, own halo.
     pub residual: Option<BlockedLayout>,
-    /// Kernel, stride, padding.
+    /// Kernel, stride, padding, dilation.
     pub window: Window,
     /// 1 is dense; equal to input and output channels is depthwise.
     pub groups: usize,
@@ -116,7 +117,7 @@ impl Conv2dSpec {
         let elements = usize::try_from(packed::elements_max(self)).unwrap_or(usize::MAX);
         check_limit("elements of the packed weights", elements, ELEMENTS_MAX)?;
         let (padding, halo) = (window.padding.largest(), input.halo());
-        if padding > halo {
+        if padding > halo && !window.is_dilated() {
             return Err(KernelError::HaloTooSmall { padding, halo });
         }
         check_output(&output, &window, height, width)?;
@@ -125,6 +126,11 @@ impl Conv2dSpec {
             residual.check_same_image(&output)?;
         }
         activation::check(activation)
+    }
+
+    /// Whether taps in the padding are left out, since the halo is too narrow to read zeros there.
+    pub(super) fn is_clipped(&self) -> bool {
+        self.window.padding.largest() > self.input.halo()
     }
 
     /// Checks the images that a solution is to run on, and clears the halo of what it writes.

@@ -22,12 +22,21 @@ pub(super) struct Strip {
     pub input_blocks: usize,
     pub kernel_height: usize,
     pub kernel_width: usize,
+    /// Input elements between a tap and the one below.
+    pub tap_row: usize,
+    /// Input elements between a tap and the next.
+    pub tap_column: usize,
     /// Input rows between two output rows.
     pub stride_height: usize,
     /// Input columns between two output columns.
     pub stride_width: usize,
-    /// The first block's weights: `[input block][kernel row][kernel column][input lane][lane]`.
+    /// The first block's first tap's weights:
+    /// `[input block][kernel row][kernel column][input lane][lane]`.
     pub weights: *const f32,
+    /// Weights of a kernel's row that are left out, behind each of its rows.
+    pub skip_row: usize,
+    /// Weights of an input block that are left out, behind each block.
+    pub skip_block: usize,
     /// Elements between an output block's weights and the next one's.
     pub weights_block: usize,
     /// The first block's bias, followed by the next one's.
@@ -56,8 +65,29 @@ pub(super) struct Strip {
 /// to write, which nothing else aliases.
 pub(super) type StripKernel = unsafe fn(&Strip);
 
+/// In the place of a horizontal stride: any stride and any taps, read at run time.
+pub(super) const ANY: usize = 0;
+/// In the place of a horizontal stride: 1, and any taps. Taps that are side by side have code of
+/// their own, since reading their steps at run time takes time.
+pub(super) const APART: usize = usize::MAX;
+
+/// Input columns between two output columns.
+#[inline(always)]
+fn stride<const S: usize>(s: &Strip) -> usize {
+    match S {
+        ANY => s.stride_width,
+        APART => 1,
+        stride => stride,
+    }
+}
+
+/// Whether the steps from tap to tap are those of the strip.
+const fn reads_taps(stride: usize) -> bool {
+    stride == ANY || stride == APART
+}
+
 /// Computes a strip. `BLOCKED`: the input's inner dimension is a block's lanes, else it is planes.
-/// `S` is the horizontal stride, or 0 for any, read at run time.
+/// `S` is the horizontal stride, [`ANY`] or [`APART`].
 ///
 /// The last row or column of tiles is moved back to end with the strip, and computes some pixels again.
 ///
@@ -130,22 +160,27 @@ unsafe fn tile<
     left: usize,
 ) {
     let inner = if BLOCKED { V::LANES } else { 1 };
-    let pixel = inner * if S == 0 { s.stride_width } else { S };
+    let pixel = inner * stride::<S>(s);
     let row = s.stride_height * s.input_row;
+    let (tap_row, tap_column) = match reads_taps(S) {
+        true => (s.tap_row, s.tap_column),
+        false => (s.input_row, inner),
+    };
     // SAFETY: offsets stay inside what the caller promised, since the tile lies inside the strip:
-    // output pixel (top + r, left + c) reads input pixels ((top + r) * stride + ky,
-    // (left + c) * stride + kx) of each input block.
+    // output pixel (top + r, left + c) reads input pixels ((top + r) * stride + ky * dilation,
+    // (left + c) * stride + kx * dilation) of each input block.
     unsafe {
         let mut sums = [[[V::splat(0.0); C]; R]; O];
         for (o, sums) in sums.iter_mut().enumerate() {
             *sums = [[V::load(s.bias.add(o * V::LANES)); C]; R];
         }
-        let corner = s.input.add(top * row + left * pixel);
+        // Without a tap to read, these may point anywhere.
+        let corner = s.input.wrapping_add(top * row + left * pixel);
         let mut weights = s.weights;
         for block in 0..s.input_blocks {
-            let block = corner.add(block * s.input_block);
+            let block = corner.wrapping_add(block * s.input_block);
             for ky in 0..s.kernel_height {
-                let mut input = block.add(ky * s.input_row);
+                let mut input = block.add(ky * tap_row);
                 for _ in 0..s.kernel_width {
                     if BLOCKED && V::MULTIPLIES_BY_LANE {
                         four_steps(&mut sums, weights, s.weights_block, input, row, pixel);
@@ -157,8 +192,14 @@ unsafe fn tile<
                             weights = weights.add(V::LANES);
                         }
                     }
-                    input = input.add(inner);
+                    input = input.wrapping_add(tap_column);
                 }
+                if reads_taps(S) {
+                    weights = weights.wrapping_add(s.skip_row);
+                }
+            }
+            if reads_taps(S) {
+                weights = weights.wrapping_add(s.skip_block);
             }
         }
         finish::<V, O, R, C>(s, top, left, sums);
@@ -309,10 +350,11 @@ unsafe fn finish<V: Vector, const O: usize, const R: usize, const C: usize>(
 pub(super) unsafe fn depthwise_strip<V: Vector>(s: &Strip) {
     // SAFETY: the caller's promise.
     unsafe {
-        match s.stride_width {
-            1 => depthwise_columns::<V, 1>(s),
-            2 => depthwise_columns::<V, 2>(s),
-            _ => depthwise_columns::<V, 0>(s),
+        match (s.stride_width, s.tap_column == V::LANES) {
+            (1, true) => depthwise_columns::<V, 1>(s),
+            (2, true) => depthwise_columns::<V, 2>(s),
+            (1, false) => depthwise_columns::<V, APART>(s),
+            _ => depthwise_columns::<V, ANY>(s),
         }
     }
 }
@@ -347,23 +389,29 @@ unsafe fn depthwise_tile<V: Vector, const S: usize, const C: usize>(
     top: usize,
     left: usize,
 ) {
-    let pixel = if S == 0 { s.stride_width } else { S } * V::LANES;
+    let pixel = stride::<S>(s) * V::LANES;
+    let tap_column = match reads_taps(S) {
+        true => s.tap_column,
+        false => V::LANES,
+    };
     // SAFETY: as in `tile`, in one input block.
     unsafe {
         let corner = s
             .input
-            .add(top * s.stride_height * s.input_row + left * pixel);
+            .wrapping_add(top * s.stride_height * s.input_row + left * pixel);
         let mut weights = s.weights;
         let mut sums = [[[V::load(s.bias); C]; 1]; 1];
         for ky in 0..s.kernel_height {
             for kx in 0..s.kernel_width {
-                let input = corner.add(ky * s.input_row + kx * V::LANES);
+                let input = corner.add(ky * s.tap_row + kx * tap_column);
                 let w = V::load(weights);
                 for (c, sum) in sums[0][0].iter_mut().enumerate() {
                     *sum = sum.mul_add(w, V::load(input.add(c * pixel)));
                 }
                 weights = weights.add(V::LANES);
             }
+            // In a window that is cut off taps may be side by side.
+            weights = weights.wrapping_add(s.skip_row);
         }
         finish::<V, 1, 1, C>(s, top, left, sums);
     }

@@ -1,6 +1,6 @@
 //! Which tiles exist for each instruction set, and which one suits a convolution.
 
-use super::strip::{Strip, StripKernel, strip};
+use super::strip::{ANY, APART, Strip, StripKernel, strip};
 use crate::Isa;
 
 /// The most blocks of output channels in one tile.
@@ -11,7 +11,7 @@ pub(super) const BLOCKS_MAX: usize = 3;
 struct Tile {
     /// Whether the input's inner dimension is a block's lanes; else it is planes.
     blocked: bool,
-    /// The horizontal stride; 0 is any.
+    /// The horizontal stride, [`ANY`] or [`APART`].
     stride_width: usize,
     blocks: usize,
     rows: usize,
@@ -21,7 +21,6 @@ struct Tile {
 
 const BLOCKED: bool = true;
 const PLANAR: bool = false;
-const ANY: usize = 0;
 
 /// Compiles the tiles `(blocks, rows, columns)` for one instruction set.
 macro_rules! tiles {
@@ -70,6 +69,11 @@ tiles!(AVX512, crate::simd::Avx512, ["avx512f"],
         (2, 2, 4), (2, 2, 7),
         (3, 1, 1), (3, 1, 4), (3, 1, 7), (3, 1, 8), (3, 2, 4),
     ]
+    BLOCKED APART: [
+        (1, 1, 1), (1, 1, 4), (1, 1, 8), (1, 1, 14),
+        (2, 1, 1), (2, 1, 2), (2, 1, 4), (2, 1, 7), (2, 1, 8), (2, 1, 12), (2, 1, 14), (2, 2, 7),
+        (3, 1, 1), (3, 1, 4), (3, 1, 7), (3, 1, 8),
+    ]
     BLOCKED ANY: [(1, 1, 1), (1, 1, 4), (2, 1, 1), (2, 1, 4), (3, 1, 1), (3, 1, 4)]
     PLANAR 1: [
         (1, 1, 1), (1, 1, 4), (1, 1, 8), (1, 1, 16),
@@ -93,6 +97,10 @@ tiles!(AVX2_FMA, crate::simd::Avx2Fma, ["avx2,fma"],
     BLOCKED 2: [
         (1, 1, 1), (1, 1, 4), (1, 1, 8), (1, 1, 12),
         (2, 1, 1), (2, 1, 2), (2, 1, 4), (2, 1, 6), (3, 1, 1), (3, 1, 2), (3, 1, 4),
+    ]
+    BLOCKED APART: [
+        (1, 1, 1), (1, 1, 4), (1, 1, 8), (1, 1, 12),
+        (2, 1, 1), (2, 1, 2), (2, 1, 4), (2, 1, 5), (2, 1, 6), (3, 1, 1), (3, 1, 2), (3, 1, 4),
     ]
     BLOCKED ANY: [(1, 1, 1), (1, 1, 4), (2, 1, 1), (2, 1, 4), (3, 1, 1), (3, 1, 4)]
     PLANAR 1: [
@@ -121,6 +129,11 @@ tiles!(NEON, crate::simd::Neon, ["neon"],
         (2, 1, 1), (2, 1, 2), (2, 1, 4), (2, 1, 7), (2, 1, 8), (2, 1, 10), (2, 2, 4),
         (3, 1, 1), (3, 1, 4), (3, 1, 7),
     ]
+    BLOCKED APART: [
+        (1, 1, 1), (1, 1, 4), (1, 1, 8), (1, 1, 14),
+        (2, 1, 1), (2, 1, 2), (2, 1, 4), (2, 1, 7), (2, 1, 8), (2, 1, 10),
+        (3, 1, 1), (3, 1, 4), (3, 1, 7),
+    ]
     BLOCKED ANY: [(1, 1, 1), (1, 1, 4), (2, 1, 1), (2, 1, 4), (3, 1, 1), (3, 1, 4)]
     PLANAR 1: [
         (1, 1, 1), (1, 1, 4), (1, 1, 8), (2, 1, 1), (2, 1, 4), (2, 1, 8), (3, 1, 1), (3, 1, 8),
@@ -137,6 +150,7 @@ tiles!(SCALAR, crate::simd::Scalar, [],
         (3, 1, 1), (3, 1, 2), (3, 1, 4),
     ]
     BLOCKED 2: [(1, 1, 1), (1, 1, 4), (2, 1, 1), (2, 1, 4), (3, 1, 1), (3, 1, 4)]
+    BLOCKED APART: [(1, 1, 1), (1, 1, 4), (2, 1, 1), (2, 1, 4), (3, 1, 1), (3, 1, 4)]
     BLOCKED ANY: [(1, 1, 1), (2, 1, 1), (3, 1, 1)]
     PLANAR 1: [(1, 1, 1), (1, 1, 4), (2, 1, 1), (2, 1, 4), (3, 1, 1), (3, 1, 4)]
     PLANAR 2: [(1, 1, 1), (1, 1, 4), (2, 1, 1), (2, 1, 4), (3, 1, 1), (3, 1, 4)]
@@ -165,16 +179,22 @@ pub(super) struct Choices {
 }
 
 impl Choices {
-    /// Chooses for strips of `blocks` output blocks x `rows` x `columns`.
+    /// Chooses for strips of `blocks` output blocks x `rows` x `columns`; `apart` says that not all
+    /// taps are side by side.
     pub fn new(
         isa: Isa,
         blocked: bool,
+        apart: bool,
         stride_width: usize,
         blocks: usize,
         rows: usize,
         columns: usize,
     ) -> Choices {
-        let stride_width = if stride_width > 2 { ANY } else { stride_width };
+        let stride_width = match (stride_width, apart) {
+            (1, true) if blocked => APART,
+            (stride @ 1..=2, false) => stride,
+            _ => ANY,
+        };
         let kind = (blocked, stride_width, blocks);
         let choose = |rows: usize, rows_max: usize| {
             let fitting = table(isa).iter().filter(|tile| {
@@ -234,8 +254,11 @@ mod tests {
             for blocked in [BLOCKED, PLANAR] {
                 for stride_width in 1..=3 {
                     for blocks in 1..=BLOCKS_MAX {
-                        let choices = Choices::new(isa, blocked, stride_width, blocks, 1, 1);
-                        assert_eq!((choices.best.rows, choices.best.columns), (1, 1));
+                        for apart in [false, true] {
+                            let choices =
+                                Choices::new(isa, blocked, apart, stride_width, blocks, 1, 1);
+                            assert_eq!((choices.best.rows, choices.best.columns), (1, 1));
+                        }
                     }
                 }
             }
@@ -246,7 +269,7 @@ mod tests {
     fn tiles_are_chosen_to_cover_the_image_without_remainder() {
         if Isa::Avx512.is_available() {
             let chosen = |blocks, side| {
-                let best = Choices::new(Isa::Avx512, BLOCKED, 1, blocks, side, side).best;
+                let best = Choices::new(Isa::Avx512, BLOCKED, false, 1, blocks, side, side).best;
                 (
                     best.rows * best.columns,
                     side % best.rows,
@@ -274,7 +297,9 @@ mod tests {
         let sizes = (1..=48).flat_map(|rows| (1..=48).map(move |columns| (rows, columns)));
         let chosen = |&(rows, columns): &(usize, usize)| {
             let stride = stride(tile);
-            let best = Choices::new(isa, tile.blocked, stride, tile.blocks, rows, columns).best;
+            let apart = tile.stride_width == APART;
+            let best =
+                Choices::new(isa, tile.blocked, apart, stride, tile.blocks, rows, columns).best;
             (best.rows, best.columns) == (tile.rows, tile.columns)
         };
         sizes
@@ -286,6 +311,7 @@ mod tests {
     fn stride(tile: &Tile) -> usize {
         match tile.stride_width {
             ANY => 3,
+            APART => 1,
             stride => stride,
         }
     }
@@ -294,11 +320,13 @@ mod tests {
         const INPUTS: usize = 5;
         let stride = stride(tile);
         let (height, width) = ((rows - 1) * stride + 1, (columns - 1) * stride + 1);
+        let stride = Extent::square(stride as u32);
+        let dilation = if tile.stride_width == APART { 2 } else { 1 };
         let window = Window {
-            kernel: Extent::square(3),
-            stride: Extent::square(stride as u32),
-            padding: Padding::uniform(1),
+            dilation: Extent::square(dilation),
+            ..Window::new(Extent::square(3), stride, Padding::uniform(dilation))
         };
+        let halo = dilation as usize;
         let outputs = tile.blocks * isa.lanes();
         let output = BlockedLayout::new(isa, outputs, rows, columns, 0).unwrap();
         // Neighbouring values differ, and so do all weights of a sum.
@@ -311,12 +339,12 @@ mod tests {
         let weights = pattern(outputs * INPUTS * 9, 53);
         let bias = pattern(outputs, 11);
         let (input, memory) = if tile.blocked {
-            let layout = BlockedLayout::new(isa, INPUTS, height, width, 1).unwrap();
+            let layout = BlockedLayout::new(isa, INPUTS, height, width, halo).unwrap();
             let mut memory = vec![0.0; layout.len()];
             layout.pack(&image, &mut memory);
             (ConvInput::Blocked(layout), memory)
         } else {
-            let layout = PlanarLayout::new(INPUTS, height, width, 1).unwrap();
+            let layout = PlanarLayout::new(INPUTS, height, width, halo).unwrap();
             let mut memory = vec![0.0; layout.len()];
             for (i, &value) in image.iter().enumerate() {
                 let row = i / width;

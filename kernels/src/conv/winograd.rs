@@ -81,13 +81,15 @@ struct Tile {
 }
 
 impl Winograd {
-    /// Whether a convolution can be computed so: dense, from blocks, 3 x 3 taps at stride 1.
+    /// Whether a convolution can be computed so: dense, from blocks, 3 x 3 taps side by side at
+    /// stride 1.
     pub(super) fn applies(spec: &Conv2dSpec) -> bool {
         matches!(spec.input, ConvInput::Blocked(_))
             && spec.groups == 1
             && !spec.is_depthwise()
             && spec.window.kernel == Extent::square(3)
             && spec.window.stride == Extent::square(1)
+            && !spec.window.is_dilated()
     }
 
     /// By tiles of `side` x `side`, 2 or 4; none if the convolution cannot be computed so.
@@ -113,7 +115,7 @@ impl Winograd {
         let tile_floats = (side + 2).pow(2) * input.blocks() * isa.lanes();
         let tiles_max = (GROUP_FLOATS / tile_floats).clamp(TILES_MIN, TILES_MAX);
         let kernels = (1..=tiles_max).map(|tiles| {
-            core::array::from_fn(|i| Choices::new(isa, true, 1, i + 1, 1, tiles).kernel(1))
+            core::array::from_fn(|i| Choices::new(isa, true, false, 1, i + 1, 1, tiles).kernel(1))
         });
         Some(Winograd {
             isa,
@@ -257,9 +259,13 @@ impl Winograd {
                 input_blocks,
                 kernel_height: 1,
                 kernel_width: 1,
+                tap_row: 0,
+                tap_column: 0,
                 stride_height: 1,
                 stride_width: 1,
                 weights: weights[point * input_blocks * lanes * lanes..].as_ptr(),
+                skip_row: 0,
+                skip_block: 0,
                 weights_block: self.block_len(),
                 bias: ZEROS.as_ptr(),
                 addend: ptr::null(),

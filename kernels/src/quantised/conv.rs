@@ -8,7 +8,7 @@ use punctual_types::{Activation, Quantisation, Window};
 
 use self::packed::Packing;
 use self::strip::{Output, Strip, StripKernel};
-use self::tiles::{BLOCKS_MAX, Choices, depthwise};
+use self::tiles::{ANY, BLOCKS_MAX, Choices, depthwise};
 use super::rounding::Rounding;
 use super::sums::Sums;
 use super::{bytes, bytes_mut, check_step};
@@ -29,7 +29,7 @@ pub struct Conv2dSpec {
     pub input: BlockedLayout,
     /// What it writes: bytes or floats. Rows and columns must be those that the window gives.
     pub output: BlockedLayout,
-    /// Kernel, stride, padding.
+    /// Kernel, stride, padding, dilation.
     pub window: Window,
     /// 1 is dense; equal to the channels is depthwise.
     pub groups: usize,
@@ -131,15 +131,12 @@ impl Conv2d {
             Kernels::Depthwise(depthwise(sums))
         } else {
             let (height, width) = (spec.output.height(), spec.output.width());
-            Kernels::Dense(core::array::from_fn(|i| {
-                Choices::new(
-                    sums,
-                    spec.window.stride.width as usize,
-                    i + 1,
-                    height,
-                    width,
-                )
-            }))
+            let stride = match spec.window.is_dilated() {
+                true => ANY,
+                false => spec.window.stride.width as usize,
+            };
+            let choices = |i| Choices::new(sums, stride, i + 1, height, width);
+            Kernels::Dense(core::array::from_fn(choices))
         };
         Ok(Conv2d {
             spec: *spec,
@@ -312,6 +309,8 @@ impl Conv2d {
             last_quads: sources.last_quads,
             kernel_height: window.kernel.height as usize,
             kernel_width: window.kernel.width as usize,
+            tap_row: window.dilation.height as usize * input.row_stride() * FLOAT,
+            tap_column: window.dilation.width as usize * input.pixel() * FLOAT,
             stride_height: window.stride.height as usize,
             stride_width: window.stride.width as usize,
             weights: packed[sources.weights..].as_ptr().cast(),

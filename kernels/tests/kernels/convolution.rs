@@ -88,12 +88,13 @@ fn usual_network_shapes_equal_their_references() {
                     groups: 1,
                     height: side,
                     width: side,
-                    window: Window {
-                        kernel: Extent::square(kernel),
-                        stride: Extent::square(stride),
-                        padding: Padding::uniform(kernel / 2),
-                    },
+                    window: Window::new(
+                        Extent::square(kernel),
+                        Extent::square(stride),
+                        Padding::uniform(kernel / 2),
+                    ),
                     extra_halo: 0,
+                    narrow: false,
                     output_halo: 1,
                     residual_halo: Some(1),
                     activation: Activation::Relu,
@@ -127,11 +128,7 @@ fn a_nan_in_the_input_is_not_hidden_by_an_activation() {
             input: ConvInput::Blocked(layout),
             output: layout,
             residual: None,
-            window: Window {
-                kernel: Extent::square(3),
-                stride: Extent::square(1),
-                padding: Padding::uniform(1),
-            },
+            window: Window::new(Extent::square(3), Extent::square(1), Padding::uniform(1)),
             groups: 1,
             activation: Activation::Clip {
                 low: 0.0,
@@ -182,6 +179,7 @@ proptest! {
     fn winograd_equals_the_reference_whatever_the_batch_and_the_parts(mut case in case()) {
         case.window.kernel = Extent::square(3);
         case.window.stride = Extent::square(1);
+        case.window.dilation = Extent::square(1);
         // One channel to one is depthwise.
         case.inputs = (case.inputs / case.groups).max(2);
         case.outputs /= case.groups;

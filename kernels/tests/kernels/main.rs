@@ -9,6 +9,7 @@ mod pools;
 mod preprocess;
 mod quantised;
 mod refusals;
+mod resize;
 mod sequence;
 #[path = "../support/mod.rs"]
 mod support;

@@ -12,21 +12,23 @@ fn direction() -> impl Strategy<Value = (u32, u32, u32, u32)> {
 }
 
 fn window() -> impl Strategy<Value = Window> {
-    (direction(), direction()).prop_map(|(vertical, horizontal)| Window {
-        kernel: Extent {
-            height: vertical.0,
-            width: horizontal.0,
-        },
-        stride: Extent {
-            height: vertical.1,
-            width: horizontal.1,
-        },
-        padding: Padding {
-            top: vertical.2,
-            left: horizontal.2,
-            bottom: vertical.3,
-            right: horizontal.3,
-        },
+    (direction(), direction()).prop_map(|(vertical, horizontal)| {
+        Window::new(
+            Extent {
+                height: vertical.0,
+                width: horizontal.0,
+            },
+            Extent {
+                height: vertical.1,
+                width: horizontal.1,
+            },
+            Padding {
+                top: vertical.2,
+                left: horizontal.2,
+                bottom: vertical.3,
+                right: horizontal.3,
+            },
+        )
     })
 }
 

@@ -31,18 +31,28 @@ fn clip() -> impl Strategy<Value = Activation> {
 fn window() -> impl Strategy<Value = Window> {
     let sides = (1..=4u32, 1..=4u32, 1..=3u32, 1..=3u32);
     let padding = (0..=2u32, 0..=2u32, 0..=2u32, 0..=2u32);
-    (sides, padding).prop_map(|((height, width, down, along), padding)| Window {
-        kernel: Extent { height, width },
-        stride: Extent {
-            height: down,
-            width: along,
-        },
-        padding: Padding {
-            top: padding.0.min(height - 1),
-            left: padding.1.min(width - 1),
-            bottom: padding.2.min(height - 1),
-            right: padding.3.min(width - 1),
-        },
+    (sides, padding).prop_map(|((height, width, down, along), padding)| {
+        Window::new(
+            Extent { height, width },
+            Extent {
+                height: down,
+                width: along,
+            },
+            Padding {
+                top: padding.0.min(height - 1),
+                left: padding.1.min(width - 1),
+                bottom: padding.2.min(height - 1),
+                right: padding.3.min(width - 1),
+            },
+        )
+    })
+}
+
+/// As any, its elements apart.
+fn dilated_window() -> impl Strategy<Value = Window> {
+    (window(), 1..=3u32, 1..=3u32).prop_map(|(window, height, width)| Window {
+        dilation: Extent { height, width },
+        ..window
     })
 }
 
@@ -111,7 +121,7 @@ fn case() -> impl Strategy<Value = Case> {
         2 => (1..=40usize, Just(1usize), Just(1usize)),
         1 => (2..=6usize, 1..=9usize, 1..=9usize),
     ];
-    let image = (channels, 1..=19usize, 1..=19usize, window());
+    let image = (channels, 1..=19usize, 1..=19usize, dilated_window());
     let values = (quantisation(), prop::option::of(quantisation()), clip());
     let rest = (isa(), (0..=1usize, 0..=2usize), 1..=4usize, any::<u64>());
     (image, values, rest).prop_filter_map("the window fits", |(image, values, rest)| {
@@ -347,11 +357,7 @@ fn what_bytes_cannot_do_is_refused() {
         zero: 3,
     };
     let bytes = floats.quantised(of).unwrap();
-    let window = Window {
-        kernel: Extent::square(1),
-        stride: Extent::square(1),
-        padding: Padding::default(),
-    };
+    let window = Window::new(Extent::square(1), Extent::square(1), Padding::default());
     let spec = quantised::Conv2dSpec {
         input: bytes,
         output: bytes,

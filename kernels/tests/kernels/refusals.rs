@@ -9,11 +9,7 @@ use punctual_types::{Activation, Extent, Padding, PoolKind, Window, WindowError}
 fn sound() -> (Isa, Conv2dSpec) {
     let isa = Isa::Scalar;
     let layout = BlockedLayout::new(isa, 8, 6, 6, 1).unwrap();
-    let window = Window {
-        kernel: Extent::square(3),
-        stride: Extent::square(1),
-        padding: Padding::uniform(1),
-    };
+    let window = Window::new(Extent::square(3), Extent::square(1), Padding::uniform(1));
     let spec = Conv2dSpec {
         input: ConvInput::Blocked(layout),
         output: layout,
@@ -210,11 +206,7 @@ fn a_pool_whose_windows_may_see_no_pixel_is_refused() {
     let isa = Isa::Scalar;
     let input = BlockedLayout::new(isa, 4, 4, 4, 0).unwrap();
     let output = BlockedLayout::new(isa, 4, 7, 7, 0).unwrap();
-    let window = Window {
-        kernel: Extent::square(2),
-        stride: Extent::square(1),
-        padding: Padding::uniform(2),
-    };
+    let window = Window::new(Extent::square(2), Extent::square(1), Padding::uniform(2));
     let made = Pool::new(
         isa,
         &PoolSpec {

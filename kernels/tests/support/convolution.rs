@@ -17,6 +17,8 @@ pub struct Case {
     pub width: usize,
     pub window: Window,
     pub extra_halo: usize,
+    /// Whether a dilated window's padding is left out of the halo.
+    pub narrow: bool,
     pub output_halo: usize,
     pub residual_halo: Option<usize>,
     pub activation: Activation,
@@ -32,29 +34,53 @@ fn window() -> impl Strategy<Value = Window> {
         (1..=3u32, 1..=3u32),
         (0..=2u32, 0..=2u32, 0..=2u32, 0..=2u32),
     )
-        .prop_map(|(kernel, stride, (top, left, bottom, right))| Window {
-            kernel: Extent {
-                height: kernel.0,
-                width: kernel.1,
-            },
-            stride: Extent {
-                height: stride.0,
-                width: stride.1,
-            },
-            padding: Padding {
-                top,
-                left,
-                bottom,
-                right,
-            },
+        .prop_map(|(kernel, stride, (top, left, bottom, right))| {
+            Window::new(
+                Extent {
+                    height: kernel.0,
+                    width: kernel.1,
+                },
+                Extent {
+                    height: stride.0,
+                    width: stride.1,
+                },
+                Padding {
+                    top,
+                    left,
+                    bottom,
+                    right,
+                },
+            )
         })
 }
 
+/// As any, its elements apart, with a padding that may be as wide as they reach.
+fn dilated_window() -> impl Strategy<Value = Window> {
+    let wide = (0..=7u32, 0..=7u32, 0..=7u32, 0..=7u32);
+    (window(), (1..=7u32, 1..=7u32), wide).prop_map(|(window, (height, width), wide)| {
+        let dilation = Extent { height, width };
+        let (top, left, bottom, right) = wide;
+        let padding = Padding {
+            top,
+            left,
+            bottom,
+            right,
+        };
+        Window {
+            dilation,
+            padding,
+            ..window
+        }
+    })
+}
+
 fn usual_window() -> impl Strategy<Value = Window> {
-    (prop::sample::select(vec![1u32, 3]), 1..=2u32).prop_map(|(kernel, stride)| Window {
-        kernel: Extent::square(kernel),
-        stride: Extent::square(stride),
-        padding: Padding::uniform(kernel / 2),
+    (prop::sample::select(vec![1u32, 3]), 1..=2u32).prop_map(|(kernel, stride)| {
+        Window::new(
+            Extent::square(kernel),
+            Extent::square(stride),
+            Padding::uniform(kernel / 2),
+        )
     })
 }
 
@@ -68,14 +94,19 @@ fn channels() -> impl Strategy<Value = (usize, usize, usize)> {
 }
 
 pub fn case() -> impl Strategy<Value = Case> {
-    let halos = (0..=1usize, 0..=2usize, prop::option::of(0..=2usize));
+    let halos = (
+        0..=1usize,
+        0..=2usize,
+        prop::option::of(0..=2usize),
+        any::<bool>(),
+    );
     let image = (channels(), 1..=19usize, 1..=19usize);
     let rest = (super::activation(), 1..=3usize, 1..=4usize, any::<u64>());
     (
         isa(),
         any::<bool>(),
         image,
-        prop_oneof![window(), usual_window()],
+        prop_oneof![window(), usual_window(), dilated_window()],
         halos,
         rest,
     )
@@ -96,6 +127,7 @@ pub fn case() -> impl Strategy<Value = Case> {
                     extra_halo: halos.0,
                     output_halo: halos.1,
                     residual_halo: halos.2,
+                    narrow: halos.3,
                     activation: rest.0,
                     batch: rest.1,
                     parts: rest.2,
@@ -115,7 +147,11 @@ impl Case {
             width,
             ..
         } = *self;
-        let halo = self.window.padding.largest() + self.extra_halo;
+        let padding = match self.narrow && self.window.is_dilated() {
+            true => 0,
+            false => self.window.padding.largest(),
+        };
+        let halo = padding + self.extra_halo;
         let input = if self.planar {
             PlanarLayout::new(inputs, height, width, halo).map(ConvInput::Planar)
         } else {

@@ -10,6 +10,7 @@ mod letterbox;
 mod piece;
 mod quantisation;
 mod random;
+mod resampling;
 mod view;
 mod window;
 
@@ -20,5 +21,6 @@ pub use letterbox::{Fit, Letterbox};
 pub use piece::{PIECES_MAX, Piece, PieceError};
 pub use quantisation::Quantisation;
 pub use random::{Random, mix};
+pub use resampling::{Between, Coordinates, Filter, Resampling, Rounding};
 pub use view::{Axis, Digit, View};
 pub use window::{Extent, Padding, PoolKind, Window, WindowError};

@@ -60,12 +60,14 @@ impl Padding {
 }
 
 /// A sliding window over an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     pub kernel: Extent,
     /// Step between output pixels, in input pixels.
     pub stride: Extent,
     pub padding: Padding,
+    /// Step between the kernel's elements, in input pixels.
+    pub dilation: Extent,
 }
 
 /// A window that cannot slide over an image.
@@ -88,32 +90,79 @@ pub enum WindowError {
 }
 
 impl Window {
-    /// The one window that covers an image.
+    /// One whose elements lie side by side.
     #[must_use]
-    pub fn whole(image: Extent) -> Self {
+    pub const fn new(kernel: Extent, stride: Extent, padding: Padding) -> Self {
         Self {
-            kernel: image,
-            stride: Extent::square(1),
-            padding: Padding::default(),
-        }
-    }
-
-    /// Rows and columns of the result. Windows that would begin or end outside the padded input do
-    /// not count: `floor((input + padding - kernel) / stride) + 1`.
-    pub fn output(&self, input: Extent) -> Result<Extent, WindowError> {
-        let Self {
             kernel,
             stride,
             padding,
+            dilation: Extent::square(1),
+        }
+    }
+
+    /// The one window that covers an image.
+    #[must_use]
+    pub const fn whole(image: Extent) -> Self {
+        Self::new(image, Extent::square(1), Padding::uniform(0))
+    }
+
+    /// Whether its elements lie apart.
+    #[must_use]
+    pub fn is_dilated(&self) -> bool {
+        self.dilation != Extent::square(1)
+    }
+
+    /// Rows and columns from the first of its elements to the last: `dilation * (kernel - 1) + 1`.
+    /// Zero only where the kernel is; saturating.
+    #[must_use]
+    pub const fn span(&self) -> Extent {
+        const fn span(kernel: u32, dilation: u32) -> u32 {
+            match kernel {
+                0 => 0,
+                kernel => dilation.saturating_mul(kernel - 1).saturating_add(1),
+            }
+        }
+        Extent {
+            height: span(self.kernel.height, self.dilation.height),
+            width: span(self.kernel.width, self.dilation.width),
+        }
+    }
+
+    /// How wide a halo of zeros a convolution with this window wants around what it reads: its
+    /// padding. A dilated window may pad by more than the image has, and leaves out what lies in
+    /// a wide padding instead: that takes less memory and less time.
+    #[must_use]
+    pub fn halo(&self) -> usize {
+        const WIDE: usize = 4;
+        let padding = self.padding.largest();
+        if self.is_dilated() && padding > WIDE {
+            return 0;
+        }
+        padding
+    }
+
+    /// Rows and columns of the result. Windows that would begin or end outside the padded input do
+    /// not count: `floor((input + padding - span) / stride) + 1`.
+    pub fn output(&self, input: Extent) -> Result<Extent, WindowError> {
+        let Self {
+            stride,
+            padding,
+            dilation,
+            ..
         } = self;
+        if dilation.height == 0 || dilation.width == 0 {
+            return Err(WindowError::Zero { what: "dilation" });
+        }
+        let span = self.span();
         let padded = |length: u32, before: u32, after: u32| {
             u64::from(length) + u64::from(before) + u64::from(after)
         };
         let rows = padded(input.height, padding.top, padding.bottom);
         let columns = padded(input.width, padding.left, padding.right);
         Ok(Extent {
-            height: steps("kernel height", rows, kernel.height, stride.height)?,
-            width: steps("kernel width", columns, kernel.width, stride.width)?,
+            height: steps("kernel height", rows, span.height, stride.height)?,
+            width: steps("kernel width", columns, span.width, stride.width)?,
         })
     }
 }
@@ -152,17 +201,15 @@ mod tests {
 
     #[test]
     fn only_whole_windows_count() {
-        let window = Window {
-            kernel: Extent::square(3),
-            stride: Extent {
-                height: 1,
-                width: 2,
-            },
-            padding: Padding {
-                top: 1,
-                ..Padding::default()
-            },
+        let stride = Extent {
+            height: 1,
+            width: 2,
         };
+        let padding = Padding {
+            top: 1,
+            ..Padding::default()
+        };
+        let window = Window::new(Extent::square(3), stride, padding);
         let of = |height, width| window.output(Extent { height, width });
         assert_eq!(
             of(4, 6),
@@ -177,6 +224,31 @@ mod tests {
             "kernel width is 3, more than the padded input's 2: use a smaller kernel"
         );
         assert_eq!(of(u32::MAX, 3).unwrap().height, u32::MAX - 1);
+    }
+
+    #[test]
+    fn a_dilated_window_spans_more_than_its_elements() {
+        let window = Window {
+            dilation: Extent {
+                height: 12,
+                width: 2,
+            },
+            ..Window::new(Extent::square(3), Extent::square(1), Padding::uniform(2))
+        };
+        let input = Extent {
+            height: 30,
+            width: 7,
+        };
+        let expected = Extent {
+            height: 10,
+            width: 7,
+        };
+        assert_eq!(window.output(input), Ok(expected));
+        assert_eq!((window.span().height, window.span().width), (25, 5));
+        let dilation = Extent::square(0);
+        let window = Window { dilation, ..window };
+        let error = WindowError::Zero { what: "dilation" };
+        assert_eq!(window.output(input), Err(error));
     }
 
     #[test]

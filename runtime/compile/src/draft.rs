@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use punctual_model::{ChannelRun, Tensor, TensorId};
 use punctual_types::{
-    Activation, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, Quantisation,
-    UnaryFunction,
+    Activation, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, Quantisation, Resampling,
+    UnaryFunction, Window,
 };
 
 /// Operators in order of execution.
@@ -40,9 +40,7 @@ pub(crate) enum DraftKind {
     Conv {
         weights: Vec<f32>,
         bias: Vec<f32>,
-        kernel: Extent,
-        stride: Extent,
-        padding: Padding,
+        window: Window,
         groups: u32,
         activation: Activation,
     },
@@ -65,9 +63,7 @@ pub(crate) enum DraftKind {
         weights: Vec<i8>,
         scales: Vec<f32>,
         bias: Vec<f32>,
-        kernel: Extent,
-        stride: Extent,
-        padding: Padding,
+        window: Window,
         groups: u32,
         activation: Activation,
     },
@@ -86,6 +82,9 @@ pub(crate) enum DraftKind {
     Copy {
         table: Vec<f32>,
         pieces: Vec<Piece>,
+    },
+    Resize {
+        resampling: Resampling,
     },
     Sequence(Sequence),
     /// `activation(function(a, b))` of two tensors, or of one and a table, repeated to each other.
@@ -162,14 +161,11 @@ impl DraftKind {
     /// `scale * x + shift` a channel as a convolution of one pixel and one channel: what an affine
     /// step or an activation becomes that nothing before it can take in.
     pub fn channelwise(scale: Vec<f32>, shift: Vec<f32>, activation: Activation) -> Self {
-        let one = Extent::square(1);
         Self::Conv {
             groups: scale.len() as u32,
             weights: scale,
             bias: shift,
-            kernel: one,
-            stride: one,
-            padding: Padding::default(),
+            window: Window::whole(Extent::square(1)),
             activation,
         }
     }
@@ -199,6 +195,7 @@ impl DraftKind {
             | Self::Convert
             | Self::QuantisedConv { .. }
             | Self::GlobalAveragePool
+            | Self::Resize { .. }
             | Self::Add { .. }
             | Self::Multiply { .. }
             | Self::Gather { .. } => 0,
@@ -236,14 +233,8 @@ impl DraftKind {
 
     /// Whether each pixel's channels follow from those of the same pixel alone.
     pub fn is_of_each_pixel(&self) -> bool {
-        let one = Extent::square(1);
         match self {
-            Self::Conv {
-                kernel,
-                stride,
-                padding,
-                ..
-            } => (*kernel, *stride, *padding) == (one, one, Padding::default()),
+            Self::Conv { window, .. } => *window == Window::whole(Extent::square(1)),
             Self::Affine { .. } | Self::Activate { .. } => true,
             Self::Sequence(sequence) => matches!(sequence, Sequence::LayerNorm { .. }),
             _ => false,

@@ -18,6 +18,7 @@ mod mask;
 pub(crate) mod operands;
 mod pooling;
 mod quantised;
+mod resize;
 mod tokens;
 pub(crate) mod view_algebra;
 mod views;
@@ -83,6 +84,7 @@ const LOWERED: &[&str] = &[
     "ReduceMean",
     "Relu",
     "Reshape",
+    "Resize",
     "Sigmoid",
     "Slice",
     "Softmax",
@@ -280,6 +282,7 @@ impl<'a> Lowering<'a> {
             "AveragePool" => self.average_pool(node),
             "GlobalAveragePool" => self.global_average_pool(node),
             "ReduceMean" => self.reduce_mean(node),
+            "Resize" => self.resize(node),
             "Gemm" => self.gemm(node).map(|()| self.note_steps(node)),
             "MatMul" => self.mat_mul(node).map(|()| self.note_steps(node)),
             "Flatten" => self.flatten(node),

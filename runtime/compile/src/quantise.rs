@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use punctual_model::{KERNEL_MAX, QUANTISED_PRODUCTS_MAX, TensorId};
-use punctual_types::{Activation, Extent, Padding, Quantisation};
+use punctual_types::{Activation, Filter, Quantisation, Window};
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
 use crate::fuse::compose;
@@ -130,6 +130,16 @@ impl<'d> Pass<'d> {
             {
                 kind.clone()
             }
+            // Bytes are moved as they are, so that both must stand for the same.
+            kind @ DraftKind::Resize { resampling }
+                if activation == Activation::None
+                    && resampling.filter != Filter::Linear
+                    && written.is_some_and(|(_, to)| {
+                        self.quantised.get(&to) == self.quantised.get(&input)
+                    }) =>
+            {
+                kind.clone()
+            }
             _ => return None,
         };
         let name = operator.name.clone();
@@ -197,33 +207,26 @@ impl<'d> Pass<'d> {
     /// A convolution or a linear layer with integer weights.
     fn convolution(&self, operator: &DraftOperator, activation: Activation) -> Option<DraftKind> {
         let shape = self.shapes[operator.input.index()];
-        let one = Extent::square(1);
-        let (weights, bias, kernel, stride, padding, groups) = match &operator.kind {
+        let (weights, bias, window, groups) = match &operator.kind {
             DraftKind::Conv {
                 weights,
                 bias,
-                kernel,
-                stride,
-                padding,
+                window,
                 groups,
                 activation: Activation::None,
-            } => (weights, bias, *kernel, *stride, *padding, *groups),
+            } => (weights, bias, *window, *groups),
             DraftKind::Linear {
                 weights,
                 bias,
                 activation: Activation::None,
             } => {
-                let kernel = Extent {
-                    height: shape.height,
-                    width: shape.width,
-                };
-                let nothing = Padding::default();
-                (weights, bias, kernel, one, nothing, 1)
+                let whole = Window::whole(shape.extent());
+                (weights, bias, whole, 1)
             }
             _ => return None,
         };
         let products = weights.len() / bias.len();
-        if kernel.height.max(kernel.width) > KERNEL_MAX
+        if window.kernel.height.max(window.kernel.width) > KERNEL_MAX
             || products as u64 > QUANTISED_PRODUCTS_MAX
             || !operator.others.is_empty()
         {
@@ -246,9 +249,7 @@ impl<'d> Pass<'d> {
             weights: integers.collect::<Option<_>>()?,
             scales,
             bias: bias.clone(),
-            kernel,
-            stride,
-            padding,
+            window,
             groups,
             activation,
         })

@@ -10,7 +10,8 @@ use punctual_model::{
     WeightRange,
 };
 use punctual_types::{
-    Activation, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, UnaryFunction, View,
+    Activation, BinaryFunction, Coordinates, Digit, Extent, Filter, Padding, Piece, PoolKind,
+    Resampling, Rounding, UnaryFunction, View, Window,
 };
 use thiserror::Error;
 
@@ -132,7 +133,8 @@ impl Writer<'_> {
                 stride,
                 padding,
             } => {
-                let pooled = self.pool(&input, *kind, *kernel, *stride, *padding);
+                let window = Window::new(*kernel, *stride, *padding);
+                let pooled = self.pool(&input, *kind, &window);
                 self.node_into("Identity", &[&pooled], &output, Vec::new());
             }
             OperatorKind::GlobalAveragePool => {
@@ -180,6 +182,7 @@ impl Writer<'_> {
                 let shape = self.network.tensors[operator.input.index()];
                 self.softmax(shape, digit, logarithm, &input, &output);
             }
+            OperatorKind::Resize { resampling } if self.resize(operator, resampling) => {}
             _ => {
                 return Err(WriteError {
                     operator: operator.name.clone(),
@@ -247,9 +250,7 @@ impl Writer<'_> {
         let OperatorKind::Conv2d {
             weights,
             bias,
-            kernel,
-            stride,
-            padding,
+            window,
             groups,
             ..
         } = operator.kind
@@ -258,23 +259,18 @@ impl Writer<'_> {
         };
         let channels = self.network.tensors[operator.input.index()].channels;
         let outputs = self.network.tensors[operator.output.index()].channels;
+        let kernel = window.kernel;
         let dims = [outputs, channels / groups, kernel.height, kernel.width].map(i64::from);
         let weights = self.weights(weights, dims.to_vec());
         let bias = self.weights(bias, vec![i64::from(outputs)]);
-        let mut attributes = window(kernel, stride, padding);
+        let mut attributes = window_attributes(&window);
+        attributes.push(ints("dilations", extent(window.dilation)));
         attributes.push(int("group", i64::from(groups)));
         self.node("Conv", &[input, &weights, &bias], attributes)
     }
 
-    fn pool(
-        &mut self,
-        input: &str,
-        kind: PoolKind,
-        kernel: Extent,
-        stride: Extent,
-        padding: Padding,
-    ) -> String {
-        let mut attributes = window(kernel, stride, padding);
+    fn pool(&mut self, input: &str, kind: PoolKind, window: &Window) -> String {
+        let mut attributes = window_attributes(window);
         match kind {
             PoolKind::Max => self.node("MaxPool", &[input], attributes),
             PoolKind::Average { counts_padding } => {
@@ -282,6 +278,53 @@ impl Writer<'_> {
                 self.node("AveragePool", &[input], attributes)
             }
         }
+    }
+
+    /// By its sizes, where these say all; else by its scales. False if this operator set has no
+    /// such coordinates.
+    fn resize(&mut self, operator: &Operator, resampling: &Resampling) -> bool {
+        let shape = self.network.tensors[operator.input.index()];
+        let (from, to) = (shape.extent(), resampling.size);
+        let ratio = |to: u32, from: u32| to as f32 / from as f32;
+        let ratios = [ratio(to.height, from.height), ratio(to.width, from.width)];
+        let by_size = resampling.scale == ratios;
+        let coordinates = match resampling.coordinates {
+            Coordinates::Asymmetric => "asymmetric",
+            Coordinates::HalfPixel => "half_pixel",
+            // The same, where the scale has nothing that the sizes have not.
+            Coordinates::HalfPixelSymmetric if by_size => "half_pixel",
+            Coordinates::HalfPixelSymmetric => return false,
+            Coordinates::PytorchHalfPixel => "pytorch_half_pixel",
+            Coordinates::AlignCorners => "align_corners",
+        };
+        let mut attributes = vec![text("coordinate_transformation_mode", coordinates)];
+        match resampling.filter {
+            Filter::Linear => attributes.push(text("mode", "linear")),
+            Filter::Nearest(rounding) => {
+                let rounding = match rounding {
+                    Rounding::Floor => "floor",
+                    Rounding::Ceil => "ceil",
+                    Rounding::PreferFloor => "round_prefer_floor",
+                    Rounding::PreferCeil => "round_prefer_ceil",
+                };
+                attributes.push(text("mode", "nearest"));
+                attributes.push(text("nearest_mode", rounding));
+            }
+        }
+        let (input, output) = (tensor_name(operator.input), tensor_name(operator.output));
+        if by_size {
+            let batch = self.node("Shape", &[&input], vec![int("end", 1)]);
+            let rest = [shape.channels, to.height, to.width].map(i64::from);
+            let rest = self.integers(&rest);
+            let sizes = self.node("Concat", &[&batch, &rest], vec![int("axis", 0)]);
+            self.node_into("Resize", &[&input, "", "", &sizes], &output, attributes);
+        } else {
+            let [down, along] = resampling.scale;
+            let scales = [1.0, 1.0, down, along].map(f32::to_le_bytes).concat();
+            let scales = self.initializer(data_type::FLOAT, vec![4], scales);
+            self.node_into("Resize", &[&input, "", &scales], &output, attributes);
+        }
+        true
     }
 
     /// A matrix product, with the shape of an image of one pixel.
@@ -480,19 +523,22 @@ impl Writer<'_> {
     }
 }
 
-fn window(kernel: Extent, stride: Extent, padding: Padding) -> Vec<AttributeProto> {
+fn window_attributes(window: &Window) -> Vec<AttributeProto> {
     let Padding {
         top,
         left,
         bottom,
         right,
-    } = padding;
-    let extent = |extent: Extent| vec![i64::from(extent.height), i64::from(extent.width)];
+    } = window.padding;
     vec![
-        ints("kernel_shape", extent(kernel)),
-        ints("strides", extent(stride)),
+        ints("kernel_shape", extent(window.kernel)),
+        ints("strides", extent(window.stride)),
         ints("pads", [top, left, bottom, right].map(i64::from).to_vec()),
     ]
+}
+
+fn extent(extent: Extent) -> Vec<i64> {
+    vec![i64::from(extent.height), i64::from(extent.width)]
 }
 
 fn ints(name: &str, ints: Vec<i64>) -> AttributeProto {
@@ -509,6 +555,15 @@ fn int(name: &str, value: i64) -> AttributeProto {
         name: Some(name.to_owned()),
         i: Some(value),
         r#type: Some(attribute_type::INT),
+        ..AttributeProto::default()
+    }
+}
+
+fn text(name: &str, value: &str) -> AttributeProto {
+    AttributeProto {
+        name: Some(name.to_owned()),
+        s: Some(value.as_bytes().to_vec()),
+        r#type: Some(attribute_type::STRING),
         ..AttributeProto::default()
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use punctual_core::Nanos;
 use punctual_kernels::{
     AlignedBuffer, Attention, Binary, BlockedLayout, Conv2d, Copy, Embedding, Gather,
-    GlobalAveragePool, Image, LayerNorm, Linear, Part, Pool, Softmax, Token, Tokens, Unary,
+    GlobalAveragePool, Image, LayerNorm, Linear, Part, Pool, Resize, Softmax, Token, Tokens, Unary,
     quantised,
 };
 
@@ -127,6 +127,7 @@ impl Step {
             Kernel::Tokens(kernel) => kernel.run(packed, part, images),
             Kernel::Token(kernel) => kernel.run(part, images),
             Kernel::Copy(kernel) => kernel.run(packed, part, images),
+            Kernel::Resize(kernel) => kernel.run(part, images),
             #[cfg(test)]
             Kernel::Test(kernel) => kernel(part, images),
         }
@@ -155,6 +156,8 @@ pub(crate) enum Kernel {
     Tokens(Tokens),
     Token(Token),
     Copy(Copy),
+    /// Of floats or of bytes.
+    Resize(Resize),
     /// What a test wants to happen.
     #[cfg(test)]
     Test(fn(Part, &mut [Image<'_>])),

@@ -4,7 +4,8 @@ use punctual_device::conformance::networks;
 use punctual_device_cuda::lower::{LowerError, Place, Program, Target};
 use punctual_device_cuda::structures::Structure;
 use punctual_kernels::cuda::Arguments;
-use punctual_model::Network;
+use punctual_model::{Network, OperatorKind};
+use punctual_types::{Padding, Window};
 
 const BATCHES: [u8; 4] = [1, 2, 4, 8];
 
@@ -52,6 +53,26 @@ fn tokens_and_bytes_are_refused_with_the_operator_or_the_tensor() {
             kind: "arithmetic of two tensors",
             ..
         })
+    ));
+    let mut network = networks::segments(1);
+    assert!(matches!(
+        refused(network.clone()),
+        Err(LowerError::NoKernel {
+            kind: "dilated convolution",
+            ..
+        })
+    ));
+    let operators = network.stages.iter_mut().flat_map(|s| &mut s.operators);
+    for operator in operators {
+        if let OperatorKind::Conv2d { window, .. } = &mut operator.kind
+            && window.is_dilated()
+        {
+            *window = Window::new(window.kernel, window.stride, Padding::uniform(1));
+        }
+    }
+    assert!(matches!(
+        refused(network),
+        Err(LowerError::NoKernel { kind: "resize", .. })
     ));
     let network = networks::residual(1);
     let batches = |batches: &[u8]| {

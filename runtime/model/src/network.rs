@@ -4,7 +4,8 @@
 //! knows how a device lays a tensor out: the CPU device blocks channels and adds halos, a GPU does otherwise.
 
 use punctual_types::{
-    Activation, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, UnaryFunction,
+    Activation, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, Resampling, UnaryFunction,
+    Window,
 };
 use serde::{Deserialize, Serialize};
 
@@ -207,10 +208,7 @@ pub enum OperatorKind {
         weights: WeightRange,
         /// `[output channels]`.
         bias: WeightRange,
-        kernel: Extent,
-        /// Step between output pixels, in input pixels.
-        stride: Extent,
-        padding: Padding,
+        window: Window,
         /// 1 is dense; equal to the channels is depthwise.
         groups: u32,
         /// Added before the activation; has the output's shape.
@@ -305,10 +303,7 @@ pub enum OperatorKind {
         /// `[output channels]`. Counts as the nearest whole number of what a step of the channel's
         /// sums is worth, the input's scale times the weights'.
         bias: WeightRange,
-        kernel: Extent,
-        /// Step between output pixels, in input pixels.
-        stride: Extent,
-        padding: Padding,
+        window: Window,
         /// 1 is dense; equal to the channels is depthwise.
         groups: u32,
         /// Applied last; a clip.
@@ -348,6 +343,10 @@ pub enum OperatorKind {
         digit: Digit,
         /// Whether the result is the logarithm of that.
         logarithm: bool,
+    },
+    /// The image with other rows and columns.
+    Resize {
+        resampling: Resampling,
     },
 }
 

@@ -34,7 +34,8 @@ impl OperatorKind {
             | Self::Convert
             | Self::Binary { .. }
             | Self::Unary { .. }
-            | Self::Softmax { .. } => &[],
+            | Self::Softmax { .. }
+            | Self::Resize { .. } => &[],
         }
     }
 
@@ -61,7 +62,8 @@ impl OperatorKind {
             | Self::Convert
             | Self::Binary { .. }
             | Self::Unary { .. }
-            | Self::Softmax { .. } => &mut [],
+            | Self::Softmax { .. }
+            | Self::Resize { .. } => &mut [],
         }
     }
 
@@ -89,7 +91,8 @@ impl OperatorKind {
             | Self::Convert
             | Self::Binary { .. }
             | Self::Unary { .. }
-            | Self::Softmax { .. } => [None; 2],
+            | Self::Softmax { .. }
+            | Self::Resize { .. } => [None; 2],
         };
         ranges.into_iter().flatten()
     }
@@ -118,7 +121,8 @@ impl OperatorKind {
             | Self::Convert
             | Self::Binary { .. }
             | Self::Unary { .. }
-            | Self::Softmax { .. } => [None, None],
+            | Self::Softmax { .. }
+            | Self::Resize { .. } => [None, None],
         };
         ranges.into_iter().flatten()
     }

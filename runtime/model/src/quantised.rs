@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_types::{Activation, Quantisation};
+use punctual_types::{Activation, Filter, Quantisation};
 use serde::{Deserialize, Serialize};
 
 use crate::validate::{OperatorError, WEIGHTS_MAX};
@@ -120,6 +120,10 @@ impl Network {
                     && others.all(|&other| of(other) == input)
                     && (input.is_none() || table.is_none())
             }
+            // The nearest is moved as it is; what is blended must be floats.
+            OperatorKind::Resize { resampling } => {
+                input == output && (input.is_none() || resampling.filter != Filter::Linear)
+            }
             _ => same && input.is_none() && output.is_none(),
         };
         if !fits {
@@ -160,12 +164,12 @@ impl Network {
 
     /// The weights that a convolution of bytes needs, and its output channels.
     fn quantised_counts(&self, operator: &Operator) -> (u64, u64) {
-        let OperatorKind::QuantisedConv2d { kernel, groups, .. } = operator.kind else {
+        let OperatorKind::QuantisedConv2d { window, groups, .. } = operator.kind else {
             return (0, 0);
         };
         let input = self.tensors[operator.input.index()];
         let outputs = u64::from(self.tensors[operator.output.index()].channels);
-        let area = u64::from(kernel.height) * u64::from(kernel.width);
+        let area = window.kernel.area() as u64;
         let inputs = u64::from(input.channels / groups.max(1));
         (outputs.saturating_mul(inputs * area), outputs)
     }

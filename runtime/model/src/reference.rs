@@ -135,18 +135,11 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
         &OperatorKind::Conv2d {
             weights: kernels,
             bias,
-            kernel,
-            stride,
-            padding,
+            window,
             groups,
             residual,
             activation,
         } => {
-            let window = Window {
-                kernel,
-                stride,
-                padding,
-            };
             let residual = residual.map(|id| planar(id).data);
             let sums = convolve(
                 input,
@@ -166,11 +159,7 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
             stride,
             padding,
         } => {
-            let window = Window {
-                kernel,
-                stride,
-                padding,
-            };
+            let window = Window::new(kernel, stride, padding);
             match of(operator.input).zip(of(operator.output)) {
                 Some((from, to)) => quantised::pool(input, from, kind, window, output, to),
                 None => pool(input, output, kind, window),
@@ -199,17 +188,10 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
             weights: kernels,
             scales,
             bias,
-            kernel,
-            stride,
-            padding,
+            window,
             groups,
             activation,
         } => {
-            let window = Window {
-                kernel,
-                stride,
-                padding,
-            };
             let integers = &network.quantised.weights[kernels.start as usize..];
             let weights = quantised::Weights {
                 weights: &integers[..kernels.len as usize],
@@ -265,6 +247,7 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
         &OperatorKind::Tokens { prefix, table } => {
             sequence::tokens(input.data, weights(table), output, prefix as usize)
         }
+        OperatorKind::Resize { resampling } => windows::resize(input, resampling),
         &OperatorKind::Token { column } => {
             let rows = input.data.chunks_exact(input.shape.width as usize);
             rows.map(|row| row[column as usize]).collect()

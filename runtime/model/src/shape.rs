@@ -11,7 +11,7 @@ use crate::{
 
 pub use error::ShapeError;
 
-/// The largest number of rows or columns of a kernel, and so of a stride or a padding.
+/// The largest number of rows or columns that a kernel spans, and so of a stride, a dilation or a padding.
 pub const KERNEL_MAX: u32 = 1 << 10;
 
 impl std::fmt::Display for Tensor {
@@ -60,8 +60,15 @@ pub fn window_output(input: Tensor, channels: u32, window: &Window) -> Result<Te
         kernel,
         stride,
         padding,
+        dilation,
     } = *window;
-    for (what, extent) in [("kernel", kernel), ("stride", stride)] {
+    let span = window.span();
+    for (what, extent) in [
+        ("kernel", kernel),
+        ("stride", stride),
+        ("dilation", dilation),
+        ("kernel, dilated,", span),
+    ] {
         let Extent { height, width } = extent;
         if !(1..=KERNEL_MAX).contains(&height) || !(1..=KERNEL_MAX).contains(&width) {
             return Err(ShapeError::Extent {
@@ -77,12 +84,13 @@ pub fn window_output(input: Tensor, channels: u32, window: &Window) -> Result<Te
         bottom,
         right,
     } = padding;
-    if top.max(bottom) >= kernel.height || left.max(right) >= kernel.width {
+    if top.max(bottom) >= span.height || left.max(right) >= span.width {
+        let kernel = span;
         return Err(ShapeError::Padding { padding, kernel });
     }
     let Ok(Extent { height, width }) = window.output(input.extent()) else {
         return Err(ShapeError::InputTooSmall {
-            kernel,
+            kernel: span,
             input,
             padding,
         });
@@ -116,20 +124,7 @@ impl OperatorKind {
             _ => Ok(output),
         };
         match *self {
-            Self::Conv2d {
-                kernel,
-                stride,
-                padding,
-                groups,
-                ..
-            }
-            | Self::QuantisedConv2d {
-                kernel,
-                stride,
-                padding,
-                groups,
-                ..
-            } => {
+            Self::Conv2d { window, groups, .. } | Self::QuantisedConv2d { window, groups, .. } => {
                 if groups == 0
                     || !input.channels.is_multiple_of(groups)
                     || !output_channels.is_multiple_of(groups)
@@ -141,18 +136,7 @@ impl OperatorKind {
                         outputs,
                     });
                 }
-                addend(
-                    window_output(
-                        input,
-                        output_channels,
-                        &Window {
-                            kernel,
-                            stride,
-                            padding,
-                        },
-                    )?,
-                    1,
-                )
+                addend(window_output(input, output_channels, &window)?, 1)
             }
             Self::Pool {
                 kernel,
@@ -160,15 +144,7 @@ impl OperatorKind {
                 padding,
                 ..
             } => addend(
-                window_output(
-                    input,
-                    input.channels,
-                    &Window {
-                        kernel,
-                        stride,
-                        padding,
-                    },
-                )?,
+                window_output(input, input.channels, &Window::new(kernel, stride, padding))?,
                 0,
             ),
             Self::GlobalAveragePool => addend(Tensor::features(input.channels), 0),
@@ -231,6 +207,15 @@ impl OperatorKind {
                 }
                 addend(input, 0)
             }
+            Self::Resize { resampling } => {
+                let Extent { height, width } = resampling.size;
+                let resized = Tensor {
+                    height,
+                    width,
+                    ..input
+                };
+                addend(resized, 0)
+            }
         }
     }
 
@@ -238,10 +223,9 @@ impl OperatorKind {
     #[must_use]
     pub fn multiplications(&self, input: Tensor, output: Tensor) -> u64 {
         match *self {
-            Self::Conv2d { kernel, groups, .. } | Self::QuantisedConv2d { kernel, groups, .. } => {
-                let per_pixel = u64::from(input.channels / groups.max(1))
-                    * u64::from(kernel.height)
-                    * u64::from(kernel.width);
+            Self::Conv2d { window, groups, .. } | Self::QuantisedConv2d { window, groups, .. } => {
+                let inputs = u64::from(input.channels / groups.max(1));
+                let per_pixel = inputs.saturating_mul(window.kernel.area() as u64);
                 output.elements().saturating_mul(per_pixel)
             }
             Self::Linear { .. } => input.elements().saturating_mul(output.elements()),

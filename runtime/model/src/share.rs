@@ -8,7 +8,6 @@
 
 use std::collections::BTreeSet;
 
-use punctual_types::Padding;
 use serde::Serialize;
 
 use crate::Exit;
@@ -215,8 +214,8 @@ pub struct Carried {
     written: Option<usize>,
     /// The last stage that reads it.
     read: Option<usize>,
-    /// The widest padding with which a convolution, or another operator, reads it.
-    padding: [u32; 2],
+    /// The widest halo that a convolution, or another operator, wants around it.
+    halo: [u32; 2],
 }
 
 impl Network {
@@ -233,23 +232,19 @@ impl Network {
                 shape: self.tensors[tensor.index()],
                 written,
                 read: self.stages.iter().rposition(|s| s.inputs.contains(&tensor)),
-                padding: self.widest_padding(tensor),
+                halo: self.widest_halo(tensor),
             })
             .collect()
     }
 
-    /// With which a convolution, and a pool, reads a tensor.
-    fn widest_padding(&self, tensor: TensorId) -> [u32; 2] {
-        let widest = |padding: Padding| {
-            let sides = [padding.top, padding.left, padding.bottom, padding.right];
-            sides.into_iter().max().unwrap_or(0)
-        };
+    /// That a convolution, and a pool, wants around a tensor.
+    fn widest_halo(&self, tensor: TensorId) -> [u32; 2] {
         let mut all = [0; 2];
         let operators = self.stages.iter().flat_map(|stage| &stage.operators);
         for operator in operators.filter(|operator| operator.input == tensor) {
             match operator.kind {
-                OperatorKind::Conv2d { padding, .. } => all[0] = all[0].max(widest(padding)),
-                OperatorKind::Pool { padding, .. } => all[1] = all[1].max(widest(padding)),
+                OperatorKind::Conv2d { window, .. } => all[0] = all[0].max(window.halo() as u32),
+                OperatorKind::Pool { padding, .. } => all[1] = all[1].max(padding.largest() as u32),
                 _ => {}
             }
         }

@@ -241,13 +241,13 @@ impl Network {
             OperatorKind::Conv2d {
                 weights,
                 bias,
-                kernel,
+                window,
                 groups,
                 activation,
                 ..
             } => {
                 let inputs = u64::from(input.channels / groups);
-                let area = u64::from(kernel.height) * u64::from(kernel.width);
+                let area = window.kernel.area() as u64;
                 let expected = u64::from(output.channels) * inputs.saturating_mul(area);
                 weights.check("weights", there, expected)?;
                 bias.check("bias", there, u64::from(output.channels))?;
@@ -294,6 +294,13 @@ impl Network {
                     values.check("constant", there, shape.elements())?;
                 }
                 check_activation(activation)
+            }
+            OperatorKind::Resize { resampling } => {
+                let mut scales = resampling.scale.into_iter();
+                match scales.find(|scale| !scale.is_normal() || *scale < 0.0) {
+                    Some(scale) => check_figure("scale", scale, false),
+                    None => Ok(()),
+                }
             }
             OperatorKind::Pool { .. }
             | OperatorKind::GlobalAveragePool

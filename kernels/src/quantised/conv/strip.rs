@@ -19,6 +19,10 @@ pub(super) struct Strip {
     pub last_quads: usize,
     pub kernel_height: usize,
     pub kernel_width: usize,
+    /// From a tap to the one below.
+    pub tap_row: usize,
+    /// From a tap to the next.
+    pub tap_column: usize,
     /// Input rows between two output rows.
     pub stride_height: usize,
     /// Input columns between two output columns.
@@ -65,7 +69,8 @@ pub(super) enum Output {
 /// to write, which nothing else aliases.
 pub(super) type StripKernel = unsafe fn(&Strip);
 
-/// Computes a strip. `S` is the horizontal stride, or 0 for any, read at run time. The last row or
+/// Computes a strip. `S` is the horizontal stride of taps that are side by side, or 0 for any
+/// stride and any taps, read at run time. The last row or
 /// column of tiles is moved back to end with the strip, and computes some pixels again.
 ///
 /// # Safety
@@ -107,9 +112,10 @@ unsafe fn tile<V: Vector, const S: usize, const O: usize, const R: usize, const 
 ) {
     let pixel = V::LANES * if S == 0 { s.stride_width } else { S };
     let row = s.stride_height * s.input_row;
+    let tap_column = if S == 0 { s.tap_column } else { V::LANES };
     // SAFETY: offsets stay inside what the caller promised, since the tile lies inside the strip:
-    // output pixel (top + r, left + c) reads input pixels ((top + r) * stride + ky,
-    // (left + c) * stride + kx) of each input block.
+    // output pixel (top + r, left + c) reads input pixels ((top + r) * stride + ky * dilation,
+    // (left + c) * stride + kx * dilation) of each input block.
     unsafe {
         let first = V::load(s.bias);
         let mut sums = [[[first; C]; R]; O];
@@ -122,7 +128,7 @@ unsafe fn tile<V: Vector, const S: usize, const O: usize, const R: usize, const 
             let full = block + 1 < s.input_blocks || 4 * s.last_quads == V::LANES;
             let block = corner.add(block * s.input_block);
             for ky in 0..s.kernel_height {
-                let mut input = block.add(ky * s.input_row);
+                let mut input = block.add(ky * s.tap_row);
                 for _ in 0..s.kernel_width {
                     if full {
                         for quad in 0..V::LANES / 4 {
@@ -137,7 +143,7 @@ unsafe fn tile<V: Vector, const S: usize, const O: usize, const R: usize, const 
                             weights = weights.add(4 * V::LANES);
                         }
                     }
-                    input = input.add(V::LANES);
+                    input = input.wrapping_add(tap_column);
                 }
             }
         }
@@ -226,9 +232,9 @@ unsafe fn finish<V: Vector, const O: usize, const R: usize, const C: usize>(
 pub(super) unsafe fn depthwise_strip<V: Vector>(s: &Strip) {
     // SAFETY: the caller's promise.
     unsafe {
-        match s.stride_width {
-            1 => depthwise_columns::<V, 1>(s),
-            2 => depthwise_columns::<V, 2>(s),
+        match (s.stride_width, s.tap_column == V::LANES) {
+            (1, true) => depthwise_columns::<V, 1>(s),
+            (2, true) => depthwise_columns::<V, 2>(s),
             _ => depthwise_columns::<V, 0>(s),
         }
     }
@@ -263,6 +269,7 @@ unsafe fn depthwise_tile<V: Vector, const S: usize, const C: usize>(
     left: usize,
 ) {
     let pixel = if S == 0 { s.stride_width } else { S } * V::LANES;
+    let tap_column = if S == 0 { s.tap_column } else { V::LANES };
     // SAFETY: as in `tile`, in one input block.
     unsafe {
         let corner = s
@@ -272,7 +279,7 @@ unsafe fn depthwise_tile<V: Vector, const S: usize, const C: usize>(
         let mut sums = [[[V::load(s.bias); C]; 1]; 1];
         for ky in 0..s.kernel_height {
             for kx in 0..s.kernel_width {
-                let input = corner.add(ky * s.input_row + kx * V::LANES);
+                let input = corner.add(ky * s.tap_row + kx * tap_column);
                 let w = V::weights(weights);
                 for (c, sum) in sums[0][0].iter_mut().enumerate() {
                     *sum = sum.dot(V::spread(input.add(c * pixel)), w);

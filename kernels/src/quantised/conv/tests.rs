@@ -43,11 +43,11 @@ fn check(
     let spec = Conv2dSpec {
         input: layout(inputs, shape.height, shape.width, 1, FROM),
         output: layout(outputs, extent.0, extent.1, 0, TO),
-        window: Window {
-            kernel: Extent::square(3),
-            stride: Extent::square(stride as u32),
-            padding: Padding::uniform(1),
-        },
+        window: Window::new(
+            Extent::square(3),
+            Extent::square(stride as u32),
+            Padding::uniform(1),
+        ),
         groups,
         activation: Activation::Relu,
     };

@@ -9,7 +9,7 @@ pub(super) const BLOCKS_MAX: usize = 3;
 /// A tile's shape, and the kernel compiled for it.
 #[derive(Clone, Copy, Debug)]
 struct Tile {
-    /// The horizontal stride; 0 is any.
+    /// The horizontal stride, or [`ANY`].
     stride_width: usize,
     blocks: usize,
     rows: usize,
@@ -17,7 +17,8 @@ struct Tile {
     kernel: StripKernel,
 }
 
-const ANY: usize = 0;
+/// In the place of a horizontal stride: any stride and any taps, read at run time.
+pub(super) const ANY: usize = 0;
 
 /// Compiles the tiles `(blocks, rows, columns)` for one instruction set.
 macro_rules! tiles {
@@ -146,7 +147,7 @@ pub(super) struct Choices {
 }
 
 impl Choices {
-    /// Chooses for strips of `blocks` output blocks x `rows` x `columns`.
+    /// Chooses, by the horizontal stride or [`ANY`], for strips of `blocks` output blocks x `rows` x `columns`.
     pub fn new(
         sums: Sums,
         stride_width: usize,

@@ -27,11 +27,11 @@ pub(super) fn read_window(
     }
     let kernel = extent("kernel_shape", declared)?;
     let stride = extent("strides", attributes.int_array("strides", [1, 1], TWO)?)?;
-    let dilations = attributes.int_array("dilations", [1, 1], TWO)?;
-    if dilations != [1, 1] {
-        let found = Attribute::Ints(dilations.to_vec());
-        return Err(Problem::attribute("dilations", &found, "[1, 1]"));
-    }
+    let dilation = extent("dilations", attributes.int_array("dilations", [1, 1], TWO)?)?;
+    let window = Window {
+        dilation,
+        ..Window::new(kernel, stride, Padding::default())
+    };
     let pads = attributes.int_array("pads", [0; 4], FOUR)?;
     let [top, left, bottom, right] = side_lengths("pads", pads, FOUR)?;
     let padding = match attributes.text("auto_pad", "NOTSET")? {
@@ -42,19 +42,15 @@ pub(super) fn read_window(
             right,
         },
         "VALID" => Padding::default(),
-        "SAME_UPPER" => same(input, kernel, stride, false),
-        "SAME_LOWER" => same(input, kernel, stride, true),
+        "SAME_UPPER" => same(input, &window, false),
+        "SAME_LOWER" => same(input, &window, true),
         other => {
             let found = Attribute::Text(other.to_owned());
             let supported = "NOTSET, VALID, SAME_UPPER or SAME_LOWER";
             return Err(Problem::attribute("auto_pad", &found, supported));
         }
     };
-    Ok(Window {
-        kernel,
-        stride,
-        padding,
-    })
+    Ok(Window { padding, ..window })
 }
 
 fn side_lengths<const N: usize>(
@@ -77,7 +73,8 @@ fn extent(name: &'static str, values: [i64; 2]) -> Result<Extent, Problem> {
 }
 
 /// The padding that makes the output `ceil(input / stride)`; an odd pixel goes behind, or with `lower` before.
-fn same(input: Tensor, kernel: Extent, stride: Extent, lower: bool) -> Padding {
+fn same(input: Tensor, window: &Window, lower: bool) -> Padding {
+    let (kernel, stride) = (window.span(), window.stride);
     let split = |length: u32, kernel: u32, stride: u32| {
         let (length, kernel, stride) = (i64::from(length), i64::from(kernel), i64::from(stride));
         let outputs = (length + stride - 1) / stride.max(1);
@@ -145,18 +142,11 @@ impl Lowering<'_> {
             }
         };
         let output = window_output(shape, outputs, &window)?;
-        let Window {
-            kernel,
-            stride,
-            padding,
-        } = window;
         let (weights, activation) = (weights.data, Activation::None);
         let kind = DraftKind::Conv {
             weights,
             bias,
-            kernel,
-            stride,
-            padding,
+            window,
             groups,
             activation,
         };

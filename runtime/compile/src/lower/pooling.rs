@@ -1,7 +1,7 @@
 //! Pooling, by windows and over the whole image.
 
 use punctual_model::{Tensor, TensorId, window_output};
-use punctual_types::{PoolKind, Window};
+use punctual_types::{Extent, PoolKind, Window};
 
 use super::convolution::read_window;
 use super::view_algebra::{Axis, View};
@@ -65,11 +65,17 @@ impl Lowering<'_> {
         let input = self.image(node)?;
         let shape = self.shape(input);
         let mut window = read_window(&mut attributes, shape, None)?;
+        if window.is_dilated() {
+            let Extent { height, width } = window.dilation;
+            let found = Attribute::Ints(vec![height.into(), width.into()]);
+            return Err(Problem::attribute("dilations", &found, "[1, 1]"));
+        }
         if attributes.int("ceil_mode", 0)? != 0 {
             let Window {
                 kernel,
                 stride,
                 padding,
+                ..
             } = &mut window;
             let (before, after) = (padding.top, padding.bottom);
             padding.bottom = ceiling(shape.height, before, after, kernel.height, stride.height);
@@ -82,6 +88,7 @@ impl Lowering<'_> {
             kernel,
             stride,
             padding,
+            ..
         } = window;
         let kind = DraftKind::Pool {
             kind,

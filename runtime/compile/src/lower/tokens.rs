@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use punctual_model::{Tensor, TensorId};
-use punctual_types::{Activation, Extent, Padding};
+use punctual_types::{Activation, Extent, Window};
 
 use super::operands::Floats;
 use super::view_algebra::{Axis, View};
@@ -89,14 +89,11 @@ impl Lowering<'_> {
         weights: Vec<f32>,
         bias: Vec<f32>,
     ) -> Result<(), Problem> {
-        let one = Extent::square(1);
         let channels = super::convolution::dimension(bias.len())?;
         let kind = DraftKind::Conv {
             weights,
             bias,
-            kernel: one,
-            stride: one,
-            padding: Padding::default(),
+            window: Window::whole(Extent::square(1)),
             groups: 1,
             activation: Activation::None,
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use punctual_model::{Network, Operator, OperatorKind, TensorId};
 use punctual_report::Table;
-use punctual_types::PoolKind;
+use punctual_types::{Extent, Filter, PoolKind};
 use serde::Serialize;
 
 use super::{Metric, share};
@@ -43,14 +43,16 @@ pub(super) fn count(network: &Network) -> Vec<KindReport> {
 
 fn kind(operator: &Operator, channels: u32) -> String {
     let name = match &operator.kind {
-        OperatorKind::Conv2d { kernel, groups, .. }
-        | OperatorKind::QuantisedConv2d { kernel, groups, .. } => {
+        OperatorKind::Conv2d { window, groups, .. }
+        | OperatorKind::QuantisedConv2d { window, groups, .. } => {
             let form = match *groups {
                 1 => "convolution",
                 groups if groups == channels => "depthwise convolution",
                 _ => "grouped convolution",
             };
-            return format!("{form} {}x{}", kernel.height, kernel.width);
+            let Extent { height, width } = window.kernel;
+            let apart = if window.is_dilated() { "dilated " } else { "" };
+            return format!("{apart}{form} {height}x{width}");
         }
         OperatorKind::Pool { kind, kernel, .. } => {
             let form = match kind {
@@ -74,6 +76,10 @@ fn kind(operator: &Operator, channels: u32) -> String {
         OperatorKind::Binary { .. } => "arithmetic",
         OperatorKind::Unary { .. } => "function of each value",
         OperatorKind::Softmax { .. } => "softmax",
+        OperatorKind::Resize { resampling } => match resampling.filter {
+            Filter::Nearest(_) => "nearest resize",
+            Filter::Linear => "linear resize",
+        },
     };
     name.to_owned()
 }

@@ -12,6 +12,7 @@ mod products;
 mod quantised;
 mod refused;
 mod reported;
+mod resized;
 mod viewed;
 
 use punctual_model::{AnswerKind, Calibration};

@@ -3,7 +3,7 @@
 use punctual_model::{OperatorKind, TensorId, reference};
 use punctual_types::{Activation, PoolKind, Quantisation};
 
-use super::builder::{Onnx, int, ints_of};
+use super::builder::{Onnx, int, ints_of, text};
 use super::{compiled, options};
 use crate::{Calibration, CompileError, Compiled, compile};
 
@@ -147,6 +147,46 @@ fn what_has_no_operator_on_bytes_stays_between_two_conversions() {
             OperatorKind::Linear { .. },
         ]
     ));
+}
+
+#[test]
+fn the_nearest_bytes_are_moved_if_they_stand_for_the_same() {
+    let resized = |scale: f32, mode: &str| {
+        let onnx = Onnx::new()
+            .scale("x", 0.03, 120)
+            .scale("y", scale, 120)
+            .scale("z", 0.05, 0)
+            .exactly("double", &[4], vec![1.0, 1.0, 2.0, 2.0])
+            .integers("w0", &[4, 3, 3, 3], vec![0.004; 4])
+            .through("image", "x")
+            .node("Resize", "x - double", "r", &[text("mode", mode)])
+            .through("r", "y")
+            .node("Conv", "y w0", "c", &[ints_of("dilations", &[2, 3])])
+            .through("c", "z")
+            .head("z", 4, "exit_0");
+        kinds(&compiled(&onnx).unwrap())
+    };
+    assert!(matches!(
+        resized(0.03, "nearest")[..4],
+        [
+            OperatorKind::Convert,
+            OperatorKind::Resize { .. },
+            OperatorKind::QuantisedConv2d { .. },
+            OperatorKind::Convert,
+        ]
+    ));
+    for found in [resized(0.02, "nearest"), resized(0.03, "linear")] {
+        assert!(matches!(
+            found[..5],
+            [
+                OperatorKind::Convert,
+                OperatorKind::Convert,
+                OperatorKind::Resize { .. },
+                OperatorKind::Convert,
+                OperatorKind::QuantisedConv2d { .. },
+            ]
+        ));
+    }
 }
 
 #[test]

@@ -108,10 +108,22 @@ fn every_node_in_the_way_is_told_and_what_lies_behind_is_judged_where_its_shape_
 fn windows_that_are_not_supported() {
     for (operator, inputs, attribute, reason) in [
         (
-            "Conv",
-            "r w",
+            "MaxPool",
+            "r",
             ints_of("dilations", &[2, 2]),
             "dilations is [2, 2]; supported is [1, 1]",
+        ),
+        (
+            "Conv",
+            "r w",
+            ints_of("dilations", &[0, 1]),
+            "dilation is 0x1",
+        ),
+        (
+            "Conv",
+            "r w",
+            ints_of("dilations", &[1, 4]),
+            "kernel Extent { height: 3, width: 9 } is larger than the input",
         ),
         ("Conv", "r w", ints_of("strides", &[0, 1]), "stride is 0x1"),
         (

@@ -155,6 +155,19 @@ fn arithmetic_of_tensors_that_are_repeated_and_softmaxes_along_every_axis() {
 }
 
 #[test]
+fn resizes_of_all_kinds_and_dilated_convolutions() {
+    let compiled = agrees("resizes");
+    let kinds = compiled.report.kinds.iter();
+    let count = |wanted: &str| {
+        let of_kind = kinds.clone().filter(|kind| kind.kind.contains(wanted));
+        of_kind.map(|kind| kind.operators).sum::<usize>()
+    };
+    // One of the five nearest and six linear ones is of the same size.
+    assert_eq!((count("nearest resize"), count("linear resize")), (4, 5));
+    assert_eq!(count("dilated"), 7);
+}
+
+#[test]
 fn weights_may_lie_in_a_file_beside_the_network() {
     agrees("external");
 }

@@ -2,6 +2,7 @@
 
     python -m venv .venv && .venv/bin/pip install -r requirements.txt && .venv/bin/python make.py [NAME ...]
 
+Names of networks as arguments make only these; `resizes` was made so, without those before it.
 NAME.onnx are the networks, random weights inside. NAME.f32 is little-endian float32: first the
 images [IMAGES][3][HEIGHT][WIDTH], then the logits of each exit [IMAGES][CLASSES].
 """
@@ -112,6 +113,70 @@ def elements(path: Path) -> None:
     x = g("GlobalAveragePool", x)
     x = g("Squeeze", x, g.constant([2, 3], numpy.int64))
     x = g("Gemm", x, g.random(6, CLASSES))
+    g.exit(x, "exit_1")
+    g.save(path, 17)
+
+
+def resizes(path: Path) -> None:
+    """Resizes in every mode, sizes computed as exporters compute them, and dilated convolutions."""
+    g = Graph()
+
+    def ints(*values: int) -> str:
+        return g.constant(values, numpy.int64)
+
+    def by_size(x: str, rows: int, columns: int, **attributes) -> str:
+        """As the dynamo exporter has it: batch and channels of the tensor, sizes constant."""
+        front = g("Shape", x, start=0, end=2)
+        sizes = g("Concat", front, ints(rows, columns), axis=0)
+        return g("Resize", x, "", "", sizes, **attributes)
+
+    def like(x: str, other: str, **attributes) -> str:
+        """As the TorchScript exporter has `interpolate(x, size=other.shape[-2:])`."""
+        last = g("Slice", g("Shape", other), ints(-2), ints(2**63 - 1), ints(0))
+        last = g("Cast", last, to=TensorProto.INT64)
+        front = g("Slice", g("Shape", x), ints(0), ints(2), ints(0))
+        sizes = g("Concat", front, last, axis=0)
+        empty = g.constant([])
+        return g("Resize", x, "", empty, sizes, **attributes)
+
+    def scales(down: float, along: float) -> str:
+        return g.constant([1, 1, down, along])
+
+    def mode(coordinates: str, filter: str, rounding: str = "floor") -> dict:
+        all = {"coordinate_transformation_mode": coordinates, "mode": filter}
+        return all | ({"nearest_mode": rounding} if filter == "nearest" else {})
+
+    stem = g("Relu", g("Conv", "image", g.random(20, 3, 3, 3), g.random(20), pads=[1] * 4))
+    x = g("Conv", stem, g.random(20, 20, 3, 3), strides=[2, 2], pads=[1] * 4)  # 12x9
+    a = g("Resize", x, "", scales(2, 2), **mode("asymmetric", "nearest"))
+    b = by_size(x, 24, 18, **mode("pytorch_half_pixel", "linear"))
+    c = by_size(x, 24, 18, **mode("align_corners", "linear"))
+    d = g("Resize", x, "", scales(2.05, 2.03), **mode("half_pixel", "linear"))
+    e = by_size(x, 24, 18, **mode("half_pixel", "nearest", "round_prefer_ceil"))
+    x = g("Concat", a, b, c, d, e, axis=1)
+    x = like(x, stem, **mode("half_pixel", "nearest", "round_prefer_floor"))  # 23x18
+    x = g("Relu", g("Conv", x, g.random(24, 100, 1, 1), g.random(24)))
+    y = like(x, "image", **mode("half_pixel", "linear"))  # Of the same size: nothing to do.
+    y = by_size(y, 7, 5, **mode("asymmetric", "linear"))
+    y = by_size(y, 19, 29, **mode("align_corners", "nearest", "ceil"))
+    y = g("Flatten", g("GlobalAveragePool", y), axis=1)
+    y = g("Gemm", y, g.random(24, CLASSES), g.random(CLASSES))
+    g.exit(y, "exit_0")
+    # As in DeepLab's head: dilations as wide as the image, padded by as much.
+    parts = [g("Conv", x, g.random(16, 24, 1, 1))]
+    for dilation in [2, 6, 12, 24]:
+        pads, dilations = [dilation] * 4, [dilation, dilation]
+        part = g("Conv", x, g.random(16, 24, 3, 3), g.random(16), pads=pads, dilations=dilations)
+        parts.append(g("Relu", part))
+    pooled = g("Conv", g("GlobalAveragePool", x), g.random(16, 24, 1, 1), g.random(16))
+    parts.append(like(pooled, x, **mode("half_pixel", "linear")))
+    x = g("Conv", g("Concat", *parts, axis=1), g.random(20, 96, 1, 1))
+    wide = {"dilations": [3, 5], "pads": [3, 5, 3, 5], "group": 20}
+    x = g("Relu", g("Add", x, g("Conv", x, g.random(20, 1, 3, 3), **wide)))
+    x = g("Conv", x, g.random(12, 5, 2, 3), dilations=[2, 3], pads=[1, 3, 1, 3], group=4)
+    x = g("Conv", x, g.random(12, 12, 3, 3), dilations=[4, 7], strides=[2, 3], pads=[5, 0, 1, 6])
+    x = g("Flatten", g("GlobalAveragePool", x), axis=1)
+    x = g("Gemm", x, g.random(12, CLASSES), g.random(CLASSES))
     g.exit(x, "exit_1")
     g.save(path, 17)
 
@@ -359,9 +424,10 @@ def main() -> None:
         blocks_dynamo,
         external,
         views,
+        resizes,
     )
     for make in makers:
-        if len(sys.argv) > 1 and make.__name__ not in sys.argv:
+        if sys.argv[1:] and make.__name__ not in sys.argv[1:]:
             continue
         path = HERE / f"{make.__name__}.onnx"
         make(path)

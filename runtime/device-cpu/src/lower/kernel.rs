@@ -3,7 +3,8 @@
 use punctual_kernels::{
     Attention, AttentionSpec, Binary, BinaryOperand, BinarySpec, BlockedLayout, Conv2d, Conv2dSpec,
     ConvInput, Copy, CopySpec, Embedding, GlobalAveragePool, KernelError, LayerNorm, LayerNormSpec,
-    Linear, LinearSpec, Pool, PoolSpec, Softmax, SoftmaxSpec, Token, Tokens, Unary,
+    Linear, LinearSpec, Pool, PoolSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Token, Tokens,
+    Unary,
 };
 use punctual_model::{OperatorKind, SecondOperand, TensorId};
 use punctual_types::{Activation, BinaryFunction, Window};
@@ -35,11 +36,7 @@ impl Lowering<'_> {
                 let spec = PoolSpec {
                     input,
                     output,
-                    window: Window {
-                        kernel: *kernel,
-                        stride: *stride,
-                        padding: *padding,
-                    },
+                    window: Window::new(*kernel, *stride, *padding),
                     kind: *kind,
                 };
                 Pool::new(isa, &spec).map(Kernel::Pool)
@@ -120,6 +117,14 @@ impl Lowering<'_> {
                 let rows = table.len as usize / output.channels();
                 Embedding::new(isa, input, output, rows).map(Kernel::Embedding)
             }
+            &OperatorKind::Resize { resampling } => {
+                let spec = ResizeSpec {
+                    input,
+                    output,
+                    resampling,
+                };
+                Resize::new(isa, &spec).map(Kernel::Resize)
+            }
             OperatorKind::Tokens { prefix, .. } => {
                 Tokens::new(isa, input, output, *prefix as usize).map(Kernel::Tokens)
             }
@@ -188,9 +193,7 @@ impl Lowering<'_> {
         residual: Option<Value>,
     ) -> Result<Conv2d, KernelError> {
         let OperatorKind::Conv2d {
-            kernel,
-            stride,
-            padding,
+            window,
             groups,
             activation,
             ..
@@ -202,11 +205,7 @@ impl Lowering<'_> {
             input,
             output,
             residual: residual.map(|value| self.layout(value)),
-            window: Window {
-                kernel: *kernel,
-                stride: *stride,
-                padding: *padding,
-            },
+            window: *window,
             groups: *groups as usize,
             activation: *activation,
         };

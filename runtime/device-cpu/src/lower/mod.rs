@@ -286,11 +286,7 @@ impl<'n> Lowering<'n> {
             input: ConvInput::Planar(self.input),
             output: self.blocked_input,
             residual: None,
-            window: Window {
-                kernel: Extent::square(1),
-                stride: Extent::square(1),
-                padding: Padding::default(),
-            },
+            window: Window::new(Extent::square(1), Extent::square(1), Padding::default()),
             groups: channels,
             activation: Activation::None,
         };

@@ -105,16 +105,18 @@ impl<'l> Places<'l> {
     }
 }
 
-/// For each tensor the widest padding with which a convolution reads it.
+/// For each tensor the widest halo that a convolution wants around it.
 pub(super) fn halos(network: &Network) -> Vec<usize> {
     let mut halos = vec![0; network.tensors.len()];
     for operator in network.stages.iter().flat_map(|stage| &stage.operators) {
-        if let OperatorKind::Conv2d { padding, .. }
-        | OperatorKind::QuantisedConv2d { padding, .. } = operator.kind
-        {
-            let halo = &mut halos[operator.input.0 as usize];
-            *halo = (*halo).max(padding.largest());
-        }
+        let wanted = match operator.kind {
+            OperatorKind::Conv2d { window, .. } => window.halo(),
+            // Its kernels read all of their zeros.
+            OperatorKind::QuantisedConv2d { window, .. } => window.padding.largest(),
+            _ => 0,
+        };
+        let halo = &mut halos[operator.input.0 as usize];
+        *halo = (*halo).max(wanted);
     }
     halos
 }

@@ -44,9 +44,7 @@ impl Lowering<'_> {
         }
         let kernel = match kind {
             OperatorKind::QuantisedConv2d {
-                kernel,
-                stride,
-                padding,
+                window,
                 groups,
                 activation,
                 ..
@@ -54,11 +52,7 @@ impl Lowering<'_> {
                 let spec = Conv2dSpec {
                     input,
                     output,
-                    window: Window {
-                        kernel: *kernel,
-                        stride: *stride,
-                        padding: *padding,
-                    },
+                    window: *window,
                     groups: *groups as usize,
                     activation: *activation,
                 };
@@ -70,11 +64,7 @@ impl Lowering<'_> {
                 stride,
                 padding,
             } => {
-                let window = Window {
-                    kernel: *kernel,
-                    stride: *stride,
-                    padding: *padding,
-                };
+                let window = Window::new(*kernel, *stride, *padding);
                 pool(self, input, output, window, *kind)?
             }
             OperatorKind::GlobalAveragePool => {

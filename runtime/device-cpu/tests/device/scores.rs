@@ -97,6 +97,13 @@ fn copies_score_as_the_interpreter_does() {
 }
 
 #[test]
+fn resizes_and_dilated_convolutions_score_as_the_interpreter_does() {
+    for seed in 0..4 {
+        assert_network(&networks::segments(seed), 3);
+    }
+}
+
+#[test]
 fn random_tangles_of_gathers_score_as_the_interpreter_does() {
     for seed in 0..100 {
         assert_network(&networks::tangle(seed), 2);

@@ -270,6 +270,7 @@ impl<'n> Lowering<'n> {
             operator: operator.name.clone(),
             tensor: operator.output.0,
             kind: match kind {
+                OperatorKind::Conv2d { .. } => "dilated convolution",
                 OperatorKind::LayerNorm { .. } => "layer normalisation",
                 OperatorKind::Attention { .. } => "attention",
                 OperatorKind::Embedding { .. } => "table of embeddings",
@@ -280,6 +281,7 @@ impl<'n> Lowering<'n> {
                 OperatorKind::Binary { .. } => "arithmetic of two tensors",
                 OperatorKind::Unary { .. } => "function of each value",
                 OperatorKind::Softmax { .. } => "softmax inside a network",
+                OperatorKind::Resize { .. } => "resize",
                 _ => "operator without a name",
             },
         }

@@ -93,7 +93,7 @@ impl Content {
             &OperatorKind::Conv2d {
                 weights,
                 bias,
-                kernel,
+                window,
                 groups,
                 ..
             } => {
@@ -104,7 +104,7 @@ impl Content {
                     }
                     _ => Pattern::Grouped,
                 };
-                let taps = kernel.height * kernel.width;
+                let taps = window.kernel.height * window.kernel.width;
                 matrix(pattern, input.channels / groups, taps, (weights, bias))
             }
             &OperatorKind::Linear { weights, bias, .. } => {

@@ -71,7 +71,7 @@ impl<'l> Launches<'l> {
             name: &operator.name,
         };
         match &operator.kind {
-            OperatorKind::Conv2d { .. } => self.conv(of, operator),
+            OperatorKind::Conv2d { window, .. } if !window.is_dilated() => self.conv(of, operator),
             OperatorKind::Linear { activation, .. } => {
                 let epilogue = (*activation).into();
                 self.linear(of, operator, epilogue);

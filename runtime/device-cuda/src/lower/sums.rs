@@ -3,6 +3,7 @@
 use punctual_kernels::cuda::params::{Conv, Epilogue, Linear};
 use punctual_kernels::cuda::{Arguments, TensorView};
 use punctual_model::{Operator, OperatorKind};
+use punctual_types::Window;
 
 use super::choice::{Candidate, Form, Product};
 use super::list::Of;
@@ -39,9 +40,7 @@ pub(super) fn product(matrix: &Matrix, form: Form, pixels: u32, piece: &Piece) -
 impl Launches<'_> {
     pub(super) fn conv(&mut self, of: Of<'_>, operator: &Operator) {
         let &OperatorKind::Conv2d {
-            kernel,
-            stride,
-            padding,
+            window,
             groups,
             residual,
             activation,
@@ -53,6 +52,12 @@ impl Launches<'_> {
         let Some(Content::Matrix(matrix)) = Content::of(self.lowering.network, operator) else {
             return;
         };
+        let Window {
+            kernel,
+            stride,
+            padding,
+            ..
+        } = window;
         let input = self.read(operator.input);
         let residual = residual.map_or(0, |residual| self.read(residual).address);
         let whole = Conv {

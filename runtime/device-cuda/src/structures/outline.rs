@@ -6,7 +6,7 @@ use punctual_model::{
     AnswerKind, ChannelRun, Exit, InputSpec, Network, Operator, OperatorKind, Quantised, Stage,
     Tensor, TensorId, WeightRange,
 };
-use punctual_types::{Activation, Extent, Padding, PoolKind};
+use punctual_types::{Activation, Extent, Padding, PoolKind, Window};
 
 use super::CLASSES;
 
@@ -116,9 +116,11 @@ impl Outline {
         let kind = OperatorKind::Conv2d {
             weights: self.range(conv.channels * fan_in),
             bias: self.range(conv.channels),
-            kernel: Extent::square(conv.kernel),
-            stride: Extent::square(conv.stride),
-            padding: Padding::uniform(pad),
+            window: Window::new(
+                Extent::square(conv.kernel),
+                Extent::square(conv.stride),
+                Padding::uniform(pad),
+            ),
             groups: conv.groups,
             residual: conv.residual,
             activation: conv.activation,

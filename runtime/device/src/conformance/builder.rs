@@ -11,9 +11,11 @@ use std::collections::BTreeSet;
 
 use punctual_model::{
     AnswerKind, ChannelRun, Exit, InputSpec, Network, Operator, OperatorKind, Quantised, Stage,
-    Tensor, TensorId, WeightRange,
+    Tensor, TensorId, WeightRange, window_output,
 };
-use punctual_types::{Activation, Extent, Padding, PoolKind, Random};
+use punctual_types::{
+    Activation, Coordinates, Extent, Filter, Padding, PoolKind, Random, Resampling, Window,
+};
 
 /// A network in the making.
 pub(super) struct Builder {
@@ -85,22 +87,50 @@ impl Builder {
         groups: u32,
         residual: Option<TensorId>,
     ) -> TensorId {
+        let window = Window::new(
+            Extent::square(kernel),
+            Extent::square(stride),
+            Padding::uniform(kernel / 2),
+        );
+        self.conv_over(input, channels, window, groups, residual)
+    }
+
+    /// A convolution of 3 x 3 taps, padded by its dilation.
+    pub fn dilated(
+        &mut self,
+        input: TensorId,
+        channels: u32,
+        dilation: u32,
+        groups: u32,
+    ) -> TensorId {
+        let window = Window {
+            dilation: Extent::square(dilation),
+            ..Window::new(
+                Extent::square(3),
+                Extent::square(1),
+                Padding::uniform(dilation),
+            )
+        };
+        self.conv_over(input, channels, window, groups, None)
+    }
+
+    fn conv_over(
+        &mut self,
+        input: TensorId,
+        channels: u32,
+        window: Window,
+        groups: u32,
+        residual: Option<TensorId>,
+    ) -> TensorId {
         let shape = self.shape(input);
-        let fan_in = shape.channels / groups * kernel * kernel;
+        let fan_in = shape.channels / groups * window.kernel.area() as u32;
         let weights = self.draw(channels * fan_in, fan_in);
         let bias = self.draw(channels, 16);
-        let steps = |size: u32| (size + 2 * (kernel / 2) - kernel) / stride + 1;
-        let output = Tensor {
-            channels,
-            height: steps(shape.height),
-            width: steps(shape.width),
-        };
+        let output = window_output(shape, channels, &window).expect("the window fits");
         let kind = OperatorKind::Conv2d {
             weights,
             bias,
-            kernel: Extent::square(kernel),
-            stride: Extent::square(stride),
-            padding: Padding::uniform(kernel / 2),
+            window,
             groups,
             residual,
             activation: Activation::Relu,
@@ -130,6 +160,30 @@ impl Builder {
             padding: Padding::uniform(padding),
         };
         self.push(input, kind, output)
+    }
+
+    /// To rows and columns in the ratio of the sizes.
+    pub fn resize(
+        &mut self,
+        input: TensorId,
+        (height, width): (u32, u32),
+        coordinates: Coordinates,
+        filter: Filter,
+    ) -> TensorId {
+        let shape = self.shape(input);
+        let ratio = |to: u32, from: u32| to as f32 / from as f32;
+        let resampling = Resampling {
+            size: Extent { height, width },
+            scale: [ratio(height, shape.height), ratio(width, shape.width)],
+            coordinates,
+            filter,
+        };
+        let output = Tensor {
+            height,
+            width,
+            ..shape
+        };
+        self.push(input, OperatorKind::Resize { resampling }, output)
     }
 
     pub fn mean(&mut self, input: TensorId) -> TensorId {

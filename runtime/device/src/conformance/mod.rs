@@ -40,6 +40,8 @@ pub trait Subject {
 
     /// Whether it runs arithmetic of any two tensors and softmaxes inside a network.
     const ARITHMETIC: bool = true;
+    /// Whether it runs resizes and dilated convolutions.
+    const SEGMENTS: bool = true;
 
     /// How far the confidence of an answer may lie from the reference's. The default is what a tolerance of
     /// 1e-4 on class scores and the rounding to 1/65535 explain; a device that computes in halves needs more.

@@ -2,8 +2,8 @@
 
 use punctual_model::{Network, Tensor};
 use punctual_types::{
-    Activation, Axis, BinaryFunction, Digit, Piece, PoolKind, Quantisation, Random, UnaryFunction,
-    View,
+    Activation, Axis, BinaryFunction, Coordinates, Digit, Filter, Piece, PoolKind, Quantisation,
+    Random, Rounding, UnaryFunction, View,
 };
 
 use super::builder::{Builder, digit, view};
@@ -74,6 +74,38 @@ pub fn residual(seed: u64) -> Network {
         let mean = b.mean(x);
         b.head(mean);
     }
+    b.finish()
+}
+
+/// Two exits; convolutions dilated by less and by more than their image has, resizes of every kind,
+/// of one pixel and of what is carried to the next stage.
+#[must_use]
+pub fn segments(seed: u64) -> Network {
+    let mut b = Builder::new("segments", seed, 15, 13, 5);
+    let image = b.input;
+    let stem = b.conv(image, 20, 3, 2, 1, None); // 8x7
+    let near = b.dilated(stem, 24, 2, 1);
+    let far = b.dilated(stem, 20, 6, 1);
+    let beyond = b.dilated(stem, 16, 9, 1);
+    let pooled = b.mean(stem);
+    let pooled = b.mix(pooled, 16, Activation::Relu);
+    let pooled = b.resize(pooled, (8, 7), Coordinates::HalfPixel, Filter::Linear);
+    let joined = b.concat(&[near, far, beyond, pooled]);
+    let depthwise = b.dilated(joined, 76, 3, 76);
+    let mean = b.mean(depthwise);
+    b.head(mean);
+    let corners = Coordinates::AlignCorners;
+    let smooth = b.resize(depthwise, (15, 13), corners, Filter::Linear);
+    let floor = Filter::Nearest(Rounding::Floor);
+    let repeated = b.resize(stem, (15, 13), Coordinates::Asymmetric, floor);
+    let both = b.concat(&[smooth, repeated]);
+    let both = b.conv(both, 20, 3, 1, 1, None);
+    let nearest = Filter::Nearest(Rounding::PreferFloor);
+    let small = b.resize(image, (6, 5), Coordinates::HalfPixel, nearest);
+    let shrunk = b.resize(both, (6, 5), Coordinates::PytorchHalfPixel, Filter::Linear);
+    let both = b.concat(&[shrunk, small]);
+    let last = b.mix(both, 8, Activation::Silu);
+    b.head(last);
     b.finish()
 }
 
@@ -340,7 +372,10 @@ pub fn quantised(seed: u64) -> Network {
     };
     let turned = b.copy(&[smooth], 0, vec![rows(0, 4), rows(3, 0)]); // 8x6
     b.keep(turned, of(0.01, 7));
-    let last = b.quantised_conv(turned, 7, 5, 3, 1, None); // 3x2
+    let floor = Filter::Nearest(Rounding::Floor);
+    let double = b.resize(turned, (14, 12), Coordinates::Asymmetric, floor);
+    b.keep(double, of(0.01, 7));
+    let last = b.quantised_conv(double, 7, 5, 3, 1, None); // 5x4
     let mean = b.mean(last);
     b.head(mean);
     let whole = b.quantised_conv_over(pooled, 7, of(0.03, 120));

@@ -1,6 +1,6 @@
-//! Tensors and windows over them.
+//! Tensors, windows over them, and what they are resized to.
 
-use punctual_types::Window;
+use punctual_types::{Between, Filter, Resampling, Window};
 
 use crate::Tensor;
 
@@ -34,6 +34,7 @@ pub(super) fn visit(
         kernel,
         stride,
         padding,
+        dilation,
     } = *window;
     let first_row = row as i64 * i64::from(stride.height) - i64::from(padding.top);
     let first_column = column as i64 * i64::from(stride.width) - i64::from(padding.left);
@@ -42,9 +43,46 @@ pub(super) fn visit(
             let position = (y * kernel.width + x) as usize;
             visit(
                 position,
-                first_row + i64::from(y),
-                first_column + i64::from(x),
+                first_row + i64::from(y) * i64::from(dilation.height),
+                first_column + i64::from(x) * i64::from(dilation.width),
             );
         }
     }
+}
+
+/// A tensor of the resampling's rows and columns.
+pub(super) fn resize(input: Planar, resampling: &Resampling) -> Vec<f32> {
+    let (height, width) = (input.shape.height, input.shape.width);
+    let pixel = |channel, row: usize, column: usize| {
+        let pixel = input.at(channel, row as i64, column as i64);
+        pixel.expect("a resampling takes pixels of the image")
+    };
+    let mut result = Vec::new();
+    for channel in 0..input.shape.channels as usize {
+        match resampling.filter {
+            Filter::Nearest(rounding) => {
+                for row in resampling.nearest_rows(height, rounding) {
+                    let columns = resampling.nearest_columns(width, rounding);
+                    result.extend(columns.map(|column| pixel(channel, row, column)));
+                }
+            }
+            Filter::Linear => {
+                for rows in resampling.linear_rows(height) {
+                    result.extend(resampling.linear_columns(width).map(|columns| {
+                        let line = |row| {
+                            let values = [columns.first, columns.second];
+                            blend(values.map(|at| pixel(channel, row, at).into()), columns)
+                        };
+                        blend([line(rows.first), line(rows.second)], rows) as f32
+                    }));
+                }
+            }
+        }
+    }
+    result
+}
+
+fn blend([first, second]: [f64; 2], between: Between) -> f64 {
+    let share = f64::from(between.share);
+    first * (1.0 - share) + second * share
 }

@@ -9,14 +9,14 @@ use crate::{ChannelRun, GATHER_SOURCES_MAX, Tensor};
 /// Why an operator cannot take its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ShapeError {
-    /// A kernel or stride of zero, or a huge one.
+    /// A kernel, stride or dilation of zero, or a huge one.
     #[error("{what} is {height}x{width}; each must be 1 to {KERNEL_MAX}")]
     Extent {
         what: &'static str,
         height: u32,
         width: u32,
     },
-    /// Padding of a whole kernel or more: some windows would see nothing but padding.
+    /// Padding of all that a kernel spans or more: some windows would see nothing but padding.
     #[error("padding {padding:?} must be less than the kernel {kernel:?} on every side")]
     Padding { padding: Padding, kernel: Extent },
     /// The kernel is larger than the padded input.

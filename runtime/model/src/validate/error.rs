@@ -161,7 +161,9 @@ pub enum OperatorError {
     #[error("its result is {computed}, its output tensor is {declared}")]
     OutputShape { computed: Tensor, declared: Tensor },
     /// A figure that makes its results infinite or no numbers.
-    #[error("its {what} is {value}; it must be finite, and an epsilon positive and not subnormal")]
+    #[error(
+        "its {what} is {value}; it must be finite, and an epsilon or a resize's scale positive and not subnormal"
+    )]
     Figure { what: &'static str, value: f32 },
     /// Tensors of bytes and of floats as the operator cannot take them.
     #[error("it cannot read or write this mix of tensors of bytes and of floats")]

@@ -77,7 +77,7 @@ proptest! {
         let stride_extent = Extent { height: stride, width: 1 };
         let padding = Padding { top: before, left: 0, bottom: after, right: 0 };
         let fits = before.max(after) < kernel && length + before + after >= kernel;
-        let output = window_output(input, 5, &Window { kernel: kernel_extent, stride: stride_extent, padding });
+        let output = window_output(input, 5, &Window::new(kernel_extent, stride_extent, padding));
         prop_assert_eq!(output.is_ok(), fits);
         if let Ok(output) = output {
             let starts = (0..length + before + after).step_by(stride as usize);

@@ -4,7 +4,7 @@ use punctual_model::{
     AnswerKind, Calibration, Exit, InputSpec, Network, NetworkError, Operator, OperatorError,
     OperatorKind, Package, Quantised, Stage, Tensor, TensorId, WeightRange, reference,
 };
-use punctual_types::{Activation, Extent, Padding, Quantisation};
+use punctual_types::{Activation, Extent, Padding, Quantisation, Window};
 
 const FROM: Quantisation = Quantisation {
     scale: 0.5,
@@ -30,9 +30,7 @@ fn network() -> Network {
         weights: range(0, 3),
         scales: range(0, 1),
         bias: range(1, 1),
-        kernel: one,
-        stride: one,
-        padding: none,
+        window: Window::new(one, one, none),
         groups: 1,
         activation: Activation::None,
     };

@@ -6,7 +6,8 @@ use punctual_model::{
     WeightRange,
 };
 use punctual_types::{
-    Activation, Axis, BinaryFunction, Digit, Padding, Piece, UnaryFunction, View,
+    Activation, Axis, BinaryFunction, Coordinates, Digit, Extent, Filter, Padding, Piece,
+    Resampling, UnaryFunction, View,
 };
 
 use crate::fixture;
@@ -153,8 +154,18 @@ fn weights_and_shapes_fit_the_operator() {
         }
     });
     breaks("operator stem: stride is 0x1", |n| {
-        if let OperatorKind::Conv2d { stride, .. } = kind(n, 0, 0) {
-            stride.height = 0;
+        if let OperatorKind::Conv2d { window, .. } = kind(n, 0, 0) {
+            window.stride.height = 0;
+        }
+    });
+    breaks("operator stem: dilation is 1x0", |n| {
+        if let OperatorKind::Conv2d { window, .. } = kind(n, 0, 0) {
+            window.dilation.width = 0;
+        }
+    });
+    breaks("operator stem: kernel, dilated, is 1025x3", |n| {
+        if let OperatorKind::Conv2d { window, .. } = kind(n, 0, 0) {
+            window.dilation.height = 512;
         }
     });
     breaks("operator pool: padding", |n| {
@@ -517,4 +528,25 @@ fn operands_that_are_repeated_and_softmaxes_fit_their_tensors() {
         let message = with(kind.clone());
         assert!(message.contains(expected), "{kind:?}: {message}");
     }
+}
+
+#[test]
+fn a_resize_has_scales_that_lead_somewhere_and_the_size_that_it_says() {
+    let sampled = |scale: f32, size: u32| {
+        move |n: &mut Network| {
+            let resampling = Resampling {
+                size: Extent::square(size),
+                scale: [1.0, scale],
+                coordinates: Coordinates::HalfPixel,
+                filter: Filter::Linear,
+            };
+            *kind(n, 1, 1) = OperatorKind::Resize { resampling };
+        }
+    };
+    for scale in [0.0, -1.0, 1e-40, f32::NAN, f32::INFINITY] {
+        let side = fixture::network().tensors[5].height;
+        breaks("operator pool: its scale is", sampled(scale, side));
+    }
+    breaks("operator pool: its result is", sampled(1.0, 77));
+    breaks("operator pool: its result is", sampled(1.0, 0));
 }

@@ -53,16 +53,16 @@ fn weights_max(network: &Network) -> u64 {
             let (input, output) = (tensor(operator.input), tensor(operator.output));
             let outputs = block(u64::from(output.channels));
             match &operator.kind {
-                OperatorKind::Conv2d { kernel, groups, .. } => {
+                OperatorKind::Conv2d { window, groups, .. } => {
                     let inputs = u64::from(input.channels / groups.max(&1));
-                    let taps = u64::from(kernel.height) * u64::from(kernel.width);
+                    let taps = window.kernel.area() as u64;
                     outputs * block(inputs) * taps + outputs
                 }
                 OperatorKind::Linear { .. } => outputs * block(elements(input)) + outputs,
                 // As one of floats: its bytes take less.
-                OperatorKind::QuantisedConv2d { kernel, groups, .. } => {
+                OperatorKind::QuantisedConv2d { window, groups, .. } => {
                     let inputs = u64::from(input.channels / groups.max(&1));
-                    let taps = u64::from(kernel.height) * u64::from(kernel.width);
+                    let taps = window.kernel.area() as u64;
                     outputs * block(inputs) * taps + 2 * outputs
                 }
                 _ => 0,
@@ -100,20 +100,16 @@ fn elements(tensor: Tensor) -> u64 {
     u64::from(tensor.channels) * u64::from(tensor.height) * u64::from(tensor.width)
 }
 
-/// The widest padding of any operator.
+/// The widest border of zeros that an operator wants around what it reads.
 fn border(network: &Network) -> u64 {
     let operators = network.stages.iter().flat_map(|stage| &stage.operators);
     let widest = operators.filter_map(|operator| match &operator.kind {
-        OperatorKind::Conv2d { padding, .. }
-        | OperatorKind::QuantisedConv2d { padding, .. }
-        | OperatorKind::Pool { padding, .. } => {
-            [padding.top, padding.left, padding.bottom, padding.right]
-                .into_iter()
-                .max()
-        }
+        OperatorKind::Conv2d { window, .. } => Some(window.halo()),
+        OperatorKind::QuantisedConv2d { window, .. } => Some(window.padding.largest()),
+        OperatorKind::Pool { padding, .. } => Some(padding.largest()),
         _ => None,
     });
-    u64::from(widest.max().unwrap_or(0))
+    widest.max().unwrap_or(0) as u64
 }
 
 fn padded(tensor: Tensor, border: u64) -> u64 {

@@ -60,16 +60,16 @@ pub fn window(
     (top, left, bottom, right): (u32, u32, u32, u32),
 ) -> Window {
     let extent = |(height, width)| Extent { height, width };
-    Window {
-        kernel: extent(kernel),
-        stride: extent(stride),
-        padding: Padding {
+    Window::new(
+        extent(kernel),
+        extent(stride),
+        Padding {
             top,
             left,
             bottom,
             right,
         },
-    }
+    )
 }
 
 /// A case with its operands, and what it must give.
@@ -137,6 +137,7 @@ impl Prepared {
             kernel,
             stride,
             padding,
+            ..
         } = case.window;
         let common = Conv {
             input: self.input.view(),

@@ -1,7 +1,7 @@
 //! Operators on bytes.
 
 use punctual_model::{OperatorKind, Tensor, TensorId, WeightRange};
-use punctual_types::{Activation, Extent, Padding, Quantisation};
+use punctual_types::{Activation, Extent, Padding, Quantisation, Window};
 
 use super::{Builder, features};
 
@@ -59,9 +59,11 @@ impl Builder {
             weights: self.integers(channels * fan_in),
             scales: self.steps(channels, fan_in),
             bias: self.draw(channels, 16),
-            kernel: Extent::square(kernel),
-            stride: Extent::square(stride),
-            padding: Padding::uniform(kernel / 2),
+            window: Window::new(
+                Extent::square(kernel),
+                Extent::square(stride),
+                Padding::uniform(kernel / 2),
+            ),
             groups,
             activation: Activation::Relu,
         };
@@ -89,12 +91,14 @@ impl Builder {
             weights: self.integers(outputs * inputs),
             scales: self.steps(outputs, inputs),
             bias: self.draw(outputs, 16),
-            kernel: Extent {
-                height: shape.height,
-                width: shape.width,
-            },
-            stride: Extent::square(1),
-            padding: Padding::default(),
+            window: Window::new(
+                Extent {
+                    height: shape.height,
+                    width: shape.width,
+                },
+                Extent::square(1),
+                Padding::default(),
+            ),
             groups: 1,
             activation: Activation::None,
         };

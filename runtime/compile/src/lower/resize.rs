@@ -1,0 +1,184 @@
+//! Resizes: other rows and columns, by sizes or by scales.
+
+use punctual_model::Tensor;
+use punctual_types::{Coordinates, Extent, Filter, Resampling, Rounding};
+
+use super::Lowering;
+use super::convolution::dimension;
+use super::views::positions;
+use crate::draft::DraftKind;
+use crate::fold::Dim;
+use crate::graph::{Attribute, Attributes, Node};
+use crate::problem::Problem;
+
+/// Dimensions of an image: batch, channels, rows, columns.
+const RANK: usize = 4;
+/// Positions of a resize's operands.
+const SCALES: usize = 2;
+const SIZES: usize = 3;
+
+impl Lowering<'_> {
+    pub(super) fn resize(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 4, 1)?;
+        let input = self.image(node)?;
+        let shape = self.shape(input);
+        let mut attributes = Attributes::of(node);
+        let coordinates = coordinates(&mut attributes)?;
+        let filter = filter(&mut attributes)?;
+        let axes = match attributes.ints("axes")? {
+            Some(axes) => positions("axes", axes, RANK)?,
+            None => (0..RANK).collect(),
+        };
+        attributes.only("antialias", 0, "0")?;
+        attributes.only("exclude_outside", 0, "0")?;
+        let policy = attributes.text("keep_aspect_ratio_policy", "stretch")?;
+        if policy != "stretch" {
+            let found = Attribute::Text(policy.to_owned());
+            let name = "keep_aspect_ratio_policy";
+            return Err(Problem::attribute(name, &found, "stretch"));
+        }
+        // Of cubic curves, and of boxes that are cut out.
+        attributes.ignore("cubic_coeff_a");
+        attributes.ignore("extrapolation_value");
+        attributes.finish()?;
+        let (size, scale) = match self.scales(node, &axes)? {
+            Some(scale) => (scaled(shape, scale)?, scale),
+            None => {
+                let size = self.resized(node, shape, &axes)?;
+                (size, ratios(shape.extent(), size))
+            }
+        };
+        let resampling = Resampling {
+            size,
+            scale,
+            coordinates,
+            filter,
+        };
+        if resampling.is_identity(shape.extent()) {
+            return self.set_image(node, input);
+        }
+        let Extent { height, width } = size;
+        let output = Tensor {
+            height,
+            width,
+            ..shape
+        };
+        let kind = DraftKind::Resize { resampling };
+        let output = self.emit(node, kind, input, &[], output)?;
+        self.set_image(node, output)
+    }
+
+    /// The factors of rows and columns, if there are any.
+    fn scales(&self, node: &Node, axes: &[usize]) -> Result<Option<[f32; 2]>, Problem> {
+        const WHAT: &str = "scales";
+        // Opset 11 has an empty constant where the sizes count.
+        let scales = self.optional_floats(node, SCALES, WHAT)?;
+        let Some(scales) = scales.filter(|scales| !scales.data.is_empty()) else {
+            return Ok(None);
+        };
+        let mut all = [1.0; RANK];
+        let fits = scales.data.len() == axes.len();
+        for (&axis, &scale) in axes.iter().zip(&scales.data) {
+            all[axis] = scale;
+        }
+        match all {
+            [1.0, 1.0, down, along]
+                if fits
+                    && [down, along]
+                        .into_iter()
+                        .all(|s: f32| s.is_normal() && s > 0.0) =>
+            {
+                Ok(Some([down, along]))
+            }
+            _ => {
+                let found = self.required(node, SCALES, WHAT)?;
+                let expected = "a positive number for each axis, 1 for batch and channels";
+                Err(self.wrong(SCALES, WHAT, found, expected))
+            }
+        }
+    }
+
+    /// The rows and columns that are given.
+    fn resized(&self, node: &Node, shape: Tensor, axes: &[usize]) -> Result<Extent, Problem> {
+        const WHAT: &str = "sizes";
+        let sizes = self.sizes(node, SIZES, WHAT)?;
+        let [channels, height, width] =
+            [shape.channels, shape.height, shape.width].map(|size| Dim::Known(size.into()));
+        let mut all = [Dim::Batches(1), channels, height, width];
+        let fits = sizes.len() == axes.len();
+        for (&axis, &size) in axes.iter().zip(&sizes) {
+            all[axis] = size;
+        }
+        match all {
+            // A batch of one is what a file has that was exported for one image.
+            [
+                Dim::Batches(1) | Dim::Known(1),
+                same,
+                Dim::Known(height),
+                Dim::Known(width),
+            ] if fits && same == channels => Ok(Extent {
+                height: dimension(usize::try_from(height).unwrap_or(0))?,
+                width: dimension(usize::try_from(width).unwrap_or(0))?,
+            }),
+            _ => {
+                let found = self.required(node, SIZES, WHAT)?;
+                let expected = "rows and columns known when compiling, of all images and channels";
+                Err(self.wrong(SIZES, WHAT, found, expected))
+            }
+        }
+    }
+}
+
+/// Rows and columns of an image times their factors, rounded down in f32 as onnxruntime does.
+fn scaled(shape: Tensor, [down, along]: [f32; 2]) -> Result<Extent, Problem> {
+    let times = |size: u32, scale: f32| dimension((size as f32 * scale).floor() as usize);
+    Ok(Extent {
+        height: times(shape.height, down)?,
+        width: times(shape.width, along)?,
+    })
+}
+
+fn ratios(from: Extent, to: Extent) -> [f32; 2] {
+    let ratio = |to: u32, from: u32| to as f32 / from as f32;
+    [ratio(to.height, from.height), ratio(to.width, from.width)]
+}
+
+fn coordinates(attributes: &mut Attributes<'_>) -> Result<Coordinates, Problem> {
+    const NAME: &str = "coordinate_transformation_mode";
+    match attributes.text(NAME, "half_pixel")? {
+        "asymmetric" => Ok(Coordinates::Asymmetric),
+        "half_pixel" => Ok(Coordinates::HalfPixel),
+        "half_pixel_symmetric" => Ok(Coordinates::HalfPixelSymmetric),
+        "pytorch_half_pixel" => Ok(Coordinates::PytorchHalfPixel),
+        "align_corners" => Ok(Coordinates::AlignCorners),
+        other => {
+            let found = Attribute::Text(other.to_owned());
+            let supported = "asymmetric, half_pixel, half_pixel_symmetric, pytorch_half_pixel or \
+                             align_corners";
+            Err(Problem::attribute(NAME, &found, supported))
+        }
+    }
+}
+
+fn filter(attributes: &mut Attributes<'_>) -> Result<Filter, Problem> {
+    const ROUNDING: &str = "nearest_mode";
+    let rounding = match attributes.text(ROUNDING, "round_prefer_floor")? {
+        "floor" => Rounding::Floor,
+        "ceil" => Rounding::Ceil,
+        "round_prefer_floor" => Rounding::PreferFloor,
+        "round_prefer_ceil" => Rounding::PreferCeil,
+        other => {
+            let found = Attribute::Text(other.to_owned());
+            let supported = "floor, ceil, round_prefer_floor or round_prefer_ceil";
+            return Err(Problem::attribute(ROUNDING, &found, supported));
+        }
+    };
+    match attributes.text("mode", "nearest")? {
+        "nearest" => Ok(Filter::Nearest(rounding)),
+        "linear" => Ok(Filter::Linear),
+        other => {
+            let found = Attribute::Text(other.to_owned());
+            Err(Problem::attribute("mode", &found, "nearest or linear"))
+        }
+    }
+}
