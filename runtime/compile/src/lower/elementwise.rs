@@ -134,13 +134,23 @@ impl Lowering<'_> {
         view: &View,
         activation: Activation,
     ) -> Result<(), Problem> {
+        let activated = self.activated(node, view, activation)?;
+        self.set(node, Value::View(activated))
+    }
+
+    pub(super) fn activated(
+        &mut self,
+        node: &Node,
+        view: &View,
+        activation: Activation,
+    ) -> Result<View, Problem> {
         let shape = self.shape(view.tensor);
         let kind = DraftKind::Activate {
             activation,
             channels: shape.channels,
         };
         let output = self.emit(node, kind, view.tensor, &[], shape)?;
-        self.set(node, Value::View(view.of(output)))
+        Ok(view.of(output))
     }
 
     /// From floats to floats, which are f32 whatever their size in the file.

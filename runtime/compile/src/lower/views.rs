@@ -165,7 +165,7 @@ impl Lowering<'_> {
     }
 
     /// Positions from the first to before the second number, the third apart.
-    fn sliced(
+    pub(super) fn sliced(
         &mut self,
         node: &Node,
         view: &View,
@@ -233,7 +233,7 @@ impl Lowering<'_> {
     }
 
     /// Positions of a dimension in any order: what is evenly spaced at once, joined.
-    fn taken(
+    pub(super) fn taken(
         &mut self,
         node: &Node,
         view: &View,
@@ -262,7 +262,7 @@ impl Lowering<'_> {
         self.join_parts(node, dim, &parts)
     }
 
-    fn no_slice(&self, node: &Node) -> Problem {
+    pub(super) fn no_slice(&self, node: &Node) -> Problem {
         let value = self.operand(node, 0).unwrap_or(&Value::Nothing);
         Problem::Slice {
             from: self.describe(value),
