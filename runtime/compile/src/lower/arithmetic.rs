@@ -292,10 +292,9 @@ impl Lowering<'_> {
     ) -> Result<View, Problem> {
         const EXPECTED: &str =
             "a tensor with one axis, or a part of one, along which the softmax goes";
-        let covers = view.covers(self.shape(view.tensor));
-        let view = match covers {
-            true => view.clone(),
-            false => self.as_itself(node, view)?,
+        let view = match view.dims[at].len() {
+            0 | 1 => self.covering(node, view)?,
+            _ => self.straightened(node, view)?,
         };
         let nothing = Factor {
             axis: Axis::Channel,
