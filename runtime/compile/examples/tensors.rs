@@ -96,7 +96,13 @@ fn every_problem(error: CompileError) -> String {
         return error.to_string();
     };
     let nodes = unsupported.nodes.iter().map(ToString::to_string);
-    nodes.collect::<Vec<_>>().join("\n")
+    let unchecked = (unsupported.unchecked > 0).then(|| {
+        format!(
+            "{} nodes behind these were not judged",
+            unsupported.unchecked
+        )
+    });
+    nodes.chain(unchecked).collect::<Vec<_>>().join("\n")
 }
 
 /// `[image][input]`, the network's first input before the vectors.

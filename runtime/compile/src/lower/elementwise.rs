@@ -3,9 +3,10 @@
 use punctual_types::Activation;
 
 use super::operands::Floats;
-use super::view_algebra::{Axis, View};
+use super::view_algebra::{Axis, Factor, View};
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
+use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 use crate::schema::data_type;
@@ -62,21 +63,28 @@ impl Lowering<'_> {
         attributes.only("training_mode", 0, "0, as exported for inference")?;
         attributes.finish()?;
         let view = self.elementwise(node, 0)?;
+        let channels = view.dims.get(1);
+        let is_channels = |digits: &Vec<Factor>| {
+            let mut digits = digits.iter();
+            digits.all(|digit| digit.axis == Axis::Channel)
+        };
+        if !channels.is_some_and(is_channels) {
+            // Its channels may be the elements of a flattened image, each with its own scale.
+            let expected = "an image, or features of one pixel";
+            return Err(self.wrong(0, "data", &Value::View(view), expected));
+        }
         let mut columns = Vec::with_capacity(4);
         for (position, what) in [(1, "scale"), (2, "bias"), (3, "mean"), (4, "variance")] {
             let Floats { dims, data } = self.floats(node, position, what)?;
-            let [channels] = dims[..] else {
+            let is_one_each = dims.len() == 1 && Dim::Known(data.len() as i64) == view.sizes()[1];
+            let mut dims = vec![1; view.dims.len() - 1];
+            dims[0] = data.len();
+            let values = self.per_channel(&view, &Floats { dims, data });
+            let Some(values) = values.filter(|_| is_one_each) else {
                 let found = self.required(node, position, what)?;
                 return Err(self.wrong(position, what, found, "one value a channel"));
             };
-            let mut dims = vec![1; view.dims.len().saturating_sub(1).max(1)];
-            dims[0] = channels;
-            let of_channels = self.per_channel(&view, &Floats { dims, data });
-            columns.push(of_channels.ok_or_else(|| {
-                // Its channels may be the elements of a flattened image, each with its own scale.
-                let expected = "an image, or features of one pixel, with one value a channel";
-                self.wrong(0, "data", &Value::View(view.clone()), expected)
-            })?);
+            columns.push(values);
         }
         let [gain, bias, mean, variance] = &columns[..] else {
             unreachable!("four columns")

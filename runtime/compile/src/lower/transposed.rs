@@ -21,6 +21,8 @@ struct Side {
     kernel: i64,
     stride: i64,
     before: i64,
+    /// Positions of the operand.
+    input: i64,
     /// Positions of the result.
     output: i64,
 }
@@ -35,7 +37,8 @@ impl Side {
     fn reach(&self) -> [i64; 2] {
         let first = -((self.kernel - 1 - self.before) / self.stride);
         let last = (self.stride - 1 + self.before) / self.stride;
-        [first, last]
+        // Padding is less than a kernel: blocks behind the input take a larger one.
+        [first.min(self.input - self.blocks()), last]
     }
 
     /// The kernel's position by which an input position, relative to the block's, counts at a place of the block.
@@ -45,10 +48,10 @@ impl Side {
     }
 
     /// Kernel, and padding before and behind, of the ordinary convolution.
-    fn window(&self, input: i64) -> Option<[u32; 3]> {
+    fn window(&self) -> Option<[u32; 3]> {
         let [first, last] = self.reach();
         let kernel = last - first + 1;
-        let behind = (self.blocks() - input + first + kernel - 1).max(0);
+        let behind = (self.blocks() - self.input + last).max(0);
         let [kernel, before, behind] =
             [kernel, -first, behind].map(|side| u32::try_from(side).ok());
         Some([kernel?, before?, behind?])
@@ -173,16 +176,15 @@ fn sides(
         kernel: kernel[at],
         stride: strides[at],
         before: pads[at],
+        input: length[at],
         output: (length[at] - 1) * strides[at] + kernel[at] - pads[at] - pads[at + 2] + more[at],
     }))
 }
 
 fn window(sides: [Side; 2], shape: Tensor) -> Result<Window, Problem> {
     let [rows, columns] = sides;
-    let rows = rows.window(shape.height.into()).filter(|_| rows.output > 0);
-    let columns = columns
-        .window(shape.width.into())
-        .filter(|_| columns.output > 0);
+    let rows = rows.window().filter(|_| rows.output > 0);
+    let columns = columns.window().filter(|_| columns.output > 0);
     let Some(([height, top, bottom], [width, left, right])) = rows.zip(columns) else {
         return Err(Problem::ResultSize { shape });
     };
@@ -236,11 +238,25 @@ mod tests {
             kernel: 2,
             stride: 2,
             before: 0,
+            input: 4,
             output: 8,
         };
         assert_eq!((side.reach(), side.blocks()), ([0, 0], 4));
-        assert_eq!(side.window(4), Some([1, 0, 0]));
+        assert_eq!(side.window(), Some([1, 0, 0]));
         assert_eq!([0, 1].map(|place| side.tap(place, 0)), [Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn a_block_behind_the_input_has_padding_to_read() {
+        let side = Side {
+            kernel: 3,
+            stride: 3,
+            before: 0,
+            input: 4,
+            output: 14,
+        };
+        assert_eq!((side.reach(), side.blocks()), ([-1, 0], 5));
+        assert_eq!(side.window(), Some([2, 1, 1]));
     }
 
     #[test]
@@ -249,10 +265,11 @@ mod tests {
             kernel: 4,
             stride: 2,
             before: 1,
+            input: 4,
             output: 8,
         };
         assert_eq!(side.reach(), [-1, 1]);
-        assert_eq!(side.window(4), Some([3, 1, 1]));
+        assert_eq!(side.window(), Some([3, 1, 1]));
         assert_eq!(
             [-1, 0, 1].map(|at| side.tap(0, at)),
             [Some(3), Some(1), None]

@@ -168,6 +168,11 @@ fn resizes_of_all_kinds_and_dilated_convolutions() {
 }
 
 #[test]
+fn pads_reductions_transposed_convolutions_and_slopes_made_of_other_operators() {
+    agrees("composed");
+}
+
+#[test]
 fn weights_may_lie_in_a_file_beside_the_network() {
     agrees("external");
 }
