@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use punctual_model::TENSOR_ELEMENTS_MAX;
+
 use super::join::Part;
 use super::view_algebra::View;
 use super::views::positions;
@@ -147,7 +149,7 @@ fn filled(view: &View, dim: usize, count: i64, value: f32) -> Result<Constant, P
     let elements = dims
         .iter()
         .try_fold(1_usize, |all, &dim| all.checked_mul(dim));
-    let limit = punctual_model::TENSOR_ELEMENTS_MAX as usize;
+    let limit = TENSOR_ELEMENTS_MAX as usize;
     match elements.filter(|&elements| elements <= limit) {
         Some(elements) => Ok(Constant::new(dims, Data::Floats(vec![value; elements]))),
         None => Err(Problem::Limit {

@@ -4,7 +4,7 @@
 //! a convolution of one pixel makes one; of what is compared, which becomes its columns, pooling does.
 
 use punctual_model::{Tensor, window_output};
-use punctual_types::{Activation, Extent, PoolKind, Window};
+use punctual_types::{Activation, Extent, PoolKind, UnaryFunction, Window};
 
 use super::view_algebra::{Axis, BATCH, Factor, View};
 use super::views::positions;
@@ -78,7 +78,7 @@ impl Lowering<'_> {
         let shape = self.shape(view.tensor);
         let squares = self.emit(node, kind, view.tensor, &[view.tensor], shape)?;
         let sum = self.sum(node, &view.of(squares), dims)?;
-        let function = punctual_types::UnaryFunction::SquareRoot;
+        let function = UnaryFunction::SquareRoot;
         let shape = self.shape(sum.tensor);
         let root = self.emit(node, DraftKind::Unary { function }, sum.tensor, &[], shape)?;
         Ok(sum.of(root))

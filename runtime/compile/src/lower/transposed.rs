@@ -4,7 +4,7 @@
 //! with every `s`-th value of the kernel. One convolution computes all of them as channels, and a view brings these to
 //! their pixels.
 
-use punctual_model::{Tensor, window_output};
+use punctual_model::{KERNEL_MAX, Tensor, TensorId, WEIGHTS_MAX, window_output};
 use punctual_types::{Activation, Extent, Padding, Window};
 
 use super::convolution::dimension;
@@ -94,10 +94,11 @@ impl Lowering<'_> {
         let output = window_output(shape, channels, &window)?;
         let taps = window.kernel.area().saturating_mul(inputs / groups);
         let count = taps.saturating_mul(channels as usize);
-        if count > punctual_model::WEIGHTS_MAX {
+        // Before they are made, which may be far more than the file has.
+        if self.weights.saturating_add(count) > WEIGHTS_MAX {
             return Err(Problem::Limit {
                 what: "weights",
-                limit: punctual_model::WEIGHTS_MAX,
+                limit: WEIGHTS_MAX,
             });
         }
         let kind = DraftKind::Conv {
@@ -116,7 +117,7 @@ impl Lowering<'_> {
     fn pixels_of(
         &mut self,
         node: &Node,
-        blocks: punctual_model::TensorId,
+        blocks: TensorId,
         sides: [Side; 2],
     ) -> Result<View, Problem> {
         let shape = self.shape(blocks);
@@ -160,7 +161,7 @@ fn sides(
     let pads = attributes.int_array("pads", [0; 4], "four numbers")?;
     let length = [shape.height, shape.width].map(i64::from);
     let fits = |at: usize| {
-        let side = 1..=i64::from(punctual_model::KERNEL_MAX);
+        let side = 1..=i64::from(KERNEL_MAX);
         let pads = [pads[at], pads[at + 2]];
         side.contains(&kernel[at])
             && side.contains(&strides[at])
