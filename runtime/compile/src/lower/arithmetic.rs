@@ -142,8 +142,8 @@ impl Lowering<'_> {
             let bound = bound.clamp(f32::MIN, f32::MAX);
             let activation = match function {
                 BinaryFunction::Maximum if bound == 0.0 => Some(Activation::Relu),
-                BinaryFunction::Maximum => Some((bound, f32::MAX)).map(clip),
-                BinaryFunction::Minimum => Some((f32::MIN, bound)).map(clip),
+                BinaryFunction::Maximum => Some(clip(bound, f32::MAX)),
+                BinaryFunction::Minimum => Some(clip(f32::MIN, bound)),
                 _ => None,
             };
             if let Some(activation) = activation
@@ -365,7 +365,7 @@ impl Lowering<'_> {
     }
 }
 
-const fn clip((low, high): (f32, f32)) -> Activation {
+const fn clip(low: f32, high: f32) -> Activation {
     Activation::Clip { low, high }
 }
 
