@@ -23,7 +23,7 @@ use punctual_platform::termination::{Terminates, Termination};
 EXAMPLES:
   punctual compile resnet50.onnx --normalise imagenet --answer classes --classes imagenet.txt
   punctual compile segmenter.onnx --normalise imagenet --answer none
-  punctual compile model.onnx --size 224x224 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.5 --answer labels
+  punctual compile model.onnx --size 96x96 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.5 --answer labels
   punctual compile resnet50.onnx --normalise imagenet --answer classes --explain
   punctual compile models/signs/signs.toml
   punctual compile signs.toml --output /etc/punctual/signs.punctual

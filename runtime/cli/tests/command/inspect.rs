@@ -141,6 +141,22 @@ fn a_network_of_named_tensors_is_shown_with_its_outputs_and_its_own_confidence()
     );
 }
 
+#[test]
+fn a_vector_that_comes_with_each_input_is_shown() {
+    let folder = scratch("steering");
+    let onnx = folder.join("steering.onnx");
+    let documented = root().join("runtime/cli/tests/documented/steering.onnx");
+    fs::copy(documented, &onnx).expect("a copy");
+    let options = "compile --normalise none --answer none --no-images";
+    let compiled = punctual(&options.split(' ').collect::<Vec<_>>(), &onnx);
+    assert_eq!(compiled.status.code(), Some(0), "{compiled:?}");
+    let file = folder.join("steering.punctual");
+    assert_lines(&text(&file), &["vector speed, 1 with each input"]);
+    let json = json(&file);
+    assert_eq!(json["vectors"], json!([{"name": "speed", "length": 1}]));
+    assert_eq!(json["packed"], json!([]));
+}
+
 /// One measurement of a package with this hash.
 fn profile(package: &str) -> Profile {
     let word = str::to_owned;
