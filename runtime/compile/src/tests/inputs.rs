@@ -222,6 +222,6 @@ fn vectors_beyond_the_limits_and_vectors_that_nothing_reads_are_refused() {
     refused(
         &unread,
         known(),
-        &["no stage takes tensor", "an input of the network"],
+        &["nothing reads the vector `speed`", "leave it out"],
     );
 }

@@ -82,8 +82,11 @@ impl Network {
             return Err(wrong());
         }
         if output.bytes() > AREA_BYTES_MAX {
-            let (name, bytes) = (output.name.clone(), output.bytes());
-            return Err(ExitError::TooLarge { name, bytes });
+            return Err(ExitError::TooLarge {
+                name: output.name.clone(),
+                shape: output.shape.clone(),
+                bytes: output.bytes(),
+            });
         }
         let bytes = self.quantisation(output.tensor);
         let fits = match output.element {
