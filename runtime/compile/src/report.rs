@@ -192,7 +192,7 @@ impl fmt::Display for Note {
             ),
             Self::HeavyHead { exit, percent } => write!(
                 f,
-                "warning: {percent} % of stage {exit} is the head of its exit, which a request that goes deeper does not use; make the head smaller or remove the exit"
+                "warning: {percent} % of the stage of exit {exit} is the head of this exit, which a request that goes deeper does not use; make the head smaller or remove the exit"
             ),
             Self::LargeHead { exit, percent } => write!(
                 f,
