@@ -2,7 +2,7 @@
 //! onnxruntime. That file's documentation says what the arguments and results are.
 #![forbid(unsafe_code)]
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ struct Arguments {
     engine: Option<String>,
     out: PathBuf,
     /// The file of each input.
-    inputs: HashMap<String, PathBuf>,
+    inputs: BTreeMap<String, PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -108,7 +108,7 @@ fn every_problem(error: CompileError) -> String {
 /// `[image][input]`, the network's first input before the vectors.
 fn read_images(
     network: &Network,
-    mut files: HashMap<String, PathBuf>,
+    mut files: BTreeMap<String, PathBuf>,
 ) -> Result<Vec<Vec<Vec<f32>>>, Box<dyn Error>> {
     let mut vectors = Vec::new();
     for vector in &network.vectors {

@@ -253,9 +253,10 @@ impl<'a> Lowering<'a> {
             self.stand_in(node);
             return Ok(());
         }
+        let is_lowered = LOWERED.contains(&node.operator.as_str());
         let folded = match self.fold(node) {
             // Computed for each image, as it cannot be at once.
-            Err(Problem::Folding { .. }) if self.materialise(node)? => None,
+            Err(Problem::Folding { .. }) if is_lowered && self.materialise(node)? => None,
             folded => folded?,
         };
         if let Some(results) = folded {

@@ -187,10 +187,7 @@ impl Lowering<'_> {
         };
         let mut axes = vec![Axis::Channel; rank];
         axes[last + usize::from(swapped)] = Axis::Column;
-        let order: Vec<usize> = (0..last)
-            .chain([last + usize::from(!swapped), last + usize::from(swapped)])
-            .collect();
-        self.copied_in_order(node, view, &order, &axes)
+        self.copied_on(node, view, &axes)
     }
 
     /// A view of consecutive channels as a view of a tensor of only these.

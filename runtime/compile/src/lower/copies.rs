@@ -67,17 +67,6 @@ impl Lowering<'_> {
         self.copied(node, view, view.on_axes(axes))
     }
 
-    /// As [`copied_on`](Self::copied_on), of an axis the dimensions in `order`, the outermost first.
-    pub(super) fn copied_in_order(
-        &mut self,
-        node: &Node,
-        view: &View,
-        order: &[usize],
-        axes: &[Axis],
-    ) -> Result<View, Problem> {
-        self.copied(node, view, view.laid_out(order, |dim, _| axes[dim]))
-    }
-
     /// The same dimensions, the last one all channels of a tensor.
     pub(super) fn copied_as_tokens(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
         self.copied_on(node, view, &view.token_axes())

@@ -337,7 +337,7 @@ const OPERANDS: &[(&str, &str, &str)] = &[
         "r axes",
         "input 1 (pads) is an integer constant of shape [2]",
     ),
-    ("Pad", "r images", "it takes part of (N, 3, 8, 8)"),
+    ("Pad", "r images", "it takes part of an image (N, 3, 8, 8)"),
     (
         "PRelu",
         "r four",
