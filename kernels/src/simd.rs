@@ -45,6 +45,16 @@ pub(crate) trait Vector: Copy {
     unsafe fn load(from: *const f32) -> Self;
     /// `LANES` values to memory.
     unsafe fn store(self, to: *mut f32);
+    /// Four values from `from`, four from `from + step`, and so on; each four are valid.
+    unsafe fn load_fours(from: *const f32, step: usize) -> Self;
+    /// Of each four lanes `a b ..` and `c d ..`: `a c b d`.
+    unsafe fn alternate_low(self, other: Self) -> Self;
+    /// Of each four lanes `.. a b` and `.. c d`: `a c b d`.
+    unsafe fn alternate_high(self, other: Self) -> Self;
+    /// Of each four lanes `a b ..` and `c d ..`: `a b c d`.
+    unsafe fn low_halves(self, other: Self) -> Self;
+    /// Of each four lanes `.. a b` and `.. c d`: `a b c d`.
+    unsafe fn high_halves(self, other: Self) -> Self;
     /// `self + a * b`, rounded once where the instruction set can.
     unsafe fn mul_add(self, a: Self, b: Self) -> Self;
     /// `self + a * b[LANE]`, rounded as [`mul_add`](Vector::mul_add); `LANE` is below 4.

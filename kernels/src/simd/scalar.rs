@@ -40,6 +40,32 @@ impl Vector for Scalar {
     }
 
     #[inline(always)]
+    unsafe fn load_fours(from: *const f32, _step: usize) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self::load(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn alternate_low(self, other: Self) -> Self {
+        Scalar([self.0[0], other.0[0], self.0[1], other.0[1]])
+    }
+
+    #[inline(always)]
+    unsafe fn alternate_high(self, other: Self) -> Self {
+        Scalar([self.0[2], other.0[2], self.0[3], other.0[3]])
+    }
+
+    #[inline(always)]
+    unsafe fn low_halves(self, other: Self) -> Self {
+        Scalar([self.0[0], self.0[1], other.0[0], other.0[1]])
+    }
+
+    #[inline(always)]
+    unsafe fn high_halves(self, other: Self) -> Self {
+        Scalar([self.0[2], self.0[3], other.0[2], other.0[3]])
+    }
+
+    #[inline(always)]
     unsafe fn mul_add(mut self, a: Self, b: Self) -> Self {
         for i in 0..4 {
             self.0[i] += a.0[i] * b.0[i];
