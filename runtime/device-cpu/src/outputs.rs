@@ -27,7 +27,7 @@ pub(crate) struct ByRows {
 }
 
 /// Floats of rows at once: what stays in a core's own cache beside what the operator reads.
-const AT_ONCE: usize = 16 << 10;
+const AT_ONCE: usize = 32 << 10;
 
 impl OutputPlan {
     /// # Errors
