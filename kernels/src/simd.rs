@@ -36,8 +36,6 @@ pub(crate) trait Vector: Copy {
     const MULTIPLIES_BY_LANE: bool = false;
     /// Which lanes of one vector go where in another, ready for [`pick`](Vector::pick).
     type Lanes: Copy;
-    /// A vector of half the lanes if it exchanges lanes faster, or this one.
-    type Narrow: Vector;
 
     /// All lanes `value`.
     unsafe fn splat(value: f32) -> Self;

@@ -191,7 +191,6 @@ impl Daemon {
             .env_remove("PUNCTUAL_LOG")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
             .spawn()
             .map_err(|source| ChannelError::Daemon { path, source })?;
         Ok(Self { child, socket })
@@ -277,7 +276,7 @@ fn manifest(cores: [usize; 2], rate: u32, outputs: bool) -> String {
         ("segment", SEGMENTER_SIDE, "best-effort"),
     ]) {
         let deadline = match criticality {
-            "real-time" => "deadline_ms = 1000\n",
+            "real-time" => "deadline_ms = 100\n",
             _ => "",
         };
         let none = match name == "segment" && !outputs {
@@ -300,7 +299,7 @@ model = "{name}"
 partition = "{name}"
 criticality = "{criticality}"
 rate_hz = {rate}
-{deadline}{none}queue_depth = 4
+{deadline}{none}queue_depth = 32
 frame = {{ format = "rgb8", width = {side}, height = {side}, crop = [{side}, {side}] }}
 "#
         );

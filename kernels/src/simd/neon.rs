@@ -20,7 +20,6 @@ impl Vector for Neon {
     const MULTIPLIES_BY_LANE: bool = true;
     /// Positions of bytes; those beyond a vector keep what is there.
     type Lanes = uint8x16_t;
-    type Narrow = Self;
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {

@@ -20,7 +20,6 @@ impl Scalar {
 impl Vector for Scalar {
     const LANES: usize = 4;
     type Lanes = [i32; 4];
-    type Narrow = Self;
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {

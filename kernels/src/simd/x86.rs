@@ -27,7 +27,7 @@ const HIGH_HALVES: i32 = 0b11_10_11_10;
 
 /// Implements [`Vector`] by the named intrinsics.
 macro_rules! vector {
-    ($name:ident($register:ty), $count:literal, $narrow:ty, $splat:ident, $load:ident, $store:ident,
+    ($name:ident($register:ty), $count:literal, $splat:ident, $load:ident, $store:ident,
      |$first:ident, $step:ident| $fours:expr, $alternate_low:ident, $alternate_high:ident, $shuffle:ident,
      $fmadd:ident, $add:ident, $sub:ident, $mul:ident, $div:ident, $max:ident, $min:ident, $sqrt:ident,
      $round:ident, |$value:ident, $exponent:ident| $scale:expr,
@@ -40,7 +40,6 @@ macro_rules! vector {
         impl Vector for $name {
             const LANES: usize = $count;
             type Lanes = $lane_map;
-            type Narrow = $narrow;
 
             #[inline(always)]
             unsafe fn splat(value: f32) -> Self {
@@ -165,7 +164,6 @@ macro_rules! vector {
 vector!(
     Avx512(__m512),
     16,
-    Avx2Fma,
     _mm512_set1_ps,
     _mm512_loadu_ps,
     _mm512_storeu_ps,
@@ -207,7 +205,6 @@ vector!(
 vector!(
     Avx2Fma(__m256),
     8,
-    Avx2Fma,
     _mm256_set1_ps,
     _mm256_loadu_ps,
     _mm256_storeu_ps,

@@ -230,21 +230,13 @@ impl<P> Job<'_, P> {
     }
 }
 
+/// Pixels that are written together, of all lanes: their blocks stay in the nearest cache.
+const TOGETHER: usize = 256;
+
 /// # Safety
 /// As of [`Floats::write`].
 #[inline(always)]
 unsafe fn planes<V: Vector>(job: &Job<'_, Planes>) {
-    // SAFETY: the caller's promise; a processor has the narrower vectors too.
-    unsafe { planes_of::<V::Narrow>(job) }
-}
-
-/// Pixels that are written together, of all lanes: their blocks stay in the nearest cache.
-const TOGETHER: usize = 64;
-
-/// # Safety
-/// As of [`Floats::write`].
-#[inline(always)]
-unsafe fn planes_of<V: Vector>(job: &Job<'_, Planes>) {
     let Planes { pixels, lanes, .. } = job.piece;
     // SAFETY: the caller's promise.
     unsafe {
