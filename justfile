@@ -38,6 +38,13 @@ rig suite="smoke,latency,isolation,overload,faults,hostile":
     cargo build --release --locked -p punctual -p punctual-daemon -p punctual-hil -p punctual-torture
     target/release/punctual-hil run --bin target/release --torture target/release/channel-torture --suite {{suite}} --out target/hil
 
+# The large networks of robots: exported, compiled, and compared with onnxruntime and float64. Needs 8 GB for PyTorch
+robots:
+    python3 -m venv target/zoo
+    target/zoo/bin/pip install --quiet -r models/zoo/requirements.txt
+    cargo build --release --locked -p punctual-compile --example tensors
+    target/zoo/bin/python models/zoo/robots_coverage.py --record target/robots.jsonl --write
+
 # The house in figures
 house:
     python3 testing/house/figures.py
@@ -46,5 +53,5 @@ house:
 ci:
     bash .ci/run
 
-# All of it, and what takes long: an hour or more
-full: ci golden-full golden-tests rig (fuzz "20")
+# All of it, and what takes long: some hours
+full: ci golden-full golden-tests rig (fuzz "20") robots

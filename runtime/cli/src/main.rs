@@ -8,7 +8,7 @@ mod sibling;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use punctual::commands::{
-    board, calibrate, camera, check, compile, daemon, manuals, profile, share,
+    board, calibrate, camera, check, compile, daemon, inspect, manuals, profile, share,
 };
 use punctual::demo;
 use punctual_plan::Policies;
@@ -40,6 +40,8 @@ enum Command {
     Check(check::Options),
     /// Compile an ONNX file with early exits into a model package.
     Compile(compile::Options),
+    /// Show what a model package holds: input, outputs by exit, stages, weights, profiles.
+    Inspect(inspect::Options),
     /// Measure each exit's accuracy as a function of its confidence, with labelled pictures.
     Calibrate(calibrate::Options),
     /// Split networks that begin with the same layers, so that they share stages.
@@ -106,6 +108,7 @@ fn main() -> std::process::ExitCode {
         Command::Camera(options) => Termination::of("camera", camera::run(&options)).into(),
         Command::Check(options) => check::run(&options, &policies).into(),
         Command::Compile(options) => Termination::of("compile", compile::run(&options)).into(),
+        Command::Inspect(options) => Termination::of("inspect", inspect::run(&options)).into(),
         Command::Calibrate(options) => {
             Termination::of("calibrate", calibrate::run(&options)).into()
         }

@@ -36,7 +36,10 @@ pub use error::CompileError;
 pub use options::{CompileOptions, IMAGENET_MEAN, IMAGENET_STD, InputOptions, Overrides};
 pub use parse::ParseError;
 pub use problem::Problem;
-pub use report::{CompileReport, KindReport, Note, StageReport, ThresholdReport};
+pub use report::{
+    CompileReport, ConfidenceSource, ExitReport, InputReport, KindReport, Note, OutputReport,
+    StageReport, ThresholdReport,
+};
 pub use unsupported::{NodeProblem, Unsupported};
 pub use write::{WriteError, stage_to_onnx, tensor_name};
 
@@ -166,7 +169,7 @@ fn compile_graph(
         exit: named[exit].name.clone(),
     })?;
     let package = Package::new(network, calibration)?;
-    let report = CompileReport::of(&package, fused, notes);
+    let report = CompileReport::of_compilation(&package, fused, notes);
     let exits = named.into_iter().map(|exit| exit.name).collect();
     Ok(Compiled {
         package,

@@ -1,20 +1,26 @@
-//! What the compiler made of a network: figures a stage, and what it did on the way.
+//! What a package holds: its input and exits, figures a stage; and what the compiler did on the way to it.
 
+mod exits;
 mod heads;
+mod input;
 mod kinds;
 
 use std::fmt;
 
 use punctual_core::Confidence;
-use punctual_model::{AnswerKind, Package, PackageHash, Stage, Tensor, memory};
+use punctual_model::{
+    AnswerKind, Package, PackageHash, PrefixHash, Stage, StagePrefix, TensorId, VectorSpec, memory,
+};
 use punctual_report::{Column, Table, WIDTH};
 use serde::{Serialize, Serializer};
 
+pub use exits::{ConfidenceSource, ExitReport, OutputReport};
+pub use input::InputReport;
 pub use kinds::KindReport;
 
 use crate::fuse::Fused;
 
-/// The report of one compilation; its `Display` is a table for a terminal.
+/// The report of a package, and of its compilation; its `Display` is tables for a terminal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CompileReport {
     /// The network's name.
@@ -22,8 +28,16 @@ pub struct CompileReport {
     /// The package's hash.
     #[serde(serialize_with = "as_text")]
     pub package: PackageHash,
-    pub input: Tensor,
+    pub input: InputReport,
+    /// What comes with each input.
+    pub vectors: Vec<VectorSpec>,
+    /// What an answer is.
+    #[serde(serialize_with = "as_text")]
+    pub answer: AnswerKind,
+    /// How many classes or labels have a name.
     pub classes: usize,
+    /// From the first to the last.
+    pub exits: Vec<ExitReport>,
     pub stages: Vec<StageReport>,
     /// All stages' operators by kind, the one with most multiplications first.
     pub kinds: Vec<KindReport>,
@@ -42,15 +56,20 @@ fn as_text<T: fmt::Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S:
 /// One stage. Sizes are those without layout; a device's own layout takes somewhat more.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageReport {
+    /// Of all that is computed up to its end: stages of equal hash are equal, whichever network they are of.
+    #[serde(serialize_with = "as_text")]
+    pub hash: PrefixHash,
     pub operators: usize,
     pub parameters: u64,
+    /// Of its weights as the network has them.
+    pub weight_bytes: u64,
     /// Multiply-accumulates for one image.
     pub multiplications: u64,
     /// Bytes that one request carries over from this stage.
     pub carried_bytes: u64,
     /// Bytes of workspace for one image.
     pub workspace_bytes: u64,
-    /// Share of calibration samples that this exit gets right; `None` without calibration.
+    /// Share of calibration samples that its exit gets right; `None` without calibration, or without an exit.
     pub accuracy: Option<f64>,
 }
 
@@ -173,7 +192,7 @@ impl fmt::Display for Note {
             ),
             Self::HeavyHead { exit, percent } => write!(
                 f,
-                "warning: {percent} % of stage {exit} is the head of its exit, which a request that goes deeper does not use; make the head smaller or remove the exit"
+                "warning: {percent} % of the stage of exit {exit} is the head of this exit, which a request that goes deeper does not use; make the head smaller or remove the exit"
             ),
             Self::LargeHead { exit, percent } => write!(
                 f,
@@ -201,8 +220,8 @@ impl fmt::Display for Note {
 const THRESHOLDS: [f64; 5] = [0.5, 0.7, 0.8, 0.9, 0.95];
 
 impl CompileReport {
-    pub(crate) fn of(package: &Package, fused: Fused, mut notes: Vec<Note>) -> Self {
-        let network = package.network();
+    /// Of a package that was just made; `notes` are those of the compilation so far.
+    pub(crate) fn of_compilation(package: &Package, fused: Fused, mut notes: Vec<Note>) -> Self {
         let Fused {
             affine,
             residual,
@@ -221,26 +240,38 @@ impl CompileReport {
                 operators: standalone,
             });
         }
-        let stages: Vec<StageReport> = (0..network.stages.len())
-            .map(|stage| StageReport::of(package, stage))
-            .collect();
-        notes.extend(heads::notes(network));
+        let report = Self::of(package);
+        notes.extend(report.notes);
+        Self { notes, ..report }
+    }
+
+    /// Of any package. Its notes are what deserves attention.
+    #[must_use]
+    pub fn of(package: &Package) -> Self {
+        let network = package.network();
+        let stages = StageReport::all(package);
+        let mut notes = heads::notes(network);
         if package.calibration().samples.is_empty() {
             notes.push(Note::NoCalibration);
         }
-        let gains = stages.windows(2).enumerate();
+        let accuracies = network.stages.iter().zip(&stages);
+        let accuracies = accuracies.filter(|(stage, _)| stage.exit.is_some());
+        let accuracies: Vec<_> = accuracies.map(|(_, report)| report.accuracy).collect();
+        let gains = accuracies.windows(2).enumerate();
         let flat = gains.filter(|(_, pair)| {
             pair[0]
-                .accuracy
-                .zip(pair[1].accuracy)
+                .zip(pair[1])
                 .is_some_and(|(first, second)| second <= first)
         });
         notes.extend(flat.map(|(at, _)| Note::NoGain { exit: at + 1 }));
         Self {
             name: network.name.clone(),
             package: package.hash(),
-            input: network.tensors[network.input_tensor().index()],
+            input: InputReport::of(&network.input),
+            vectors: network.vectors.clone(),
+            answer: network.answer,
             classes: network.classes.len(),
+            exits: exits::all(network),
             weight_bytes: (4 * network.weights.len() + network.quantised.weights.len()) as u64,
             kinds: kinds::count(network),
             thresholds: thresholds(package),
@@ -251,31 +282,44 @@ impl CompileReport {
 }
 
 impl StageReport {
-    fn of(package: &Package, index: usize) -> Self {
+    fn all(package: &Package) -> Vec<Self> {
+        let samples = &package.calibration().samples;
+        // Records are by exit, and a stage that others share has none.
+        let mut exits = 0..;
+        let stages = package
+            .network()
+            .stages
+            .iter()
+            .zip(package.stage_prefixes());
+        let reports = stages.map(|(stage, prefix)| {
+            let exit = stage.exit.as_ref().and_then(|_| exits.next());
+            let accuracy = exit.filter(|_| !samples.is_empty()).map(|exit: usize| {
+                let right = samples.iter().filter(|sample| sample.exits[exit].correct);
+                right.count() as f64 / samples.len() as f64
+            });
+            Self::of(package, stage, prefix, accuracy)
+        });
+        reports.collect()
+    }
+
+    fn of(package: &Package, stage: &Stage, prefix: &StagePrefix, accuracy: Option<f64>) -> Self {
         let network = package.network();
-        let stage: &Stage = &network.stages[index];
-        let bytes = |id: &punctual_model::TensorId| network.tensor_bytes(*id);
+        let bytes = |id: &TensorId| network.tensor_bytes(*id);
         let local = stage.lifetimes();
         let local: Vec<_> = local
             .iter()
             .map(|life| life.with_size(bytes(&life.tensor) as usize))
             .collect();
-        let samples = &package.calibration().samples;
-        let right = samples
-            .iter()
-            .filter(|sample| sample.exits[index].correct)
-            .count();
+        let operators = stage.operators.iter();
         Self {
+            hash: prefix.hash,
             operators: stage.operators.len(),
-            parameters: stage
-                .operators
-                .iter()
-                .map(punctual_model::Operator::parameters)
-                .sum(),
+            parameters: operators.map(punctual_model::Operator::parameters).sum(),
+            weight_bytes: prefix.weight_bytes,
             multiplications: network.multiplications(stage),
             carried_bytes: stage.outputs.iter().map(bytes).sum(),
             workspace_bytes: memory::plan(&local, 64).total as u64,
-            accuracy: (!samples.is_empty()).then(|| right as f64 / samples.len() as f64),
+            accuracy,
         }
     }
 }
@@ -304,38 +348,63 @@ fn thresholds(package: &Package) -> Vec<ThresholdReport> {
 impl fmt::Display for CompileReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parameters = self.stages.iter().map(|stage| stage.parameters).sum();
-        let total: u64 = self.stages.iter().map(|stage| stage.multiplications).sum();
-        writeln!(
-            f,
-            "{}: {} input, {} classes",
-            self.name, self.input, self.classes
-        )?;
+        let (input, answer) = (self.input.shape(), self.answer);
+        write!(f, "{}: {input} input, answer {answer}", self.name)?;
+        match self.classes {
+            0 => writeln!(f)?,
+            classes => writeln!(f, " ({classes})")?,
+        }
         writeln!(
             f,
             "{} parameters, {} multiply-accumulates at full depth",
             Metric(parameters),
-            Metric(total)
+            Metric(self.multiplications())
         )?;
-        writeln!(f, "package {}", self.package)?;
+        writeln!(f, "package {}\n", self.package)?;
         let width = f.width().unwrap_or(WIDTH);
-        writeln!(f, "\n{:width$}", self.stage_table(total))?;
-        write!(f, "{:width$}", kinds::table(&self.kinds, total))?;
-        if !self.thresholds.is_empty() {
-            write!(f, "\n{:width$}", self.threshold_table())?;
+        write!(f, "{:width$}", self.tables())
+    }
+}
+
+/// The tables of a report, and its notes.
+struct Tables<'a>(&'a CompileReport);
+
+impl fmt::Display for Tables<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let report = self.0;
+        let total = report.multiplications();
+        let width = f.width().unwrap_or(WIDTH);
+        writeln!(f, "{:width$}", report.stage_table(total))?;
+        writeln!(f, "{:width$}", exits::table(&report.exits))?;
+        write!(f, "{:width$}", kinds::table(&report.kinds, total))?;
+        if !report.thresholds.is_empty() {
+            write!(f, "\n{:width$}", report.threshold_table())?;
         }
-        if !self.notes.is_empty() {
+        if !report.notes.is_empty() {
             writeln!(f)?;
         }
-        self.notes.iter().try_for_each(|note| writeln!(f, "{note}"))
+        let mut notes = report.notes.iter();
+        notes.try_for_each(|note| writeln!(f, "{note}"))
     }
 }
 
 impl CompileReport {
+    /// All that it shows below its first lines.
+    #[must_use]
+    pub fn tables(&self) -> impl fmt::Display {
+        Tables(self)
+    }
+
+    /// Of all stages, for one image.
+    fn multiplications(&self) -> u64 {
+        self.stages.iter().map(|stage| stage.multiplications).sum()
+    }
+
     fn stage_table(&self, total: u64) -> Table {
         let headings = [
             "stage",
             "operators",
-            "parameters",
+            "weights",
             "MACs",
             "share",
             "carried",
@@ -348,7 +417,7 @@ impl CompileReport {
             table.row([
                 index.to_string(),
                 stage.operators.to_string(),
-                Metric(stage.parameters).to_string(),
+                kibibytes(stage.weight_bytes),
                 Metric(stage.multiplications).to_string(),
                 share(stage.multiplications, total),
                 kibibytes(stage.carried_bytes),

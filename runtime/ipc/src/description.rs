@@ -266,8 +266,8 @@ impl Description {
 impl OutputDescription {
     /// Whether it lies behind the head of an area of so many bytes, and is as long as its shape says.
     fn fits(&self, area: u32) -> bool {
-        let dimensions = self.shape.iter().map(|&side| u64::from(side));
-        let elements = dimensions.fold(Some(1_u64), |all, side| all?.checked_mul(side));
+        let mut dimensions = self.shape.iter().map(|&side| u64::from(side));
+        let elements = dimensions.try_fold(1_u64, u64::checked_mul);
         let bytes = elements.and_then(|elements| elements.checked_mul(self.element.bytes()));
         let end = u64::from(self.offset) + u64::from(self.bytes);
         self.shape.len() <= RANK_MAX

@@ -56,7 +56,7 @@ pub fn description(bytes: &[u8]) {
                 assert!(output.offset >= 64 && output.offset + output.bytes <= area);
             }
         }
-        let floats = (0..4).filter_map(|at| read.vector_place(at)).last();
+        let floats = (0..4).filter_map(|at| read.vector_place(at)).next_back();
         assert!(floats.is_none_or(|place| place.end <= usize::from(terms.vectors)));
         if let Ok(again) = Description::decode(&read.encode(), &terms) {
             assert_eq!(again.encode(), read.encode());

@@ -56,8 +56,8 @@ pub use outputs::{
     AREA_BYTES_MAX, AREA_HEAD_BYTES, OUTPUT_ALIGNMENT, OutputLayout, PlacedExit, PlacedOutput,
 };
 pub use package::{
-    ContentHash, ImageProblem, PAGE_BYTES, PAGE_FLOATS, Package, PackageError, PackageHash,
-    SectionKind, SectionProblem, WeightImage,
+    ContentHash, FORMAT_VERSION, ImageProblem, PAGE_BYTES, PAGE_FLOATS, Package, PackageError,
+    PackageHash, SectionKind, SectionProblem, WeightImage,
 };
 pub use prefix::{PrefixHash, StagePrefix};
 pub use profile::{PrepareProfile, Profile, ProfileError, ProfileKey, StageProfile};

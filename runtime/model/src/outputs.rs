@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::{AnswerKind, Element, Network};
+use crate::{AnswerKind, Element, Exit, Network};
 
 /// Each output begins at a multiple of this many bytes: a cache line.
 pub const OUTPUT_ALIGNMENT: u64 = 64;
@@ -134,6 +134,13 @@ impl Network {
     #[must_use]
     pub fn gives_outputs_by_default(&self) -> bool {
         self.answer != AnswerKind::Classes
+    }
+
+    /// Whether some exit says how sure it is.
+    #[must_use]
+    pub fn has_confidence(&self) -> bool {
+        let mut exits = self.stages.iter().filter_map(|stage| stage.exit.as_ref());
+        exits.any(Exit::has_confidence)
     }
 }
 

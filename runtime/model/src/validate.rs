@@ -69,7 +69,11 @@ impl Network {
         }
         let taken = |input: &TensorId| self.stages.iter().any(|stage| stage.inputs.contains(input));
         match self.input_tensors().find(|input| !taken(input)) {
-            Some(input) => Err(NetworkError::UnreadInput(input)),
+            Some(input) => {
+                let vector = input.index().checked_sub(1);
+                let vector = vector.map(|at| self.vectors[at].name.clone());
+                Err(NetworkError::UnreadInput { vector })
+            }
             None => self.check_exits(),
         }
     }

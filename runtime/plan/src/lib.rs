@@ -33,7 +33,7 @@ pub use inputs::{
 pub use manifest::{METRICS_SUFFIX, Margins, Scheduling, SocketRule};
 pub use needs::{ModelNeeds, Needs};
 pub use plan::{ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, TaskPlan, Warning};
-pub use read::{NoSuchBoard, inside, read_profile};
+pub use read::{NoSuchBoard, beside, inside, read_profile};
 pub use resolve::{
     Access, AccessRule, AdmissionPlan, ChannelPlan, DeviceRule, EntryPlan, FrameNeeds, FramePlan,
     FrameRule, GpuRule, ModelRule, OffloadRule, OtherBoard, OutputRule, PartitionPlan,

@@ -128,12 +128,17 @@ fn of_packages(packages: &[PackageInput], directory: &Path) -> Vec<ProfileInput>
         if let Ok(package) = &input.package {
             profiles.extend(inside(package, &path));
         }
-        let beside = ["profile.json", "gpu.profile.json", "ort.profile.json"]
-            .map(|kind| path.with_extension(kind));
-        let there = beside.into_iter().filter(|file| file.exists());
-        profiles.extend(there.map(read_profile));
+        profiles.extend(beside(&path));
     }
     profiles
+}
+
+/// The profiles that lie beside the package at `path`, whichever package they are of.
+pub fn beside(path: &Path) -> Vec<ProfileInput> {
+    let files = ["profile.json", "gpu.profile.json", "ort.profile.json"]
+        .map(|kind| path.with_extension(kind));
+    let there = files.into_iter().filter(|file| file.exists());
+    there.map(read_profile).collect()
 }
 
 /// The profiles that a package carries.

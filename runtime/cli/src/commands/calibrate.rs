@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use punctual_device_cpu::StartError;
-use punctual_model::{Calibration, Package, PackageError, TemperatureError, WeightImage};
+use punctual_model::{
+    AnswerKind, Calibration, Network, Package, PackageError, TemperatureError, WeightImage,
+};
 use punctual_platform::files::write_whole;
 use punctual_platform::output::{self, OutputError};
 use punctual_report::{Lines, Page, picture};
@@ -29,7 +31,7 @@ or a file of lines `picture,class` with pictures relative to it. A class is the 
 its number. Where classes have no names (an ONNX file compiled alone) and there is a folder for each,
 the folders count in the order of their names, as torchvision's ImageFolder counts. Take samples that
 were used neither for training nor for choosing anything, and that look like what the cameras will
-see: the scheduler relies on these figures.
+see: the scheduler relies on these figures. Only networks whose answers are classes can be calibrated.
 
 The records (confidence and correctness of each exit for each sample) are what the scheduler's
 expected accuracies are computed from. With --temperature each exit's scores are first divided by the number
@@ -87,6 +89,12 @@ fn share(text: &str) -> Result<f64, String> {
 pub enum Error {
     #[error("{path}: {source}", path = path.display())]
     Package { path: PathBuf, source: PackageError },
+    /// A confidence that labelled pictures say nothing of.
+    #[error(
+        "{path}: {what}; only networks of classes can be calibrated, whose confidence is a softmax of scores and which take a picture alone",
+        path = path.display()
+    )]
+    NotOfClasses { path: PathBuf, what: String },
     /// There are no samples, or one is labelled wrongly.
     #[error(transparent)]
     Samples(#[from] SamplesError),
@@ -136,6 +144,10 @@ pub fn run(options: &Options) -> Result<(), Error> {
         source,
     })?;
     let network = package.network();
+    if let Some(what) = beyond_classes(network) {
+        let path = options.package.clone();
+        return Err(Error::NotOfClasses { path, what });
+    }
     let samples = thinned(
         samples::find(&options.samples, &network.classes)?,
         options.limit,
@@ -163,6 +175,19 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
     write_others(options, &report, &records)?;
     Ok(print(options, &report)?)
+}
+
+/// What of the network is not that of a classifier of pictures.
+fn beyond_classes(network: &Network) -> Option<String> {
+    if network.answer != AnswerKind::Classes {
+        return Some(format!("its answers are `{}`", network.answer));
+    }
+    if let Some(vector) = network.vectors.first() {
+        return Some(format!("it takes the vector `{}` too", vector.name));
+    }
+    let mut exits = network.exits();
+    let by_author = exits.any(|(_, exit)| exit.confidence.is_some());
+    by_author.then(|| "it computes its confidence itself".to_owned())
 }
 
 /// About `limit` of the samples, evenly over all of them.

@@ -23,7 +23,7 @@ use punctual_platform::termination::{Terminates, Termination};
 EXAMPLES:
   punctual compile resnet50.onnx --normalise imagenet --answer classes --classes imagenet.txt
   punctual compile segmenter.onnx --normalise imagenet --answer none
-  punctual compile model.onnx --size 224x224 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.5 --answer labels
+  punctual compile model.onnx --size 96x96 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.5 --answer labels
   punctual compile resnet50.onnx --normalise imagenet --answer classes --explain
   punctual compile models/signs/signs.toml
   punctual compile signs.toml --output /etc/punctual/signs.punctual
@@ -234,7 +234,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
         explain(unsupported, options.json)?;
     }
     let Compiled {
-        package, report, ..
+        package,
+        mut report,
+        ..
     } = compiled.map_err(|source| Error::Compile {
         path: options.file.clone(),
         source: Box::new(source),
@@ -250,6 +252,8 @@ pub fn run(options: &Options) -> Result<(), Error> {
     };
     let memory = Memory::of(package.network()).map_err(ImageError::from)?;
     let package = images::add(package, &lanes)?;
+    // With the packed weights it is another.
+    report.package = package.hash();
     package.write(&output)?;
     if options.json {
         let file = json!({"path": output, "hash": package.hash().to_string(), "lanes": lanes});
@@ -258,10 +262,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
     let width = output::width();
     output::text(format_args!("{report:width$}\n{memory}"))?;
-    output::line(format_args!(
-        "package {}, weights packed for {lanes:?} lanes",
-        package.hash()
-    ))?;
+    output::line(format_args!("weights packed for {lanes:?} lanes"))?;
     output::line(format_args!("wrote {}", output.display()))?;
     Ok(())
 }

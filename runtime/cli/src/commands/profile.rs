@@ -228,7 +228,8 @@ fn keep(
     Ok(output)
 }
 
-fn table(name: &str, profile: &Profile) -> String {
+/// The times of a profile, in milliseconds.
+pub(super) fn times(profile: &Profile) -> Table {
     let times = [
         Column::words("what"),
         Column::number("samples"),
@@ -266,8 +267,16 @@ fn table(name: &str, profile: &Profile) -> String {
             [entry.p50_ns, entry.p99_ns, entry.max_ns],
         );
     }
+    table
+}
+
+fn table(name: &str, profile: &Profile) -> String {
     let width = output::width();
-    let mut text = format!("{name} on {}\n{table:width$}", profile.key.machine);
+    let mut text = format!(
+        "{name} on {}\n{:width$}",
+        profile.key.machine,
+        times(profile)
+    );
     let special = |choice: &&SolutionChoice| choice.solution != "direct";
     let chosen = profile.solutions.iter().filter(special);
     let operators: BTreeSet<u32> = chosen.map(|choice| choice.operator).collect();

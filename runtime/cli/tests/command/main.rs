@@ -8,6 +8,7 @@ mod check_host;
 mod documented;
 mod documented_commands;
 mod explain;
+mod inspect;
 mod manuals;
 mod share;
 mod sibling;

@@ -164,6 +164,33 @@ fn networks_with_another_last_layer_share_all_before_it_and_answer_as_before() {
 }
 
 #[test]
+fn a_stage_without_an_exit_is_shown_as_one() {
+    let folder = scratch("inspect");
+    let (a, _) = variant(&folder, "a.punctual", last_layer, 1.0);
+    let (b, _) = variant(&folder, "b.punctual", last_layer, 0.5);
+    let inspected = |path: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+        command.args(["inspect", "--json"]).arg(path);
+        json(&command.output().expect("the command runs"))
+    };
+    let before = inspected(&a);
+    json(&share(&[&a, &b], &["--in-place", "--json"]));
+    let after = inspected(&a);
+    let of = |report: &serde_json::Value, list: &str, key: &str| -> Vec<serde_json::Value> {
+        let rows = report[list].as_array().expect("a list").iter();
+        rows.map(|row| row[key].clone()).collect()
+    };
+    assert_eq!(of(&before, "exits", "stage"), [0, 1, 2]);
+    assert_eq!(of(&after, "exits", "stage"), [0, 1, 3]);
+    let mut accuracies = of(&before, "stages", "accuracy");
+    accuracies.insert(2, serde_json::Value::Null);
+    assert_eq!(of(&after, "stages", "accuracy"), accuracies);
+    let (before, after) = (of(&before, "stages", "hash"), of(&after, "stages", "hash"));
+    assert_eq!(before[..2], after[..2]);
+    assert_ne!(before[2], after[2]);
+}
+
+#[test]
 fn a_stage_without_an_exit_is_no_exit_to_calibrate() {
     let folder = scratch("calibrate");
     let (a, _) = variant(&folder, "a.punctual", last_layer, 1.0);

@@ -22,6 +22,7 @@ const READING: &[&str] = &[
     "compile strange",
     "compile strange.onnx",
     "compile signs.onnx --calibration strange",
+    "inspect strange",
     "calibrate strange --samples pictures",
     "calibrate signs.punctual --samples strange",
     "calibrate signs.punctual --samples list.csv",

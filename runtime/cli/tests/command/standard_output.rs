@@ -31,6 +31,8 @@ const PRINTING: &[&str] = &[
     "plan {scratch}/missing.toml --json",
     "compile {root}/models/signs/signs.toml --no-images --output {scratch}/compiled.punctual",
     "compile {root}/models/signs/signs.toml --no-images --output {scratch}/compiled.punctual --json",
+    "inspect {signs}",
+    "inspect {signs} --json",
     "calibrate {signs} --samples {scratch}/samples",
     "calibrate {signs} --samples {scratch}/samples --json",
     "share {signs} {scratch}/other.punctual --output {scratch}/shared",

@@ -15,17 +15,19 @@ const LATE: f64 = 0.8;
 
 /// Warnings about the exits of a network.
 pub(super) fn notes(network: &Network) -> Vec<Note> {
-    let stages = &network.stages;
-    let [early @ .., _] = &stages[..] else {
+    // Not every stage ends in an exit: one that networks share does not.
+    let stages = network.stages.iter();
+    let exits: Vec<&Stage> = stages.filter(|stage| stage.exit.is_some()).collect();
+    let [early @ .., _] = &exits[..] else {
         return Vec::new();
     };
     if early.is_empty() {
         return vec![Note::OneExit];
     }
-    let total: u64 = stages
-        .iter()
-        .map(|stage| network.multiplications(stage))
-        .sum();
+    let macs_of = |stages: &[Stage]| -> u64 {
+        let macs = stages.iter().map(|stage| network.multiplications(stage));
+        macs.sum()
+    };
     let mut notes = Vec::new();
     for (exit, stage) in early.iter().enumerate() {
         let head = head(stage);
@@ -42,7 +44,10 @@ pub(super) fn notes(network: &Network) -> Vec<Note> {
             notes.push(Note::LargeHead { exit, percent });
         }
     }
-    let first = percent(network.multiplications(&stages[0]), total);
+    let stages = &network.stages;
+    let before = stages.iter().position(|stage| stage.exit.is_some());
+    let to_first = &stages[..=before.unwrap_or(0)];
+    let first = percent(macs_of(to_first), macs_of(stages));
     if first.1 >= LATE {
         notes.push(Note::LateExit { percent: first.0 });
     }

@@ -3,10 +3,12 @@
 
 mod builder;
 mod copied;
+mod exits;
 mod external;
 mod folded;
 mod fused;
 mod hostile;
+mod inputs;
 mod joined;
 mod products;
 mod quantised;

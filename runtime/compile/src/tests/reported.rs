@@ -35,7 +35,7 @@ fn accuracy_and_the_effect_of_thresholds_come_from_the_records() {
     assert!(!report.notes.contains(&Note::NoCalibration));
     let text = report.to_string();
     for line in [
-        "test: 3x8x8 input, 5 classes",
+        "test: 3x8x8 input, answer classes (5)",
         "     0.70    90.0 %        2.00  0 %, 100 %",
     ] {
         assert!(text.lines().any(|found| found == line), "{text}");

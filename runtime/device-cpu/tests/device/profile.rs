@@ -13,11 +13,12 @@ use punctual_device_cpu::{
 };
 use punctual_kernels::Isa;
 use punctual_model::{
-    Calibration, Footprint, InputForm, Network, Package, Profile, Promises, SolutionChoice,
-    SolutionMemory,
+    AnswerKind, Calibration, Element, Exit, Footprint, InputForm, InputSpec, Network, Operator,
+    OperatorKind, Output, Package, Profile, Promises, SecondOperand, SolutionChoice,
+    SolutionMemory, Stage, Tensor, TensorId, VectorSpec,
 };
 use punctual_platform::{Doorbell, affinity};
-use punctual_types::{Fit, FrameLayout, PixelFormat, Size};
+use punctual_types::{Activation, BinaryFunction, Fit, FrameLayout, PixelFormat, Size, View};
 
 fn cpu() -> CpuProvider {
     CpuProvider {
@@ -90,6 +91,75 @@ fn a_profile_has_every_stage_batch_and_frame_and_can_be_read_back() {
     assert!(seen.windows(2).all(|pair| pair[0].done <= pair[1].done));
     let last = seen.last().expect("progress");
     assert_eq!(last.done, last.total);
+}
+
+/// Adds a number of its own to a depth picture, for each of two vectors.
+fn of_depth_and_vectors() -> Network {
+    let add = |input, other, output| Operator {
+        name: format!("plus vector {other}"),
+        input: TensorId(input),
+        output: TensorId(output),
+        kind: OperatorKind::Binary {
+            function: BinaryFunction::Add,
+            second: SecondOperand::Tensor(TensorId(other)),
+            swapped: false,
+            activation: Activation::None,
+        },
+    };
+    let vector = |name: &str, length| VectorSpec {
+        name: name.to_owned(),
+        length,
+    };
+    let picture = |channels| Tensor {
+        channels,
+        height: 12,
+        width: 20,
+    };
+    let sum = Output {
+        name: "sum".to_owned(),
+        tensor: TensorId(4),
+        shape: vec![5, 12, 20],
+        view: View::plain([5, 12, 20]),
+        element: Element::F32,
+    };
+    Network {
+        input: InputSpec {
+            channels: 1,
+            height: 12,
+            width: 20,
+            form: InputForm::image(&[0.5], &[0.25]),
+        },
+        vectors: vec![vector("near", 1), vector("far", 5)],
+        answer: AnswerKind::None,
+        classes: vec![],
+        tensors: vec![
+            picture(1),
+            Tensor::features(1),
+            Tensor::features(5),
+            picture(1),
+            picture(5),
+        ],
+        stages: vec![Stage {
+            inputs: [0, 1, 2].map(TensorId).to_vec(),
+            outputs: vec![],
+            operators: vec![add(0, 1, 3), add(3, 2, 4)],
+            exit: Some(Exit {
+                outputs: vec![sum],
+                scores: None,
+                confidence: None,
+            }),
+        }],
+        ..networks::residual(1)
+    }
+}
+
+#[test]
+fn a_network_of_one_channel_and_two_vectors_is_measured() {
+    let package = Package::new(of_depth_and_vectors(), Calibration::default());
+    let package = package.expect("a valid network");
+    let profile = measure(&cpu(), &package, &request(), &mut |_| ()).expect("measured");
+    let batches: Vec<_> = profile.stages.iter().map(|entry| entry.batch).collect();
+    assert_eq!(batches, [1, 2]);
 }
 
 #[test]

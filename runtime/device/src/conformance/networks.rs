@@ -113,7 +113,7 @@ pub fn segments(seed: u64) -> Network {
 #[must_use]
 pub fn image(network: &Network, seed: u64) -> Vec<f32> {
     let mut random = Random::new(seed);
-    let values = 3 * network.input.height * network.input.width;
+    let values = network.input.tensor().elements();
     (0..values).map(|_| 2.0 * random.signed_unit()).collect()
 }
 

@@ -240,19 +240,20 @@ fn give_areas(inputs: &InputBuffers, outputs: &OutputLayout) {
     }
 }
 
-/// Noise in the range of normalised pixels. How long a stage takes does not depend on it, unless
+/// Noise in the range of normalised pixels, and as vectors. How long a stage takes does not depend on it, unless
 /// all of it were denormal.
 fn write_inputs(inputs: &InputBuffers, buffers: u16, network: &Network) {
-    let input = network.input;
-    let len = 3 * input.height as usize * input.width as usize;
     let mut random = Random::new(1);
+    let mut value = move || random.below(4_001) as f32 / 1_000.0 - 2.0;
     for buffer in 0..buffers {
-        let image: Vec<f32> = (0..len)
-            .map(|_| random.below(4_001) as f32 / 1_000.0 - 2.0)
+        let claim = inputs.claim(buffer, ModelId(0));
+        let mut writer = claim.expect("there is no other claim");
+        let image: Vec<f32> = (0..network.input.tensor().elements())
+            .map(|_| value())
             .collect();
-        inputs
-            .claim(buffer, ModelId(0))
-            .expect("there is no other claim")
-            .write_planar(&image);
+        writer.write_planar(&image);
+        for at in 0..network.vectors.len() {
+            writer.vector(at).fill_with(&mut value);
+        }
     }
 }

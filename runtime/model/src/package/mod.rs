@@ -24,8 +24,8 @@ pub use error::{ImageProblem, PackageError, SectionProblem};
 use hash::hash_of_floats;
 pub use hash::{ContentHash, PackageHash};
 pub use image::{PAGE_BYTES, PAGE_FLOATS, WeightImage};
-pub use table::SectionKind;
 use table::{Section, place};
+pub use table::{SectionKind, VERSION as FORMAT_VERSION};
 
 /// A larger file is refused: about three times the largest network with all its images.
 const BYTES_MAX: u64 = 1 << 34;

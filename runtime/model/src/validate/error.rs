@@ -46,8 +46,12 @@ pub enum NetworkError {
     VectorLength { name: String, length: u32 },
     #[error("two of {what} have the name `{name}`; give them different ones")]
     NameTwice { what: &'static str, name: String },
-    #[error("no stage takes tensor {0:?}, an input of the network")]
-    UnreadInput(TensorId),
+    /// An input, or the vector of this name, that changes no answer.
+    #[error(
+        "nothing reads {}, which comes with each request; leave it out when exporting",
+        .vector.as_ref().map_or_else(|| "the input".to_owned(), |name| format!("the vector `{name}`"))
+    )]
+    UnreadInput { vector: Option<String> },
     #[error("tensor {tensor} is neither the network's input nor written by an operator")]
     NeverWritten { tensor: usize },
     /// A tensor that cannot be one of bytes.
@@ -106,8 +110,14 @@ pub enum ExitError {
     /// The view does not lie in its tensor, or has other elements than the shape or the type says.
     #[error("its output `{name}` of shape {shape:?} does not fit the tensor that it is read from")]
     Output { name: String, shape: Vec<u32> },
-    #[error("its output `{name}` has {bytes} bytes; the limit is {AREA_BYTES_MAX}")]
-    TooLarge { name: String, bytes: u64 },
+    #[error(
+        "its output `{name}` of shape {shape:?} has {bytes} bytes; the limit is {AREA_BYTES_MAX}. Make it smaller, as by a lower resolution"
+    )]
+    TooLarge {
+        name: String,
+        shape: Vec<u32>,
+        bytes: u64,
+    },
     /// Another exit has other outputs.
     #[error(
         "its output `{name}` is not at each exit with the same number of dimensions and the same type; give all exits the same outputs"

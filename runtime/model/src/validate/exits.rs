@@ -82,8 +82,11 @@ impl Network {
             return Err(wrong());
         }
         if output.bytes() > AREA_BYTES_MAX {
-            let (name, bytes) = (output.name.clone(), output.bytes());
-            return Err(ExitError::TooLarge { name, bytes });
+            return Err(ExitError::TooLarge {
+                name: output.name.clone(),
+                shape: output.shape.clone(),
+                bytes: output.bytes(),
+            });
         }
         let bytes = self.quantisation(output.tensor);
         let fits = match output.element {
@@ -99,39 +102,30 @@ impl Network {
 
     /// Exits have the same outputs, so that a client that reads one can read all; sizes may differ.
     pub(super) fn check_exits(&self) -> Result<(), NetworkError> {
-        let described = |exit: &Exit| -> Vec<(String, usize, Element)> {
+        let described = |exit: &Exit| -> BTreeSet<(String, usize, u8)> {
             let outputs = exit.outputs.iter();
-            let mut all: Vec<_> = outputs
-                .map(|output| (output.name.clone(), output.shape.len(), output.element))
-                .collect();
-            all.sort_by(|a, b| a.0.cmp(&b.0));
-            all
+            let described = outputs.map(|output| {
+                (
+                    output.name.clone(),
+                    output.shape.len(),
+                    output.element.code(),
+                )
+            });
+            described.collect()
         };
-        let mut exits = self.stages.iter().enumerate();
-        let mut exits = exits
-            .by_ref()
-            .filter_map(|(at, stage)| Some((at, stage.exit.as_ref()?)));
+        let stages = self.stages.iter().enumerate();
+        let mut exits = stages.filter_map(|(at, stage)| Some((at, stage.exit.as_ref()?)));
         let Some((_, first)) = exits.next() else {
             return Ok(());
         };
         let expected = described(first);
         for (stage, exit) in exits {
             let found = described(exit);
-            let pairs = expected.iter().zip(&found);
-            let differs = |a: &(String, usize, Element), b: &(String, usize, Element)| {
-                a.0 != b.0 || a.1 != b.1 || a.2.code() != b.2.code()
-            };
-            let different = pairs
-                .clone()
-                .find(|(a, b)| differs(a, b))
-                .map(|(a, _)| a.0.clone());
-            if expected.len() != found.len() || different.is_some() {
-                let name = different.unwrap_or_default();
-                let problem = ExitError::Disagrees { name };
+            if let Some((name, ..)) = expected.symmetric_difference(&found).next() {
+                let problem = ExitError::Disagrees { name: name.clone() };
                 return Err(NetworkError::Exit { stage, problem });
             }
         }
-
         Ok(())
     }
 }

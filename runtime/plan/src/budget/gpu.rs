@@ -164,5 +164,5 @@ fn largest(batches: Option<&Vec<u8>>) -> u8 {
 
 /// Planar `f32`, as intake writes it.
 fn input_bytes(input: InputSpec) -> u64 {
-    3 * u64::from(input.height) * u64::from(input.width) * size_of::<f32>() as u64
+    input.tensor().elements() * size_of::<f32>() as u64
 }

@@ -181,6 +181,9 @@ pub struct ModelPlan {
     pub solutions: Vec<SolutionChoice>,
     /// Where it is: on the device of its tasks' partitions.
     pub device: DeviceKind,
+    /// No exit says how sure it is: depth follows time alone, and its tasks' thresholds mean nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub without_confidence: bool,
     /// Where the outputs lie that any of its tasks wants.
     #[serde(skip_serializing_if = "OutputLayout::is_empty")]
     pub outputs: OutputLayout,

@@ -107,6 +107,7 @@ fn model_plan(model: &Model<'_>, batches: &[u8], outputs: OutputLayout) -> Model
         batches: batches.to_vec(),
         solutions: model.profile.solutions.clone(),
         device: model.device,
+        without_confidence: !model.package.network().has_confidence(),
         outputs,
     }
 }

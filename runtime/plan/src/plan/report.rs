@@ -322,7 +322,10 @@ impl Plan {
             rate,
             or_dash(task.deadline),
             format!("{mandatory}..{}", model.stages - 1),
-            format!("{:.2}", task.threshold.as_probability()),
+            match model.without_confidence {
+                true => "-".to_owned(),
+                false => format!("{:.2}", task.threshold.as_probability()),
+            },
             task.batch_max.to_string(),
             task.queue_depth.to_string(),
             task.client_slots.len().to_string(),

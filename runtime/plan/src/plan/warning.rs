@@ -144,7 +144,9 @@ pub(super) fn all(budgeted: &Budgeted<'_>, inputs: &PlanInputs) -> Vec<Warning> 
         if !tasks.iter().any(|task| task.model == position) {
             continue;
         }
-        if model.package.calibration().samples.is_empty() {
+        // Records say what confidence is worth; without any, depth follows time alone.
+        let confident = model.package.network().has_confidence();
+        if confident && model.package.calibration().samples.is_empty() {
             let model = model.name.clone();
             warnings.push(Warning::NotCalibrated { model });
         }

@@ -90,9 +90,7 @@ pub(super) fn wanted(
 
 /// Notes thresholds of a network that has no confidence.
 pub(super) fn check_thresholds(raw: &RawTask, model: &Model<'_>, problems: &mut Problems<'_>) {
-    let stages = &model.package.network().stages;
-    let mut exits = stages.iter().filter_map(|stage| stage.exit.as_ref());
-    if exits.any(punctual_model::Exit::has_confidence) {
+    if model.package.network().has_confidence() {
         return;
     }
     for (key, place) in &raw.thresholds {

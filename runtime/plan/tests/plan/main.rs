@@ -15,3 +15,4 @@ mod ort;
 mod properties;
 mod real_time;
 mod reference;
+mod tensors;

@@ -1,0 +1,326 @@
+//! `punctual inspect`: what a package holds, for people and for programs.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use punctual_compile::CompileReport;
+use punctual_model::{AnswerKind, FORMAT_VERSION, LANES, Package, PackageError, Profile};
+use punctual_plan::{ProfileInput, beside, inside};
+use punctual_platform::output::{self, OutputError};
+use punctual_platform::termination::{Terminates, Termination};
+use punctual_report::{Column, Table, WIDTH};
+use serde::Serialize;
+
+use super::profile;
+
+/// Which package.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+EXAMPLES:
+  punctual inspect signs.punctual
+  punctual inspect models/signs/signs.punctual --json
+  punctual inspect signs.punctual --json | jq '.exits[0].outputs'
+
+Shows what a client sends with each frame and gets at each exit, what each stage costs, for which vectors
+the weights are packed, and the profiles in the package and beside it. Verifies every hash in the
+file. Changes nothing.
+
+The package's hash names its content: packages of equal hash are equal, but for their profiles. Plans and
+profiles name a package by it. The hash of a stage names all that is computed up to its end.
+
+JSON: {file, bytes, format, name, package, input {kind, channels, height, width, mean, std}, vectors
+[{name, length}], answer, classes, exits [{stage, outputs [{name, element, shape, bytes}], confidence}],
+stages [{hash, operators, parameters, weight_bytes, multiplications, carried_bytes, workspace_bytes,
+accuracy}], kinds, weight_bytes, thresholds, notes, class_names, batch_max, packed [{lanes, weight_bytes,
+pages, request_bytes, workspace_bytes}], calibration_samples, profiles [{file, current, profile}]}.
+`package` is the hash. `confidence`: author (an output of the network), softmax, sigmoid, probability or
+null. `pages`: null if weights are packed at start. `profile`: as `punctual profile` writes it, or the
+`problem` with the file. `current`: whether it is of this package.
+
+TERMINATION CODES: 0 done; 3 the file is no package, is damaged, or has another format version; 4 it is
+missing or unreadable.")]
+pub struct Options {
+    /// The package.
+    package: PathBuf,
+    /// Print it as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Why there is nothing to show.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Its message names the file.
+    #[error(transparent)]
+    File(PackageError),
+    #[error("{path}: {source}", path = path.display())]
+    Package { path: PathBuf, source: PackageError },
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
+
+impl Terminates for Error {
+    fn termination(&self) -> Termination {
+        match self {
+            Self::Output(error) => error.termination(),
+            Self::File(_) => Termination::File,
+            Self::Package { .. } => Termination::BadInput,
+        }
+    }
+}
+
+/// Verifies the package and prints what it holds.
+pub fn run(options: &Options) -> Result<(), Error> {
+    let path = &options.package;
+    let inspected = Inspected::read(path).map_err(|source| match source {
+        PackageError::File { .. } => Error::File(source),
+        _ => Error::Package {
+            path: path.clone(),
+            source,
+        },
+    })?;
+    if options.json {
+        let json = serde_json::to_string_pretty(&inspected).expect("plain data always serialises");
+        output::line(json)?;
+    } else {
+        output::text(format_args!("{inspected:0$}", output::width()))?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Inspected {
+    file: PathBuf,
+    bytes: u64,
+    format: u32,
+    #[serde(flatten)]
+    report: CompileReport,
+    class_names: Vec<String>,
+    batch_max: u8,
+    packed: Vec<Packed>,
+    calibration_samples: usize,
+    profiles: Vec<Measured>,
+}
+
+/// What the package takes on processors with vectors of so many floats.
+#[derive(Serialize)]
+struct Packed {
+    lanes: u8,
+    weight_bytes: u64,
+    /// `None` if the daemon packs the weights.
+    pages: Option<usize>,
+    request_bytes: u64,
+    /// The largest of a stage, for one image.
+    workspace_bytes: u64,
+}
+
+/// A profile in the package or beside it.
+#[derive(Serialize)]
+struct Measured {
+    file: PathBuf,
+    /// Whether it is of this package as it is.
+    current: bool,
+    #[serde(flatten)]
+    content: Content,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Content {
+    Profile(Profile),
+    Problem(String),
+}
+
+impl Inspected {
+    fn read(path: &Path) -> Result<Self, PackageError> {
+        let package = Package::read(path)?;
+        let file = std::fs::metadata(path).map_err(|source| PackageError::File {
+            path: path.to_owned(),
+            source,
+        })?;
+        let hash = package.hash().to_string();
+        let profiles = inside(&package, path).chain(beside(path));
+        Ok(Self {
+            file: path.to_owned(),
+            bytes: file.len(),
+            format: FORMAT_VERSION,
+            report: CompileReport::of(&package),
+            class_names: package.network().classes.clone(),
+            batch_max: package.batch_max(),
+            packed: Packed::all(&package),
+            calibration_samples: package.calibration().samples.len(),
+            profiles: profiles.map(|found| Measured::of(found, &hash)).collect(),
+        })
+    }
+}
+
+impl Packed {
+    fn all(package: &Package) -> Vec<Self> {
+        const FLOAT: u64 = 4;
+        let layouts = LANES.iter().filter_map(|&lanes| package.layout(lanes));
+        let packed = layouts.map(|layout| {
+            let workspaces = layout.stages.iter().map(|stage| stage.workspace_floats);
+            Self {
+                lanes: layout.lanes,
+                weight_bytes: FLOAT * layout.packed_floats(),
+                pages: package.image(layout.lanes).map(|image| image.pages()),
+                request_bytes: FLOAT * layout.request_floats,
+                workspace_bytes: FLOAT * workspaces.max().unwrap_or(0),
+            }
+        });
+        packed.collect()
+    }
+}
+
+impl Measured {
+    fn of(found: ProfileInput, package: &str) -> Self {
+        let file = found.path;
+        match found.profile {
+            Ok(profile) => Self {
+                file,
+                current: profile.key.package == package,
+                content: Content::Profile(profile),
+            },
+            Err(problem) => Self {
+                file,
+                current: false,
+                content: Content::Problem(problem.to_string()),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Inspected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = f.width().unwrap_or(WIDTH);
+        writeln!(f, "{}", self.file.display())?;
+        writeln!(f, "{:width$}", self.overview())?;
+        writeln!(f, "{:width$}", self.report.tables())?;
+        if !self.packed.is_empty() {
+            writeln!(f, "weights as the processor's kernels read them")?;
+            writeln!(f, "{:width$}", self.packed_table())?;
+        }
+        if self.profiles.is_empty() {
+            writeln!(
+                f,
+                "no profiles: `punctual profile` measures a manifest's models"
+            )?;
+        }
+        for measured in &self.profiles {
+            write!(f, "{measured:width$}")?;
+        }
+        Ok(())
+    }
+}
+
+/// How many class names are shown.
+const NAMES: usize = 6;
+
+impl Inspected {
+    fn overview(&self) -> Table {
+        let report = &self.report;
+        let mut table = Table::list().inset();
+        let mut row = |name: &str, what: String| table.row([name.to_owned(), what]);
+        row("network", report.name.clone());
+        row("hash", report.package.to_string());
+        row(
+            "",
+            "one hash names a package: equal ones are equal, but for their profiles".to_owned(),
+        );
+        row(
+            "format",
+            format!("{}, {}, every hash verified", self.format, size(self.bytes)),
+        );
+        row("input", report.input.to_string());
+        for vector in &report.vectors {
+            let (name, length) = (&vector.name, vector.length);
+            row("vector", format!("{name}, {length} with each input"));
+        }
+        row("answer", self.answer());
+        row("batches", format!("1 to {}", self.batch_max));
+        row("weights", size(report.weight_bytes));
+        row(
+            "calibration",
+            match self.calibration_samples {
+                0 => "none".to_owned(),
+                samples => format!("{samples} held-out samples"),
+            },
+        );
+        table
+    }
+
+    fn answer(&self) -> String {
+        let (kind, classes) = (self.report.answer, self.class_names.len());
+        let of = match (kind, classes) {
+            (AnswerKind::Classes, _) => format!("one of {classes}"),
+            (AnswerKind::Labels, _) => format!("any of {classes}"),
+            (AnswerKind::Detections, 0) => "objects, in the outputs".to_owned(),
+            (AnswerKind::Detections, _) => format!("objects of {classes}, in the outputs"),
+            (AnswerKind::None, _) => "the outputs".to_owned(),
+        };
+        let names = self.class_names.iter().take(NAMES);
+        let mut names: Vec<String> = names.cloned().collect();
+        if names.is_empty() {
+            return format!("{kind}: {of}");
+        }
+        if classes > NAMES {
+            names.push(format!("{} more", classes - NAMES));
+        }
+        format!("{kind}: {of}: {}", names.join(", "))
+    }
+
+    fn packed_table(&self) -> Table {
+        let mut table = Table::of([
+            Column::number("lanes"),
+            Column::number("weights"),
+            Column::number("pages"),
+            Column::number("each request"),
+            Column::number("workspace, each image"),
+        ])
+        .inset();
+        for packed in &self.packed {
+            let pages = packed.pages.map(|pages| pages.to_string());
+            table.row([
+                packed.lanes.to_string(),
+                size(packed.weight_bytes),
+                pages.unwrap_or_else(|| "packed at start".to_owned()),
+                size(packed.request_bytes),
+                size(packed.workspace_bytes),
+            ]);
+        }
+        table
+    }
+}
+
+impl fmt::Display for Measured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = f.width().unwrap_or(WIDTH);
+        let file = self.file.display();
+        let profile = match &self.content {
+            Content::Profile(profile) => profile,
+            Content::Problem(problem) => return writeln!(f, "profile {file}: {problem}"),
+        };
+        if !self.current {
+            let package = &profile.key.package;
+            return writeln!(
+                f,
+                "profile {file}: of another package, {package}; measure this one with `punctual profile`"
+            );
+        }
+        let key = &profile.key;
+        writeln!(
+            f,
+            "profile {file}: board {}, power mode {}, clocks {}, {}",
+            key.board, key.power_mode, key.clocks, key.machine
+        )?;
+        writeln!(f, "{:width$}", profile::times(profile))
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..0x400 => format!("{bytes} B"),
+        0x400..0x10_0000 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+    }
+}

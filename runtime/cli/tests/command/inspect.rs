@@ -1,0 +1,265 @@
+//! `punctual inspect`: what a package holds, for people and for programs; and what is said of files that are none.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use punctual_model::{Package, Profile, ProfileKey, SolutionMemory, StageProfile};
+use serde_json::{Value, json};
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("inspect")
+        .join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+fn signs(folder: &Path) -> PathBuf {
+    let file = folder.join("signs.punctual");
+    fs::copy(root().join("models/signs/signs.punctual"), &file).expect("a copy");
+    file
+}
+
+fn punctual(arguments: &[&str], path: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+    command.args(arguments).arg(path).output().expect("it runs")
+}
+
+#[track_caller]
+fn text(path: &Path) -> String {
+    let output = punctual(&["inspect"], path);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[track_caller]
+fn json(path: &Path) -> Value {
+    let output = punctual(&["inspect", "--json"], path);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// Whether each of the words stands in some line, in any number of blanks.
+#[track_caller]
+fn assert_lines(text: &str, lines: &[&str]) {
+    let squeezed = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for line in lines {
+        assert!(squeezed.contains(line), "{text}\nlacks {line:?}");
+    }
+}
+
+#[test]
+fn a_classifier_is_shown_with_its_input_classes_exits_stages_and_hash() {
+    let file = signs(&scratch("signs"));
+    let package = Package::read(&file).expect("a valid package");
+    let hash = package.hash().to_string();
+    let text = text(&file);
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    assert!(text.replace([' ', '\n'], "").contains(&hash), "{text}");
+    assert_lines(
+        &text,
+        &[
+            "format 3, ",
+            "picture of 3x96x96, (value / full scale - mean) / std with mean 0.45, 0.45, 0.45 and std 0.25, 0.25, 0.25",
+            "classes: one of 43: limit 20, limit 30, ",
+            "37 more",
+            "0 0 output float32 43 172 B largest softmax",
+            "2 2 output float32 43 172 B largest softmax",
+            "no profiles: ",
+        ],
+    );
+    let json = json(&file);
+    assert_eq!(json["package"], hash);
+    assert_eq!(
+        (&json["answer"], &json["classes"]),
+        (&json!("classes"), &json!(43))
+    );
+    assert_eq!(json["class_names"][1], "limit 30");
+    assert_eq!(json["input"]["kind"], "picture");
+    assert_eq!(json["exits"][1]["stage"], 1);
+    assert_eq!(json["exits"][1]["confidence"], "softmax");
+    let output = json!({"name": "output", "element": "float32", "shape": [43], "bytes": 172});
+    assert_eq!(json["exits"][1]["outputs"], json!([output]));
+    let stages = json["stages"].as_array().expect("a list");
+    let prefixes = package.stage_prefixes();
+    assert_eq!(stages.len(), prefixes.len());
+    for (stage, prefix) in stages.iter().zip(prefixes) {
+        assert_eq!(stage["hash"], prefix.hash.to_string());
+        assert_eq!(stage["weight_bytes"], prefix.weight_bytes);
+        assert!(stage["multiplications"].as_u64() > Some(0), "{stage}");
+    }
+    assert_eq!(
+        json["calibration_samples"],
+        package.calibration().samples.len()
+    );
+}
+
+#[test]
+fn a_network_of_named_tensors_is_shown_with_its_outputs_and_its_own_confidence() {
+    let folder = scratch("segmenter");
+    let onnx = folder.join("segmenter.onnx");
+    let recorded = root().join("models/zoo/recorded/unet_rgbd_exits.onnx");
+    fs::copy(recorded, &onnx).expect("a copy");
+    let options = "compile --normalise none --answer none --lanes 4,8 --json";
+    let compiled = punctual(&options.split(' ').collect::<Vec<_>>(), &onnx);
+    assert_eq!(compiled.status.code(), Some(0), "{compiled:?}");
+    let compiled: Value = serde_json::from_slice(&compiled.stdout).expect("JSON");
+    let file = folder.join("segmenter.punctual");
+    let json = json(&file);
+    // The compiler reports what the package holds.
+    for key in ["package", "input", "answer", "exits", "stages"] {
+        assert_eq!(compiled["report"][key], json[key], "{key}");
+    }
+    assert_eq!(json["answer"], "none");
+    assert_eq!(json["classes"], 0);
+    for (exit, side) in [4, 8, 16].into_iter().enumerate() {
+        let mask = json!({
+            "name": "mask", "element": "float32", "shape": [2, side, side], "bytes": 8 * side * side,
+        });
+        assert_eq!(json["exits"][exit]["outputs"], json!([mask]));
+        assert_eq!(json["exits"][exit]["confidence"], "author");
+    }
+    let packed = json["packed"].as_array().expect("a list");
+    let lanes: Vec<_> = packed.iter().map(|packed| &packed["lanes"]).collect();
+    assert_eq!(lanes, [4, 8]);
+    assert_lines(
+        &text(&file),
+        &[
+            "picture of 4x16x16",
+            "answer none: the outputs",
+            "1 1 mask float32 2x8x8 512 B the author's output",
+        ],
+    );
+}
+
+#[test]
+fn a_vector_that_comes_with_each_input_is_shown() {
+    let folder = scratch("steering");
+    let onnx = folder.join("steering.onnx");
+    let documented = root().join("runtime/cli/tests/documented/steering.onnx");
+    fs::copy(documented, &onnx).expect("a copy");
+    let options = "compile --normalise none --answer none --no-images";
+    let compiled = punctual(&options.split(' ').collect::<Vec<_>>(), &onnx);
+    assert_eq!(compiled.status.code(), Some(0), "{compiled:?}");
+    let file = folder.join("steering.punctual");
+    assert_lines(&text(&file), &["vector speed, 1 with each input"]);
+    let json = json(&file);
+    assert_eq!(json["vectors"], json!([{"name": "speed", "length": 1}]));
+    assert_eq!(json["packed"], json!([]));
+}
+
+/// One measurement of a package with this hash.
+fn profile(package: &str) -> Profile {
+    let word = str::to_owned;
+    Profile {
+        key: ProfileKey {
+            board: word("host"),
+            machine: word("some processor avx2"),
+            package: word(package),
+            power_mode: word("30W"),
+            clocks: word("unknown"),
+        },
+        stages: vec![StageProfile {
+            stage: 1,
+            batch: 4,
+            units: 2,
+            samples: 200,
+            p50_ns: 1_250_000,
+            p99_ns: 1_500_000,
+            max_ns: 1_750_000,
+        }],
+        prepare: vec![],
+        preemption_ns_max: 1,
+        solutions: vec![],
+        solution_memory: SolutionMemory::default(),
+    }
+}
+
+#[test]
+fn profiles_in_the_package_and_beside_it_are_shown_and_those_of_others_are_told_apart() {
+    let folder = scratch("profiles");
+    let file = signs(&folder);
+    let package = Package::read(&file).expect("a valid package");
+    let hash = package.hash().to_string();
+    let package = package.with_profile(profile(&hash)).expect("it fits");
+    package.write(&file).expect("written");
+    let other = folder.join("signs.profile.json");
+    profile("another").write(&other).expect("written");
+    let malformed = folder.join("signs.gpu.profile.json");
+    fs::write(&malformed, "{}").expect("written");
+    assert_lines(
+        &text(&file),
+        &[
+            "signs.punctual: board host, power mode 30W, clocks unknown, some processor avx2",
+            "stage 1, batch 4, 2 units 200 1.250 1.500 1.750",
+            "signs.profile.json: of another package, another; measure this one",
+            "signs.gpu.profile.json: the profile cannot be parsed",
+        ],
+    );
+    let profiles = &json(&file)["profiles"];
+    assert_eq!(profiles[0]["current"], true);
+    assert_eq!(profiles[0]["profile"]["key"]["power_mode"], "30W");
+    assert_eq!(profiles[0]["profile"]["stages"][0]["p99_ns"], 1_500_000);
+    assert_eq!(profiles[1]["current"], false);
+    assert_eq!(profiles[2]["file"], malformed.to_str().expect("plain"));
+    assert!(profiles[2]["problem"].is_string(), "{profiles}");
+}
+
+#[track_caller]
+fn assert_refused(path: &Path, code: i32, words: &[&str]) {
+    let output = punctual(&["inspect", "--json"], path);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(output.stdout.is_empty());
+    let path = path.to_str().expect("plain");
+    for word in words.iter().chain([&path]) {
+        assert!(said.contains(word), "{said:?} lacks {word:?}");
+    }
+}
+
+#[test]
+fn what_is_no_package_of_today_is_refused_with_its_remedy() {
+    let folder = scratch("refused");
+    let file = signs(&folder);
+    let whole = fs::read(&file).expect("there");
+    let with = |at: usize, value: u8| {
+        let mut bytes = whole.clone();
+        bytes[at] = value;
+        fs::write(&file, bytes).expect("written");
+    };
+    with(8, 2);
+    assert_refused(
+        &file,
+        3,
+        &[
+            "format version 2, this program reads 3",
+            "compile the ONNX file again",
+        ],
+    );
+    // The last byte is one of a weight.
+    with(whole.len() - 1, !whole[whole.len() - 1]);
+    assert_refused(&file, 3, &["damaged", "`weights`", "compile it again"]);
+    fs::write(&file, &whole[..whole.len() / 2]).expect("written");
+    assert_refused(&file, 3, &["promises"]);
+    fs::write(
+        &file,
+        "a text that is longer than eight bytes and than the header of a package of sixty-four",
+    )
+    .expect("written");
+    assert_refused(
+        &file,
+        3,
+        &["this is no package", "make one with `punctual compile`"],
+    );
+    assert_refused(&folder, 4, &["it is a folder"]);
+    assert_refused(&folder.join("none.punctual"), 4, &["No such file"]);
+}

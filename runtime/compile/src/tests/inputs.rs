@@ -1,0 +1,227 @@
+//! What the inputs of a file are taken to be, and what has to be said of them.
+
+use punctual_model::{Calibration, InputForm, Network, VectorSpec};
+
+use super::builder::{Onnx, image_of, int};
+use super::options;
+use crate::{CompileError, CompileOptions, InputOptions, Note, compile};
+
+/// A file with an input of these sizes beside the batch, which a node reads before a head if it is a picture.
+fn of(sizes: &[i64]) -> Onnx {
+    let mut onnx = Onnx::new();
+    onnx.graph().input[0] = image_of("image", sizes);
+    onnx.node("Relu", "image", "exit_0", &[]).output("exit_0")
+}
+
+fn with(input: InputOptions) -> CompileOptions {
+    CompileOptions {
+        input,
+        answer: Some(punctual_model::AnswerKind::None),
+        ..options()
+    }
+}
+
+fn normalised(mean: &[f32], std: &[f32]) -> InputOptions {
+    InputOptions {
+        mean: Some(mean.to_vec()),
+        std: Some(std.to_vec()),
+        ..InputOptions::default()
+    }
+}
+
+fn compiled(onnx: &Onnx, input: InputOptions) -> Result<Network, CompileError> {
+    let compiled = compile(&onnx.bytes(), Calibration::default(), &with(input))?;
+    Ok(compiled.package.network().clone())
+}
+
+#[track_caller]
+fn refused(onnx: &Onnx, input: InputOptions, words: &[&str]) {
+    let message = compiled(onnx, input).unwrap_err().to_string();
+    for word in words {
+        assert!(message.contains(word), "{message:?} lacks {word:?}");
+    }
+}
+
+#[test]
+fn how_a_picture_is_normalised_is_never_assumed() {
+    for channels in [1, 3, 4] {
+        let picture = of(&[channels, 8, 8]);
+        let found = format!("\"image\" is a picture of {channels} channel(s)");
+        let words = [
+            found.as_str(),
+            "--normalise imagenet",
+            "--normalise none",
+            "--mean and --std",
+            "--input prepared",
+        ];
+        refused(&picture, InputOptions::default(), &words);
+        let half = InputOptions {
+            mean: Some(vec![0.5]),
+            ..InputOptions::default()
+        };
+        refused(&picture, half, &words);
+    }
+}
+
+#[test]
+fn one_figure_stands_for_all_channels_and_others_must_be_as_many_as_channels() {
+    for channels in [1, 3, 4] {
+        let count = channels as usize;
+        let picture = of(&[channels, 8, 8]);
+        let network = compiled(&picture, normalised(&[0.25], &[0.5])).unwrap();
+        let expected = InputForm::image(&vec![0.25; count], &vec![0.5; count]);
+        assert_eq!(network.input.form, expected);
+        assert_eq!(network.input.channels, channels as u32);
+    }
+    let each = compiled(&of(&[3, 8, 8]), normalised(&[0.1, 0.2, 0.3], &[1.0])).unwrap();
+    assert_eq!(
+        each.input.form,
+        InputForm::image(&[0.1, 0.2, 0.3], &[1.0; 3])
+    );
+    let words = [
+        "\"image\" has 4 channel(s) to normalise",
+        "--mean has 3 numbers and --std 1",
+    ];
+    refused(
+        &of(&[4, 8, 8]),
+        normalised(&[0.1, 0.2, 0.3], &[1.0]),
+        &words,
+    );
+    refused(
+        &of(&[3, 8, 8]),
+        normalised(&[0.0], &[0.0]),
+        &["channel 0", "std 0", "std positive"],
+    );
+}
+
+#[test]
+fn what_is_no_picture_is_prepared_by_the_client_and_not_normalised() {
+    for (sizes, shape) in [
+        (&[2, 8, 8][..], [2, 8, 8]),
+        (&[6, 20], [6, 1, 20]),
+        (&[7], [7, 1, 1]),
+    ] {
+        let onnx = of(sizes);
+        let network = compiled(&onnx, InputOptions::default()).unwrap();
+        let input = network.input;
+        assert_eq!(
+            (input.form, [input.channels, input.height, input.width]),
+            (InputForm::Prepared, shape)
+        );
+        let words = [
+            "\"image\" has 0 channel(s) to normalise",
+            "--mean has 1 numbers",
+        ];
+        refused(&onnx, normalised(&[0.5], &[0.5]), &words);
+        let picture = InputOptions {
+            prepared: Some(false),
+            ..normalised(&[0.5], &[0.5])
+        };
+        refused(
+            &onnx,
+            picture,
+            &["a picture has 1, 3 or 4 channels", "--input prepared"],
+        );
+    }
+    let prepared = InputOptions {
+        prepared: Some(true),
+        ..InputOptions::default()
+    };
+    let network = compiled(&of(&[3, 8, 8]), prepared).unwrap();
+    assert_eq!(network.input.form, InputForm::Prepared);
+}
+
+#[test]
+fn sides_that_the_file_leaves_open_are_given_or_asked_for() {
+    let open = |dims: [Option<i64>; 4]| {
+        let mut onnx = of(&[3, 8, 8]);
+        let kind = onnx.graph().input[0].r#type.as_mut().unwrap();
+        let shape = kind.tensor_type.as_mut().unwrap().shape.as_mut().unwrap();
+        for (dim, value) in shape.dim.iter_mut().zip(dims) {
+            dim.dim_value = value;
+        }
+        onnx
+    };
+    let sides = open([None, Some(3), None, None]);
+    let known = normalised(&[0.5], &[0.5]);
+    refused(
+        &sides,
+        known.clone(),
+        &["--size ROWSxCOLUMNS", "[None, Some(3), None, None]"],
+    );
+    let sized = InputOptions {
+        size: Some((12, 20)),
+        ..known.clone()
+    };
+    let network = compiled(&sides, sized.clone()).unwrap();
+    assert_eq!((network.input.height, network.input.width), (12, 20));
+    let channels = open([None, None, Some(8), Some(8)]);
+    refused(
+        &channels,
+        known,
+        &[
+            "\"image\" is [None, None, Some(8), Some(8)]",
+            "1, 3 or 4 channels",
+        ],
+    );
+    let words = ["Some(8), Some(8)]", "12 rows and 20 columns"];
+    refused(&of(&[3, 8, 8]), sized, &words);
+}
+
+/// A picture's mean beside vectors of these lengths, all in one layer. The vectors stand before the picture.
+fn with_vectors(lengths: &[i64]) -> Onnx {
+    let mut onnx = Onnx::new();
+    let mut operands = "flat".to_owned();
+    for (at, &length) in lengths.iter().enumerate() {
+        onnx.graph()
+            .input
+            .insert(0, image_of(&format!("v{at}"), &[length]));
+        operands.push_str(&format!(" v{at}"));
+    }
+    let all = 3 + lengths.iter().sum::<i64>();
+    onnx.node("GlobalAveragePool", "image", "mean", &[])
+        .node("Flatten", "mean", "flat", &[])
+        .node("Concat", &operands, "known", &[int("axis", 1)])
+        .floats("w", &[all, 2])
+        .node("MatMul", "known w", "exit_0", &[])
+        .output("exit_0")
+}
+
+#[test]
+fn further_inputs_are_vectors_by_their_names_wherever_they_stand() {
+    let onnx = with_vectors(&[1, 256]);
+    let options = with(normalised(&[0.5], &[0.5]));
+    let compiled = compile(&onnx.bytes(), Calibration::default(), &options).unwrap();
+    let network = compiled.package.network();
+    let vector = |name: &str, length| VectorSpec {
+        name: name.to_owned(),
+        length,
+    };
+    assert_eq!(network.vectors, [vector("v1", 256), vector("v0", 1)]);
+    assert_eq!(network.input.channels, 3);
+    assert_eq!(compiled.report.vectors, network.vectors);
+    let what =
+        "took the input image as a picture of 3x8x8, v1 as a vector of 256, v0 as a vector of 1";
+    let what = what.to_owned();
+    assert!(
+        compiled.report.notes.contains(&Note::Input { what }),
+        "{:?}",
+        compiled.report.notes
+    );
+}
+
+#[test]
+fn vectors_beyond_the_limits_and_vectors_that_nothing_reads_are_refused() {
+    let known = || normalised(&[0.5], &[0.5]);
+    assert!(compiled(&with_vectors(&[1; 4]), known()).is_ok());
+    let rule = "up to 4 vectors of shape (batch, length), of at most 256 numbers each";
+    refused(&with_vectors(&[1; 5]), known(), &["\"v4\"", rule]);
+    refused(&with_vectors(&[257]), known(), &["\"v0\"", rule]);
+    let mut unread = of(&[3, 8, 8]);
+    unread.graph().input.push(image_of("speed", &[1]));
+    refused(
+        &unread,
+        known(),
+        &["nothing reads the vector `speed`", "leave it out"],
+    );
+}
