@@ -116,24 +116,9 @@ impl Floats {
                     }
                 }
                 Piece::Tokens(tokens) => {
-                    // One by one: there may be more channels than own memory has room for.
-                    for pixel in 0..tokens.pixels {
-                        let place = tokens.place.plus(pixel, tokens.step);
-                        let mut done = 0;
-                        while done < tokens.channels {
-                            let some = CONVERTED.min(tokens.channels - done);
-                            let channel = place.channel + done;
-                            let token = Tokens {
-                                place: Place { channel, ..place },
-                                step: tokens.step,
-                                pixels: 1,
-                                channels: some,
-                                to: 0,
-                            };
-                            not_finite += self.tokens(order, input, &token, own.as_mut_ptr());
-                            convert(&own[..some], tokens.to + pixel * tokens.channels + done);
-                            done += some;
-                        }
+                    for one in few_channels(tokens) {
+                        not_finite += self.tokens(order, input, &one, own.as_mut_ptr());
+                        convert(&own[..one.channels], one.to);
                     }
                 }
                 Piece::Row(own_row) => {
@@ -210,6 +195,24 @@ impl Floats {
         let value = |at: usize| unsafe { output.add(at).read_unaligned() };
         (0..values).filter(|&at| !value(at).is_finite()).count()
     }
+}
+
+/// The tokens one by one, as many channels of one at once as are converted at once.
+fn few_channels(tokens: &Tokens) -> impl Iterator<Item = Tokens> + '_ {
+    (0..tokens.pixels).flat_map(move |pixel| {
+        let place = tokens.place.plus(pixel, tokens.step);
+        let firsts = (0..tokens.channels).step_by(CONVERTED);
+        firsts.map(move |first| Tokens {
+            place: Place {
+                channel: place.channel + first,
+                ..place
+            },
+            step: tokens.step,
+            pixels: 1,
+            channels: CONVERTED.min(tokens.channels - first),
+            to: tokens.to + pixel * tokens.channels + first,
+        })
+    })
 }
 
 impl<P> Job<'_, P> {

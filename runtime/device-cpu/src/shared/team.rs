@@ -270,13 +270,15 @@ impl Job {
         let bytes = outputs().map(OutputPlan::end).max().unwrap_or(0);
         for (member, claim) in members.iter_mut().enumerate() {
             let area = claim.area().map_or(&mut [][..], |area| area.as_mut_slice());
-            let is_wanted = bytes > 0 && !area.is_empty();
             assert!(
-                !is_wanted || area.len() >= bytes,
+                bytes == 0 || area.is_empty() || area.len() >= bytes,
                 "an area of other outputs"
             );
-            let area = is_wanted.then(|| area.as_mut_ptr());
-            self.areas[member].store(area.unwrap_or(ptr::null_mut()), Ordering::Relaxed);
+            let place = match bytes.min(area.len()) {
+                0 => ptr::null_mut(),
+                _ => area.as_mut_ptr(),
+            };
+            self.areas[member].store(place, Ordering::Relaxed);
             self.not_finite[member].store(0, Ordering::Relaxed);
         }
     }
