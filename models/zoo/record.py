@@ -7,8 +7,9 @@ Networks of robots.toml in miniature, with random weights from a seed. Of each
     NAME.inputs.f32   one image: the values of all inputs, in the order of NAME.json, little-endian
     NAME.outputs.f32  what onnxruntime answers, in the same way; integers are written as floats
 
-Shapes are without the batch, which is open. The files are committed; another version of PyTorch writes
-the same network differently, so they change only when somebody runs this on purpose.
+Shapes are without the batch, which is open. `missing.json` lists the operators that keep a network from
+being compiled; the compiler's test says when it is no longer true. The files are committed; another version
+of PyTorch writes the same network differently, so they change only when somebody runs this on purpose.
 """
 
 import argparse
@@ -220,6 +221,25 @@ class Chosen(nn.Module):
         return self.answer(state + read.mean(3).transpose(1, 2)), boxes
 
 
+class Patches(nn.Module):
+    """MobileViT's attention: each pixel of a patch to the same pixel of all patches, which lie beside the images."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = relu_unit(3, 8, 3, 2)
+        self.norm = nn.LayerNorm(8)
+        self.parts = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        x = self.body(image)
+        patches = x.unflatten(3, (4, 2)).unflatten(2, (4, 2)).permute(0, 3, 5, 2, 4, 1)
+        tokens = self.norm(patches.reshape(-1, 16, 8))
+        heads = (part(tokens).reshape(-1, 16, 2, 4).transpose(1, 2) for part in self.parts)
+        read = functional.scaled_dot_product_attention(*heads).transpose(1, 2)
+        read = read.reshape(-1, 2, 2, 4, 4, 8).permute(0, 5, 3, 1, 4, 2)
+        return x + read.reshape(-1, 8, 8, 8)
+
+
 class OverTime(nn.Module):
     """A window of observations [value][step]: a convolution over time, then a GRU's last state."""
 
@@ -299,6 +319,7 @@ MINIATURES = [
     Miniature("stacked_exits_dynamo", Stacked, IMAGE, exits(2, "scores", "boxes"), DYNAMO),
     Miniature("chosen", Chosen, IMAGE, exits(1, "scores", "boxes"), DYNAMO),
     Miniature("windows", windows, IMAGE, ["exit_0"], DYNAMO),
+    Miniature("patches", Patches, IMAGE, exits(1, "map"), TORCHSCRIPT),
     Miniature("steering_exits", Steering, {"image": [3, 16, 28], "speed": [1]},
               exits(2, "action", "confidence"), TORCHSCRIPT),
     Miniature("over_time", OverTime, {"observations": [6, 8]}, exits(1, "action"), TORCHSCRIPT),

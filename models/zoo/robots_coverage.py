@@ -13,15 +13,14 @@ of integers it is the share of values that differ.
 
 The engine's side is the example `tensors` of the compiler:
 
-    tensors NETWORK.onnx|PACKAGE [--answer classes|labels|detections|none] --engine cpu|interpreter
+    tensors NETWORK.onnx [--answer classes|labels|detections|none] --engine cpu|interpreter
             --out FOLDER --input NAME=FILE ...
     tensors NETWORK.onnx [--answer ...]
 
-The second form only compiles. FILE has the values of one input for all images, little-endian, in the type
-that the network declares, `[image][...]`; the number of images follows from its length and is the same for
-all inputs. FOLDER gets a file for each tensor of each exit, `[image][...]`, little-endian:
+The second form only compiles. FILE has the values of one input for all images, `[image][...]`, as
+little-endian float32; the number of images follows from its length and is the same for all inputs. FOLDER gets a file for each tensor of each exit, `[image][...]`, little-endian:
 `exit_K.NAME.TYPE`, or `exit_K.TYPE` for an output that is called `exit_K` alone. A slash in NAME is a dot
-there. TYPE is f32, f16, u8, i8, i32, i64 or bool. Standard output gets one line:
+there. TYPE is f32, u8, i8, i32 or bool. Standard output gets one line:
 
     {"report": {...}, "tensors": [{"name": "exit_0/boxes", "file": "exit_0.boxes.f32", "type": "f32",
                                    "shape": [2, 300, 4]}, ...]}
@@ -51,7 +50,7 @@ PAGE = coverage.ROOT / "docs" / "robots.md"
 MARKS = "<!-- robots_coverage.py from here -->", "<!-- to here -->"
 TOLERANCE = 1e-4
 TIME_LIMIT_S = 900
-TYPES = {"f32": "<f4", "f16": "<f2", "u8": "u1", "i8": "i1", "i32": "<i4", "i64": "<i8", "bool": "?"}
+TYPES = {"f32": "<f4", "u8": "u1", "i8": "i1", "i32": "<i4", "bool": "?"}
 
 
 @dataclass
@@ -207,11 +206,24 @@ HEAD = """\
 |---|---|---|---:|---:|---:|---:|---|---:|---:|---:|"""
 
 
+def by_operator(refusal: str) -> str:
+    """Each operator that is in the way, with how many nodes there are of it and the reason of the first."""
+    reasons, others = {}, []
+    for problem in refusal.splitlines():
+        if found := re.match(r'node ".*?" \((\w+)\): (.*)', problem):
+            operator, reason = found.groups()
+            reasons.setdefault(operator, []).append(re.sub("; supported (is|are) .*", "", reason))
+        else:
+            others.append(problem)
+    nodes = [f"{len(all_of)} {operator}: {all_of[0]}" for operator, all_of in reasons.items()]
+    return "\n".join(nodes + others)
+
+
 def line(row: Row, robot: robots.Robot) -> str:
     cells = [row.name, row.form, ", ".join(robot.operators)]
     if row.failure or row.refusal:
         why = "fails" if row.failure else "**refused**"
-        text = re.sub("; supported are .*", "", row.failure or row.refusal)
+        text = row.failure or by_operator(row.refusal)
         cells.append(f"{why}: {text.replace('|', '/').replace(chr(10), '<br>')}")
         return f"| {' | '.join(cells)} |||| {figures(row)} |"
     if not row.stages:

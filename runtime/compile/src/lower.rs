@@ -15,11 +15,15 @@ mod gaussian;
 mod join;
 mod layout;
 mod mask;
+mod normalisation;
 pub(crate) mod operands;
+mod padding;
 mod pooling;
 mod quantised;
+mod reduce;
 mod resize;
 mod tokens;
+mod transposed;
 pub(crate) mod view_algebra;
 mod views;
 
@@ -55,10 +59,12 @@ const LOWERED: &[&str] = &[
     "Concat",
     "Constant",
     "Conv",
+    "ConvTranspose",
     "DequantizeLinear",
     "DepthToSpace",
     "Div",
     "Dropout",
+    "Elu",
     "Erf",
     "Exp",
     "Expand",
@@ -70,7 +76,9 @@ const LOWERED: &[&str] = &[
     "HardSigmoid",
     "HardSwish",
     "Identity",
+    "InstanceNormalization",
     "LayerNormalization",
+    "LeakyRelu",
     "LogSoftmax",
     "MatMul",
     "Max",
@@ -78,10 +86,16 @@ const LOWERED: &[&str] = &[
     "Min",
     "Mul",
     "Neg",
+    "PRelu",
+    "Pad",
     "Pow",
     "QuantizeLinear",
     "Reciprocal",
+    "ReduceL2",
+    "ReduceMax",
     "ReduceMean",
+    "ReduceMin",
+    "ReduceSum",
     "Relu",
     "Reshape",
     "Resize",
@@ -239,7 +253,13 @@ impl<'a> Lowering<'a> {
             self.stand_in(node);
             return Ok(());
         }
-        if let Some(results) = self.fold(node)? {
+        let is_lowered = LOWERED.contains(&node.operator.as_str());
+        let folded = match self.fold(node) {
+            // Computed for each image, as it cannot be at once.
+            Err(Problem::Folding { .. }) if is_lowered && self.materialise(node)? => None,
+            folded => folded?,
+        };
+        if let Some(results) = folded {
             for (output, result) in std::iter::zip(&node.outputs, results) {
                 if let Some(output) = output {
                     self.values[output.0] = Value::Constant(Rc::new(result));
@@ -247,6 +267,7 @@ impl<'a> Lowering<'a> {
             }
             return Ok(());
         }
+        self.compute_scaled(node)?;
         let softmaxes = self.compute_softmax(node)?;
         let done = self.computed(node);
         for (id, value) in softmaxes {
@@ -257,6 +278,9 @@ impl<'a> Lowering<'a> {
 
     /// Lowers a node that is not folded.
     fn computed(&mut self, node: &Node) -> Result<(), Problem> {
+        if matches!(node.operator.as_str(), "MatMul" | "LayerNormalization") {
+            self.materialise(node)?;
+        }
         if let Some(value) = self.on_mask(node)? {
             return self.set(node, value);
         }
@@ -274,14 +298,21 @@ impl<'a> Lowering<'a> {
                 self.attend(node)
             }
             "Conv" => self.conv(node).map(|()| self.note_steps(node)),
+            "ConvTranspose" => self.transposed_conv(node),
+            "InstanceNormalization" => self.instance_normalization(node),
             "BatchNormalization" => self.batch_normalization(node),
             "Relu" => self.relu(node),
             "Clip" => self.clip(node),
+            "LeakyRelu" => self.leaky_relu(node),
+            "PRelu" => self.p_relu(node),
+            "Elu" => self.elu(node),
             "Add" => self.binary(node, BinaryFunction::Add),
             "MaxPool" => self.max_pool(node),
             "AveragePool" => self.average_pool(node),
             "GlobalAveragePool" => self.global_average_pool(node),
-            "ReduceMean" => self.reduce_mean(node),
+            "ReduceL2" | "ReduceMax" | "ReduceMean" | "ReduceMin" | "ReduceSum" => {
+                self.reduce(node)
+            }
             "Resize" => self.resize(node),
             "Gemm" => self.gemm(node).map(|()| self.note_steps(node)),
             "MatMul" => self.mat_mul(node).map(|()| self.note_steps(node)),
@@ -295,6 +326,7 @@ impl<'a> Lowering<'a> {
             "Unsqueeze" => self.unsqueeze(node),
             "Slice" if self.reads_view(node) => self.slice(node),
             "Split" => self.split(node),
+            "Pad" => self.pad(node),
             "Gather" if self.reads_view(node) => self.gather(node),
             "Expand" => self.expand(node),
             "Cast" => self.cast(node),

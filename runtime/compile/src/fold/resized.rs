@@ -1,7 +1,7 @@
 //! `Resize` of a constant: networks that take their embedding of positions to another size.
 
 use super::layout::{area, axes, axis};
-use super::{Folding, SIZES, refuse};
+use super::{BATCH, Dim, Folding, SIZES, TYPES, refuse};
 use crate::graph::{Constant, Data};
 use crate::problem::Problem;
 
@@ -19,8 +19,11 @@ struct Way<'a> {
 }
 
 pub(super) fn resize(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
-    let mut values = folding.floats(0)?.to_vec();
-    let mut dims = folding.plain(0)?.dims.clone();
+    let operand = folding.operand(0)?;
+    let Data::Floats(values) = &operand.data else {
+        return refuse(TYPES);
+    };
+    let (mut values, mut dims) = (values.clone(), operand.dims.clone());
     let attributes = &mut folding.attributes;
     let way = Way {
         coordinates: attributes.text("coordinate_transformation_mode", "half_pixel")?,
@@ -38,7 +41,7 @@ pub(super) fn resize(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     }
     let list = list.unwrap_or_else(|| (0..dims.len() as i64).collect());
     axes(&list, dims.len())?;
-    let targets = targets(folding, &dims, &list)?;
+    let targets = targets(folding, operand, &list)?;
     for (named, (size, scale)) in list.iter().zip(targets) {
         let at = axis(*named, dims.len())?;
         if size == dims[at] && scale == 1.0 {
@@ -65,19 +68,22 @@ pub(super) fn resize(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
         }
         values = resized;
     }
-    Ok(Constant::new(dims, Data::Floats(values)))
+    Ok(Constant {
+        dims,
+        ..operand.with(Data::Floats(values))
+    })
 }
 
 /// For each axis that is resized its new size and the factor that this is.
 fn targets(
     folding: &Folding<'_>,
-    dims: &[usize],
+    operand: &Constant,
     list: &[i64],
 ) -> Result<Vec<(usize, f64)>, Problem> {
-    let own = list
-        .iter()
-        .map(|&named| axis(named, dims.len()).map(|at| dims[at]));
-    let own: Vec<usize> = own.collect::<Result<_, _>>()?;
+    let rank = operand.dims.len();
+    let list = list.iter().map(|&named| axis(named, rank));
+    let list: Vec<usize> = list.collect::<Result<_, _>>()?;
+    let own: Vec<usize> = list.iter().map(|&at| operand.dims[at]).collect();
     if own.contains(&0) {
         return refuse(SIZES);
     }
@@ -87,8 +93,13 @@ fn targets(
             .is_some_and(|operand| operand.elements() > 0)
     };
     let found: Vec<(usize, f64)> = if is_there(3) {
-        let sizes = folding.list(3)?.unwrap_or_default();
-        let sizes = sizes.iter().map(|&size| usize::try_from(size).unwrap_or(0));
+        let sizes = folding.sizes(3)?.into_iter().zip(&list);
+        // The batch is as large as it was.
+        let sizes = sizes.map(|(size, &at)| match size {
+            Dim::Known(size) if operand.batch != Some(at) => usize::try_from(size).unwrap_or(0),
+            Dim::Batches(1) if operand.batch == Some(at) => 1,
+            _ => 0,
+        });
         let scale = |(size, own): (usize, &usize)| (size, size as f64 / *own as f64);
         sizes.zip(&own).map(scale).collect()
     } else {
@@ -99,6 +110,11 @@ fn targets(
     let valid = |&(size, scale): &(usize, f64)| size > 0 && scale.is_finite() && scale > 0.0;
     if found.len() != list.len() || !found.iter().all(valid) {
         return refuse(SIZES);
+    }
+    let is_batch =
+        |(at, target): (&usize, &(usize, f64))| operand.batch == Some(*at) && *target != (1, 1.0);
+    if list.iter().zip(&found).any(is_batch) {
+        return refuse(BATCH);
     }
     Ok(found)
 }

@@ -140,33 +140,34 @@ impl Lowering<'_> {
         }
         if let ([bound], false) = (&constant.data[..], constant.data[0].is_nan()) {
             let bound = bound.clamp(f32::MIN, f32::MAX);
-            let (low, high) = match function {
-                BinaryFunction::Minimum => (f32::MIN, bound),
-                BinaryFunction::Maximum => (bound, f32::MAX),
-                _ => return self.with_table(node, function, &view, &constant, swapped),
+            let activation = match function {
+                BinaryFunction::Maximum if bound == 0.0 => Some(Activation::Relu),
+                BinaryFunction::Maximum => Some(clip(bound, f32::MAX)),
+                BinaryFunction::Minimum => Some(clip(f32::MIN, bound)),
+                _ => None,
             };
-            let activation = match (low, high) {
-                (0.0, f32::MAX) => Activation::Relu,
-                _ => Activation::Clip { low, high },
-            };
-            if constant.dims.len() <= view.dims.len() {
+            if let Some(activation) = activation
+                && constant.dims.len() <= view.dims.len()
+            {
                 return self.activate_view(node, &view, activation);
             }
         }
         if function == BinaryFunction::Add && self.add_to_tokens(node, data, &constant)? {
             return Ok(());
         }
-        self.with_table(node, function, &view, &constant, swapped)
+        let result = self.with_table(node, function, &view, &constant, swapped)?;
+        self.set(node, Value::View(result))
     }
 
-    fn with_table(
+    /// A function of a view and a constant.
+    pub(super) fn with_table(
         &mut self,
         node: &Node,
         function: BinaryFunction,
         view: &View,
         constant: &Floats,
         swapped: bool,
-    ) -> Result<(), Problem> {
+    ) -> Result<View, Problem> {
         let shape = self.shape(view.tensor);
         let Some((dims, table, output)) = table(view, shape, constant) else {
             return Err(self.operands(node));
@@ -179,14 +180,11 @@ impl Lowering<'_> {
         let kind = DraftKind::binary(function, Some(table));
         let tensor = self.emit(node, kind, view.tensor, &[], output)?;
         let start = [0; 3];
-        self.set(
-            node,
-            Value::View(View {
-                tensor,
-                start,
-                dims,
-            }),
-        )
+        Ok(View {
+            tensor,
+            start,
+            dims,
+        })
     }
 
     pub(super) fn negate(&mut self, node: &Node) -> Result<(), Problem> {
@@ -294,10 +292,9 @@ impl Lowering<'_> {
     ) -> Result<View, Problem> {
         const EXPECTED: &str =
             "a tensor with one axis, or a part of one, along which the softmax goes";
-        let covers = view.covers(self.shape(view.tensor));
-        let view = match covers {
-            true => view.clone(),
-            false => self.as_itself(node, view)?,
+        let view = match view.dims[at].len() {
+            0 | 1 => self.covering(node, view)?,
+            _ => self.straightened(node, view)?,
         };
         let nothing = Factor {
             axis: Axis::Channel,
@@ -366,6 +363,10 @@ impl Lowering<'_> {
         }
         Ok(before)
     }
+}
+
+const fn clip(low: f32, high: f32) -> Activation {
+    Activation::Clip { low, high }
 }
 
 type Dims = Vec<Vec<Factor>>;

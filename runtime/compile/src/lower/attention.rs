@@ -5,9 +5,10 @@
 
 use punctual_model::{ChannelRun, Tensor, TensorId};
 
-use super::view_algebra::{Axis, Factor, View};
+use super::view_algebra::{Axis, Factor, View, normal};
 use super::{Lowering, Value};
 use crate::draft::{DraftKind, Sequence};
+use crate::fold::Dim;
 use crate::graph::{Attributes, Data, Node};
 use crate::problem::Problem;
 
@@ -45,11 +46,15 @@ impl Lowering<'_> {
         let Some((second, factor)) = scaled(self.operand(node, 1)) else {
             return Err(unfit(self));
         };
-        let second = self.narrowed(node, &second)?;
         if let Some(Value::Scores(scores)) = self.operand(node, 0) {
             let scores = scores.clone();
+            let second = self.with_heads(node, &second, false)?;
             let value_heads = heads(&second, self.shape(second.tensor), false);
-            if !scores.softmaxed || value_heads != Some(scores.heads) || factor != 1.0 {
+            if !scores.softmaxed
+                || value_heads != Some(scores.heads)
+                || outer(&second) != outer(&scores.query)
+                || factor != 1.0
+            {
                 return Err(unfit(self));
             }
             let Scores {
@@ -69,10 +74,12 @@ impl Lowering<'_> {
         let Some((first, other_factor)) = scaled(self.operand(node, 0)) else {
             return Err(unfit(self));
         };
-        let query = self.narrowed(node, &first)?;
+        let query = self.with_heads(node, &first, false)?;
+        let second = self.with_heads(node, &second, true)?;
         let query_heads = heads(&query, self.shape(query.tensor), false);
         let key_heads = heads(&second, self.shape(second.tensor), true);
-        let (Some(heads), true) = (query_heads, query_heads == key_heads) else {
+        let is_same = query_heads == key_heads && outer(&query) == outer(&second);
+        let (Some(heads), true) = (query_heads, is_same) else {
             return Err(unfit(self));
         };
         let scores = Scores {
@@ -152,6 +159,37 @@ impl Lowering<'_> {
         (split && !is_shuffle).then(|| Value::Scaled(view.clone(), factor))
     }
 
+    /// Multiplies what waits for its factor where something else than a product reads it.
+    pub(super) fn compute_scaled(&mut self, node: &Node) -> Result<(), Problem> {
+        if node.operator == "MatMul" {
+            return Ok(());
+        }
+        for id in node.inputs.iter().copied().flatten() {
+            if let Value::Scaled(view, factor) = self.value(id) {
+                let (view, factor) = (view.clone(), *factor);
+                let scaled = self.scaled(node, &view, factor)?;
+                self.values[id.0] = Value::View(scaled);
+            }
+        }
+        Ok(())
+    }
+
+    /// A view of heads that lies as an attention reads it, moved if need be: each position of the outer dimensions that
+    /// is none of the batch, of a window as of a head, is a head.
+    fn with_heads(&mut self, node: &Node, view: &View, swapped: bool) -> Result<View, Problem> {
+        let narrow = self.narrowed(node, view)?;
+        if heads(&narrow, self.shape(narrow.tensor), swapped).is_some() {
+            return Ok(narrow);
+        }
+        let rank = view.dims.len();
+        let Some(last) = rank.checked_sub(2).filter(|_| view.has_one_batch()) else {
+            return Ok(narrow);
+        };
+        let mut axes = vec![Axis::Channel; rank];
+        axes[last + usize::from(swapped)] = Axis::Column;
+        self.copied_on(node, view, &axes)
+    }
+
     /// A view of consecutive channels as a view of a tensor of only these.
     pub(super) fn narrowed(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
         let shape = self.shape(view.tensor);
@@ -180,6 +218,13 @@ impl Lowering<'_> {
         result.start[0] = 0;
         Ok(result)
     }
+}
+
+/// The dimensions but for the last two.
+fn outer(view: &View) -> Vec<Dim> {
+    let mut sizes = view.sizes();
+    sizes.truncate(sizes.len().saturating_sub(2));
+    sizes
 }
 
 /// The number of heads of a tensor seen as (N, heads, pixels, channels of a head), or with the last
@@ -213,6 +258,6 @@ fn heads(view: &View, shape: Tensor, swapped: bool) -> Option<u32> {
         && heads * size == u64::from(shape.channels)
         && *pixels == all
         && *channels == one(digit(1, size))
-        && outer.concat() == expected;
+        && normal(outer.concat()) == expected;
     fits.then(|| u32::try_from(heads).ok()).flatten()
 }

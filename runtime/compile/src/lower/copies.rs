@@ -1,13 +1,17 @@
 //! Values moved to other places: the last resort where a view does not lie as an operator needs it.
 
+use std::rc::Rc;
+
+use punctual_model::TensorId;
 use punctual_types::Piece;
 
+use super::join::of_table;
 use super::layout::Laid;
-use super::view_algebra::{Axis, View};
+use super::view_algebra::{Axis, BATCH, View};
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
 use crate::fold::Dim;
-use crate::graph::{Attribute, Attributes, Node};
+use crate::graph::{Attribute, Attributes, Data, Node};
 use crate::problem::Problem;
 
 /// (N, channels, rows, columns).
@@ -94,6 +98,37 @@ impl Lowering<'_> {
         };
         let output = self.emit(node, kind, view.tensor, &[], shape)?;
         Ok(Some(other.of(output)))
+    }
+
+    /// Makes tensors of a node's operands that are constants for each image of the batch; whether there are any.
+    pub(super) fn materialise(&mut self, node: &Node) -> Result<bool, Problem> {
+        let mut any = false;
+        for id in node.inputs.iter().copied().flatten() {
+            let Value::Constant(constant) = self.value(id) else {
+                continue;
+            };
+            let constant = Rc::clone(constant);
+            let (Data::Floats(values), Some(batch)) = (&constant.data, constant.batch) else {
+                continue;
+            };
+            let mut view = of_table(&constant, 0);
+            view.dims[batch].push(BATCH);
+            let laid = view.on_axes(&view.token_axes());
+            let laid = laid.ok_or(Problem::Dimension { value: usize::MAX })?;
+            // It reads the table, which is the source behind the input.
+            let piece = Piece {
+                source: 1,
+                ..Piece::whole(laid.values.clone(), laid.shape.sides())
+            };
+            let kind = DraftKind::Copy {
+                table: values.clone(),
+                pieces: vec![piece],
+            };
+            let output = self.emit(node, kind, TensorId(0), &[], laid.shape)?;
+            self.values[id.0] = Value::View(laid.seen(output));
+            any = true;
+        }
+        Ok(any)
     }
 
     /// Lets later readers of an operand read its copy.

@@ -3,9 +3,10 @@
 use punctual_types::Activation;
 
 use super::operands::Floats;
-use super::view_algebra::{Axis, View};
+use super::view_algebra::{Axis, Factor, View};
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
+use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 use crate::schema::data_type;
@@ -62,21 +63,28 @@ impl Lowering<'_> {
         attributes.only("training_mode", 0, "0, as exported for inference")?;
         attributes.finish()?;
         let view = self.elementwise(node, 0)?;
-        let channels = self.shape(view.tensor).channels;
-        if view.dims.len() < 2 || !view.is_whole(1, Axis::Channel, channels) {
+        let channels = view.dims.get(1);
+        let is_channels = |digits: &Vec<Factor>| {
+            let mut digits = digits.iter();
+            digits.all(|digit| digit.axis == Axis::Channel)
+        };
+        if !channels.is_some_and(is_channels) {
             // Its channels may be the elements of a flattened image, each with its own scale.
             let expected = "an image, or features of one pixel";
             return Err(self.wrong(0, "data", &Value::View(view), expected));
         }
-        let channels = channels as usize;
         let mut columns = Vec::with_capacity(4);
         for (position, what) in [(1, "scale"), (2, "bias"), (3, "mean"), (4, "variance")] {
             let Floats { dims, data } = self.floats(node, position, what)?;
-            if dims != [channels] {
+            let is_one_each = dims.len() == 1 && Dim::Known(data.len() as i64) == view.sizes()[1];
+            let mut dims = vec![1; view.dims.len() - 1];
+            dims[0] = data.len();
+            let values = self.per_channel(&view, &Floats { dims, data });
+            let Some(values) = values.filter(|_| is_one_each) else {
                 let found = self.required(node, position, what)?;
                 return Err(self.wrong(position, what, found, "one value a channel"));
-            }
-            columns.push(data);
+            };
+            columns.push(values);
         }
         let [gain, bias, mean, variance] = &columns[..] else {
             unreachable!("four columns")
@@ -92,8 +100,8 @@ impl Lowering<'_> {
         self.affine(node, &view, scale, shift)
     }
 
-    /// A constant's value for each channel of the view's tensor; `None` where values of one channel
-    /// meet different ones. The constant's dimensions are aligned with the view's last ones.
+    /// A constant's value for each channel of the tensor that a view covers; `None` where values of one channel meet
+    /// different ones. The constant's dimensions are aligned with the view's last ones.
     pub(super) fn per_channel(&self, view: &View, constant: &Floats) -> Option<Vec<f32>> {
         let channels = self.shape(view.tensor).channels;
         if let [value] = constant.data[..] {
@@ -106,8 +114,16 @@ impl Lowering<'_> {
         let (Some((at, &size)), None) = (dims.next(), dims.next()) else {
             return None;
         };
-        let whole = view.is_whole(before + at, Axis::Channel, channels);
-        (whole && size == channels as usize).then(|| constant.data.clone())
+        let digits = &view.dims[before + at];
+        let all: u64 = digits.iter().map(|digit| digit.extent).product();
+        let fits = digits.iter().all(|digit| digit.axis == Axis::Channel) && all == size as u64;
+        let value = |channel: u32| {
+            let place = digits.iter().fold(0, |place, digit| {
+                place * digit.extent + u64::from(channel) / digit.step % digit.extent
+            });
+            constant.data[place as usize]
+        };
+        fits.then(|| (0..channels).map(value).collect())
     }
 
     pub(super) fn affine(
@@ -134,13 +150,23 @@ impl Lowering<'_> {
         view: &View,
         activation: Activation,
     ) -> Result<(), Problem> {
+        let activated = self.activated(node, view, activation)?;
+        self.set(node, Value::View(activated))
+    }
+
+    pub(super) fn activated(
+        &mut self,
+        node: &Node,
+        view: &View,
+        activation: Activation,
+    ) -> Result<View, Problem> {
         let shape = self.shape(view.tensor);
         let kind = DraftKind::Activate {
             activation,
             channels: shape.channels,
         };
         let output = self.emit(node, kind, view.tensor, &[], shape)?;
-        self.set(node, Value::View(view.of(output)))
+        Ok(view.of(output))
     }
 
     /// From floats to floats, which are f32 whatever their size in the file.

@@ -536,7 +536,7 @@ fn repeated(extent: i64) -> Factor {
 }
 
 /// A constant as channels of the table from `first` on.
-fn of_table(constant: &Constant, first: usize) -> View {
+pub(super) fn of_table(constant: &Constant, first: usize) -> View {
     let mut step = 1;
     let mut dims = Vec::with_capacity(constant.dims.len());
     for &size in constant.dims.iter().rev() {

@@ -70,10 +70,15 @@ impl Lowering<'_> {
     /// A tensor of which each value is read once, and how it is seen: for operators that treat each value alone.
     pub(super) fn elementwise(&mut self, node: &Node, position: usize) -> Result<View, Problem> {
         let view = self.view(node, position)?.clone();
-        if view.covers(self.shape(view.tensor)) {
-            return Ok(view);
+        self.covering(node, &view)
+    }
+
+    /// A view of the same values that goes through all of its tensor's once.
+    pub(super) fn covering(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
+        match view.covers(self.shape(view.tensor)) {
+            true => Ok(view.clone()),
+            false => self.as_itself(node, view),
         }
-        self.as_itself(node, &view)
     }
 
     /// The values of a view in a tensor that is seen as it lies.

@@ -3,10 +3,8 @@
 use punctual_model::{Tensor, TensorId, window_output};
 use punctual_types::{Extent, PoolKind, Window};
 
+use super::Lowering;
 use super::convolution::read_window;
-use super::view_algebra::{Axis, View};
-use super::views::positions;
-use super::{Lowering, Value};
 use crate::draft::DraftKind;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
@@ -108,54 +106,11 @@ impl Lowering<'_> {
         self.set_image(node, output)
     }
 
-    /// A mean over rows and columns: what PyTorch's dynamo exporter makes of global pooling.
-    pub(super) fn reduce_mean(&mut self, node: &Node) -> Result<(), Problem> {
-        self.limit(node, 2, 1)?;
-        let mut attributes = Attributes::of(node);
-        let view = self.view(node, 0)?.clone();
-        // From opset 18 on the axes are an operand.
-        let from_attribute = attributes.ints("axes")?.map(<[i64]>::to_vec);
-        let from_operand = self.optional_ints(node, 1, "axes")?;
-        let axes = from_operand.or(from_attribute).unwrap_or_default();
-        let Some(dims) = self.rows_and_columns(&view, &axes) else {
-            let found = Attribute::Ints(axes);
-            return Err(Problem::attribute(
-                "axes",
-                &found,
-                "[2, 3], the rows and columns",
-            ));
-        };
-        let keep = attributes.int("keepdims", 1)? != 0;
-        attributes.ignore("noop_with_empty_axes"); // The axes are not empty.
-        attributes.finish()?;
-        let mut mean = view.of(self.global_average(node, view.tensor)?);
-        for dim in dims.into_iter().rev() {
-            mean.dims[dim].clear();
-            if !keep {
-                mean.dims.remove(dim);
-            }
-        }
-        self.set(node, Value::View(mean))
-    }
-
-    /// Which dimensions `axes` are, in rising order, if they are all rows and columns of a tensor
-    /// and nothing else is left out.
-    fn rows_and_columns(&self, view: &View, axes: &[i64]) -> Option<Vec<usize>> {
-        let mut dims = positions("axes", axes, view.dims.len()).ok()?;
-        dims.sort_unstable();
-        dims.dedup();
-        let digits = dims.iter().flat_map(|&dim| &view.dims[dim]);
-        let pixels = digits.map(|digit| match digit.axis {
-            Axis::Row | Axis::Column => Some(digit.extent),
-            _ => None,
-        });
-        let Tensor { height, width, .. } = self.shape(view.tensor);
-        let product = pixels.product::<Option<u64>>()?;
-        let whole = view.covers(self.shape(view.tensor));
-        (whole && product == u64::from(height) * u64::from(width)).then_some(dims)
-    }
-
-    fn global_average(&mut self, node: &Node, input: TensorId) -> Result<TensorId, Problem> {
+    pub(super) fn global_average(
+        &mut self,
+        node: &Node,
+        input: TensorId,
+    ) -> Result<TensorId, Problem> {
         let channels = self.shape(input).channels;
         let output = Tensor::features(channels);
         self.emit(node, DraftKind::GlobalAveragePool, input, &[], output)

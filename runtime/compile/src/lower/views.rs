@@ -7,7 +7,7 @@ use super::join::Part;
 use super::operands::describe_dims;
 use super::view_algebra::View;
 use super::{Lowering, Value};
-use crate::fold::{Dim, product, resolved};
+use crate::fold::{Dim, Integer, product, resolved};
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
 
@@ -165,7 +165,7 @@ impl Lowering<'_> {
     }
 
     /// Positions from the first to before the second number, the third apart.
-    fn sliced(
+    pub(super) fn sliced(
         &mut self,
         node: &Node,
         view: &View,
@@ -233,7 +233,7 @@ impl Lowering<'_> {
     }
 
     /// Positions of a dimension in any order: what is evenly spaced at once, joined.
-    fn taken(
+    pub(super) fn taken(
         &mut self,
         node: &Node,
         view: &View,
@@ -262,7 +262,7 @@ impl Lowering<'_> {
         self.join_parts(node, dim, &parts)
     }
 
-    fn no_slice(&self, node: &Node) -> Problem {
+    pub(super) fn no_slice(&self, node: &Node) -> Problem {
         let value = self.operand(node, 0).unwrap_or(&Value::Nothing);
         Problem::Slice {
             from: self.describe(value),
@@ -314,6 +314,10 @@ impl Lowering<'_> {
         attributes.finish()?;
         let view = self.view(node, 0)?.clone();
         let axis = position("axis", axis, view.dims.len())?;
+        if let Some(sizes) = self.all_in_order(node, &view) {
+            let view = self.reshaped(node, &view, &sizes)?;
+            return self.set(node, Value::View(view));
+        }
         let indices = self.sizes(node, 1, "indices")?;
         let scalar = self.is_scalar(node, 1);
         let Dim::Known(size) = view.sizes()[axis] else {
@@ -338,6 +342,22 @@ impl Lowering<'_> {
             Some(view) => self.set(node, Value::View(view)),
             None => Err(self.no_slice(node)),
         }
+    }
+
+    /// The sizes of the indices of a gather that takes each value of all images, which are one dimension, in order: what
+    /// an exporter makes of a view by strides.
+    fn all_in_order(&self, node: &Node, view: &View) -> Option<Vec<Dim>> {
+        let indices = self.constant_integers(node, 1)?;
+        let (Data::Symbols(values), [Dim::Batches(each)]) = (&indices.data, &view.sizes()[..])
+        else {
+            return None;
+        };
+        let expected = (0..*each).map(|at| Integer {
+            images: *each,
+            ..Integer::of(at)
+        });
+        let in_order = indices.batch == Some(0) && expected.eq(values.iter().copied());
+        in_order.then(|| indices.sizes())
     }
 
     pub(super) fn expand(&mut self, node: &Node) -> Result<(), Problem> {

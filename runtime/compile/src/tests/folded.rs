@@ -37,6 +37,45 @@ fn a_bias_that_is_resized_scaled_and_reshaped_is_a_bias() {
     assert_eq!(found, operators(&plain.head("c", 4, "exit_0")));
 }
 
+/// The constant `name` repeated for each image of the batch.
+fn for_each_image(onnx: Onnx, name: &str, to: &str) -> Onnx {
+    onnx.ints("zero", &[0])
+        .ints("rest", &[1, 1, 1])
+        .node("Shape", "image", "shape", &[])
+        .node("Gather", "shape zero", "batch", &[])
+        .node("Concat", "batch rest", "repeats", &[int("axis", 0)])
+        .node("Expand", &format!("{name} repeats"), to, &[])
+}
+
+#[test]
+fn a_constant_for_each_image_is_one_where_it_is_resized_and_added() {
+    let onnx = Onnx::new().floats("small", &[1, 3, 4, 4]);
+    let onnx = for_each_image(onnx, "small", "each")
+        .exactly("twice", &[4], vec![1.0, 1.0, 2.0, 2.0])
+        .node("Resize", "each - twice", "large", &[])
+        .node("Add", "image large", "x", &[])
+        .head("x", 3, "exit_0");
+    // The sum, the mean and the scores.
+    assert_eq!(operators(&onnx), 3);
+}
+
+#[test]
+fn a_constant_for_each_image_is_a_tensor_where_it_cannot_be_computed_with_at_once() {
+    let onnx = Onnx::new()
+        .exactly("query", &[1, 1, 2, 3], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+        .exactly("w", &[3, 2], vec![1.0, 0.0, 0.0, 1.0, 1.0, 1.0]);
+    let onnx = for_each_image(onnx, "query", "each")
+        .node("MatMul", "each w", "products", &[])
+        .node("GlobalAveragePool", "image", "mean", &[])
+        .node("ReduceMean", "mean", "one", &[ints_of("axes", &[1])])
+        .node("Mul", "products one", "scaled", &[])
+        .node("Flatten", "scaled", "x", &[])
+        .output("x");
+    let package = compiled(&onnx).unwrap().package;
+    let scores = reference::run(package.network(), &[2.0; 192]).remove(0);
+    assert_eq!(scores, [8.0, 10.0, 20.0, 22.0]);
+}
+
 #[test]
 fn indices_and_sizes_computed_from_the_shape_are_as_good_as_constants() {
     let onnx = Onnx::new()

@@ -30,6 +30,9 @@ fn with(operator: &str, inputs: &str, attributes: &[AttributeProto]) -> Onnx {
         .floats("three", &[3])
         .ints("axes", &[2, 3])
         .ints("target", &[0, 8, 3, 7])
+        .floats("up_w", &[3, 4, 2, 2])
+        .ints("pads", &[0, 0, 8, 0, 0, 0, 0, 0])
+        .ints("images", &[1, 0, 0, 0, 0, 0, 0, 0])
         .node("Relu", "image", "r", &[])
         .node("Flatten", "r", "flat", &[])
         .node(operator, inputs, "x", attributes)
@@ -189,8 +192,38 @@ fn an_attribute_with_an_unsupported_value() {
         (
             "ReduceMean",
             "r",
-            ints_of("axes", &[1]),
-            "axes is [1]; supported is [2, 3]",
+            ints_of("axes", &[0]),
+            "axes is [0]; supported is some dimensions, none of them the batch",
+        ),
+        (
+            "Pad",
+            "r pads",
+            text("mode", "wrap"),
+            "mode is \"wrap\"; supported is constant, reflect or edge",
+        ),
+        (
+            "Pad",
+            "r pads",
+            text("mode", "reflect"),
+            "pads is [8, 0]; supported is less than the dimension",
+        ),
+        (
+            "ConvTranspose",
+            "r up_w",
+            ints_of("dilations", &[2, 2]),
+            "dilations of 1",
+        ),
+        (
+            "ConvTranspose",
+            "r up_w",
+            ints_of("pads", &[2, 0, 0, 0]),
+            "pads less than the kernel",
+        ),
+        (
+            "ConvTranspose",
+            "r up_w",
+            ints_of("output_shape", &[9, 9]),
+            "its attribute output_shape = [9, 9] is not supported",
         ),
         (
             "Flatten",
@@ -277,6 +310,38 @@ const OPERANDS: &[(&str, &str, &str)] = &[
         "BatchNormalization",
         "r four four four four",
         "input 1 (scale) is a float32 constant",
+    ),
+    (
+        "ConvTranspose",
+        "r w",
+        "input 1 (weights) is a float32 constant of shape [4, 3, 3, 3]; supported is one kernel for each input channel",
+    ),
+    (
+        "ConvTranspose",
+        "r up_w three",
+        "input 2 (bias) is a float32 constant of shape [3]; supported is one value an output channel",
+    ),
+    (
+        "InstanceNormalization",
+        "r four four",
+        "input 1 (scale) is a float32 constant of shape [4]",
+    ),
+    (
+        "InstanceNormalization",
+        "flat three three",
+        "input 0 (data) is a vector of features (N, 192)",
+    ),
+    ("Pad", "r", "its input 1 (pads) is missing"),
+    (
+        "Pad",
+        "r axes",
+        "input 1 (pads) is an integer constant of shape [2]",
+    ),
+    ("Pad", "r images", "it takes part of an image (N, 3, 8, 8)"),
+    (
+        "PRelu",
+        "r four",
+        "input 1 (slopes) is a float32 constant of shape [4]",
     ),
     (
         "Clip",

@@ -2,5 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod onnxruntime;
+mod recorded;
 mod sequences;
 mod signs;

@@ -1,0 +1,160 @@
+//! Pad: constants, or some of a tensor's own values, joined before and behind it.
+
+use std::rc::Rc;
+
+use punctual_model::TENSOR_ELEMENTS_MAX;
+
+use super::join::Part;
+use super::view_algebra::View;
+use super::views::positions;
+use super::{Lowering, Value};
+use crate::fold::Dim;
+use crate::graph::{Attribute, Attributes, Constant, Data, Node};
+use crate::problem::Problem;
+
+/// What stands around a tensor.
+#[derive(Clone, Copy)]
+enum Border {
+    Constant(f32),
+    /// The values next to the outermost one, away from the border.
+    Reflected,
+    /// The outermost value.
+    Edge,
+}
+
+impl Lowering<'_> {
+    pub(super) fn pad(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 4, 1)?;
+        let mut attributes = Attributes::of(node);
+        let mode = attributes.text("mode", "constant")?;
+        let value = match self.operand(node, 2) {
+            None => 0.0,
+            Some(found) => self.scalar(node, 2).ok_or_else(|| {
+                let expected = "one number known when compiling";
+                self.wrong(2, "value", found, expected)
+            })?,
+        };
+        let border = match mode {
+            "constant" => Border::Constant(value),
+            "reflect" => Border::Reflected,
+            "edge" => Border::Edge,
+            other => {
+                let found = Attribute::Text(other.to_owned());
+                return Err(Problem::attribute(
+                    "mode",
+                    &found,
+                    "constant, reflect or edge",
+                ));
+            }
+        };
+        attributes.finish()?;
+        let mut view = self.view(node, 0)?.clone();
+        let missing = Problem::MissingInput {
+            position: 1,
+            what: "pads",
+        };
+        let pads = self.optional_ints(node, 1, "pads")?.ok_or(missing)?;
+        let axes = match self.optional_ints(node, 3, "axes")? {
+            Some(axes) => positions("axes", &axes, view.dims.len())?,
+            None => (0..view.dims.len()).collect(),
+        };
+        if pads.len() != 2 * axes.len() {
+            let found = self.required(node, 1, "pads")?;
+            return Err(self.wrong(1, "pads", found, "two numbers for each axis"));
+        }
+        let (before, behind) = pads.split_at(axes.len());
+        for (at, &dim) in axes.iter().enumerate() {
+            view = self.padded(node, &view, dim, [before[at], behind[at]], border)?;
+        }
+        self.set(node, Value::View(view))
+    }
+
+    /// With so many positions more along a dimension, or fewer.
+    fn padded(
+        &mut self,
+        node: &Node,
+        view: &View,
+        dim: usize,
+        [before, behind]: [i64; 2],
+        border: Border,
+    ) -> Result<View, Problem> {
+        if (before, behind) == (0, 0) {
+            return Ok(view.clone());
+        }
+        let Dim::Known(size) = view.sizes()[dim] else {
+            return Err(self.no_slice(node));
+        };
+        let kept = [
+            before.min(0).saturating_neg(),
+            size.saturating_add(behind.min(0)).max(0),
+            1,
+        ];
+        let mut view = view.clone();
+        if kept != [0, size, 1] {
+            view = self.sliced(node, &view, dim, kept)?;
+        }
+        let (before, behind) = (before.max(0), behind.max(0));
+        let value = match border {
+            Border::Constant(value) => value,
+            Border::Reflected | Border::Edge => {
+                let size = kept[1] - kept[0];
+                let inside = |at: i64| match border {
+                    Border::Reflected if at < 0 => -at,
+                    Border::Reflected if at >= size => 2 * (size - 1) - at,
+                    _ => at.clamp(0, size - 1),
+                };
+                let reach = if matches!(border, Border::Reflected) {
+                    size - 1
+                } else {
+                    i64::from(u16::MAX)
+                };
+                if before.max(behind) > reach {
+                    let found = Attribute::Ints(vec![before, behind]);
+                    return Err(Problem::attribute(
+                        "pads",
+                        &found,
+                        "less than the dimension",
+                    ));
+                }
+                let indices: Vec<i64> = (-before..size + behind).map(inside).collect();
+                return self.taken(node, &view, dim, &indices);
+            }
+        };
+        let around = |count: i64| match count {
+            0 => Ok::<_, Problem>(None),
+            _ => {
+                let constant = filled(&view, dim, count, value)?;
+                Ok(Some(Part::Constant(Rc::new(constant))))
+            }
+        };
+        let parts = [
+            around(before)?,
+            Some(Part::View(view.clone())),
+            around(behind)?,
+        ];
+        let parts: Vec<Part> = parts.into_iter().flatten().collect();
+        self.join_parts(node, dim, &parts)
+    }
+}
+
+/// A constant of the view's sizes, but for one dimension.
+fn filled(view: &View, dim: usize, count: i64, value: f32) -> Result<Constant, Problem> {
+    let mut sizes = view.sizes();
+    sizes[dim] = Dim::Known(count);
+    let dims = sizes.iter().map(|size| match *size {
+        Dim::Known(size) => usize::try_from(size).unwrap_or(usize::MAX),
+        Dim::Batches(_) => 1,
+    });
+    let dims: Vec<usize> = dims.collect();
+    let elements = dims
+        .iter()
+        .try_fold(1_usize, |all, &dim| all.checked_mul(dim));
+    let limit = TENSOR_ELEMENTS_MAX as usize;
+    match elements.filter(|&elements| elements <= limit) {
+        Some(elements) => Ok(Constant::new(dims, Data::Floats(vec![value; elements]))),
+        None => Err(Problem::Limit {
+            what: "values around a tensor",
+            limit,
+        }),
+    }
+}

@@ -1,0 +1,197 @@
+//! Means, sums, norms and extremes over any dimensions but the batch.
+//!
+//! A mean over all rows and columns is an operator. Otherwise what is summed becomes the channels of a tensor, of which
+//! a convolution of one pixel makes one; of what is compared, which becomes its columns, pooling does.
+
+use punctual_model::{Tensor, window_output};
+use punctual_types::{Activation, Extent, PoolKind, UnaryFunction, Window};
+
+use super::view_algebra::{Axis, BATCH, Factor, View};
+use super::views::positions;
+use super::{Lowering, Value};
+use crate::draft::DraftKind;
+use crate::graph::{Attribute, Attributes, Node};
+use crate::problem::Problem;
+
+impl Lowering<'_> {
+    pub(super) fn reduce(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 2, 1)?;
+        let mut attributes = Attributes::of(node);
+        // From opset 18 on, of sums from 13 on, the axes are an operand.
+        let from_attribute = attributes.ints("axes")?.map(<[i64]>::to_vec);
+        let from_operand = self.optional_ints(node, 1, "axes")?;
+        let axes = from_operand.or(from_attribute).unwrap_or_default();
+        let keeps = attributes.int("keepdims", 1)? != 0;
+        attributes.ignore("noop_with_empty_axes"); // The axes are not empty.
+        attributes.finish()?;
+        let view = self.view(node, 0)?.clone();
+        let mut dims = positions("axes", &axes, view.dims.len())?;
+        dims.sort_unstable();
+        dims.dedup();
+        let of_batch = |&dim: &usize| view.dims[dim].contains(&BATCH);
+        if dims.is_empty() || dims.iter().any(of_batch) || !view.has_one_batch() {
+            let found = Attribute::Ints(axes);
+            let supported = "some dimensions, none of them the batch";
+            return Err(Problem::attribute("axes", &found, supported));
+        }
+        let mut result = match node.operator.as_str() {
+            "ReduceMax" => self.largest(node, &view, &dims)?,
+            "ReduceMin" => {
+                let turned = self.scaled(node, &view, -1.0)?;
+                let largest = self.largest(node, &turned, &dims)?;
+                self.scaled(node, &largest, -1.0)?
+            }
+            "ReduceMean" => self.mean(node, &view, &dims)?,
+            "ReduceSum" => self.sum(node, &view, &dims)?,
+            _ => self.length(node, &view, &dims)?,
+        };
+        if !keeps {
+            dims.iter()
+                .rev()
+                .for_each(|&dim| drop(result.dims.remove(dim)));
+        }
+        self.set(node, Value::View(result))
+    }
+
+    fn mean(&mut self, node: &Node, view: &View, dims: &[usize]) -> Result<View, Problem> {
+        if self.are_rows_and_columns(view, dims) {
+            let mean = self.global_average(node, view.tensor)?;
+            return Ok(reduced(view.of(mean), dims));
+        }
+        let factor = 1.0 / extent(view, dims) as f32;
+        self.weighted_sum(node, view, dims, factor)
+    }
+
+    fn sum(&mut self, node: &Node, view: &View, dims: &[usize]) -> Result<View, Problem> {
+        if self.are_rows_and_columns(view, dims) {
+            let mean = self.mean(node, view, dims)?;
+            return self.scaled(node, &mean, extent(view, dims) as f32);
+        }
+        self.weighted_sum(node, view, dims, 1.0)
+    }
+
+    /// The square root of the sum of squares.
+    fn length(&mut self, node: &Node, view: &View, dims: &[usize]) -> Result<View, Problem> {
+        let view = self.covering(node, view)?;
+        let activation = Activation::None;
+        let kind = DraftKind::Multiply { activation };
+        let shape = self.shape(view.tensor);
+        let squares = self.emit(node, kind, view.tensor, &[view.tensor], shape)?;
+        let sum = self.sum(node, &view.of(squares), dims)?;
+        let function = UnaryFunction::SquareRoot;
+        let shape = self.shape(sum.tensor);
+        let root = self.emit(node, DraftKind::Unary { function }, sum.tensor, &[], shape)?;
+        Ok(sum.of(root))
+    }
+
+    /// The sum of the values of some dimensions, each times the factor.
+    fn weighted_sum(
+        &mut self,
+        node: &Node,
+        view: &View,
+        dims: &[usize],
+        factor: f32,
+    ) -> Result<View, Problem> {
+        let is_channels = |(dim, digits): (usize, &Vec<Factor>)| {
+            let mut digits = digits.iter().filter(|digit| **digit != BATCH);
+            match dims.contains(&dim) {
+                true => digits.all(|digit| digit.axis == Axis::Channel),
+                false => digits.all(|digit| digit.axis != Axis::Channel),
+            }
+        };
+        let covers = view.covers(self.shape(view.tensor));
+        let view = match covers && view.dims.iter().enumerate().all(is_channels) {
+            true => view.clone(),
+            false => {
+                let axes = spread(view, dims, [Axis::Channel, Axis::Row, Axis::Column]);
+                self.copied_on(node, view, &axes)?
+            }
+        };
+        let shape = self.shape(view.tensor);
+        let kind = DraftKind::Conv {
+            weights: vec![factor; shape.channels as usize],
+            bias: vec![0.0],
+            window: Window::whole(Extent::square(1)),
+            groups: 1,
+            activation: Activation::None,
+        };
+        let one = Tensor {
+            channels: 1,
+            ..shape
+        };
+        let output = self.emit(node, kind, view.tensor, &[], one)?;
+        Ok(reduced(view.of(output), dims))
+    }
+
+    fn largest(&mut self, node: &Node, view: &View, dims: &[usize]) -> Result<View, Problem> {
+        let axes = spread(view, dims, [Axis::Column, Axis::Row, Axis::Channel]);
+        let view = self.copied_on(node, view, &axes)?;
+        let shape = self.shape(view.tensor);
+        let window = Window::whole(Extent {
+            height: 1,
+            width: shape.width,
+        });
+        let output = window_output(shape, shape.channels, &window)?;
+        let kind = DraftKind::Pool {
+            kind: PoolKind::Max,
+            kernel: window.kernel,
+            stride: window.stride,
+            padding: window.padding,
+        };
+        let output = self.emit(node, kind, view.tensor, &[], output)?;
+        Ok(reduced(view.of(output), dims))
+    }
+
+    /// Each value times a factor.
+    pub(super) fn scaled(
+        &mut self,
+        node: &Node,
+        view: &View,
+        factor: f32,
+    ) -> Result<View, Problem> {
+        let view = self.covering(node, view)?;
+        let shape = self.shape(view.tensor);
+        let channels = shape.channels as usize;
+        let kind = DraftKind::Affine {
+            scale: vec![factor; channels],
+            shift: vec![0.0; channels],
+        };
+        let output = self.emit(node, kind, view.tensor, &[], shape)?;
+        Ok(view.of(output))
+    }
+
+    /// Whether dimensions are all rows and columns of a tensor and nothing else is left out.
+    fn are_rows_and_columns(&self, view: &View, dims: &[usize]) -> bool {
+        let digits = dims.iter().flat_map(|&dim| &view.dims[dim]);
+        let pixels = digits.map(|digit| match digit.axis {
+            Axis::Row | Axis::Column => Some(digit.extent),
+            _ => None,
+        });
+        let shape = self.shape(view.tensor);
+        let all = u64::from(shape.height) * u64::from(shape.width);
+        view.covers(shape) && pixels.product::<Option<u64>>() == Some(all)
+    }
+}
+
+/// Dimensions brought to one position.
+fn reduced(mut view: View, dims: &[usize]) -> View {
+    dims.iter().for_each(|&dim| view.dims[dim].clear());
+    view
+}
+
+fn extent(view: &View, dims: &[usize]) -> u64 {
+    let digits = dims.iter().flat_map(|&dim| &view.dims[dim]);
+    digits.map(|digit| digit.extent).product()
+}
+
+/// The first axis for some dimensions, the last one for the last of the others, the second for the rest.
+fn spread(view: &View, dims: &[usize], [own, rest, last]: [Axis; 3]) -> Vec<Axis> {
+    let other = |dim: &usize| !dims.contains(dim) && *view.dims[*dim] != [BATCH];
+    let last_other = (0..view.dims.len()).rfind(other);
+    let axis = |dim: usize| match dims.contains(&dim) {
+        true => own,
+        false if Some(dim) == last_other => last,
+        false => rest,
+    };
+    (0..view.dims.len()).map(axis).collect()
+}
