@@ -1,6 +1,7 @@
 //! `punctual-bench`: measurements on this machine, some on the user's own files. `punctual bench` starts it.
 #![forbid(unsafe_code)]
 
+mod answers;
 mod cold_start;
 mod cold_start_report;
 #[cfg(test)]
@@ -31,6 +32,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    /// What answers of a megabyte cost, beside a copy of as many bytes.
+    Answers(answers::Options),
     /// How soon a network answers after its process was started.
     ColdStart(cold_start::Options),
     /// Our engine and ONNX Runtime on one file, in alternation.
@@ -56,6 +59,7 @@ fn main() -> std::process::ExitCode {
         }
     };
     let termination = match arguments.what {
+        What::Answers(options) => Termination::of("bench answers", answers::run(&options)),
         What::ColdStart(options) => Termination::of("bench cold-start", cold_start::run(&options)),
         What::Engine(options) => Termination::of("bench engine", engine::run(&options)),
         What::Gpu(options) => Termination::of("bench gpu", gpu::run(&options)),

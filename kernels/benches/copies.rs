@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use punctual_kernels::{
-    AlignedBuffer, BlockedLayout, Copy, CopySpec, Image, Inputs, Isa, Part, PlainCopy,
+    AlignedBuffer, BlockedLayout, Copy, CopySpec, Image, Inputs, Isa, Part, PlainCopy, PlainElement,
 };
 use punctual_types::{Axis, Digit, Piece, View};
 
@@ -50,6 +50,24 @@ fn cases() -> Vec<Case> {
         ("planes of a segmenter", logits, plane(logits), None),
         ("planes in a cache", [64, 40, 64], plane([64, 40, 64]), None),
         ("a depth map", depth, plane(depth), None),
+        (
+            "logits of a megabyte",
+            [21, 112, 112],
+            plane([21, 112, 112]),
+            None,
+        ),
+        (
+            "heat maps of a megabyte",
+            [17, 96, 160],
+            plane([17, 96, 160]),
+            None,
+        ),
+        (
+            "anchors of a megabyte",
+            [30, 1, 8732],
+            tokens([30, 1, 8732]),
+            None,
+        ),
         ("planes of 7x7", [2048, 7, 7], plane([2048, 7, 7]), None),
         ("boxes, last", boxes, tokens(boxes), None),
         ("classes, last", classes, tokens(classes), None),
@@ -113,10 +131,11 @@ fn main() {
             let memory = AlignedBuffer::zeroed(input.len());
             let seconds = match result {
                 None => {
-                    let copy = PlainCopy::new(isa, input, &view).expect("a sound view");
-                    let mut output = AlignedBuffer::zeroed(values);
+                    let copy = PlainCopy::new(isa, input, &view, PlainElement::F32);
+                    let copy = copy.expect("a sound view");
+                    let mut output = vec![0; copy.bytes()];
                     least_seconds(measure, || {
-                        copy.run(Part::WHOLE, black_box(&memory), &mut output);
+                        copy.run(black_box(&memory), &mut output);
                     })
                 }
                 Some(result) => {

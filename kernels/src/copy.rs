@@ -4,7 +4,7 @@
 mod plain;
 mod plan;
 
-pub use self::plain::PlainCopy;
+pub use self::plain::{PlainCopy, PlainElement};
 
 use punctual_types::Piece;
 

@@ -36,8 +36,6 @@ pub(crate) trait Vector: Copy {
     const MULTIPLIES_BY_LANE: bool = false;
     /// Which lanes of one vector go where in another, ready for [`pick`](Vector::pick).
     type Lanes: Copy;
-    /// A vector of half the lanes if it exchanges lanes faster, or this one.
-    type Narrow: Vector;
 
     /// All lanes `value`.
     unsafe fn splat(value: f32) -> Self;
@@ -45,6 +43,16 @@ pub(crate) trait Vector: Copy {
     unsafe fn load(from: *const f32) -> Self;
     /// `LANES` values to memory.
     unsafe fn store(self, to: *mut f32);
+    /// Four values from `from`, four from `from + step`, and so on; each four are valid.
+    unsafe fn load_fours(from: *const f32, step: usize) -> Self;
+    /// Of each four lanes `a b ..` and `c d ..`: `a c b d`.
+    unsafe fn alternate_low(self, other: Self) -> Self;
+    /// Of each four lanes `.. a b` and `.. c d`: `a c b d`.
+    unsafe fn alternate_high(self, other: Self) -> Self;
+    /// Of each four lanes `a b ..` and `c d ..`: `a b c d`.
+    unsafe fn low_halves(self, other: Self) -> Self;
+    /// Of each four lanes `.. a b` and `.. c d`: `a b c d`.
+    unsafe fn high_halves(self, other: Self) -> Self;
     /// `self + a * b`, rounded once where the instruction set can.
     unsafe fn mul_add(self, a: Self, b: Self) -> Self;
     /// `self + a * b[LANE]`, rounded as [`mul_add`](Vector::mul_add); `LANE` is below 4.

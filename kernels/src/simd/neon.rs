@@ -3,8 +3,9 @@
 use core::arch::aarch64::{
     float32x4_t, uint8x16_t, vaddq_f32, vaddq_s32, vcvtnq_s32_f32, vdivq_f32, vdupq_n_f32,
     vdupq_n_s32, vfmaq_f32, vfmaq_laneq_f32, vld1q_f32, vld1q_u8, vmaxq_f32, vminq_f32, vmulq_f32,
-    vqtbx1q_u8, vreinterpretq_f32_s32, vreinterpretq_f32_u8, vreinterpretq_u8_f32, vrndnq_f32,
-    vshlq_n_s32, vsqrtq_f32, vst1q_f32, vsubq_f32,
+    vqtbx1q_u8, vreinterpretq_f32_f64, vreinterpretq_f32_s32, vreinterpretq_f32_u8,
+    vreinterpretq_f64_f32, vreinterpretq_u8_f32, vrndnq_f32, vshlq_n_s32, vsqrtq_f32, vst1q_f32,
+    vsubq_f32, vzip1q_f32, vzip1q_f64, vzip2q_f32, vzip2q_f64,
 };
 
 use super::{LaneMap, Vector};
@@ -19,7 +20,6 @@ impl Vector for Neon {
     const MULTIPLIES_BY_LANE: bool = true;
     /// Positions of bytes; those beyond a vector keep what is there.
     type Lanes = uint8x16_t;
-    type Narrow = Self;
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {
@@ -34,6 +34,43 @@ impl Vector for Neon {
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
         unsafe { vst1q_f32(to, self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_fours(from: *const f32, _step: usize) -> Self {
+        unsafe { Self::load(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn alternate_low(self, other: Self) -> Self {
+        Neon(unsafe { vzip1q_f32(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn alternate_high(self, other: Self) -> Self {
+        Neon(unsafe { vzip2q_f32(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn low_halves(self, other: Self) -> Self {
+        Neon(unsafe {
+            let (own, other) = (
+                vreinterpretq_f64_f32(self.0),
+                vreinterpretq_f64_f32(other.0),
+            );
+            vreinterpretq_f32_f64(vzip1q_f64(own, other))
+        })
+    }
+
+    #[inline(always)]
+    unsafe fn high_halves(self, other: Self) -> Self {
+        Neon(unsafe {
+            let (own, other) = (
+                vreinterpretq_f64_f32(self.0),
+                vreinterpretq_f64_f32(other.0),
+            );
+            vreinterpretq_f32_f64(vzip2q_f64(own, other))
+        })
     }
 
     #[inline(always)]

@@ -20,7 +20,6 @@ impl Scalar {
 impl Vector for Scalar {
     const LANES: usize = 4;
     type Lanes = [i32; 4];
-    type Narrow = Self;
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {
@@ -37,6 +36,32 @@ impl Vector for Scalar {
     unsafe fn store(self, to: *mut f32) {
         // SAFETY: as in `load`.
         unsafe { to.cast::<[f32; 4]>().write(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_fours(from: *const f32, _step: usize) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self::load(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn alternate_low(self, other: Self) -> Self {
+        Scalar([self.0[0], other.0[0], self.0[1], other.0[1]])
+    }
+
+    #[inline(always)]
+    unsafe fn alternate_high(self, other: Self) -> Self {
+        Scalar([self.0[2], other.0[2], self.0[3], other.0[3]])
+    }
+
+    #[inline(always)]
+    unsafe fn low_halves(self, other: Self) -> Self {
+        Scalar([self.0[0], self.0[1], other.0[0], other.0[1]])
+    }
+
+    #[inline(always)]
+    unsafe fn high_halves(self, other: Self) -> Self {
+        Scalar([self.0[2], self.0[3], other.0[2], other.0[3]])
     }
 
     #[inline(always)]

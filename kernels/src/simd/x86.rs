@@ -2,14 +2,18 @@
 
 use core::arch::x86_64::{
     __m256, __m256i, __m512, __m512i, __mmask16, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT,
-    _mm256_add_epi32, _mm256_add_ps, _mm256_blendv_ps, _mm256_castsi256_ps, _mm256_cvtps_epi32,
-    _mm256_div_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_max_ps,
+    _mm_loadu_ps, _mm256_add_epi32, _mm256_add_ps, _mm256_blendv_ps, _mm256_castps_pd,
+    _mm256_castps128_ps256, _mm256_castsi256_ps, _mm256_cvtps_epi32, _mm256_div_ps,
+    _mm256_fmadd_ps, _mm256_insertf128_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_max_ps,
     _mm256_min_ps, _mm256_mul_ps, _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set1_epi32,
-    _mm256_set1_ps, _mm256_slli_epi32, _mm256_sqrt_ps, _mm256_storeu_ps, _mm256_sub_ps,
-    _mm512_add_ps, _mm512_cmpge_epi32_mask, _mm512_div_ps, _mm512_fmadd_ps, _mm512_fnmadd_ps,
-    _mm512_loadu_epi32, _mm512_loadu_ps, _mm512_mask_permutexvar_ps, _mm512_max_ps, _mm512_min_ps,
-    _mm512_mul_ps, _mm512_rcp14_ps, _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_ps,
-    _mm512_setzero_si512, _mm512_sqrt_ps, _mm512_storeu_ps, _mm512_sub_ps,
+    _mm256_set1_ps, _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_sqrt_ps, _mm256_storeu_ps,
+    _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm512_add_ps, _mm512_castpd_ps,
+    _mm512_castpd256_pd512, _mm512_cmpge_epi32_mask, _mm512_div_ps, _mm512_fmadd_ps,
+    _mm512_fnmadd_ps, _mm512_insertf64x4, _mm512_loadu_epi32, _mm512_loadu_ps,
+    _mm512_mask_permutexvar_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_rcp14_ps,
+    _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_ps, _mm512_setzero_si512,
+    _mm512_shuffle_ps, _mm512_sqrt_ps, _mm512_storeu_ps, _mm512_sub_ps, _mm512_unpackhi_ps,
+    _mm512_unpacklo_ps,
 };
 
 use super::{LaneMap, Vector};
@@ -17,9 +21,14 @@ use super::{LaneMap, Vector};
 /// Rounds to the nearest whole number, the even one of two.
 const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
+/// The first two of each four lanes, and the last two.
+const LOW_HALVES: i32 = 0b01_00_01_00;
+const HIGH_HALVES: i32 = 0b11_10_11_10;
+
 /// Implements [`Vector`] by the named intrinsics.
 macro_rules! vector {
-    ($name:ident($register:ty), $count:literal, $narrow:ty, $splat:ident, $load:ident, $store:ident,
+    ($name:ident($register:ty), $count:literal, $splat:ident, $load:ident, $store:ident,
+     |$first:ident, $step:ident| $fours:expr, $alternate_low:ident, $alternate_high:ident, $shuffle:ident,
      $fmadd:ident, $add:ident, $sub:ident, $mul:ident, $div:ident, $max:ident, $min:ident, $sqrt:ident,
      $round:ident, |$value:ident, $exponent:ident| $scale:expr,
      $lane_map:ty = |$from:ident| $lanes:expr, |$own:ident, $other:ident, $map:ident| $pick:expr $(, |$divisor:ident| $reciprocal:expr)?) => {
@@ -31,7 +40,6 @@ macro_rules! vector {
         impl Vector for $name {
             const LANES: usize = $count;
             type Lanes = $lane_map;
-            type Narrow = $narrow;
 
             #[inline(always)]
             unsafe fn splat(value: f32) -> Self {
@@ -46,6 +54,31 @@ macro_rules! vector {
             #[inline(always)]
             unsafe fn store(self, to: *mut f32) {
                 unsafe { $store(to, self.0) }
+            }
+
+            #[inline(always)]
+            unsafe fn load_fours($first: *const f32, $step: usize) -> Self {
+                $name(unsafe { $fours })
+            }
+
+            #[inline(always)]
+            unsafe fn alternate_low(self, other: Self) -> Self {
+                $name(unsafe { $alternate_low(self.0, other.0) })
+            }
+
+            #[inline(always)]
+            unsafe fn alternate_high(self, other: Self) -> Self {
+                $name(unsafe { $alternate_high(self.0, other.0) })
+            }
+
+            #[inline(always)]
+            unsafe fn low_halves(self, other: Self) -> Self {
+                $name(unsafe { $shuffle::<LOW_HALVES>(self.0, other.0) })
+            }
+
+            #[inline(always)]
+            unsafe fn high_halves(self, other: Self) -> Self {
+                $name(unsafe { $shuffle::<HIGH_HALVES>(self.0, other.0) })
             }
 
             #[inline(always)]
@@ -131,10 +164,21 @@ macro_rules! vector {
 vector!(
     Avx512(__m512),
     16,
-    Avx2Fma,
     _mm512_set1_ps,
     _mm512_loadu_ps,
     _mm512_storeu_ps,
+    |from, step| {
+        let halves = Avx2Fma::load_fours(from, step).0;
+        let others = Avx2Fma::load_fours(from.wrapping_add(2 * step), step).0;
+        let (halves, others) = (_mm256_castps_pd(halves), _mm256_castps_pd(others));
+        _mm512_castpd_ps(_mm512_insertf64x4::<1>(
+            _mm512_castpd256_pd512(halves),
+            others,
+        ))
+    },
+    _mm512_unpacklo_ps,
+    _mm512_unpackhi_ps,
+    _mm512_shuffle_ps,
     _mm512_fmadd_ps,
     _mm512_add_ps,
     _mm512_sub_ps,
@@ -161,10 +205,16 @@ vector!(
 vector!(
     Avx2Fma(__m256),
     8,
-    Avx2Fma,
     _mm256_set1_ps,
     _mm256_loadu_ps,
     _mm256_storeu_ps,
+    |from, step| {
+        let low = _mm256_castps128_ps256(_mm_loadu_ps(from));
+        _mm256_insertf128_ps::<1>(low, _mm_loadu_ps(from.wrapping_add(step)))
+    },
+    _mm256_unpacklo_ps,
+    _mm256_unpackhi_ps,
+    _mm256_shuffle_ps,
     _mm256_fmadd_ps,
     _mm256_add_ps,
     _mm256_sub_ps,

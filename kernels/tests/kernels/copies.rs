@@ -1,10 +1,12 @@
 //! Copies equal their references for any view, on every instruction set.
 
 use crate::support::{blocked, check_output, isa, noise, run_in_parts, shape};
+use core::ptr::NonNull;
 use proptest::prelude::*;
+
 use punctual_kernels::reference::{self, Shape};
 use punctual_kernels::{
-    BlockedLayout, Copy, CopySpec, Element, Image, Isa, KernelError, Part, PlainCopy,
+    BlockedLayout, Copy, CopySpec, Element, Image, Isa, KernelError, Part, PlainCopy, PlainElement,
 };
 use punctual_types::{Axis, Digit, Piece, PieceError, Quantisation, Random, View};
 
@@ -212,29 +214,97 @@ proptest! {
         let mut random = Random::new(seed);
         let (view, shape) = plain_view(&mut random);
         let input = layout(isa, shape, halo);
-        let copy = PlainCopy::new(isa, input, &view).unwrap();
+        let elements = [PlainElement::F32, PlainElement::I32, PlainElement::Bool];
+        let element = elements[random.below(3) as usize];
+        let copy = PlainCopy::new(isa, input, &view, element).unwrap();
         let mut image = noise(seed, input.shape().elements());
+        image.iter_mut().step_by(3).for_each(|value| *value = (*value * 9.0).trunc());
         for _ in 0..spoiled {
             let at = random.below(image.len() as u64) as usize;
             image[at] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY][random.below(3) as usize];
         }
         let expected = reference::viewed(input.shape(), &view, &image);
-        prop_assert_eq!(copy.len(), expected.len());
+        let bytes: Vec<u8> = expected.iter().flat_map(|value| match element {
+            PlainElement::I32 => (*value as i32).to_ne_bytes().to_vec(),
+            PlainElement::Bool => vec![u8::from(*value != 0.0)],
+            _ => value.to_ne_bytes().to_vec(),
+        }).collect();
+        prop_assert_eq!((copy.len(), copy.bytes()), (expected.len(), bytes.len()));
         let memory = blocked(&input, &image, 7.0, f32::NAN);
-        let mut found = vec![0.0; copy.len()];
-        let (mut end, mut not_finite) = (0, 0);
+        let wanted = expected.iter().filter(|value| !value.is_finite()).count();
+        for (found, not_finite) in plain_results(&copy, &input, &memory, parts) {
+            prop_assert_eq!(&found, &bytes);
+            prop_assert_eq!(not_finite, wanted);
+        }
+    }
+
+    #[test]
+    fn a_plain_copy_of_bytes_equals_its_reference(
+        isa in isa(),
+        halo in 0..=2usize,
+        (parts, seed) in (1..=5usize, any::<u64>()),
+        signed in any::<bool>(),
+    ) {
+        let mut random = Random::new(seed);
+        let (view, shape) = plain_view(&mut random);
+        let quantisation = Quantisation { scale: 0.5, zero: 77 };
+        let input = layout(isa, shape, halo).quantised(quantisation).unwrap();
+        let element = if signed { PlainElement::I8 } else { PlainElement::U8 };
+        let copy = PlainCopy::new(isa, input, &view, element).unwrap();
+        let image: Vec<u8> = (0..input.shape().elements()).map(|_| random.next_u64() as u8).collect();
+        let mut memory = vec![0.0; input.len()];
+        input.pack_bytes(&image, &mut memory);
+        let mut expected = reference::viewed(input.shape(), &view, &image);
+        if signed {
+            expected.iter_mut().for_each(|byte| *byte = (i16::from(*byte) - 128) as u8);
+        }
+        for (found, not_finite) in plain_results(&copy, &input, &memory, parts) {
+            prop_assert_eq!(&found, &expected);
+            prop_assert_eq!(not_finite, 0);
+        }
+    }
+}
+
+/// What a copy writes in so many parts, as a whole, and row by row, with how many values are not finite. Each part has
+/// memory of its own: what differs from two kinds of it was written, and nothing may be written twice.
+#[allow(unsafe_code, reason = "parts of one output, as cores write them")]
+fn plain_results(
+    copy: &PlainCopy,
+    input: &BlockedLayout,
+    memory: &[f32],
+    parts: usize,
+) -> Vec<(Vec<u8>, usize)> {
+    let mut whole = vec![0; copy.bytes()];
+    let not_finite = copy.run(memory, &mut whole);
+    let mut results = vec![(whole, not_finite)];
+    let in_parts = |run: &dyn Fn(Part, NonNull<u8>) -> usize| {
+        let mut all = vec![0; copy.bytes()];
+        let mut written = vec![false; copy.bytes()];
+        let mut not_finite = 0;
         for index in 0..parts {
             let part = Part::new(index, parts);
-            let range = copy.part(part);
-            prop_assert_eq!(range.start, end);
-            end = range.end;
-            not_finite += copy.run(part, &memory, &mut found[range]);
+            let [mut low, mut high] = [0x15, 0xEA].map(|filled| vec![filled; copy.bytes()]);
+            not_finite += run(part, NonNull::from(&mut low[..]).cast());
+            run(part, NonNull::from(&mut high[..]).cast());
+            for at in (0..all.len()).filter(|&at| low[at] == high[at]) {
+                assert!(!written[at], "byte {at} is written twice");
+                (all[at], written[at]) = (low[at], true);
+            }
         }
-        prop_assert_eq!(end, copy.len());
-        let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
-        prop_assert_eq!(bits(&found), bits(&expected));
-        prop_assert_eq!(not_finite, expected.iter().filter(|value| !value.is_finite()).count());
+        assert!(written.iter().all(|&written| written), "all is written");
+        (all, not_finite)
+    };
+    // SAFETY: the memory is as long as all values and nobody else's.
+    results.push(in_parts(&|part, to| unsafe {
+        copy.run_part(part, memory, to)
+    }));
+    if copy.goes_by_rows() {
+        // SAFETY: as above.
+        results.push(in_parts(&|part, to| unsafe {
+            copy.run_rows(part, &memory[input.part(part)], to)
+        }));
     }
+    results
 }
 
 /// Any view, or one of planes or of tokens.
@@ -297,9 +367,9 @@ fn unsound_copies_are_refused_with_the_reason() {
         "{reason:?}"
     );
     let mut view = View::plain(shape);
-    assert!(PlainCopy::new(isa, spec.output, &view).is_ok());
+    assert!(PlainCopy::new(isa, spec.output, &view, PlainElement::F32).is_ok());
     view.start[1] = 1;
-    let reason = PlainCopy::new(isa, spec.output, &view).err();
+    let reason = PlainCopy::new(isa, spec.output, &view, PlainElement::F32).err();
     assert_eq!(reason, Some(KernelError::View { shape }));
 }
 

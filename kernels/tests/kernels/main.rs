@@ -1,5 +1,5 @@
 //! The kernels beside their references.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod convolution;
 mod copies;

@@ -236,17 +236,6 @@ impl Engine for Team {
     ) -> Answer {
         self.leader.answer((model, stage), member, claim)
     }
-
-    fn deliver(
-        &mut self,
-        model: ModelId,
-        stage: StageId,
-        member: usize,
-        claim: &mut BufferGuard<'_>,
-        area: &mut [u8],
-    ) {
-        self.leader.deliver((model, stage), member, claim, area);
-    }
 }
 
 #[cfg(test)]

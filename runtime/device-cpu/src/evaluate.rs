@@ -5,6 +5,7 @@ use std::sync::Arc;
 use punctual_core::{Answer, ModelId, StageId};
 use punctual_kernels::Isa;
 use punctual_model::{Exit, Network, OutputLayout, PlacedOutput, SolutionChoice};
+use punctual_platform::areas::Area;
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 
 use crate::executable::{LoadedModel, Step};
@@ -30,7 +31,6 @@ pub struct Evaluator {
     /// The exits, by stage; and where their outputs go.
     exits: Vec<Option<Exit>>,
     layout: OutputLayout,
-    area: Vec<u8>,
 }
 
 /// What an exit gives for one image.
@@ -120,7 +120,6 @@ impl Evaluator {
                 .iter()
                 .map(|stage| stage.exit.clone())
                 .collect(),
-            area: vec![0; layout.area_bytes as usize],
             layout,
         };
         Ok((evaluator, mates))
@@ -168,7 +167,7 @@ impl Evaluator {
     /// # Panics
     /// If `batch` is zero or above what the evaluator was made for.
     pub fn run(&mut self, batch: usize) -> Vec<Vec<Vec<f32>>> {
-        self.each_stage(batch, |evaluator, stage, claims| {
+        self.each_stage(batch, false, |evaluator, stage, claims| {
             let scores = claims.iter_mut().enumerate().map(|(member, claim)| {
                 let scores = evaluator.leader.scores((MODEL, stage), member, claim);
                 scores.to_vec()
@@ -183,7 +182,7 @@ impl Evaluator {
     /// # Panics
     /// As [`run`](Self::run).
     pub fn exits(&mut self, batch: usize) -> Vec<Vec<ExitResult>> {
-        self.each_stage(batch, |evaluator, stage, claims| {
+        self.each_stage(batch, true, |evaluator, stage, claims| {
             if evaluator.exits[stage.index()].is_none() {
                 return Vec::new();
             }
@@ -195,24 +194,25 @@ impl Evaluator {
 
     fn exit(&mut self, stage: StageId, member: usize, claim: &mut BufferGuard<'_>) -> ExitResult {
         let (id, leader) = ((MODEL, stage), &mut self.leader);
-        leader.deliver(id, member, claim, &mut self.area);
         let placed = self.layout.stage(stage.index());
         let outputs = placed.into_iter().flat_map(|placed| &placed.outputs);
+        let area = claim.area().map_or(&[][..], |area| area.as_slice());
         let bytes = |output: &PlacedOutput| {
-            self.area[output.offset as usize..][..output.bytes as usize].to_vec()
+            area[output.offset as usize..][..output.bytes as usize].to_vec()
         };
         ExitResult {
+            outputs: outputs.map(bytes).collect(),
             answer: leader.answer(id, member, claim),
             scores: leader.scores(id, member, claim).to_vec(),
             confidence: leader.confidence(id, member, claim),
-            outputs: outputs.map(bytes).collect(),
         }
     }
 
-    /// Runs stage after stage, and calls `then` after each.
+    /// Runs stage after stage, with outputs or without, and calls `then` after each.
     fn each_stage<T>(
         &mut self,
         batch: usize,
+        outputs: bool,
         then: impl Fn(&mut Self, StageId, &mut [BufferGuard<'_>]) -> T,
     ) -> Vec<T> {
         assert!((1..=self.batch_max).contains(&batch));
@@ -220,6 +220,10 @@ impl Evaluator {
         let mut claims: Vec<_> = (0..batch)
             .map(|buffer| regions.claim(buffer).expect("the writers are gone"))
             .collect();
+        let bytes = self.layout.area_bytes as usize;
+        for claim in claims.iter_mut() {
+            claim.replace_area(outputs.then(|| Area::private(bytes)));
+        }
         let never = CancelFlag::new();
         let all_weights = self.weights.clone();
         let weights = all_weights.claim(MODEL).expect("they are pinned");

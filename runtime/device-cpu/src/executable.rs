@@ -10,7 +10,7 @@ use punctual_kernels::{
     quantised,
 };
 
-use crate::outputs::OutputWriter;
+use crate::outputs::{ByRows, OutputPlan};
 use crate::shared::{Operands, Span};
 use crate::specialised::Specialised;
 use punctual_device::InputLayout;
@@ -49,14 +49,6 @@ pub(crate) struct ExitPlan {
     pub(crate) not_finite: usize,
 }
 
-/// An output of an exit, and where it goes.
-pub(crate) struct OutputPlan {
-    pub(crate) span: Span,
-    pub(crate) writer: OutputWriter,
-    /// In the area.
-    pub(crate) bytes: Range<usize>,
-}
-
 /// One operator, or a part of one, or the copy of the input.
 pub(crate) struct Step {
     pub(crate) name: String,
@@ -69,6 +61,8 @@ pub(crate) struct Step {
     pub(crate) specialised: Specialised,
     pub(crate) operands: Operands,
     pub(crate) output: BlockedLayout,
+    /// There if outputs are written from its rows.
+    pub(crate) by_rows: Option<ByRows>,
     /// Multiply-accumulates for one image.
     pub(crate) macs: u64,
     pub(crate) time: StepTime,
@@ -90,22 +84,26 @@ impl Step {
             specialised: Specialised::default(),
             operands,
             output,
+            by_rows: None,
             macs: 0,
             time: StepTime::default(),
         }
     }
 
-    /// Runs one core's part for all members. `packed` are the step's weights, `specialised` those
-    /// of all of the model's specialised solutions, `scratch` the core's own memory for these.
+    /// Runs one of so many cores' part, or a piece of it, for all members. `packed` are the step's weights,
+    /// `specialised` those of all of the model's specialised solutions, `scratch` the core's own memory for these.
     pub(crate) fn run(
         &self,
         packed: &[f32],
         specialised: &[f32],
-        part: Part,
+        (part, cores): (Part, usize),
         images: &mut [Image<'_>],
         scratch: &mut [f32],
     ) {
-        if self.specialised.run(specialised, part, images, scratch) {
+        if self
+            .specialised
+            .run(specialised, (part, cores), images, scratch)
+        {
             return;
         }
         match &self.kernel {

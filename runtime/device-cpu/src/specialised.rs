@@ -36,16 +36,16 @@ struct Use {
 }
 
 impl Specialised {
-    /// Runs what was chosen for the batch and the number of parts; false if that is the direct
+    /// Runs what was chosen for the batch and the number of cores; false if that is the direct
     /// solution. `weights` are those of all of the model's specialised solutions.
     pub(crate) fn run(
         &self,
         weights: &[f32],
-        part: Part,
+        (part, cores): (Part, usize),
         images: &mut [Image<'_>],
         scratch: &mut [f32],
     ) -> bool {
-        let chosen = self.chosen(images.len(), part.of());
+        let chosen = self.chosen(images.len(), cores);
         let further = self
             .solutions
             .iter()
@@ -55,6 +55,13 @@ impl Specialised {
             further.kernel.run(weights, part, images, scratch);
         }
         further.is_some()
+    }
+
+    /// Whether [`run`](Self::run) runs one.
+    pub(crate) fn runs(&self, batch: usize, cores: usize) -> bool {
+        let chosen = self.chosen(batch, cores);
+        let mut solutions = self.solutions.iter();
+        solutions.any(|further| further.solution == chosen)
     }
 
     /// Floats of scratch memory that a core needs for a batch.

@@ -10,7 +10,8 @@ use punctual_core::{
 use punctual_device::conformance::networks;
 use punctual_device::{CacheSpec, Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
 use punctual_device_cpu::CpuDevice;
-use punctual_model::SolutionChoice;
+use punctual_model::{OutputLayout, SolutionChoice};
+use punctual_platform::areas::Area;
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 use punctual_platform::{Doorbell, SealedAllocator, allocator, clock};
 
@@ -38,6 +39,10 @@ fn page(device: &mut CpuDevice, bell: &Doorbell, limit: u64) {
 fn load(mut device: CpuDevice, bell: &Doorbell, done: &AtomicU64) -> CpuDevice {
     let inputs = device.shell().input_buffers();
     let limit = clock::now_ns() + LIMIT_NS;
+    for buffer in 0..8 {
+        let mut claim = inputs.regions().claim(buffer).expect("free");
+        claim.area().expect("it has one").as_mut_slice().fill(0);
+    }
     for round in 0..ROUNDS {
         page(&mut device, bell, limit);
         for buffer in 0..8 {
@@ -85,6 +90,11 @@ fn load(mut device: CpuDevice, bell: &Doorbell, done: &AtomicU64) -> CpuDevice {
             done.fetch_add(1, Ordering::Relaxed);
         }
     }
+    for buffer in 0..8 {
+        let mut claim = inputs.regions().claim(buffer).expect("free");
+        let area = claim.area().expect("it has one").as_slice();
+        assert!(area.iter().any(|&byte| byte != 0), "outputs were written");
+    }
     device
 }
 
@@ -102,10 +112,12 @@ fn nothing_is_allocated_after_the_start() {
         })
         .collect();
     let bell = Arc::new(Doorbell::new());
+    let outputs = OutputLayout::of(&network, |_| true);
     let spec = DeviceSpec {
         models: &[
             ModelSpec {
                 solutions: &solutions,
+                outputs: Some(&outputs),
                 ..ModelSpec::resident(&network, &[1, 8])
             },
             ModelSpec {
@@ -123,6 +135,11 @@ fn nothing_is_allocated_after_the_start() {
     };
     let device = CpuDevice::start(&spec, bell.clone()).expect("starts");
     assert!(device.solution_memory(ModelId(0)).scratch_bytes > 0);
+    for buffer in 0..8 {
+        let inputs = device.shell().input_buffers();
+        let mut claim = inputs.regions().claim(buffer).expect("free");
+        claim.replace_area(Some(Area::private(outputs.area_bytes as usize)));
+    }
     let done = Arc::new(AtomicU64::new(0));
     let go = Arc::new(Doorbell::new());
     let scheduler = {

@@ -22,8 +22,8 @@ use punctual_model::{
 use punctual_types::{Activation, Extent, Padding, Window};
 use thiserror::Error;
 
-use super::executable::{Executable, ExitPlan, Kernel, LoadedModel, OutputPlan, Step};
-use crate::outputs::OutputWriter;
+use super::executable::{Executable, ExitPlan, Kernel, LoadedModel, Step};
+use crate::outputs::OutputPlan;
 use crate::shared::{Operands, Span};
 use homes::Homes;
 pub use image::{image_layout, pack_image};
@@ -215,18 +215,24 @@ impl<'n> Lowering<'n> {
                 ..step
             }));
         }
-        Ok(Executable {
+        let exit = stage.exit.as_ref();
+        let exit = exit.map(|exit| self.exit(exit, placed, &places));
+        let mut executable = Executable {
             steps,
-            exit: stage
-                .exit
-                .as_ref()
-                .map(|exit| self.exit(exit, placed, &places)),
+            exit: exit.transpose()?,
             workspace_floats: places.total,
-        })
+        };
+        executable.write_early();
+        Ok(executable)
     }
 
     /// Where an exit's answer and the outputs that are wanted of it lie.
-    fn exit(&self, exit: &Exit, placed: Option<&PlacedExit>, places: &Places<'_>) -> ExitPlan {
+    fn exit(
+        &self,
+        exit: &Exit,
+        placed: Option<&PlacedExit>,
+        places: &Places<'_>,
+    ) -> Result<ExitPlan, LowerError> {
         let vector = |tensor: TensorId| Span {
             len: self.network.tensors[tensor.index()].channels as usize,
             ..places.of(Value::Tensor(tensor))
@@ -234,22 +240,19 @@ impl<'n> Lowering<'n> {
         let output = |placed: &PlacedOutput| {
             let output = &exit.outputs[placed.output];
             let layout = self.layouts[output.tensor.index()];
-            let (start, len) = (placed.offset as usize, placed.bytes as usize);
-            OutputPlan {
-                span: places.of(Value::Tensor(output.tensor)),
-                writer: OutputWriter::new(layout, output.view.clone(), output.element),
-                bytes: start..start + len,
-            }
+            let span = places.of(Value::Tensor(output.tensor));
+            OutputPlan::new(self.isa, layout, output, placed, span)
+                .map_err(|source| error(self.network, &output.name, source))
         };
         let outputs = placed.into_iter().flat_map(|placed| &placed.outputs);
-        ExitPlan {
+        Ok(ExitPlan {
             scores: exit
                 .scores
                 .map(|scores| (vector(scores.tensor), scores.form)),
             confidence: exit.confidence.map(vector),
-            outputs: outputs.map(output).collect(),
+            outputs: outputs.map(output).collect::<Result<_, _>>()?,
             not_finite: placed.map_or(0, PlacedExit::not_finite),
-        }
+        })
     }
 
     /// Whether all that `operator` reads of the network's input are planes for a convolution.

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, Ordering};
 
 use heapless::Vec;
 use punctual_core::{Answer, BATCH_MAX, Instant, ModelId, StageId};
@@ -16,6 +17,7 @@ use punctual_device::regions::{BufferGuard, ClaimedRegions, LINE, Region};
 
 use super::{Space, Span};
 use crate::executable::{Executable, LoadedModel, Step};
+use crate::outputs::OutputPlan;
 use punctual_device::pool::{CancelFlag, Outcome, answer_of};
 use punctual_model::ScoreForm;
 
@@ -56,6 +58,10 @@ struct Job {
     stage: AtomicU8,
     members: AtomicU8,
     buffers: [AtomicU16; BATCH_MAX],
+    /// Where the members' outputs go; null if nobody wants them.
+    areas: [AtomicPtr<u8>; BATCH_MAX],
+    /// How many values of the outputs are not finite, so far.
+    not_finite: [AtomicU32; BATCH_MAX],
 }
 
 /// Floats of workspace that a stage needs for a batch.
@@ -159,6 +165,7 @@ impl Leader {
             assert!(claim.is_of(&team.requests), "a claim of other buffers");
             slot.store(claim.index() as u16, Ordering::Relaxed);
         }
+        job.lend_areas(&team.models[model.index()].stages[stage.index()], members);
         team.fault.store(false, Ordering::Relaxed);
         team.barrier.reset();
         if team.size > 1 {
@@ -167,7 +174,11 @@ impl Leader {
         // SAFETY: the members' claims are exclusive, theirs and that on the weights are borrowed
         // until the job ends, and the mates run this job only between the ring above and the job's
         // last meeting, in which the leader takes part.
-        unsafe { team.run_job(0, Some(interrupt)) }
+        let outcome = unsafe { team.run_job(0, Some(interrupt)) };
+        if outcome == Outcome::Done {
+            job.head_areas(&team.models[model.index()].stages[stage.index()], members);
+        }
+        outcome
     }
 
     /// Bytes of the team's workspace, scratch memory included.
@@ -233,33 +244,6 @@ impl Leader {
         Some(unsafe { self.team.floats(stage, member, span) }[0])
     }
 
-    /// Writes the outputs of its exit to its area.
-    ///
-    /// # Panics
-    /// As [`answer`](Self::answer), and if the area is not one of the model's.
-    pub(crate) fn deliver(
-        &mut self,
-        (model, stage): (ModelId, StageId),
-        member: usize,
-        claim: &mut BufferGuard<'_>,
-        area: &mut [u8],
-    ) {
-        let stage = self.done(model, stage, member, claim);
-        let Some(exit) = &stage.exit else {
-            return;
-        };
-        let mut not_finite = 0_u32;
-        for output in &exit.outputs {
-            // SAFETY: `done` says so.
-            let tensor = unsafe { self.team.floats(stage, member, output.span) };
-            let found = output.writer.write(tensor, &mut area[output.bytes.clone()]);
-            not_finite = not_finite.saturating_add(found);
-        }
-        if !exit.outputs.is_empty() {
-            area[exit.not_finite..][..4].copy_from_slice(&not_finite.to_ne_bytes());
-        }
-    }
-
     /// The stage that was last done. While `&mut self` and the claim are borrowed no job runs, as there is one leader a
     /// team, so that no worker writes to the workspace, or to the request buffer of `claim`.
     fn done(
@@ -273,6 +257,50 @@ impl Leader {
         let buffer = team.job.buffers[member].load(Ordering::Relaxed);
         assert!(claim.is_of(&team.requests) && claim.index() == usize::from(buffer));
         &team.models[model.index()].stages[stage.index()]
+    }
+}
+
+impl Job {
+    /// Lends the mates the members' areas until the job ends.
+    ///
+    /// # Panics
+    /// If an area is too small: it is not one of the model's.
+    fn lend_areas(&self, stage: &Executable, members: &mut [BufferGuard<'_>]) {
+        let outputs = || stage.exit.iter().flat_map(|exit| &exit.outputs);
+        let bytes = outputs().map(OutputPlan::end).max().unwrap_or(0);
+        for (member, claim) in members.iter_mut().enumerate() {
+            let area = claim.area().map_or(&mut [][..], |area| area.as_mut_slice());
+            assert!(
+                bytes == 0 || area.is_empty() || area.len() >= bytes,
+                "an area of other outputs"
+            );
+            let place = match bytes.min(area.len()) {
+                0 => ptr::null_mut(),
+                _ => area.as_mut_ptr(),
+            };
+            self.areas[member].store(place, Ordering::Relaxed);
+            self.not_finite[member].store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Where a member's outputs go, if anybody wants them.
+    fn area(&self, member: usize) -> Option<NonNull<u8>> {
+        // Relaxed: as of all of a job.
+        NonNull::new(self.areas[member].load(Ordering::Relaxed))
+    }
+
+    /// Writes to the heads of the areas how many values are not finite.
+    fn head_areas(&self, stage: &Executable, members: &mut [BufferGuard<'_>]) {
+        let Some(exit) = stage.exit.as_ref().filter(|exit| !exit.outputs.is_empty()) else {
+            return;
+        };
+        for (claim, not_finite) in members.iter_mut().zip(&self.not_finite) {
+            if let Some(area) = claim.area() {
+                // Relaxed: ordered by the job's last meeting.
+                let not_finite = not_finite.load(Ordering::Relaxed).to_ne_bytes();
+                area.as_mut_slice()[exit.not_finite..][..4].copy_from_slice(&not_finite);
+            }
+        }
     }
 }
 
@@ -321,7 +349,6 @@ impl Team {
         let id = ModelId(job.model.load(Ordering::Relaxed));
         let model = &self.models[id.index()];
         let stage = &model.stages[usize::from(job.stage.load(Ordering::Relaxed))];
-        let part = Part::new(seat, self.size);
         let mut before = now();
         let last = stage.steps.len() - 1;
         for (index, step) in stage.steps.iter().enumerate() {
@@ -330,14 +357,10 @@ impl Team {
                 return Outcome::Fault;
             }
             let ran = catch_unwind(AssertUnwindSafe(|| {
-                // SAFETY: this function's own promise, and the meeting below: all seats are in
-                // this same step.
-                let mut images = unsafe { self.images(stage, step, part) };
-                // SAFETY: a seat's scratch memory is its own.
-                let scratch = unsafe { self.scratch.write(self.scratch_range(seat)) };
                 // SAFETY: this function's own promise.
                 let packed = unsafe { self.weights.read(id, step.weights.clone()) };
-                step.run(packed, &model.specialised, part, &mut images, scratch);
+                // SAFETY: as above, and the meeting below: all seats are in this same step.
+                unsafe { self.run_step(seat, (model, stage), index, packed) };
             }));
             if ran.is_err() {
                 // Relaxed: the meeting publishes it.
@@ -363,20 +386,117 @@ impl Team {
                 };
             }
         }
-        Outcome::Done
+        // SAFETY: this function's own promise: all seats have run all steps.
+        match unsafe { self.write_late(seat, stage) } {
+            true => Outcome::Done,
+            false => Outcome::Fault,
+        }
     }
 
-    /// The members' tensors for one seat's part of one step.
+    /// Runs a seat's part of a step, and writes the outputs that are written from its rows.
     ///
     /// # Safety
     /// As for [`run_job`](Self::run_job); and no seat is in another step.
+    unsafe fn run_step(
+        &self,
+        seat: usize,
+        (model, stage): (&LoadedModel, &Executable),
+        index: usize,
+        packed: &[f32],
+    ) {
+        let step = &stage.steps[index];
+        let members = usize::from(self.job.members.load(Ordering::Relaxed));
+        let by_rows = step
+            .by_rows
+            .filter(|_| !step.specialised.runs(members, self.size));
+        let pieces = by_rows.map_or(1, |by_rows| by_rows.pieces(&step.output, self.size));
+        let is_kept = pieces == 1 || by_rows.is_none_or(|by_rows| by_rows.is_kept);
+        let whole = step.output.part(Part::new(seat, self.size));
+        for piece in 0..pieces {
+            let part = Part::new(seat * pieces + piece, self.size * pieces);
+            let written = step.output.part(part);
+            let written = match is_kept {
+                true => written,
+                // The core's pieces take the same memory, one after the other.
+                false => whole.start..whole.start + written.len(),
+            };
+            assert!(written.start >= whole.start && written.end <= whole.end);
+            // SAFETY: the caller's promise; what is written is inside the seat's own part.
+            let mut images = unsafe { self.images(stage, step, written) };
+            // SAFETY: a seat's scratch memory is its own.
+            let scratch = unsafe { self.scratch.write(self.scratch_range(seat)) };
+            let cores = (part, self.size);
+            step.run(packed, &model.specialised, cores, &mut images, scratch);
+            for output in stage.outputs_of(index) {
+                for (member, image) in images.iter().enumerate() {
+                    self.write_output(output, member, |to| {
+                        // SAFETY: the area is lent to this job for as many bytes; parts are disjoint.
+                        unsafe { output.copy.run_rows(part, image.output, to) }
+                    });
+                }
+            }
+        }
+    }
+
+    /// Writes a seat's share of the outputs that are written when all steps are over, and waits until all have;
+    /// false if one could not.
+    ///
+    /// # Safety
+    /// As for [`run_job`](Self::run_job); and no seat is in a step.
+    unsafe fn write_late(&self, seat: usize, stage: &Executable) -> bool {
+        let outputs = || stage.exit.iter().flat_map(|exit| &exit.outputs);
+        let late = || outputs().filter(|output| output.step.is_none());
+        let members = usize::from(self.job.members.load(Ordering::Relaxed));
+        if late().next().is_none() || (0..members).all(|member| self.job.area(member).is_none()) {
+            return true;
+        }
+        let part = Part::new(seat, self.size);
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            for (output, member) in late().flat_map(|late| (0..members).map(move |at| (late, at))) {
+                // SAFETY: no seat writes tensors here.
+                let tensor = unsafe { self.floats(stage, member, output.span) };
+                self.write_output(output, member, |to| {
+                    // SAFETY: the area is lent to this job for as many bytes; parts are disjoint.
+                    unsafe { output.copy.run_part(part, tensor, to) }
+                });
+            }
+        }));
+        if ran.is_err() {
+            // Relaxed: the meeting publishes it.
+            self.fault.store(true, Ordering::Relaxed);
+        }
+        self.barrier.meet();
+        // Relaxed: partner of the store above; the meeting ordered both.
+        !self.fault.load(Ordering::Relaxed)
+    }
+
+    /// Writes to an output's place in a member's area, if it has one.
+    fn write_output(
+        &self,
+        output: &OutputPlan,
+        member: usize,
+        write: impl FnOnce(NonNull<u8>) -> usize,
+    ) {
+        if let Some(area) = self.job.area(member) {
+            // SAFETY: `lend_areas` saw that the area is as long as all outputs.
+            let not_finite = write(unsafe { area.add(output.offset) });
+            if not_finite > 0 {
+                // Relaxed: as of all of a job. Areas have fewer bytes than this can count.
+                self.job.not_finite[member].fetch_add(not_finite as u32, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The members' tensors for some of what one step writes.
+    ///
+    /// # Safety
+    /// As for [`run_job`](Self::run_job); no seat is in another step, and no other writes that.
     unsafe fn images(
         &self,
         stage: &Executable,
         step: &Step,
-        part: Part,
+        written: Range<usize>,
     ) -> Vec<Image<'_>, BATCH_MAX> {
-        let written = step.output.part(part);
         let members = usize::from(self.job.members.load(Ordering::Relaxed));
         (0..members)
             .map(|member| {
@@ -390,8 +510,8 @@ impl Team {
                 let inputs = Inputs::new(inputs);
                 let (region, output) = self.place(stage, member, step.operands.output());
                 let output = output.start + written.start..output.start + written.end;
-                // SAFETY: the parts of a step are disjoint (checked in `team`), one a seat, and
-                // no seat reads the output during the step.
+                // SAFETY: the parts of a step are disjoint (checked in `team`), one a seat, and no
+                // other seat reads the output during the step.
                 let output = unsafe { region.write(output) };
                 Image { inputs, output }
             })

@@ -43,7 +43,7 @@ pub enum Outcome {
 /// What a leader runs stages with. It lives on the leader's thread.
 pub trait Engine: Send + 'static {
     /// Runs a stage for the members whose request buffers are claimed. The model, the stage and the
-    /// number of members are known to fit.
+    /// number of members are known to fit. It may write the outputs of the stage's exit to their areas already.
     fn run(
         &mut self,
         model: ModelId,
@@ -63,7 +63,7 @@ pub trait Engine: Send + 'static {
     ) -> Answer;
 
     /// Writes the outputs of that member's exit to its area, as the model's
-    /// [`OutputLayout`](punctual_model::OutputLayout) says.
+    /// [`OutputLayout`](punctual_model::OutputLayout) says, unless [`run`](Self::run) has.
     fn deliver(
         &mut self,
         model: ModelId,
