@@ -22,6 +22,10 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("simulate robot-day", "minutes when it is not optimised"),
     ("simulate --experiment", "minutes when it is not optimised"),
     ("simulate --fuzz 10000", ".ci/run fuzzes"),
+    (
+        "bench answers",
+        "minutes of real time: bench/tests/answers.rs",
+    ),
     ("bench cold-start", "seconds for each round"),
     (
         "bench engine",
