@@ -143,7 +143,7 @@ mod tests {
     fn an_opening_is_what_the_channels_description_says() {
         let opening = opening("watch", 300);
         assert_eq!(opening[..4], *b"PNCT");
-        assert_eq!(opening[4..8], [2, 0, 3, 0]);
+        assert_eq!(opening[4..8], [2, 0, 4, 0]);
         assert_eq!(
             opening[8..HEADER],
             [3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
