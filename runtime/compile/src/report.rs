@@ -251,7 +251,7 @@ impl CompileReport {
         let network = package.network();
         let stages = StageReport::all(package);
         let mut notes = heads::notes(network);
-        if package.calibration().samples.is_empty() {
+        if network.has_confidence() && package.calibration().samples.is_empty() {
             notes.push(Note::NoCalibration);
         }
         let accuracies = network.stages.iter().zip(&stages);
