@@ -43,7 +43,10 @@ impl Leader {
         let mut executor = match self.executors[self.partition].try_lock() {
             Ok(executor) => executor,
             Err(std::sync::TryLockError::WouldBlock) => return Err(DeviceError::Down),
-            Err(std::sync::TryLockError::Poisoned(_)) => return Err(DeviceError::Panic),
+            Err(std::sync::TryLockError::Poisoned(_locked)) => {
+                self.env.health.go_down();
+                return Err(DeviceError::Panic);
+            }
         };
         let executor = executor.as_mut().ok_or(DeviceError::Down)?;
         let watch = (interrupt, self.watchdog.limit_ns(model, stage));
@@ -57,7 +60,12 @@ impl Leader {
                 }
             }
             Ok(Ended::Interrupted) => {}
-            Err(error) if error.needs_restart() => executor.error = Some(error),
+            Err(error) if error.needs_restart() => {
+                // While the executor is locked: a restart for another partition's report of the same fault waits for it,
+                // and is the only one.
+                self.env.health.go_down();
+                executor.error = Some(error);
+            }
             Err(_) => {}
         }
         ended
@@ -81,9 +89,6 @@ impl Engine for Leader {
                 counters.failed.add(1);
                 if matches!(error, DeviceError::Overdue { .. }) {
                     counters.overdue.add(1);
-                }
-                if error.needs_restart() {
-                    self.env.health.go_down();
                 }
                 Outcome::Fault
             }

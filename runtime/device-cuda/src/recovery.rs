@@ -130,8 +130,10 @@ impl Recovery {
                         stop.set(executor.queue.epoch_flag());
                         **place = Some(executor);
                     }
+                    // In this order: a leader that finds the device up must find its executor free, and who sees the
+                    // count may submit.
+                    drop(places);
                     self.health.come_up();
-                    // Last: who sees the count may submit, and must find the device up.
                     self.counters.restarts.add(1);
                     return;
                 }
