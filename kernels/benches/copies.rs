@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use punctual_kernels::{
-    AlignedBuffer, BlockedLayout, Copy, CopySpec, Image, Inputs, Isa, Part, PlainCopy, PlainElement,
+    AlignedBuffer, BlockedLayout, Copy, CopySpec, Image, Inputs, Isa, Part, PlainCopy,
 };
 use punctual_types::{Axis, Digit, Piece, View};
 
@@ -131,7 +131,7 @@ fn main() {
             let memory = AlignedBuffer::zeroed(input.len());
             let seconds = match result {
                 None => {
-                    let copy = PlainCopy::new(isa, input, &view, PlainElement::F32);
+                    let copy = PlainCopy::new(isa, input, &view, punctual_types::Element::F32);
                     let copy = copy.expect("a sound view");
                     let mut output = vec![0; copy.bytes()];
                     least_seconds(measure, || {

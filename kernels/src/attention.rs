@@ -116,15 +116,7 @@ impl Attention {
         for image in images {
             let lengths = [query.len(), key.len(), value.len()];
             let lengths = lengths.into_iter().chain(mask.map(|mask| mask.len()));
-            assert!(
-                image.inputs.iter().map(|input| input.len()).eq(lengths),
-                "the inputs are whole tensors"
-            );
-            assert_eq!(
-                image.output.len(),
-                range.len(),
-                "the output is the part's slice"
-            );
+            image.prepare(lengths, output, part);
             clear_surplus(output, part, image.output);
             for span in output.spans(part) {
                 let channels = span.block * output.lanes()

@@ -4,7 +4,7 @@
 mod plain;
 mod plan;
 
-pub use self::plain::{PlainCopy, PlainElement};
+pub use self::plain::PlainCopy;
 
 use punctual_types::Piece;
 
@@ -95,16 +95,7 @@ impl Copy {
         assert_eq!(packed.len(), self.packed_len(), "the packed constants");
         let CopySpec { inputs, output, .. } = &self.spec;
         for image in images {
-            assert_eq!(image.inputs.len(), inputs.len(), "one slice an input");
-            for (slice, layout) in image.inputs.iter().zip(inputs) {
-                assert_eq!(slice.len(), layout.len(), "each input is the whole tensor");
-            }
-            assert_eq!(
-                image.output.len(),
-                output.part(part).len(),
-                "the output is the part's slice"
-            );
-            output.clear_halo(part, image.output);
+            image.prepare(inputs.iter().map(BlockedLayout::len), output, part);
             let source = |plan: &Plan| {
                 let input = image.inputs.get(plan.source).copied();
                 input.unwrap_or(packed)

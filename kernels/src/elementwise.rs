@@ -25,6 +25,13 @@ impl BinaryOperand {
             BinaryOperand::Tensor(layout) | BinaryOperand::Constant(layout) => layout,
         }
     }
+
+    fn tensor(&self) -> Option<&BlockedLayout> {
+        match self {
+            BinaryOperand::Tensor(layout) => Some(layout),
+            BinaryOperand::Constant(_) => None,
+        }
+    }
 }
 
 /// `activation(function(a, b))`.
@@ -140,24 +147,15 @@ impl Binary {
         let output = self.spec.output;
         let range = output.part(part);
         for image in images {
-            assert_eq!(
-                image.output.len(),
-                range.len(),
-                "the output is the part's slice"
-            );
-            output.clear_halo(part, image.output);
+            let tensors = self.spec.operands.iter().filter_map(BinaryOperand::tensor);
+            image.prepare(tensors.map(BlockedLayout::len), &output, part);
             let mut tensors = image.inputs.iter();
-            let operands = self.spec.operands.each_ref().map(|operand| {
-                let values = match operand {
-                    BinaryOperand::Constant(_) => packed,
-                    BinaryOperand::Tensor(_) => match tensors.next() {
-                        Some(tensor) => tensor,
-                        None => panic!("the operator needs an operand"),
-                    },
-                };
-                let len = operand.layout().len();
-                assert_eq!(values.len(), len, "an operand is the whole tensor");
-                values
+            let operands = self.spec.operands.each_ref().map(|operand| match operand {
+                BinaryOperand::Constant(_) => packed,
+                BinaryOperand::Tensor(_) => match tensors.next() {
+                    Some(tensor) => tensor,
+                    None => panic!("the operator needs an operand"),
+                },
             });
             for (block, row) in output.block_rows(part) {
                 let to = output.row_start(block, row) - range.start;
@@ -419,17 +417,7 @@ impl Unary {
         let range = self.output.part(part);
         let elements = self.output.width() * self.output.lanes();
         for image in images {
-            assert_eq!(
-                image.input().len(),
-                self.input.len(),
-                "the input is the whole tensor"
-            );
-            assert_eq!(
-                image.output.len(),
-                range.len(),
-                "the output is the part's slice"
-            );
-            self.output.clear_halo(part, image.output);
+            image.prepare([self.input.len()], &self.output, part);
             for (block, row) in self.output.block_rows(part) {
                 let from = self.input.row_start(block, row);
                 let to = self.output.row_start(block, row) - range.start;

@@ -100,16 +100,7 @@ impl Gather {
         let GatherSpec { inputs, output, .. } = &self.spec;
         let (range, elements) = (output.part(part), output.width() * output.lanes());
         for image in images {
-            assert_eq!(image.inputs.len(), inputs.len(), "one slice an input");
-            for (slice, layout) in image.inputs.iter().zip(inputs) {
-                assert_eq!(slice.len(), layout.len(), "each input is the whole tensor");
-            }
-            assert_eq!(
-                image.output.len(),
-                range.len(),
-                "the output is the part's slice"
-            );
-            output.clear_halo(part, image.output);
+            image.prepare(inputs.iter().map(BlockedLayout::len), output, part);
             for (block, row) in output.block_rows(part) {
                 let to = output.row_start(block, row) - range.start;
                 let to = to..to + elements;

@@ -2,6 +2,8 @@
 
 use core::ops::Deref;
 
+use crate::{BlockedLayout, Part};
+
 /// Most tensors that one operator reads.
 pub const INPUTS_MAX: usize = 8;
 
@@ -56,6 +58,20 @@ pub struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
+    /// Checks the lengths that an operator with these tensors relies on, and clears the halo of what it writes.
+    pub(crate) fn prepare(
+        &mut self,
+        inputs: impl IntoIterator<Item = usize>,
+        output: &BlockedLayout,
+        part: Part,
+    ) {
+        let found = self.inputs.iter().map(|input| input.len());
+        assert!(found.eq(inputs), "the inputs are whole tensors");
+        let slice = output.part(part).len();
+        assert_eq!(self.output.len(), slice, "the output is the part's slice");
+        output.clear_halo(part, self.output);
+    }
+
     /// What the operator reads first.
     pub(crate) fn input(&self) -> &'a [f32] {
         self.inputs[0]

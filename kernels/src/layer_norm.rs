@@ -72,17 +72,7 @@ impl LayerNorm {
         let (range, lanes) = (output.part(part), output.lanes());
         let (scales, biases) = packed.split_at(packed.len() / 2);
         for image in images {
-            assert_eq!(
-                image.input().len(),
-                input.len(),
-                "the input is the whole tensor"
-            );
-            assert_eq!(
-                image.output.len(),
-                range.len(),
-                "the output is the part's slice"
-            );
-            output.clear_halo(part, image.output);
+            image.prepare([input.len()], output, part);
             for span in output.spans(part) {
                 for row in span.rows.clone() {
                     let from = input.row_start(0, row);

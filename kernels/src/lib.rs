@@ -40,7 +40,7 @@ mod tokens;
 pub use aligned::AlignedBuffer;
 pub use attention::{Attention, AttentionSpec, HEAD_CHANNELS_MAX};
 pub use conv::{Conv2d, Conv2dSpec, ConvInput, Solution, Winograd};
-pub use copy::{Copy, CopySpec, PlainCopy, PlainElement};
+pub use copy::{Copy, CopySpec, PlainCopy};
 pub use elementwise::{Binary, BinaryOperand, BinarySpec, Unary};
 pub use error::KernelError;
 pub use gather::{ChannelRun, Gather, GatherSpec};

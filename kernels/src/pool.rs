@@ -88,17 +88,7 @@ impl Pool {
         let PoolSpec { input, output, .. } = &self.spec;
         let range = output.part(part);
         for image in images {
-            assert_eq!(
-                image.input().len(),
-                input.len(),
-                "the input is the whole tensor"
-            );
-            assert_eq!(
-                image.output.len(),
-                range.len(),
-                "the output is the part's slice"
-            );
-            output.clear_halo(part, image.output);
+            image.prepare([input.len()], output, part);
             for (block, row) in output.block_rows(part) {
                 let to = output.row_start(block, row) - range.start;
                 let to = &mut image.output[to..to + output.width() * output.lanes()];

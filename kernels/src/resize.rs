@@ -88,19 +88,8 @@ impl Resize {
     /// Runs `part` of the operator for each image.
     pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
         let ResizeSpec { input, output, .. } = &self.spec;
-        let range = output.part(part);
         for image in images {
-            assert_eq!(
-                image.input().len(),
-                input.len(),
-                "the input is the whole tensor"
-            );
-            assert_eq!(
-                image.output.len(),
-                range.len(),
-                "the output is the part's slice"
-            );
-            output.clear_halo(part, image.output);
+            image.prepare([input.len()], output, part);
             match &self.sources {
                 Sources::Nearest { rows, columns } => self.nearest(part, rows, columns, image),
                 Sources::Linear { .. } => self.linear(part, image),

@@ -75,17 +75,7 @@ impl Softmax {
         let SoftmaxSpec { input, output, .. } = &self.spec;
         let range = output.part(part);
         for image in images {
-            assert_eq!(
-                image.input().len(),
-                input.len(),
-                "the input is the whole tensor"
-            );
-            assert_eq!(
-                image.output.len(),
-                range.len(),
-                "the output is the part's slice"
-            );
-            output.clear_halo(part, image.output);
+            image.prepare([input.len()], output, part);
             let from = image.inputs[0].as_ptr();
             let to = Written {
                 values: image.output.as_mut_ptr(),

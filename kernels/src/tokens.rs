@@ -71,8 +71,7 @@ impl Embedding {
         assert_eq!(packed.len(), self.packed_len(), "the packed weights");
         let (range, lanes) = (self.output.part(part), self.output.lanes());
         for image in images {
-            check_slices(image, &self.input, range.len());
-            self.output.clear_halo(part, image.output);
+            image.prepare([self.input.len()], &self.output, part);
             for (block, row) in self.output.block_rows(part) {
                 let from = self.input.row_start(0, row);
                 let to = self.output.row_start(block, row) - range.start;
@@ -150,8 +149,7 @@ impl Tokens {
         let (range, lanes) = (self.output.part(part), self.output.lanes());
         let (tokens, pixels) = (self.output.width(), self.input.width() * lanes);
         for image in images {
-            check_slices(image, &self.input, range.len());
-            self.output.clear_halo(part, image.output);
+            image.prepare([self.input.len()], &self.output, part);
             for (block, _) in self.output.block_rows(part) {
                 let to = self.output.row_start(block, 0) - range.start;
                 let output = &mut image.output[to..][..tokens * lanes];
@@ -207,7 +205,7 @@ impl Token {
     pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
         let (range, lanes) = (self.output.part(part), self.output.lanes());
         for image in images {
-            check_slices(image, &self.input, range.len());
+            image.prepare([self.input.len()], &self.output, part);
             for (block, _) in self.output.block_rows(part) {
                 let from = self.input.row_start(block, 0) + self.column * lanes;
                 let to = self.output.row_start(block, 0) - range.start;
@@ -223,13 +221,4 @@ fn check_isa(isa: Isa, input: &BlockedLayout, output: &BlockedLayout) -> Result<
     }
     input.check_lanes("input", isa)?;
     output.check_lanes("output", isa)
-}
-
-fn check_slices(image: &Image<'_>, input: &BlockedLayout, output: usize) {
-    assert_eq!(
-        image.input().len(),
-        input.len(),
-        "the input is the whole tensor"
-    );
-    assert_eq!(image.output.len(), output, "the output is the part's slice");
 }

@@ -8,8 +8,8 @@ use std::cell::Cell;
 use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor};
 use punctual_kernels::{
     Binary, BinaryOperand, BinarySpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Copy,
-    CopySpec, GlobalAveragePool, Image, Inputs, Isa, Linear, LinearSpec, Part, PlainCopy,
-    PlainElement, Pool, PoolSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Unary, softmax_top1,
+    CopySpec, GlobalAveragePool, Image, Inputs, Isa, Linear, LinearSpec, Part, PlainCopy, Pool,
+    PoolSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Unary, softmax_top1,
 };
 use punctual_types::{
     Activation, Axis, BinaryFunction, Coordinates, Digit, Extent, Filter, Fit, FrameLayout,
@@ -68,7 +68,7 @@ fn running_a_kernel_allocates_nothing() {
                 assert_eq!(ALLOCATIONS.get(), before, "{isa}");
             }
             let view = View::plain(shape(output));
-            let plain = PlainCopy::new(isa, output, &view, PlainElement::I32).unwrap();
+            let plain = PlainCopy::new(isa, output, &view, punctual_types::Element::I32).unwrap();
             let mut values = vec![0; plain.bytes()];
             let before = ALLOCATIONS.get();
             plain.run(&outputs[0], &mut values);

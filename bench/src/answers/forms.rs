@@ -11,13 +11,14 @@ use punctual_core::{
 use punctual_device::{Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, SubmitError};
 use punctual_device_cpu::{CpuDevice, StartError};
 use punctual_model::{
-    AnswerKind, Element, Exit, InputSpec, Network, Operator, OperatorKind, Output, OutputLayout,
-    Quantised, Stage, Tensor, TensorId, WeightRange,
+    AnswerKind, Exit, InputSpec, Network, Operator, OperatorKind, Output, OutputLayout, Quantised,
+    Stage, Tensor, TensorId, WeightRange,
 };
 use punctual_platform::areas::{self, Area};
 use punctual_platform::{Doorbell, OsError, affinity, clock};
 use punctual_types::{
-    Activation, Axis, Coordinates, Digit, Extent, Filter, Padding, Random, Resampling, View,
+    Activation, Axis, Coordinates, Digit, Element, Extent, Filter, Padding, Random, Resampling,
+    View,
 };
 
 use super::histogram;

@@ -135,20 +135,10 @@ impl Conv2dSpec {
 
     /// Checks the images that a solution is to run on, and clears the halo of what it writes.
     pub(super) fn check_images(&self, part: Part, images: &mut [Image<'_>]) {
-        let len = self.output.part(part).len();
         for image in images.iter_mut() {
-            assert_eq!(
-                image.input().len(),
-                self.input.len(),
-                "the input is the whole tensor"
-            );
-            assert_eq!(
-                image.second().map(<[f32]>::len),
-                self.residual.map(|residual| residual.len()),
-                "the residual is the whole tensor"
-            );
-            assert_eq!(image.output.len(), len, "the output is the part's slice");
-            self.output.clear_halo(part, image.output);
+            let residual = self.residual.map(|residual| residual.len());
+            let inputs = [self.input.len()].into_iter().chain(residual);
+            image.prepare(inputs, &self.output, part);
         }
     }
 

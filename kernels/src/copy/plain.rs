@@ -6,36 +6,12 @@ mod order;
 
 use core::ptr::NonNull;
 
-use punctual_types::View;
+use punctual_types::{Element, View};
 
 use self::floats::Floats;
 use self::order::{Order, Piece};
 use crate::layout::{ELEMENTS_MAX, check_limit};
 use crate::{BlockedLayout, Isa, KernelError, Part};
-
-/// What a value becomes in plain memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlainElement {
-    F32,
-    /// Rounded towards zero, clamped; 0 of what is no number.
-    I32,
-    /// A byte, 0 or 1: whether the value is not 0.
-    Bool,
-    /// Of a tensor of bytes, each as it is.
-    U8,
-    /// Of a tensor of bytes, each minus 128.
-    I8,
-}
-
-impl PlainElement {
-    /// Bytes of a value.
-    pub const fn bytes(self) -> usize {
-        match self {
-            PlainElement::F32 | PlainElement::I32 => 4,
-            PlainElement::Bool | PlainElement::U8 | PlainElement::I8 => 1,
-        }
-    }
-}
 
 /// Writes the values of a view of a tensor to plain memory, in the view's order.
 ///
@@ -61,14 +37,14 @@ impl PlainCopy {
         isa: Isa,
         input: BlockedLayout,
         view: &View,
-        element: PlainElement,
+        element: Element,
     ) -> Result<PlainCopy, KernelError> {
         if !isa.is_available() {
             return Err(KernelError::IsaUnavailable { isa });
         }
         let writes = match element {
-            PlainElement::U8 => Writes::Bytes(0),
-            PlainElement::I8 => Writes::Bytes(0x80),
+            Element::U8 { .. } => Writes::Bytes(0),
+            Element::I8 { .. } => Writes::Bytes(0x80),
             _ => Writes::Floats(Floats::new(isa, element)),
         };
         match writes {

@@ -87,21 +87,8 @@ impl Add {
         } = &self.spec;
         let (range, floats) = (output.part(part), output.width() * output.pixel());
         for image in images {
-            let Some(second) = image.second() else {
-                panic!("an addition needs an addend")
-            };
-            assert_eq!(
-                image.input().len(),
-                input.len(),
-                "the input is the whole tensor"
-            );
-            assert_eq!(second.len(), addend.len(), "the addend is the whole tensor");
-            assert_eq!(
-                image.output.len(),
-                range.len(),
-                "the output is the part's slice"
-            );
-            output.clear_halo(part, image.output);
+            image.prepare([input.len(), addend.len()], output, part);
+            let second = image.inputs[1];
             for (block, row) in output.block_rows(part) {
                 let a = input.row_start(block, row);
                 let b = addend.row_start(block, row);

@@ -212,17 +212,7 @@ impl Conv2d {
         let Conv2dSpec { input, output, .. } = &self.spec;
         let range = output.part(part);
         for image in images.iter_mut() {
-            assert_eq!(
-                image.input().len(),
-                input.len(),
-                "the input is the whole tensor"
-            );
-            assert_eq!(
-                image.output.len(),
-                range.len(),
-                "the output is the part's slice"
-            );
-            output.clear_halo(part, image.output);
+            image.prepare([input.len()], output, part);
         }
         for span in output.spans(part) {
             let mut block = span.block;

@@ -116,17 +116,7 @@ impl Convert {
         let ConvertSpec { input, output } = &self.spec;
         let range = output.part(part);
         for image in images {
-            assert_eq!(
-                image.input().len(),
-                input.len(),
-                "the input is the whole tensor"
-            );
-            assert_eq!(
-                image.output.len(),
-                range.len(),
-                "the output is the part's slice"
-            );
-            output.clear_halo(part, image.output);
+            image.prepare([input.len()], output, part);
             for (block, row) in output.block_rows(part) {
                 let start = output.row_start(block, row) - range.start;
                 let written = output.width() * output.pixel();

@@ -73,17 +73,7 @@ impl Pool {
         let (range, lanes) = (output.part(part), output.lanes());
         let (stride, kernel, padding) = (window.stride, window.kernel, window.padding);
         for image in images {
-            assert_eq!(
-                image.input().len(),
-                input.len(),
-                "the input is the whole tensor"
-            );
-            assert_eq!(
-                image.output.len(),
-                range.len(),
-                "the output is the part's slice"
-            );
-            output.clear_halo(part, image.output);
+            image.prepare([input.len()], output, part);
             for (block, row) in output.block_rows(part) {
                 let rows = inside(
                     row * stride.height as usize,

@@ -5,10 +5,8 @@ use core::ptr::NonNull;
 use proptest::prelude::*;
 
 use punctual_kernels::reference::{self, Shape};
-use punctual_kernels::{
-    BlockedLayout, Copy, CopySpec, Element, Image, Isa, KernelError, Part, PlainCopy, PlainElement,
-};
-use punctual_types::{Axis, Digit, Piece, PieceError, Quantisation, Random, View};
+use punctual_kernels::{BlockedLayout, Copy, CopySpec, Image, Isa, KernelError, Part, PlainCopy};
+use punctual_types::{Axis, Digit, Element, Piece, PieceError, Quantisation, Random, View};
 
 const AXES: [Axis; 4] = [Axis::Channel, Axis::Row, Axis::Column, Axis::Repeat];
 
@@ -214,7 +212,7 @@ proptest! {
         let mut random = Random::new(seed);
         let (view, shape) = plain_view(&mut random);
         let input = layout(isa, shape, halo);
-        let elements = [PlainElement::F32, PlainElement::I32, PlainElement::Bool];
+        let elements = [Element::F32, Element::I32, Element::Bool];
         let element = elements[random.below(3) as usize];
         let copy = PlainCopy::new(isa, input, &view, element).unwrap();
         let mut image = noise(seed, input.shape().elements());
@@ -225,8 +223,8 @@ proptest! {
         }
         let expected = reference::viewed(input.shape(), &view, &image);
         let bytes: Vec<u8> = expected.iter().flat_map(|value| match element {
-            PlainElement::I32 => (*value as i32).to_ne_bytes().to_vec(),
-            PlainElement::Bool => vec![u8::from(*value != 0.0)],
+            Element::I32 => (*value as i32).to_ne_bytes().to_vec(),
+            Element::Bool => vec![u8::from(*value != 0.0)],
             _ => value.to_ne_bytes().to_vec(),
         }).collect();
         prop_assert_eq!((copy.len(), copy.bytes()), (expected.len(), bytes.len()));
@@ -249,7 +247,7 @@ proptest! {
         let (view, shape) = plain_view(&mut random);
         let quantisation = Quantisation { scale: 0.5, zero: 77 };
         let input = layout(isa, shape, halo).quantised(quantisation).unwrap();
-        let element = if signed { PlainElement::I8 } else { PlainElement::U8 };
+        let element = if signed { Element::I8 { scale: 0.5, zero: -51 } } else { Element::U8 { scale: 0.5, zero: 77 } };
         let copy = PlainCopy::new(isa, input, &view, element).unwrap();
         let image: Vec<u8> = (0..input.shape().elements()).map(|_| random.next_u64() as u8).collect();
         let mut memory = vec![0.0; input.len()];
@@ -360,16 +358,19 @@ fn unsound_copies_are_refused_with_the_reason() {
     };
     let mut mixed = spec.clone();
     mixed.inputs[0] = mixed.inputs[0].quantised(quantisation).unwrap();
-    assert_eq!(mixed.inputs[0].element(), Element::U8(quantisation));
+    assert_eq!(
+        mixed.inputs[0].element(),
+        punctual_kernels::Element::U8(quantisation)
+    );
     let reason = refused(&mixed);
     assert!(
         matches!(reason, Some(KernelError::Element { .. })),
         "{reason:?}"
     );
     let mut view = View::plain(shape);
-    assert!(PlainCopy::new(isa, spec.output, &view, PlainElement::F32).is_ok());
+    assert!(PlainCopy::new(isa, spec.output, &view, Element::F32).is_ok());
     view.start[1] = 1;
-    let reason = PlainCopy::new(isa, spec.output, &view, PlainElement::F32).err();
+    let reason = PlainCopy::new(isa, spec.output, &view, Element::F32).err();
     assert_eq!(reason, Some(KernelError::View { shape }));
 }
 

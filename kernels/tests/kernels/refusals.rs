@@ -190,7 +190,7 @@ fn instruction_sets_that_the_machine_lacks_are_refused() {
 }
 
 #[test]
-#[should_panic(expected = "the input is the whole tensor")]
+#[should_panic(expected = "the inputs are whole tensors")]
 fn a_short_input_is_the_callers_error() {
     let (isa, spec) = sound();
     let conv = Conv2d::new(isa, &spec).unwrap();

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod activation;
+mod element;
 mod frame;
 mod function;
 mod letterbox;
@@ -15,6 +16,7 @@ mod view;
 mod window;
 
 pub use activation::Activation;
+pub use element::Element;
 pub use frame::{FrameError, FrameLayout, PixelFormat, SIDE_MAX, Size};
 pub use function::{BinaryFunction, UnaryFunction};
 pub use letterbox::{Fit, Letterbox};

@@ -11,7 +11,8 @@ use std::process::ExitCode;
 use punctual_compile::{CompileError, Compiled, InputOptions, Note, Overrides, compile_with};
 use punctual_device_cpu::Evaluator;
 use punctual_kernels::Isa;
-use punctual_model::{AnswerKind, Element, Exit, Network, ONLY_OUTPUT, Output, reference};
+use punctual_model::{AnswerKind, Exit, Network, ONLY_OUTPUT, Output, reference};
+use punctual_types::Element;
 use serde_json::{Value, json};
 
 const USAGE: &str = "usage: tensors NETWORK.onnx [--answer classes|labels|detections|none] \

@@ -7,10 +7,8 @@
 use std::collections::BTreeMap;
 
 use punctual_core::STAGES_MAX;
-use punctual_model::{
-    AnswerKind, Element, Exit, ONLY_OUTPUT, Output, ScoreForm, Scores, Tensor, TensorId,
-};
-use punctual_types::Activation;
+use punctual_model::{AnswerKind, Exit, ONLY_OUTPUT, Output, ScoreForm, Scores, Tensor, TensorId};
+use punctual_types::{Activation, Element};
 
 use crate::error::CompileError;
 use crate::fold::Dim;

@@ -2,7 +2,7 @@
 
 use punctual_core::TaskId;
 use punctual_ipc::{
-    AnswerKind, Description, Element, ExitDescription, OutputDescription, VectorDescription,
+    AnswerKind, Description, ExitDescription, OutputDescription, VectorDescription,
 };
 use punctual_model::{Exit, Network, PlacedExit};
 use punctual_plan::{Plan, TaskPlan};
@@ -81,7 +81,7 @@ fn outputs(plan: &Plan, task: &TaskPlan, stage: usize, exit: &Exit) -> Vec<Outpu
             .contains(&output.name)
             .then(|| OutputDescription {
                 name: output.name.clone(),
-                element: element(output.element),
+                element: output.element,
                 shape: output.shape.clone(),
                 // The plan's limit of an area is far below.
                 offset: placed.offset as u32,
@@ -111,15 +111,5 @@ const fn answer(kind: punctual_model::AnswerKind) -> AnswerKind {
         punctual_model::AnswerKind::Labels => AnswerKind::Labels,
         punctual_model::AnswerKind::Detections => AnswerKind::Detections,
         punctual_model::AnswerKind::None => AnswerKind::Other,
-    }
-}
-
-const fn element(element: punctual_model::Element) -> Element {
-    match element {
-        punctual_model::Element::F32 => Element::F32,
-        punctual_model::Element::I32 => Element::I32,
-        punctual_model::Element::Bool => Element::Bool,
-        punctual_model::Element::U8 { scale, zero } => Element::U8 { scale, zero },
-        punctual_model::Element::I8 { scale, zero } => Element::I8 { scale, zero },
     }
 }

@@ -1,7 +1,7 @@
 //! Outputs of exits: from tensors as kernels lay them out to the bytes that a client reads.
 
-use punctual_kernels::{BlockedLayout, Isa, KernelError, PlainCopy, PlainElement};
-use punctual_model::{Element, Output, PlacedOutput};
+use punctual_kernels::{BlockedLayout, Isa, KernelError, PlainCopy};
+use punctual_model::{Output, PlacedOutput};
 
 use crate::executable::{Executable, Kernel, Step};
 use crate::shared::{Space, Span};
@@ -39,16 +39,9 @@ impl OutputPlan {
         placed: &PlacedOutput,
         span: Span,
     ) -> Result<Self, KernelError> {
-        let element = match output.element {
-            Element::F32 => PlainElement::F32,
-            Element::I32 => PlainElement::I32,
-            Element::Bool => PlainElement::Bool,
-            Element::U8 { .. } => PlainElement::U8,
-            Element::I8 { .. } => PlainElement::I8,
-        };
         Ok(Self {
             span,
-            copy: PlainCopy::new(isa, layout, &output.view, element)?,
+            copy: PlainCopy::new(isa, layout, &output.view, output.element)?,
             offset: placed.offset as usize,
             step: None,
         })

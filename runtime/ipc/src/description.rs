@@ -1,6 +1,7 @@
 //! What a stream's answers consist of, and what its submissions carry beside a frame: told once, in the head of the
 //! outputs file, which is larger than a message can be.
 
+use punctual_types::Element;
 use serde::{Deserialize, Serialize};
 
 use crate::handshake::StreamTerms;
@@ -29,54 +30,6 @@ pub enum AnswerKind {
     Detections,
     /// Something else: a map, a pose, an angle.
     Other,
-}
-
-/// What a tensor's elements are.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Element {
-    /// Four bytes.
-    F32,
-    /// Four bytes.
-    I32,
-    /// A byte, 0 or 1.
-    Bool,
-    /// A byte that stands for `(byte - zero) * scale`.
-    U8 {
-        /// What a step is worth.
-        scale: f32,
-        /// The byte of 0.
-        zero: u8,
-    },
-    /// As [`U8`](Self::U8), signed.
-    I8 {
-        /// What a step is worth.
-        scale: f32,
-        /// The byte of 0.
-        zero: i8,
-    },
-}
-
-impl Element {
-    /// Bytes of one.
-    #[must_use]
-    pub const fn bytes(self) -> u64 {
-        match self {
-            Self::F32 | Self::I32 => 4,
-            Self::Bool | Self::U8 { .. } | Self::I8 { .. } => 1,
-        }
-    }
-
-    /// As numpy names it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "float32",
-            Self::I32 => "int32",
-            Self::Bool => "bool",
-            Self::U8 { .. } => "uint8",
-            Self::I8 { .. } => "int8",
-        }
-    }
 }
 
 /// What a stream's answers consist of.

@@ -10,8 +10,10 @@ use punctual_platform::{areas, shared_memory::Access};
 
 use crate::bell;
 use crate::client::{ClientChannel, ConnectError, Welcome, be_welcomed};
+use punctual_types::Element;
+
 use crate::description::{
-    AnswerKind, Description, Element, ExitDescription, OutputDescription, VectorDescription,
+    AnswerKind, Description, ExitDescription, OutputDescription, VectorDescription,
 };
 use crate::frame::{FrameSpec, PixelFormat};
 use crate::handshake::{Agreement, Hello, OutputTerms, StreamTerms};

@@ -68,7 +68,7 @@ pub use client::{
     Progress, Slot, SlotMemory, SubmitError, Tensor, VectorError,
 };
 pub use description::{
-    AnswerKind, Description, DescriptionError, Element, ExitDescription, OutputDescription,
+    AnswerKind, Description, DescriptionError, ExitDescription, OutputDescription,
     VectorDescription,
 };
 pub use descriptor::{Crop, Descriptor, DescriptorError};
@@ -78,6 +78,7 @@ pub use handshake::{
     PROTOCOL_VERSIONS, Refusal, StreamTerms, TermsError, VersionRange,
 };
 pub use listener::{AdmitError, Connection, HelloError, ListenError, Listener, PeerCredentials};
+pub use punctual_types::Element;
 pub use result::{Answer, Failure, HandedOver, RecordError, Rejection, ResultRecord, Verdict};
 pub use ring::PositionError;
 pub use server::{

@@ -1,6 +1,6 @@
 //! What a network gives back at an exit: named tensors, a class, and how sure it is.
 
-use punctual_types::View;
+use punctual_types::{Element, View};
 use serde::{Deserialize, Serialize};
 
 use crate::TensorId;
@@ -147,67 +147,5 @@ impl Output {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.elements().saturating_mul(self.element.bytes())
-    }
-}
-
-/// What a client reads.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Element {
-    F32,
-    /// Rounded towards zero, clamped.
-    I32,
-    /// 0 or 1: whether the value is not 0.
-    Bool,
-    /// The bytes as the network has them: `(byte - zero) * scale`.
-    U8 {
-        scale: f32,
-        zero: u8,
-    },
-    /// As `U8`, signed: the network's byte minus 128.
-    I8 {
-        scale: f32,
-        zero: i8,
-    },
-}
-
-impl Element {
-    #[must_use]
-    pub const fn bytes(self) -> u64 {
-        match self {
-            Self::F32 | Self::I32 => 4,
-            Self::Bool | Self::U8 { .. } | Self::I8 { .. } => 1,
-        }
-    }
-
-    /// Writes a value as the client reads it. Of a quantised tensor the value is the network's byte.
-    ///
-    /// # Panics
-    /// If `to` is not as long as an element.
-    pub fn write(self, value: f32, to: &mut [u8]) {
-        match self {
-            Self::F32 => to.copy_from_slice(&value.to_ne_bytes()),
-            Self::I32 => to.copy_from_slice(&(value as i32).to_ne_bytes()),
-            Self::Bool => to.copy_from_slice(&[u8::from(value != 0.0)]),
-            Self::U8 { .. } => to.copy_from_slice(&[value as u8]),
-            Self::I8 { .. } => to.copy_from_slice(&[(value as u8) ^ 0x80]),
-        }
-    }
-
-    /// As numpy names it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "float32",
-            Self::I32 => "int32",
-            Self::Bool => "bool",
-            Self::U8 { .. } => "uint8",
-            Self::I8 { .. } => "int8",
-        }
-    }
-
-    /// Whether it is read from a tensor of bytes.
-    #[must_use]
-    pub const fn is_quantised(self) -> bool {
-        matches!(self, Self::U8 { .. } | Self::I8 { .. })
     }
 }

@@ -40,7 +40,7 @@ pub use calibration::{
     RELIABILITY_BINS, Reliability, ReliabilityBin, TEMPERATURE_MAX, TEMPERATURE_MIN,
     TemperatureError, ThresholdEffect, bin_of, fit_temperature,
 };
-pub use exit::{AnswerKind, Element, Exit, ONLY_OUTPUT, Output, ScoreForm, Scores};
+pub use exit::{AnswerKind, Exit, ONLY_OUTPUT, Output, ScoreForm, Scores};
 pub use floats::Floats;
 pub use footprint::{Footprint, Promises};
 pub use layout::{

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use crate::{AnswerKind, Element, Exit, Network};
+use crate::{AnswerKind, Exit, Network};
 
 /// Each output begins at a multiple of this many bytes: a cache line.
 pub const OUTPUT_ALIGNMENT: u64 = 64;
@@ -141,20 +141,6 @@ impl Network {
     pub fn has_confidence(&self) -> bool {
         let mut exits = self.stages.iter().filter_map(|stage| stage.exit.as_ref());
         exits.any(Exit::has_confidence)
-    }
-}
-
-impl Element {
-    /// The number by which the channel names it: docs/channel.md.
-    #[must_use]
-    pub const fn code(self) -> u8 {
-        match self {
-            Self::F32 => 0,
-            Self::I32 => 1,
-            Self::Bool => 2,
-            Self::U8 { .. } => 3,
-            Self::I8 { .. } => 4,
-        }
     }
 }
 

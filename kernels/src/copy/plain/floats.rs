@@ -3,7 +3,8 @@
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-use super::PlainElement;
+use punctual_types::Element;
+
 use super::order::{Order, Piece, Place, Planes, Row, Tokens};
 use crate::Isa;
 use crate::simd::{Vector, compiled_for, vectorised};
@@ -11,7 +12,7 @@ use crate::simd::{Vector, compiled_for, vectorised};
 /// Writes values of tensors of floats.
 #[derive(Clone, Debug)]
 pub(super) struct Floats {
-    element: PlainElement,
+    element: Element,
     planes: unsafe fn(&Job<'_, Planes>),
     tokens: unsafe fn(&Job<'_, Tokens>),
     convert: unsafe fn(&mut Values<'_>),
@@ -31,13 +32,13 @@ struct Job<'a, P> {
 const CONVERTED: usize = 1024;
 
 impl Floats {
-    pub(super) fn new(isa: Isa, element: PlainElement) -> Floats {
+    pub(super) fn new(isa: Isa, element: Element) -> Floats {
         Floats {
             element,
             planes: compiled_for!(isa, planes, Job<'_, Planes>),
             tokens: compiled_for!(isa, tokens, Job<'_, Tokens>),
             convert: match element {
-                PlainElement::I32 => vectorised!(isa, to_i32, Values<'_>),
+                Element::I32 => vectorised!(isa, to_i32, Values<'_>),
                 _ => vectorised!(isa, to_bool, Values<'_>),
             },
         }
@@ -45,7 +46,7 @@ impl Floats {
 
     /// Of a value.
     pub(super) fn bytes(&self) -> usize {
-        self.element.bytes()
+        self.element.bytes() as usize
     }
 
     /// Writes a piece, and returns how many of its values are not finite.
@@ -60,7 +61,7 @@ impl Floats {
         piece: &Piece,
         output: NonNull<u8>,
     ) -> usize {
-        if self.element != PlainElement::F32 {
+        if self.element != Element::F32 {
             // SAFETY: the caller's promise.
             return unsafe { self.write_converted(order, input, piece, output) };
         }
@@ -90,7 +91,7 @@ impl Floats {
         let mut not_finite = 0;
         // SAFETY: the caller's promise; own memory holds as many values as are written to it.
         let convert = |from: &[f32], to: usize| unsafe {
-            let to = output.as_ptr().add(to * self.element.bytes());
+            let to = output.as_ptr().add(to * self.bytes());
             (self.convert)(&mut Values { from, to });
         };
         // SAFETY: as above.

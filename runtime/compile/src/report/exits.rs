@@ -1,7 +1,8 @@
 //! What a client gets at each exit.
 
-use punctual_model::{Element, Exit, Network, Output, ScoreForm};
+use punctual_model::{Exit, Network, Output, ScoreForm};
 use punctual_report::{Column, Table};
+use punctual_types::Element;
 use serde::Serialize;
 
 use super::kibibytes;

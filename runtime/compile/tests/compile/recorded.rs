@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use punctual_compile::{CompileError, InputOptions, Overrides, compile_with};
 use punctual_device_cpu::Evaluator;
 use punctual_kernels::Isa;
-use punctual_model::{AnswerKind, Element, Exit, Network, reference};
+use punctual_model::{AnswerKind, Exit, Network, reference};
+use punctual_types::Element;
 use serde::Deserialize;
 
 /// Of values, relative to the largest of an output or to one.

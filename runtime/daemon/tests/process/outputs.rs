@@ -6,10 +6,10 @@ use punctual_client::{
     Verdict, now_ns,
 };
 use punctual_model::{
-    AnswerKind, Calibration, Element, Exit, InputSpec, Network, Operator, OperatorKind, Output,
-    Package, Quantised, Stage, Tensor, TensorId, VectorSpec, WeightRange,
+    AnswerKind, Calibration, Exit, InputSpec, Network, Operator, OperatorKind, Output, Package,
+    Quantised, Stage, Tensor, TensorId, VectorSpec, WeightRange,
 };
-use punctual_types::{Activation, View};
+use punctual_types::{Activation, Element, View};
 
 const MANIFEST: &str = r#"
 [daemon]

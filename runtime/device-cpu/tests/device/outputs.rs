@@ -5,11 +5,12 @@ use punctual_device::conformance::networks;
 use punctual_device_cpu::Evaluator;
 use punctual_kernels::Isa;
 use punctual_model::{
-    AnswerKind, Element, Exit, InputSpec, Network, Operator, OperatorKind, Output, Quantised,
-    Stage, Tensor, TensorId, WeightRange, reference,
+    AnswerKind, Exit, InputSpec, Network, Operator, OperatorKind, Output, Quantised, Stage, Tensor,
+    TensorId, WeightRange, reference,
 };
 use punctual_types::{
-    Activation, Axis, Coordinates, Digit, Extent, Filter, Padding, Random, Resampling, View, Window,
+    Activation, Axis, Coordinates, Digit, Element, Extent, Filter, Padding, Random, Resampling,
+    View, Window,
 };
 
 /// Of floats, and of whole numbers that were floats or steps of bytes.

@@ -13,12 +13,14 @@ use punctual_device_cpu::{
 };
 use punctual_kernels::Isa;
 use punctual_model::{
-    AnswerKind, Calibration, Element, Exit, Footprint, InputForm, InputSpec, Network, Operator,
+    AnswerKind, Calibration, Exit, Footprint, InputForm, InputSpec, Network, Operator,
     OperatorKind, Output, Package, Profile, Promises, SecondOperand, SolutionChoice,
     SolutionMemory, Stage, Tensor, TensorId, VectorSpec,
 };
 use punctual_platform::{Doorbell, affinity};
-use punctual_types::{Activation, BinaryFunction, Fit, FrameLayout, PixelFormat, Size, View};
+use punctual_types::{
+    Activation, BinaryFunction, Element, Fit, FrameLayout, PixelFormat, Size, View,
+};
 
 fn cpu() -> CpuProvider {
     CpuProvider {

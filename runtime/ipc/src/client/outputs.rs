@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use punctual_platform::atomics::Ordering;
 
-use crate::description::{Description, Element, OutputDescription};
+use punctual_types::Element;
+
+use crate::description::{Description, OutputDescription};
 use crate::layout::{OutputLayout, RequestLayout};
 use crate::region::Region;
 use crate::result::HandedOver;

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::{ExitError, NetworkError};
-use crate::{AREA_BYTES_MAX, AnswerKind, Element, Exit, Network, Output, Scores, Tensor, TensorId};
+use punctual_types::Element;
+
+use crate::{AREA_BYTES_MAX, AnswerKind, Exit, Network, Output, Scores, Tensor, TensorId};
 
 /// Most outputs of an exit.
 pub const OUTPUTS_MAX: usize = 16;
@@ -102,13 +104,13 @@ impl Network {
 
     /// Exits have the same outputs, so that a client that reads one can read all; sizes may differ.
     pub(super) fn check_exits(&self) -> Result<(), NetworkError> {
-        let described = |exit: &Exit| -> BTreeSet<(String, usize, u8)> {
+        let described = |exit: &Exit| -> BTreeSet<(String, usize, &str)> {
             let outputs = exit.outputs.iter();
             let described = outputs.map(|output| {
                 (
                     output.name.clone(),
                     output.shape.len(),
-                    output.element.code(),
+                    output.element.name(),
                 )
             });
             described.collect()

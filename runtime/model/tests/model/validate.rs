@@ -1,12 +1,11 @@
 //! Every rule that devices rely on, broken once.
 
 use punctual_model::{
-    Calibration, DIMENSION_MAX, Element, Exit, InputForm, NAME_BYTES_MAX, Network, OPERATORS_MAX,
-    Operator, OperatorKind, Output, Package, SecondOperand, Tensor, TensorId, VectorSpec,
-    WeightRange,
+    Calibration, DIMENSION_MAX, Exit, InputForm, NAME_BYTES_MAX, Network, OPERATORS_MAX, Operator,
+    OperatorKind, Output, Package, SecondOperand, Tensor, TensorId, VectorSpec, WeightRange,
 };
 use punctual_types::{
-    Activation, Axis, BinaryFunction, Coordinates, Digit, Extent, Filter, Padding, Piece,
+    Activation, Axis, BinaryFunction, Coordinates, Digit, Element, Extent, Filter, Padding, Piece,
     Resampling, UnaryFunction, View,
 };
 

@@ -1,0 +1,70 @@
+//! What a client reads of an output.
+
+use serde::{Deserialize, Serialize};
+
+/// The type of an output's values in plain memory.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Element {
+    F32,
+    /// Rounded towards zero, clamped; 0 of what is no number.
+    I32,
+    /// A byte, 0 or 1: whether the value is not 0.
+    Bool,
+    /// A byte of a quantised tensor: it stands for `(byte - zero) * scale`.
+    U8 {
+        /// What a step is worth.
+        scale: f32,
+        /// The byte of 0.
+        zero: u8,
+    },
+    /// As [`U8`](Self::U8), signed: the tensor's byte minus 128.
+    I8 {
+        /// What a step is worth.
+        scale: f32,
+        /// The byte of 0.
+        zero: i8,
+    },
+}
+
+impl Element {
+    /// Bytes of a value.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::F32 | Self::I32 => 4,
+            Self::Bool | Self::U8 { .. } | Self::I8 { .. } => 1,
+        }
+    }
+
+    /// As numpy names it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "float32",
+            Self::I32 => "int32",
+            Self::Bool => "bool",
+            Self::U8 { .. } => "uint8",
+            Self::I8 { .. } => "int8",
+        }
+    }
+
+    /// Writes a value as the client reads it. Of a quantised tensor the value is the network's byte.
+    ///
+    /// # Panics
+    /// If `to` is not as long as an element.
+    pub fn write(self, value: f32, to: &mut [u8]) {
+        match self {
+            Self::F32 => to.copy_from_slice(&value.to_ne_bytes()),
+            Self::I32 => to.copy_from_slice(&(value as i32).to_ne_bytes()),
+            Self::Bool => to.copy_from_slice(&[u8::from(value != 0.0)]),
+            Self::U8 { .. } => to.copy_from_slice(&[value as u8]),
+            Self::I8 { .. } => to.copy_from_slice(&[(value as u8) ^ 0x80]),
+        }
+    }
+
+    /// Whether it is read from a tensor of bytes.
+    #[must_use]
+    pub const fn is_quantised(self) -> bool {
+        matches!(self, Self::U8 { .. } | Self::I8 { .. })
+    }
+}
