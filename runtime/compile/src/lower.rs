@@ -6,6 +6,7 @@
 
 mod arithmetic;
 mod attention;
+mod computed;
 mod convolution;
 mod copies;
 pub(crate) mod curves;
@@ -52,6 +53,8 @@ use crate::report::Note;
 const LOWERED: &[&str] = &[
     "Abs",
     "Add",
+    "ArgMax",
+    "ArgMin",
     "AveragePool",
     "BatchNormalization",
     "Cast",
@@ -70,9 +73,12 @@ const LOWERED: &[&str] = &[
     "Expand",
     "Flatten",
     "Gather",
+    "GatherElements",
+    "GatherND",
     "Gelu",
     "Gemm",
     "GlobalAveragePool",
+    "GridSample",
     "HardSigmoid",
     "HardSwish",
     "Identity",
@@ -109,6 +115,7 @@ const LOWERED: &[&str] = &[
     "Sub",
     "Tanh",
     "Tile",
+    "TopK",
     "Transpose",
     "Unsqueeze",
 ];
@@ -180,6 +187,8 @@ pub(crate) struct Lowering<'a> {
     joins: BTreeMap<TensorId, Joined>,
     /// What one layer of a tensor of stacked ones became.
     layers: BTreeMap<(TensorId, u64), TensorId>,
+    /// Computed values that are whole numbers in the graph.
+    integers: BTreeSet<ValueId>,
     /// What may still be computed of constants.
     room: Room,
     /// The values of each softmax that an operator has read.
@@ -228,6 +237,7 @@ impl<'a> Lowering<'a> {
             steps: BTreeMap::new(),
             joins: BTreeMap::new(),
             layers: BTreeMap::new(),
+            integers: BTreeSet::new(),
             softmaxes: BTreeMap::new(),
             unchecked: 0,
             room: Room::of(graph.constants.values().map(|c| c.data.len()).sum()),
@@ -267,6 +277,7 @@ impl<'a> Lowering<'a> {
             }
             return Ok(());
         }
+        self.check_integers(node)?;
         self.compute_scaled(node)?;
         let softmaxes = self.compute_softmax(node)?;
         let done = self.computed(node);
@@ -328,6 +339,11 @@ impl<'a> Lowering<'a> {
             "Split" => self.split(node),
             "Pad" => self.pad(node),
             "Gather" if self.reads_view(node) => self.gather(node),
+            "GatherElements" => self.gather_elements(node),
+            "GatherND" => self.gather_nd(node),
+            "GridSample" => self.grid_sample(node),
+            "TopK" => self.top_k(node),
+            "ArgMax" | "ArgMin" => self.arg_max(node),
             "Expand" => self.expand(node),
             "Cast" => self.cast(node),
             "Identity" => self.identity(node),

@@ -15,7 +15,10 @@ impl OperatorKind {
     pub fn others(&self) -> &[TensorId] {
         match self {
             Self::Conv2d { residual, .. } => residual.as_slice(),
-            Self::Add { other, .. } | Self::Multiply { other, .. } => std::slice::from_ref(other),
+            Self::Add { other, .. }
+            | Self::Multiply { other, .. }
+            | Self::GridSample { grid: other, .. }
+            | Self::Take { indices: other, .. } => std::slice::from_ref(other),
             Self::Binary {
                 second: SecondOperand::Tensor(other),
                 ..
@@ -35,7 +38,8 @@ impl OperatorKind {
             | Self::Binary { .. }
             | Self::Unary { .. }
             | Self::Softmax { .. }
-            | Self::Resize { .. } => &[],
+            | Self::Resize { .. }
+            | Self::TopK { .. } => &[],
         }
     }
 
@@ -43,7 +47,10 @@ impl OperatorKind {
     pub fn others_mut(&mut self) -> &mut [TensorId] {
         match self {
             Self::Conv2d { residual, .. } => residual.as_mut_slice(),
-            Self::Add { other, .. } | Self::Multiply { other, .. } => std::slice::from_mut(other),
+            Self::Add { other, .. }
+            | Self::Multiply { other, .. }
+            | Self::GridSample { grid: other, .. }
+            | Self::Take { indices: other, .. } => std::slice::from_mut(other),
             Self::Binary {
                 second: SecondOperand::Tensor(other),
                 ..
@@ -63,7 +70,8 @@ impl OperatorKind {
             | Self::Binary { .. }
             | Self::Unary { .. }
             | Self::Softmax { .. }
-            | Self::Resize { .. } => &mut [],
+            | Self::Resize { .. }
+            | Self::TopK { .. } => &mut [],
         }
     }
 
@@ -92,7 +100,10 @@ impl OperatorKind {
             | Self::Binary { .. }
             | Self::Unary { .. }
             | Self::Softmax { .. }
-            | Self::Resize { .. } => [None; 2],
+            | Self::Resize { .. }
+            | Self::GridSample { .. }
+            | Self::TopK { .. }
+            | Self::Take { .. } => [None; 2],
         };
         ranges.into_iter().flatten()
     }
@@ -122,7 +133,10 @@ impl OperatorKind {
             | Self::Binary { .. }
             | Self::Unary { .. }
             | Self::Softmax { .. }
-            | Self::Resize { .. } => [None, None],
+            | Self::Resize { .. }
+            | Self::GridSample { .. }
+            | Self::TopK { .. }
+            | Self::Take { .. } => [None, None],
         };
         ranges.into_iter().flatten()
     }

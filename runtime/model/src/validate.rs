@@ -314,7 +314,10 @@ impl Network {
             | OperatorKind::QuantisedConv2d { .. }
             | OperatorKind::Convert
             | OperatorKind::Unary { .. }
-            | OperatorKind::Softmax { .. } => Ok(()),
+            | OperatorKind::Softmax { .. }
+            | OperatorKind::GridSample { .. }
+            | OperatorKind::TopK { .. }
+            | OperatorKind::Take { .. } => Ok(()),
         }
     }
 

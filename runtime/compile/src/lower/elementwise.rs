@@ -169,9 +169,12 @@ impl Lowering<'_> {
         Ok(view.of(output))
     }
 
-    /// From floats to floats, which are f32 whatever their size in the file.
+    /// From floats to floats, which are f32 whatever their size in the file; from whole numbers to either.
     pub(super) fn cast(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 1, 1)?;
+        if self.casts_to_integer(node) {
+            return self.identity(node);
+        }
         let mut attributes = Attributes::of(node);
         let to = attributes.int("to", 0)?;
         attributes.ignore("saturate"); // Of float8 only.

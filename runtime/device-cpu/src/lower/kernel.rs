@@ -2,9 +2,9 @@
 
 use punctual_kernels::{
     Attention, AttentionSpec, Binary, BinaryOperand, BinarySpec, BlockedLayout, Conv2d, Conv2dSpec,
-    ConvInput, Copy, CopySpec, Embedding, GlobalAveragePool, KernelError, LayerNorm, LayerNormSpec,
-    Linear, LinearSpec, Pool, PoolSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Token, Tokens,
-    Unary,
+    ConvInput, Copy, CopySpec, Embedding, GlobalAveragePool, GridSample, GridSampleSpec,
+    KernelError, LayerNorm, LayerNormSpec, Linear, LinearSpec, Pool, PoolSpec, Resize, ResizeSpec,
+    Softmax, SoftmaxSpec, Take, TakeSpec, Token, Tokens, TopK, TopKSpec, Unary,
 };
 use punctual_model::{OperatorKind, SecondOperand, TensorId};
 use punctual_types::{Activation, BinaryFunction, Window};
@@ -124,6 +124,38 @@ impl Lowering<'_> {
                     resampling,
                 };
                 Resize::new(isa, &spec).map(Kernel::Resize)
+            }
+            &OperatorKind::GridSample {
+                grid,
+                groups,
+                sampling,
+            } => {
+                let spec = GridSampleSpec {
+                    input,
+                    grid: self.layout(self.value(grid)),
+                    output,
+                    groups: groups as usize,
+                    sampling,
+                };
+                GridSample::new(isa, &spec).map(Kernel::GridSample)
+            }
+            &OperatorKind::TopK { axis, ranking, .. } => {
+                let spec = TopKSpec {
+                    input,
+                    output,
+                    axis,
+                    ranking,
+                };
+                TopK::new(isa, &spec).map(Kernel::TopK)
+            }
+            &OperatorKind::Take { indices, axis } => {
+                let spec = TakeSpec {
+                    input,
+                    indices: self.layout(self.value(indices)),
+                    output,
+                    axis,
+                };
+                Take::new(isa, &spec).map(Kernel::Take)
             }
             OperatorKind::Tokens { prefix, .. } => {
                 Tokens::new(isa, input, output, *prefix as usize).map(Kernel::Tokens)

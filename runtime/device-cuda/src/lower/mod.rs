@@ -282,6 +282,9 @@ impl<'n> Lowering<'n> {
                 OperatorKind::Unary { .. } => "function of each value",
                 OperatorKind::Softmax { .. } => "softmax inside a network",
                 OperatorKind::Resize { .. } => "resize",
+                OperatorKind::GridSample { .. } => "sample at computed positions",
+                OperatorKind::TopK { .. } => "choice of the first values",
+                OperatorKind::Take { .. } => "values at computed positions",
                 _ => "operator without a name",
             },
         }
