@@ -17,6 +17,7 @@ impl OperatorKind {
             Self::Conv2d { residual, .. } => residual.as_slice(),
             Self::Add { other, .. }
             | Self::Multiply { other, .. }
+            | Self::Product { other }
             | Self::GridSample { grid: other, .. }
             | Self::Take { indices: other, .. } => std::slice::from_ref(other),
             Self::Binary {
@@ -49,6 +50,7 @@ impl OperatorKind {
             Self::Conv2d { residual, .. } => residual.as_mut_slice(),
             Self::Add { other, .. }
             | Self::Multiply { other, .. }
+            | Self::Product { other }
             | Self::GridSample { grid: other, .. }
             | Self::Take { indices: other, .. } => std::slice::from_mut(other),
             Self::Binary {
@@ -85,6 +87,7 @@ impl OperatorKind {
             Self::Embedding { table } | Self::Tokens { table, .. } => [Some(*table), None],
             Self::QuantisedConv2d { scales, bias, .. } => [Some(*scales), Some(*bias)],
             Self::Copy { table, .. } => [*table, None],
+            Self::Attention { bias, .. } => [bias.map(|bias| bias.values), None],
             Self::Binary {
                 second: SecondOperand::Constant { values, .. },
                 ..
@@ -94,8 +97,8 @@ impl OperatorKind {
             | Self::Add { .. }
             | Self::Multiply { .. }
             | Self::Gather { .. }
-            | Self::Attention { .. }
             | Self::Token { .. }
+            | Self::Product { .. }
             | Self::Convert
             | Self::Binary { .. }
             | Self::Unary { .. }
@@ -118,6 +121,7 @@ impl OperatorKind {
             Self::Embedding { table } | Self::Tokens { table, .. } => [Some(table), None],
             Self::QuantisedConv2d { scales, bias, .. } => [Some(scales), Some(bias)],
             Self::Copy { table, .. } => [table.as_mut(), None],
+            Self::Attention { bias, .. } => [bias.as_mut().map(|bias| &mut bias.values), None],
             Self::Binary {
                 second: SecondOperand::Constant { values, .. },
                 ..
@@ -127,8 +131,8 @@ impl OperatorKind {
             | Self::Add { .. }
             | Self::Multiply { .. }
             | Self::Gather { .. }
-            | Self::Attention { .. }
             | Self::Token { .. }
+            | Self::Product { .. }
             | Self::Convert
             | Self::Binary { .. }
             | Self::Unary { .. }

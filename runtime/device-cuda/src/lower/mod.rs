@@ -282,6 +282,7 @@ impl<'n> Lowering<'n> {
                 OperatorKind::Unary { .. } => "function of each value",
                 OperatorKind::Softmax { .. } => "softmax inside a network",
                 OperatorKind::Resize { .. } => "resize",
+                OperatorKind::Product { .. } => "product of matrices",
                 OperatorKind::GridSample { .. } => "sample at computed positions",
                 OperatorKind::TopK { .. } => "choice of the first values",
                 OperatorKind::Take { .. } => "values at computed positions",
