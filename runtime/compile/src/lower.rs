@@ -23,6 +23,7 @@ mod pooling;
 mod quantised;
 mod reduce;
 mod resize;
+mod stacked;
 mod tokens;
 mod transposed;
 pub(crate) mod view_algebra;
@@ -153,6 +154,8 @@ pub(crate) enum Value {
     NoNumbers,
     /// On the way to a GELU.
     Gaussian(Gaussian),
+    /// Tensors of the same dimensions, one batch behind the other.
+    Stacked(Vec<View>),
     /// Known when compiling, but for the batch.
     Constant(Rc<Constant>),
 }
@@ -163,6 +166,11 @@ impl Value {
         match self {
             Self::View(view) | Self::Counts(view) | Self::Softmax(view) | Self::Scaled(view, _) => {
                 Some(view.sizes())
+            }
+            Self::Stacked(batches) => {
+                let mut sizes = batches.first()?.sizes();
+                sizes[0] = Dim::Batches(batches.len() as i64);
+                Some(sizes)
             }
             Self::Constant(constant) => Some(constant.sizes()),
             _ => None,
@@ -277,6 +285,9 @@ impl<'a> Lowering<'a> {
             }
             return Ok(());
         }
+        if self.on_stacked(node)? {
+            return Ok(());
+        }
         self.check_integers(node)?;
         self.compute_scaled(node)?;
         let softmaxes = self.compute_softmax(node)?;
@@ -351,7 +362,7 @@ impl<'a> Lowering<'a> {
             "Constant" => self.constant(node),
             "Softmax" => self.softmax(node, false),
             "LogSoftmax" => self.softmax(node, true),
-            "Concat" if self.join_tokens(node)? => Ok(()),
+            "Concat" if self.join_tokens(node)? || self.stack(node)? => Ok(()),
             "Concat" if (0..node.inputs.len()).any(|at| self.is_view(node, at)) => {
                 self.concat(node)
             }
