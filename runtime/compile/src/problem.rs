@@ -75,11 +75,6 @@ pub enum Problem {
         "it takes values of {first} at positions {second}; both must have the same images and as many dimensions, and a grid (N, rows, columns, 2)"
     )]
     Positions { first: String, second: String },
-    /// Whole numbers in an operator that computes with floats.
-    #[error(
-        "its input {position} is {found}, of whole numbers; of those are supported sums, products, other dimensions, and what takes values at such positions: cast them to float32 before"
-    )]
-    Integers { position: usize, found: String },
     /// What its operands are known for when compiling cannot be computed.
     #[error("it computes with constants or shapes, and {reason}")]
     Folding { reason: &'static str },

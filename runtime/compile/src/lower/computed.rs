@@ -1,7 +1,7 @@
 //! What depends on positions that are computed: sampling where a grid says, the positions of the largest values, the
 //! values at such positions.
 //!
-//! Whole numbers are floats to devices, exact to 2^24, which no axis has.
+//! Positions are floats to devices, exact to 2^24, which no axis has.
 
 use punctual_model::{Tensor, TensorId};
 use punctual_types::{Interpolation, Outside, Ranking, Sampling};
@@ -13,36 +13,6 @@ use crate::draft::DraftKind;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
-use crate::schema::data_type;
-
-/// Operators whose result of whole numbers is of whole numbers, exactly.
-const KEEP_INTEGERS: &[&str] = &[
-    "Abs",
-    "Add",
-    "Concat",
-    "Expand",
-    "Flatten",
-    "Gather",
-    "GatherElements",
-    "GatherND",
-    "Identity",
-    "Max",
-    "Min",
-    "Mul",
-    "Neg",
-    "ReduceMax",
-    "ReduceMin",
-    "Reshape",
-    "Slice",
-    "Split",
-    "Squeeze",
-    "Sub",
-    "Tile",
-    "Transpose",
-    "Unsqueeze",
-];
-/// Operators that take whole numbers and give something else: a comparison's positions, floats.
-const TAKE_INTEGERS: &[&str] = &["ArgMax", "ArgMin", "Cast", "TopK"];
 
 impl Lowering<'_> {
     /// Pixels of an image where a grid says: (N, channels, rows, columns) at (N, rows, columns, 2). Before the images of
@@ -103,7 +73,6 @@ impl Lowering<'_> {
         let chosen = self.chosen(node, &values, dim, count, Ranking { largest, last })?;
         if let Some(Some(positions)) = node.outputs.get(1) {
             self.values[positions.0] = Value::View(chosen.clone());
-            self.integers.insert(*positions);
         }
         if let Some(Some(first)) = node.outputs.first() {
             let taken = self.taken_at(node, values.tensor, chosen.tensor)?;
@@ -201,44 +170,6 @@ impl Lowering<'_> {
         }
         let taken = self.taken_along(node, &data, &indices, 1)?;
         self.set(node, Value::View(taken))
-    }
-
-    /// Refuses an operator that would not compute with whole numbers as with whole numbers.
-    pub(super) fn check_integers(&mut self, node: &Node) -> Result<(), Problem> {
-        let operator = node.operator.as_str();
-        let reads = |at: usize| {
-            let id = node.inputs.get(at).copied().flatten();
-            id.is_some_and(|id| self.integers.contains(&id))
-        };
-        let Some(first) = (0..node.inputs.len()).find(|&at| reads(at)) else {
-            return Ok(());
-        };
-        if operator == "Cast" && self.casts_to_integer(node) {
-            self.integers.extend(node.outputs.iter().flatten());
-            return Ok(());
-        }
-        // Indices say nothing of the values that are taken.
-        let is_index = operator.starts_with("Gather") && !reads(0);
-        if KEEP_INTEGERS.contains(&operator) && !is_index {
-            self.integers.extend(node.outputs.iter().flatten());
-        }
-        if KEEP_INTEGERS.contains(&operator) || TAKE_INTEGERS.contains(&operator) {
-            return Ok(());
-        }
-        let found = self.required(node, first, "data")?;
-        Err(Problem::Integers {
-            position: first,
-            found: self.describe(found),
-        })
-    }
-
-    /// Whether a cast's result is of whole numbers, which its operand's are.
-    pub(super) fn casts_to_integer(&self, node: &Node) -> bool {
-        let id = node.inputs.first().copied().flatten();
-        let is_integer = id.is_some_and(|id| self.integers.contains(&id));
-        let to = Attributes::of(node).int("to", 0).unwrap_or(0);
-        let wide = [data_type::INT32, data_type::INT64].map(i64::from);
-        is_integer && wide.contains(&to)
     }
 
     /// The same dimensions, one of them the columns of a tensor.

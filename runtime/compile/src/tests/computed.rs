@@ -238,28 +238,6 @@ fn the_best_channel_is_one_operator_and_an_output_of_integers() {
 }
 
 #[test]
-fn whole_numbers_are_not_computed_with_as_floats() {
-    let best = Onnx::new().ints("three", &[3]);
-    let best = top_k(best, "image three", &[]);
-    let halved = best
-        .clone()
-        .node("Sigmoid", "positions", "x", &[])
-        .head("x", 3, "exit_0");
-    refused(
-        &halved,
-        &[
-            "(Sigmoid)",
-            "its input 0 is an image (N, 3, 8, 3), of whole numbers",
-        ],
-    );
-    let cast = best
-        .node("Cast", "positions", "x", &[int("to", 1)])
-        .node("Sigmoid", "x", "y", &[])
-        .head("y", 3, "exit_0");
-    compiled(&cast).unwrap();
-}
-
-#[test]
 fn choices_that_cannot_be_made_are_refused_by_name() {
     let refused_with = |inputs: &str, attributes: &[AttributeProto], words: &[&str]| {
         let onnx = Onnx::new().ints("nine", &[9]).ints("none", &[0]);
