@@ -221,6 +221,83 @@ class Chosen(nn.Module):
         return self.answer(state + read.mean(3).transpose(1, 2)), boxes
 
 
+class Deformable(nn.Module):
+    """RT-DETR's attention to two levels: each head reads a few points beside its query's place, and weighs them.
+    Two layers, each of which moves the places for the next; an exit a layer."""
+
+    def __init__(self, width: int = 8, heads: int = 2, points: int = 2, queries: int = 3):
+        super().__init__()
+        self.body = nn.ModuleList([relu_unit(3, width, 3, 2), relu_unit(width, width, 3, 2)])
+        self.heads, self.points, self.queries = heads, points, queries
+        self.score = nn.Linear(width, 1)
+        self.values, self.answer = nn.Linear(width, width), nn.Linear(width, width)
+        self.offsets = nn.Linear(width, heads * 2 * points * 2)
+        self.weights = nn.Linear(width, heads * 2 * points)
+        self.boxes = nn.Linear(width, 4)
+
+    def read(self, levels: list[torch.Tensor], state: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
+        images, width = state.shape[0], state.shape[2]
+        each = width // self.heads
+        values = self.values(torch.cat([level.flatten(2).transpose(1, 2) for level in levels], 1))
+        offsets = self.offsets(state).view(images, self.queries, self.heads, 2, self.points, 2)
+        places = boxes[:, :, None, None, None, :2] + offsets / self.points * boxes[:, :, None, None, None, 2:] * 0.5
+        weights = self.weights(state).view(images, self.queries, self.heads, -1).softmax(-1)
+        sampled, start = [], 0
+        for at, level in enumerate(levels):
+            rows, columns = level.shape[2:]
+            own = values[:, start:start + rows * columns].transpose(1, 2)
+            own = own.reshape(images * self.heads, each, rows, columns)
+            grid = (2 * places[:, :, :, at] - 1).transpose(1, 2).flatten(0, 1)
+            sampled.append(functional.grid_sample(own, grid, align_corners=False))
+            start += rows * columns
+        weights = weights.transpose(1, 2).reshape(images * self.heads, 1, self.queries, -1)
+        found = (torch.stack(sampled, 3).flatten(3) * weights).sum(3)
+        return self.answer(found.view(images, width, self.queries).transpose(1, 2))
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        levels = [self.body[0](image)]
+        levels.append(self.body[1](levels[0]))
+        tokens = levels[1].flatten(2).transpose(1, 2)
+        best = self.score(tokens)[..., 0].topk(self.queries, dim=1).indices.unsqueeze(-1)
+        state = tokens.gather(1, best.expand(-1, -1, tokens.shape[2]))
+        boxes, outputs = self.boxes(state).sigmoid(), []
+        for _ in range(2):
+            state = state + self.read(levels, state, boxes)
+            clipped = boxes.clamp(1e-5, 1 - 1e-5)
+            boxes = (self.boxes(state) + torch.log(clipped / (1 - clipped))).sigmoid()
+            outputs += [boxes, state]
+        return tuple(outputs)
+
+
+class Warp(nn.Module):
+    """Two images through one encoder; the second is brought onto the first by a flow, beyond whose border the nearest
+    pixel is, and each pixel is compared with its surroundings there."""
+
+    def __init__(self, size: tuple[int, int]):
+        super().__init__()
+        self.encode = nn.Sequential(relu_unit(3, 8, 3, 2), nn.Conv2d(8, 8, 3, 1, 1))
+        self.flow = nn.Conv2d(16, 2, 3, 1, 1)
+        self.answer = nn.Conv2d(9, 1, 1)
+        rows, columns = size[0] // 2, size[1] // 2
+        y, x = torch.meshgrid(torch.linspace(-1, 1, rows), torch.linspace(-1, 1, columns), indexing="ij")
+        self.register_buffer("grid", torch.stack([x, y], -1)[None])
+        near = torch.linspace(-1, 1, 3) * 0.5
+        y, x = torch.meshgrid(near, near, indexing="ij")
+        self.register_buffer("near", torch.stack([x, y], -1)[None])
+
+    def forward(self, pair: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        first, second = torch.chunk(self.encode(torch.cat([pair[:, :3], pair[:, 3:]], 0)), 2, 0)
+        place = self.grid + self.flow(torch.cat([first, second], 1)).permute(0, 2, 3, 1)
+        there = functional.grid_sample(second, place, padding_mode="border", align_corners=True)
+        images, _, rows, columns = first.shape
+        # Of each pixel of the first image its likeness to all of the second; around its place.
+        like = (first.flatten(2).transpose(1, 2) @ second.flatten(2)).reshape(-1, 1, rows, columns)
+        around = place.reshape(-1, 1, 1, 2) + self.near
+        near = functional.grid_sample(like, around, align_corners=True)
+        near = near.view(images, rows, columns, 9).permute(0, 3, 1, 2)
+        return there, self.answer(near)
+
+
 class Patches(nn.Module):
     """MobileViT's attention: each pixel of a patch to the same pixel of all patches, which lie beside the images."""
 
@@ -363,6 +440,9 @@ MINIATURES = [
     Miniature("stacked_exits", Stacked, IMAGE, exits(2, "scores", "boxes"), TORCHSCRIPT),
     Miniature("stacked_exits_dynamo", Stacked, IMAGE, exits(2, "scores", "boxes"), DYNAMO),
     Miniature("chosen", Chosen, IMAGE, exits(1, "scores", "boxes"), DYNAMO),
+    Miniature("deformable_exits", Deformable, IMAGE, exits(2, "boxes", "state"), DYNAMO),
+    Miniature("deformable_exits_torchscript", Deformable, IMAGE, exits(2, "boxes", "state"), TORCHSCRIPT),
+    Miniature("warp", lambda: Warp((16, 24)), {"pair": [6, 16, 24]}, exits(1, "warped", "likeness"), TORCHSCRIPT),
     Miniature("windows", windows, IMAGE, ["exit_0"], DYNAMO),
     Miniature("patches", Patches, IMAGE, exits(1, "map"), TORCHSCRIPT),
     Miniature("steering_exits", Steering, {"image": [3, 16, 28], "speed": [1]},

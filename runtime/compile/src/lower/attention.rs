@@ -65,7 +65,12 @@ impl Lowering<'_> {
                 mask,
                 ..
             } = scores;
-            let kind = DraftKind::Sequence(Sequence::Attention { heads, scale });
+            let kind = DraftKind::Sequence(Sequence::Attention {
+                heads,
+                scale,
+                by_row: false,
+                bias: None,
+            });
             let shape = self.shape(query.tensor);
             let others: Vec<TensorId> = [key, second.tensor].into_iter().chain(mask).collect();
             let output = self.emit(node, kind, query.tensor, &others, shape)?;
