@@ -61,7 +61,7 @@ impl View {
             }
         }
         let [channels, height, width] = sizes.map(|size| u32::try_from(size).ok());
-        placed.iter_mut().for_each(|digits| digits.reverse());
+        let placed = placed.map(|digits| merged(digits.into_iter().rev()));
         Some(Laid {
             values: Plain {
                 start: self.first()?,
@@ -158,6 +158,25 @@ impl View {
         let values = factors.filter(|factor| factor.axis != Axis::Batch);
         values.map(Factor::digit).collect()
     }
+}
+
+/// The same positions in as few digits as possible.
+fn merged(digits: impl Iterator<Item = Digit>) -> Vec<Digit> {
+    let mut kept: Vec<Digit> = Vec::new();
+    for digit in digits.filter(|digit| digit.extent > 1) {
+        match kept.last_mut() {
+            Some(outer)
+                if outer.axis == digit.axis
+                    && digit.axis != punctual_types::Axis::Repeat
+                    && Some(outer.step) == digit.step.checked_mul(digit.extent) =>
+            {
+                outer.extent *= digit.extent;
+                outer.step = digit.step;
+            }
+            _ => kept.push(digit),
+        }
+    }
+    kept
 }
 
 /// The digits of one dimension of two views, cut to equal extents.
