@@ -348,7 +348,11 @@ impl<'a> Lowering<'a> {
 
     /// Lowers a node that is not folded.
     fn computed(&mut self, node: &Node) -> Result<(), Problem> {
-        if matches!(node.operator.as_str(), "MatMul" | "LayerNormalization") {
+        self.share_constants(node);
+        if matches!(
+            node.operator.as_str(),
+            "Conv" | "MatMul" | "LayerNormalization"
+        ) {
             self.materialise(node)?;
         }
         if let Some(value) = self.on_mask(node)? {

@@ -363,6 +363,7 @@ impl Lowering<'_> {
         if let [Some(first), Some(second), Some(third)] = found
             && first == second
             && second == third
+            && self.shape(narrow[1].tensor).extent() == self.shape(narrow[2].tensor).extent()
             && let Ok(views) = <[View; 3]>::try_from(narrow)
         {
             return Ok(Placed {

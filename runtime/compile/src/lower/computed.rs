@@ -27,8 +27,7 @@ impl Lowering<'_> {
         if !same_images || images(&image, 0).is_none() {
             return Err(self.operands_at(node, [0, 1]));
         }
-        let axes = [Axis::Channel, Axis::Channel, Axis::Row, Axis::Column];
-        let image = self.copied_on(node, &image, &axes)?;
+        let image = self.channelwise(node)?;
         // The two positions of a group lie side by side, behind those of the groups before it.
         let axes = [Axis::Channel, Axis::Row, Axis::Column, Axis::Channel];
         let grid = self.copied_on(node, &grid, &axes)?;
@@ -42,9 +41,7 @@ impl Lowering<'_> {
             ..of_grid
         };
         let output = self.emit(node, kind, image.tensor, &[grid.tensor], shape)?;
-        let mut seen = image.of(output);
-        seen.dims[2..].clone_from_slice(&grid.dims[1..3]);
-        self.set(node, Value::View(seen))
+        self.set_channelwise(node, &image, output)
     }
 
     /// The first values along a dimension, and their positions.

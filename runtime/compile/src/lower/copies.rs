@@ -11,7 +11,7 @@ use super::view_algebra::{Axis, BATCH, View};
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
 use crate::fold::Dim;
-use crate::graph::{Attribute, Attributes, Data, Node};
+use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
 
 /// A view whose positions do not fit a tensor's sides.
@@ -98,6 +98,40 @@ impl Lowering<'_> {
         };
         let output = self.emit(node, kind, view.tensor, &[], shape)?;
         Ok(Some(other.of(output)))
+    }
+
+    /// In a file of a fixed batch size, makes constants that are the same for each image those of one.
+    pub(super) fn share_constants(&mut self, node: &Node) {
+        let fixed = self.graph.input_dims.first().copied().flatten();
+        let fixed = fixed.and_then(|fixed| usize::try_from(fixed).ok());
+        let Some(images) = fixed.filter(|&images| images > 1) else {
+            return;
+        };
+        // What follows the data of a convolution are weights.
+        let operands = match node.operator.as_str() {
+            "Conv" | "ConvTranspose" => 1,
+            _ => node.inputs.len(),
+        };
+        for id in node.inputs.iter().take(operands).copied().flatten() {
+            let Value::Constant(constant) = self.value(id) else {
+                continue;
+            };
+            let Data::Floats(values) = &constant.data else {
+                continue;
+            };
+            let is_of_images = constant.batch.is_none()
+                && constant.dims.len() > 2
+                && constant.dims[0] == images
+                && values.len() >= images;
+            let one = &values[..values.len() / images];
+            if is_of_images && values.chunks_exact(one.len()).all(|image| image == one) {
+                let mut dims = constant.dims.clone();
+                dims[0] = 1;
+                let mut shared = Constant::new(dims, Data::Floats(one.to_vec()));
+                shared.batch = Some(0);
+                self.values[id.0] = Value::Constant(Rc::new(shared));
+            }
+        }
     }
 
     /// Makes tensors of a node's operands that are constants for each image of the batch; whether there are any.
