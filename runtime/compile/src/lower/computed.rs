@@ -21,6 +21,7 @@ impl Lowering<'_> {
         self.limit(node, 2, 1)?;
         let sampling = sampling(node)?;
         self.materialise(node)?;
+        self.materialise_images(node, 1)?;
         let (image, grid) = (self.view(node, 0)?.clone(), self.view(node, 1)?.clone());
         let is_grid = grid.dims.len() == 4 && grid.sizes()[3] == Dim::Known(2);
         let same_images = image.dims.len() == 4 && is_grid && images(&image, 0) == images(&grid, 0);
