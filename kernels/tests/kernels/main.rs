@@ -1,12 +1,14 @@
 //! The kernels beside their references.
 #![deny(unsafe_code)]
 
+mod computed;
 mod convolution;
 mod copies;
 mod cuda_sources;
 mod elementwise;
 mod pools;
 mod preprocess;
+mod products;
 mod quantised;
 mod refusals;
 mod resize;

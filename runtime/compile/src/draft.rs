@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use punctual_model::{ChannelRun, Tensor, TensorId};
 use punctual_types::{
-    Activation, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, Quantisation, Resampling,
-    UnaryFunction, Window,
+    Activation, Axis, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, Quantisation,
+    Ranking, Resampling, Sampling, UnaryFunction, Window,
 };
 
 /// Operators in order of execution.
@@ -100,6 +100,20 @@ pub(crate) enum DraftKind {
         digit: Digit,
         logarithm: bool,
     },
+    /// The other one is the grid.
+    GridSample {
+        groups: u32,
+        sampling: Sampling,
+    },
+    TopK {
+        axis: Axis,
+        count: u32,
+        ranking: Ranking,
+    },
+    /// The other one has the indices.
+    Take {
+        axis: Axis,
+    },
     /// `scale * x + shift` a channel: batch normalisation, or a constant added. Gone after fusing.
     Affine {
         scale: Vec<f32>,
@@ -133,7 +147,10 @@ pub(crate) enum Sequence {
     Attention {
         heads: u32,
         scale: f32,
+        by_row: bool,
+        bias: Option<Bias>,
     },
+    Product,
     Embedding {
         table: Vec<f32>,
     },
@@ -146,13 +163,24 @@ pub(crate) enum Sequence {
     },
 }
 
+/// What an attention adds to its products, `[row][head][query][key]`, one row or head for all unless it goes by them.
+#[derive(Clone, Debug)]
+pub(crate) struct Bias {
+    pub values: Vec<f32>,
+    pub by_row: bool,
+    pub by_head: bool,
+}
+
 impl Sequence {
     /// All that it holds, in one or two lists.
     fn weights(&self) -> [&[f32]; 2] {
         match self {
             Self::LayerNorm { scale, bias, .. } => [scale, bias],
             Self::Embedding { table } | Self::Tokens { table, .. } => [table, &[]],
-            Self::Attention { .. } | Self::Token { .. } => [&[], &[]],
+            Self::Attention {
+                bias: Some(bias), ..
+            } => [&bias.values, &[]],
+            Self::Attention { bias: None, .. } | Self::Token { .. } | Self::Product => [&[], &[]],
         }
     }
 }
@@ -192,6 +220,9 @@ impl DraftKind {
             Self::Pool { .. }
             | Self::Unary { .. }
             | Self::Softmax { .. }
+            | Self::GridSample { .. }
+            | Self::TopK { .. }
+            | Self::Take { .. }
             | Self::Convert
             | Self::QuantisedConv { .. }
             | Self::GlobalAveragePool

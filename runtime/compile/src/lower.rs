@@ -6,6 +6,8 @@
 
 mod arithmetic;
 mod attention;
+mod choices;
+mod computed;
 mod convolution;
 mod copies;
 pub(crate) mod curves;
@@ -19,9 +21,11 @@ mod normalisation;
 pub(crate) mod operands;
 mod padding;
 mod pooling;
+mod products;
 mod quantised;
 mod reduce;
 mod resize;
+mod stacked;
 mod tokens;
 mod transposed;
 pub(crate) mod view_algebra;
@@ -37,6 +41,7 @@ use punctual_model::{
 use punctual_types::{Activation, BinaryFunction, UnaryFunction};
 
 use attention::Scores;
+use choices::Numbers;
 use gaussian::Gaussian;
 use join::Joined;
 use view_algebra::View;
@@ -51,41 +56,73 @@ use crate::report::Note;
 /// their operands are known when compiling.
 const LOWERED: &[&str] = &[
     "Abs",
+    "Acos",
+    "Acosh",
     "Add",
+    "And",
+    "ArgMax",
+    "ArgMin",
+    "Asin",
+    "Asinh",
+    "Atan",
+    "Atanh",
     "AveragePool",
     "BatchNormalization",
     "Cast",
+    "CastLike",
+    "Ceil",
+    "Celu",
     "Clip",
     "Concat",
     "Constant",
     "Conv",
     "ConvTranspose",
-    "DequantizeLinear",
+    "Cos",
+    "Cosh",
     "DepthToSpace",
+    "DequantizeLinear",
     "Div",
     "Dropout",
+    "Einsum",
     "Elu",
+    "Equal",
     "Erf",
     "Exp",
     "Expand",
     "Flatten",
+    "Floor",
     "Gather",
+    "GatherElements",
+    "GatherND",
     "Gelu",
     "Gemm",
     "GlobalAveragePool",
+    "Greater",
+    "GreaterOrEqual",
+    "GridSample",
     "HardSigmoid",
     "HardSwish",
     "Identity",
     "InstanceNormalization",
+    "IsInf",
+    "IsNaN",
     "LayerNormalization",
     "LeakyRelu",
+    "Less",
+    "LessOrEqual",
+    "Log",
     "LogSoftmax",
     "MatMul",
     "Max",
     "MaxPool",
+    "Mean",
     "Min",
+    "Mish",
+    "Mod",
     "Mul",
     "Neg",
+    "Not",
+    "Or",
     "PRelu",
     "Pad",
     "Pow",
@@ -99,18 +136,31 @@ const LOWERED: &[&str] = &[
     "Relu",
     "Reshape",
     "Resize",
+    "Round",
+    "Selu",
     "Sigmoid",
+    "Sign",
+    "Sin",
+    "Sinh",
     "Slice",
     "Softmax",
+    "Softplus",
+    "Softsign",
     "SpaceToDepth",
     "Split",
     "Sqrt",
     "Squeeze",
     "Sub",
+    "Sum",
+    "Tan",
     "Tanh",
+    "ThresholdedRelu",
     "Tile",
+    "TopK",
     "Transpose",
     "Unsqueeze",
+    "Where",
+    "Xor",
 ];
 
 /// The operators that can be compiled, in alphabetical order.
@@ -146,6 +196,8 @@ pub(crate) enum Value {
     NoNumbers,
     /// On the way to a GELU.
     Gaussian(Gaussian),
+    /// Tensors of the same dimensions, one batch behind the other.
+    Stacked(Vec<View>),
     /// Known when compiling, but for the batch.
     Constant(Rc<Constant>),
 }
@@ -157,6 +209,12 @@ impl Value {
             Self::View(view) | Self::Counts(view) | Self::Softmax(view) | Self::Scaled(view, _) => {
                 Some(view.sizes())
             }
+            Self::Stacked(batches) => {
+                let mut sizes = batches.first()?.sizes();
+                sizes[0] = Dim::Batches(batches.len() as i64);
+                Some(sizes)
+            }
+            Self::Scores(scores) => Some(scores.sizes()),
             Self::Constant(constant) => Some(constant.sizes()),
             _ => None,
         }
@@ -184,6 +242,8 @@ pub(crate) struct Lowering<'a> {
     room: Room,
     /// The values of each softmax that an operator has read.
     softmaxes: BTreeMap<ValueId, View>,
+    /// What the numbers of each value of the graph are.
+    numbers: Vec<Numbers>,
     /// Nodes that read what is unknown.
     pub unchecked: usize,
 }
@@ -207,6 +267,11 @@ impl<'a> Lowering<'a> {
             values[vector.id.0] = Value::View(View::features(at, shape));
             tensors.push(shape);
         }
+        let mut numbers = vec![Numbers::Floats; graph.values.len()];
+        if graph.tokens {
+            let inputs = [graph.input].into_iter().chain(graph.mask);
+            inputs.for_each(|input| numbers[input.0] = Numbers::Integers);
+        }
         if let Some(mask) = graph.mask {
             let mask_channel = View::image(TensorId(0), input).tokens_of_channel(1);
             values[mask.0] = Value::View(mask_channel);
@@ -229,6 +294,7 @@ impl<'a> Lowering<'a> {
             joins: BTreeMap::new(),
             layers: BTreeMap::new(),
             softmaxes: BTreeMap::new(),
+            numbers,
             unchecked: 0,
             room: Room::of(graph.constants.values().map(|c| c.data.len()).sum()),
         }
@@ -244,6 +310,7 @@ impl<'a> Lowering<'a> {
             let domain = domain.clone();
             return Err(Problem::Domain { domain });
         }
+        self.note_numbers(node);
         let mut operands = node.inputs.iter().flatten();
         if operands.any(|id| matches!(self.value(*id), Value::Unknown)) {
             if !supported().contains(&node.operator.as_str()) {
@@ -267,6 +334,9 @@ impl<'a> Lowering<'a> {
             }
             return Ok(());
         }
+        if self.on_stacked(node)? {
+            return Ok(());
+        }
         self.compute_scaled(node)?;
         let softmaxes = self.compute_softmax(node)?;
         let done = self.computed(node);
@@ -278,7 +348,11 @@ impl<'a> Lowering<'a> {
 
     /// Lowers a node that is not folded.
     fn computed(&mut self, node: &Node) -> Result<(), Problem> {
-        if matches!(node.operator.as_str(), "MatMul" | "LayerNormalization") {
+        self.share_constants(node);
+        if matches!(
+            node.operator.as_str(),
+            "Conv" | "MatMul" | "LayerNormalization"
+        ) {
             self.materialise(node)?;
         }
         if let Some(value) = self.on_mask(node)? {
@@ -287,6 +361,7 @@ impl<'a> Lowering<'a> {
         if let Some(value) = self.on_scores(node)? {
             return self.set(node, value);
         }
+        self.compute_scores(node)?;
         if self.towards_gelu(node)? {
             return Ok(());
         }
@@ -294,9 +369,8 @@ impl<'a> Lowering<'a> {
             "LayerNormalization" => self.layer_normalization(node),
             "Erf" => self.erf(node),
             "Gather" if self.looks_up(node) => self.embedding(node),
-            "MatMul" if !matches!(self.operand(node, 1), Some(Value::Constant(_))) => {
-                self.attend(node)
-            }
+            "MatMul" if !self.is_dense(node) => self.product(node),
+            "Einsum" => self.einsum(node),
             "Conv" => self.conv(node).map(|()| self.note_steps(node)),
             "ConvTranspose" => self.transposed_conv(node),
             "InstanceNormalization" => self.instance_normalization(node),
@@ -328,14 +402,19 @@ impl<'a> Lowering<'a> {
             "Split" => self.split(node),
             "Pad" => self.pad(node),
             "Gather" if self.reads_view(node) => self.gather(node),
+            "GatherElements" => self.gather_elements(node),
+            "GatherND" => self.gather_nd(node),
+            "GridSample" => self.grid_sample(node),
+            "TopK" => self.top_k(node),
+            "ArgMax" | "ArgMin" => self.arg_max(node),
             "Expand" => self.expand(node),
-            "Cast" => self.cast(node),
+            "Cast" | "CastLike" => self.cast(node),
             "Identity" => self.identity(node),
             "Dropout" => self.dropout(node),
             "Constant" => self.constant(node),
             "Softmax" => self.softmax(node, false),
             "LogSoftmax" => self.softmax(node, true),
-            "Concat" if self.join_tokens(node)? => Ok(()),
+            "Concat" if self.join_tokens(node)? || self.stack(node)? => Ok(()),
             "Concat" if (0..node.inputs.len()).any(|at| self.is_view(node, at)) => {
                 self.concat(node)
             }
@@ -343,19 +422,53 @@ impl<'a> Lowering<'a> {
                 Some(scaled) => self.set(node, scaled),
                 None => self.binary(node, BinaryFunction::Multiply),
             },
-            "Div" => self.binary(node, BinaryFunction::Divide),
+            "Div" => self.divide(node),
             "Sub" => self.binary(node, BinaryFunction::Subtract),
-            "Min" => self.binary(node, BinaryFunction::Minimum),
-            "Max" => self.binary(node, BinaryFunction::Maximum),
+            "Min" => self.variadic(node, BinaryFunction::Minimum),
+            "Max" => self.variadic(node, BinaryFunction::Maximum),
+            "Sum" | "Mean" => self.variadic(node, BinaryFunction::Add),
+            "Mod" => self.modulo(node),
+            "Equal" => self.binary(node, BinaryFunction::Equal),
+            "Less" => self.binary(node, BinaryFunction::Less),
+            "LessOrEqual" => self.binary(node, BinaryFunction::LessOrEqual),
+            "Greater" => self.reversed_binary(node, BinaryFunction::Less),
+            "GreaterOrEqual" => self.reversed_binary(node, BinaryFunction::LessOrEqual),
+            "And" | "Or" | "Xor" => self.truths(node),
+            "Not" => self.not(node),
+            "IsNaN" => self.is_nan(node),
+            "IsInf" => self.is_infinite(node),
+            "Where" => self.choose(node),
             "Pow" => self.pow(node),
             "Neg" => self.negate(node),
             "Abs" => self.unary(node, UnaryFunction::Absolute),
             "Exp" => self.unary(node, UnaryFunction::Exponential),
             "Reciprocal" => self.unary(node, UnaryFunction::Reciprocal),
             "Sqrt" => self.unary(node, UnaryFunction::SquareRoot),
+            "Log" => self.unary(node, UnaryFunction::Logarithm),
+            "Sign" => self.unary(node, UnaryFunction::Sign),
+            "Floor" => self.unary(node, UnaryFunction::Floor),
+            "Ceil" => self.unary(node, UnaryFunction::Ceiling),
+            "Round" => self.unary(node, UnaryFunction::Round),
+            "Sin" => self.unary(node, UnaryFunction::Sine),
+            "Cos" => self.unary(node, UnaryFunction::Cosine),
+            "Tan" => self.unary(node, UnaryFunction::Tangent),
+            "Asin" => self.unary(node, UnaryFunction::ArcSine),
+            "Acos" => self.unary(node, UnaryFunction::ArcCosine),
+            "Atan" => self.unary(node, UnaryFunction::ArcTangent),
+            "Sinh" => self.unary(node, UnaryFunction::HyperbolicSine),
+            "Cosh" => self.unary(node, UnaryFunction::HyperbolicCosine),
+            "Asinh" => self.unary(node, UnaryFunction::ArcHyperbolicSine),
+            "Acosh" => self.unary(node, UnaryFunction::ArcHyperbolicCosine),
+            "Atanh" => self.unary(node, UnaryFunction::ArcHyperbolicTangent),
             "Sigmoid" => self.curve(node, Activation::Sigmoid),
             "Tanh" => self.curve(node, Activation::Tanh),
             "HardSwish" => self.curve(node, Activation::HardSwish),
+            "Mish" => self.curve(node, Activation::Mish),
+            "Softplus" => self.curve(node, Activation::Softplus),
+            "Softsign" => self.curve(node, Activation::Softsign),
+            "Celu" => self.celu(node),
+            "Selu" => self.selu(node),
+            "ThresholdedRelu" => self.thresholded_relu(node),
             "HardSigmoid" => self.hard_sigmoid(node),
             "Gelu" => self.gelu(node),
             "QuantizeLinear" => self.quantize_linear(node),
@@ -454,6 +567,15 @@ impl<'a> Lowering<'a> {
         });
         let (position, found) = other.unwrap_or_default();
         Problem::NotConstant { position, found }
+    }
+
+    /// Whether a constant matrix is applied to the last dimension of a tensor.
+    fn is_dense(&self, node: &Node) -> bool {
+        let is_matrix = |value: &Value| match value {
+            Value::Constant(constant) => constant.dims.len() <= 2,
+            _ => false,
+        };
+        self.operand(node, 1).is_some_and(is_matrix)
     }
 
     fn looks_up(&self, node: &Node) -> bool {

@@ -10,8 +10,8 @@ use punctual_model::{
     WeightRange,
 };
 use punctual_types::{
-    Activation, BinaryFunction, Coordinates, Digit, Extent, Filter, Padding, Piece, PoolKind,
-    Resampling, Rounding, UnaryFunction, View, Window,
+    Activation, Axis, BinaryFunction, Coordinates, Digit, Extent, Filter, Interpolation, Outside,
+    Padding, Piece, PoolKind, Ranking, Resampling, Rounding, Sampling, UnaryFunction, View, Window,
 };
 use thiserror::Error;
 
@@ -182,7 +182,31 @@ impl Writer<'_> {
                 let shape = self.network.tensors[operator.input.index()];
                 self.softmax(shape, digit, logarithm, &input, &output);
             }
+            OperatorKind::Product { other } => {
+                // Rows of matrices, (N, rows, first's columns, terms) and (N, rows, terms, channels).
+                let matrices = || vec![ints("perm", vec![0, 2, 3, 1])];
+                let first = self.node("Transpose", &[&input], matrices());
+                let second = self.node("Transpose", &[&tensor_name(*other)], matrices());
+                let product = self.node("MatMul", &[&first, &second], Vec::new());
+                let back = vec![ints("perm", vec![0, 3, 1, 2])];
+                self.node_into("Transpose", &[&product], &output, back);
+            }
             OperatorKind::Resize { resampling } if self.resize(operator, resampling) => {}
+            &OperatorKind::GridSample {
+                grid,
+                groups,
+                sampling,
+            } => self.grid_sample(operator, grid, i64::from(groups), sampling),
+            &OperatorKind::TopK {
+                axis,
+                count,
+                ranking,
+            } if count == 1 || !ranking.last => {
+                let found = self.top_k(&input, axis, count, ranking);
+                let to = vec![int("to", i64::from(data_type::FLOAT))];
+                self.node_into("Cast", &[&found], &output, to);
+            }
+            &OperatorKind::Take { indices, axis } => self.take(operator, indices, axis),
             _ => {
                 return Err(WriteError {
                     operator: operator.name.clone(),
@@ -206,6 +230,10 @@ impl Writer<'_> {
                 self.weights(values, dims.to_vec())
             }
         };
+        let (first, second) = match swapped {
+            false => (input, second.as_str()),
+            true => (second.as_str(), input),
+        };
         let operator = match function {
             BinaryFunction::Add => "Add",
             BinaryFunction::Subtract => "Sub",
@@ -213,11 +241,48 @@ impl Writer<'_> {
             BinaryFunction::Divide => "Div",
             BinaryFunction::Minimum => "Min",
             BinaryFunction::Maximum => "Max",
+            BinaryFunction::Power => "Pow",
+            BinaryFunction::Slope => "PRelu",
+            BinaryFunction::Equal => return self.truth("Equal", first, second),
+            BinaryFunction::Less => return self.truth("Less", first, second),
+            BinaryFunction::LessOrEqual => return self.truth("LessOrEqual", first, second),
+            BinaryFunction::NotEqual => {
+                let equal = self.node("Equal", &[first, second], Vec::new());
+                let not = self.node("Not", &[&equal], Vec::new());
+                return self.as_floats(&not);
+            }
+            BinaryFunction::KeepWhere | BinaryFunction::KeepUnless => {
+                let to_bool = vec![int("to", i64::from(data_type::BOOL))];
+                let chosen = self.node("Cast", &[second], to_bool);
+                let zero = self.scalar(0.0);
+                let sides = match function {
+                    BinaryFunction::KeepWhere => [&chosen, first, &zero],
+                    _ => [&chosen, &zero, first],
+                };
+                return self.node("Where", &sides, Vec::new());
+            }
+            BinaryFunction::Modulo => {
+                // Of floats ONNX has only the other one.
+                let rest = self.node("Mod", &[first, second], vec![int("fmod", 1)]);
+                let more = self.node("Add", &[&rest, second], Vec::new());
+                return self.node("Mod", &[&more, second], vec![int("fmod", 1)]);
+            }
+            BinaryFunction::Remainder => {
+                return self.node("Mod", &[first, second], vec![int("fmod", 1)]);
+            }
         };
-        match swapped {
-            false => self.node(operator, &[input, &second], Vec::new()),
-            true => self.node(operator, &[&second, input], Vec::new()),
-        }
+        self.node(operator, &[first, second], Vec::new())
+    }
+
+    /// A comparison, as 1 and 0.
+    fn truth(&mut self, operator: &str, first: &str, second: &str) -> String {
+        let found = self.node(operator, &[first, second], Vec::new());
+        self.as_floats(&found)
+    }
+
+    fn as_floats(&mut self, truths: &str) -> String {
+        let to_float = vec![int("to", i64::from(data_type::FLOAT))];
+        self.node("Cast", &[truths], to_float)
     }
 
     fn unary(&mut self, function: UnaryFunction, input: &str, output: &str) {
@@ -226,6 +291,30 @@ impl Writer<'_> {
             UnaryFunction::Exponential => "Exp",
             UnaryFunction::Reciprocal => "Reciprocal",
             UnaryFunction::SquareRoot => "Sqrt",
+            UnaryFunction::Logarithm => "Log",
+            UnaryFunction::Sign => "Sign",
+            UnaryFunction::Floor => "Floor",
+            UnaryFunction::Ceiling => "Ceil",
+            UnaryFunction::Round => "Round",
+            UnaryFunction::Truncate => {
+                let size = self.node("Abs", &[input], Vec::new());
+                let size = self.node("Floor", &[&size], Vec::new());
+                let sign = self.node("Sign", &[input], Vec::new());
+                self.node_into("Mul", &[&size, &sign], output, Vec::new());
+                return;
+            }
+            UnaryFunction::Sine => "Sin",
+            UnaryFunction::Cosine => "Cos",
+            UnaryFunction::Tangent => "Tan",
+            UnaryFunction::ArcSine => "Asin",
+            UnaryFunction::ArcCosine => "Acos",
+            UnaryFunction::ArcTangent => "Atan",
+            UnaryFunction::HyperbolicSine => "Sinh",
+            UnaryFunction::HyperbolicCosine => "Cosh",
+            UnaryFunction::ArcHyperbolicSine => "Asinh",
+            UnaryFunction::ArcHyperbolicCosine => "Acosh",
+            UnaryFunction::ArcHyperbolicTangent => "Atanh",
+            UnaryFunction::ErrorFunction => "Erf",
         };
         self.node_into(operator, &[input], output, Vec::new());
     }
@@ -325,6 +414,75 @@ impl Writer<'_> {
             self.node_into("Resize", &[&input, "", &scales], &output, attributes);
         }
         true
+    }
+
+    /// Groups as images of their own.
+    fn grid_sample(&mut self, operator: &Operator, grid: TensorId, groups: i64, with: Sampling) {
+        let shape = |id: TensorId| self.network.tensors[id.index()].sides().map(i64::from);
+        let [channels, height, width] = shape(operator.input);
+        let [_, rows, columns] = shape(grid);
+        let apart = self.integers(&[-1, channels / groups, height, width]);
+        let positions = self.integers(&[-1, 2, rows, columns]);
+        let together = self.integers(&[-1, channels, rows, columns]);
+        let (input, grid) = (tensor_name(operator.input), tensor_name(grid));
+        let input = self.node("Reshape", &[&input, &apart], Vec::new());
+        let grid = self.node("Reshape", &[&grid, &positions], Vec::new());
+        let grid = self.node("Transpose", &[&grid], vec![ints("perm", vec![0, 2, 3, 1])]);
+        let mode = match with.interpolation {
+            Interpolation::Nearest => "nearest",
+            Interpolation::Linear => "bilinear",
+        };
+        let padding = match with.outside {
+            Outside::Zeros => "zeros",
+            Outside::Border => "border",
+            Outside::Reflection => "reflection",
+        };
+        let attributes = vec![
+            int("align_corners", with.align_corners.into()),
+            text("mode", mode),
+            text("padding_mode", padding),
+        ];
+        let sampled = self.node("GridSample", &[&input, &grid], attributes);
+        let output = tensor_name(operator.output);
+        self.node_into("Reshape", &[&sampled, &together], &output, Vec::new());
+    }
+
+    /// The positions as whole numbers. Of several with equal values a top k has the first ones.
+    fn top_k(&mut self, input: &str, axis: Axis, count: u32, ranking: Ranking) -> String {
+        let axis = int("axis", axis.index().map_or(0, |axis| axis as i64 + 1));
+        if count == 1 {
+            let operator = if ranking.largest { "ArgMax" } else { "ArgMin" };
+            let last = int("select_last_index", ranking.last.into());
+            return self.node(operator, &[input], vec![axis, last]);
+        }
+        let count = self.integers(&[count.into()]);
+        let (values, positions) = (self.name(), self.name());
+        let attributes = vec![axis, int("largest", ranking.largest.into())];
+        self.node_into("TopK", &[input, &count], &values, attributes);
+        let node = self.graph.node.last_mut();
+        node.expect("it was written").output.push(positions.clone());
+        positions
+    }
+
+    /// Indices clipped to the axis and repeated to the output.
+    fn take(&mut self, operator: &Operator, indices: TensorId, axis: Axis) {
+        let shape = |id: TensorId| self.network.tensors[id.index()].sides().map(i64::from);
+        let along = axis.index().unwrap_or(0);
+        let (size, sides) = (shape(operator.input)[along], shape(operator.output));
+        let (input, indices) = (tensor_name(operator.input), tensor_name(indices));
+        let to = vec![int("to", i64::from(data_type::INT64))];
+        let whole = self.node("Cast", &[&indices], to);
+        let [low, high] = [-size, size - 1].map(|bound| {
+            self.initializer(data_type::INT64, Vec::new(), bound.to_le_bytes().to_vec())
+        });
+        let whole = self.node("Clip", &[&whole, &low, &high], Vec::new());
+        let images = self.node("Shape", &[&input], vec![int("end", 1)]);
+        let sides = self.integers(&sides);
+        let sizes = self.node("Concat", &[&images, &sides], vec![int("axis", 0)]);
+        let whole = self.node("Expand", &[&whole, &sizes], Vec::new());
+        let output = tensor_name(operator.output);
+        let axis = vec![int("axis", along as i64 + 1)];
+        self.node_into("GatherElements", &[&input, &whole], &output, axis);
     }
 
     /// A matrix product, with the shape of an image of one pixel.
@@ -436,6 +594,18 @@ impl Writer<'_> {
             Activation::Sigmoid => plain(self, "Sigmoid"),
             Activation::HardSwish => plain(self, "HardSwish"),
             Activation::Tanh => plain(self, "Tanh"),
+            Activation::Softplus => plain(self, "Softplus"),
+            Activation::Softsign => plain(self, "Softsign"),
+            Activation::LeakyRelu { slope } => {
+                self.node_into("LeakyRelu", &[input], output, vec![float("alpha", slope)]);
+            }
+            Activation::Elu { above, below, rate } => self.elu([above, below, rate], input, output),
+            Activation::Mish => {
+                let soft = self.node("Softplus", &[input], Vec::new());
+                let gate = self.node("Tanh", &[&soft], Vec::new());
+                self.node_into("Mul", &[input, &gate], output, Vec::new());
+            }
+            Activation::TanhGelu => self.tanh_gelu(input, output),
             Activation::Clip { low, high } => {
                 let (low, high) = (self.scalar(low), self.scalar(high));
                 self.node_into("Clip", &[input, &low, &high], output, Vec::new());
@@ -458,6 +628,33 @@ impl Writer<'_> {
                 self.node_into("Mul", &[&product, &half], output, Vec::new());
             }
         }
+    }
+
+    fn elu(&mut self, [above, below, rate]: [f32; 3], input: &str, output: &str) {
+        let (above, below, rate) = (self.scalar(above), self.scalar(below), self.scalar(rate));
+        let positive = self.node("Relu", &[input], Vec::new());
+        let positive = self.node("Mul", &[&positive, &above], Vec::new());
+        let turned = self.node("Neg", &[input], Vec::new());
+        let turned = self.node("Relu", &[&turned], Vec::new());
+        let negative = self.node("Neg", &[&turned], Vec::new());
+        let negative = self.node("Mul", &[&negative, &rate], Vec::new());
+        let negative = self.node("Elu", &[&negative], Vec::new());
+        let negative = self.node("Mul", &[&negative, &below], Vec::new());
+        self.node_into("Add", &[&positive, &negative], output, Vec::new());
+    }
+
+    fn tanh_gelu(&mut self, input: &str, output: &str) {
+        let root = self.scalar((2.0 / std::f32::consts::PI).sqrt());
+        let (cubes, one, half) = (self.scalar(0.044_715), self.scalar(1.0), self.scalar(0.5));
+        let square = self.node("Mul", &[input, input], Vec::new());
+        let cube = self.node("Mul", &[&square, input], Vec::new());
+        let cube = self.node("Mul", &[&cube, &cubes], Vec::new());
+        let sum = self.node("Add", &[input, &cube], Vec::new());
+        let sum = self.node("Mul", &[&sum, &root], Vec::new());
+        let tanh = self.node("Tanh", &[&sum], Vec::new());
+        let above = self.node("Add", &[&tanh, &one], Vec::new());
+        let product = self.node("Mul", &[input, &above], Vec::new());
+        self.node_into("Mul", &[&product, &half], output, Vec::new());
     }
 
     /// Adds a node and gives its result a name.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use punctual_core::Nanos;
 use punctual_kernels::{
     AlignedBuffer, Attention, Binary, BlockedLayout, Conv2d, Copy, Embedding, Gather,
-    GlobalAveragePool, Image, LayerNorm, Linear, Part, Pool, Resize, Softmax, Token, Tokens, Unary,
-    quantised,
+    GlobalAveragePool, GridSample, Image, LayerNorm, Linear, Part, Pool, Product, Resize, Softmax,
+    Take, Token, Tokens, TopK, Unary, quantised,
 };
 
 use crate::outputs::{ByRows, OutputPlan};
@@ -120,12 +120,16 @@ impl Step {
             Kernel::QuantisedAdd(kernel) => kernel.run(part, images),
             Kernel::Convert(kernel) => kernel.run(part, images),
             Kernel::LayerNorm(kernel) => kernel.run(packed, part, images),
-            Kernel::Attention(kernel) => kernel.run(part, images),
+            Kernel::Attention(kernel) => kernel.run(packed, part, images),
+            Kernel::Product(kernel) => kernel.run(part, images),
             Kernel::Embedding(kernel) => kernel.run(packed, part, images),
             Kernel::Tokens(kernel) => kernel.run(packed, part, images),
             Kernel::Token(kernel) => kernel.run(part, images),
             Kernel::Copy(kernel) => kernel.run(packed, part, images),
             Kernel::Resize(kernel) => kernel.run(part, images),
+            Kernel::GridSample(kernel) => kernel.run(part, images),
+            Kernel::TopK(kernel) => kernel.run(part, images),
+            Kernel::Take(kernel) => kernel.run(part, images),
             #[cfg(test)]
             Kernel::Test(kernel) => kernel(part, images),
         }
@@ -150,12 +154,16 @@ pub(crate) enum Kernel {
     Convert(quantised::Convert),
     LayerNorm(LayerNorm),
     Attention(Attention),
+    Product(Product),
     Embedding(Embedding),
     Tokens(Tokens),
     Token(Token),
     Copy(Copy),
     /// Of floats or of bytes.
     Resize(Resize),
+    GridSample(GridSample),
+    TopK(TopK),
+    Take(Take),
     /// What a test wants to happen.
     #[cfg(test)]
     Test(fn(Part, &mut [Image<'_>])),
@@ -169,6 +177,7 @@ impl Kernel {
             Kernel::Linear(kernel) => kernel.packed_len(),
             Kernel::QuantisedConv2d(kernel) => kernel.packed_len(),
             Kernel::LayerNorm(kernel) => kernel.packed_len(),
+            Kernel::Attention(kernel) => kernel.packed_len(),
             Kernel::Embedding(kernel) => kernel.packed_len(),
             Kernel::Tokens(kernel) => kernel.packed_len(),
             Kernel::Copy(kernel) => kernel.packed_len(),

@@ -54,6 +54,13 @@ fn tokens_and_bytes_are_refused_with_the_operator_or_the_tensor() {
             ..
         })
     ));
+    assert!(matches!(
+        refused(networks::computed(1)),
+        Err(LowerError::NoKernel {
+            kind: "sample at computed positions",
+            ..
+        })
+    ));
     let mut network = networks::segments(1);
     assert!(matches!(
         refused(network.clone()),

@@ -4,8 +4,8 @@
 //! knows how a device lays a tensor out: the CPU device blocks channels and adds halos, a GPU does otherwise.
 
 use punctual_types::{
-    Activation, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, Resampling, UnaryFunction,
-    Window,
+    Activation, Axis, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, Ranking, Resampling,
+    Sampling, UnaryFunction, Window,
 };
 use serde::{Deserialize, Serialize};
 
@@ -266,15 +266,18 @@ pub enum OperatorKind {
         epsilon: f32,
     },
     /// Attention of each pixel of the input, the query, to the pixels of a key. A head takes its
-    /// share of the channels: `softmax(scale * query . key)` over the key's pixels weighs the
-    /// value's pixels. The result has the query's shape.
+    /// share of the channels: `softmax(scale * query . key + bias)` over the key's pixels weighs the
+    /// value's pixels. The result has the query's pixels and the value's channels.
     Attention {
-        /// Key and value, which have equal shapes and the query's channels, and a mask if there is one: one
+        /// Key and value, which have equal pixels, the key with the query's channels, and a mask if there is one: one
         /// channel of the key's pixels, 0 for those that do not count (`f32::MIN` is added to their products).
         others: Vec<TensorId>,
         heads: u32,
         /// Factor of the products; finite.
         scale: f32,
+        /// Whether each row is an attention of its own, so that all tensors have equally many: windows.
+        by_row: bool,
+        bias: Option<AttentionBias>,
     },
     /// A row of a table for each pixel, whose only channel holds the row's number; what is no row's
     /// number takes the nearest.
@@ -348,6 +351,43 @@ pub enum OperatorKind {
     Resize {
         resampling: Resampling,
     },
+    /// A product of matrices in each row: `output[n][b][m] = sum_k input[k][b][m] * other[n][b][k]`, as channel, row,
+    /// column.
+    Product {
+        other: TensorId,
+    },
+    /// The pixels of the image where a grid of computed positions says; the result has the grid's rows and columns.
+    GridSample {
+        /// For each group of channels one with the columns' positions and one with the rows'.
+        grid: TensorId,
+        /// Shares of the channels that have positions of their own; they divide them.
+        groups: u32,
+        sampling: Sampling,
+    },
+    /// Along an axis the positions, whole numbers, of the values that come first, in their order: of the channels of each
+    /// pixel one, or of the columns of each row and channel `count`.
+    TopK {
+        axis: Axis,
+        count: u32,
+        ranking: Ranking,
+    },
+    /// Along an axis the values at the positions that the indices say, as [`position`](punctual_types::position)
+    /// understands them.
+    Take {
+        /// Positions for each line of the input along the axis. On either of the other axes they may have one position,
+        /// for all lines.
+        indices: TensorId,
+        axis: Axis,
+    },
+}
+
+/// What an [`OperatorKind::Attention`] adds to its products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttentionBias {
+    /// `[row][head][query][key]`, one row or head for all of them unless it goes by them.
+    pub values: WeightRange,
+    pub by_row: bool,
+    pub by_head: bool,
 }
 
 /// What an [`OperatorKind::Binary`] reads besides its input.

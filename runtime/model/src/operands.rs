@@ -15,7 +15,11 @@ impl OperatorKind {
     pub fn others(&self) -> &[TensorId] {
         match self {
             Self::Conv2d { residual, .. } => residual.as_slice(),
-            Self::Add { other, .. } | Self::Multiply { other, .. } => std::slice::from_ref(other),
+            Self::Add { other, .. }
+            | Self::Multiply { other, .. }
+            | Self::Product { other }
+            | Self::GridSample { grid: other, .. }
+            | Self::Take { indices: other, .. } => std::slice::from_ref(other),
             Self::Binary {
                 second: SecondOperand::Tensor(other),
                 ..
@@ -35,7 +39,8 @@ impl OperatorKind {
             | Self::Binary { .. }
             | Self::Unary { .. }
             | Self::Softmax { .. }
-            | Self::Resize { .. } => &[],
+            | Self::Resize { .. }
+            | Self::TopK { .. } => &[],
         }
     }
 
@@ -43,7 +48,11 @@ impl OperatorKind {
     pub fn others_mut(&mut self) -> &mut [TensorId] {
         match self {
             Self::Conv2d { residual, .. } => residual.as_mut_slice(),
-            Self::Add { other, .. } | Self::Multiply { other, .. } => std::slice::from_mut(other),
+            Self::Add { other, .. }
+            | Self::Multiply { other, .. }
+            | Self::Product { other }
+            | Self::GridSample { grid: other, .. }
+            | Self::Take { indices: other, .. } => std::slice::from_mut(other),
             Self::Binary {
                 second: SecondOperand::Tensor(other),
                 ..
@@ -63,7 +72,8 @@ impl OperatorKind {
             | Self::Binary { .. }
             | Self::Unary { .. }
             | Self::Softmax { .. }
-            | Self::Resize { .. } => &mut [],
+            | Self::Resize { .. }
+            | Self::TopK { .. } => &mut [],
         }
     }
 
@@ -77,6 +87,7 @@ impl OperatorKind {
             Self::Embedding { table } | Self::Tokens { table, .. } => [Some(*table), None],
             Self::QuantisedConv2d { scales, bias, .. } => [Some(*scales), Some(*bias)],
             Self::Copy { table, .. } => [*table, None],
+            Self::Attention { bias, .. } => [bias.map(|bias| bias.values), None],
             Self::Binary {
                 second: SecondOperand::Constant { values, .. },
                 ..
@@ -86,13 +97,16 @@ impl OperatorKind {
             | Self::Add { .. }
             | Self::Multiply { .. }
             | Self::Gather { .. }
-            | Self::Attention { .. }
             | Self::Token { .. }
+            | Self::Product { .. }
             | Self::Convert
             | Self::Binary { .. }
             | Self::Unary { .. }
             | Self::Softmax { .. }
-            | Self::Resize { .. } => [None; 2],
+            | Self::Resize { .. }
+            | Self::GridSample { .. }
+            | Self::TopK { .. }
+            | Self::Take { .. } => [None; 2],
         };
         ranges.into_iter().flatten()
     }
@@ -107,6 +121,7 @@ impl OperatorKind {
             Self::Embedding { table } | Self::Tokens { table, .. } => [Some(table), None],
             Self::QuantisedConv2d { scales, bias, .. } => [Some(scales), Some(bias)],
             Self::Copy { table, .. } => [table.as_mut(), None],
+            Self::Attention { bias, .. } => [bias.as_mut().map(|bias| &mut bias.values), None],
             Self::Binary {
                 second: SecondOperand::Constant { values, .. },
                 ..
@@ -116,13 +131,16 @@ impl OperatorKind {
             | Self::Add { .. }
             | Self::Multiply { .. }
             | Self::Gather { .. }
-            | Self::Attention { .. }
             | Self::Token { .. }
+            | Self::Product { .. }
             | Self::Convert
             | Self::Binary { .. }
             | Self::Unary { .. }
             | Self::Softmax { .. }
-            | Self::Resize { .. } => [None, None],
+            | Self::Resize { .. }
+            | Self::GridSample { .. }
+            | Self::TopK { .. }
+            | Self::Take { .. } => [None, None],
         };
         ranges.into_iter().flatten()
     }

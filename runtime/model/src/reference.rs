@@ -4,6 +4,7 @@
 //! Tensors are planar (channel, row, column), sums are made in f64; on bytes in integers.
 
 mod arithmetic;
+mod computed;
 mod quantised;
 mod sequence;
 mod windows;
@@ -236,11 +237,26 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
             others,
             heads,
             scale,
+            by_row,
+            bias,
         } => {
-            let operands: Vec<&[f32]> = others.iter().map(|id| planar(*id).data).collect();
-            let pixels = (input.shape.height * input.shape.width) as usize;
-            sequence::attention(input.data, &operands, pixels, *heads as usize, *scale)
+            let operands = [input]
+                .into_iter()
+                .chain(others.iter().map(|id| planar(*id)));
+            let operands: Vec<Planar> = operands.collect();
+            let bias = bias.map(|bias| sequence::Bias {
+                values: weights(bias.values),
+                by_row: bias.by_row,
+                by_head: bias.by_head,
+            });
+            let heads = sequence::Heads {
+                count: *heads as usize,
+                scale: *scale,
+                bias,
+            };
+            sequence::attention(&operands, &heads, *by_row)
         }
+        &OperatorKind::Product { other } => sequence::product(input, planar(other), output),
         &OperatorKind::Embedding { table } => {
             sequence::embedding(input.data, weights(table), output.channels as usize)
         }
@@ -287,6 +303,15 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
         }
         &OperatorKind::Unary { function } => input.data.iter().map(|x| function.of(*x)).collect(),
         &OperatorKind::Softmax { digit, logarithm } => arithmetic::softmax(input, digit, logarithm),
+        &OperatorKind::GridSample {
+            grid,
+            groups,
+            sampling,
+        } => computed::grid_sample(input, planar(grid), groups, sampling),
+        &OperatorKind::TopK { axis, ranking, .. } => computed::top_k(input, output, axis, ranking),
+        &OperatorKind::Take { indices, axis } => {
+            computed::take(input, planar(indices), output, axis)
+        }
     }
 }
 

@@ -5,8 +5,8 @@ mod error;
 use punctual_types::{Axis, Extent, Padding, Piece, Window};
 
 use crate::{
-    ChannelRun, GATHER_SOURCES_MAX, Network, Operator, OperatorKind, SecondOperand, Stage, Tensor,
-    TensorId,
+    AttentionBias, ChannelRun, GATHER_SOURCES_MAX, Network, Operator, OperatorKind, SecondOperand,
+    Stage, Tensor, TensorId,
 };
 
 pub use error::ShapeError;
@@ -164,7 +164,7 @@ impl OperatorKind {
             },
             Self::Gather { ref runs, .. } => gathered(input, others, runs),
             Self::LayerNorm { .. } => addend(input, 0),
-            Self::Attention { heads, .. } => attended(input, others, heads),
+            Self::Attention { heads, by_row, .. } => attended(input, others, heads, by_row),
             Self::Embedding { .. } if input.channels != 1 => Err(ShapeError::Lookup { input }),
             Self::Embedding { .. } => Ok(Tensor {
                 channels: output_channels,
@@ -216,6 +216,37 @@ impl OperatorKind {
                 };
                 addend(resized, 0)
             }
+            Self::Product { .. } => match *others {
+                [other] if other.height == input.height && other.width == input.channels => {
+                    Ok(Tensor {
+                        channels: other.channels,
+                        ..input
+                    })
+                }
+                [other] => Err(ShapeError::Product {
+                    first: input,
+                    other,
+                }),
+                _ => Err(ShapeError::Operands {
+                    found: others.len(),
+                    expected: 1,
+                }),
+            },
+            Self::GridSample { groups, .. } => match *others {
+                [grid] => sampled(input, grid, groups),
+                _ => Err(ShapeError::Operands {
+                    found: others.len(),
+                    expected: 1,
+                }),
+            },
+            Self::TopK { axis, count, .. } => addend(chosen(input, axis, count)?, 0),
+            Self::Take { axis, .. } => match *others {
+                [indices] => taken(input, indices, axis),
+                _ => Err(ShapeError::Operands {
+                    found: others.len(),
+                    expected: 1,
+                }),
+            },
         }
     }
 
@@ -230,9 +261,16 @@ impl OperatorKind {
             }
             Self::Linear { .. } => input.elements().saturating_mul(output.elements()),
             // Products and weighing, for keys as many as queries.
-            Self::Attention { .. } => {
-                let pixels = u64::from(input.height) * u64::from(input.width);
-                input.elements().saturating_mul(2 * pixels)
+            Self::Attention { by_row, .. } => {
+                let rows = if by_row { 1 } else { input.height };
+                let pixels = u64::from(rows) * u64::from(input.width);
+                let channels = u64::from(input.channels) + u64::from(output.channels);
+                let each = u64::from(input.height) * u64::from(input.width) * channels;
+                each.saturating_mul(pixels)
+            }
+            Self::Product { .. } => {
+                let terms = u64::from(input.channels);
+                output.elements().saturating_mul(terms)
             }
             _ => 0,
         }
@@ -253,8 +291,13 @@ fn broadcast(first: Tensor, second: Tensor) -> Result<Tensor, ShapeError> {
     })
 }
 
-/// Shape of an attention's result, the query's.
-fn attended(query: Tensor, others: &[Tensor], heads: u32) -> Result<Tensor, ShapeError> {
+/// Shape of an attention's result: the query's, with the value's channels.
+fn attended(
+    query: Tensor,
+    others: &[Tensor],
+    heads: u32,
+    by_row: bool,
+) -> Result<Tensor, ShapeError> {
     let (key, value, mask) = match *others {
         [key, value] => (key, value, None),
         [key, value, mask] => (key, value, Some(mask)),
@@ -264,18 +307,97 @@ fn attended(query: Tensor, others: &[Tensor], heads: u32) -> Result<Tensor, Shap
         }
     };
     let expected = Tensor { channels: 1, ..key };
-    let fits = key == value
+    let fits = key.extent() == value.extent()
         && key.channels == query.channels
         && mask.is_none_or(|mask| mask == expected)
         && heads > 0
-        && query.channels.is_multiple_of(heads);
+        && query.channels.is_multiple_of(heads)
+        && value.channels.is_multiple_of(heads)
+        && (!by_row || key.height == query.height);
     if fits {
-        return Ok(query);
+        let channels = value.channels;
+        return Ok(Tensor { channels, ..query });
     }
     Err(ShapeError::Attention {
         query,
         keys: [key, value, mask.unwrap_or(expected)],
         heads,
+    })
+}
+
+impl AttentionBias {
+    /// How many values it must have for this query and key.
+    #[must_use]
+    pub fn elements(&self, [query, key]: [Tensor; 2], heads: u32, by_row: bool) -> u64 {
+        let pixels = |tensor: Tensor| match by_row {
+            true => u64::from(tensor.width),
+            false => u64::from(tensor.height) * u64::from(tensor.width),
+        };
+        let rows = if by_row && self.by_row {
+            query.height
+        } else {
+            1
+        };
+        let heads = if self.by_head { heads } else { 1 };
+        let table = pixels(query).saturating_mul(pixels(key));
+        table.saturating_mul(u64::from(rows) * u64::from(heads))
+    }
+}
+
+/// Shape of an image's pixels where a grid says.
+fn sampled(input: Tensor, grid: Tensor, groups: u32) -> Result<Tensor, ShapeError> {
+    let fits = groups > 0
+        && input.channels.is_multiple_of(groups)
+        && u64::from(grid.channels) == 2 * u64::from(groups);
+    match fits {
+        true => Ok(Tensor {
+            channels: input.channels,
+            ..grid
+        }),
+        false => Err(ShapeError::Grid {
+            input,
+            grid,
+            groups,
+        }),
+    }
+}
+
+/// Shape of the positions that come first: of the best channel, or of so many columns.
+fn chosen(input: Tensor, axis: Axis, count: u32) -> Result<Tensor, ShapeError> {
+    match axis {
+        Axis::Channel if count == 1 => Ok(Tensor {
+            channels: 1,
+            ..input
+        }),
+        Axis::Column if (1..=input.width).contains(&count) => Ok(Tensor {
+            width: count,
+            ..input
+        }),
+        _ => Err(ShapeError::Choice { axis, count, input }),
+    }
+}
+
+/// Shape of the values at computed positions of an axis.
+fn taken(input: Tensor, indices: Tensor, axis: Axis) -> Result<Tensor, ShapeError> {
+    let mut sides = input.sides();
+    let along = axis.index();
+    let fits = (0..3).all(|at| match indices.sides()[at] {
+        _ if along == Some(at) => true,
+        size => size == 1 || size == sides[at],
+    });
+    let Some(along) = along.filter(|_| fits) else {
+        return Err(ShapeError::Indices {
+            input,
+            indices,
+            axis,
+        });
+    };
+    sides[along] = indices.sides()[along];
+    let [channels, height, width] = sides;
+    Ok(Tensor {
+        channels,
+        height,
+        width,
     })
 }
 

@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use punctual_model::TensorId;
 use punctual_types::Piece;
 
 use super::join::of_table;
@@ -11,16 +10,18 @@ use super::view_algebra::{Axis, BATCH, View};
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
 use crate::fold::Dim;
-use crate::graph::{Attribute, Attributes, Data, Node};
+use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
+
+/// A view whose positions do not fit a tensor's sides.
+const TOO_LARGE: Problem = Problem::Dimension { value: usize::MAX };
 
 /// (N, channels, rows, columns).
 const IMAGE: [Axis; 4] = [Axis::Batch, Axis::Channel, Axis::Row, Axis::Column];
 
 impl Lowering<'_> {
     /// A tensor that is laid out so; the view's own if it lies so already.
-    fn copied(&mut self, node: &Node, view: &View, laid: Option<Laid>) -> Result<View, Problem> {
-        let laid = laid.ok_or(Problem::Dimension { value: usize::MAX })?;
+    pub(super) fn copied(&mut self, node: &Node, view: &View, laid: Laid) -> Result<View, Problem> {
         if laid.is(self.shape(view.tensor)) {
             return Ok(laid.seen(view.tensor));
         }
@@ -43,13 +44,14 @@ impl Lowering<'_> {
         if !fits {
             return Ok(None);
         }
-        let laid = view.on_axes(&IMAGE[..view.dims.len()]);
-        self.copied(node, view, laid).map(Some)
+        self.copied_on(node, view, &IMAGE[..view.dims.len()])
+            .map(Some)
     }
 
     /// The same dimensions of a tensor that has only the view's values, each on its axis.
     pub(super) fn compacted(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
-        self.copied(node, view, view.compact())
+        let laid = view.compact();
+        self.copied(node, view, laid.ok_or(TOO_LARGE)?)
     }
 
     /// The same dimensions, each evenly spaced on one axis of a tensor.
@@ -64,7 +66,8 @@ impl Lowering<'_> {
         view: &View,
         axes: &[Axis],
     ) -> Result<View, Problem> {
-        self.copied(node, view, view.on_axes(axes))
+        let laid = view.on_axes(axes);
+        self.copied(node, view, laid.ok_or(TOO_LARGE)?)
     }
 
     /// The same dimensions, the last one all channels of a tensor.
@@ -74,11 +77,7 @@ impl Lowering<'_> {
 
     /// All values of each image in one row, whatever the dimensions.
     pub(super) fn flattened(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
-        self.copied(
-            node,
-            view,
-            view.on_axes(&vec![Axis::Channel; view.dims.len()]),
-        )
+        self.copied_on(node, view, &vec![Axis::Channel; view.dims.len()])
     }
 
     /// A tensor whose values lie as those at the same places of another view.
@@ -100,6 +99,38 @@ impl Lowering<'_> {
         Ok(Some(other.of(output)))
     }
 
+    /// In a file of a fixed batch size, makes constants that are the same for each image those of one.
+    pub(super) fn share_constants(&mut self, node: &Node) {
+        let Some(images) = self.fixed_images().filter(|&images| images > 1) else {
+            return;
+        };
+        // What follows the data of a convolution are weights.
+        let operands = match node.operator.as_str() {
+            "Conv" | "ConvTranspose" => 1,
+            _ => node.inputs.len(),
+        };
+        for id in node.inputs.iter().take(operands).copied().flatten() {
+            let Value::Constant(constant) = self.value(id) else {
+                continue;
+            };
+            let Data::Floats(values) = &constant.data else {
+                continue;
+            };
+            let is_of_images = constant.batch.is_none()
+                && constant.dims.len() > 2
+                && constant.dims[0] == images
+                && values.len() >= images;
+            let one = &values[..values.len() / images];
+            if is_of_images && values.chunks_exact(one.len()).all(|image| image == one) {
+                let mut dims = constant.dims.clone();
+                dims[0] = 1;
+                let mut shared = Constant::new(dims, Data::Floats(one.to_vec()));
+                shared.batch = Some(0);
+                self.values[id.0] = Value::Constant(Rc::new(shared));
+            }
+        }
+    }
+
     /// Makes tensors of a node's operands that are constants for each image of the batch; whether there are any.
     pub(super) fn materialise(&mut self, node: &Node) -> Result<bool, Problem> {
         let mut any = false;
@@ -108,27 +139,58 @@ impl Lowering<'_> {
                 continue;
             };
             let constant = Rc::clone(constant);
-            let (Data::Floats(values), Some(batch)) = (&constant.data, constant.batch) else {
+            let (Data::Floats(_), Some(batch)) = (&constant.data, constant.batch) else {
                 continue;
             };
             let mut view = of_table(&constant, 0);
             view.dims[batch].push(BATCH);
             let laid = view.on_axes(&view.token_axes());
             let laid = laid.ok_or(Problem::Dimension { value: usize::MAX })?;
-            // It reads the table, which is the source behind the input.
-            let piece = Piece {
-                source: 1,
-                ..Piece::whole(laid.values.clone(), laid.shape.sides())
-            };
-            let kind = DraftKind::Copy {
-                table: values.clone(),
-                pieces: vec![piece],
-            };
-            let output = self.emit(node, kind, TensorId(0), &[], laid.shape)?;
-            self.values[id.0] = Value::View(laid.seen(output));
+            let seen = self.tabled(node, &constant, laid)?;
+            self.values[id.0] = Value::View(seen);
             any = true;
         }
         Ok(any)
+    }
+
+    /// In a file of a fixed batch size, makes a tensor of an operand that is the same for each image, several beside each
+    /// other.
+    pub(super) fn materialise_images(
+        &mut self,
+        node: &Node,
+        position: usize,
+    ) -> Result<(), Problem> {
+        let (Some(Value::Constant(constant)), Some(images)) =
+            (self.operand(node, position), self.fixed_images())
+        else {
+            return Ok(());
+        };
+        let mut one = Constant::clone(constant);
+        let (Data::Floats(values), Some(first), None) =
+            (&mut one.data, one.dims.first_mut(), one.batch)
+        else {
+            return Ok(());
+        };
+        let each = values.len() / images;
+        let same = each > 0 && values.chunks(each).all(|image| *image == values[..each]);
+        if !same || !first.is_multiple_of(images) {
+            return Ok(());
+        }
+        *first /= images;
+        values.truncate(each);
+        let mut view = of_table(&one, 0);
+        view.dims[0].insert(0, BATCH);
+        let laid = view.on_axes(&view.token_axes());
+        let laid = laid.ok_or(Problem::Dimension { value: usize::MAX })?;
+        let seen = self.tabled(node, &one, laid)?;
+        self.replace(node, position, &seen);
+        Ok(())
+    }
+
+    /// How many images a file was exported for, if that is fixed.
+    fn fixed_images(&self) -> Option<usize> {
+        let fixed = self.graph.input_dims.first().copied().flatten()?;
+        usize::try_from(fixed).ok().filter(|&images| images > 0)
     }
 
     /// Lets later readers of an operand read its copy.

@@ -73,12 +73,19 @@ impl Lowering<'_> {
 
     /// The same dimensions, the last one all channels of a tensor.
     fn tokens_last(&mut self, node: &Node, position: usize, view: &View) -> Result<View, Problem> {
-        if self.are_tokens(view) {
-            return Ok(view.clone());
+        let tokens = self.as_tokens(node, view)?;
+        if tokens.tensor != view.tensor {
+            self.replace(node, position, &tokens);
         }
-        let copy = self.copied_as_tokens(node, view)?;
-        self.replace(node, position, &copy);
-        Ok(copy)
+        Ok(tokens)
+    }
+
+    /// As [`tokens_last`](Self::tokens_last), of a view that is no operand.
+    pub(super) fn as_tokens(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
+        match self.are_tokens(view) {
+            true => Ok(view.clone()),
+            false => self.copied_as_tokens(node, view),
+        }
     }
 
     /// `weights` are `[output][channel]`.
@@ -89,6 +96,18 @@ impl Lowering<'_> {
         weights: Vec<f32>,
         bias: Vec<f32>,
     ) -> Result<(), Problem> {
+        let result = self.of_each_token(node, view, weights, bias)?;
+        self.set(node, Value::View(result))
+    }
+
+    /// As [`each_token`](Self::each_token), its result.
+    pub(super) fn of_each_token(
+        &mut self,
+        node: &Node,
+        view: &View,
+        weights: Vec<f32>,
+        bias: Vec<f32>,
+    ) -> Result<View, Problem> {
         let channels = super::convolution::dimension(bias.len())?;
         let kind = DraftKind::Conv {
             weights,
@@ -105,7 +124,7 @@ impl Lowering<'_> {
         let mut result = view.of(output);
         let last = result.dims.len() - 1;
         result.dims[last] = View::image(output, shape).dims[1].clone();
-        self.set(node, Value::View(result))
+        Ok(result)
     }
 
     /// Constant tokens joined before others, if that is what the node does.
@@ -137,29 +156,29 @@ impl Lowering<'_> {
             values.len() + (pixels * u64::from(shape.channels)) as usize,
             0.0,
         );
-        self.emit_tokens(node, view.tensor, prefix, table)?;
+        let joined = self.emit_tokens(node, view.tensor, prefix, table)?;
+        self.set(node, Value::View(joined))?;
         Ok(true)
     }
 
-    /// A constant of one value a channel of each token, added, if that is what the node does.
+    /// A constant of one value a channel of each token, added, if that is what it is.
     pub(super) fn add_to_tokens(
         &mut self,
         node: &Node,
-        data: usize,
+        view: &View,
         addend: &Floats,
-    ) -> Result<bool, Problem> {
-        let view = self.view(node, data)?.clone();
+    ) -> Result<Option<View>, Problem> {
         let shape = self.shape(view.tensor);
         let expected = [shape.width, shape.channels].map(|size| size as usize);
         let fits = match addend.dims[..] {
             [1, tokens, channels] | [tokens, channels] => [tokens, channels] == expected,
             _ => false,
         };
-        if !fits || shape.height != 1 || !is_sequence(&view, shape) {
-            return Ok(false);
+        if !fits || shape.height != 1 || !is_sequence(view, shape) {
+            return Ok(None);
         }
-        self.emit_tokens(node, view.tensor, 0, addend.data.clone())?;
-        Ok(true)
+        let table = addend.data.clone();
+        self.emit_tokens(node, view.tensor, 0, table).map(Some)
     }
 
     fn emit_tokens(
@@ -168,7 +187,7 @@ impl Lowering<'_> {
         input: TensorId,
         prefix: u32,
         table: Vec<f32>,
-    ) -> Result<(), Problem> {
+    ) -> Result<View, Problem> {
         let shape = self.shape(input);
         let pixels = u64::from(shape.height) * u64::from(shape.width);
         let width = u32::try_from(pixels + u64::from(prefix)).unwrap_or(u32::MAX);
@@ -181,7 +200,7 @@ impl Lowering<'_> {
         let output = self.emit(node, kind, input, &[], row)?;
         let image = View::image(output, row);
         let dims = [0, 3, 1].map(|at| image.dims[at].clone()).to_vec();
-        self.set(node, Value::View(View { dims, ..image }))
+        Ok(View { dims, ..image })
     }
 
     /// One token as features, if that is what the view is.

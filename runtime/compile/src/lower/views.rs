@@ -13,6 +13,8 @@ use crate::problem::Problem;
 
 /// Most slices that are joined to one.
 const SLICES_MAX: usize = 8;
+/// Most copies of several positions that are joined.
+const TILES_MAX: u64 = 255;
 
 impl Lowering<'_> {
     /// The dimensions before `axis` become one, and those from it on.
@@ -30,11 +32,17 @@ impl Lowering<'_> {
     }
 
     pub(super) fn reshape(&mut self, node: &Node) -> Result<(), Problem> {
+        let from = self.view(node, 0)?.sizes();
+        let to = self.sizes_to(node, &from)?;
+        self.reshape_to(node, &to)
+    }
+
+    /// The sizes that a reshape asks for; there may be a -1 among them.
+    pub(super) fn sizes_to(&self, node: &Node, from: &[Dim]) -> Result<Vec<Dim>, Problem> {
         self.limit(node, 2, 1)?;
         let mut attributes = Attributes::of(node);
         let zero_is_zero = attributes.int("allowzero", 0)? != 0;
         attributes.finish()?;
-        let from = self.view(node, 0)?.sizes();
         let mut to = self.sizes(node, 1, "shape")?;
         if !zero_is_zero {
             for (at, dim) in to.iter_mut().enumerate() {
@@ -43,7 +51,13 @@ impl Lowering<'_> {
                 }
             }
         }
-        self.reshape_to(node, &to)
+        Ok(to)
+    }
+
+    /// The batch size that a file was exported for, if it names one.
+    pub(super) fn fixed_batch(&self) -> Option<u64> {
+        let fixed = self.graph.input_dims.first().copied().flatten();
+        fixed.and_then(|batch| u64::try_from(batch).ok().filter(|&batch| batch > 0))
     }
 
     fn reshape_to(&mut self, node: &Node, to: &[Dim]) -> Result<(), Problem> {
@@ -59,8 +73,7 @@ impl Lowering<'_> {
         to: &[Dim],
     ) -> Result<View, Problem> {
         // A file exported for a fixed batch size names it.
-        let fixed = self.graph.input_dims.first().copied().flatten();
-        let fixed = fixed.and_then(|batch| u64::try_from(batch).ok().filter(|&batch| batch > 0));
+        let fixed = self.fixed_batch();
         let from = view.sizes();
         let unfit = || Problem::Reshape {
             from: describe_dims(&from),
@@ -387,14 +400,15 @@ impl Lowering<'_> {
             return Err(unfit(&view));
         }
         for (dim, &times) in repeats.iter().enumerate().filter(|(_, times)| **times != 1) {
-            let count = usize::try_from(times)
-                .ok()
-                .filter(|count| (1..=255).contains(count));
             let is_batch = matches!(view.sizes()[dim], Dim::Batches(_));
-            let count = count.filter(|_| !is_batch).ok_or_else(|| unfit(&view))?;
-            view = match view.repeat(dim, count as u64) {
+            let count = u64::try_from(times)
+                .ok()
+                .filter(|&count| count > 0 && !is_batch);
+            let count = count.ok_or_else(|| unfit(&view))?;
+            view = match view.repeat(dim, count) {
                 Some(repeated) => repeated,
-                None => self.join_parts(node, dim, &vec![Part::View(view); count])?,
+                None if count > TILES_MAX => return Err(unfit(&view)),
+                None => self.join_parts(node, dim, &vec![Part::View(view); count as usize])?,
             };
         }
         self.set(node, Value::View(view))

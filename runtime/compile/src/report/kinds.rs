@@ -69,6 +69,7 @@ fn kind(operator: &Operator, channels: u32) -> String {
         OperatorKind::Convert => "convert",
         OperatorKind::LayerNorm { .. } => "layer norm",
         OperatorKind::Attention { .. } => "attention",
+        OperatorKind::Product { .. } => "product of matrices",
         OperatorKind::Embedding { .. } => "embedding",
         OperatorKind::Tokens { .. } => "tokens",
         OperatorKind::Token { .. } => "one token",
@@ -80,6 +81,9 @@ fn kind(operator: &Operator, channels: u32) -> String {
             Filter::Nearest(_) => "nearest resize",
             Filter::Linear => "linear resize",
         },
+        OperatorKind::GridSample { .. } => "grid sample",
+        OperatorKind::TopK { .. } => "top k",
+        OperatorKind::Take { .. } => "values at computed positions",
     };
     name.to_owned()
 }

@@ -264,12 +264,14 @@ impl<'n> Lowering<'n> {
         pages.into_iter().collect()
     }
 
+    fn no_activation(&self, operator: &Operator) -> LowerError {
+        self.lacks(operator, "operator with such an activation")
+    }
+
     fn no_kernel(&self, operator: &Operator, kind: &OperatorKind) -> LowerError {
-        LowerError::NoKernel {
-            model: self.network.name.clone(),
-            operator: operator.name.clone(),
-            tensor: operator.output.0,
-            kind: match kind {
+        self.lacks(
+            operator,
+            match kind {
                 OperatorKind::Conv2d { .. } => "dilated convolution",
                 OperatorKind::LayerNorm { .. } => "layer normalisation",
                 OperatorKind::Attention { .. } => "attention",
@@ -282,8 +284,21 @@ impl<'n> Lowering<'n> {
                 OperatorKind::Unary { .. } => "function of each value",
                 OperatorKind::Softmax { .. } => "softmax inside a network",
                 OperatorKind::Resize { .. } => "resize",
+                OperatorKind::Product { .. } => "product of matrices",
+                OperatorKind::GridSample { .. } => "sample at computed positions",
+                OperatorKind::TopK { .. } => "choice of the first values",
+                OperatorKind::Take { .. } => "values at computed positions",
                 _ => "operator without a name",
             },
+        )
+    }
+
+    fn lacks(&self, operator: &Operator, kind: &'static str) -> LowerError {
+        LowerError::NoKernel {
+            model: self.network.name.clone(),
+            operator: operator.name.clone(),
+            tensor: operator.output.0,
+            kind,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Why shapes do not fit.
 
-use punctual_types::{Digit, Extent, Padding, PieceError};
+use punctual_types::{Axis, Digit, Extent, Padding, PieceError};
 use thiserror::Error;
 
 use super::KERNEL_MAX;
@@ -62,7 +62,7 @@ pub enum ShapeError {
     },
     /// Query, key, value, mask and heads that do not fit each other.
     #[error(
-        "its {heads} heads attend from {query} to {keys:?} (key, value, mask); the heads must divide the channels, key and value be equal and have the query's, and a mask have one channel"
+        "its {heads} heads attend from {query} to {keys:?} (key, value, mask); the heads must divide the channels, the key have the query's, key and value equal pixels, a mask one channel, and all equally many rows if each is an attention of its own"
     )]
     Attention {
         query: Tensor,
@@ -70,6 +70,11 @@ pub enum ShapeError {
         keys: [Tensor; 3],
         heads: u32,
     },
+    /// Two matrices, or rows of them, that do not fit each other.
+    #[error(
+        "it multiplies {first} by {other}; both must have equally many rows, and the second as many columns as the first has channels"
+    )]
+    Product { first: Tensor, other: Tensor },
     /// Rows to look up by something else than one number a pixel.
     #[error("it looks up {input}; it takes one number a pixel")]
     Lookup { input: Tensor },
@@ -89,4 +94,31 @@ pub enum ShapeError {
     /// A softmax along what does not divide an axis.
     #[error("it goes along {digit:?} of {input}; step times extent must divide the axis")]
     Digit { digit: Digit, input: Tensor },
+    /// A grid that has not two channels for each group.
+    #[error(
+        "it takes pixels of {input} in {groups} groups where a grid {grid} says; the groups must divide the channels, and the grid have two channels for each"
+    )]
+    Grid {
+        input: Tensor,
+        grid: Tensor,
+        groups: u32,
+    },
+    /// More than there are, or along an axis of which devices do not choose so many.
+    #[error(
+        "it chooses {count} positions along {axis:?} of {input}; it can choose one channel, or as many columns as there are"
+    )]
+    Choice {
+        axis: Axis,
+        count: u32,
+        input: Tensor,
+    },
+    /// Indices that are not one for each line.
+    #[error(
+        "it takes values along {axis:?} of {input} at positions {indices}; on each other axis these must be as many, or one"
+    )]
+    Indices {
+        input: Tensor,
+        indices: Tensor,
+        axis: Axis,
+    },
 }
