@@ -8,6 +8,7 @@ mod elementwise;
 mod pools;
 mod preprocess;
 mod quantised;
+mod recurrent;
 mod refusals;
 mod resize;
 mod sequence;

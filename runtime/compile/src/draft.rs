@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use punctual_model::{ChannelRun, Tensor, TensorId};
 use punctual_types::{
-    Activation, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, Quantisation, Resampling,
-    UnaryFunction, Window,
+    Activation, BinaryFunction, Cell, Digit, Extent, Padding, Piece, PoolKind, Quantisation,
+    Resampling, UnaryFunction, Window,
 };
 
 /// Operators in order of execution.
@@ -144,6 +144,12 @@ pub(crate) enum Sequence {
     Token {
         column: u32,
     },
+    Recurrent {
+        cell: Cell,
+        weights: Vec<f32>,
+        bias: Vec<f32>,
+        backwards: bool,
+    },
 }
 
 impl Sequence {
@@ -151,6 +157,7 @@ impl Sequence {
     fn weights(&self) -> [&[f32]; 2] {
         match self {
             Self::LayerNorm { scale, bias, .. } => [scale, bias],
+            Self::Recurrent { weights, bias, .. } => [weights, bias],
             Self::Embedding { table } | Self::Tokens { table, .. } => [table, &[]],
             Self::Attention { .. } | Self::Token { .. } => [&[], &[]],
         }

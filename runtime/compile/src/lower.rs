@@ -21,6 +21,7 @@ pub(crate) mod operands;
 mod padding;
 mod pooling;
 mod quantised;
+mod recurrent;
 mod reduce;
 mod resize;
 mod tokens;
@@ -85,10 +86,12 @@ const LOWERED: &[&str] = &[
     "Expand",
     "Flatten",
     "Floor",
+    "GRU",
     "Gather",
     "Gelu",
     "Gemm",
     "GlobalAveragePool",
+    "GlobalMaxPool",
     "Greater",
     "GreaterOrEqual",
     "HardSigmoid",
@@ -97,6 +100,7 @@ const LOWERED: &[&str] = &[
     "InstanceNormalization",
     "IsInf",
     "IsNaN",
+    "LSTM",
     "LayerNormalization",
     "LeakyRelu",
     "Less",
@@ -118,6 +122,7 @@ const LOWERED: &[&str] = &[
     "Pad",
     "Pow",
     "QuantizeLinear",
+    "RNN",
     "Reciprocal",
     "ReduceL2",
     "ReduceMax",
@@ -246,7 +251,11 @@ impl<'a> Lowering<'a> {
         let mut tensors = vec![input];
         for (at, vector) in (1..).map(TensorId).zip(&graph.vectors) {
             let shape = Tensor::features(vector.length);
-            values[vector.id.0] = Value::View(View::features(at, shape));
+            let flat = View::features(at, shape);
+            let known = vector.dims.iter().map(|&size| Dim::Known(size));
+            let sizes: Vec<Dim> = [Dim::Batches(1)].into_iter().chain(known).collect();
+            let view = flat.reshape(&sizes, None);
+            values[vector.id.0] = Value::View(view.unwrap_or(flat));
             tensors.push(shape);
         }
         let mut numbers = vec![Numbers::Floats; graph.values.len()];
@@ -359,10 +368,12 @@ impl<'a> Lowering<'a> {
             "MaxPool" => self.max_pool(node),
             "AveragePool" => self.average_pool(node),
             "GlobalAveragePool" => self.global_average_pool(node),
+            "GlobalMaxPool" => self.global_max_pool(node),
             "ReduceL2" | "ReduceMax" | "ReduceMean" | "ReduceMin" | "ReduceSum" => {
                 self.reduce(node)
             }
             "Resize" => self.resize(node),
+            "GRU" | "LSTM" | "RNN" => self.recurrent(node),
             "Gemm" => self.gemm(node).map(|()| self.note_steps(node)),
             "MatMul" => self.mat_mul(node).map(|()| self.note_steps(node)),
             "Flatten" => self.flatten(node),
@@ -564,10 +575,20 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Makes (N, channels, rows, columns) of `tensor` the node's first result.
+    /// Makes (N, channels, rows, columns) of `tensor` the node's first result; (N, channels, columns) for a node that
+    /// reads such a series.
     fn set_image(&mut self, node: &Node, tensor: TensorId) -> Result<(), Problem> {
-        let view = View::image(tensor, self.shape(tensor));
+        let shape = self.shape(tensor);
+        let view = match self.is_series(node) {
+            true => View::series(tensor, shape),
+            false => View::image(tensor, shape),
+        };
         self.set(node, Value::View(view))
+    }
+
+    /// Whether a node reads (N, channels, columns): its windows have one dimension.
+    fn is_series(&self, node: &Node) -> bool {
+        self.view(node, 0).is_ok_and(|view| view.dims.len() == 3)
     }
 
     /// Makes (N, features) of `tensor` the node's first result.

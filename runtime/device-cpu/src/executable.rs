@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use punctual_core::Nanos;
 use punctual_kernels::{
     AlignedBuffer, Attention, Binary, BlockedLayout, Conv2d, Copy, Embedding, Gather,
-    GlobalAveragePool, Image, LayerNorm, Linear, Part, Pool, Resize, Softmax, Token, Tokens, Unary,
-    quantised,
+    GlobalAveragePool, Image, LayerNorm, Linear, Part, Pool, Recurrent, Resize, Softmax, Token,
+    Tokens, Unary, quantised,
 };
 
 use crate::outputs::{ByRows, OutputPlan};
@@ -126,6 +126,7 @@ impl Step {
             Kernel::Token(kernel) => kernel.run(part, images),
             Kernel::Copy(kernel) => kernel.run(packed, part, images),
             Kernel::Resize(kernel) => kernel.run(part, images),
+            Kernel::Recurrent(kernel) => kernel.run(packed, part, images),
             #[cfg(test)]
             Kernel::Test(kernel) => kernel(part, images),
         }
@@ -156,6 +157,7 @@ pub(crate) enum Kernel {
     Copy(Copy),
     /// Of floats or of bytes.
     Resize(Resize),
+    Recurrent(Recurrent),
     /// What a test wants to happen.
     #[cfg(test)]
     Test(fn(Part, &mut [Image<'_>])),
@@ -173,6 +175,7 @@ impl Kernel {
             Kernel::Tokens(kernel) => kernel.packed_len(),
             Kernel::Copy(kernel) => kernel.packed_len(),
             Kernel::Binary(kernel) => kernel.packed_len(),
+            Kernel::Recurrent(kernel) => kernel.packed_len(),
             _ => 0,
         }
     }

@@ -2,7 +2,7 @@
 
 mod error;
 
-use punctual_types::{Axis, Extent, Padding, Piece, Window};
+use punctual_types::{Axis, Cell, Extent, HIDDEN_UNITS_MAX, Padding, Piece, Window};
 
 use crate::{
     ChannelRun, GATHER_SOURCES_MAX, Network, Operator, OperatorKind, SecondOperand, Stage, Tensor,
@@ -216,6 +216,7 @@ impl OperatorKind {
                 };
                 addend(resized, 0)
             }
+            Self::Recurrent { cell, .. } => recurred(input, others, cell),
         }
     }
 
@@ -233,6 +234,10 @@ impl OperatorKind {
             Self::Attention { .. } => {
                 let pixels = u64::from(input.height) * u64::from(input.width);
                 input.elements().saturating_mul(2 * pixels)
+            }
+            // Once a step.
+            Self::Recurrent { weights, .. } => {
+                u64::from(weights.len).saturating_mul(u64::from(output.width))
             }
             _ => 0,
         }
@@ -277,6 +282,28 @@ fn attended(query: Tensor, others: &[Tensor], heads: u32) -> Result<Tensor, Shap
         keys: [key, value, mask.unwrap_or(expected)],
         heads,
     })
+}
+
+/// Shape of a recurrent layer's states.
+fn recurred(input: Tensor, others: &[Tensor], cell: Cell) -> Result<Tensor, ShapeError> {
+    let hidden = input.channels / cell.gates();
+    let fits = input.height == 1
+        && (1..=HIDDEN_UNITS_MAX).contains(&hidden)
+        && hidden * cell.gates() == input.channels;
+    let channels = hidden * cell.values();
+    match *others {
+        _ if !fits => Err(ShapeError::Gates { cell, input }),
+        [] => Ok(Tensor { channels, ..input }),
+        [initial] if initial == Tensor::features(channels) => Ok(Tensor { channels, ..input }),
+        [initial] => Err(ShapeError::Factor {
+            first: Tensor { channels, ..input },
+            other: initial,
+        }),
+        _ => Err(ShapeError::Operands {
+            found: others.len(),
+            expected: 1,
+        }),
+    }
 }
 
 /// Shape of channels picked from tensors of equal rows and columns.

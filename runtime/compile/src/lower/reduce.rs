@@ -123,7 +123,12 @@ impl Lowering<'_> {
         Ok(reduced(view.of(output), dims))
     }
 
-    fn largest(&mut self, node: &Node, view: &View, dims: &[usize]) -> Result<View, Problem> {
+    pub(super) fn largest(
+        &mut self,
+        node: &Node,
+        view: &View,
+        dims: &[usize],
+    ) -> Result<View, Problem> {
         let axes = spread(view, dims, [Axis::Column, Axis::Row, Axis::Channel]);
         let view = self.copied_on(node, view, &axes)?;
         let shape = self.shape(view.tensor);

@@ -128,6 +128,9 @@ fn pack(
         (Kernel::LayerNorm(kernel), OperatorKind::LayerNorm { scale, bias, .. }) => {
             kernel.pack(values(scale), values(bias), packed)
         }
+        (Kernel::Recurrent(kernel), OperatorKind::Recurrent { weights, bias, .. }) => {
+            kernel.pack(values(weights), values(bias), packed)
+        }
         (Kernel::Embedding(kernel), OperatorKind::Embedding { table }) => {
             kernel.pack(values(table), packed)
         }

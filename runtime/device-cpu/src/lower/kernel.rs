@@ -3,8 +3,8 @@
 use punctual_kernels::{
     Attention, AttentionSpec, Binary, BinaryOperand, BinarySpec, BlockedLayout, Conv2d, Conv2dSpec,
     ConvInput, Copy, CopySpec, Embedding, GlobalAveragePool, KernelError, LayerNorm, LayerNormSpec,
-    Linear, LinearSpec, Pool, PoolSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Token, Tokens,
-    Unary,
+    Linear, LinearSpec, Pool, PoolSpec, Recurrent, RecurrentSpec, Resize, ResizeSpec, Softmax,
+    SoftmaxSpec, Token, Tokens, Unary,
 };
 use punctual_model::{OperatorKind, SecondOperand, TensorId};
 use punctual_types::{Activation, BinaryFunction, Window};
@@ -116,6 +116,21 @@ impl Lowering<'_> {
             OperatorKind::Embedding { table } => {
                 let rows = table.len as usize / output.channels();
                 Embedding::new(isa, input, output, rows).map(Kernel::Embedding)
+            }
+            &OperatorKind::Recurrent {
+                cell,
+                initial,
+                backwards,
+                ..
+            } => {
+                let spec = RecurrentSpec {
+                    cell,
+                    gates: input,
+                    initial: initial.map(|id| self.layout(self.value(id))),
+                    output,
+                    backwards,
+                };
+                Recurrent::new(isa, &spec).map(Kernel::Recurrent)
             }
             &OperatorKind::Resize { resampling } => {
                 let spec = ResizeSpec {

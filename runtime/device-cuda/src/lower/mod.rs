@@ -284,6 +284,7 @@ impl<'n> Lowering<'n> {
                 OperatorKind::Unary { .. } => "function of each value",
                 OperatorKind::Softmax { .. } => "softmax inside a network",
                 OperatorKind::Resize { .. } => "resize",
+                OperatorKind::Recurrent { .. } => "recurrent layer",
                 _ => "operator without a name",
             },
         )
