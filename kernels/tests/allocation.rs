@@ -9,7 +9,8 @@ use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor};
 use punctual_kernels::{
     Binary, BinaryOperand, BinarySpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Copy,
     CopySpec, GlobalAveragePool, Image, Inputs, Isa, Linear, LinearSpec, Part, PlainCopy, Pool,
-    PoolSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Unary, softmax_top1,
+    PoolSpec, Recurrent, RecurrentSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Unary,
+    softmax_top1,
 };
 use punctual_types::{
     Activation, Axis, BinaryFunction, Coordinates, Digit, Extent, Filter, Fit, FrameLayout,
@@ -226,6 +227,30 @@ fn kernels(
             false,
         ),
     ]
+}
+
+#[test]
+fn a_recurrent_layer_allocates_nothing() {
+    for isa in Isa::available() {
+        let layout = |channels| BlockedLayout::new(isa, channels, 1, 9, 0).unwrap();
+        let spec = RecurrentSpec {
+            cell: punctual_types::Cell::Lstm,
+            gates: layout(40),
+            initial: None,
+            output: layout(20),
+            backwards: false,
+        };
+        let layer = Recurrent::new(isa, &spec).unwrap();
+        let (packed, gates) = (vec![0.1; layer.packed_len()], vec![0.5; spec.gates.len()]);
+        let mut output = vec![0.0; spec.output.len()];
+        let mut images = [Image {
+            inputs: Inputs::one(&gates),
+            output: &mut output,
+        }];
+        let before = ALLOCATIONS.get();
+        layer.run(&packed, Part::WHOLE, &mut images);
+        assert_eq!(ALLOCATIONS.get(), before, "{isa}");
+    }
 }
 
 #[test]

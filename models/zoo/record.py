@@ -277,6 +277,21 @@ class States(nn.Module):
         return self.head(torch.cat([shown[0], cells[0], last[0]], 1)), series, steps, last[0]
 
 
+class Sums(nn.Module):
+    """Reductions of all kinds, normalisation over several dimensions, and zeros around a convolution."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.ZeroPad2d((1, 2, 0, 1)), nn.Conv2d(3, 4, 4, 2))
+        self.norm, self.last = nn.LayerNorm([4, 7, 8]), nn.LayerNorm(8)
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x = self.norm(self.body(image)).relu() + 0.5
+        rows = torch.stack([x.sum((1, 3)), x.logsumexp((1, 3)), x.abs().sum((1, 3)), (x * x).sum((1, 3)).log(),
+                            x[:, :, :, :3].prod(1).prod(2), x.amax((1, 3)), x.amin((1, 3))], 1)
+        return rows, x.cumsum(2), self.last(x) + functional.adaptive_max_pool2d(x, 1), functional.normalize(x, 1.0, 1)
+
+
 class Padded(nn.Module):
     """BlazeFace's block: zero channels appended to the shortcut, PReLU; constant borders."""
 
@@ -395,6 +410,7 @@ MINIATURES = [
               exits(1, "action", "series", "steps", "state"), TORCHSCRIPT),
     Miniature("states_dynamo", States, {"observations": [6, 12], "past": [3, 5], "state": [9]},
               exits(1, "action", "series", "steps", "state"), DYNAMO),
+    Miniature("sums", Sums, IMAGE, exits(1, "rows", "running", "normal", "parts"), TORCHSCRIPT),
     Miniature("labels", lambda: Pooled(6, unit_length=False), IMAGE, ["exit_0"], TORCHSCRIPT),
     Miniature("embedding", lambda: Pooled(8, unit_length=True), IMAGE, ["embedding"], DYNAMO),
     Miniature("depth_exits", Depth, {"image": [3, 16, 24]}, exits(2, "depth"), TORCHSCRIPT),

@@ -42,6 +42,7 @@ use attention::Scores;
 use choices::Numbers;
 use gaussian::Gaussian;
 use join::Joined;
+use padding::Padded;
 use view_algebra::View;
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
@@ -75,6 +76,7 @@ const LOWERED: &[&str] = &[
     "ConvTranspose",
     "Cos",
     "Cosh",
+    "CumSum",
     "DepthToSpace",
     "DequantizeLinear",
     "Div",
@@ -94,6 +96,7 @@ const LOWERED: &[&str] = &[
     "GlobalMaxPool",
     "Greater",
     "GreaterOrEqual",
+    "GroupNormalization",
     "HardSigmoid",
     "HardSwish",
     "Identity",
@@ -107,6 +110,7 @@ const LOWERED: &[&str] = &[
     "LessOrEqual",
     "Log",
     "LogSoftmax",
+    "LpNormalization",
     "MatMul",
     "Max",
     "MaxPool",
@@ -122,13 +126,19 @@ const LOWERED: &[&str] = &[
     "Pad",
     "Pow",
     "QuantizeLinear",
+    "RMSNormalization",
     "RNN",
     "Reciprocal",
+    "ReduceL1",
     "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
     "ReduceMax",
     "ReduceMean",
     "ReduceMin",
+    "ReduceProd",
     "ReduceSum",
+    "ReduceSumSquare",
     "Relu",
     "Reshape",
     "Resize",
@@ -231,6 +241,8 @@ pub(crate) struct Lowering<'a> {
     softmaxes: BTreeMap<ValueId, View>,
     /// What the numbers of each value of the graph are.
     numbers: Vec<Numbers>,
+    /// The images that have zeros around others.
+    padded: BTreeMap<TensorId, Padded>,
     /// Nodes that read what is unknown.
     pub unchecked: usize,
 }
@@ -286,6 +298,7 @@ impl<'a> Lowering<'a> {
             layers: BTreeMap::new(),
             softmaxes: BTreeMap::new(),
             numbers,
+            padded: BTreeMap::new(),
             unchecked: 0,
             room: Room::of(graph.constants.values().map(|c| c.data.len()).sum()),
         }
@@ -369,9 +382,14 @@ impl<'a> Lowering<'a> {
             "AveragePool" => self.average_pool(node),
             "GlobalAveragePool" => self.global_average_pool(node),
             "GlobalMaxPool" => self.global_max_pool(node),
-            "ReduceL2" | "ReduceMax" | "ReduceMean" | "ReduceMin" | "ReduceSum" => {
+            "ReduceL1" | "ReduceL2" | "ReduceLogSum" | "ReduceLogSumExp" | "ReduceMax"
+            | "ReduceMean" | "ReduceMin" | "ReduceProd" | "ReduceSum" | "ReduceSumSquare" => {
                 self.reduce(node)
             }
+            "CumSum" => self.running_sum(node),
+            "GroupNormalization" => self.group_normalization(node),
+            "RMSNormalization" => self.rms_normalization(node),
+            "LpNormalization" => self.lp_normalization(node),
             "Resize" => self.resize(node),
             "GRU" | "LSTM" | "RNN" => self.recurrent(node),
             "Gemm" => self.gemm(node).map(|()| self.note_steps(node)),

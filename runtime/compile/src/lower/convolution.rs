@@ -15,7 +15,7 @@ pub(super) fn read_window(
     kernel: Option<[i64; 2]>,
     series: bool,
 ) -> Result<Window, Problem> {
-    const FOUR: &str = "a number, not negative, for each side: top, left, bottom, right";
+    const FOUR: &str = "four numbers, none negative: top, left, bottom, right";
     let default = kernel.unwrap_or([i64::from(series), 0]);
     let declared = two(attributes, "kernel_shape", default, series)?;
     if kernel.is_some_and(|kernel| kernel != declared) {
@@ -173,7 +173,12 @@ impl Lowering<'_> {
                 return Err(self.wrong(2, "bias", found, "one value an output channel"));
             }
         };
-        let output = window_output(shape, outputs, &window)?;
+        // Zeros around the image are the window's own.
+        let (input, window) = match self.inside_padding(node, &window) {
+            Some((inner, window)) => (self.image_of(node, &inner)?, window),
+            None => (input, window),
+        };
+        let output = window_output(self.shape(input), outputs, &window)?;
         let (weights, activation) = (weights.data, Activation::None);
         let kind = DraftKind::Conv {
             weights,

@@ -155,6 +155,21 @@ impl Lowering<'_> {
         self.emit(node, kind, view.tensor, &[], shape).map(Some)
     }
 
+    /// As [`image`](Self::image), of a view that is one.
+    pub(super) fn image_of(&mut self, node: &Node, view: &View) -> Result<TensorId, Problem> {
+        let wide = match view.dims.len() {
+            3 => view.unsqueeze(2),
+            _ => view.clone(),
+        };
+        if let Some(tensor) = self.gathered_as_it_is(node, &wide)? {
+            return Ok(tensor);
+        }
+        match self.copied_as_it_is(node, &wide)? {
+            Some(copy) => Ok(copy.tensor),
+            None => Err(self.wrong(0, "data", &Value::View(view.clone()), "an image")),
+        }
+    }
+
     /// A tensor whose channels are the values of (N, features).
     pub(super) fn vector_of(&mut self, node: &Node, view: &View) -> Result<TensorId, Problem> {
         const EXPECTED: &str = "a vector of features for each image";
