@@ -2,7 +2,7 @@
 
 use super::builder::{Onnx, everything, float, image_of, int, ints_of, text, value};
 use super::{compiled, options};
-use crate::schema::{AttributeProto, DATA_LOCATION_EXTERNAL, FunctionProto, ValueInfoProto};
+use crate::schema::{AttributeProto, DATA_LOCATION_EXTERNAL, FunctionProto};
 use crate::{CompileError, CompileOptions, compile};
 use punctual_model::Calibration;
 
