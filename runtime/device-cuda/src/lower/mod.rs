@@ -288,6 +288,7 @@ impl<'n> Lowering<'n> {
                 OperatorKind::GridSample { .. } => "sample at computed positions",
                 OperatorKind::TopK { .. } => "choice of the first values",
                 OperatorKind::Take { .. } => "values at computed positions",
+                OperatorKind::Recurrent { .. } => "recurrent layer",
                 _ => "operator without a name",
             },
         )

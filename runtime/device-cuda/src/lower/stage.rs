@@ -8,7 +8,7 @@ use punctual_kernels::cuda::params::{
 };
 use punctual_kernels::cuda::{Arguments, IMAGES_MAX, Kernel, TensorView, kernel, padded};
 use punctual_model::{Operator, OperatorKind, Stage, Tensor, TensorId};
-use punctual_types::PoolKind;
+use punctual_types::{Activation, PoolKind};
 
 use super::list::{Draft, Of};
 use super::place::Place;

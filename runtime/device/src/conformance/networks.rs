@@ -2,8 +2,8 @@
 
 use punctual_model::{Network, Tensor};
 use punctual_types::{
-    Activation, Axis, BinaryFunction, Coordinates, Digit, Filter, Interpolation, Outside, Piece,
-    PoolKind, Quantisation, Random, Ranking, Rounding, Sampling, UnaryFunction, View,
+    Activation, Axis, BinaryFunction, Cell, Coordinates, Digit, Filter, Interpolation, Outside,
+    Piece, PoolKind, Quantisation, Random, Ranking, Rounding, Sampling, UnaryFunction, View,
 };
 
 use super::builder::{Builder, digit, view};
@@ -228,8 +228,14 @@ pub fn copies(seed: u64) -> Network {
     let tokens = b.mix(tokens, 5, Activation::Tanh);
     let part = view([1, 0, 3], &[digit(Channel, 2, 2), digit(Column, 7, 19)]);
     let part = b.copy(&[tokens], 0, vec![Piece::whole(part, [2, 1, 19])]);
-    let flat = View::plain([2, 1, 19]);
-    let flat = b.copy(&[part], 0, vec![Piece::whole(flat, [38, 1, 1])]);
+    let gates = b.mix(part, 15, Activation::None);
+    let resets_product = true;
+    let states = b.recurrent(Cell::Gru { resets_product }, gates, None, false); // 5x1x19
+    let first = b.linear(states, 12, Activation::Tanh);
+    let gates = b.mix(states, 24, Activation::None);
+    let states = b.recurrent(Cell::Lstm, gates, Some(first), true); // 12x1x19
+    let flat = View::plain([12, 1, 19]);
+    let flat = b.copy(&[states], 0, vec![Piece::whole(flat, [228, 1, 1])]);
     b.head(flat);
     b.finish()
 }
@@ -283,7 +289,10 @@ pub fn tangle(seed: u64) -> Network {
 /// axis and along parts of the channels.
 #[must_use]
 pub fn arithmetic(seed: u64) -> Network {
-    use BinaryFunction::{Add, Divide, Maximum, Minimum, Multiply, Subtract};
+    use BinaryFunction::{
+        Add, Divide, KeepUnless, KeepWhere, Less, Maximum, Minimum, Multiply, Power, Slope,
+        Subtract,
+    };
     let digit = |axis, step, extent| Digit { axis, step, extent };
     let shape = |channels, height, width| Tensor {
         channels,
@@ -310,8 +319,12 @@ pub fn arithmetic(seed: u64) -> Network {
     let reciprocal = b.unary(UnaryFunction::Reciprocal, large);
     let root = b.unary(UnaryFunction::SquareRoot, reciprocal);
     let part = b.with_constant(Divide, large, shape(5, 1, 1), true);
-    let small = b.concat(&[ratio, root, part]);
+    let power = b.with_constant(Power, large, shape(5, 1, 1), false);
+    let logarithm = b.unary(UnaryFunction::Logarithm, large);
+    let sine = b.unary(UnaryFunction::Sine, wide);
+    let small = b.concat(&[ratio, root, part, power, logarithm, sine]);
     let mixed = b.conv(small, 32, 3, 1, 1, None);
+    b.activate(Activation::Mish);
     b.head(mixed);
     // Distributions of 8 of 32 channels, neighbours and apart from each other.
     let near = b.softmax(mixed, digit(Axis::Channel, 1, 8), false);
@@ -319,7 +332,17 @@ pub fn arithmetic(seed: u64) -> Network {
     let along_rows = b.softmax(clipped, digit(Axis::Row, 1, 7), false);
     let along_columns = b.softmax(clipped, digit(Axis::Column, 2, 3), false);
     let channels = b.softmax(clipped, digit(Axis::Channel, 1, 20), true);
-    let together = b.concat(&[near, apart, along_rows, along_columns, channels]);
+    let smaller = b.binary(Less, clipped, sum);
+    let kept = b.binary(KeepWhere, columns, smaller);
+    let other = b.with_constant(KeepUnless, smaller, shape(1, 1, 1), true);
+    let chosen = b.binary(Add, kept, other);
+    b.activate(Activation::Elu {
+        above: 1.1,
+        below: 0.7,
+        rate: 0.5,
+    });
+    let slopes = b.with_constant(Slope, chosen, shape(20, 1, 1), false);
+    let together = b.concat(&[near, apart, along_rows, along_columns, channels, slopes]);
     let last = b.conv(together, 16, 3, 2, 1, None);
     b.head(last);
     b.finish()
