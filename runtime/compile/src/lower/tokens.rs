@@ -81,7 +81,7 @@ impl Lowering<'_> {
     }
 
     /// Whether each value is read once and the last dimension is all channels.
-    fn are_tokens(&self, view: &View) -> bool {
+    pub(super) fn are_tokens(&self, view: &View) -> bool {
         let shape = self.shape(view.tensor);
         let last = view.dims.len() - 1;
         view.is_whole(last, Axis::Channel, shape.channels) && view.covers(shape)
