@@ -8,7 +8,7 @@ not run sleep. A run goes from inputs in memory to all outputs in memory: the en
 stage by stage and writes plain tensors into memory like a client's, the others run the whole network with inputs and
 outputs bound beforehand. All have one thread a core, pinned (OpenVINO's to all of the cores together) and
 compute in float32; onnxruntime's threads may spin within a run, not after it. OpenVINO is left out if it is not installed.
-Before it times anything the script checks that all give the same. The engine first chooses the fastest
+Before it times anything the script checks that all give the same, and says where they do not. The engine first chooses the fastest
 solution of each operator by measuring (but with `--direct`). Prints Markdown; a ratio is the median,
 over pairs of neighbouring turns, of the quotient of their medians, with quartiles.
 
@@ -197,6 +197,10 @@ class Openvino:
         self.child.join()
 
 
+class Refused(Exception):
+    pass
+
+
 class Engine:
     """The engine, in a child process that runs when told."""
 
@@ -213,6 +217,8 @@ class Engine:
         )
         self.network = network
         self.version = self.child.stdout.readline().strip()
+        if not self.version:
+            raise Refused(f"{network.name}: the engine does not run it")
 
     def ask(self, request: str) -> str:
         self.child.stdin.write(request + "\n")
@@ -413,12 +419,14 @@ def main() -> None:
             print(head(["engine", "onnxruntime", *(["OpenVINO"] if options.openvino else [])]))
         for file, answer in networks:
             network = Network(file, answer, max(options.batches), Path(folder))
-            for threads in options.threads:
-                cores = options.cores[:threads]
-                if options.operators:
-                    print_operators(network, cores, options)
-                else:
-                    results += compare(network, cores, options)
+            for cores in [options.cores[:threads] for threads in options.threads]:
+                try:
+                    if options.operators:
+                        print_operators(network, cores, options)
+                    else:
+                        results += compare(network, cores, options)
+                except Refused as refused:
+                    print(refused, flush=True)
     if options.json:
         options.json.write_text(json.dumps({"about": about, "rows": results}, indent=1))
 
