@@ -177,10 +177,6 @@ unsafe fn tile<
     let inner = if BLOCKED { V::LANES } else { 1 };
     let pixel = inner * stride::<S>(s);
     let row = s.stride_height * s.input_row;
-    let (tap_row, tap_column) = match reads_taps(S) {
-        true => (s.tap_row, s.tap_column),
-        false => (s.input_row, inner),
-    };
     // SAFETY: offsets stay inside what the caller promised, since the tile lies inside the strip:
     // output pixel (top + r, left + c) reads input pixels ((top + r) * stride + ky * dilation,
     // (left + c) * stride + kx * dilation) of each input block.
@@ -190,29 +186,71 @@ unsafe fn tile<
             *sums = [[V::load(s.bias.add(o * V::LANES)); C]; R];
         }
         // Without a tap to read, these may point anywhere.
-        let corner = s.input.wrapping_add(top * row + left * pixel);
+        let mut corner = s.input.wrapping_add(top * row + left * pixel);
         let mut weights = s.weights;
         let mut total: Total<V, O, R, C> = [[[MaybeUninit::uninit(); C]; R]; O];
-        let mut end = s.blocks_at_once;
-        for block in 0..s.input_blocks {
-            if block == end {
-                if end > s.blocks_at_once {
-                    add_total(&mut sums, &total);
-                }
-                set_aside(&mut sums, &mut total);
-                end += s.blocks_at_once;
+        let mut left_over = s.input_blocks;
+        loop {
+            let blocks = if left_over > s.blocks_at_once {
+                s.blocks_at_once
+            } else {
+                left_over
+            };
+            weights = add_blocks::<V, BLOCKED, S, O, R, C>(&mut sums, s, corner, weights, blocks);
+            if left_over < s.input_blocks {
+                add_total(&mut sums, &total);
             }
+            left_over -= blocks;
+            if left_over == 0 {
+                break;
+            }
+            set_aside(&mut sums, &mut total);
+            corner = corner.wrapping_add(blocks * s.input_block);
+        }
+        finish::<V, O, R, C>(s, top, left, sums);
+    }
+}
+
+/// Adds all products of so many input blocks to a tile's sums; where the weights of the next one are.
+///
+/// # Safety
+/// As of [`tile`], whose first pixel's first tap is at `corner`.
+#[inline(always)]
+unsafe fn add_blocks<
+    V: Vector,
+    const BLOCKED: bool,
+    const S: usize,
+    const O: usize,
+    const R: usize,
+    const C: usize,
+>(
+    sums: &mut [[[V; C]; R]; O],
+    s: &Strip,
+    corner: *const f32,
+    mut weights: *const f32,
+    blocks: usize,
+) -> *const f32 {
+    let inner = if BLOCKED { V::LANES } else { 1 };
+    let pixel = inner * stride::<S>(s);
+    let row = s.stride_height * s.input_row;
+    let (tap_row, tap_column) = match reads_taps(S) {
+        true => (s.tap_row, s.tap_column),
+        false => (s.input_row, inner),
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        for block in 0..blocks {
             let block = corner.wrapping_add(block * s.input_block);
             for ky in 0..s.kernel_height {
                 let mut input = block.add(ky * tap_row);
                 for _ in 0..s.kernel_width {
                     if BLOCKED && V::MULTIPLIES_BY_LANE {
-                        four_steps(&mut sums, weights, s.weights_block, input, row, pixel);
+                        four_steps(sums, weights, s.weights_block, input, row, pixel);
                         weights = weights.add(4 * V::LANES);
                     } else {
                         for lane in 0..inner {
                             let at = input.add(lane);
-                            step(&mut sums, weights, s.weights_block, at, row, pixel);
+                            step(sums, weights, s.weights_block, at, row, pixel);
                             weights = weights.add(V::LANES);
                         }
                     }
@@ -226,11 +264,8 @@ unsafe fn tile<
                 weights = weights.wrapping_add(s.skip_block);
             }
         }
-        if end > s.blocks_at_once {
-            add_total(&mut sums, &total);
-        }
-        finish::<V, O, R, C>(s, top, left, sums);
     }
+    weights
 }
 
 /// A tile's sums of some of its products, in memory.

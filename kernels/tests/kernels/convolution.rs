@@ -133,11 +133,7 @@ fn a_long_sum_rounds_less_than_a_running_one() {
             groups: 1,
             height: 1,
             width: 4,
-            window: Window::new(
-                Extent::square(1),
-                Extent::square(1),
-                Padding::uniform(0),
-            ),
+            window: Window::new(Extent::square(1), Extent::square(1), Padding::uniform(0)),
             extra_halo: 0,
             narrow: false,
             output_halo: 0,
