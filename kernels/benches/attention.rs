@@ -58,6 +58,8 @@ fn gflops(isa: Isa, heads: usize, size: usize, queries: usize, keys: usize, meas
         output: query,
         heads,
         scale: 1.0 / (size as f32).sqrt(),
+        by_row: false,
+        bias: None,
     };
     let attention = Attention::new(isa, &spec).expect("the case is sound");
     let (q, k, v) = (noise(query.len()), noise(key.len()), noise(key.len()));
@@ -69,7 +71,7 @@ fn gflops(isa: Isa, heads: usize, size: usize, queries: usize, keys: usize, meas
             output: &mut output,
         };
         let start = Instant::now();
-        attention.run(Part::WHOLE, black_box(&mut [image]));
+        attention.run(&[], Part::WHOLE, black_box(&mut [image]));
         least = least.min(start.elapsed().as_secs_f64());
     }
     4.0 * (heads * size * queries * keys) as f64 / least / 1e9

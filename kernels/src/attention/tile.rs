@@ -63,12 +63,20 @@ pub(super) struct Head {
     pub keys: usize,
     /// Null without one.
     pub mask: *const f32,
+    /// What is added to products, `bias_queries` for each key, the first for pixel `bias_first`; null if nothing is.
+    pub bias: *const f32,
+    pub bias_first: usize,
+    /// Queries for which there is a bias.
+    pub bias_queries: usize,
     pub output: *mut f32,
     /// Floats of the whole output before `output`.
     pub output_start: usize,
-    /// The head's first channel, and how many it has.
+    /// The first channel of the head's queries and keys, and how many they have.
     pub first: usize,
     pub size: usize,
+    /// The same of its values.
+    pub value_first: usize,
+    pub value_size: usize,
     pub written: Range<usize>,
     pub pixels: Range<usize>,
     pub scale: f32,
@@ -82,10 +90,10 @@ impl Head {
         channel / V::LANES * block + pixel * V::LANES + channel % V::LANES
     }
 
-    /// Whether the head's channels are whole blocks.
+    /// Whether the channels of the head's values are whole blocks.
     #[inline(always)]
     fn is_aligned<V: Vector>(&self) -> bool {
-        self.first.is_multiple_of(V::LANES) && self.size.is_multiple_of(V::LANES)
+        self.value_first.is_multiple_of(V::LANES) && self.value_size.is_multiple_of(V::LANES)
     }
 
     /// The tile's queries, from the first pixel on.
@@ -96,8 +104,8 @@ impl Head {
 }
 
 /// # Safety
-/// The processor has the instruction set; `size` is at most [`HEAD_CHANNELS_MAX`]; the tensors are valid for
-/// their pixels and channels, the output for what is written; no other thread uses the output or the scratch.
+/// The processor has the instruction set; `size` and `value_size` are at most [`HEAD_CHANNELS_MAX`]; the
+/// tensors and the bias are valid for their pixels and channels, the output for what is written; no other thread uses the output or the scratch.
 #[inline(always)]
 pub(super) unsafe fn attend<V: Vector>(head: &Head) {
     let vectors = head.pixels.len().div_ceil(V::LANES);
@@ -140,6 +148,7 @@ unsafe fn attend_tile<V: Vector, const N: usize>(head: &Head, first: usize, scra
             } else {
                 all_products::<V, N, 8>(head, key, count, scratch);
             }
+            add_bias::<V, N>(head, first, key, count, scratch);
             mask::<V, N>(head, key, count, scratch);
             soften::<V, N>(count, scratch);
             rescale::<V>(head, head.queries::<V>(first, N), scratch);
@@ -274,6 +283,39 @@ unsafe fn products<V: Vector, const N: usize, const K: usize>(
     }
 }
 
+/// Adds the bias of the tile's queries to their products with `count` keys.
+#[inline(always)]
+unsafe fn add_bias<V: Vector, const N: usize>(
+    head: &Head,
+    first: usize,
+    first_key: usize,
+    count: usize,
+    scratch: &mut Scratch,
+) {
+    if head.bias.is_null() {
+        return;
+    }
+    let queries = head.queries::<V>(first, N);
+    for key in 0..count {
+        // SAFETY: the bias has a value for each query of each key, the scratch a row of weights.
+        unsafe {
+            let at = (first_key + key) * head.bias_queries + first - head.bias_first;
+            let bias = head.bias.add(at);
+            let row = scratch.weights.as_mut_ptr().add(key * COLUMNS * V::LANES);
+            let mut query = 0;
+            while query + V::LANES <= queries {
+                let at = row.add(query);
+                V::load(at).add(V::load(bias.add(query))).store(at);
+                query += V::LANES;
+            }
+            while query < queries {
+                *row.add(query) += *bias.add(query);
+                query += 1;
+            }
+        }
+    }
+}
+
 /// Adds `f32::MIN` to the products of keys that do not count.
 #[inline(always)]
 unsafe fn mask<V: Vector, const N: usize>(
@@ -344,7 +386,7 @@ unsafe fn soften<V: Vector, const N: usize>(count: usize, scratch: &mut Scratch)
 /// Multiplies the sums of the queries whose largest product has changed.
 #[inline(always)]
 unsafe fn rescale<V: Vector>(head: &Head, queries: usize, scratch: &mut Scratch) {
-    let size = head.size.next_multiple_of(V::LANES);
+    let size = head.value_size.next_multiple_of(V::LANES);
     for query in 0..queries {
         let correction = scratch.correction[query];
         if correction != 1.0 {
@@ -369,12 +411,12 @@ unsafe fn weigh<V: Vector, const N: usize>(
     count: usize,
     scratch: &mut Scratch,
 ) {
-    let vectors = head.size.div_ceil(V::LANES);
+    let vectors = head.value_size.div_ceil(V::LANES);
     // SAFETY: the values are the head's or were just copied; rows of weights and sums that are more
     // than there are queries are in the scratch.
     unsafe {
         let (values, block) = if head.is_aligned::<V>() {
-            let at = Head::at::<V>(head.key_block, head.first, first);
+            let at = Head::at::<V>(head.key_block, head.value_first, first);
             (head.value.add(at), head.key_block)
         } else {
             load_values::<V>(head, first, count, scratch);
@@ -414,7 +456,7 @@ unsafe fn weigh_rows<V: Vector, const C: usize>(
     scratch: &mut Scratch,
 ) {
     let pitch = COLUMNS * V::LANES;
-    let size = head.size.next_multiple_of(V::LANES);
+    let size = head.value_size.next_multiple_of(V::LANES);
     // SAFETY: the caller's promises.
     unsafe {
         let at = scratch
@@ -452,7 +494,7 @@ unsafe fn weigh_rows<V: Vector, const C: usize>(
 /// its last channel is never written.
 #[inline(always)]
 unsafe fn load_values<V: Vector>(head: &Head, first: usize, count: usize, scratch: &mut Scratch) {
-    let shift = head.first % V::LANES;
+    let shift = head.value_first % V::LANES;
     let (mut near, mut far) = ([KEPT; LANES_MAX], [KEPT; LANES_MAX]);
     for lane in 0..V::LANES {
         let from = shift + lane;
@@ -462,11 +504,12 @@ unsafe fn load_values<V: Vector>(head: &Head, first: usize, count: usize, scratc
             far[lane] = (from - V::LANES) as i32;
         }
     }
-    let blocks = head.first / V::LANES..(head.first + head.size).div_ceil(V::LANES);
+    let blocks =
+        head.value_first / V::LANES..(head.value_first + head.value_size).div_ceil(V::LANES);
     // SAFETY: whole blocks of the value's pixels that have channels of the head.
     unsafe {
         let (near, far) = (V::lanes(&near), V::lanes(&far));
-        for vector in 0..head.size.div_ceil(V::LANES) {
+        for vector in 0..head.value_size.div_ceil(V::LANES) {
             let block = blocks.start + vector;
             for key in 0..count {
                 let from = head
@@ -490,14 +533,14 @@ unsafe fn load_values<V: Vector>(head: &Head, first: usize, count: usize, scratc
 /// Divides the sums and writes the channels that are asked for.
 #[inline(always)]
 unsafe fn write<V: Vector>(head: &Head, first: usize, queries: usize, scratch: &Scratch) {
-    let size = head.size.next_multiple_of(V::LANES);
+    let size = head.value_size.next_multiple_of(V::LANES);
     for query in 0..queries {
         let factor = 1.0 / scratch.total[query];
         let sums = &scratch.sums[query * size..][..size];
         let mut channel = head.written.start;
         while channel < head.written.end {
             let at = Head::at::<V>(head.query_block, channel, first + query) - head.output_start;
-            let from = &sums[channel - head.first..];
+            let from = &sums[channel - head.value_first..];
             // SAFETY: the channel, or the whole block of channels, is one to be written.
             unsafe {
                 let to = head.output.add(at);
