@@ -19,7 +19,7 @@ use self::clip::{Direction, Run};
 use self::packed::Packing;
 pub use self::solution::Solution;
 pub use self::spec::{Conv2dSpec, ConvInput};
-use self::strip::{Strip, StripKernel, depthwise_strip};
+use self::strip::{Strip, StripKernel, blocks_at_once, depthwise_strip};
 use self::tiles::{BLOCKS_MAX, COLUMNS_MAX, Choices};
 pub use self::winograd::Winograd;
 use crate::activation::{self, Curve};
@@ -241,6 +241,7 @@ impl Conv2d {
             input_row,
             input_block,
             input_blocks: sources.count,
+            blocks_at_once: blocks_at_once(window.kernel.area(), inner),
             kernel_height: if sees_nothing { 0 } else { rows.taps.len() },
             kernel_width: columns.taps.len(),
             tap_row: tap_rows * input_row,

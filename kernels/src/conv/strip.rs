@@ -4,6 +4,10 @@
 //! kernel walks once over everything that the tile sums: each step loads `O` vectors of weights,
 //! broadcasts `R * C` input values and multiplies all of them. Weights are read in order; a
 //! strip's weights stay in the second-level cache from tile to tile and from image to image.
+//!
+//! A long sum is made of shorter ones ([`TERMS`]): the rounding of one running sum grows with the root of its length.
+
+use core::mem::MaybeUninit;
 
 use crate::activation::{Curve, Values};
 use crate::simd::Vector;
@@ -20,6 +24,8 @@ pub(super) struct Strip {
     pub input_block: usize,
     /// Input blocks (or planes) that are summed.
     pub input_blocks: usize,
+    /// As many of them as are summed at once, see [`blocks_at_once`].
+    pub blocks_at_once: usize,
     pub kernel_height: usize,
     pub kernel_width: usize,
     /// Input elements between a tap and the one below.
@@ -64,6 +70,15 @@ pub(super) struct Strip {
 /// All that the strip's sizes and strides reach from its pointers is valid: to read, and `output`
 /// to write, which nothing else aliases.
 pub(super) type StripKernel = unsafe fn(&Strip);
+
+/// Products that are summed at once, or more if one input block has more. Each such sum costs a tile an addition a
+/// value, below a hundredth of the time of its products.
+const TERMS: usize = 256;
+
+/// How many input blocks (or planes) to sum at once, each of so many taps and lanes.
+pub(super) fn blocks_at_once(taps: usize, lanes: usize) -> usize {
+    TERMS.div_ceil((taps * lanes).max(1))
+}
 
 /// In the place of a horizontal stride: any stride and any taps, read at run time.
 pub(super) const ANY: usize = 0;
@@ -177,7 +192,16 @@ unsafe fn tile<
         // Without a tap to read, these may point anywhere.
         let corner = s.input.wrapping_add(top * row + left * pixel);
         let mut weights = s.weights;
+        let mut total: Total<V, O, R, C> = [[[MaybeUninit::uninit(); C]; R]; O];
+        let mut end = s.blocks_at_once;
         for block in 0..s.input_blocks {
+            if block == end {
+                if end > s.blocks_at_once {
+                    add_total(&mut sums, &total);
+                }
+                set_aside(&mut sums, &mut total);
+                end += s.blocks_at_once;
+            }
             let block = corner.wrapping_add(block * s.input_block);
             for ky in 0..s.kernel_height {
                 let mut input = block.add(ky * tap_row);
@@ -202,7 +226,60 @@ unsafe fn tile<
                 weights = weights.wrapping_add(s.skip_block);
             }
         }
+        if end > s.blocks_at_once {
+            add_total(&mut sums, &total);
+        }
         finish::<V, O, R, C>(s, top, left, sums);
+    }
+}
+
+/// A tile's sums of some of its products, in memory.
+type Total<V, const O: usize, const R: usize, const C: usize> = [[[MaybeUninit<V>; C]; R]; O];
+
+/// Puts a tile's sums where they take no registers, and begins new ones.
+///
+/// # Safety
+/// The processor has the instruction set.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "the indices name blocks, rows and columns"
+)]
+unsafe fn set_aside<V: Vector, const O: usize, const R: usize, const C: usize>(
+    sums: &mut [[[V; C]; R]; O],
+    total: &mut Total<V, O, R, C>,
+) {
+    for o in 0..O {
+        for r in 0..R {
+            for c in 0..C {
+                total[o][r][c].write(sums[o][r][c]);
+                // SAFETY: the caller's promise.
+                sums[o][r][c] = unsafe { V::splat(0.0) };
+            }
+        }
+    }
+}
+
+/// Adds what was set aside.
+///
+/// # Safety
+/// The processor has the instruction set; something was.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "the indices name blocks, rows and columns"
+)]
+unsafe fn add_total<V: Vector, const O: usize, const R: usize, const C: usize>(
+    sums: &mut [[[V; C]; R]; O],
+    total: &Total<V, O, R, C>,
+) {
+    for o in 0..O {
+        for r in 0..R {
+            for c in 0..C {
+                // SAFETY: the caller's promise.
+                sums[o][r][c] = unsafe { total[o][r][c].assume_init().add(sums[o][r][c]) };
+            }
+        }
     }
 }
 
