@@ -33,7 +33,7 @@ import yolo
 from maps import relu_unit
 
 FOLDER = Path(__file__).parent / "recorded"
-LIMIT = 600_000  # bytes of all files
+LIMIT = 900_000  # bytes of all files
 
 
 class Dilated(nn.Module):
@@ -276,6 +276,96 @@ def windows() -> nn.Module:
         num_classes=5, stochastic_depth_prob=0.0)
 
 
+def windows_v2() -> nn.Module:
+    """Swin v2's: cosines with a factor a head."""
+    swin = torchvision.models.swin_transformer
+    network = swin.SwinTransformer(
+        [2, 2], embed_dim=8, depths=[2], num_heads=[2], window_size=[4, 4], mlp_ratio=2.0, num_classes=5,
+        stochastic_depth_prob=0.0, block=swin.SwinTransformerBlockV2, downsample_layer=swin.PatchMergingV2)
+    for module in network.modules():
+        if hasattr(module, "cpb_mlp"):  # 512 wide, which would be most of the file.
+            module.cpb_mlp = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2, bias=False))
+    return network
+
+
+class Grids(nn.Module):
+    """MaxViT's attention in windows, then in grids: Einsum and relative positions."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = relu_unit(3, 8, 3, 2)
+        layer = lambda kind: torchvision.models.maxvit.PartitionAttentionLayer(
+            in_channels=8, head_dim=4, partition_size=4, partition_type=kind, grid_size=(8, 8), mlp_ratio=1,
+            activation_layer=nn.GELU, norm_layer=nn.LayerNorm, attention_dropout=0.0, mlp_dropout=0.0,
+            p_stochastic_dropout=0.0)
+        self.layers = nn.Sequential(layer("window"), layer("grid"))
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return self.layers(self.body(image))
+
+
+class Products(nn.Module):
+    """Products of matrices that are no attention: EfficientViT's linear attention, RAFT's correlation of all pixels,
+    SAM's positions along one side, constants on either side, Einsum of one and of two operands."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = relu_unit(3, 8, 3, 2)
+        self.qkv = nn.Conv2d(8, 24, 1)
+        self.left, self.each = nn.Parameter(torch.randn(6, 8)), nn.Parameter(torch.randn(2, 4, 5))
+        self.along = nn.Parameter(torch.randn(8, 3, 8))
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x = self.body(image)
+        query, key, value = self.qkv(x).reshape(-1, 2, 12, 64).transpose(-1, -2).chunk(3, -1)
+        value = functional.pad(value, (0, 1), value=1.0)
+        weighed = query.relu() @ (key.relu().transpose(-1, -2) @ value)
+        weighed = weighed[..., :-1] / (weighed[..., -1:] + 0.5)
+        flat = (x + weighed.transpose(-1, -2).reshape(-1, 8, 8, 8)).flatten(2)
+        pairs = torch.einsum("ncp,ncq->npq", flat, x.flatten(2)) / 8 ** 0.5
+        heads = flat.reshape(-1, 2, 4, 64)
+        mixed = torch.cat([self.left @ flat, (heads.transpose(-1, -2) @ self.each).sum(1).transpose(1, 2)], 1)
+        both = torch.einsum("nhcp,hcd->npd", heads, self.each)
+        along = torch.einsum("nchw,hkc->nkhw", x, self.along)
+        sums = torch.einsum("nchw->nc", x) / 64
+        outer = torch.einsum("nc,nd->ncd", sums, torch.einsum("npd->nd", both) / 64)
+        return pairs, mixed, both, along, outer
+
+
+class Attentions(nn.Module):
+    """Ways to write an attention: masks and biases, keys of another length than the queries, values of other channels,
+    channels first, heads last, several windows, constant queries, weights that are read."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.small = relu_unit(3, 8, 3, 2), nn.Conv2d(8, 12, 2, 2)
+        self.read = nn.MultiheadAttention(8, 2, kdim=12, vdim=12)
+        self.queries = nn.Parameter(torch.randn(3, 1, 8))
+        self.bias = nn.Parameter(torch.randn(1, 2, 64, 16))
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x = self.body(image)
+        small = self.small(x).flatten(2)  # 12 channels of 16 pixels
+        tokens = x.flatten(2).transpose(1, 2)
+        heads = lambda value, each: value.reshape(value.shape[0], value.shape[1], -1, each).transpose(1, 2)
+        query, key = heads(tokens, 4), heads(small.transpose(1, 2)[..., :8], 4)
+        value = heads(small.transpose(1, 2), 6)
+        seen = torch.ones(64, 16).tril().bool()
+        causal = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        biased = ((query @ key.transpose(-1, -2)) * 0.5 + self.bias).softmax(-1) @ value
+        both = (causal + biased).transpose(1, 2).flatten(2)
+        first = small.reshape(-1, 2, 6, 16)  # heads of channels first
+        weights = (first.transpose(2, 3) @ first / 6 ** 0.5).softmax(-1)
+        channels_first = (weights @ first.transpose(2, 3)).transpose(2, 3).reshape(-1, 12, 16)
+        rows = x.permute(0, 2, 3, 1)  # each row of pixels a window
+        weights_of_rows = torch.einsum("nrqc,nrkc->nrqk", rows, rows * 0.25).softmax(-1)
+        rows = torch.einsum("nrqk,nrkc->nrcq", weights_of_rows, rows)
+        queries = self.queries.expand(-1, image.shape[0], -1)
+        memory = small.permute(2, 0, 1)
+        answers, _ = self.read(queries, memory, memory)
+        return both, channels_first, weights, rows, answers.transpose(0, 1)
+
+
 def all_levels() -> nn.Module:
     """SegFormer with two levels and the decoder that brings all of them to one resolution."""
     import transformers  # Only this one needs it.
@@ -319,6 +409,13 @@ MINIATURES = [
     Miniature("stacked_exits_dynamo", Stacked, IMAGE, exits(2, "scores", "boxes"), DYNAMO),
     Miniature("chosen", Chosen, IMAGE, exits(1, "scores", "boxes"), DYNAMO),
     Miniature("windows", windows, IMAGE, ["exit_0"], DYNAMO),
+    Miniature("windows_v2", windows_v2, IMAGE, ["exit_0"], DYNAMO),
+    Miniature("grids", Grids, IMAGE, exits(1, "map"), TORCHSCRIPT),
+    Miniature("products", Products, IMAGE, exits(1, "pairs", "mixed", "both", "along", "outer"), TORCHSCRIPT),
+    Miniature("attentions", Attentions, IMAGE,
+              exits(1, "both", "first", "weights", "rows", "answers"), TORCHSCRIPT),
+    Miniature("attentions_dynamo", Attentions, IMAGE,
+              exits(1, "both", "first", "weights", "rows", "answers"), DYNAMO),
     Miniature("patches", Patches, IMAGE, exits(1, "map"), TORCHSCRIPT),
     Miniature("steering_exits", Steering, {"image": [3, 16, 28], "speed": [1]},
               exits(2, "action", "confidence"), TORCHSCRIPT),

@@ -19,6 +19,7 @@ mod normalisation;
 pub(crate) mod operands;
 mod padding;
 mod pooling;
+mod products;
 mod quantised;
 mod reduce;
 mod resize;
@@ -64,6 +65,7 @@ const LOWERED: &[&str] = &[
     "DepthToSpace",
     "Div",
     "Dropout",
+    "Einsum",
     "Elu",
     "Erf",
     "Exp",
@@ -157,6 +159,7 @@ impl Value {
             Self::View(view) | Self::Counts(view) | Self::Softmax(view) | Self::Scaled(view, _) => {
                 Some(view.sizes())
             }
+            Self::Scores(scores) => Some(scores.sizes()),
             Self::Constant(constant) => Some(constant.sizes()),
             _ => None,
         }
@@ -287,6 +290,7 @@ impl<'a> Lowering<'a> {
         if let Some(value) = self.on_scores(node)? {
             return self.set(node, value);
         }
+        self.compute_scores(node)?;
         if self.towards_gelu(node)? {
             return Ok(());
         }
@@ -294,9 +298,8 @@ impl<'a> Lowering<'a> {
             "LayerNormalization" => self.layer_normalization(node),
             "Erf" => self.erf(node),
             "Gather" if self.looks_up(node) => self.embedding(node),
-            "MatMul" if !matches!(self.operand(node, 1), Some(Value::Constant(_))) => {
-                self.attend(node)
-            }
+            "MatMul" if !self.is_dense(node) => self.product(node),
+            "Einsum" => self.einsum(node),
             "Conv" => self.conv(node).map(|()| self.note_steps(node)),
             "ConvTranspose" => self.transposed_conv(node),
             "InstanceNormalization" => self.instance_normalization(node),
@@ -454,6 +457,15 @@ impl<'a> Lowering<'a> {
         });
         let (position, found) = other.unwrap_or_default();
         Problem::NotConstant { position, found }
+    }
+
+    /// Whether a constant matrix is applied to the last dimension of a tensor.
+    fn is_dense(&self, node: &Node) -> bool {
+        let is_matrix = |value: &Value| match value {
+            Value::Constant(constant) => constant.dims.len() <= 2,
+            _ => false,
+        };
+        self.operand(node, 1).is_some_and(is_matrix)
     }
 
     fn looks_up(&self, node: &Node) -> bool {

@@ -317,12 +317,17 @@ impl Lowering<'_> {
         Ok(view.of(output))
     }
 
-    /// Computes a softmax that is an output, if it is one.
+    /// Computes a softmax, or scores of an attention, that are an output.
     pub(crate) fn compute_softmax_output(
         &mut self,
         exit: &str,
         id: ValueId,
     ) -> Result<(), Problem> {
+        if let Value::Scores(scores) = self.value(id) {
+            let scores = scores.clone();
+            let computed = self.computed_scores(&Node::of_exit(exit), &scores)?;
+            self.values[id.0] = Value::View(computed);
+        }
         let Value::Softmax(view) = self.value(id) else {
             return Ok(());
         };

@@ -27,11 +27,18 @@ impl Laid {
 
     /// Whether it is all of a tensor of this shape as that is.
     pub fn is(&self, shape: Tensor) -> bool {
-        let values = |plain: &Plain| {
+        self.shape == shape && self.values.start[0] == 0 && self.is_of_channels(shape)
+    }
+
+    /// Whether it is consecutive channels of all pixels of a tensor of this shape as they are.
+    pub fn is_of_channels(&self, shape: Tensor) -> bool {
+        let digits = |plain: &Plain| {
             let digits = plain.digits.iter().filter(|digit| digit.extent > 1);
-            (plain.start, digits.copied().collect::<Vec<_>>())
+            digits.copied().collect::<Vec<_>>()
         };
-        self.shape == shape && values(&self.values) == values(&Plain::plain(shape.sides()))
+        self.shape.extent() == shape.extent()
+            && self.values.start[1..] == [0; 2]
+            && digits(&self.values) == digits(&Plain::plain(self.shape.sides()))
     }
 }
 

@@ -62,7 +62,12 @@ impl Lowering<'_> {
         self.weighted_sum(node, view, dims, factor)
     }
 
-    fn sum(&mut self, node: &Node, view: &View, dims: &[usize]) -> Result<View, Problem> {
+    pub(super) fn sum(
+        &mut self,
+        node: &Node,
+        view: &View,
+        dims: &[usize],
+    ) -> Result<View, Problem> {
         if self.are_rows_and_columns(view, dims) {
             let mean = self.mean(node, view, dims)?;
             return self.scaled(node, &mean, extent(view, dims) as f32);
