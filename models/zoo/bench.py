@@ -45,6 +45,8 @@ ROUNDS = 7
 REST = 0.4
 # Relative to the largest value of an output, and at least to one.
 TOLERANCE = 1e-4
+# Numbers of tokens are below it: any vocabulary has as many.
+TOKEN_MAX = 1000
 FIGURES = {"p50": 50, "p99": 99, "p99.9": 99.9, "max": 100}
 
 
@@ -58,13 +60,19 @@ class Network:
         random = numpy.random.default_rng(7)
         self.inputs, self.batch_max = {}, count
         for each in session.get_inputs():
-            if each.type != "tensor(float)":
-                raise SystemExit(f"{file}: the input {each.name} is a {each.type}; only floats are known here")
             if isinstance(each.shape[0], int):
                 self.batch_max = each.shape[0]
             shape = (self.batch_max, *each.shape[1:])
-            self.inputs[each.name] = random.standard_normal(shape, numpy.float32)
-            self.inputs[each.name].tofile(self.input_file(each.name))
+            if each.type == "tensor(float)":
+                self.inputs[each.name] = random.standard_normal(shape, numpy.float32)
+            elif "mask" in each.name:
+                self.inputs[each.name] = numpy.ones(shape, numpy.int64)
+            elif each.type == "tensor(int64)":
+                self.inputs[each.name] = random.integers(TOKEN_MAX, size=shape)
+            else:
+                raise SystemExit(f"{file}: the input {each.name} is a {each.type}, which is not known here")
+            # The engine takes numbers of tokens as floats, too.
+            self.inputs[each.name].astype(numpy.float32).tofile(self.input_file(each.name))
 
     def input_file(self, name: str) -> Path:
         return self.folder / f"{name}.input"

@@ -19,6 +19,7 @@ impl Scalar {
 
 impl Vector for Scalar {
     const LANES: usize = 4;
+    const REGISTERS: usize = 16;
     type Lanes = [i32; 4];
 
     #[inline(always)]
