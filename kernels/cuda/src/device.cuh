@@ -88,6 +88,48 @@ DEVICE f32 reciprocal(f32 x) {
 #endif
 }
 
+// a / b; error of two units in the last place.
+DEVICE f32 quotient(f32 a, f32 b) {
+#ifdef EMULATED
+    return a / b;
+#else
+    return __fdividef(a, b);
+#endif
+}
+
+DEVICE f32 square_root(f32 x) {
+#ifdef EMULATED
+    return sqrtf(x);
+#else
+    f32 root;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(x));
+    return root;
+#endif
+}
+
+// Rounded towards zero, clamped; 0 of what is no number.
+DEVICE int to_integer(f32 x) {
+#ifdef EMULATED
+    if (!(x >= -2147483648.0f)) {
+        return x < 0.0f ? -2147483647 - 1 : 0;
+    }
+    return x >= 2147483648.0f ? 2147483647 : int(x);
+#else
+    return __float2int_rz(x);
+#endif
+}
+
+// The natural logarithm of what is at least 1.
+DEVICE f32 logarithm(f32 x) {
+#ifdef EMULATED
+    return logf(x);
+#else
+    f32 power;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power * 0.69314718f;
+#endif
+}
+
 // ---- Halves. -------------------------------------------------------------------------------------
 
 // A half as it lies in memory.
@@ -202,6 +244,12 @@ DEVICE T shuffle_xor(T mine, u32 mask) {
     return static_cast<const T*>(emulated::exchange(&mine, sizeof(T)))[lane() ^ mask];
 }
 
+// What lane `from` came with.
+template <class T>
+DEVICE T shuffle(T mine, u32 from) {
+    return static_cast<const T*>(emulated::exchange(&mine, sizeof(T)))[from];
+}
+
 DEVICE u8* shared_bytes() {
     return static_cast<u8*>(emulated::shared_memory());
 }
@@ -220,6 +268,12 @@ DEVICE bool block_barrier_or(bool mine) {
 template <class T>
 DEVICE T shuffle_xor(T mine, u32 mask) {
     return __shfl_xor_sync(0xffffffffu, mine, mask);
+}
+
+// What lane `from` came with.
+template <class T>
+DEVICE T shuffle(T mine, u32 from) {
+    return __shfl_sync(0xffffffffu, mine, from);
 }
 
 DEVICE u8* shared_bytes() {

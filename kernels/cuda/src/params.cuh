@@ -10,6 +10,7 @@ using f32 = float;
 
 constexpr u32 IMAGES_MAX = 32;
 constexpr u32 SOURCES_MAX = 8;
+constexpr u32 DIGITS_MAX = 8;
 
 struct Guard {
     u64 epoch_now;
@@ -68,10 +69,12 @@ struct Conv {
     u32 splits;
     u32 first_channel;
     u32 channel_count;
+    u32 dilation_height;
+    u32 dilation_width;
     u32 gap;
     Epilogue epilogue;
 };
-static_assert(sizeof(Conv) == 144, "as in params.rs");
+static_assert(sizeof(Conv) == 152, "as in params.rs");
 
 struct Pool {
     TensorView input;
@@ -114,15 +117,159 @@ struct Linear {
 };
 static_assert(sizeof(Linear) == 96, "as in params.rs");
 
+enum Kept : u32 {
+    KEPT_HALVES = 0,
+    KEPT_FLOATS = 1,
+    KEPT_BYTES = 2,
+};
+
+struct Operand {
+    u64 address;
+    u32 image;
+    u32 row;
+    u32 column;
+    u32 channel;
+    u32 kept;
+    u32 gap;
+};
+static_assert(sizeof(Operand) == 32, "as in params.rs");
+
+enum Function : u32 {
+    FUNCTION_ADD = 0,
+    FUNCTION_SUBTRACT = 1,
+    FUNCTION_MULTIPLY = 2,
+    FUNCTION_DIVIDE = 3,
+    FUNCTION_MINIMUM = 4,
+    FUNCTION_MAXIMUM = 5,
+    FUNCTION_ABSOLUTE = 6,
+    FUNCTION_EXPONENTIAL = 7,
+    FUNCTION_RECIPROCAL = 8,
+    FUNCTION_SQUARE_ROOT = 9,
+};
+
 struct Elementwise {
-    TensorView input;
-    u64 other;
-    u64 output;
+    TensorView output;
+    Operand first;
+    Operand second;
     u32 images;
-    u32 broadcast;
+    u32 function;
     Epilogue epilogue;
 };
-static_assert(sizeof(Elementwise) == 64, "as in params.rs");
+static_assert(sizeof(Elementwise) == 112, "as in params.rs");
+
+struct Copy {
+    TensorView output;
+    u64 source;
+    u32 source_image;
+    u32 start;
+    u32 first_channel;
+    u32 first_row;
+    u32 first_column;
+    u32 channels;
+    u32 rows;
+    u32 columns;
+    u32 pixel_extents[DIGITS_MAX];
+    u32 pixel_steps[DIGITS_MAX];
+    u32 channel_extents[DIGITS_MAX];
+    u32 channel_steps[DIGITS_MAX];
+    u32 from;
+    u32 to;
+    u32 images;
+    u32 gap;
+};
+static_assert(sizeof(Copy) == 208, "as in params.rs");
+
+struct Output {
+    u64 source;
+    u64 target;
+    u64 counts;
+    u64 target_image;
+    u32 source_image;
+    u32 start;
+    u32 elements;
+    u32 extents[DIGITS_MAX];
+    u32 steps[DIGITS_MAX];
+    u32 from;
+    u32 to;
+    u32 first_count;
+    u32 all_counts;
+    u32 images;
+};
+static_assert(sizeof(Output) == 128, "as in params.rs");
+
+struct Softmax {
+    u64 input;
+    u64 output;
+    u32 images;
+    u32 rest;
+    u32 rest_step;
+    u32 outer;
+    u32 inner;
+    u32 extent;
+    u32 step;
+    u32 lanes;
+    u32 channels;
+    u32 pitch;
+    u32 along_channels;
+    u32 logarithm;
+};
+static_assert(sizeof(Softmax) == 64, "as in params.rs");
+
+struct Resize {
+    TensorView input;
+    TensorView output;
+    u64 table;
+    u32 images;
+    u32 kept;
+};
+static_assert(sizeof(Resize) == 64, "as in params.rs");
+
+struct LayerNorm {
+    TensorView input;
+    u64 output;
+    u64 scale;
+    u64 bias;
+    u32 images;
+    f32 epsilon;
+};
+static_assert(sizeof(LayerNorm) == 56, "as in params.rs");
+
+struct Embedding {
+    TensorView output;
+    u64 input;
+    u64 table;
+    u32 images;
+    u32 rows;
+    u32 pitch;
+    u32 kept;
+    u32 first_channel;
+    u32 channel_count;
+};
+static_assert(sizeof(Embedding) == 64, "as in params.rs");
+
+struct Tokens {
+    TensorView output;
+    u64 input;
+    u64 table;
+    u32 images;
+    u32 prefix;
+    u32 first_channel;
+    u32 channel_count;
+};
+static_assert(sizeof(Tokens) == 56, "as in params.rs");
+
+struct Attention {
+    TensorView query;
+    TensorView key;
+    u64 value;
+    u64 mask;
+    u64 output;
+    u32 images;
+    u32 heads;
+    f32 scale;
+    u32 gap;
+};
+static_assert(sizeof(Attention) == 88, "as in params.rs");
 
 struct Gather {
     TensorView output;
@@ -149,26 +296,38 @@ struct InputPlanar {
     u32 row_stride;
     u32 plane_stride;
     u32 images;
-    u32 gap;
+    u32 kept;
 };
 static_assert(sizeof(InputPlanar) == 296, "as in params.rs");
 
+enum Form : u32 {
+    FORM_SOFTMAX = 0,
+    FORM_SIGMOID = 1,
+    FORM_PROBABILITY = 2,
+};
+
 struct Answers {
     u64 scores;
+    u64 sureness;
+    u64 counts;
     u64 answers;
     u64 done;
     u32 images;
     u32 classes;
     u32 pitch;
+    u32 form;
+    u32 all_counts;
     u32 sequence;
 };
-static_assert(sizeof(Answers) == 40, "as in params.rs");
+static_assert(sizeof(Answers) == 64, "as in params.rs");
 
 struct Answer {
     u32 class_index;
     f32 confidence;
+    u32 not_finite;
+    u32 gap;
 };
-static_assert(sizeof(Answer) == 8, "as in params.rs");
+static_assert(sizeof(Answer) == 16, "as in params.rs");
 
 struct Preprocess {
     u64 frame;

@@ -3,8 +3,9 @@
 use core::ffi::c_void;
 
 use super::params::{
-    Answers, Conv, Elementwise, Gather, GlobalPool, Hold, InputPlanar, Linear, Members, Pool,
-    Preprocess, TensorView, Whereabouts,
+    Answers, Attention, Conv, Copy as Copying, Elementwise, Embedding, Gather, GlobalPool, Hold,
+    InputPlanar, LayerNorm, Linear, Members, Output, Pool, Preprocess, Resize, Softmax, TensorView,
+    Tokens, Whereabouts,
 };
 
 /// What a kernel takes behind its [`Guard`](super::params::Guard).
@@ -20,6 +21,14 @@ pub enum Arguments {
     Linear(Linear),
     Elementwise(Elementwise),
     Gather(Gather),
+    Copy(Copying),
+    Output(Output),
+    Softmax(Softmax),
+    Resize(Resize),
+    LayerNorm(LayerNorm),
+    Embedding(Embedding),
+    Tokens(Tokens),
+    Attention(Attention),
     Members(Members),
     InputPlanar(InputPlanar),
     Answers(Answers),
@@ -38,6 +47,14 @@ macro_rules! whichever {
             Arguments::Linear($inner) => $body,
             Arguments::Elementwise($inner) => $body,
             Arguments::Gather($inner) => $body,
+            Arguments::Copy($inner) => $body,
+            Arguments::Output($inner) => $body,
+            Arguments::Softmax($inner) => $body,
+            Arguments::Resize($inner) => $body,
+            Arguments::LayerNorm($inner) => $body,
+            Arguments::Embedding($inner) => $body,
+            Arguments::Tokens($inner) => $body,
+            Arguments::Attention($inner) => $body,
             Arguments::Members($inner) => $body,
             Arguments::InputPlanar($inner) => $body,
             Arguments::Answers($inner) => $body,
@@ -71,6 +88,14 @@ impl Arguments {
             Self::Linear(params) => params.images,
             Self::Elementwise(params) => params.images,
             Self::Gather(params) => params.images,
+            Self::Copy(params) => params.images,
+            Self::Output(params) => params.images,
+            Self::Softmax(params) => params.images,
+            Self::Resize(params) => params.images,
+            Self::LayerNorm(params) => params.images,
+            Self::Embedding(params) => params.images,
+            Self::Tokens(params) => params.images,
+            Self::Attention(params) => params.images,
             Self::Members(params) => params.images,
             Self::InputPlanar(params) => params.images,
             Self::Answers(params) => params.images,
@@ -87,6 +112,14 @@ impl Arguments {
             Self::Linear(params) => params.images = images,
             Self::Elementwise(params) => params.images = images,
             Self::Gather(params) => params.images = images,
+            Self::Copy(params) => params.images = images,
+            Self::Output(params) => params.images = images,
+            Self::Softmax(params) => params.images = images,
+            Self::Resize(params) => params.images = images,
+            Self::LayerNorm(params) => params.images = images,
+            Self::Embedding(params) => params.images = images,
+            Self::Tokens(params) => params.images = images,
+            Self::Attention(params) => params.images = images,
             Self::Members(params) => params.images = images,
             Self::InputPlanar(params) => params.images = images,
             Self::Answers(params) => params.images = images,
@@ -123,7 +156,30 @@ impl Arguments {
                 &mut p.bias,
                 &mut p.partial,
             ]),
-            Self::Elementwise(p) => all(&mut [of(&mut p.input), &mut p.other, &mut p.output]),
+            Self::Elementwise(p) => all(&mut [
+                of(&mut p.output),
+                &mut p.first.address,
+                &mut p.second.address,
+            ]),
+            Self::Copy(p) => all(&mut [of(&mut p.output), &mut p.source]),
+            Self::Output(p) => all(&mut [&mut p.source, &mut p.target, &mut p.counts]),
+            Self::Softmax(p) => all(&mut [&mut p.input, &mut p.output]),
+            Self::Resize(p) => all(&mut [of(&mut p.input), of(&mut p.output), &mut p.table]),
+            Self::LayerNorm(p) => all(&mut [
+                of(&mut p.input),
+                &mut p.output,
+                &mut p.scale,
+                &mut p.bias,
+            ]),
+            Self::Embedding(p) => all(&mut [of(&mut p.output), &mut p.input, &mut p.table]),
+            Self::Tokens(p) => all(&mut [of(&mut p.output), &mut p.input, &mut p.table]),
+            Self::Attention(p) => all(&mut [
+                of(&mut p.query),
+                of(&mut p.key),
+                &mut p.value,
+                &mut p.mask,
+                &mut p.output,
+            ]),
             Self::Gather(p) => {
                 all(&mut [of(&mut p.output), &mut p.table]);
                 p.sources.iter_mut().for_each(change);
@@ -142,7 +198,13 @@ impl Arguments {
                     .take(p.images as usize)
                     .for_each(change);
             }
-            Self::Answers(p) => all(&mut [&mut p.scores, &mut p.answers, &mut p.done]),
+            Self::Answers(p) => all(&mut [
+                &mut p.scores,
+                &mut p.sureness,
+                &mut p.counts,
+                &mut p.answers,
+                &mut p.done,
+            ]),
             Self::Preprocess(p) => all(&mut [&mut p.frame, &mut p.chroma, of(&mut p.output)]),
             Self::Whereabouts(p) => all(&mut [&mut p.multiprocessors]),
             Self::Hold(_) => {}

@@ -2,7 +2,7 @@
 //! `kernels/cuda/src/params.cuh`: addresses first, then 32-bit numbers, so that there are no gaps but
 //! the written ones. All addresses are device addresses; 0 where something is not there.
 
-use punctual_types::Activation;
+use punctual_types::{Activation, BinaryFunction, Element, UnaryFunction};
 
 use super::IMAGES_MAX;
 
@@ -125,6 +125,9 @@ pub struct Conv {
     pub first_channel: u32,
     /// How many output channels it computes, padding included.
     pub channel_count: u32,
+    /// Rows of the input between two of the kernel's; at least 1.
+    pub dilation_height: u32,
+    pub dilation_width: u32,
     /// Not used.
     pub gap: u32,
     /// What is applied last.
@@ -206,20 +209,306 @@ pub struct Linear {
     pub epilogue: Epilogue,
 }
 
-/// Of `add` and `multiply`.
+/// How the values of a tensor are kept.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kept {
+    #[default]
+    Halves = 0,
+    Floats = 1,
+    Bytes = 2,
+}
+
+impl Kept {
+    /// Bytes of a value.
+    #[must_use]
+    pub const fn bytes(self) -> u32 {
+        match self {
+            Self::Halves => 2,
+            Self::Floats => 4,
+            Self::Bytes => 1,
+        }
+    }
+}
+
+/// What `elementwise` reads at each pixel of its result. Steps are in values; 0 where the operand has one position,
+/// which is repeated.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Operand {
+    /// 0: not there.
+    pub address: u64,
+    /// From an image to the next; 0 for constants.
+    pub image: u32,
+    /// From a row to the next.
+    pub row: u32,
+    /// From a column to the next.
+    pub column: u32,
+    /// 1, or 0 for one channel that is repeated.
+    pub channel: u32,
+    /// A code of [`Kept`]: halves or floats.
+    pub kept: u32,
+    /// Not used.
+    pub gap: u32,
+}
+
+/// What `elementwise` computes of one value, or of two.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    Add = 0,
+    Subtract = 1,
+    Multiply = 2,
+    Divide = 3,
+    Minimum = 4,
+    Maximum = 5,
+    Absolute = 6,
+    Exponential = 7,
+    Reciprocal = 8,
+    SquareRoot = 9,
+}
+
+impl From<BinaryFunction> for Function {
+    fn from(function: BinaryFunction) -> Self {
+        match function {
+            BinaryFunction::Add => Self::Add,
+            BinaryFunction::Subtract => Self::Subtract,
+            BinaryFunction::Multiply => Self::Multiply,
+            BinaryFunction::Divide => Self::Divide,
+            BinaryFunction::Minimum => Self::Minimum,
+            BinaryFunction::Maximum => Self::Maximum,
+        }
+    }
+}
+
+impl From<UnaryFunction> for Function {
+    fn from(function: UnaryFunction) -> Self {
+        match function {
+            UnaryFunction::Absolute => Self::Absolute,
+            UnaryFunction::Exponential => Self::Exponential,
+            UnaryFunction::Reciprocal => Self::Reciprocal,
+            UnaryFunction::SquareRoot => Self::SquareRoot,
+        }
+    }
+}
+
+/// Of `elementwise`: a function of one tensor, or of two.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Elementwise {
-    /// The first operand; the output has its shape.
-    pub input: TensorView,
-    /// The second operand.
-    pub other: u64,
-    pub output: u64,
+    pub output: TensorView,
+    pub first: Operand,
+    pub second: Operand,
     pub images: u32,
-    /// 1: the second operand has one pixel, which counts for all of its image.
-    pub broadcast: u32,
+    /// A code of [`Function`].
+    pub function: u32,
     /// What is applied last.
     pub epilogue: Epilogue,
+}
+
+/// Most digits that say in which order values are read.
+pub const DIGITS_MAX: usize = 8;
+
+/// Of `copy`: a box of the output from values of one tensor. Digits are mixed-radix ones, the last of which counts
+/// fastest; those that are not used come first and have the extent 1. A digit's step is in values of the source.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copy {
+    pub output: TensorView,
+    pub source: u64,
+    /// Values from an image of the source to the next; 0 for constants.
+    pub source_image: u32,
+    /// Values from the image's first to the box's first.
+    pub start: u32,
+    pub first_channel: u32,
+    pub first_row: u32,
+    pub first_column: u32,
+    pub channels: u32,
+    pub rows: u32,
+    pub columns: u32,
+    /// Of the pixels of the box, row by row.
+    pub pixel_extents: [u32; DIGITS_MAX],
+    pub pixel_steps: [u32; DIGITS_MAX],
+    pub channel_extents: [u32; DIGITS_MAX],
+    pub channel_steps: [u32; DIGITS_MAX],
+    /// A code of [`Kept`]: of the source.
+    pub from: u32,
+    /// Likewise of the output.
+    pub to: u32,
+    pub images: u32,
+    /// Not used.
+    pub gap: u32,
+}
+
+/// Of `output`: values of a tensor of each image, in the order and type that a client reads.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    pub source: u64,
+    /// In mapped host memory.
+    pub target: u64,
+    /// Of a `u32` a block, `[image][all_counts]`: how many of its values are not finite.
+    pub counts: u64,
+    /// Bytes from an image's target to the next's.
+    pub target_image: u64,
+    /// Values from an image of the source to the next.
+    pub source_image: u32,
+    /// Values from the image's first to the first that is read.
+    pub start: u32,
+    /// Of an image.
+    pub elements: u32,
+    /// As of [`Copy`].
+    pub extents: [u32; DIGITS_MAX],
+    pub steps: [u32; DIGITS_MAX],
+    /// A code of [`Kept`].
+    pub from: u32,
+    /// A code of [`Type`].
+    pub to: u32,
+    /// Where the launch's counts begin among those of an image.
+    pub first_count: u32,
+    /// Counts of an image, of all launches.
+    pub all_counts: u32,
+    pub images: u32,
+}
+
+impl Output {
+    /// Blocks of an image.
+    #[must_use]
+    pub const fn blocks(elements: u32) -> u32 {
+        elements.div_ceil(1024)
+    }
+}
+
+/// What a client reads.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    F32 = 0,
+    I32 = 1,
+    Bool = 2,
+    U8 = 3,
+    I8 = 4,
+}
+
+impl From<Element> for Type {
+    fn from(element: Element) -> Self {
+        match element {
+            Element::F32 => Self::F32,
+            Element::I32 => Self::I32,
+            Element::Bool => Self::Bool,
+            Element::U8 { .. } => Self::U8,
+            Element::I8 { .. } => Self::I8,
+        }
+    }
+}
+
+/// Of `softmax`. A group's positions are `step` values apart; groups are counted by `rest`, `outer` and `inner`, the
+/// last fastest: a group begins at `rest * rest_step + outer * extent * step + inner`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Softmax {
+    pub input: u64,
+    pub output: u64,
+    pub images: u32,
+    /// How many there are of an image.
+    pub rest: u32,
+    pub rest_step: u32,
+    pub outer: u32,
+    pub inner: u32,
+    /// Positions of a group.
+    pub extent: u32,
+    pub step: u32,
+    /// Threads that share a group: a power of 2 up to 32.
+    pub lanes: u32,
+    pub channels: u32,
+    /// Channels, padded.
+    pub pitch: u32,
+    /// 1: the positions are channels.
+    pub along_channels: u32,
+    /// 1: the logarithm of the result.
+    pub logarithm: u32,
+}
+
+/// Of `resize`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resize {
+    pub input: TensorView,
+    pub output: TensorView,
+    /// For each row of the output, then for each column, four words: between which two of the input's it lies, the
+    /// share of the second as an `f32`, and nothing. Lies with the weights.
+    pub table: u64,
+    pub images: u32,
+    /// A code of [`Kept`]: halves, or bytes, of which the first is taken.
+    pub kept: u32,
+}
+
+/// Of `layer_norm`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LayerNorm {
+    pub input: TensorView,
+    pub output: u64,
+    /// One `f32` a channel, zeros for the padding.
+    pub scale: u64,
+    pub bias: u64,
+    pub images: u32,
+    pub epsilon: f32,
+}
+
+/// Of `embedding`: for each pixel the row of a table that its first channel names.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Embedding {
+    pub output: TensorView,
+    pub input: u64,
+    /// Halves, `[row][channel of the launch]`.
+    pub table: u64,
+    pub images: u32,
+    pub rows: u32,
+    /// Values from a pixel of the input to the next.
+    pub pitch: u32,
+    /// A code of [`Kept`]: of the input, halves or floats.
+    pub kept: u32,
+    /// The first channel that this launch writes, a multiple of 8.
+    pub first_channel: u32,
+    pub channel_count: u32,
+}
+
+/// Of `tokens`: constant pixels before those of an image, and a table added to all.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// One row.
+    pub output: TensorView,
+    pub input: u64,
+    /// Halves, `[token][channel of the launch]`.
+    pub table: u64,
+    pub images: u32,
+    /// Constant pixels.
+    pub prefix: u32,
+    /// The first channel that this launch writes, a multiple of 8.
+    pub first_channel: u32,
+    pub channel_count: u32,
+}
+
+/// Of `attention_64` and `attention_256`, for heads of up to so many channels. The output is as the query.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Attention {
+    pub query: TensorView,
+    pub key: TensorView,
+    /// As the key.
+    pub value: u64,
+    /// A tensor of one channel: keys of which it is 0 do not count. 0: all do.
+    pub mask: u64,
+    pub output: u64,
+    pub images: u32,
+    pub heads: u32,
+    /// Of the products.
+    pub scale: f32,
+    /// Not used.
+    pub gap: u32,
 }
 
 /// Most tensors that `gather` reads.
@@ -267,8 +556,20 @@ pub struct InputPlanar {
     /// `f32`s from a plane to the next.
     pub plane_stride: u32,
     pub images: u32,
-    /// Not used.
-    pub gap: u32,
+    /// A code of [`Kept`]: of the output, halves or floats.
+    pub kept: u32,
+}
+
+/// What class scores are.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// The confidence is the softmax of the largest.
+    Softmax = 0,
+    /// It is the logistic function of the largest.
+    Sigmoid = 1,
+    /// It is the largest.
+    Probability = 2,
 }
 
 /// Of `answers`, the last launch of each stage: class and confidence of each member, then the word
@@ -276,8 +577,12 @@ pub struct InputPlanar {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Answers {
-    /// Of the class scores, `[image][pitch]` of `f32`. 0: the stage ends in no exit.
+    /// Of the class scores, `[image][pitch]` of `f32`. 0: there are none.
     pub scores: u64,
+    /// Of the confidence that the network itself computes, the first of eight `f32` for each image. 0: it does not.
+    pub sureness: u64,
+    /// What the `output` launches have counted.
+    pub counts: u64,
     /// Of an [`Answer`] for each image, in mapped host memory.
     pub answers: u64,
     /// Of the `u32` in mapped host memory that becomes `sequence`, after everything else is visible.
@@ -286,6 +591,10 @@ pub struct Answers {
     pub classes: u32,
     /// `f32`s from an image's scores to the next's.
     pub pitch: u32,
+    /// A code of [`Form`].
+    pub form: u32,
+    /// Counts of an image.
+    pub all_counts: u32,
     /// What `done` becomes.
     pub sequence: u32,
 }
@@ -296,8 +605,13 @@ pub struct Answers {
 pub struct Answer {
     /// The class with the largest score, the first of equals.
     pub class: u32,
-    /// Its probability by softmax. 0 if a score is not a number or infinite, so that no threshold accepts the answer.
+    /// How sure the network is of it. By softmax 0 if a score is not a number or infinite, so that no threshold accepts
+    /// the answer; 0 if nothing says it.
     pub confidence: f32,
+    /// How many values of the outputs are infinite or not a number.
+    pub not_finite: u32,
+    /// Not used.
+    pub gap: u32,
 }
 
 /// Of `preprocess_rgb8`, `preprocess_nv12` and `preprocess_yuyv`: a camera's frame cropped, resized

@@ -1,7 +1,7 @@
 //! The table of kernels: where each lies, and the shape of its launches.
 
 use super::Arguments;
-use super::params::{Conv, Linear, Pattern, TensorView};
+use super::params::{Conv, Linear, Output, Pattern, TensorView};
 
 /// A unit of code that is loaded as a whole. One that is not loaded yet costs a request nothing as long as
 /// [`Module::General`] is: it has a kernel for everything (PASK).
@@ -9,6 +9,8 @@ use super::params::{Conv, Linear, Pattern, TensorView};
 pub enum Module {
     /// What every network needs, and a kernel for each [`Pattern`].
     General,
+    /// What detectors, segmenters and transformers need beside convolutions.
+    Operators,
     Probe,
     Preprocess,
     /// `conv_gemm_64x32`.
@@ -22,8 +24,9 @@ pub enum Module {
 }
 
 impl Module {
-    pub const ALL: [Module; 7] = [
+    pub const ALL: [Module; 8] = [
         Module::General,
+        Module::Operators,
         Module::Probe,
         Module::Preprocess,
         Module::Gemm64x32,
@@ -37,6 +40,7 @@ impl Module {
     pub const fn name(self) -> &'static str {
         match self {
             Module::General => "general",
+            Module::Operators => "operators",
             Module::Probe => "probe",
             Module::Preprocess => "preprocess",
             Module::Gemm64x32 => "conv_gemm_64x32",
@@ -51,9 +55,18 @@ impl Module {
     #[must_use]
     pub const fn runs_on(self, major: u32) -> bool {
         match self {
-            Module::General | Module::Probe | Module::Preprocess => true,
+            Module::General | Module::Operators | Module::Probe | Module::Preprocess => true,
             _ => major >= 8,
         }
+    }
+
+    /// Whether [`Module::General`] has a kernel for everything in it.
+    #[must_use]
+    pub const fn is_replaceable(self) -> bool {
+        matches!(
+            self,
+            Module::Gemm64x32 | Module::Gemm64x64 | Module::Gemm128x64 | Module::Gemm128x128
+        )
     }
 }
 
@@ -221,8 +234,10 @@ pub static KERNELS: &[Kernel] = &[
             threads(linear.images * (linear.feature_count / 8))
         })
     }),
-    Kernel::plain("add", 128, elementwise),
-    Kernel::plain("multiply", 128, elementwise),
+    Kernel::plain("elementwise", 128, |a| match a {
+        Arguments::Elementwise(both) => Some(threads(vectors(&both.output, both.images))),
+        _ => None,
+    }),
     Kernel::plain("gather", 128, |a| match a {
         Arguments::Gather(gather) => Some(threads(vectors(&gather.output, gather.images))),
         _ => None,
@@ -236,6 +251,48 @@ pub static KERNELS: &[Kernel] = &[
         }
         _ => None,
     }),
+    Kernel::of(Module::Operators, "copy", 128, copy),
+    // 1024 values of an image.
+    Kernel::of(Module::Operators, "output", 128, |a| match a {
+        Arguments::Output(output) => Some([Output::blocks(output.elements), output.images, 1]),
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "softmax", 128, |a| match a {
+        Arguments::Softmax(softmax) => {
+            let groups = softmax.images * softmax.rest * softmax.outer * softmax.inner;
+            Some(threads(groups * softmax.lanes))
+        }
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "resize", 128, |a| match a {
+        Arguments::Resize(resize) => Some(threads(vectors(&resize.output, resize.images))),
+        _ => None,
+    }),
+    // A warp a pixel.
+    Kernel::of(Module::Operators, "layer_norm", 128, |a| match a {
+        Arguments::LayerNorm(norm) => {
+            let pixels = norm.images * norm.input.height * norm.input.width;
+            Some([pixels.div_ceil(4), 1, 1])
+        }
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "embedding", 128, |a| match a {
+        Arguments::Embedding(embedding) => {
+            let pixels = embedding.output.height * embedding.output.width;
+            let vectors = embedding.channel_count / 8;
+            Some(threads(embedding.images * pixels * vectors))
+        }
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "tokens", 128, |a| match a {
+        Arguments::Tokens(tokens) => {
+            let vectors = tokens.channel_count / 8;
+            Some(threads(tokens.images * tokens.output.width * vectors))
+        }
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "attention_64", 128, attention),
+    Kernel::of(Module::Operators, "attention_256", 128, attention),
     // A warp an image, in one block, so that it can say when all are done.
     Kernel::plain("answers", 1024, |a| match a {
         Arguments::Answers(_) => Some([1, 1, 1]),
@@ -288,9 +345,27 @@ fn tiles(arguments: &Arguments, tile: Tile) -> Option<[u32; 3]> {
     }
 }
 
-fn elementwise(arguments: &Arguments) -> Option<[u32; 3]> {
+/// Of a box of the output: also the padding, where it has the last channel.
+fn copy(arguments: &Arguments) -> Option<[u32; 3]> {
+    let Arguments::Copy(copy) = arguments else {
+        return None;
+    };
+    let end = copy.first_channel + copy.channels;
+    let end = match end == copy.output.channels {
+        true => copy.output.pitch,
+        false => end,
+    };
+    let vectors = end.div_ceil(8) - copy.first_channel / 8;
+    Some(threads(copy.images * copy.rows * copy.columns * vectors))
+}
+
+/// Sixteen queries of a head of an image a block.
+fn attention(arguments: &Arguments) -> Option<[u32; 3]> {
     match arguments {
-        Arguments::Elementwise(both) => Some(threads(vectors(&both.input, both.images))),
+        Arguments::Attention(attention) => {
+            let queries = attention.query.height * attention.query.width;
+            Some([queries.div_ceil(16), attention.heads, attention.images])
+        }
         _ => None,
     }
 }

@@ -1,6 +1,7 @@
 //! Why a network cannot be lowered.
 
 use punctual_kernels::cuda::IMAGES_MAX;
+use punctual_kernels::cuda::params::DIGITS_MAX;
 use thiserror::Error;
 
 /// Why there are no launches for a network.
@@ -21,9 +22,15 @@ pub enum LowerError {
          model without quantisation"
     )]
     Bytes { model: String, tensor: u32 },
-    /// An input or an answer that only other devices have.
-    #[error("`{model}` has {what}: that is not there on CUDA yet; run the model on the CPU device")]
-    Contract { model: String, what: &'static str },
+    #[error(
+        "operator `{operator}` of `{model}` moves values by {digits} digits: kernels count by {DIGITS_MAX}; run the \
+         model on the CPU device"
+    )]
+    Digits {
+        model: String,
+        operator: String,
+        digits: usize,
+    },
     /// Not even eight output channels fit a page.
     #[error(
         "eight output channels of operator `{operator}` of `{model}` have {bytes} bytes of weights \

@@ -1,0 +1,6 @@
+// What detectors, segmenters and transformers need beside convolutions.
+#include "attention.cuh"
+#include "copy.cuh"
+#include "resize.cuh"
+#include "sequence.cuh"
+#include "softmax.cuh"
