@@ -37,19 +37,17 @@ private:
     const Attention& params;
     Tiles& tiles;
     const u32 head = blockIdx.y;
+    // Channels of a head's queries and keys, and of its values.
     const u32 size;
-    const u32 steps;
-    const u32 queries;
-    const u32 keys;
+    const u32 value_size;
     const u32 first_query = blockIdx.x * BLOCK_QUERIES;
     f32 largest[ATTENTION_QUERIES];
     f32 sums[ATTENTION_QUERIES];
     f32 weighed[ATTENTION_QUERIES][SHARE];
 
     DEVICE AttentionOfHead(const Attention& params, Tiles& tiles)
-        : params(params), tiles(tiles), size(params.query.channels / params.heads), steps(ceil_div(size, 8) * 8),
-          queries(params.query.height * params.query.width), keys(params.key.height * params.key.width), sums{},
-          weighed{} {
+        : params(params), tiles(tiles), size(params.query.channels / params.heads),
+          value_size(params.value.channels / params.heads), sums{}, weighed{} {
 #pragma unroll
         for (u32 i = 0; i < ATTENTION_QUERIES; i++) {
             largest[i] = -infinity();
@@ -57,14 +55,14 @@ private:
     }
 
     // Some pixels' channels of this head into shared memory, zeros behind the last pixel and channel.
-    DEVICE void bring(Half* to, u64 address, u32 pixels, u32 first, u32 count) const {
-        const Half* from = at<const Half>(address) + u64(blockIdx.z) * pixels * params.query.pitch + head * size;
-        u32 vectors = steps / 8;
+    DEVICE void bring(Half* to, const TensorView& view, u32 size, u32 pixels, u32 first, u32 count) const {
+        const Half* from = at<const Half>(view.address) + u64(blockIdx.z) * pixels * view.pitch + head * size;
+        u32 vectors = ceil_div(size, 8);
         for (u32 i = threadIdx.x; i < count * vectors; i += ATTENTION_WARPS * LANES) {
             u32 row = i / vectors, channel = i % vectors * 8;
             Halves8 halves = {};
             if (first + row < pixels) {
-                const Half* pixel = from + u64(first + row) * params.query.pitch + channel;
+                const Half* pixel = from + u64(first + row) * view.pitch + channel;
                 if (size % 8 == 0) {
                     halves = load_halves(pixel);
                 } else {
@@ -81,7 +79,8 @@ private:
 
     // False: evicted.
     DEVICE bool attend(Watch& watch) {
-        bring(tiles.queries, params.query.address, queries, first_query, BLOCK_QUERIES);
+        u32 keys = params.keys;
+        bring(tiles.queries, params.query, size, params.queries, first_query, BLOCK_QUERIES);
         bool may = watch.may_begin();
         for (u32 first = 0; may && first < keys; first += ATTENTION_KEYS) {
             // Also the barrier behind the last tile's reads.
@@ -92,8 +91,8 @@ private:
             if (first + ATTENTION_KEYS < keys) {
                 watch.look_again();
             }
-            bring(tiles.keys, params.key.address, keys, first, ATTENTION_KEYS);
-            bring(tiles.values, params.value, keys, first, ATTENTION_KEYS);
+            bring(tiles.keys, params.key, size, keys, first, ATTENTION_KEYS);
+            bring(tiles.values, params.value, value_size, keys, first, ATTENTION_KEYS);
             block_barrier();
             f32 products[ATTENTION_QUERIES] = {};
             multiply(products);
@@ -106,7 +105,7 @@ private:
         const Half* key = tiles.keys + lane() * PITCH;
         const Half* query = tiles.queries + warp() * ATTENTION_QUERIES * PITCH;
 #pragma unroll 1
-        for (u32 step = 0; step < steps; step += 8) {
+        for (u32 step = 0; step < size; step += 8) {
             Values8 of_key = load8(key + step);
 #pragma unroll
             for (u32 i = 0; i < ATTENTION_QUERIES; i++) {
@@ -117,12 +116,18 @@ private:
 
     DEVICE void weigh(f32 (&products)[ATTENTION_QUERIES], u32 key) {
         constexpr f32 IGNORED = -3.40282347e38f;
-        bool there = key < keys;
+        bool there = key < params.keys;
         bool ignored = there && params.mask != 0 &&
-                       to_f32(at<const Half>(params.mask)[(u64(blockIdx.z) * keys + key) * 8]) == 0.0f;
+                       to_f32(at<const Half>(params.mask)[(u64(blockIdx.z) * params.keys + key) * 8]) == 0.0f;
+        u32 row = blockIdx.z % params.rows;
+        const f32* bias = at<const f32>(params.bias) + (row * params.bias_row + head * params.bias_head + key);
 #pragma unroll
         for (u32 i = 0; i < ATTENTION_QUERIES; i++) {
             f32 product = products[i] * params.scale + (ignored ? IGNORED : 0.0f);
+            u32 query = first_query + warp() * ATTENTION_QUERIES + i;
+            if (params.bias != 0 && there && query < params.queries) {
+                product += bias[query * params.keys];
+            }
             product = there ? product : -infinity();
             f32 tops = largest[i] > product ? largest[i] : product;
 #pragma unroll
@@ -171,20 +176,21 @@ private:
                 sum += shuffle_xor(sum, mask);
             }
             u32 query = first_query + warp() * ATTENTION_QUERIES + i;
-            if (query >= queries) {
+            if (query >= params.queries) {
                 continue;
             }
-            Half* pixel = at<Half>(params.output) + (u64(blockIdx.z) * queries + query) * params.query.pitch;
+            u64 place = u64(blockIdx.z) * params.queries + query;
+            Half* pixel = at<Half>(params.output) + place * params.value.pitch;
             f32 factor = reciprocal(sum);
 #pragma unroll
             for (u32 c = 0; c < SHARE; c++) {
                 u32 channel = c * LANES + lane();
-                if (channel < size) {
-                    pixel[head * size + channel] = to_half(weighed[i][c] * factor);
+                if (channel < value_size) {
+                    pixel[head * value_size + channel] = to_half(weighed[i][c] * factor);
                 }
             }
-            u32 padding = params.query.channels + lane();
-            if (last && padding < params.query.pitch) {
+            u32 padding = params.value.channels + lane();
+            if (last && padding < params.value.pitch) {
                 pixel[padding] = to_half(0.0f);
             }
         }

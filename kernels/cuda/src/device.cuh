@@ -119,6 +119,54 @@ DEVICE int to_integer(f32 x) {
 #endif
 }
 
+// Rounded as written, whatever stands beside it: never fused with a further operation.
+DEVICE f32 product(f32 a, f32 b) {
+#ifdef EMULATED
+    return a * b;
+#else
+    return __fmul_rn(a, b);
+#endif
+}
+
+DEVICE f32 exact_sum(f32 a, f32 b) {
+#ifdef EMULATED
+    return a + b;
+#else
+    return __fadd_rn(a, b);
+#endif
+}
+
+DEVICE f32 exact_quotient(f32 a, f32 b) {
+#ifdef EMULATED
+    return a / b;
+#else
+    return __fdiv_rn(a, b);
+#endif
+}
+
+// The nearest whole number, halves to even ones.
+DEVICE f32 to_nearest(f32 x) {
+#ifdef EMULATED
+    return nearbyintf(x);
+#else
+    return rintf(x);
+#endif
+}
+
+// The sum of the products of four bytes and four signed bytes, and of `sum`.
+DEVICE int dot4(u32 bytes, u32 signed_bytes, int sum) {
+#ifdef EMULATED
+    for (u32 i = 0; i < 4; i++) {
+        sum += int(bytes >> i * 8 & 0xff) * int(static_cast<signed char>(signed_bytes >> i * 8 & 0xff));
+    }
+    return sum;
+#else
+    int result;
+    asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(bytes), "r"(signed_bytes), "r"(sum));
+    return result;
+#endif
+}
+
 // The natural logarithm of what is at least 1.
 DEVICE f32 logarithm(f32 x) {
 #ifdef EMULATED

@@ -132,7 +132,7 @@ PUNCTUAL_KERNEL(answers, Answers, 1024) {
     if (!watch.may_begin()) {
         return;
     }
-    if (warp() < params.images) {
+    if (params.answers != 0 && warp() < params.images) {
         Answer found = {};
         if (params.scores != 0) {
             found = answer(params, at<const f32>(params.scores) + u64(warp()) * params.pitch);

@@ -261,15 +261,29 @@ static_assert(sizeof(Tokens) == 56, "as in params.rs");
 struct Attention {
     TensorView query;
     TensorView key;
-    u64 value;
+    TensorView value;
     u64 mask;
+    u64 bias;
     u64 output;
+    u32 rows;
+    u32 queries;
+    u32 keys;
+    u32 bias_row;
+    u32 bias_head;
     u32 images;
     u32 heads;
     f32 scale;
+};
+static_assert(sizeof(Attention) == 128, "as in params.rs");
+
+struct Product {
+    TensorView first;
+    TensorView second;
+    u64 output;
+    u32 images;
     u32 gap;
 };
-static_assert(sizeof(Attention) == 88, "as in params.rs");
+static_assert(sizeof(Product) == 64, "as in params.rs");
 
 struct Gather {
     TensorView output;
@@ -280,6 +294,83 @@ struct Gather {
     u32 gap;
 };
 static_assert(sizeof(Gather) == 136, "as in params.rs");
+
+struct Rounding {
+    f32 zero;
+    f32 low;
+    f32 high;
+    u32 gap;
+};
+static_assert(sizeof(Rounding) == 16, "as in params.rs");
+
+struct ConvBytes {
+    TensorView input;
+    TensorView output;
+    u64 weights;
+    u64 bias;
+    u64 factors;
+    u32 images;
+    u32 kernel_height;
+    u32 kernel_width;
+    u32 stride_height;
+    u32 stride_width;
+    u32 pad_top;
+    u32 pad_left;
+    u32 dilation_height;
+    u32 dilation_width;
+    u32 groups;
+    u32 first_channel;
+    u32 channel_count;
+    u32 zero;
+    u32 kept;
+    Rounding rounding;
+    Epilogue epilogue;
+};
+static_assert(sizeof(ConvBytes) == 160, "as in params.rs");
+
+struct PoolBytes {
+    TensorView input;
+    TensorView output;
+    u32 images;
+    u32 kind;
+    u32 kernel_height;
+    u32 kernel_width;
+    u32 stride_height;
+    u32 stride_width;
+    u32 pad_top;
+    u32 pad_left;
+    u32 zero;
+    f32 ratio;
+    Rounding rounding;
+};
+static_assert(sizeof(PoolBytes) == 104, "as in params.rs");
+
+struct AddBytes {
+    TensorView output;
+    u64 first;
+    u64 second;
+    u32 images;
+    u32 first_zero;
+    u32 second_zero;
+    f32 first_ratio;
+    f32 second_ratio;
+    u32 gap;
+    Rounding rounding;
+};
+static_assert(sizeof(AddBytes) == 80, "as in params.rs");
+
+struct Convert {
+    TensorView input;
+    TensorView output;
+    u32 images;
+    u32 from;
+    u32 to;
+    u32 zero;
+    f32 factor;
+    u32 gap;
+    Rounding rounding;
+};
+static_assert(sizeof(Convert) == 88, "as in params.rs");
 
 struct Members {
     u64 batch;

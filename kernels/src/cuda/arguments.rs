@@ -3,8 +3,8 @@
 use core::ffi::c_void;
 
 use super::params::{
-    Answers, Attention, Conv, Copy as Copying, Elementwise, Embedding, Gather, GlobalPool, Hold,
-    InputPlanar, LayerNorm, Linear, Members, Output, Pool, Preprocess, Resize, Softmax, TensorView,
+    AddBytes, Answers, Attention, Conv, ConvBytes, Convert, Copy as Copying, Elementwise, Embedding, Gather, GlobalPool, Hold,
+    InputPlanar, LayerNorm, Linear, Members, Output, Pool, PoolBytes, Preprocess, Product, Resize, Softmax, TensorView,
     Tokens, Whereabouts,
 };
 
@@ -29,6 +29,11 @@ pub enum Arguments {
     Embedding(Embedding),
     Tokens(Tokens),
     Attention(Attention),
+    Product(Product),
+    ConvBytes(ConvBytes),
+    PoolBytes(PoolBytes),
+    AddBytes(AddBytes),
+    Convert(Convert),
     Members(Members),
     InputPlanar(InputPlanar),
     Answers(Answers),
@@ -55,6 +60,11 @@ macro_rules! whichever {
             Arguments::Embedding($inner) => $body,
             Arguments::Tokens($inner) => $body,
             Arguments::Attention($inner) => $body,
+            Arguments::Product($inner) => $body,
+            Arguments::ConvBytes($inner) => $body,
+            Arguments::PoolBytes($inner) => $body,
+            Arguments::AddBytes($inner) => $body,
+            Arguments::Convert($inner) => $body,
             Arguments::Members($inner) => $body,
             Arguments::InputPlanar($inner) => $body,
             Arguments::Answers($inner) => $body,
@@ -96,6 +106,11 @@ impl Arguments {
             Self::Embedding(params) => params.images,
             Self::Tokens(params) => params.images,
             Self::Attention(params) => params.images,
+            Self::Product(params) => params.images,
+            Self::ConvBytes(params) => params.images,
+            Self::PoolBytes(params) => params.images,
+            Self::AddBytes(params) => params.images,
+            Self::Convert(params) => params.images,
             Self::Members(params) => params.images,
             Self::InputPlanar(params) => params.images,
             Self::Answers(params) => params.images,
@@ -120,6 +135,11 @@ impl Arguments {
             Self::Embedding(params) => params.images = images,
             Self::Tokens(params) => params.images = images,
             Self::Attention(params) => params.images = images,
+            Self::Product(params) => params.images = images,
+            Self::ConvBytes(params) => params.images = images,
+            Self::PoolBytes(params) => params.images = images,
+            Self::AddBytes(params) => params.images = images,
+            Self::Convert(params) => params.images = images,
             Self::Members(params) => params.images = images,
             Self::InputPlanar(params) => params.images = images,
             Self::Answers(params) => params.images = images,
@@ -163,6 +183,16 @@ impl Arguments {
             ]),
             Self::Copy(p) => all(&mut [of(&mut p.output), &mut p.source]),
             Self::Output(p) => all(&mut [&mut p.source, &mut p.target, &mut p.counts]),
+            Self::ConvBytes(p) => all(&mut [
+                of(&mut p.input),
+                of(&mut p.output),
+                &mut p.weights,
+                &mut p.bias,
+                &mut p.factors,
+            ]),
+            Self::PoolBytes(p) => all(&mut [of(&mut p.input), of(&mut p.output)]),
+            Self::AddBytes(p) => all(&mut [of(&mut p.output), &mut p.first, &mut p.second]),
+            Self::Convert(p) => all(&mut [of(&mut p.input), of(&mut p.output)]),
             Self::Softmax(p) => all(&mut [&mut p.input, &mut p.output]),
             Self::Resize(p) => all(&mut [of(&mut p.input), of(&mut p.output), &mut p.table]),
             Self::LayerNorm(p) => all(&mut [
@@ -176,10 +206,12 @@ impl Arguments {
             Self::Attention(p) => all(&mut [
                 of(&mut p.query),
                 of(&mut p.key),
-                &mut p.value,
+                of(&mut p.value),
                 &mut p.mask,
+                &mut p.bias,
                 &mut p.output,
             ]),
+            Self::Product(p) => all(&mut [of(&mut p.first), of(&mut p.second), &mut p.output]),
             Self::Gather(p) => {
                 all(&mut [of(&mut p.output), &mut p.table]);
                 p.sources.iter_mut().for_each(change);

@@ -2,7 +2,7 @@
 //! `kernels/cuda/src/params.cuh`: addresses first, then 32-bit numbers, so that there are no gaps but
 //! the written ones. All addresses are device addresses; 0 where something is not there.
 
-use punctual_types::{Activation, BinaryFunction, Element, UnaryFunction};
+use punctual_types::{Activation, BinaryFunction, Element, Quantisation, UnaryFunction};
 
 use super::IMAGES_MAX;
 
@@ -492,21 +492,45 @@ pub struct Tokens {
     pub channel_count: u32,
 }
 
-/// Of `attention_64` and `attention_256`, for heads of up to so many channels. The output is as the query.
+/// Of `attention_64` and `attention_256`, for heads of up to so many channels. The output has the query's pixels and the
+/// value's channels.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Attention {
     pub query: TensorView,
     pub key: TensorView,
-    /// As the key.
-    pub value: u64,
+    /// Of as many pixels as the key.
+    pub value: TensorView,
     /// A tensor of one channel: keys of which it is 0 do not count. 0: all do.
     pub mask: u64,
+    /// Added to the products: `f32`, `[query][key]` from where row and head say. 0: nothing.
+    pub bias: u64,
     pub output: u64,
+    /// Attentions of their own in an image.
+    pub rows: u32,
+    /// Pixels of a row.
+    pub queries: u32,
+    pub keys: u32,
+    /// Values of the bias from a row's to the next row's; 0 if all have the same.
+    pub bias_row: u32,
+    pub bias_head: u32,
     pub images: u32,
     pub heads: u32,
     /// Of the products.
     pub scale: f32,
+}
+
+/// Of `product_of_rows`: in each row the pixels of the first by their channels, times the pixels of the second, which are
+/// as many, by theirs.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Product {
+    pub first: TensorView,
+    /// Of as many rows; its columns are the first's channels.
+    pub second: TensorView,
+    /// Of the first's pixels and the second's channels.
+    pub output: u64,
+    pub images: u32,
     /// Not used.
     pub gap: u32,
 }
@@ -526,6 +550,134 @@ pub struct Gather {
     pub images: u32,
     /// Not used.
     pub gap: u32,
+}
+
+/// How steps of a quantised result become its bytes: half to even, with the byte of zero added, none outside of the
+/// bounds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rounding {
+    /// The byte of zero.
+    pub zero: f32,
+    /// Bytes: those of the activation.
+    pub low: f32,
+    pub high: f32,
+    /// Not used.
+    pub gap: u32,
+}
+
+impl Rounding {
+    /// To bytes that stand for `to`, clipped by an activation.
+    #[must_use]
+    pub fn of(to: Quantisation, activation: Activation) -> Self {
+        let zero = f32::from(to.zero);
+        let byte = |value: f32| ((value / to.scale).round_ties_even() + zero).clamp(0.0, 255.0);
+        let (low, high) = activation.bounds();
+        Self {
+            zero,
+            low: byte(low),
+            high: byte(high),
+            gap: 0,
+        }
+    }
+}
+
+/// Of `conv_bytes`, `conv_bytes_depthwise` and `conv_bytes_grouped`. Weights are `i8` and lie as those of [`Conv`], with
+/// channels padded to 16 where they are padded. Biases are in steps of the sums, of a dense convolution with what the
+/// byte of zero adds to them subtracted.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ConvBytes {
+    /// Bytes, a pixel's padded to a multiple of 16.
+    pub input: TensorView,
+    pub output: TensorView,
+    pub weights: u64,
+    /// One `i32` for each channel that this launch computes, padding included.
+    pub bias: u64,
+    /// Likewise one `f32`: what a step of the sum is worth, in steps of the output if that is of bytes.
+    pub factors: u64,
+    pub images: u32,
+    pub kernel_height: u32,
+    pub kernel_width: u32,
+    pub stride_height: u32,
+    pub stride_width: u32,
+    pub pad_top: u32,
+    pub pad_left: u32,
+    pub dilation_height: u32,
+    pub dilation_width: u32,
+    pub groups: u32,
+    /// The first output channel that this launch computes, a multiple of 8.
+    pub first_channel: u32,
+    pub channel_count: u32,
+    /// The input's byte of zero.
+    pub zero: u32,
+    /// A code of [`Kept`]: of the output, bytes or halves.
+    pub kept: u32,
+    /// To bytes.
+    pub rounding: Rounding,
+    /// Of halves.
+    pub epilogue: Epilogue,
+}
+
+/// Of `pool_bytes`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PoolBytes {
+    pub input: TensorView,
+    pub output: TensorView,
+    pub images: u32,
+    /// As of [`Pool`].
+    pub kind: u32,
+    pub kernel_height: u32,
+    pub kernel_width: u32,
+    pub stride_height: u32,
+    pub stride_width: u32,
+    pub pad_top: u32,
+    pub pad_left: u32,
+    /// The input's byte of zero.
+    pub zero: u32,
+    /// What a step of the input is worth in steps of the output.
+    pub ratio: f32,
+    pub rounding: Rounding,
+}
+
+/// Of `add_bytes`: tensors of one shape.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AddBytes {
+    pub output: TensorView,
+    pub first: u64,
+    pub second: u64,
+    pub images: u32,
+    /// The byte of zero of each.
+    pub first_zero: u32,
+    pub second_zero: u32,
+    /// What a step of each is worth in steps of the output.
+    pub first_ratio: f32,
+    pub second_ratio: f32,
+    /// Not used.
+    pub gap: u32,
+    pub rounding: Rounding,
+}
+
+/// Of `convert`: bytes from and to halves, or bytes of another quantisation.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Convert {
+    pub input: TensorView,
+    pub output: TensorView,
+    pub images: u32,
+    /// A code of [`Kept`]: bytes or halves.
+    pub from: u32,
+    pub to: u32,
+    /// The input's byte of zero, if it is of bytes.
+    pub zero: u32,
+    /// What a step of the input is worth, in steps of the output if that is of bytes too; of halves what a step of the
+    /// output is worth.
+    pub factor: f32,
+    /// Not used.
+    pub gap: u32,
+    pub rounding: Rounding,
 }
 
 /// Of `members_in` and `members_out`: a tensor of each member copied between its request buffer and
@@ -583,7 +735,7 @@ pub struct Answers {
     pub sureness: u64,
     /// What the `output` launches have counted.
     pub counts: u64,
-    /// Of an [`Answer`] for each image, in mapped host memory.
+    /// Of an [`Answer`] for each image, in mapped host memory. 0: nobody wants them.
     pub answers: u64,
     /// Of the `u32` in mapped host memory that becomes `sequence`, after everything else is visible.
     pub done: u64,

@@ -1,7 +1,7 @@
 //! The table of kernels: where each lies, and the shape of its launches.
 
 use super::Arguments;
-use super::params::{Conv, Linear, Output, Pattern, TensorView};
+use super::params::{Conv, ConvBytes, Linear, Output, Pattern, TensorView};
 
 /// A unit of code that is loaded as a whole. One that is not loaded yet costs a request nothing as long as
 /// [`Module::General`] is: it has a kernel for everything (PASK).
@@ -11,6 +11,8 @@ pub enum Module {
     General,
     /// What detectors, segmenters and transformers need beside convolutions.
     Operators,
+    /// Quantised networks.
+    Bytes,
     Probe,
     Preprocess,
     /// `conv_gemm_64x32`.
@@ -24,9 +26,10 @@ pub enum Module {
 }
 
 impl Module {
-    pub const ALL: [Module; 8] = [
+    pub const ALL: [Module; 9] = [
         Module::General,
         Module::Operators,
+        Module::Bytes,
         Module::Probe,
         Module::Preprocess,
         Module::Gemm64x32,
@@ -41,6 +44,7 @@ impl Module {
         match self {
             Module::General => "general",
             Module::Operators => "operators",
+            Module::Bytes => "bytes",
             Module::Probe => "probe",
             Module::Preprocess => "preprocess",
             Module::Gemm64x32 => "conv_gemm_64x32",
@@ -55,7 +59,11 @@ impl Module {
     #[must_use]
     pub const fn runs_on(self, major: u32) -> bool {
         match self {
-            Module::General | Module::Operators | Module::Probe | Module::Preprocess => true,
+            Module::General
+            | Module::Operators
+            | Module::Bytes
+            | Module::Probe
+            | Module::Preprocess => true,
             _ => major >= 8,
         }
     }
@@ -291,8 +299,44 @@ pub static KERNELS: &[Kernel] = &[
         }
         _ => None,
     }),
+    // 32 pixels and 64 channels of a row.
+    Kernel::of(Module::Operators, "product_of_rows", 128, |a| match a {
+        Arguments::Product(product) => Some([
+            product.first.width.div_ceil(32),
+            product.second.pitch.div_ceil(64),
+            product.images * product.first.height,
+        ]),
+        _ => None,
+    }),
     Kernel::of(Module::Operators, "attention_64", 128, attention),
     Kernel::of(Module::Operators, "attention_256", 128, attention),
+    // 32 pixels and 32 channels.
+    Kernel::of(Module::Bytes, "conv_bytes", 128, |a| match a {
+        Arguments::ConvBytes(conv) => Some([
+            conv_bytes_pixels(conv).div_ceil(32),
+            conv.channel_count.div_ceil(32),
+            1,
+        ]),
+        _ => None,
+    }),
+    Kernel::of(Module::Bytes, "conv_bytes_depthwise", 128, conv_bytes_vectors),
+    Kernel::of(Module::Bytes, "conv_bytes_grouped", 128, conv_bytes_vectors),
+    Kernel::of(Module::Bytes, "pool_bytes", 128, |a| match a {
+        Arguments::PoolBytes(pool) => Some(threads(vectors(&pool.output, pool.images))),
+        _ => None,
+    }),
+    Kernel::of(Module::Bytes, "add_bytes", 128, |a| match a {
+        Arguments::AddBytes(add) => Some(threads(vectors(&add.output, add.images))),
+        _ => None,
+    }),
+    Kernel::of(Module::Bytes, "convert", 128, |a| match a {
+        Arguments::Convert(convert) => {
+            let output = &convert.output;
+            let pixels = convert.images * output.height * output.width;
+            Some(threads(pixels * output.channels.div_ceil(8)))
+        }
+        _ => None,
+    }),
     // A warp an image, in one block, so that it can say when all are done.
     Kernel::plain("answers", 1024, |a| match a {
         Arguments::Answers(_) => Some([1, 1, 1]),
@@ -345,6 +389,20 @@ fn tiles(arguments: &Arguments, tile: Tile) -> Option<[u32; 3]> {
     }
 }
 
+const fn conv_bytes_pixels(conv: &ConvBytes) -> u32 {
+    conv.images * conv.output.height * conv.output.width
+}
+
+fn conv_bytes_vectors(arguments: &Arguments) -> Option<[u32; 3]> {
+    match arguments {
+        Arguments::ConvBytes(conv) => {
+            let vectors = conv.channel_count / 8;
+            Some(threads(conv_bytes_pixels(conv) * vectors))
+        }
+        _ => None,
+    }
+}
+
 /// Of a box of the output: also the padding, where it has the last channel.
 fn copy(arguments: &Arguments) -> Option<[u32; 3]> {
     let Arguments::Copy(copy) = arguments else {
@@ -363,8 +421,8 @@ fn copy(arguments: &Arguments) -> Option<[u32; 3]> {
 fn attention(arguments: &Arguments) -> Option<[u32; 3]> {
     match arguments {
         Arguments::Attention(attention) => {
-            let queries = attention.query.height * attention.query.width;
-            Some([queries.div_ceil(16), attention.heads, attention.images])
+            let images = attention.images * attention.rows;
+            Some([attention.queries.div_ceil(16), attention.heads, images])
         }
         _ => None,
     }

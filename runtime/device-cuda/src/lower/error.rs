@@ -9,7 +9,7 @@ use thiserror::Error;
 pub enum LowerError {
     #[error(
         "operator `{operator}` of `{model}`, which writes tensor {tensor}, is a {kind}: there is no \
-         CUDA kernel for it; run the model on the CPU device, or export it in floating point"
+         CUDA kernel for it; run the model on the CPU device"
     )]
     NoKernel {
         model: String,
@@ -17,11 +17,6 @@ pub enum LowerError {
         tensor: u32,
         kind: &'static str,
     },
-    #[error(
-        "tensor {tensor} of `{model}` is kept in bytes: CUDA kernels compute in halves; export the \
-         model without quantisation"
-    )]
-    Bytes { model: String, tensor: u32 },
     #[error(
         "operator `{operator}` of `{model}` moves values by {digits} digits: kernels count by {DIGITS_MAX}; run the \
          model on the CPU device"

@@ -9,7 +9,7 @@
 //! | `pages` | which weights lie in which page |
 //! | `packing` | the bytes of a page |
 //! | `requests` | where what is carried between stages lies in a request's slot |
-//! | `stage`, `sums`, `operators` | the launches of a stage |
+//! | `stage`, `sums`, `bytes`, `operators` | the launches of a stage |
 //! | `exits` | its last ones: answers, and outputs as clients read them |
 //! | `digits` | in which order values are moved |
 //! | `choice` | which kernel computes a sum of products |
@@ -19,9 +19,10 @@
 //! `input_planar`, carried tensors by `members_in`. What it carries on goes out by `members_out` as
 //! soon as it is written. Its last launch is `answers`.
 //!
-//! Tensors are kept in halves. In `f32` are class scores, where a fully connected layer writes them; constants; and the
+//! Tensors are kept in halves, those of bytes in bytes. In `f32` are class scores, where a fully connected layer writes them; constants; and the
 //! numbers of tokens, of which halves tell apart too few.
 
+mod bytes;
 mod choice;
 mod digits;
 mod error;
@@ -38,7 +39,7 @@ mod sums;
 mod traffic;
 
 use punctual_device::{InputLayout, VectorPlace};
-use punctual_kernels::cuda::{CHANNEL_STEP, IMAGES_MAX};
+use punctual_kernels::cuda::IMAGES_MAX;
 use punctual_model::{
     Network, Operator, OutputLayout, PlacedExit, SolutionChoice, TensorId,
     VECTORS_MAX,
@@ -144,14 +145,6 @@ impl<'n> Lowering<'n> {
         if target.multiprocessors == 0 {
             return Err(LowerError::NoMultiprocessors);
         }
-        if let Some(tensor) = (0..network.tensors.len() as u32)
-            .find(|&tensor| network.quantisation(TensorId(tensor)).is_some())
-        {
-            return Err(LowerError::Bytes {
-                model: network.name.clone(),
-                tensor,
-            });
-        }
         let pages = Pages::plan(network, target.page_bytes)?;
         let (slots, request_bytes) = requests::slots(network);
         Ok(Self {
@@ -211,7 +204,7 @@ impl<'n> Lowering<'n> {
             }
             for (tensor, shape) in (0..).zip(&self.network.tensors) {
                 let pixels = u64::from(shape.height) * u64::from(shape.width);
-                let pitch = shape.channels.checked_next_multiple_of(CHANNEL_STEP);
+                let pitch = shape.channels.checked_next_multiple_of(stage::BYTES_STEP);
                 let halves = pixels.saturating_mul(pitch.unwrap_or(u32::MAX).into());
                 let bytes = halves.saturating_mul(2 * u64::from(batch));
                 // Half of it: kernels also count sums of four bytes.

@@ -119,12 +119,6 @@ impl<'l> Launches<'l> {
             } => self.attention(of, operator, others, (heads, scale))?,
             OperatorKind::Embedding { table } => self.embedding(of, operator, table)?,
             OperatorKind::Tokens { prefix, .. } => self.tokens(of, operator, prefix),
-            OperatorKind::QuantisedConv2d { .. } => {
-                return Err(self.lowering.no_kernel(operator, "convolution of bytes"));
-            }
-            OperatorKind::Convert => {
-                return Err(self.lowering.no_kernel(operator, "conversion of bytes"));
-            }
             _ => return Err(self.lowering.no_kernel(operator, "operator without a name")),
         }
         Ok(())
@@ -304,7 +298,10 @@ impl<'l> Launches<'l> {
         others: &[TensorId],
         (heads, scale): (u32, f32),
     ) -> Result<(), LowerError> {
-        let kernel = match self.shape(operator.input).channels / heads {
+        let by_row = false;
+        let query = self.read(operator.input);
+        let (key, value) = (self.read(others[0]), self.read(others[1]));
+        let kernel = match query.channels.max(value.channels) / heads {
             ..=64 => "attention_64",
             ..=256 => "attention_256",
             _ => {
@@ -312,16 +309,25 @@ impl<'l> Launches<'l> {
                 return Err(self.lowering.no_kernel(operator, kind));
             }
         };
+        let pixels = |view: &TensorView| match by_row {
+            true => view.width,
+            false => view.height * view.width,
+        };
         let attention = Attention {
-            query: self.read(operator.input),
-            key: self.read(others[0]),
-            value: self.read(others[1]).address,
+            query,
+            key,
+            value,
             mask: others.get(2).map_or(0, |mask| self.read(*mask).address),
+            bias: 0,
             output: self.write(operator.output).address,
+            rows: if by_row { query.height } else { 1 },
+            queries: pixels(&query),
+            keys: pixels(&key),
+            bias_row: 0,
+            bias_head: 0,
             images: u32::from(self.batch),
             heads,
             scale,
-            gap: 0,
         };
         self.draft
             .push(of, known(kernel), Arguments::Attention(attention));

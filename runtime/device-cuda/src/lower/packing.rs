@@ -6,7 +6,8 @@ use punctual_model::{ChannelRun, Network, Operator, OperatorKind, Tensor, Weight
 use punctual_types::{Between, Filter, Resampling};
 use thiserror::Error;
 
-use super::pages::{Content, Matrix, Pages, Piece, Rows};
+use super::pages::{Content, Integers, Matrix, Pages, Piece, Rows};
+use super::stage::BYTES_STEP;
 
 /// A weight that no half is near to.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -73,6 +74,10 @@ impl<'n> Packer<'n> {
         };
         match (Content::of(self.network, operator), &operator.kind) {
             (Some(Content::Matrix(matrix)), _) => job.matrix(&matrix, page),
+            (Some(Content::Integers(integers)), _) => {
+                job.integers(&integers, operator, page);
+                Ok(())
+            }
             (Some(Content::Rows(rows)), _) => job.rows(&rows, page),
             (_, OperatorKind::Gather { runs, .. }) => {
                 job.table(runs, page);
@@ -125,6 +130,46 @@ impl Job<'_> {
             });
         }
         Ok(bits)
+    }
+
+    /// Weights, biases with what the byte of zero adds subtracted, and what a step of the sums is worth.
+    fn integers(&self, integers: &Integers, operator: &Operator, page: &mut [u8]) {
+        let from = self.network.quantisation(operator.input);
+        let from = from.expect("a valid convolution of bytes reads bytes");
+        let to = self.network.quantisation(operator.output);
+        let row = (integers.inputs * integers.taps) as usize;
+        let all = &self.network.quantised.weights[integers.weights.start as usize..];
+        let (scales, biases) = (self.slice(integers.scales), self.slice(integers.bias));
+        let (first, count) = (self.piece.first, self.piece.count);
+        for channel in first..(first + count).min(integers.outputs) {
+            let own = (channel - first) as usize;
+            let weights = &all[channel as usize * row..][..row];
+            let mut zeros = 0_i32;
+            for (index, &weight) in weights.iter().enumerate() {
+                let taps = integers.taps as usize;
+                let (input, tap) = (index / taps, index % taps);
+                let place = match integers.pattern {
+                    Pattern::Dense => {
+                        let pitch = integers.inputs.next_multiple_of(BYTES_STEP) as usize;
+                        (own * taps + tap) * pitch + input
+                    }
+                    Pattern::Depthwise => tap * count as usize + own,
+                    Pattern::Grouped => (own * taps + tap) * integers.inputs as usize + input,
+                };
+                page[self.piece.weights as usize + place] = weight.to_ne_bytes()[0];
+                zeros = zeros.wrapping_add(i32::from(from.zero).wrapping_mul(weight.into()));
+            }
+            let step = scales[channel as usize] * from.scale;
+            let bias = f64::from(biases[channel as usize]) / f64::from(step);
+            let mut bias = bias.round_ties_even() as i32;
+            if integers.pattern == Pattern::Dense {
+                bias = bias.wrapping_sub(zeros);
+            }
+            let factor = to.map_or(step, |to| (f64::from(step) / f64::from(to.scale)) as f32);
+            let places = &mut page[self.piece.bias as usize..];
+            places[4 * own..][..4].copy_from_slice(&bias.to_le_bytes());
+            places[4 * (own + count as usize)..][..4].copy_from_slice(&factor.to_le_bytes());
+        }
     }
 
     fn rows(&self, rows: &Rows, page: &mut [u8]) -> Result<(), PackError> {

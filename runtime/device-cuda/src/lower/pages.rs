@@ -7,10 +7,11 @@
 
 use punctual_kernels::cuda::params::{Kept, Pattern};
 use punctual_kernels::cuda::{CHANNEL_STEP, padded};
-use punctual_model::{Network, Operator, OperatorKind, SecondOperand, WeightRange};
+use punctual_model::{Network, Operator, OperatorKind, SecondOperand, Tensor, WeightRange};
 
 use super::error::LowerError;
 use super::place::Place;
+use super::stage::BYTES_STEP;
 
 /// Weights and biases begin at multiples of this many bytes of their page.
 const ALIGNMENT: u64 = 256;
@@ -51,9 +52,38 @@ pub(super) struct Piece {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Content {
     Matrix(Matrix),
+    Integers(Integers),
     /// So many `u32`: where the channels of a gather or the pixels of a resize come from.
     Table(u32),
     Rows(Rows),
+}
+
+/// Weights of bytes, biases in steps of the sums and what such a step is worth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Integers {
+    pub(super) pattern: Pattern,
+    pub(super) outputs: u32,
+    /// Channels that an output channel sums.
+    pub(super) inputs: u32,
+    /// Positions of the window.
+    pub(super) taps: u32,
+    /// `[outputs][inputs][taps]`, of the network's bytes.
+    pub(super) weights: WeightRange,
+    /// `[outputs]`.
+    pub(super) scales: WeightRange,
+    /// `[outputs]`.
+    pub(super) bias: WeightRange,
+}
+
+impl Integers {
+    /// Bytes of an output channel's weights.
+    pub(super) fn row_bytes(&self) -> u32 {
+        match self.pattern {
+            Pattern::Dense => self.taps * self.inputs.next_multiple_of(BYTES_STEP),
+            Pattern::Depthwise => self.taps,
+            Pattern::Grouped => self.taps * self.inputs,
+        }
+    }
 }
 
 /// Constants that lie as a tensor's pixels do, each with its channels side by side.
@@ -117,13 +147,7 @@ impl Content {
                 groups,
                 ..
             } => {
-                let pattern = match groups {
-                    1 => Pattern::Dense,
-                    _ if groups == input.channels && groups == output.channels => {
-                        Pattern::Depthwise
-                    }
-                    _ => Pattern::Grouped,
-                };
+                let pattern = pattern(groups, input, output);
                 let taps = window.kernel.height * window.kernel.width;
                 matrix(pattern, input.channels / groups, taps, (weights, bias))
             }
@@ -131,6 +155,22 @@ impl Content {
                 let taps = input.height * input.width;
                 matrix(Pattern::Dense, input.channels, taps, (weights, bias))
             }
+            &OperatorKind::QuantisedConv2d {
+                weights,
+                scales,
+                bias,
+                window,
+                groups,
+                ..
+            } => Some(Self::Integers(Integers {
+                pattern: pattern(groups, input, output),
+                outputs: output.channels,
+                inputs: input.channels / groups,
+                taps: window.kernel.height * window.kernel.width,
+                weights,
+                scales,
+                bias,
+            })),
             OperatorKind::Gather { .. } => Some(Self::Table(output.channels)),
             OperatorKind::Resize { .. } => Some(Self::Table(4 * (output.height + output.width))),
             &OperatorKind::LayerNorm { scale, bias, .. } => Some(Self::Rows(Rows {
@@ -167,6 +207,7 @@ impl Content {
     fn outputs(self) -> u32 {
         match self {
             Self::Matrix(matrix) => matrix.outputs,
+            Self::Integers(integers) => integers.outputs,
             Self::Table(words) => words,
             Self::Rows(rows) => rows.channels,
         }
@@ -175,7 +216,9 @@ impl Content {
     /// The fewest channels that a launch can have.
     fn fewest(self) -> u32 {
         match self {
-            Self::Matrix(_) | Self::Rows(Rows { is_cut: true, .. }) => CHANNEL_STEP,
+            Self::Matrix(_) | Self::Integers(_) | Self::Rows(Rows { is_cut: true, .. }) => {
+                CHANNEL_STEP
+            }
             Self::Table(_) | Self::Rows(_) => padded(self.outputs()),
         }
     }
@@ -186,6 +229,7 @@ impl Content {
             Self::Matrix(matrix) => {
                 u64::from(channels) * u64::from(matrix.row_halves()) * size_of::<u16>() as u64
             }
+            Self::Integers(integers) => u64::from(channels) * u64::from(integers.row_bytes()),
             Self::Table(_) => u64::from(channels) * size_of::<u32>() as u64,
             Self::Rows(rows) => {
                 let ranges = rows.ranges.iter().flatten().count() as u64;
@@ -198,6 +242,8 @@ impl Content {
     fn bytes(self, channels: u32) -> u64 {
         let biases = match self {
             Self::Matrix(_) => u64::from(channels) * size_of::<f32>() as u64,
+            // A bias and a factor.
+            Self::Integers(_) => 2 * u64::from(channels) * size_of::<f32>() as u64,
             Self::Table(_) | Self::Rows(_) => 0,
         };
         self.weight_bytes(channels).next_multiple_of(ALIGNMENT) + biases
@@ -223,6 +269,14 @@ impl Content {
             }
         }
         Some(low * CHANNEL_STEP)
+    }
+}
+
+fn pattern(groups: u32, input: Tensor, output: Tensor) -> Pattern {
+    match groups {
+        1 => Pattern::Dense,
+        _ if groups == input.channels && groups == output.channels => Pattern::Depthwise,
+        _ => Pattern::Grouped,
     }
 }
 

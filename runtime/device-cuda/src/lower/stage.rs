@@ -7,8 +7,8 @@ use punctual_kernels::cuda::params::{
 };
 use punctual_kernels::cuda::{Arguments, IMAGES_MAX, Kernel, TensorView, kernel, padded};
 use punctual_model::{Network, Operator, OperatorKind, PlacedExit, Stage, Tensor, TensorId};
-use punctual_types::PoolKind;
 
+use super::bytes::pool_code;
 use super::list::{Draft, Of};
 use super::place::Place;
 use super::program::LaunchList;
@@ -43,9 +43,15 @@ pub(super) fn view_of(network: &Network, tensor: TensorId, address: u64) -> Tens
         height: shape.height,
         width: shape.width,
         channels: shape.channels,
-        pitch: padded(shape.channels),
+        pitch: match kept(network, tensor) {
+            Kept::Bytes => shape.channels.next_multiple_of(BYTES_STEP),
+            _ => padded(shape.channels),
+        },
     }
 }
+
+/// Bytes of a pixel are padded to a multiple of this: one vector load.
+pub(super) const BYTES_STEP: u32 = 16;
 
 /// The kernel of that name, which the table has.
 pub(super) fn known(name: &str) -> &'static Kernel {
@@ -89,6 +95,13 @@ impl<'l> Launches<'l> {
             OperatorKind::Linear { activation, .. } => {
                 let epilogue = (*activation).into();
                 self.linear(of, operator, epilogue);
+            }
+            OperatorKind::QuantisedConv2d { .. } => self.conv_bytes(of, operator),
+            OperatorKind::Convert => self.convert(of, operator),
+            OperatorKind::Pool { .. } | OperatorKind::GlobalAveragePool | OperatorKind::Add { .. }
+                if self.kept(operator.output) == Kept::Bytes =>
+            {
+                self.on_bytes(of, operator);
             }
             OperatorKind::Pool { .. } => self.pool(of, operator),
             OperatorKind::GlobalAveragePool => {
@@ -236,15 +249,7 @@ impl<'l> Launches<'l> {
             input: self.read(operator.input),
             output: self.write(operator.output),
             images: u32::from(self.batch),
-            kind: match kind {
-                PoolKind::Max => 0,
-                PoolKind::Average {
-                    counts_padding: true,
-                } => 1,
-                PoolKind::Average {
-                    counts_padding: false,
-                } => 2,
-            },
+            kind: pool_code(kind),
             kernel_height: kernel.height,
             kernel_width: kernel.width,
             stride_height: stride.height,

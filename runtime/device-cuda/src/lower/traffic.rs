@@ -114,6 +114,28 @@ impl Traffic {
             ),
             Arguments::Copy(copy) => of_copy(copy),
             Arguments::Output(output) => of_output(output),
+            Arguments::ConvBytes(conv) => Self::new(
+                [
+                    Span::kept(&conv.input, conv.images, Kept::Bytes as u32),
+                    Span::at(conv.weights, 0),
+                    Span::at(conv.bias, 0),
+                    Span::at(conv.factors, 0),
+                ],
+                [Span::kept(&conv.output, conv.images, conv.kept)],
+            ),
+            Arguments::PoolBytes(pool) => Self::new(
+                [Span::kept(&pool.input, pool.images, Kept::Bytes as u32)],
+                [Span::kept(&pool.output, pool.images, Kept::Bytes as u32)],
+            ),
+            Arguments::AddBytes(add) => {
+                let output = Span::kept(&add.output, add.images, Kept::Bytes as u32);
+                let operand = |address| Span::at(address, output.bytes);
+                Self::new([operand(add.first), operand(add.second)], [output])
+            }
+            Arguments::Convert(convert) => Self::new(
+                [Span::kept(&convert.input, convert.images, convert.from)],
+                [Span::kept(&convert.output, convert.images, convert.to)],
+            ),
             Arguments::Softmax(softmax) => {
                 let values = u64::from(softmax.images * softmax.rest * softmax.rest_step);
                 Self::new(
@@ -156,11 +178,26 @@ impl Traffic {
             Arguments::Attention(attention) => {
                 let query = Span::tensor(&attention.query, attention.images);
                 let key = Span::tensor(&attention.key, attention.images);
-                let keys = u64::from(attention.images * attention.key.height * attention.key.width);
-                let value = Span::at(attention.value, key.bytes);
+                let value = Span::tensor(&attention.value, attention.images);
+                let rows = u64::from(attention.images * attention.rows);
+                let keys = rows * u64::from(attention.keys);
                 let mask = Span::at(attention.mask, keys * u64::from(padded(1)) * HALF);
-                let output = Span::at(attention.output, query.bytes);
-                Self::new([query, key, value, mask], [output])
+                let bias = Span::at(attention.bias, 0);
+                let values = rows * u64::from(attention.queries * attention.value.pitch);
+                let output = Span::at(attention.output, values * HALF);
+                Self::new([query, key, value, mask, bias], [output])
+            }
+            Arguments::Product(product) => {
+                let (first, second) = (&product.first, &product.second);
+                let pixels = u64::from(product.images * first.height * first.width);
+                let output = pixels * u64::from(second.pitch) * HALF;
+                Self::new(
+                    [
+                        Span::tensor(first, product.images),
+                        Span::tensor(second, product.images),
+                    ],
+                    [Span::at(product.output, output)],
+                )
             }
             Arguments::Gather(gather) => of_gather(gather),
             Arguments::Members(members) => {

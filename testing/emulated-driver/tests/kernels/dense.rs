@@ -5,7 +5,7 @@ use crate::launch::launch;
 use crate::tensor::{Tensor, shape};
 use punctual_kernels::cuda::KERNELS;
 use punctual_kernels::cuda::params::Pattern;
-use punctual_types::{Activation, Random};
+use punctual_types::{Activation, Extent, Random, Window};
 
 fn check_dense(case: &Case) {
     for kernel in KERNELS.iter().filter(|k| k.pattern == Some(Pattern::Dense)) {
@@ -75,6 +75,21 @@ fn dense_windows_strides_and_paddings_that_are_not_square() {
     });
     check_dense(&Case {
         window: window((1, 5), (1, 3), (0, 2, 0, 1)),
+        ..Case::plain()
+    });
+}
+
+#[test]
+fn dense_windows_whose_taps_lie_apart() {
+    let window = Window {
+        dilation: Extent {
+            height: 3,
+            width: 2,
+        },
+        ..window((3, 2), (1, 2), (4, 1, 2, 1))
+    };
+    check_dense(&Case {
+        window,
         ..Case::plain()
     });
 }
