@@ -182,6 +182,15 @@ impl Writer<'_> {
                 let shape = self.network.tensors[operator.input.index()];
                 self.softmax(shape, digit, logarithm, &input, &output);
             }
+            OperatorKind::Product { other } => {
+                // Rows of matrices, (N, rows, first's columns, terms) and (N, rows, terms, channels).
+                let matrices = || vec![ints("perm", vec![0, 2, 3, 1])];
+                let first = self.node("Transpose", &[&input], matrices());
+                let second = self.node("Transpose", &[&tensor_name(*other)], matrices());
+                let product = self.node("MatMul", &[&first, &second], Vec::new());
+                let back = vec![ints("perm", vec![0, 3, 1, 2])];
+                self.node_into("Transpose", &[&product], &output, back);
+            }
             OperatorKind::Resize { resampling } if self.resize(operator, resampling) => {}
             _ => {
                 return Err(WriteError {

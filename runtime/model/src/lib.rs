@@ -48,9 +48,9 @@ pub use layout::{
 };
 pub use liveness::TensorLifetime;
 pub use network::{
-    ChannelRun, GATHER_SOURCES_MAX, IMAGE_CHANNELS_MAX, InputForm, InputSpec, Network, Operator,
-    OperatorKind, SecondOperand, Stage, Tensor, TensorId, VECTOR_LENGTH_MAX, VECTORS_MAX,
-    VectorSpec, WeightRange,
+    AttentionBias, ChannelRun, GATHER_SOURCES_MAX, IMAGE_CHANNELS_MAX, InputForm, InputSpec,
+    Network, Operator, OperatorKind, SecondOperand, Stage, Tensor, TensorId, VECTOR_LENGTH_MAX,
+    VECTORS_MAX, VectorSpec, WeightRange,
 };
 pub use outputs::{OutputLayout, PlacedExit, PlacedOutput};
 pub use package::{

@@ -279,7 +279,17 @@ impl Network {
                 bias.check("bias", there, u64::from(output.channels))?;
                 check_figure("epsilon", epsilon, epsilon.is_normal() && epsilon > 0.0)
             }
-            OperatorKind::Attention { scale, .. } => {
+            OperatorKind::Attention {
+                scale,
+                heads,
+                by_row,
+                bias,
+                ..
+            } => {
+                if let Some(bias) = bias {
+                    let expected = bias.elements([input, others[0]], heads, by_row);
+                    bias.values.check("bias", there, expected)?;
+                }
                 check_figure("scale", scale, scale.is_finite())
             }
             OperatorKind::Embedding { table } => {
@@ -314,7 +324,8 @@ impl Network {
             | OperatorKind::QuantisedConv2d { .. }
             | OperatorKind::Convert
             | OperatorKind::Unary { .. }
-            | OperatorKind::Softmax { .. } => Ok(()),
+            | OperatorKind::Softmax { .. }
+            | OperatorKind::Product { .. } => Ok(()),
         }
     }
 

@@ -282,6 +282,7 @@ impl<'n> Lowering<'n> {
                 OperatorKind::Unary { .. } => "function of each value",
                 OperatorKind::Softmax { .. } => "softmax inside a network",
                 OperatorKind::Resize { .. } => "resize",
+                OperatorKind::Product { .. } => "product of matrices",
                 _ => "operator without a name",
             },
         }
