@@ -69,8 +69,10 @@ pub enum Curve {
     Tanh = 7,
 }
 
-impl From<Activation> for Epilogue {
-    fn from(activation: Activation) -> Self {
+impl Epilogue {
+    /// `None` for an activation that the kernels do not have.
+    #[must_use]
+    pub fn of(activation: Activation) -> Option<Self> {
         let (curve, low, high) = match activation {
             Activation::None => (Curve::None, 0.0, 0.0),
             Activation::Relu => (Curve::Clip, 0.0, f32::INFINITY),
@@ -81,13 +83,19 @@ impl From<Activation> for Epilogue {
             Activation::HardSwish => (Curve::HardSwish, 0.0, 0.0),
             Activation::Gelu => (Curve::Gelu, 0.0, 0.0),
             Activation::Tanh => (Curve::Tanh, 0.0, 0.0),
+            Activation::LeakyRelu { .. }
+            | Activation::Elu { .. }
+            | Activation::Mish
+            | Activation::Softplus
+            | Activation::Softsign
+            | Activation::TanhGelu => return None,
         };
-        Self {
+        Some(Self {
             curve: curve as u32,
             low,
             high,
             gap: 0,
-        }
+        })
     }
 }
 

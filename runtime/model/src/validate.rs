@@ -457,6 +457,12 @@ fn check_activation(activation: Activation) -> Result<(), OperatorError> {
         Activation::Clip { low, high } if !(low.is_finite() && high.is_finite() && low <= high) => {
             Err(OperatorError::Clip { low, high })
         }
-        _ => Ok(()),
+        _ => {
+            let mut figures = activation.figures();
+            match figures.find(|(_, figure)| !figure.is_finite()) {
+                Some((what, value)) => check_figure(what, value, false),
+                None => Ok(()),
+            }
+        }
     }
 }

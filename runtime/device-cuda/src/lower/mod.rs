@@ -264,12 +264,14 @@ impl<'n> Lowering<'n> {
         pages.into_iter().collect()
     }
 
+    fn no_activation(&self, operator: &Operator) -> LowerError {
+        self.lacks(operator, "operator with such an activation")
+    }
+
     fn no_kernel(&self, operator: &Operator, kind: &OperatorKind) -> LowerError {
-        LowerError::NoKernel {
-            model: self.network.name.clone(),
-            operator: operator.name.clone(),
-            tensor: operator.output.0,
-            kind: match kind {
+        self.lacks(
+            operator,
+            match kind {
                 OperatorKind::Conv2d { .. } => "dilated convolution",
                 OperatorKind::LayerNorm { .. } => "layer normalisation",
                 OperatorKind::Attention { .. } => "attention",
@@ -285,6 +287,15 @@ impl<'n> Lowering<'n> {
                 OperatorKind::Product { .. } => "product of matrices",
                 _ => "operator without a name",
             },
+        )
+    }
+
+    fn lacks(&self, operator: &Operator, kind: &'static str) -> LowerError {
+        LowerError::NoKernel {
+            model: self.network.name.clone(),
+            operator: operator.name.clone(),
+            tensor: operator.output.0,
+            kind,
         }
     }
 }

@@ -71,9 +71,14 @@ impl<'l> Launches<'l> {
             name: &operator.name,
         };
         match &operator.kind {
-            OperatorKind::Conv2d { window, .. } if !window.is_dilated() => self.conv(of, operator),
+            OperatorKind::Conv2d {
+                window, activation, ..
+            } if !window.is_dilated() => {
+                let epilogue = self.epilogue(operator, *activation)?;
+                self.conv(of, operator, epilogue);
+            }
             OperatorKind::Linear { activation, .. } => {
-                let epilogue = (*activation).into();
+                let epilogue = self.epilogue(operator, *activation)?;
                 self.linear(of, operator, epilogue);
             }
             OperatorKind::Pool { .. } => self.pool(of, operator),
@@ -90,17 +95,26 @@ impl<'l> Launches<'l> {
                 self.draft.push(of, kernel, Arguments::GlobalPool(pool));
             }
             OperatorKind::Add { other, activation } => {
-                let epilogue = (*activation).into();
+                let epilogue = self.epilogue(operator, *activation)?;
                 self.elementwise(of, operator, known("add"), *other, epilogue);
             }
             OperatorKind::Multiply { other, activation } => {
-                let epilogue = (*activation).into();
+                let epilogue = self.epilogue(operator, *activation)?;
                 self.elementwise(of, operator, known("multiply"), *other, epilogue);
             }
             OperatorKind::Gather { others, .. } => self.gather(of, operator, others),
             kind => return Err(self.lowering.no_kernel(operator, kind)),
         }
         Ok(())
+    }
+
+    fn epilogue(
+        &self,
+        operator: &Operator,
+        activation: Activation,
+    ) -> Result<Epilogue, LowerError> {
+        let known = Epilogue::of(activation);
+        known.ok_or_else(|| self.lowering.no_activation(operator))
     }
 
     fn shape(&self, tensor: TensorId) -> Tensor {

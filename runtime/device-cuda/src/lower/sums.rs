@@ -38,12 +38,11 @@ pub(super) fn product(matrix: &Matrix, form: Form, pixels: u32, piece: &Piece) -
 }
 
 impl Launches<'_> {
-    pub(super) fn conv(&mut self, of: Of<'_>, operator: &Operator) {
+    pub(super) fn conv(&mut self, of: Of<'_>, operator: &Operator, epilogue: Epilogue) {
         let &OperatorKind::Conv2d {
             window,
             groups,
             residual,
-            activation,
             ..
         } = &operator.kind
         else {
@@ -73,7 +72,7 @@ impl Launches<'_> {
             pad_left: padding.left,
             groups,
             splits: 1,
-            epilogue: activation.into(),
+            epilogue,
             ..Conv::default()
         };
         let pixels = whole.images * whole.output.height * whole.output.width;
