@@ -11,26 +11,55 @@ use core::ptr;
 use self::tile::{Head, Scratch, attend};
 use crate::layout::check_limit;
 use crate::simd::compiled_for;
-use crate::spec::check_equal;
+use crate::spec::{check_equal, check_finite};
 use crate::{BlockedLayout, Image, Isa, KernelError, Part};
 
 pub use self::tile::HEAD_CHANNELS_MAX;
 
-/// `softmax(scale * query . key [+ f32::MIN where the mask is 0]) * value`, head by head. Tokens are pixels.
+/// `softmax(scale * query . key [+ bias] [+ f32::MIN where the mask is 0]) * value`, head by head. Tokens are pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AttentionSpec {
     /// The operator's first input.
     pub query: BlockedLayout,
-    /// The second and the third: key and value.
+    /// The second and the third: key and value, of equal pixels.
     pub key: BlockedLayout,
     pub value: BlockedLayout,
     /// The fourth, if there is one: one channel, 0 for pixels of the key that do not count.
     pub mask: Option<BlockedLayout>,
-    /// As the query. No tensor has a halo.
+    /// The query's pixels, the value's channels. No tensor has a halo.
     pub output: BlockedLayout,
-    /// A divisor of the channels; each head takes at most [`HEAD_CHANNELS_MAX`].
+    /// A divisor of the channels; each head takes at most [`HEAD_CHANNELS_MAX`] of the query's, and of the value's.
     pub heads: usize,
     pub scale: f32,
+    /// Whether each row is an attention of its own: a window.
+    pub by_row: bool,
+    pub bias: Option<AttentionBias>,
+}
+
+/// What is added to products, `[row][head][query][key]`: one row or head for all unless it goes by them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionBias {
+    pub by_row: bool,
+    pub by_head: bool,
+}
+
+impl AttentionSpec {
+    /// Rows that are attentions of their own, and the queries and keys of each.
+    fn sizes(&self) -> [usize; 3] {
+        let rows = if self.by_row { self.query.height() } else { 1 };
+        let pixels = |layout: &BlockedLayout| layout.height() * layout.width() / rows;
+        [rows, pixels(&self.query), pixels(&self.key)]
+    }
+}
+
+/// Some channels of some pixels of the output, all of one attention.
+struct Piece<'a> {
+    channels: Range<usize>,
+    /// Which attention it is of, if each row is one.
+    row: usize,
+    pixels: Range<usize>,
+    /// The packed bias.
+    bias: &'a [f32],
 }
 
 /// An attention for one instruction set.
@@ -53,6 +82,8 @@ impl Attention {
             output,
             heads,
             scale,
+            by_row,
+            ..
         } = spec;
         let tensors = [
             ("query", query),
@@ -67,13 +98,16 @@ impl Attention {
             layout.check_lanes(tensor, isa)?;
             check_equal("the halo of an attention's tensor", layout.halo(), 0)?;
         }
-        check_equal("the output's channels", output.channels(), query.channels())?;
+        check_equal("the output's channels", output.channels(), value.channels())?;
         check_equal("the output's height", output.height(), query.height())?;
         check_equal("the output's width", output.width(), query.width())?;
         check_equal("the key's channels", key.channels(), query.channels())?;
-        check_equal("the value's channels", value.channels(), key.channels())?;
         let pixels = |layout: &BlockedLayout| layout.height() * layout.width();
         check_equal("the value's pixels", pixels(value), pixels(key))?;
+        if *by_row {
+            check_equal("the key's height", key.height(), query.height())?;
+            check_equal("the value's height", value.height(), query.height())?;
+        }
         if let Some(mask) = mask {
             check_equal("the mask's channels", mask.channels(), 1)?;
             check_equal("the mask's pixels", pixels(mask), pixels(key))?;
@@ -81,16 +115,10 @@ impl Attention {
         if *heads == 0 {
             return Err(KernelError::Zero { what: "heads" });
         }
-        check_equal(
-            "channels beyond the last whole head",
-            query.channels() % heads,
-            0,
-        )?;
-        check_limit(
-            "channels of a head",
-            query.channels() / heads,
-            HEAD_CHANNELS_MAX,
-        )?;
+        for channels in [query.channels(), value.channels()] {
+            check_equal("channels beyond the last whole head", channels % heads, 0)?;
+            check_limit("channels of a head", channels / heads, HEAD_CHANNELS_MAX)?;
+        }
         if !scale.is_finite() {
             let (what, index, value) = ("scale", 0, *scale);
             return Err(KernelError::NotFinite { what, index, value });
@@ -101,8 +129,31 @@ impl Attention {
         })
     }
 
+    /// Floats of what is added to the products.
+    pub fn packed_len(&self) -> usize {
+        let [rows, queries, keys] = self.spec.sizes();
+        self.spec.bias.map_or(0, |bias| {
+            let rows = if bias.by_row { rows } else { 1 };
+            let heads = if bias.by_head { self.spec.heads } else { 1 };
+            rows * heads * queries * keys
+        })
+    }
+
+    /// Writes `bias` as [`run`](Self::run) takes it.
+    pub fn pack(&self, bias: &[f32], packed: &mut [f32]) -> Result<(), KernelError> {
+        check_equal("the bias's values", bias.len(), self.packed_len())?;
+        check_equal("the packed bias", packed.len(), self.packed_len())?;
+        check_finite("bias", bias)?;
+        packed.copy_from_slice(bias);
+        Ok(())
+    }
+
     /// Runs `part` of the operator for each image.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
+    ///
+    /// # Panics
+    /// If `packed` is not what [`pack`](Self::pack) writes.
+    pub fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        assert_eq!(packed.len(), self.packed_len(), "the packed bias");
         let AttentionSpec {
             query,
             key,
@@ -117,21 +168,41 @@ impl Attention {
             let lengths = [query.len(), key.len(), value.len()];
             let lengths = lengths.into_iter().chain(mask.map(|mask| mask.len()));
             image.prepare(lengths, output, part);
-            clear_surplus(output, part, image.output);
+            output.clear_surplus(part, image.output);
             for span in output.spans(part) {
                 let channels = span.block * output.lanes()
                     ..((span.block + span.blocks) * output.lanes()).min(output.channels());
-                let pixels = span.rows.start * output.width()..span.rows.end * output.width();
-                self.heads(channels, pixels, range.start, image, &mut scratch);
+                // As many rows at once as are one attention.
+                let step = if self.spec.by_row { 1 } else { span.rows.len() };
+                for row in span.rows.clone().step_by(step.max(1)) {
+                    let piece = Piece {
+                        channels: channels.clone(),
+                        row: if self.spec.by_row { row } else { 0 },
+                        pixels: row * output.width()..(row + step) * output.width(),
+                        bias: packed,
+                    };
+                    self.heads(&piece, range.start, image, &mut scratch);
+                }
             }
         }
     }
 
-    /// Computes these channels of these pixels.
+    /// Where in the packed bias the table of a row and a head begins.
+    fn bias_start(&self, bias: AttentionBias, row: usize, head: usize) -> usize {
+        let [_, queries, keys] = self.spec.sizes();
+        let row = if bias.by_row { row } else { 0 };
+        let (head, heads) = if bias.by_head {
+            (head, self.spec.heads)
+        } else {
+            (0, 1)
+        };
+        (row * heads + head) * queries * keys
+    }
+
+    /// Computes a piece of the output.
     fn heads(
         &self,
-        channels: Range<usize>,
-        pixels: Range<usize>,
+        piece: &Piece<'_>,
         part_start: usize,
         image: &mut Image<'_>,
         scratch: &mut Scratch,
@@ -139,28 +210,39 @@ impl Attention {
         let AttentionSpec {
             query,
             key,
+            value,
             mask,
             heads,
             scale,
+            bias,
             ..
         } = &self.spec;
-        let size = query.channels() / heads;
-        for head in channels.start / size..channels.end.div_ceil(size) {
-            let first = head * size;
+        let Piece { channels, row, .. } = piece;
+        let [_, queries, keys] = self.spec.sizes();
+        let [size, value_size] = [query, value].map(|layout| layout.channels() / heads);
+        for head in channels.start / value_size..channels.end.div_ceil(value_size) {
+            let value_first = head * value_size;
+            let start = row * keys * key.lanes();
+            let bias = bias.map(|bias| &piece.bias[self.bias_start(bias, *row, head)..]);
             let head = Head {
                 query: image.inputs[0].as_ptr(),
                 query_block: query.block_stride(),
-                key: image.inputs[1].as_ptr(),
-                value: image.inputs[2].as_ptr(),
+                key: image.inputs[1][start..].as_ptr(),
+                value: image.inputs[2][start..].as_ptr(),
                 key_block: key.block_stride(),
-                keys: key.height() * key.width(),
-                mask: mask.map_or(ptr::null(), |_| image.inputs[3].as_ptr()),
+                keys,
+                mask: mask.map_or(ptr::null(), |_| image.inputs[3][start..].as_ptr()),
+                bias: bias.map_or(ptr::null(), <[f32]>::as_ptr),
+                bias_first: row * queries,
                 output: image.output.as_mut_ptr(),
                 output_start: part_start,
-                first,
+                first: head * size,
                 size,
-                written: channels.start.max(first)..channels.end.min(first + size),
-                pixels: pixels.clone(),
+                value_first,
+                value_size,
+                written: channels.start.max(value_first)
+                    ..channels.end.min(value_first + value_size),
+                pixels: piece.pixels.clone(),
                 scale: *scale,
                 scratch: &raw mut *scratch,
             };
@@ -169,20 +251,6 @@ impl Attention {
             // what is written lies in the part's slice, which is borrowed for us alone, as is the
             // scratch.
             unsafe { (self.kernel)(&head) };
-        }
-    }
-}
-
-/// Writes zeros to the surplus lanes of the last block, which no head writes.
-fn clear_surplus(output: &BlockedLayout, part: Part, slice: &mut [f32]) {
-    let lanes = output.lanes();
-    let used = output.channels() - (output.blocks() - 1) * lanes;
-    let start = output.part(part).start;
-    for (block, row) in output.block_rows(part) {
-        if block + 1 == output.blocks() && used < lanes {
-            let from = output.row_start(block, row) - start;
-            let pixels = slice[from..][..output.width() * lanes].chunks_exact_mut(lanes);
-            pixels.for_each(|pixel| pixel[used..].fill(0.0));
         }
     }
 }

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use punctual_types::{Activation, BinaryFunction, UnaryFunction};
 
-use crate::activation::{self, Curve, Values};
+use crate::activation::{self, Curve};
 use crate::functions;
 use crate::simd::{Vector, compiled_for};
 use crate::spec::{check_equal, check_finite};
@@ -180,13 +180,12 @@ impl Binary {
         // SAFETY: the constructor saw that the instruction set is available; the slices are as
         // long as the kernel reads, and the output is borrowed for us alone.
         unsafe { (self.kernel)(&arguments) };
-        if self.spec.function == BinaryFunction::Divide {
+        if is_open(self.spec.function) {
             clear_surplus(&self.spec.output, block, output);
         }
         if let Some(curve) = self.curve {
-            let values = output.as_mut_ptr();
             // SAFETY: as for the row.
-            unsafe { curve(&Values { values, elements }) };
+            unsafe { curve.apply(output.as_mut_ptr(), elements) };
         }
     }
 }
@@ -233,6 +232,17 @@ impl Reading {
 /// Whether an operand's only channel is that of all of the output's.
 fn repeats_lanes(operand: &BlockedLayout, output: &BlockedLayout) -> bool {
     operand.channels() == 1 && output.channels() > 1
+}
+
+/// Whether a result may be no finite number for finite operands, such as surplus lanes hold.
+fn is_open(function: BinaryFunction) -> bool {
+    matches!(
+        function,
+        BinaryFunction::Divide
+            | BinaryFunction::Power
+            | BinaryFunction::Modulo
+            | BinaryFunction::Remainder
+    )
 }
 
 /// Writes zeros to the surplus lanes of a block's row: nothing was divided by nothing there.
@@ -291,9 +301,18 @@ unsafe fn load<V: Vector>(source: &Source, at: usize) -> V {
 /// Of all of them: the processor has the instruction set; the output is valid for `elements`, a
 /// multiple of the lanes, each source for as many or for one pixel, and nothing aliases the output.
 macro_rules! loops {
-    ($($name:ident: $method:ident),*) => {$(
+    ($($name:ident: |$a:ident, $b:ident| $value:expr),*) => {$(
         mod $name {
             use super::{Row, Vector, load};
+
+            /// # Safety
+            /// The processor has the instruction set.
+            #[allow(unused_unsafe, reason = "some have a condition of their own")]
+            #[inline(always)]
+            unsafe fn of<V: Vector>($a: V, $b: V) -> V {
+                // SAFETY: the caller's promise.
+                unsafe { $value }
+            }
 
             /// # Safety
             /// See [`loops`](super).
@@ -303,8 +322,7 @@ macro_rules! loops {
                 while at < row.elements {
                     // SAFETY: `at + LANES <= elements`.
                     unsafe {
-                        V::load(row.a.values.add(at))
-                            .$method(V::load(row.b.values.add(at)))
+                        of(V::load(row.a.values.add(at)), V::load(row.b.values.add(at)))
                             .clamp(V::splat(row.low), V::splat(row.high))
                             .store(row.output.add(at));
                     }
@@ -321,8 +339,7 @@ macro_rules! loops {
                     let b = V::load(row.b.values);
                     let mut at = 0;
                     while at < row.elements {
-                        V::load(row.a.values.add(at))
-                            .$method(b)
+                        of(V::load(row.a.values.add(at)), b)
                             .clamp(V::splat(row.low), V::splat(row.high))
                             .store(row.output.add(at));
                         at += V::LANES;
@@ -338,8 +355,7 @@ macro_rules! loops {
                 while at < row.elements {
                     // SAFETY: the caller's promise; `at + LANES <= elements`.
                     unsafe {
-                        load::<V>(&row.a, a)
-                            .$method(load::<V>(&row.b, b))
+                        of(load::<V>(&row.a, a), load::<V>(&row.b, b))
                             .clamp(V::splat(row.low), V::splat(row.high))
                             .store(row.output.add(at));
                     }
@@ -349,7 +365,36 @@ macro_rules! loops {
         }
     )*};
 }
-loops!(add: add, subtract: sub, multiply: mul, divide: div, minimum: min, maximum: max);
+loops!(
+    add: |a, b| a.add(b),
+    subtract: |a, b| a.sub(b),
+    multiply: |a, b| a.mul(b),
+    divide: |a, b| a.div(b),
+    minimum: |a, b| a.min(b),
+    maximum: |a, b| a.max(b),
+    equal: |a, b| super::functions::equal(a, b),
+    not_equal: |a, b| super::functions::not_equal(a, b),
+    less: |a, b| super::functions::less(a, b),
+    less_or_equal: |a, b| super::functions::less_or_equal(a, b),
+    keep_where: |a, b| super::functions::keep_where(a, b),
+    keep_unless: |a, b| super::functions::keep_unless(a, b),
+    slope: |a, b| super::functions::slope(a, b),
+    power: |a, b| super::functions::lane_by_lane(a, b, super::power_of),
+    modulo: |a, b| super::functions::lane_by_lane(a, b, super::modulo_of),
+    remainder: |a, b| super::functions::lane_by_lane(a, b, super::remainder_of)
+);
+
+fn power_of(a: f32, b: f32) -> f32 {
+    BinaryFunction::Power.of(a, b)
+}
+
+fn modulo_of(a: f32, b: f32) -> f32 {
+    BinaryFunction::Modulo.of(a, b)
+}
+
+fn remainder_of(a: f32, b: f32) -> f32 {
+    BinaryFunction::Remainder.of(a, b)
+}
 
 fn kernel(isa: Isa, function: BinaryFunction, reach: Reach) -> unsafe fn(&Row) {
     macro_rules! of {
@@ -369,6 +414,16 @@ fn kernel(isa: Isa, function: BinaryFunction, reach: Reach) -> unsafe fn(&Row) {
         BinaryFunction::Divide => of!(divide),
         BinaryFunction::Minimum => of!(minimum),
         BinaryFunction::Maximum => of!(maximum),
+        BinaryFunction::Equal => of!(equal),
+        BinaryFunction::NotEqual => of!(not_equal),
+        BinaryFunction::Less => of!(less),
+        BinaryFunction::LessOrEqual => of!(less_or_equal),
+        BinaryFunction::KeepWhere => of!(keep_where),
+        BinaryFunction::KeepUnless => of!(keep_unless),
+        BinaryFunction::Slope => of!(slope),
+        BinaryFunction::Power => of!(power),
+        BinaryFunction::Modulo => of!(modulo),
+        BinaryFunction::Remainder => of!(remainder),
     }
 }
 
@@ -399,6 +454,24 @@ impl Unary {
             UnaryFunction::Exponential => compiled_for!(isa, exponential, Pair),
             UnaryFunction::Reciprocal => compiled_for!(isa, reciprocal, Pair),
             UnaryFunction::SquareRoot => compiled_for!(isa, square_root, Pair),
+            UnaryFunction::Logarithm => compiled_for!(isa, logarithm, Pair),
+            UnaryFunction::Sign => compiled_for!(isa, sign, Pair),
+            UnaryFunction::Floor => compiled_for!(isa, floor, Pair),
+            UnaryFunction::Ceiling => compiled_for!(isa, ceiling, Pair),
+            UnaryFunction::Round => compiled_for!(isa, round, Pair),
+            UnaryFunction::Truncate => compiled_for!(isa, truncate, Pair),
+            UnaryFunction::Sine
+            | UnaryFunction::Cosine
+            | UnaryFunction::Tangent
+            | UnaryFunction::ArcSine
+            | UnaryFunction::ArcCosine
+            | UnaryFunction::ArcTangent
+            | UnaryFunction::HyperbolicSine
+            | UnaryFunction::HyperbolicCosine
+            | UnaryFunction::ArcHyperbolicSine
+            | UnaryFunction::ArcHyperbolicCosine
+            | UnaryFunction::ArcHyperbolicTangent
+            | UnaryFunction::ErrorFunction => one_by_one,
         };
         Ok(Unary {
             function,
@@ -425,6 +498,7 @@ impl Unary {
                     input: image.inputs[0][from..from + elements].as_ptr(),
                     output: image.output[to..to + elements].as_mut_ptr(),
                     elements,
+                    function: self.function,
                 };
                 // SAFETY: the constructor saw that the instruction set is available; the slices
                 // are `elements` long, and the output is borrowed for us alone.
@@ -441,6 +515,18 @@ struct Pair {
     input: *const f32,
     output: *mut f32,
     elements: usize,
+    function: UnaryFunction,
+}
+
+/// As the reference has it, in f64: functions that no network's time depends on.
+///
+/// # Safety
+/// Both pointers are valid for `elements`, and nothing aliases the output.
+unsafe fn one_by_one(pair: &Pair) {
+    for at in 0..pair.elements {
+        // SAFETY: the caller's promise.
+        unsafe { *pair.output.add(at) = pair.function.of(*pair.input.add(at)) };
+    }
 }
 
 /// The loop of a function of a vector.
@@ -467,5 +553,11 @@ each!(
     absolute: |x| x.max(V::splat(0.0).sub(x)),
     exponential: |x| functions::exp(x),
     reciprocal: |x| V::splat(1.0).div(x),
-    square_root: |x| x.sqrt()
+    square_root: |x| x.sqrt(),
+    logarithm: |x| functions::logarithm(x),
+    sign: |x| functions::sign(x),
+    floor: |x| functions::floor(x),
+    ceiling: |x| functions::ceiling(x),
+    round: |x| x.round(),
+    truncate: |x| functions::truncate(x)
 );

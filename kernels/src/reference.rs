@@ -180,6 +180,23 @@ pub fn binary(
     result
 }
 
+/// `[n][b][m] = sum_k first[k][b][m] * second[n][b][k]`, of shapes whose rows and terms fit.
+pub fn product([of_first, of_second]: [Shape; 2], first: &[f32], second: &[f32]) -> Vec<f32> {
+    let mut result = Vec::new();
+    for channel in 0..of_second.channels {
+        for row in 0..of_first.height {
+            for column in 0..of_first.width {
+                let terms = (0..of_first.channels).map(|term| {
+                    let a = first[of_first.index(term, row, column)];
+                    f64::from(a) * f64::from(second[of_second.index(channel, row, term)])
+                });
+                result.push(terms.sum::<f64>() as f32);
+            }
+        }
+    }
+    result
+}
+
 /// `e^x / sum e^x`, or its logarithm, over the positions that `digit` counts on its axis.
 pub fn softmax(values: &[f32], shape: Shape, digit: Digit, logarithm: bool) -> Vec<f32> {
     let between = match digit.axis {

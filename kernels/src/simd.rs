@@ -94,6 +94,12 @@ pub(crate) trait Vector: Copy {
     unsafe fn sqrt(self) -> Self;
     /// `min(max(self, low), high)`, lane by lane; a NaN in `self` stays.
     unsafe fn clamp(self, low: Self, high: Self) -> Self;
+    /// `yes` where `self < other`, else `no`, also where either is a NaN.
+    unsafe fn where_less(self, other: Self, yes: Self, no: Self) -> Self;
+    /// `yes` where `self = other`, else `no`, also where either is a NaN.
+    unsafe fn where_equal(self, other: Self, yes: Self, no: Self) -> Self;
+    /// Of positive normal numbers `m * 2^e` the `m`, from 1 to below 2, and the `e`; of others some numbers.
+    unsafe fn split(self) -> (Self, Self);
 }
 
 /// The kernel, compiled for an instruction set, as `unsafe fn(&Arguments)`; `Scalar` where this

@@ -7,9 +7,10 @@ use std::cell::Cell;
 
 use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor};
 use punctual_kernels::{
-    Binary, BinaryOperand, BinarySpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Copy,
-    CopySpec, GlobalAveragePool, Image, Inputs, Isa, Linear, LinearSpec, Part, PlainCopy, Pool,
-    PoolSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Unary, softmax_top1,
+    Attention, AttentionBias, AttentionSpec, Binary, BinaryOperand, BinarySpec, BlockedLayout,
+    Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, GlobalAveragePool, Image, Inputs, Isa, Linear,
+    LinearSpec, Part, PlainCopy, Pool, PoolSpec, Product, ProductSpec, Resize, ResizeSpec, Softmax,
+    SoftmaxSpec, Unary, softmax_top1,
 };
 use punctual_types::{
     Activation, Axis, BinaryFunction, Coordinates, Digit, Extent, Filter, Fit, FrameLayout,
@@ -226,6 +227,48 @@ fn kernels(
             false,
         ),
     ]
+}
+
+#[test]
+fn multiplying_and_attending_allocate_nothing() {
+    for isa in Isa::available() {
+        let layout = BlockedLayout::new(isa, 40, 3, 40, 0).unwrap();
+        let spec = ProductSpec {
+            first: layout,
+            second: layout,
+            output: layout,
+        };
+        let product = Product::new(isa, &spec).unwrap();
+        let spec = AttentionSpec {
+            query: layout,
+            key: layout,
+            value: layout,
+            mask: None,
+            output: layout,
+            heads: 2,
+            scale: 0.5,
+            by_row: true,
+            bias: Some(AttentionBias {
+                by_row: false,
+                by_head: true,
+            }),
+        };
+        let attention = Attention::new(isa, &spec).unwrap();
+        let bias = vec![0.5; attention.packed_len()];
+        let input = vec![0.5; layout.len()];
+        let mut output = vec![0.0; layout.len()];
+        let mut run = |count: usize, run: &dyn Fn(&mut [Image<'_>])| {
+            let mut images = [Image {
+                inputs: Inputs::new(std::iter::repeat_n(&input[..], count)),
+                output: &mut output,
+            }];
+            let before = ALLOCATIONS.get();
+            run(&mut images);
+            assert_eq!(ALLOCATIONS.get(), before, "{isa}");
+        };
+        run(2, &|images| product.run(Part::WHOLE, images));
+        run(3, &|images| attention.run(&bias, Part::WHOLE, images));
+    }
 }
 
 #[test]

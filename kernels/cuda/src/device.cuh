@@ -167,6 +167,27 @@ DEVICE int dot4(u32 bytes, u32 signed_bytes, int sum) {
 #endif
 }
 
+// Of what lies between minus and plus pi; absolute error below 2^-20.
+DEVICE f32 near_sine(f32 x) {
+#ifdef EMULATED
+    return sinf(x);
+#else
+    f32 sine;
+    asm("sin.approx.ftz.f32 %0, %1;" : "=f"(sine) : "f"(x));
+    return sine;
+#endif
+}
+
+DEVICE f32 near_cosine(f32 x) {
+#ifdef EMULATED
+    return cosf(x);
+#else
+    f32 cosine;
+    asm("cos.approx.ftz.f32 %0, %1;" : "=f"(cosine) : "f"(x));
+    return cosine;
+#endif
+}
+
 // The natural logarithm of what is at least 1.
 DEVICE f32 logarithm(f32 x) {
 #ifdef EMULATED

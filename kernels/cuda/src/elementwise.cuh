@@ -38,12 +38,25 @@ DEVICE void apply(u32 function, Values8& first, const Values8& second) {
         case FUNCTION_EXPONENTIAL: FOR_EACH(exponential(a < -87.3f ? -87.3f : a > 88.3f ? 88.3f : a));
         case FUNCTION_RECIPROCAL: FOR_EACH(quotient(1.0f, a));
         case FUNCTION_SQUARE_ROOT: FOR_EACH(square_root(a));
+        case FUNCTION_EQUAL: FOR_EACH(a == b ? 1.0f : 0.0f);
+        case FUNCTION_NOT_EQUAL: FOR_EACH(a != b ? 1.0f : 0.0f);
+        case FUNCTION_LESS: FOR_EACH(a < b ? 1.0f : 0.0f);
+        case FUNCTION_LESS_OR_EQUAL: FOR_EACH(a <= b ? 1.0f : 0.0f);
+        case FUNCTION_KEEP_WHERE: FOR_EACH(b == 0.0f ? 0.0f : a);
+        case FUNCTION_KEEP_UNLESS: FOR_EACH(b == 0.0f ? a : 0.0f);
+        case FUNCTION_SLOPE: FOR_EACH(a > 0.0f ? a : a * b);
+        case FUNCTION_SIGN: FOR_EACH(a > 0.0f ? 1.0f : a < 0.0f ? -1.0f : a);
+        case FUNCTION_FLOOR: FOR_EACH(floorf(a));
+        case FUNCTION_CEILING: FOR_EACH(ceilf(a));
+        case FUNCTION_ROUND: FOR_EACH(to_nearest(a));
+        case FUNCTION_TRUNCATE: FOR_EACH(truncf(a));
         default: break;
     }
 #undef FOR_EACH
 }
 
-PUNCTUAL_KERNEL(elementwise, Elementwise, 128) {
+template <class Functions>
+DEVICE void elementwise_by(const Guard& guard, const Elementwise& params, Functions functions) {
     Watch watch(guard);
     const TensorView& output = params.output;
     u32 vectors = output.pitch / 8;
@@ -59,12 +72,20 @@ PUNCTUAL_KERNEL(elementwise, Elementwise, 128) {
         if (params.second.address != 0) {
             second = operand8(params.second, image, row, column, channel);
         }
-        apply(params.function, result, second);
+        functions(params.function, result, second);
     }
     if (watch.may_begin() && here) {
         finish8(result, params.epilogue, channel, output.channels);
         store8(at<Half>(output.address) + u64(pixel) * output.pitch + channel, result);
     }
+}
+
+struct Functions {
+    DEVICE void operator()(u32 function, Values8& first, const Values8& second) const { apply(function, first, second); }
+};
+
+PUNCTUAL_KERNEL(elementwise, Elementwise, 128) {
+    elementwise_by(guard, params, Functions{});
 }
 
 // Where eight output channels come from, by their entries of the table. Neighbours from one whole vector are read as

@@ -1,6 +1,7 @@
 // What detectors, segmenters and transformers need beside convolutions.
 #include "attention.cuh"
 #include "copy.cuh"
+#include "functions.cuh"
 #include "product.cuh"
 #include "resize.cuh"
 #include "sequence.cuh"

@@ -55,12 +55,18 @@ pub(super) struct Head {
     pub keys: usize,
     /// Null without one.
     pub mask: *const f32,
+    /// What is added to products, `keys` for each query from `bias_first` on; null if nothing is.
+    pub bias: *const f32,
+    pub bias_first: usize,
     pub output: *mut f32,
     /// Floats of the whole output before `output`.
     pub output_start: usize,
-    /// The head's first channel, and how many it has.
+    /// The first channel of the head's queries and keys, and how many they have.
     pub first: usize,
     pub size: usize,
+    /// The same of its values.
+    pub value_first: usize,
+    pub value_size: usize,
     pub written: Range<usize>,
     pub pixels: Range<usize>,
     pub scale: f32,
@@ -74,15 +80,15 @@ impl Head {
         channel / V::LANES * block + pixel * V::LANES + channel % V::LANES
     }
 
-    /// Whether the head's channels are whole blocks.
+    /// Whether the channels of the head's values are whole blocks.
     #[inline(always)]
     fn is_aligned<V: Vector>(&self) -> bool {
-        self.first.is_multiple_of(V::LANES) && self.size.is_multiple_of(V::LANES)
+        self.value_first.is_multiple_of(V::LANES) && self.value_size.is_multiple_of(V::LANES)
     }
 }
 
 /// # Safety
-/// The processor has the instruction set; `size` is at most [`HEAD_CHANNELS_MAX`]; the tensors are valid for
+/// The processor has the instruction set; `size` and `value_size` are at most [`HEAD_CHANNELS_MAX`]; the tensors are valid for
 /// their pixels and channels, the output for what is written; no other thread uses the output or the scratch.
 #[inline(always)]
 pub(super) unsafe fn attend<V: Vector>(head: &Head) {
@@ -108,7 +114,7 @@ pub(super) unsafe fn attend<V: Vector>(head: &Head) {
                     at += WIDTH;
                 }
                 for query in 0..queries {
-                    soften::<V>(head, key, query, scratch);
+                    soften::<V>(head, key, first, query, scratch);
                 }
                 let mut at = 0;
                 while at < queries {
@@ -148,24 +154,24 @@ unsafe fn load_keys<V: Vector>(head: &Head, first: usize, scratch: &mut Scratch)
 unsafe fn load_values<V: Vector>(head: &Head, first: usize, scratch: &mut Scratch) {
     let tile = WIDTH * V::LANES;
     let count = (head.keys - first).min(tile);
-    let row = head.size.next_multiple_of(V::LANES);
+    let row = head.value_size.next_multiple_of(V::LANES);
     for key in 0..tile {
         let to = &mut scratch.values[key * row..][..row];
         if key >= count {
             to.fill(0.0);
         } else if head.is_aligned::<V>() {
             let mut channel = 0;
-            while channel < head.size {
+            while channel < head.value_size {
                 // SAFETY: a whole block of the head's channels of one of its keys.
                 unsafe {
-                    let at = Head::at::<V>(head.key_block, head.first + channel, first + key);
+                    let at = Head::at::<V>(head.key_block, head.value_first + channel, first + key);
                     V::load(head.value.add(at)).store(to[channel..].as_mut_ptr());
                 }
                 channel += V::LANES;
             }
         } else {
-            for (channel, to) in to[..head.size].iter_mut().enumerate() {
-                let at = Head::at::<V>(head.key_block, head.first + channel, first + key);
+            for (channel, to) in to[..head.value_size].iter_mut().enumerate() {
+                let at = Head::at::<V>(head.key_block, head.value_first + channel, first + key);
                 // SAFETY: channel and key are the head's.
                 *to = unsafe { *head.value.add(at) };
             }
@@ -220,10 +226,23 @@ unsafe fn products<V: Vector>(
 
 /// Makes weights of one query's products, and rescales its sums so far accordingly.
 #[inline(always)]
-unsafe fn soften<V: Vector>(head: &Head, first: usize, query: usize, scratch: &mut Scratch) {
+unsafe fn soften<V: Vector>(
+    head: &Head,
+    first: usize,
+    first_query: usize,
+    query: usize,
+    scratch: &mut Scratch,
+) {
     let tile = WIDTH * V::LANES;
     let weights = &mut scratch.weights[query * tile..][..tile];
     let count = (head.keys - first).min(tile);
+    if !head.bias.is_null() {
+        let at = (first_query + query - head.bias_first) * head.keys + first;
+        for (key, weight) in weights[..count].iter_mut().enumerate() {
+            // SAFETY: the bias has `keys` values for each query.
+            *weight += unsafe { *head.bias.add(at + key) };
+        }
+    }
     if !head.mask.is_null() {
         for (key, weight) in weights[..count].iter_mut().enumerate() {
             // SAFETY: the mask has a block of lanes for each key.
@@ -264,7 +283,7 @@ unsafe fn soften<V: Vector>(head: &Head, first: usize, query: usize, scratch: &m
         }
         scratch.total[query] = sum;
         if correction != 1.0 {
-            let size = head.size.next_multiple_of(V::LANES);
+            let size = head.value_size.next_multiple_of(V::LANES);
             let sums = scratch.sums.as_mut_ptr().add(query * size);
             let mut channel = 0;
             while channel < size {
@@ -279,7 +298,7 @@ unsafe fn soften<V: Vector>(head: &Head, first: usize, query: usize, scratch: &m
 /// Adds the tile's values, weighed, to the sums of `WIDTH` queries.
 #[inline(always)]
 unsafe fn weigh<V: Vector>(head: &Head, at: usize, scratch: &mut Scratch) {
-    let size = head.size.next_multiple_of(V::LANES);
+    let size = head.value_size.next_multiple_of(V::LANES);
     let mut channel = 0;
     // SAFETY: the channels from `channel` on fill as many vectors as each call takes.
     unsafe {
@@ -337,14 +356,14 @@ unsafe fn weigh_columns<V: Vector, const COLUMNS: usize>(
 /// Divides the sums and writes the channels that are asked for.
 #[inline(always)]
 unsafe fn write<V: Vector>(head: &Head, first: usize, queries: usize, scratch: &Scratch) {
-    let size = head.size.next_multiple_of(V::LANES);
+    let size = head.value_size.next_multiple_of(V::LANES);
     for query in 0..queries {
         let factor = 1.0 / scratch.total[query];
         let sums = &scratch.sums[query * size..][..size];
         let mut channel = head.written.start;
         while channel < head.written.end {
             let at = Head::at::<V>(head.query_block, channel, first + query) - head.output_start;
-            let from = &sums[channel - head.first..];
+            let from = &sums[channel - head.value_first..];
             // SAFETY: the channel, or the whole block of channels, is one to be written.
             unsafe {
                 let to = head.output.add(at);

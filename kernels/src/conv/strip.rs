@@ -5,7 +5,7 @@
 //! broadcasts `R * C` input values and multiplies all of them. Weights are read in order; a
 //! strip's weights stay in the second-level cache from tile to tile and from image to image.
 
-use crate::activation::{Curve, Values};
+use crate::activation::Curve;
 use crate::simd::Vector;
 
 /// Rows of an image's output, for one or several consecutive blocks of output channels: what one
@@ -133,10 +133,8 @@ unsafe fn bend<V: Vector>(s: &Strip, blocks: usize, top: usize, rows: usize) {
         for row in top..top + rows {
             // SAFETY: a row of the output; the curve is compiled for the strip's instruction set.
             unsafe {
-                curve(&Values {
-                    values: s.output.add(block * s.output_block + row * s.output_row),
-                    elements: s.columns * V::LANES,
-                });
+                let values = s.output.add(block * s.output_block + row * s.output_row);
+                curve.apply(values, s.columns * V::LANES);
             }
         }
     }

@@ -4,7 +4,7 @@
 //! is multiplied and summed over channels like a convolution of one tap.
 
 use super::minimal::{Filter, Four, Two};
-use crate::activation::{Curve, Values};
+use crate::activation::Curve;
 use crate::simd::Vector;
 
 /// All input blocks under one tile of outputs. Strides are in elements.
@@ -200,10 +200,7 @@ unsafe fn output<V: Vector, F: Filter<IN, OUT>, const IN: usize, const OUT: usiz
                 value.clamp(low, high).store(output.add(column * V::LANES));
             }
             if let Some(curve) = tile.curve {
-                curve(&Values {
-                    values: output,
-                    elements: tile.columns * V::LANES,
-                });
+                curve.apply(output, tile.columns * V::LANES);
             }
         }
     }

@@ -47,12 +47,12 @@ pub struct TensorView {
 pub struct Epilogue {
     /// A code of [`Curve`].
     pub curve: u32,
-    /// Lower bound of [`Curve::Clip`].
+    /// Lower bound of [`Curve::Clip`]; slope of [`Curve::LeakyRelu`]; of [`Curve::Elu`] what is above 0.
     pub low: f32,
-    /// Upper bound of [`Curve::Clip`].
+    /// Upper bound of [`Curve::Clip`]; of [`Curve::Elu`] what is below 0.
     pub high: f32,
-    /// Not used.
-    pub gap: u32,
+    /// Of [`Curve::Elu`].
+    pub rate: f32,
 }
 
 #[repr(u32)]
@@ -67,26 +67,39 @@ pub enum Curve {
     HardSwish = 5,
     Gelu = 6,
     Tanh = 7,
+    LeakyRelu = 8,
+    Elu = 9,
+    Mish = 10,
+    Softplus = 11,
+    Softsign = 12,
+    TanhGelu = 13,
 }
 
 impl From<Activation> for Epilogue {
     fn from(activation: Activation) -> Self {
-        let (curve, low, high) = match activation {
-            Activation::None => (Curve::None, 0.0, 0.0),
-            Activation::Relu => (Curve::Clip, 0.0, f32::INFINITY),
-            Activation::Clip { low, high } => (Curve::Clip, low, high),
-            Activation::Sigmoid => (Curve::Sigmoid, 0.0, 0.0),
-            Activation::Silu => (Curve::Silu, 0.0, 0.0),
-            Activation::HardSigmoid => (Curve::HardSigmoid, 0.0, 0.0),
-            Activation::HardSwish => (Curve::HardSwish, 0.0, 0.0),
-            Activation::Gelu => (Curve::Gelu, 0.0, 0.0),
-            Activation::Tanh => (Curve::Tanh, 0.0, 0.0),
+        let plain = |curve| (curve, [0.0; 3]);
+        let (curve, [low, high, rate]) = match activation {
+            Activation::None => plain(Curve::None),
+            Activation::Relu => (Curve::Clip, [0.0, f32::INFINITY, 0.0]),
+            Activation::Clip { low, high } => (Curve::Clip, [low, high, 0.0]),
+            Activation::Sigmoid => plain(Curve::Sigmoid),
+            Activation::Silu => plain(Curve::Silu),
+            Activation::HardSigmoid => plain(Curve::HardSigmoid),
+            Activation::HardSwish => plain(Curve::HardSwish),
+            Activation::Gelu => plain(Curve::Gelu),
+            Activation::Tanh => plain(Curve::Tanh),
+            Activation::LeakyRelu { slope } => (Curve::LeakyRelu, [slope, 0.0, 0.0]),
+            Activation::Elu { above, below, rate } => (Curve::Elu, [above, below, rate]),
+            Activation::Mish => plain(Curve::Mish),
+            Activation::Softplus => plain(Curve::Softplus),
+            Activation::Softsign => plain(Curve::Softsign),
+            Activation::TanhGelu => plain(Curve::TanhGelu),
         };
         Self {
             curve: curve as u32,
             low,
             high,
-            gap: 0,
+            rate,
         }
     }
 }
@@ -252,7 +265,7 @@ pub struct Operand {
     pub gap: u32,
 }
 
-/// What `elementwise` computes of one value, or of two.
+/// What `elementwise` and `elementwise_further` compute of one value, or of two.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {
@@ -266,6 +279,46 @@ pub enum Function {
     Exponential = 7,
     Reciprocal = 8,
     SquareRoot = 9,
+    Equal = 10,
+    NotEqual = 11,
+    Less = 12,
+    LessOrEqual = 13,
+    KeepWhere = 14,
+    KeepUnless = 15,
+    Slope = 16,
+    Sign = 17,
+    Floor = 18,
+    Ceiling = 19,
+    Round = 20,
+    Truncate = 21,
+    Logarithm = 22,
+    Power = 23,
+    Modulo = 24,
+    Remainder = 25,
+    Sine = 26,
+    Cosine = 27,
+    Tangent = 28,
+    ArcSine = 29,
+    ArcCosine = 30,
+    ArcTangent = 31,
+    HyperbolicSine = 32,
+    HyperbolicCosine = 33,
+    ArcHyperbolicSine = 34,
+    ArcHyperbolicCosine = 35,
+    ArcHyperbolicTangent = 36,
+    ErrorFunction = 37,
+}
+
+impl Function {
+    /// The kernel that has it: those that take many registers or much code have one of their own.
+    #[must_use]
+    pub const fn kernel(self) -> &'static str {
+        if (self as u32) < Self::Logarithm as u32 {
+            "elementwise"
+        } else {
+            "elementwise_further"
+        }
+    }
 }
 
 impl From<BinaryFunction> for Function {
@@ -277,6 +330,16 @@ impl From<BinaryFunction> for Function {
             BinaryFunction::Divide => Self::Divide,
             BinaryFunction::Minimum => Self::Minimum,
             BinaryFunction::Maximum => Self::Maximum,
+            BinaryFunction::Equal => Self::Equal,
+            BinaryFunction::NotEqual => Self::NotEqual,
+            BinaryFunction::Less => Self::Less,
+            BinaryFunction::LessOrEqual => Self::LessOrEqual,
+            BinaryFunction::KeepWhere => Self::KeepWhere,
+            BinaryFunction::KeepUnless => Self::KeepUnless,
+            BinaryFunction::Slope => Self::Slope,
+            BinaryFunction::Power => Self::Power,
+            BinaryFunction::Modulo => Self::Modulo,
+            BinaryFunction::Remainder => Self::Remainder,
         }
     }
 }
@@ -288,11 +351,29 @@ impl From<UnaryFunction> for Function {
             UnaryFunction::Exponential => Self::Exponential,
             UnaryFunction::Reciprocal => Self::Reciprocal,
             UnaryFunction::SquareRoot => Self::SquareRoot,
+            UnaryFunction::Logarithm => Self::Logarithm,
+            UnaryFunction::Sign => Self::Sign,
+            UnaryFunction::Floor => Self::Floor,
+            UnaryFunction::Ceiling => Self::Ceiling,
+            UnaryFunction::Round => Self::Round,
+            UnaryFunction::Truncate => Self::Truncate,
+            UnaryFunction::Sine => Self::Sine,
+            UnaryFunction::Cosine => Self::Cosine,
+            UnaryFunction::Tangent => Self::Tangent,
+            UnaryFunction::ArcSine => Self::ArcSine,
+            UnaryFunction::ArcCosine => Self::ArcCosine,
+            UnaryFunction::ArcTangent => Self::ArcTangent,
+            UnaryFunction::HyperbolicSine => Self::HyperbolicSine,
+            UnaryFunction::HyperbolicCosine => Self::HyperbolicCosine,
+            UnaryFunction::ArcHyperbolicSine => Self::ArcHyperbolicSine,
+            UnaryFunction::ArcHyperbolicCosine => Self::ArcHyperbolicCosine,
+            UnaryFunction::ArcHyperbolicTangent => Self::ArcHyperbolicTangent,
+            UnaryFunction::ErrorFunction => Self::ErrorFunction,
         }
     }
 }
 
-/// Of `elementwise`: a function of one tensor, or of two.
+/// Of `elementwise` and `elementwise_further`: a function of one tensor, or of two.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Elementwise {

@@ -231,6 +231,19 @@ impl BlockedLayout {
         }
     }
 
+    /// Writes zeros to the surplus lanes of the last block in the part's slice of a tensor of floats.
+    pub(crate) fn clear_surplus(&self, part: Part, output: &mut [f32]) {
+        let used = self.channels - (self.blocks() - 1) * self.lanes;
+        let start = self.part(part).start;
+        for (block, row) in self.block_rows(part) {
+            if block + 1 == self.blocks() && used < self.lanes {
+                let from = self.row_start(block, row) - start;
+                let pixels = output[from..][..self.width * self.lanes].chunks_exact_mut(self.lanes);
+                pixels.for_each(|pixel| pixel[used..].fill(0.0));
+            }
+        }
+    }
+
     /// Where the part that starts with this row starts: a block's first row brings the halo above
     /// it along, its last row the halo below.
     fn row_boundary(&self, row: usize) -> usize {

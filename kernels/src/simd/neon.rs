@@ -1,11 +1,12 @@
 //! AArch64 Advanced SIMD.
 
 use core::arch::aarch64::{
-    float32x4_t, uint8x16_t, vaddq_f32, vaddq_s32, vcvtnq_s32_f32, vdivq_f32, vdupq_n_f32,
-    vdupq_n_s32, vfmaq_f32, vfmaq_laneq_f32, vld1q_f32, vld1q_u8, vmaxq_f32, vminq_f32, vmulq_f32,
-    vqtbx1q_u8, vreinterpretq_f32_f64, vreinterpretq_f32_s32, vreinterpretq_f32_u8,
-    vreinterpretq_f64_f32, vreinterpretq_u8_f32, vrndnq_f32, vshlq_n_s32, vsqrtq_f32, vst1q_f32,
-    vsubq_f32, vzip1q_f32, vzip1q_f64, vzip2q_f32, vzip2q_f64,
+    float32x4_t, uint8x16_t, vaddq_f32, vaddq_s32, vandq_s32, vbslq_f32, vceqq_f32, vcltq_f32,
+    vcvtnq_s32_f32, vcvtq_f32_s32, vdivq_f32, vdupq_n_f32, vdupq_n_s32, vfmaq_f32, vfmaq_laneq_f32,
+    vld1q_f32, vld1q_u8, vmaxq_f32, vminq_f32, vmulq_f32, vorrq_s32, vqtbx1q_u8,
+    vreinterpretq_f32_f64, vreinterpretq_f32_s32, vreinterpretq_f32_u8, vreinterpretq_f64_f32,
+    vreinterpretq_s32_f32, vreinterpretq_u8_f32, vrndnq_f32, vshlq_n_s32, vshrq_n_s32, vsqrtq_f32,
+    vst1q_f32, vsubq_f32, vsubq_s32, vzip1q_f32, vzip1q_f64, vzip2q_f32, vzip2q_f64,
 };
 
 use super::{LaneMap, Vector};
@@ -136,6 +137,30 @@ impl Vector for Neon {
     unsafe fn clamp(self, low: Self, high: Self) -> Self {
         // These two hand a NaN on.
         Neon(unsafe { vminq_f32(vmaxq_f32(self.0, low.0), high.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn where_less(self, other: Self, yes: Self, no: Self) -> Self {
+        Neon(unsafe { vbslq_f32(vcltq_f32(self.0, other.0), yes.0, no.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn where_equal(self, other: Self, yes: Self, no: Self) -> Self {
+        Neon(unsafe { vbslq_f32(vceqq_f32(self.0, other.0), yes.0, no.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn split(self) -> (Self, Self) {
+        unsafe {
+            let bits = vreinterpretq_s32_f32(self.0);
+            let fraction = vandq_s32(bits, vdupq_n_s32(0x007f_ffff));
+            let significand = vorrq_s32(fraction, vdupq_n_s32(0x3f80_0000));
+            let exponent = vsubq_s32(vshrq_n_s32::<23>(bits), vdupq_n_s32(127));
+            (
+                Neon(vreinterpretq_f32_s32(significand)),
+                Neon(vcvtq_f32_s32(exponent)),
+            )
+        }
     }
 
     #[inline(always)]

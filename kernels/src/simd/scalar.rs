@@ -127,6 +127,37 @@ impl Vector for Scalar {
     }
 
     #[inline(always)]
+    unsafe fn where_less(self, other: Self, mut yes: Self, no: Self) -> Self {
+        for i in 0..4 {
+            if !(self.0[i] < other.0[i]) {
+                yes.0[i] = no.0[i];
+            }
+        }
+        yes
+    }
+
+    #[inline(always)]
+    unsafe fn where_equal(self, other: Self, mut yes: Self, no: Self) -> Self {
+        for i in 0..4 {
+            if self.0[i] != other.0[i] {
+                yes.0[i] = no.0[i];
+            }
+        }
+        yes
+    }
+
+    #[inline(always)]
+    unsafe fn split(self) -> (Self, Self) {
+        let (mut significand, mut exponent) = (self, self);
+        for i in 0..4 {
+            let bits = self.0[i].to_bits();
+            significand.0[i] = f32::from_bits(bits & 0x007f_ffff | 0x3f80_0000);
+            exponent.0[i] = (bits >> 23) as i32 as f32 - 127.0;
+        }
+        (significand, exponent)
+    }
+
+    #[inline(always)]
     unsafe fn lanes(from: &LaneMap) -> Self::Lanes {
         [from[0], from[1], from[2], from[3]]
     }

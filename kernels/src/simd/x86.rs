@@ -1,15 +1,18 @@
 //! x86-64: AVX-512F and AVX2 with FMA.
 
 use core::arch::x86_64::{
-    __m256, __m256i, __m512, __m512i, __mmask16, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT,
-    _mm_loadu_ps, _mm256_add_epi32, _mm256_add_ps, _mm256_blendv_ps, _mm256_castps_pd,
-    _mm256_castps128_ps256, _mm256_castsi256_ps, _mm256_cvtps_epi32, _mm256_div_ps,
-    _mm256_fmadd_ps, _mm256_insertf128_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_max_ps,
-    _mm256_min_ps, _mm256_mul_ps, _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set1_epi32,
-    _mm256_set1_ps, _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_sqrt_ps, _mm256_storeu_ps,
-    _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm512_add_ps, _mm512_castpd_ps,
-    _mm512_castpd256_pd512, _mm512_cmpge_epi32_mask, _mm512_div_ps, _mm512_fmadd_ps,
-    _mm512_fnmadd_ps, _mm512_insertf64x4, _mm512_loadu_epi32, _mm512_loadu_ps,
+    __m256, __m256i, __m512, __m512i, __mmask16, _CMP_EQ_OQ, _CMP_LT_OQ, _MM_FROUND_NO_EXC,
+    _MM_FROUND_TO_NEAREST_INT, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_SRC, _mm_loadu_ps,
+    _mm256_add_epi32, _mm256_add_ps, _mm256_and_si256, _mm256_blendv_ps, _mm256_castps_pd,
+    _mm256_castps_si256, _mm256_castps128_ps256, _mm256_castsi256_ps, _mm256_cmp_ps,
+    _mm256_cvtepi32_ps, _mm256_cvtps_epi32, _mm256_div_ps, _mm256_fmadd_ps, _mm256_insertf128_ps,
+    _mm256_loadu_ps, _mm256_loadu_si256, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps,
+    _mm256_or_si256, _mm256_permutevar8x32_ps, _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_sqrt_ps, _mm256_srli_epi32, _mm256_storeu_ps,
+    _mm256_sub_epi32, _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm512_add_ps,
+    _mm512_castpd_ps, _mm512_castpd256_pd512, _mm512_cmp_ps_mask, _mm512_cmpge_epi32_mask,
+    _mm512_div_ps, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_getexp_ps, _mm512_getmant_ps,
+    _mm512_insertf64x4, _mm512_loadu_epi32, _mm512_loadu_ps, _mm512_mask_blend_ps,
     _mm512_mask_permutexvar_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_rcp14_ps,
     _mm512_roundscale_ps, _mm512_scalef_ps, _mm512_set1_ps, _mm512_setzero_si512,
     _mm512_shuffle_ps, _mm512_sqrt_ps, _mm512_storeu_ps, _mm512_sub_ps, _mm512_unpackhi_ps,
@@ -30,7 +33,7 @@ macro_rules! vector {
     ($name:ident($register:ty), $count:literal, $splat:ident, $load:ident, $store:ident,
      |$first:ident, $step:ident| $fours:expr, $alternate_low:ident, $alternate_high:ident, $shuffle:ident,
      $fmadd:ident, $add:ident, $sub:ident, $mul:ident, $div:ident, $max:ident, $min:ident, $sqrt:ident,
-     $round:ident, |$value:ident, $exponent:ident| $scale:expr,
+     $round:ident, $compare:ident, $choose:ident, |$whole:ident| $split:expr, |$value:ident, $exponent:ident| $scale:expr,
      $lane_map:ty = |$from:ident| $lanes:expr, |$own:ident, $other:ident, $map:ident| $pick:expr $(, |$divisor:ident| $reciprocal:expr)?) => {
         #[derive(Clone, Copy)]
         pub(crate) struct $name($register);
@@ -157,8 +160,35 @@ macro_rules! vector {
                 // Both instructions return their second operand if either is NaN.
                 $name(unsafe { $min(high.0, $max(low.0, self.0)) })
             }
+
+            #[inline(always)]
+            unsafe fn where_less(self, other: Self, yes: Self, no: Self) -> Self {
+                $name(unsafe { $choose(no.0, yes.0, $compare::<_CMP_LT_OQ>(self.0, other.0)) })
+            }
+
+            #[inline(always)]
+            unsafe fn where_equal(self, other: Self, yes: Self, no: Self) -> Self {
+                $name(unsafe { $choose(no.0, yes.0, $compare::<_CMP_EQ_OQ>(self.0, other.0)) })
+            }
+
+            #[inline(always)]
+            unsafe fn split(self) -> (Self, Self) {
+                let $whole = self.0;
+                let (significand, exponent) = unsafe { $split };
+                ($name(significand), $name(exponent))
+            }
         }
     };
+}
+
+/// `yes` where the mask is set; in the order of the operands that a blend of narrower vectors has.
+///
+/// # Safety
+/// The processor has AVX-512F.
+#[inline(always)]
+unsafe fn select(no: __m512, yes: __m512, mask: __mmask16) -> __m512 {
+    // SAFETY: the caller's promise.
+    unsafe { _mm512_mask_blend_ps(mask, no, yes) }
 }
 
 vector!(
@@ -188,6 +218,12 @@ vector!(
     _mm512_min_ps,
     _mm512_sqrt_ps,
     _mm512_roundscale_ps,
+    _mm512_cmp_ps_mask,
+    select,
+    |whole| {
+        let significand = _mm512_getmant_ps::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_SRC>(whole);
+        (significand, _mm512_getexp_ps(whole))
+    },
     |value, exponent| _mm512_scalef_ps(value, exponent),
     (__mmask16, __m512i) = |from| {
         let from = _mm512_loadu_epi32(from);
@@ -224,6 +260,18 @@ vector!(
     _mm256_min_ps,
     _mm256_sqrt_ps,
     _mm256_round_ps,
+    _mm256_cmp_ps,
+    _mm256_blendv_ps,
+    |whole| {
+        let bits = _mm256_castps_si256(whole);
+        let fraction = _mm256_and_si256(bits, _mm256_set1_epi32(0x007f_ffff));
+        let significand = _mm256_or_si256(fraction, _mm256_set1_epi32(0x3f80_0000));
+        let exponent = _mm256_sub_epi32(_mm256_srli_epi32::<23>(bits), _mm256_set1_epi32(127));
+        (
+            _mm256_castsi256_ps(significand),
+            _mm256_cvtepi32_ps(exponent),
+        )
+    },
     |value, exponent| {
         // The bits of 2^n for a normal number: its biased exponent.
         let biased = _mm256_add_epi32(_mm256_cvtps_epi32(exponent), _mm256_set1_epi32(127));

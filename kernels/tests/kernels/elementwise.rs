@@ -32,6 +32,28 @@ fn runs() -> impl Strategy<Value = (Vec<usize>, Vec<ChannelRun>)> {
     })
 }
 
+/// Of noise, an operand that the function is tested with: of comparisons some are equal, and nothing is divided by
+/// nearly nothing.
+fn argument(function: BinaryFunction, operand: usize, noise: f32) -> f32 {
+    match function {
+        BinaryFunction::Divide if operand == 1 => noise.signum() * (noise.abs() + 0.5),
+        BinaryFunction::Equal
+        | BinaryFunction::NotEqual
+        | BinaryFunction::Less
+        | BinaryFunction::LessOrEqual => (4.0 * noise).round(),
+        BinaryFunction::KeepWhere | BinaryFunction::KeepUnless if operand == 1 => noise.round(),
+        BinaryFunction::Power if operand == 0 => noise.abs() + 0.1,
+        // Whole numbers, which have an exact rest, none of the second 0.
+        BinaryFunction::Modulo | BinaryFunction::Remainder if operand == 0 => {
+            (99.0 * noise).round()
+        }
+        BinaryFunction::Modulo | BinaryFunction::Remainder => {
+            (9.0 * noise).round() + noise.signum()
+        }
+        _ => noise,
+    }
+}
+
 proptest! {
     #![proptest_config(crate::support::cases(500))]
 
@@ -66,8 +88,7 @@ proptest! {
         let values = |at: usize, image: u64| -> Vec<f32> {
             let image = if constant == at { 0 } else { image };
             let noise = noise(seed ^ (9 + 90 * at as u64 + image), shapes[at].elements());
-            let away = function == BinaryFunction::Divide && at == 1;
-            noise.iter().map(|x| if away { x.signum() * (x.abs() + 0.5) } else { *x }).collect()
+            noise.iter().map(|x| argument(function, at, *x)).collect()
         };
         let mut packed = vec![0.0; binary.packed_len()];
         if constant < 2 {
@@ -104,10 +125,21 @@ proptest! {
         let (input, output) = (layout(halos.0), layout(halos.1));
         let unary = Unary::new(isa, function, input, output).unwrap();
         let noise = noise(seed, input.shape().elements());
-        let signed = matches!(function, UnaryFunction::Absolute | UnaryFunction::Exponential);
         let values: Vec<f32> = noise
             .iter()
-            .map(|x| if signed { 4.0 * x } else { x.abs() + 0.1 })
+            .map(|x| match function {
+                UnaryFunction::Reciprocal | UnaryFunction::SquareRoot | UnaryFunction::Logarithm => {
+                    x.abs() + 0.1
+                }
+                UnaryFunction::ArcHyperbolicCosine => x.abs() + 1.1,
+                UnaryFunction::ArcSine
+                | UnaryFunction::ArcCosine
+                | UnaryFunction::ArcHyperbolicTangent => 0.9 * x,
+                UnaryFunction::Tangent => *x,
+                // Halves, too.
+                UnaryFunction::Round | UnaryFunction::Sign => (16.0 * x).round() / 2.0,
+                _ => 4.0 * x,
+            })
             .collect();
         let memory = vec![vec![blocked(&input, &values, 0.0, 1e9)]];
         let run = |part, images: &mut [Image<'_>]| unary.run(part, images);
@@ -196,6 +228,77 @@ fn check_gather(isa: Isa, spec: &GatherSpec, batch: usize, parts: usize, seed: u
     for (images, found) in images.iter().zip(&outputs) {
         let expected = reference::gather(pixels, &spec.runs, images);
         check_output(&spec.output, found, &expected, 0.0);
+    }
+}
+
+#[test]
+fn comparisons_and_choices_have_their_answer_for_what_is_no_number() {
+    let values = [
+        0.0,
+        -0.0,
+        1.0,
+        -2.5,
+        f32::NAN,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        1e-42,
+    ];
+    let pairs: Vec<(f32, f32)> = values
+        .iter()
+        .flat_map(|a| values.map(|b| (*a, b)))
+        .collect();
+    let same = |a: f32, b: f32| a == b || (a.is_nan() && b.is_nan());
+    for isa in Isa::available() {
+        let layout = BlockedLayout::new(isa, pairs.len(), 1, 1, 0).unwrap();
+        let operands = [BinaryOperand::Tensor(layout); 2];
+        for function in BinaryFunction::ALL {
+            if matches!(function, BinaryFunction::Minimum | BinaryFunction::Maximum) {
+                continue;
+            }
+            let spec = BinarySpec {
+                function,
+                operands,
+                output: layout,
+                activation: Activation::None,
+            };
+            let binary = Binary::new(isa, &spec).unwrap();
+            let memory = [0, 1].map(|at| {
+                let side = |pair: &(f32, f32)| if at == 0 { pair.0 } else { pair.1 };
+                pairs.iter().map(side).collect::<Vec<f32>>()
+            });
+            let run = |part, images: &mut [Image<'_>]| binary.run(&[], part, images);
+            let found = run_in_parts(1, &layout, &[memory.to_vec()], run);
+            for (&(a, b), &found) in pairs.iter().zip(&found[0]) {
+                let expected = function.of(a, b);
+                assert!(
+                    same(found, expected),
+                    "{isa} {function:?}({a}, {b}) is {found}, not {expected}"
+                );
+            }
+        }
+        for function in [
+            UnaryFunction::Absolute,
+            UnaryFunction::Logarithm,
+            UnaryFunction::Sign,
+            UnaryFunction::Floor,
+            UnaryFunction::Ceiling,
+            UnaryFunction::Round,
+            UnaryFunction::Truncate,
+            UnaryFunction::Sine,
+        ] {
+            let layout = BlockedLayout::new(isa, values.len(), 1, 1, 0).unwrap();
+            let unary = Unary::new(isa, function, layout, layout).unwrap();
+            let memory = vec![vec![blocked(&layout, &values, 0.0, 0.0)]];
+            let run = |part, images: &mut [Image<'_>]| unary.run(part, images);
+            let found = run_in_parts(1, &layout, &memory, run);
+            for (&x, &found) in values.iter().zip(&found[0]) {
+                let expected = function.of(x);
+                assert!(
+                    same(found, expected) || (found - expected).abs() < 1e-5 * expected.abs(),
+                    "{isa} {function:?}({x}) is {found}, not {expected}"
+                );
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@ mod cuda_sources;
 mod elementwise;
 mod pools;
 mod preprocess;
+mod products;
 mod quantised;
 mod refusals;
 mod resize;

@@ -3,8 +3,8 @@
 use crate::support::{blocked, check_output, isa, noise, run_in_parts};
 use proptest::prelude::*;
 use punctual_kernels::{
-    Attention, AttentionSpec, BlockedLayout, Embedding, HEAD_CHANNELS_MAX, Image, Isa, KernelError,
-    LayerNorm, LayerNormSpec, Token, Tokens,
+    Attention, AttentionBias, AttentionSpec, BlockedLayout, Embedding, HEAD_CHANNELS_MAX, Image,
+    Isa, KernelError, LayerNorm, LayerNormSpec, Token, Tokens,
 };
 
 /// The value of a channel of a pixel in `[channel][pixel]`.
@@ -29,43 +29,74 @@ fn layer_norm(data: &[f32], scale: &[f32], bias: &[f32], epsilon: f32) -> Vec<f3
         .collect()
 }
 
+/// Planar tensors of an attention.
 struct Heads<'a> {
+    spec: &'a AttentionSpec,
     query: &'a [f32],
     key: &'a [f32],
     value: &'a [f32],
     mask: Option<&'a [f32]>,
-    channels: usize,
-    heads: usize,
-    scale: f32,
+    bias: &'a [f32],
 }
 
-fn attention(case: &Heads) -> Vec<f32> {
-    let (pixels, keys) = (
-        case.query.len() / case.channels,
-        case.key.len() / case.channels,
-    );
-    let size = case.channels / case.heads;
-    let value = |channel: usize, pixel: usize| {
-        let head = channel / size * size..(channel / size + 1) * size;
-        let product = |key: usize| {
-            let pairs = head.clone().map(|channel| {
-                at(case.query, pixels, channel, pixel) * at(case.key, keys, channel, key)
-            });
-            let ignored = case.mask.is_some_and(|mask| mask[key] == 0.0);
-            let product = pairs.sum::<f64>() * f64::from(case.scale);
-            product + if ignored { f64::from(f32::MIN) } else { 0.0 }
+impl Heads<'_> {
+    /// What the products of a head's query with its key are.
+    fn product(&self, head: usize, query: usize, key: usize, row: usize) -> f64 {
+        let spec = self.spec;
+        let size = spec.query.channels() / spec.heads;
+        let [pixels, keys] = [spec.query, spec.key].map(|layout| layout.height() * layout.width());
+        let rows = if spec.by_row { spec.query.height() } else { 1 };
+        let channels = head * size..(head + 1) * size;
+        let pairs = channels.map(|channel| {
+            at(self.query, pixels, channel, query) * at(self.key, keys, channel, key)
+        });
+        let ignored = self.mask.is_some_and(|mask| mask[key] == 0.0);
+        let added = spec.bias.map_or(0.0, |bias| {
+            let (queries, keys) = (pixels / rows, keys / rows);
+            let row = if bias.by_row { row } else { 0 };
+            let (head, heads) = if bias.by_head {
+                (head, spec.heads)
+            } else {
+                (0, 1)
+            };
+            let table = &self.bias[(row * heads + head) * queries * keys..];
+            f64::from(table[query % queries * keys + key % keys])
+        });
+        let product = pairs.sum::<f64>() * f64::from(spec.scale) + added;
+        product + if ignored { f64::from(f32::MIN) } else { 0.0 }
+    }
+
+    fn attended(&self) -> Vec<f32> {
+        let spec = self.spec;
+        let [pixels, all_keys] =
+            [spec.query, spec.key].map(|layout| layout.height() * layout.width());
+        let rows = if spec.by_row { spec.query.height() } else { 1 };
+        let keys = all_keys / rows;
+        let size = spec.value.channels() / spec.heads;
+        let value = |channel: usize, pixel: usize| {
+            let row = pixel / (pixels / rows);
+            let of_row = row * keys..(row + 1) * keys;
+            let products: Vec<f64> = of_row
+                .clone()
+                .map(|key| self.product(channel / size, pixel, key, row))
+                .collect();
+            let largest = products.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let weights: Vec<f64> = products.iter().map(|x| (x - largest).exp()).collect();
+            let values = of_row.map(|key| at(self.value, all_keys, channel, key));
+            let weighed: f64 = values.zip(&weights).map(|(v, w)| v * w).sum();
+            (weighed / weights.iter().sum::<f64>()) as f32
         };
-        let products: Vec<f64> = (0..keys).map(product).collect();
-        let largest = products.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let weights: Vec<f64> = products.iter().map(|x| (x - largest).exp()).collect();
-        let values = (0..keys).map(|key| at(case.value, keys, channel, key));
-        let weighed: f64 = values.zip(&weights).map(|(v, w)| v * w).sum();
-        (weighed / weights.iter().sum::<f64>()) as f32
-    };
-    let places = (0..case.channels).flat_map(|c| (0..pixels).map(move |pixel| (c, pixel)));
-    places
-        .map(|(channel, pixel)| value(channel, pixel))
-        .collect()
+        let channels = spec.value.channels();
+        let places = (0..channels).flat_map(|c| (0..pixels).map(move |pixel| (c, pixel)));
+        places
+            .map(|(channel, pixel)| value(channel, pixel))
+            .collect()
+    }
+}
+
+/// Channels of a head.
+fn sizes() -> impl Strategy<Value = usize> {
+    prop::sample::select(vec![1, 3, 4, 8, 12, 16, 20, 32, 80])
 }
 
 proptest! {
@@ -100,47 +131,49 @@ proptest! {
     #[test]
     fn attention_equals_its_reference(
         isa in isa(),
-        (heads, size) in (1..=4usize, prop::sample::select(vec![1, 3, 4, 8, 12, 16, 20, 32, 80])),
-        (height, width, keys) in (1..=2usize, 1..=90usize, 1..=150usize),
-        (masked, sharp) in (any::<bool>(), any::<bool>()),
+        heads in 1..=4usize,
+        (size, value_size) in (sizes(), sizes()),
+        (height, width, keys) in (1..=3usize, 1..=90usize, 1..=150usize),
+        (masked, sharp, by_row) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        bias in prop::option::of((any::<bool>(), any::<bool>())),
         (parts, seed) in (1..=4usize, any::<u64>()),
     ) {
-        let channels = heads * size;
-        let query = BlockedLayout::new(isa, channels, height, width, 0).unwrap();
-        let key = BlockedLayout::new(isa, channels, 1, keys, 0).unwrap();
-        let mask = BlockedLayout::new(isa, 1, 1, keys, 0).unwrap();
+        let query = BlockedLayout::new(isa, heads * size, height, width, 0).unwrap();
+        let key_rows = if by_row { height } else { 1 };
+        let of_keys = |channels| BlockedLayout::new(isa, channels, key_rows, keys, 0).unwrap();
+        let (key, value, mask) = (of_keys(heads * size), of_keys(heads * value_size), of_keys(1));
+        let output = BlockedLayout::new(isa, heads * value_size, height, width, 0).unwrap();
         // Sharp: the largest product wins nearly all, and moves as tiles of keys go by.
         let scale = if sharp { 30.0 } else { 0.5 };
         let spec = AttentionSpec {
             query,
             key,
-            value: key,
+            value,
             mask: masked.then_some(mask),
-            output: query,
+            output,
             heads,
             scale,
+            by_row,
+            bias: bias.map(|(by_row, by_head)| AttentionBias { by_row, by_head }),
         };
         let kernel = Attention::new(isa, &spec).unwrap();
-        let q = noise(seed ^ 1, query.shape().elements());
-        let (k, v) = (noise(seed ^ 2, channels * keys), noise(seed ^ 3, channels * keys));
-        let m: Vec<f32> = noise(seed ^ 4, keys).iter().map(|x| x.max(0.0).ceil()).collect();
+        let values = |at: u64, layout: BlockedLayout| noise(seed ^ at, layout.shape().elements());
+        let (q, k, v) = (values(1, query), values(2, key), values(3, value));
+        let m: Vec<f32> = values(4, mask).iter().map(|x| x.max(0.0).ceil()).collect();
+        let bias = noise(seed ^ 5, kernel.packed_len());
+        let mut packed = vec![0.0; kernel.packed_len()];
+        kernel.pack(&bias, &mut packed).unwrap();
         let mut inputs = vec![
             blocked(&query, &q, 7.0, 0.0),
             blocked(&key, &k, 5.0, 0.0),
-            blocked(&key, &v, 3.0, 0.0),
+            blocked(&value, &v, 3.0, 0.0),
         ];
         inputs.extend(masked.then(|| blocked(&mask, &m, 1.0, 0.0)));
-        let outputs = run_in_parts(parts, &query, &[inputs], |part, images| kernel.run(part, images));
-        let expected = attention(&Heads {
-            query: &q,
-            key: &k,
-            value: &v,
-            mask: masked.then_some(&m[..]),
-            channels,
-            heads,
-            scale,
-        });
-        check_output(&query, &outputs[0], &expected, 2e-5 * scale.max(1.0));
+        let run = |part, images: &mut [Image<'_>]| kernel.run(&packed, part, images);
+        let outputs = run_in_parts(parts, &output, &[inputs], run);
+        let mask = masked.then_some(&m[..]);
+        let heads = Heads { spec: &spec, query: &q, key: &k, value: &v, mask, bias: &bias };
+        check_output(&output, &outputs[0], &heads.attended(), 2e-5 * scale.max(1.0));
     }
 
     #[test]
@@ -210,6 +243,8 @@ fn tensors_that_do_not_fit_are_refused() {
         output: tensor,
         heads: 2,
         scale: 1.0,
+        by_row: false,
+        bias: None,
     };
     let message = |spec: AttentionSpec| Attention::new(isa, &spec).unwrap_err().to_string();
     assert!(
@@ -230,6 +265,27 @@ fn tensors_that_do_not_fit_are_refused() {
         ..spec
     };
     assert!(message(wide).contains("channels of a head is 129"));
+    let key = BlockedLayout::new(isa, 8, 5, 1, 0).unwrap();
+    let turned = AttentionSpec {
+        key,
+        value: key,
+        ..spec
+    };
+    assert!(Attention::new(isa, &turned).is_ok());
+    let by_row = AttentionSpec {
+        by_row: true,
+        ..turned
+    };
+    assert!(message(by_row).contains("the key's height is 5"));
+    let bias = Some(AttentionBias {
+        by_row: true,
+        by_head: true,
+    });
+    let kernel = Attention::new(isa, &AttentionSpec { bias, ..spec }).unwrap();
+    assert_eq!(kernel.packed_len(), 2 * 5 * 5);
+    let mut packed = [0.0; 50];
+    assert!(kernel.pack(&[1.0; 49], &mut packed).is_err());
+    assert!(kernel.pack(&[f32::NAN; 50], &mut packed).is_err());
     let scale = f32::NAN;
     assert!(matches!(
         Attention::new(isa, &AttentionSpec { scale, ..spec }),

@@ -44,6 +44,16 @@ pub fn activation() -> impl Strategy<Value = Activation> {
         Activation::HardSwish,
         Activation::Gelu,
         Activation::Tanh,
+        Activation::LeakyRelu { slope: 0.1 },
+        Activation::Elu {
+            above: 1.1,
+            below: 0.7,
+            rate: 0.5,
+        },
+        Activation::Mish,
+        Activation::Softplus,
+        Activation::Softsign,
+        Activation::TanhGelu,
     ])
 }
 

@@ -13,16 +13,46 @@ pub enum BinaryFunction {
     Divide,
     Minimum,
     Maximum,
+    /// 1 if `a = b`, else 0. A truth is 1 or 0; what is no number is equal to nothing, less than nothing.
+    Equal,
+    /// 1 unless `a = b`.
+    NotEqual,
+    /// 1 if `a < b`.
+    Less,
+    /// 1 if `a <= b`.
+    LessOrEqual,
+    /// `a` where `b` is not 0, else 0, whatever `a` is there.
+    KeepWhere,
+    /// `a` where `b` is 0, else 0, whatever `a` is there.
+    KeepUnless,
+    /// `a` above 0, `a * b` below.
+    Slope,
+    /// `a^b`, computed in f64.
+    Power,
+    /// What is left of `a` divided by `b`, with the sign of `b`. Exact; no number if `b` is 0.
+    Modulo,
+    /// What is left of `a` divided by `b`, with the sign of `a`. Exact; no number if `b` is 0.
+    Remainder,
 }
 
 impl BinaryFunction {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 16] = [
         Self::Add,
         Self::Subtract,
         Self::Multiply,
         Self::Divide,
         Self::Minimum,
         Self::Maximum,
+        Self::Equal,
+        Self::NotEqual,
+        Self::Less,
+        Self::LessOrEqual,
+        Self::KeepWhere,
+        Self::KeepUnless,
+        Self::Slope,
+        Self::Power,
+        Self::Modulo,
+        Self::Remainder,
     ];
 
     #[must_use]
@@ -46,8 +76,48 @@ impl BinaryFunction {
                     a
                 }
             }
+            Self::Equal => truth(a == b),
+            Self::NotEqual => truth(a != b),
+            Self::Less => truth(a < b),
+            Self::LessOrEqual => truth(a <= b),
+            Self::KeepWhere => {
+                if b == 0.0 {
+                    0.0
+                } else {
+                    a
+                }
+            }
+            Self::KeepUnless => {
+                if b == 0.0 {
+                    a
+                } else {
+                    0.0
+                }
+            }
+            Self::Slope => {
+                if a > 0.0 {
+                    a
+                } else {
+                    a * b
+                }
+            }
+            Self::Power => f64::from(a).powf(f64::from(b)) as f32,
+            Self::Modulo => {
+                let rest = a % b;
+                // Of other signs: the next multiple of `b` on the other side.
+                if rest != 0.0 && (rest < 0.0) != (b < 0.0) {
+                    rest + b
+                } else {
+                    rest
+                }
+            }
+            Self::Remainder => a % b,
         }
     }
+}
+
+const fn truth(is_true: bool) -> f32 {
+    if is_true { 1.0 } else { 0.0 }
 }
 
 /// Of one value.
@@ -59,14 +129,57 @@ pub enum UnaryFunction {
     /// `1 / x`.
     Reciprocal,
     SquareRoot,
+    /// The natural one: of 0 minus infinity, of less no number.
+    Logarithm,
+    /// -1, 0 or 1.
+    Sign,
+    /// The largest whole number not above it.
+    Floor,
+    /// The smallest whole number not below it.
+    Ceiling,
+    /// The nearest whole number, the even one of two.
+    Round,
+    /// Without what follows the point.
+    Truncate,
+    Sine,
+    Cosine,
+    Tangent,
+    ArcSine,
+    ArcCosine,
+    ArcTangent,
+    HyperbolicSine,
+    HyperbolicCosine,
+    ArcHyperbolicSine,
+    ArcHyperbolicCosine,
+    ArcHyperbolicTangent,
+    /// `erf(x)`.
+    ErrorFunction,
 }
 
 impl UnaryFunction {
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 22] = [
         Self::Absolute,
         Self::Exponential,
         Self::Reciprocal,
         Self::SquareRoot,
+        Self::Logarithm,
+        Self::Sign,
+        Self::Floor,
+        Self::Ceiling,
+        Self::Round,
+        Self::Truncate,
+        Self::Sine,
+        Self::Cosine,
+        Self::Tangent,
+        Self::ArcSine,
+        Self::ArcCosine,
+        Self::ArcTangent,
+        Self::HyperbolicSine,
+        Self::HyperbolicCosine,
+        Self::ArcHyperbolicSine,
+        Self::ArcHyperbolicCosine,
+        Self::ArcHyperbolicTangent,
+        Self::ErrorFunction,
     ];
 
     /// Computed in f64: what devices and kernels are tested against.
@@ -78,6 +191,27 @@ impl UnaryFunction {
             Self::Exponential => wide.clamp(-87.3, 88.3).exp(),
             Self::Reciprocal => 1.0 / wide,
             Self::SquareRoot => wide.sqrt(),
+            Self::Logarithm => wide.ln(),
+            // A NaN, and 0 with its sign, fall through both comparisons.
+            Self::Sign if x > 0.0 => 1.0,
+            Self::Sign if x < 0.0 => -1.0,
+            Self::Sign => wide,
+            Self::Floor => wide.floor(),
+            Self::Ceiling => wide.ceil(),
+            Self::Round => wide.round_ties_even(),
+            Self::Truncate => wide.trunc(),
+            Self::Sine => wide.sin(),
+            Self::Cosine => wide.cos(),
+            Self::Tangent => wide.tan(),
+            Self::ArcSine => wide.asin(),
+            Self::ArcCosine => wide.acos(),
+            Self::ArcTangent => wide.atan(),
+            Self::HyperbolicSine => wide.sinh(),
+            Self::HyperbolicCosine => wide.cosh(),
+            Self::ArcHyperbolicSine => wide.asinh(),
+            Self::ArcHyperbolicCosine => wide.acosh(),
+            Self::ArcHyperbolicTangent => wide.atanh(),
+            Self::ErrorFunction => libm::erf(wide),
         };
         result as f32
     }

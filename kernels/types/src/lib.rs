@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod activation;
+mod answer;
 mod element;
 mod frame;
 mod function;
@@ -16,6 +17,7 @@ mod view;
 mod window;
 
 pub use activation::Activation;
+pub use answer::{AREA_BYTES_MAX, AREA_HEAD_BYTES, AnswerKind, OUTPUT_ALIGNMENT};
 pub use element::Element;
 pub use frame::{FrameError, FrameLayout, PixelFormat, SIDE_MAX, Size};
 pub use function::{BinaryFunction, UnaryFunction};

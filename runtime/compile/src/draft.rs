@@ -133,7 +133,10 @@ pub(crate) enum Sequence {
     Attention {
         heads: u32,
         scale: f32,
+        by_row: bool,
+        bias: Option<Bias>,
     },
+    Product,
     Embedding {
         table: Vec<f32>,
     },
@@ -146,13 +149,24 @@ pub(crate) enum Sequence {
     },
 }
 
+/// What an attention adds to its products, `[row][head][query][key]`, one row or head for all unless it goes by them.
+#[derive(Clone, Debug)]
+pub(crate) struct Bias {
+    pub values: Vec<f32>,
+    pub by_row: bool,
+    pub by_head: bool,
+}
+
 impl Sequence {
     /// All that it holds, in one or two lists.
     fn weights(&self) -> [&[f32]; 2] {
         match self {
             Self::LayerNorm { scale, bias, .. } => [scale, bias],
             Self::Embedding { table } | Self::Tokens { table, .. } => [table, &[]],
-            Self::Attention { .. } | Self::Token { .. } => [&[], &[]],
+            Self::Attention {
+                bias: Some(bias), ..
+            } => [&bias.values, &[]],
+            Self::Attention { bias: None, .. } | Self::Token { .. } | Self::Product => [&[], &[]],
         }
     }
 }

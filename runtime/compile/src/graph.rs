@@ -157,15 +157,6 @@ impl Constant {
         self.dims.iter().enumerate().map(size).collect()
     }
 
-    /// Its value, if it is one number.
-    pub fn number(&self) -> Option<f32> {
-        match (&self.data, self.elements()) {
-            (Data::Floats(values), 1) => Some(values[0]),
-            (_, 1) => Some(self.integers()?[0].known()? as f32),
-            _ => None,
-        }
-    }
-
     /// Its values, if they are integers or bytes.
     pub fn integers(&self) -> Option<Cow<'_, [Integer]>> {
         Some(match &self.data {

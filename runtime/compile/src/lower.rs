@@ -6,6 +6,7 @@
 
 mod arithmetic;
 mod attention;
+mod choices;
 mod convolution;
 mod copies;
 pub(crate) mod curves;
@@ -37,6 +38,7 @@ use punctual_model::{
 use punctual_types::{Activation, BinaryFunction, UnaryFunction};
 
 use attention::Scores;
+use choices::Numbers;
 use gaussian::Gaussian;
 use join::Joined;
 use view_algebra::View;
@@ -51,41 +53,67 @@ use crate::report::Note;
 /// their operands are known when compiling.
 const LOWERED: &[&str] = &[
     "Abs",
+    "Acos",
+    "Acosh",
     "Add",
+    "And",
+    "Asin",
+    "Asinh",
+    "Atan",
+    "Atanh",
     "AveragePool",
     "BatchNormalization",
     "Cast",
+    "CastLike",
+    "Ceil",
+    "Celu",
     "Clip",
     "Concat",
     "Constant",
     "Conv",
     "ConvTranspose",
-    "DequantizeLinear",
+    "Cos",
+    "Cosh",
     "DepthToSpace",
+    "DequantizeLinear",
     "Div",
     "Dropout",
     "Elu",
+    "Equal",
     "Erf",
     "Exp",
     "Expand",
     "Flatten",
+    "Floor",
     "Gather",
     "Gelu",
     "Gemm",
     "GlobalAveragePool",
+    "Greater",
+    "GreaterOrEqual",
     "HardSigmoid",
     "HardSwish",
     "Identity",
     "InstanceNormalization",
+    "IsInf",
+    "IsNaN",
     "LayerNormalization",
     "LeakyRelu",
+    "Less",
+    "LessOrEqual",
+    "Log",
     "LogSoftmax",
     "MatMul",
     "Max",
     "MaxPool",
+    "Mean",
     "Min",
+    "Mish",
+    "Mod",
     "Mul",
     "Neg",
+    "Not",
+    "Or",
     "PRelu",
     "Pad",
     "Pow",
@@ -99,18 +127,30 @@ const LOWERED: &[&str] = &[
     "Relu",
     "Reshape",
     "Resize",
+    "Round",
+    "Selu",
     "Sigmoid",
+    "Sign",
+    "Sin",
+    "Sinh",
     "Slice",
     "Softmax",
+    "Softplus",
+    "Softsign",
     "SpaceToDepth",
     "Split",
     "Sqrt",
     "Squeeze",
     "Sub",
+    "Sum",
+    "Tan",
     "Tanh",
+    "ThresholdedRelu",
     "Tile",
     "Transpose",
     "Unsqueeze",
+    "Where",
+    "Xor",
 ];
 
 /// The operators that can be compiled, in alphabetical order.
@@ -184,6 +224,8 @@ pub(crate) struct Lowering<'a> {
     room: Room,
     /// The values of each softmax that an operator has read.
     softmaxes: BTreeMap<ValueId, View>,
+    /// What the numbers of each value of the graph are.
+    numbers: Vec<Numbers>,
     /// Nodes that read what is unknown.
     pub unchecked: usize,
 }
@@ -207,6 +249,11 @@ impl<'a> Lowering<'a> {
             values[vector.id.0] = Value::View(View::features(at, shape));
             tensors.push(shape);
         }
+        let mut numbers = vec![Numbers::Floats; graph.values.len()];
+        if graph.tokens {
+            let inputs = [graph.input].into_iter().chain(graph.mask);
+            inputs.for_each(|input| numbers[input.0] = Numbers::Integers);
+        }
         if let Some(mask) = graph.mask {
             let mask_channel = View::image(TensorId(0), input).tokens_of_channel(1);
             values[mask.0] = Value::View(mask_channel);
@@ -229,6 +276,7 @@ impl<'a> Lowering<'a> {
             joins: BTreeMap::new(),
             layers: BTreeMap::new(),
             softmaxes: BTreeMap::new(),
+            numbers,
             unchecked: 0,
             room: Room::of(graph.constants.values().map(|c| c.data.len()).sum()),
         }
@@ -244,6 +292,7 @@ impl<'a> Lowering<'a> {
             let domain = domain.clone();
             return Err(Problem::Domain { domain });
         }
+        self.note_numbers(node);
         let mut operands = node.inputs.iter().flatten();
         if operands.any(|id| matches!(self.value(*id), Value::Unknown)) {
             if !supported().contains(&node.operator.as_str()) {
@@ -329,7 +378,7 @@ impl<'a> Lowering<'a> {
             "Pad" => self.pad(node),
             "Gather" if self.reads_view(node) => self.gather(node),
             "Expand" => self.expand(node),
-            "Cast" => self.cast(node),
+            "Cast" | "CastLike" => self.cast(node),
             "Identity" => self.identity(node),
             "Dropout" => self.dropout(node),
             "Constant" => self.constant(node),
@@ -343,19 +392,53 @@ impl<'a> Lowering<'a> {
                 Some(scaled) => self.set(node, scaled),
                 None => self.binary(node, BinaryFunction::Multiply),
             },
-            "Div" => self.binary(node, BinaryFunction::Divide),
+            "Div" => self.divide(node),
             "Sub" => self.binary(node, BinaryFunction::Subtract),
-            "Min" => self.binary(node, BinaryFunction::Minimum),
-            "Max" => self.binary(node, BinaryFunction::Maximum),
+            "Min" => self.variadic(node, BinaryFunction::Minimum),
+            "Max" => self.variadic(node, BinaryFunction::Maximum),
+            "Sum" | "Mean" => self.variadic(node, BinaryFunction::Add),
+            "Mod" => self.modulo(node),
+            "Equal" => self.binary(node, BinaryFunction::Equal),
+            "Less" => self.binary(node, BinaryFunction::Less),
+            "LessOrEqual" => self.binary(node, BinaryFunction::LessOrEqual),
+            "Greater" => self.reversed_binary(node, BinaryFunction::Less),
+            "GreaterOrEqual" => self.reversed_binary(node, BinaryFunction::LessOrEqual),
+            "And" | "Or" | "Xor" => self.truths(node),
+            "Not" => self.not(node),
+            "IsNaN" => self.is_nan(node),
+            "IsInf" => self.is_infinite(node),
+            "Where" => self.choose(node),
             "Pow" => self.pow(node),
             "Neg" => self.negate(node),
             "Abs" => self.unary(node, UnaryFunction::Absolute),
             "Exp" => self.unary(node, UnaryFunction::Exponential),
             "Reciprocal" => self.unary(node, UnaryFunction::Reciprocal),
             "Sqrt" => self.unary(node, UnaryFunction::SquareRoot),
+            "Log" => self.unary(node, UnaryFunction::Logarithm),
+            "Sign" => self.unary(node, UnaryFunction::Sign),
+            "Floor" => self.unary(node, UnaryFunction::Floor),
+            "Ceil" => self.unary(node, UnaryFunction::Ceiling),
+            "Round" => self.unary(node, UnaryFunction::Round),
+            "Sin" => self.unary(node, UnaryFunction::Sine),
+            "Cos" => self.unary(node, UnaryFunction::Cosine),
+            "Tan" => self.unary(node, UnaryFunction::Tangent),
+            "Asin" => self.unary(node, UnaryFunction::ArcSine),
+            "Acos" => self.unary(node, UnaryFunction::ArcCosine),
+            "Atan" => self.unary(node, UnaryFunction::ArcTangent),
+            "Sinh" => self.unary(node, UnaryFunction::HyperbolicSine),
+            "Cosh" => self.unary(node, UnaryFunction::HyperbolicCosine),
+            "Asinh" => self.unary(node, UnaryFunction::ArcHyperbolicSine),
+            "Acosh" => self.unary(node, UnaryFunction::ArcHyperbolicCosine),
+            "Atanh" => self.unary(node, UnaryFunction::ArcHyperbolicTangent),
             "Sigmoid" => self.curve(node, Activation::Sigmoid),
             "Tanh" => self.curve(node, Activation::Tanh),
             "HardSwish" => self.curve(node, Activation::HardSwish),
+            "Mish" => self.curve(node, Activation::Mish),
+            "Softplus" => self.curve(node, Activation::Softplus),
+            "Softsign" => self.curve(node, Activation::Softsign),
+            "Celu" => self.celu(node),
+            "Selu" => self.selu(node),
+            "ThresholdedRelu" => self.thresholded_relu(node),
             "HardSigmoid" => self.hard_sigmoid(node),
             "Gelu" => self.gelu(node),
             "QuantizeLinear" => self.quantize_linear(node),

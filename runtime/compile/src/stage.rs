@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_model::{
-    Exit, Network, Operator, OperatorKind, Quantised, SecondOperand, Stage, Tensor, TensorId,
-    WeightRange,
+    AttentionBias, Exit, Network, Operator, OperatorKind, Quantised, SecondOperand, Stage, Tensor,
+    TensorId, WeightRange,
 };
 use punctual_types::Quantisation;
 
@@ -260,10 +260,24 @@ fn finish_sequence(kind: Sequence, others: Vec<TensorId>, store: &mut Store) -> 
             bias: store.floats(bias),
             epsilon,
         },
-        Sequence::Attention { heads, scale } => OperatorKind::Attention {
+        Sequence::Attention {
+            heads,
+            scale,
+            by_row,
+            bias,
+        } => OperatorKind::Attention {
             others,
             heads,
             scale,
+            by_row,
+            bias: bias.map(|bias| AttentionBias {
+                values: store.floats(bias.values),
+                by_row: bias.by_row,
+                by_head: bias.by_head,
+            }),
+        },
+        Sequence::Product => OperatorKind::Product {
+            other: *others.first().expect("a product has two operands"),
         },
         Sequence::Embedding { table } => OperatorKind::Embedding {
             table: store.floats(table),

@@ -182,6 +182,15 @@ impl Writer<'_> {
                 let shape = self.network.tensors[operator.input.index()];
                 self.softmax(shape, digit, logarithm, &input, &output);
             }
+            OperatorKind::Product { other } => {
+                // Rows of matrices, (N, rows, first's columns, terms) and (N, rows, terms, channels).
+                let matrices = || vec![ints("perm", vec![0, 2, 3, 1])];
+                let first = self.node("Transpose", &[&input], matrices());
+                let second = self.node("Transpose", &[&tensor_name(*other)], matrices());
+                let product = self.node("MatMul", &[&first, &second], Vec::new());
+                let back = vec![ints("perm", vec![0, 3, 1, 2])];
+                self.node_into("Transpose", &[&product], &output, back);
+            }
             OperatorKind::Resize { resampling } if self.resize(operator, resampling) => {}
             _ => {
                 return Err(WriteError {
@@ -206,6 +215,10 @@ impl Writer<'_> {
                 self.weights(values, dims.to_vec())
             }
         };
+        let (first, second) = match swapped {
+            false => (input, second.as_str()),
+            true => (second.as_str(), input),
+        };
         let operator = match function {
             BinaryFunction::Add => "Add",
             BinaryFunction::Subtract => "Sub",
@@ -213,11 +226,48 @@ impl Writer<'_> {
             BinaryFunction::Divide => "Div",
             BinaryFunction::Minimum => "Min",
             BinaryFunction::Maximum => "Max",
+            BinaryFunction::Power => "Pow",
+            BinaryFunction::Slope => "PRelu",
+            BinaryFunction::Equal => return self.truth("Equal", first, second),
+            BinaryFunction::Less => return self.truth("Less", first, second),
+            BinaryFunction::LessOrEqual => return self.truth("LessOrEqual", first, second),
+            BinaryFunction::NotEqual => {
+                let equal = self.node("Equal", &[first, second], Vec::new());
+                let not = self.node("Not", &[&equal], Vec::new());
+                return self.as_floats(&not);
+            }
+            BinaryFunction::KeepWhere | BinaryFunction::KeepUnless => {
+                let to_bool = vec![int("to", i64::from(data_type::BOOL))];
+                let chosen = self.node("Cast", &[second], to_bool);
+                let zero = self.scalar(0.0);
+                let sides = match function {
+                    BinaryFunction::KeepWhere => [&chosen, first, &zero],
+                    _ => [&chosen, &zero, first],
+                };
+                return self.node("Where", &sides, Vec::new());
+            }
+            BinaryFunction::Modulo => {
+                // Of floats ONNX has only the other one.
+                let rest = self.node("Mod", &[first, second], vec![int("fmod", 1)]);
+                let more = self.node("Add", &[&rest, second], Vec::new());
+                return self.node("Mod", &[&more, second], vec![int("fmod", 1)]);
+            }
+            BinaryFunction::Remainder => {
+                return self.node("Mod", &[first, second], vec![int("fmod", 1)]);
+            }
         };
-        match swapped {
-            false => self.node(operator, &[input, &second], Vec::new()),
-            true => self.node(operator, &[&second, input], Vec::new()),
-        }
+        self.node(operator, &[first, second], Vec::new())
+    }
+
+    /// A comparison, as 1 and 0.
+    fn truth(&mut self, operator: &str, first: &str, second: &str) -> String {
+        let found = self.node(operator, &[first, second], Vec::new());
+        self.as_floats(&found)
+    }
+
+    fn as_floats(&mut self, truths: &str) -> String {
+        let to_float = vec![int("to", i64::from(data_type::FLOAT))];
+        self.node("Cast", &[truths], to_float)
     }
 
     fn unary(&mut self, function: UnaryFunction, input: &str, output: &str) {
@@ -226,6 +276,30 @@ impl Writer<'_> {
             UnaryFunction::Exponential => "Exp",
             UnaryFunction::Reciprocal => "Reciprocal",
             UnaryFunction::SquareRoot => "Sqrt",
+            UnaryFunction::Logarithm => "Log",
+            UnaryFunction::Sign => "Sign",
+            UnaryFunction::Floor => "Floor",
+            UnaryFunction::Ceiling => "Ceil",
+            UnaryFunction::Round => "Round",
+            UnaryFunction::Truncate => {
+                let size = self.node("Abs", &[input], Vec::new());
+                let size = self.node("Floor", &[&size], Vec::new());
+                let sign = self.node("Sign", &[input], Vec::new());
+                self.node_into("Mul", &[&size, &sign], output, Vec::new());
+                return;
+            }
+            UnaryFunction::Sine => "Sin",
+            UnaryFunction::Cosine => "Cos",
+            UnaryFunction::Tangent => "Tan",
+            UnaryFunction::ArcSine => "Asin",
+            UnaryFunction::ArcCosine => "Acos",
+            UnaryFunction::ArcTangent => "Atan",
+            UnaryFunction::HyperbolicSine => "Sinh",
+            UnaryFunction::HyperbolicCosine => "Cosh",
+            UnaryFunction::ArcHyperbolicSine => "Asinh",
+            UnaryFunction::ArcHyperbolicCosine => "Acosh",
+            UnaryFunction::ArcHyperbolicTangent => "Atanh",
+            UnaryFunction::ErrorFunction => "Erf",
         };
         self.node_into(operator, &[input], output, Vec::new());
     }
@@ -436,6 +510,18 @@ impl Writer<'_> {
             Activation::Sigmoid => plain(self, "Sigmoid"),
             Activation::HardSwish => plain(self, "HardSwish"),
             Activation::Tanh => plain(self, "Tanh"),
+            Activation::Softplus => plain(self, "Softplus"),
+            Activation::Softsign => plain(self, "Softsign"),
+            Activation::LeakyRelu { slope } => {
+                self.node_into("LeakyRelu", &[input], output, vec![float("alpha", slope)]);
+            }
+            Activation::Elu { above, below, rate } => self.elu([above, below, rate], input, output),
+            Activation::Mish => {
+                let soft = self.node("Softplus", &[input], Vec::new());
+                let gate = self.node("Tanh", &[&soft], Vec::new());
+                self.node_into("Mul", &[input, &gate], output, Vec::new());
+            }
+            Activation::TanhGelu => self.tanh_gelu(input, output),
             Activation::Clip { low, high } => {
                 let (low, high) = (self.scalar(low), self.scalar(high));
                 self.node_into("Clip", &[input, &low, &high], output, Vec::new());
@@ -458,6 +544,33 @@ impl Writer<'_> {
                 self.node_into("Mul", &[&product, &half], output, Vec::new());
             }
         }
+    }
+
+    fn elu(&mut self, [above, below, rate]: [f32; 3], input: &str, output: &str) {
+        let (above, below, rate) = (self.scalar(above), self.scalar(below), self.scalar(rate));
+        let positive = self.node("Relu", &[input], Vec::new());
+        let positive = self.node("Mul", &[&positive, &above], Vec::new());
+        let turned = self.node("Neg", &[input], Vec::new());
+        let turned = self.node("Relu", &[&turned], Vec::new());
+        let negative = self.node("Neg", &[&turned], Vec::new());
+        let negative = self.node("Mul", &[&negative, &rate], Vec::new());
+        let negative = self.node("Elu", &[&negative], Vec::new());
+        let negative = self.node("Mul", &[&negative, &below], Vec::new());
+        self.node_into("Add", &[&positive, &negative], output, Vec::new());
+    }
+
+    fn tanh_gelu(&mut self, input: &str, output: &str) {
+        let root = self.scalar((2.0 / std::f32::consts::PI).sqrt());
+        let (cubes, one, half) = (self.scalar(0.044_715), self.scalar(1.0), self.scalar(0.5));
+        let square = self.node("Mul", &[input, input], Vec::new());
+        let cube = self.node("Mul", &[&square, input], Vec::new());
+        let cube = self.node("Mul", &[&cube, &cubes], Vec::new());
+        let sum = self.node("Add", &[input, &cube], Vec::new());
+        let sum = self.node("Mul", &[&sum, &root], Vec::new());
+        let tanh = self.node("Tanh", &[&sum], Vec::new());
+        let above = self.node("Add", &[&tanh, &one], Vec::new());
+        let product = self.node("Mul", &[input, &above], Vec::new());
+        self.node_into("Mul", &[&product, &half], output, Vec::new());
     }
 
     /// Adds a node and gives its result a name.

@@ -1,16 +1,11 @@
 //! What clients are told of their answers, and what the threads are to know of them.
 
 use punctual_core::TaskId;
-use punctual_ipc::{
-    AnswerKind, Description, ExitDescription, OutputDescription, VectorDescription,
-};
+use punctual_ipc::{Description, ExitDescription, OutputDescription, VectorDescription};
 use punctual_model::{Exit, Network, PlacedExit};
 use punctual_plan::{Plan, TaskPlan};
 
 use crate::validate::Validated;
-
-// One limit, in the plan and on the channel.
-const _: () = assert!(punctual_model::AREA_BYTES_MAX == punctual_ipc::AREA_BYTES_MAX as u64);
 
 /// What an answer of an exit says beside its outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +58,7 @@ fn description(validated: &Validated, task: TaskId) -> Description {
         high: vector.high,
     });
     Description {
-        answer: answer(network.answer),
+        answer: network.answer,
         classes: network.classes.clone(),
         exits: exits.collect(),
         vectors: vectors.collect(),
@@ -103,13 +98,4 @@ pub fn halves(plan: &Plan, task: TaskId) -> Box<[Option<u8>]> {
     let stages = 0..usize::from(plan.models[task.model.index()].stages);
     let half = |stage| placed(plan, task, stage).map(|placed| placed.half);
     stages.map(half).collect()
-}
-
-const fn answer(kind: punctual_model::AnswerKind) -> AnswerKind {
-    match kind {
-        punctual_model::AnswerKind::Classes => AnswerKind::Classes,
-        punctual_model::AnswerKind::Labels => AnswerKind::Labels,
-        punctual_model::AnswerKind::Detections => AnswerKind::Detections,
-        punctual_model::AnswerKind::None => AnswerKind::Other,
-    }
 }

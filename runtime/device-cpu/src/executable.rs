@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use punctual_core::Nanos;
 use punctual_kernels::{
     AlignedBuffer, Attention, Binary, BlockedLayout, Conv2d, Copy, Embedding, Gather,
-    GlobalAveragePool, Image, LayerNorm, Linear, Part, Pool, Resize, Softmax, Token, Tokens, Unary,
-    quantised,
+    GlobalAveragePool, Image, LayerNorm, Linear, Part, Pool, Product, Resize, Softmax, Token,
+    Tokens, Unary, quantised,
 };
 
 use crate::outputs::{ByRows, OutputPlan};
@@ -120,7 +120,8 @@ impl Step {
             Kernel::QuantisedAdd(kernel) => kernel.run(part, images),
             Kernel::Convert(kernel) => kernel.run(part, images),
             Kernel::LayerNorm(kernel) => kernel.run(packed, part, images),
-            Kernel::Attention(kernel) => kernel.run(part, images),
+            Kernel::Attention(kernel) => kernel.run(packed, part, images),
+            Kernel::Product(kernel) => kernel.run(part, images),
             Kernel::Embedding(kernel) => kernel.run(packed, part, images),
             Kernel::Tokens(kernel) => kernel.run(packed, part, images),
             Kernel::Token(kernel) => kernel.run(part, images),
@@ -150,6 +151,7 @@ pub(crate) enum Kernel {
     Convert(quantised::Convert),
     LayerNorm(LayerNorm),
     Attention(Attention),
+    Product(Product),
     Embedding(Embedding),
     Tokens(Tokens),
     Token(Token),
@@ -169,6 +171,7 @@ impl Kernel {
             Kernel::Linear(kernel) => kernel.packed_len(),
             Kernel::QuantisedConv2d(kernel) => kernel.packed_len(),
             Kernel::LayerNorm(kernel) => kernel.packed_len(),
+            Kernel::Attention(kernel) => kernel.packed_len(),
             Kernel::Embedding(kernel) => kernel.packed_len(),
             Kernel::Tokens(kernel) => kernel.packed_len(),
             Kernel::Copy(kernel) => kernel.packed_len(),

@@ -1,11 +1,10 @@
 //! What a stream's answers consist of, and what its submissions carry beside a frame: told once, in the head of the
 //! outputs file, which is larger than a message can be.
 
-use punctual_types::Element;
+use punctual_types::{AREA_HEAD_BYTES, AnswerKind, Element, OUTPUT_ALIGNMENT};
 use serde::{Deserialize, Serialize};
 
 use crate::handshake::StreamTerms;
-use crate::layout::{AREA_HEAD_BYTES, OUTPUT_ALIGNMENT};
 
 /// The number with which a description of this form begins.
 const FORM: u8 = 1;
@@ -17,20 +16,6 @@ const CLASSES_MAX: usize = 1 << 16;
 const RANK_MAX: usize = 8;
 /// Most vectors of a submission.
 const VECTORS_MAX: usize = 4;
-
-/// What an answer is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AnswerKind {
-    /// One class of several that exclude each other.
-    #[default]
-    Classes,
-    /// Any number of labels that do not exclude each other.
-    Labels,
-    /// Objects, each with a place and a class.
-    Detections,
-    /// Something else: a map, a pose, an angle.
-    Other,
-}
 
 /// What a stream's answers consist of.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -7,14 +7,11 @@ use std::path::Path;
 use punctual_platform::areas::Area;
 #[cfg(not(loom))]
 use punctual_platform::{areas, shared_memory::Access};
+use punctual_types::{AnswerKind, Element};
 
 use crate::bell;
 use crate::client::{ClientChannel, ConnectError, Welcome, be_welcomed};
-use punctual_types::Element;
-
-use crate::description::{
-    AnswerKind, Description, ExitDescription, OutputDescription, VectorDescription,
-};
+use crate::description::{Description, ExitDescription, OutputDescription, VectorDescription};
 use crate::frame::{FrameSpec, PixelFormat};
 use crate::handshake::{Agreement, Hello, OutputTerms, StreamTerms};
 use crate::layout::{RequestLayout, ResultLayout};

@@ -20,11 +20,6 @@ pub(crate) const SLOTS_MAX: u16 = 256;
 /// The most results that can wait for a client.
 pub(crate) const RESULTS_MAX: u32 = 4096;
 
-/// Outputs begin at multiples of this many bytes of their area.
-pub(crate) const OUTPUT_ALIGNMENT: u32 = 64;
-/// The head of an area, which is the daemon's own.
-pub(crate) const AREA_HEAD_BYTES: u32 = 64;
-
 /// The file that the client writes: ring positions, submissions, payloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestLayout {

@@ -68,17 +68,16 @@ pub use client::{
     Progress, Slot, SlotMemory, SubmitError, Tensor, VectorError,
 };
 pub use description::{
-    AnswerKind, Description, DescriptionError, ExitDescription, OutputDescription,
-    VectorDescription,
+    Description, DescriptionError, ExitDescription, OutputDescription, VectorDescription,
 };
 pub use descriptor::{Crop, Descriptor, DescriptorError};
 pub use frame::{FrameError, FrameSpec, Layout, PixelFormat};
 pub use handshake::{
-    AREA_BYTES_MAX, Agreement, BufferRefusal, Features, Hello, MessageError, OutputTerms,
-    PROTOCOL_VERSIONS, Refusal, StreamTerms, TermsError, VersionRange,
+    Agreement, BufferRefusal, Features, Hello, MessageError, OutputTerms, PROTOCOL_VERSIONS,
+    Refusal, StreamTerms, TermsError, VersionRange,
 };
 pub use listener::{AdmitError, Connection, HelloError, ListenError, Listener, PeerCredentials};
-pub use punctual_types::Element;
+pub use punctual_types::{AnswerKind, Element};
 pub use result::{Answer, Failure, HandedOver, RecordError, Rejection, ResultRecord, Verdict};
 pub use ring::PositionError;
 pub use server::{

@@ -5,51 +5,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::TensorId;
 
-/// What an answer is, the same for all exits of a network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AnswerKind {
-    /// One class of several that exclude each other.
-    #[default]
-    Classes,
-    /// Any number of labels that do not exclude each other.
-    Labels,
-    /// Objects, each with a place and a class.
-    Detections,
-    /// Something else: a map, a pose, an angle. Without the author's confidence no exit is good enough by itself.
-    None,
-}
-
-impl AnswerKind {
-    pub const ALL: [Self; 4] = [Self::Classes, Self::Labels, Self::Detections, Self::None];
-
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Classes => "classes",
-            Self::Labels => "labels",
-            Self::Detections => "detections",
-            Self::None => "none",
-        }
-    }
-
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
-    /// Whether an answer has a class: that with the largest score.
-    #[must_use]
-    pub const fn has_class(self) -> bool {
-        matches!(self, Self::Classes | Self::Labels)
-    }
-}
-
-impl std::fmt::Display for AnswerKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.name())
-    }
-}
-
 /// The name of an exit's output that has none of its own: that of an ONNX output `exit_0`.
 pub const ONLY_OUTPUT: &str = "output";
 

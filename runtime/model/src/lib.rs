@@ -40,7 +40,7 @@ pub use calibration::{
     RELIABILITY_BINS, Reliability, ReliabilityBin, TEMPERATURE_MAX, TEMPERATURE_MIN,
     TemperatureError, ThresholdEffect, bin_of, fit_temperature,
 };
-pub use exit::{AnswerKind, Exit, ONLY_OUTPUT, Output, ScoreForm, Scores};
+pub use exit::{Exit, ONLY_OUTPUT, Output, ScoreForm, Scores};
 pub use floats::Floats;
 pub use footprint::{Footprint, Promises};
 pub use layout::{
@@ -48,19 +48,18 @@ pub use layout::{
 };
 pub use liveness::TensorLifetime;
 pub use network::{
-    ChannelRun, GATHER_SOURCES_MAX, IMAGE_CHANNELS_MAX, InputForm, InputSpec, Network, Operator,
-    OperatorKind, SecondOperand, Stage, Tensor, TensorId, VECTOR_LENGTH_MAX, VECTORS_MAX,
-    VectorSpec, WeightRange,
+    AttentionBias, ChannelRun, GATHER_SOURCES_MAX, IMAGE_CHANNELS_MAX, InputForm, InputSpec,
+    Network, Operator, OperatorKind, SecondOperand, Stage, Tensor, TensorId, VECTOR_LENGTH_MAX,
+    VECTORS_MAX, VectorSpec, WeightRange,
 };
-pub use outputs::{
-    AREA_BYTES_MAX, AREA_HEAD_BYTES, OUTPUT_ALIGNMENT, OutputLayout, PlacedExit, PlacedOutput,
-};
+pub use outputs::{OutputLayout, PlacedExit, PlacedOutput};
 pub use package::{
     ContentHash, FORMAT_VERSION, ImageProblem, PAGE_BYTES, PAGE_FLOATS, Package, PackageError,
     PackageHash, SectionKind, SectionProblem, WeightImage,
 };
 pub use prefix::{PrefixHash, StagePrefix};
 pub use profile::{PrepareProfile, Profile, ProfileError, ProfileKey, StageProfile};
+pub use punctual_types::AnswerKind;
 pub use quantised::{QUANTISED_PRODUCTS_MAX, Quantised};
 pub use shape::{KERNEL_MAX, ShapeError, window_output};
 pub use share::{Carried, cut_where_they_part};

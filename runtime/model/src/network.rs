@@ -266,15 +266,18 @@ pub enum OperatorKind {
         epsilon: f32,
     },
     /// Attention of each pixel of the input, the query, to the pixels of a key. A head takes its
-    /// share of the channels: `softmax(scale * query . key)` over the key's pixels weighs the
-    /// value's pixels. The result has the query's shape.
+    /// share of the channels: `softmax(scale * query . key + bias)` over the key's pixels weighs the
+    /// value's pixels. The result has the query's pixels and the value's channels.
     Attention {
-        /// Key and value, which have equal shapes and the query's channels, and a mask if there is one: one
+        /// Key and value, which have equal pixels, the key with the query's channels, and a mask if there is one: one
         /// channel of the key's pixels, 0 for those that do not count (`f32::MIN` is added to their products).
         others: Vec<TensorId>,
         heads: u32,
         /// Factor of the products; finite.
         scale: f32,
+        /// Whether each row is an attention of its own, so that all tensors have equally many: windows.
+        by_row: bool,
+        bias: Option<AttentionBias>,
     },
     /// A row of a table for each pixel, whose only channel holds the row's number; what is no row's
     /// number takes the nearest.
@@ -348,6 +351,20 @@ pub enum OperatorKind {
     Resize {
         resampling: Resampling,
     },
+    /// A product of matrices in each row: `output[n][b][m] = sum_k input[k][b][m] * other[n][b][k]`, as channel, row,
+    /// column.
+    Product {
+        other: TensorId,
+    },
+}
+
+/// What an [`OperatorKind::Attention`] adds to its products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttentionBias {
+    /// `[row][head][query][key]`, one row or head for all of them unless it goes by them.
+    pub values: WeightRange,
+    pub by_row: bool,
+    pub by_head: bool,
 }
 
 /// What an [`OperatorKind::Binary`] reads besides its input.

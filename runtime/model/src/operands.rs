@@ -15,7 +15,9 @@ impl OperatorKind {
     pub fn others(&self) -> &[TensorId] {
         match self {
             Self::Conv2d { residual, .. } => residual.as_slice(),
-            Self::Add { other, .. } | Self::Multiply { other, .. } => std::slice::from_ref(other),
+            Self::Add { other, .. } | Self::Multiply { other, .. } | Self::Product { other } => {
+                std::slice::from_ref(other)
+            }
             Self::Binary {
                 second: SecondOperand::Tensor(other),
                 ..
@@ -43,7 +45,9 @@ impl OperatorKind {
     pub fn others_mut(&mut self) -> &mut [TensorId] {
         match self {
             Self::Conv2d { residual, .. } => residual.as_mut_slice(),
-            Self::Add { other, .. } | Self::Multiply { other, .. } => std::slice::from_mut(other),
+            Self::Add { other, .. } | Self::Multiply { other, .. } | Self::Product { other } => {
+                std::slice::from_mut(other)
+            }
             Self::Binary {
                 second: SecondOperand::Tensor(other),
                 ..
@@ -77,6 +81,7 @@ impl OperatorKind {
             Self::Embedding { table } | Self::Tokens { table, .. } => [Some(*table), None],
             Self::QuantisedConv2d { scales, bias, .. } => [Some(*scales), Some(*bias)],
             Self::Copy { table, .. } => [*table, None],
+            Self::Attention { bias, .. } => [bias.map(|bias| bias.values), None],
             Self::Binary {
                 second: SecondOperand::Constant { values, .. },
                 ..
@@ -86,8 +91,8 @@ impl OperatorKind {
             | Self::Add { .. }
             | Self::Multiply { .. }
             | Self::Gather { .. }
-            | Self::Attention { .. }
             | Self::Token { .. }
+            | Self::Product { .. }
             | Self::Convert
             | Self::Binary { .. }
             | Self::Unary { .. }
@@ -107,6 +112,7 @@ impl OperatorKind {
             Self::Embedding { table } | Self::Tokens { table, .. } => [Some(table), None],
             Self::QuantisedConv2d { scales, bias, .. } => [Some(scales), Some(bias)],
             Self::Copy { table, .. } => [table.as_mut(), None],
+            Self::Attention { bias, .. } => [bias.as_mut().map(|bias| &mut bias.values), None],
             Self::Binary {
                 second: SecondOperand::Constant { values, .. },
                 ..
@@ -116,8 +122,8 @@ impl OperatorKind {
             | Self::Add { .. }
             | Self::Multiply { .. }
             | Self::Gather { .. }
-            | Self::Attention { .. }
             | Self::Token { .. }
+            | Self::Product { .. }
             | Self::Convert
             | Self::Binary { .. }
             | Self::Unary { .. }

@@ -5,15 +5,9 @@
 
 use serde::Serialize;
 
+use punctual_types::{AREA_HEAD_BYTES, OUTPUT_ALIGNMENT};
+
 use crate::{AnswerKind, Exit, Network};
-
-/// Each output begins at a multiple of this many bytes: a cache line.
-pub const OUTPUT_ALIGNMENT: u64 = 64;
-/// Most bytes of one area.
-pub const AREA_BYTES_MAX: u64 = 64 << 20;
-
-/// An area begins with a head: for each of its halves a u32, how many values of its last answer are not finite.
-pub const AREA_HEAD_BYTES: u64 = 64;
 
 /// The places of the outputs that a task wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -91,13 +85,13 @@ impl OutputLayout {
             return Self::NONE;
         }
         for placed in &mut stages {
-            let start = AREA_HEAD_BYTES + u64::from(placed.half) * ends[0];
+            let start = u64::from(AREA_HEAD_BYTES) + u64::from(placed.half) * ends[0];
             let outputs = placed.outputs.iter_mut();
             outputs.for_each(|output| output.offset = output.offset.saturating_add(start));
         }
         Self {
             stages,
-            area_bytes: area_bytes.saturating_add(AREA_HEAD_BYTES),
+            area_bytes: area_bytes.saturating_add(AREA_HEAD_BYTES.into()),
         }
     }
 
@@ -115,10 +109,10 @@ impl OutputLayout {
     }
 }
 
-const fn aligned(bytes: u64) -> u64 {
+fn aligned(bytes: u64) -> u64 {
     bytes
-        .div_ceil(OUTPUT_ALIGNMENT)
-        .saturating_mul(OUTPUT_ALIGNMENT)
+        .div_ceil(OUTPUT_ALIGNMENT.into())
+        .saturating_mul(OUTPUT_ALIGNMENT.into())
 }
 
 impl Network {

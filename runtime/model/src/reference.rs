@@ -236,11 +236,26 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
             others,
             heads,
             scale,
+            by_row,
+            bias,
         } => {
-            let operands: Vec<&[f32]> = others.iter().map(|id| planar(*id).data).collect();
-            let pixels = (input.shape.height * input.shape.width) as usize;
-            sequence::attention(input.data, &operands, pixels, *heads as usize, *scale)
+            let operands = [input]
+                .into_iter()
+                .chain(others.iter().map(|id| planar(*id)));
+            let operands: Vec<Planar> = operands.collect();
+            let bias = bias.map(|bias| sequence::Bias {
+                values: weights(bias.values),
+                by_row: bias.by_row,
+                by_head: bias.by_head,
+            });
+            let heads = sequence::Heads {
+                count: *heads as usize,
+                scale: *scale,
+                bias,
+            };
+            sequence::attention(&operands, &heads, *by_row)
         }
+        &OperatorKind::Product { other } => sequence::product(input, planar(other), output),
         &OperatorKind::Embedding { table } => {
             sequence::embedding(input.data, weights(table), output.channels as usize)
         }

@@ -5,8 +5,8 @@ mod error;
 use punctual_types::{Axis, Extent, Padding, Piece, Window};
 
 use crate::{
-    ChannelRun, GATHER_SOURCES_MAX, Network, Operator, OperatorKind, SecondOperand, Stage, Tensor,
-    TensorId,
+    AttentionBias, ChannelRun, GATHER_SOURCES_MAX, Network, Operator, OperatorKind, SecondOperand,
+    Stage, Tensor, TensorId,
 };
 
 pub use error::ShapeError;
@@ -164,7 +164,7 @@ impl OperatorKind {
             },
             Self::Gather { ref runs, .. } => gathered(input, others, runs),
             Self::LayerNorm { .. } => addend(input, 0),
-            Self::Attention { heads, .. } => attended(input, others, heads),
+            Self::Attention { heads, by_row, .. } => attended(input, others, heads, by_row),
             Self::Embedding { .. } if input.channels != 1 => Err(ShapeError::Lookup { input }),
             Self::Embedding { .. } => Ok(Tensor {
                 channels: output_channels,
@@ -216,6 +216,22 @@ impl OperatorKind {
                 };
                 addend(resized, 0)
             }
+            Self::Product { .. } => match *others {
+                [other] if other.height == input.height && other.width == input.channels => {
+                    Ok(Tensor {
+                        channels: other.channels,
+                        ..input
+                    })
+                }
+                [other] => Err(ShapeError::Product {
+                    first: input,
+                    other,
+                }),
+                _ => Err(ShapeError::Operands {
+                    found: others.len(),
+                    expected: 1,
+                }),
+            },
         }
     }
 
@@ -230,9 +246,16 @@ impl OperatorKind {
             }
             Self::Linear { .. } => input.elements().saturating_mul(output.elements()),
             // Products and weighing, for keys as many as queries.
-            Self::Attention { .. } => {
-                let pixels = u64::from(input.height) * u64::from(input.width);
-                input.elements().saturating_mul(2 * pixels)
+            Self::Attention { by_row, .. } => {
+                let rows = if by_row { 1 } else { input.height };
+                let pixels = u64::from(rows) * u64::from(input.width);
+                let channels = u64::from(input.channels) + u64::from(output.channels);
+                let each = u64::from(input.height) * u64::from(input.width) * channels;
+                each.saturating_mul(pixels)
+            }
+            Self::Product { .. } => {
+                let terms = u64::from(input.channels);
+                output.elements().saturating_mul(terms)
             }
             _ => 0,
         }
@@ -253,8 +276,13 @@ fn broadcast(first: Tensor, second: Tensor) -> Result<Tensor, ShapeError> {
     })
 }
 
-/// Shape of an attention's result, the query's.
-fn attended(query: Tensor, others: &[Tensor], heads: u32) -> Result<Tensor, ShapeError> {
+/// Shape of an attention's result: the query's, with the value's channels.
+fn attended(
+    query: Tensor,
+    others: &[Tensor],
+    heads: u32,
+    by_row: bool,
+) -> Result<Tensor, ShapeError> {
     let (key, value, mask) = match *others {
         [key, value] => (key, value, None),
         [key, value, mask] => (key, value, Some(mask)),
@@ -264,19 +292,41 @@ fn attended(query: Tensor, others: &[Tensor], heads: u32) -> Result<Tensor, Shap
         }
     };
     let expected = Tensor { channels: 1, ..key };
-    let fits = key == value
+    let fits = key.extent() == value.extent()
         && key.channels == query.channels
         && mask.is_none_or(|mask| mask == expected)
         && heads > 0
-        && query.channels.is_multiple_of(heads);
+        && query.channels.is_multiple_of(heads)
+        && value.channels.is_multiple_of(heads)
+        && (!by_row || key.height == query.height);
     if fits {
-        return Ok(query);
+        let channels = value.channels;
+        return Ok(Tensor { channels, ..query });
     }
     Err(ShapeError::Attention {
         query,
         keys: [key, value, mask.unwrap_or(expected)],
         heads,
     })
+}
+
+impl AttentionBias {
+    /// How many values it must have for this query and key.
+    #[must_use]
+    pub fn elements(&self, [query, key]: [Tensor; 2], heads: u32, by_row: bool) -> u64 {
+        let pixels = |tensor: Tensor| match by_row {
+            true => u64::from(tensor.width),
+            false => u64::from(tensor.height) * u64::from(tensor.width),
+        };
+        let rows = if by_row && self.by_row {
+            query.height
+        } else {
+            1
+        };
+        let heads = if self.by_head { heads } else { 1 };
+        let table = pixels(query).saturating_mul(pixels(key));
+        table.saturating_mul(u64::from(rows) * u64::from(heads))
+    }
 }
 
 /// Shape of channels picked from tensors of equal rows and columns.

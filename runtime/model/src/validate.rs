@@ -279,7 +279,17 @@ impl Network {
                 bias.check("bias", there, u64::from(output.channels))?;
                 check_figure("epsilon", epsilon, epsilon.is_normal() && epsilon > 0.0)
             }
-            OperatorKind::Attention { scale, .. } => {
+            OperatorKind::Attention {
+                scale,
+                heads,
+                by_row,
+                bias,
+                ..
+            } => {
+                if let Some(bias) = bias {
+                    let expected = bias.elements([input, others[0]], heads, by_row);
+                    bias.values.check("bias", there, expected)?;
+                }
                 check_figure("scale", scale, scale.is_finite())
             }
             OperatorKind::Embedding { table } => {
@@ -314,7 +324,8 @@ impl Network {
             | OperatorKind::QuantisedConv2d { .. }
             | OperatorKind::Convert
             | OperatorKind::Unary { .. }
-            | OperatorKind::Softmax { .. } => Ok(()),
+            | OperatorKind::Softmax { .. }
+            | OperatorKind::Product { .. } => Ok(()),
         }
     }
 
@@ -446,6 +457,12 @@ fn check_activation(activation: Activation) -> Result<(), OperatorError> {
         Activation::Clip { low, high } if !(low.is_finite() && high.is_finite() && low <= high) => {
             Err(OperatorError::Clip { low, high })
         }
-        _ => Ok(()),
+        _ => {
+            let mut figures = activation.figures();
+            match figures.find(|(_, figure)| !figure.is_finite()) {
+                Some((what, value)) => check_figure(what, value, false),
+                None => Ok(()),
+            }
+        }
     }
 }

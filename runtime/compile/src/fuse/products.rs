@@ -8,9 +8,10 @@ use crate::draft::{DraftKind, DraftOperator};
 use crate::lower::curves::is_a_sixth;
 
 impl Fusion {
-    /// `x * sigmoid(x)`, and the same of its piecewise linear relative.
+    /// `x * sigmoid(x)`, and the same of its piecewise linear relative; `x * tanh(softplus(x))`.
     pub(super) fn recognise_product(&mut self, at: usize) {
         let Some((x, gate)) = self.factors(at) else {
+            self.recognise_mish(at);
             return;
         };
         let DraftKind::Activate {
@@ -33,6 +34,56 @@ impl Fusion {
         self.replace(at, x, kind);
         // The gate read it, too.
         self.readers[x.index()] -= 1;
+    }
+
+    fn recognise_mish(&mut self, at: usize) {
+        let Some(operator) = &self.operators[at] else {
+            return;
+        };
+        let (
+            DraftKind::Multiply {
+                activation: Activation::None,
+            },
+            &[other],
+        ) = (&operator.kind, &operator.others[..])
+        else {
+            return;
+        };
+        let ways = [(operator.input, other), (other, operator.input)];
+        let found = ways.into_iter().find_map(|(x, gate)| {
+            let (tanh, channels) = self.lone_activation(gate, Activation::Tanh)?;
+            let inner = self.operators[tanh].as_ref()?.input;
+            let (softplus, _) = self.lone_activation(inner, Activation::Softplus)?;
+            let source = self.operators[softplus].as_ref()?.input;
+            (source == x).then_some((x, tanh, softplus, channels))
+        });
+        let Some((x, tanh, softplus, channels)) = found else {
+            return;
+        };
+        self.operators[tanh] = None;
+        self.operators[softplus] = None;
+        let activation = Activation::Mish;
+        self.replace(
+            at,
+            x,
+            DraftKind::Activate {
+                activation,
+                channels,
+            },
+        );
+        self.readers[x.index()] -= 1;
+    }
+
+    /// The position and the channels of the activation that writes a tensor which has one reader.
+    fn lone_activation(&self, tensor: TensorId, wanted: Activation) -> Option<(usize, u32)> {
+        let writer = self.exclusive_writer(tensor)?;
+        match self.kind(writer) {
+            DraftKind::Activate {
+                activation,
+                channels,
+            } if *activation == wanted => Some((writer, *channels)),
+            _ => None,
+        }
     }
 
     /// `clip(x + 3, 0, 6) / 6`, and `x * clip(x + 3, 0, 6) / 6` in that order.

@@ -3,29 +3,179 @@
 use punctual_model::{Tensor, TensorId};
 use punctual_types::{Activation, BinaryFunction, UnaryFunction};
 
+use super::choices::Numbers;
 use super::operands::Floats;
 use super::view_algebra::{Axis, Factor, View};
 use super::{Lowering, Value};
 use crate::draft::{DraftKind, Table};
-use crate::fold::broadcast;
-use crate::graph::{Attribute, Attributes, Node, ValueId};
+use crate::fold::{Dim, broadcast};
+use crate::graph::{Attribute, Attributes, Data, Node, ValueId};
 use crate::problem::Problem;
+
+/// Most operands of a sum, a mean, or the smallest or largest of several.
+const OPERANDS_MAX: usize = 255;
+
+/// One of the two values of a function.
+#[derive(Clone, Debug)]
+pub(super) enum Operand {
+    Tensor(View),
+    Constant(Floats),
+}
+
+impl Operand {
+    pub fn sizes(&self) -> Vec<Dim> {
+        match self {
+            Self::Tensor(view) => view.sizes(),
+            Self::Constant(constant) => {
+                let sizes = constant.dims.iter();
+                sizes.map(|&size| Dim::Known(size as i64)).collect()
+            }
+        }
+    }
+}
+
+/// Whether f32 tells a whole number from its neighbours.
+fn is_exact(known: &i64) -> bool {
+    known.unsigned_abs() <= 1 << f32::MANTISSA_DIGITS
+}
 
 impl Lowering<'_> {
     pub(super) fn binary(&mut self, node: &Node, function: BinaryFunction) -> Result<(), Problem> {
-        let variadic = matches!(function, BinaryFunction::Minimum | BinaryFunction::Maximum);
         self.limit(node, 2, 1)?;
         Attributes::of(node).finish()?;
-        if variadic && node.inputs.len() == 1 {
-            return self.identity(node);
+        let operands = [self.two_sided(node, 0)?, self.two_sided(node, 1)?];
+        let result = self.combined(node, function, operands)?;
+        self.set(node, Value::View(result))
+    }
+
+    /// As [`binary`](Self::binary), of the operands in the other order.
+    pub(super) fn reversed_binary(
+        &mut self,
+        node: &Node,
+        function: BinaryFunction,
+    ) -> Result<(), Problem> {
+        self.limit(node, 2, 1)?;
+        Attributes::of(node).finish()?;
+        let operands = [self.two_sided(node, 1)?, self.two_sided(node, 0)?];
+        let result = self.combined(node, function, operands)?;
+        self.set(node, Value::View(result))
+    }
+
+    /// Of all operands, one after the other; of `Mean` the sum divided by their number.
+    pub(super) fn variadic(
+        &mut self,
+        node: &Node,
+        function: BinaryFunction,
+    ) -> Result<(), Problem> {
+        self.limit(node, OPERANDS_MAX, 1)?;
+        Attributes::of(node).finish()?;
+        let mut result = self.two_sided(node, 0)?;
+        for at in 1..node.inputs.len() {
+            let next = self.two_sided(node, at)?;
+            result = match (result, next) {
+                // A constant waits for the first tensor.
+                (constant @ Operand::Constant(_), Operand::Tensor(view)) => {
+                    let operands = [Operand::Tensor(view), constant];
+                    Operand::Tensor(self.combined(node, function, operands)?)
+                }
+                (first, next) => Operand::Tensor(self.combined(node, function, [first, next])?),
+            };
         }
-        let first = self.required(node, 0, "first operand")?;
-        let second = self.required(node, 1, "second operand")?;
-        match (first, second) {
-            (Value::View(_), Value::View(_)) => self.two_tensors(node, function),
-            (Value::View(_), Value::Constant(_)) => self.with_constant(node, function, 0),
-            (Value::Constant(_), Value::View(_)) => self.with_constant(node, function, 1),
+        let Operand::Tensor(mut view) = result else {
+            return Err(self.operands(node));
+        };
+        if node.operator == "Mean" {
+            view = self.scaled(node, &view, 1.0 / node.inputs.len() as f32)?;
+        }
+        self.set(node, Value::View(view))
+    }
+
+    /// Of integers the quotient is one, too.
+    pub(super) fn divide(&mut self, node: &Node) -> Result<(), Problem> {
+        let whole = (0..2).all(|at| self.numbers(node, at) != Numbers::Floats);
+        if !whole {
+            return self.binary(node, BinaryFunction::Divide);
+        }
+        self.limit(node, 2, 1)?;
+        Attributes::of(node).finish()?;
+        let quotient = match [self.two_sided(node, 0)?, self.two_sided(node, 1)?] {
+            // Not by a factor: its rounding may miss a whole number.
+            [Operand::Tensor(view), Operand::Constant(constant)] => {
+                let view = self.covering(node, &view)?;
+                self.with_table(node, BinaryFunction::Divide, &view, &constant, false)?
+            }
+            operands => self.combined(node, BinaryFunction::Divide, operands)?,
+        };
+        let result = self.unary_of(node, &quotient, UnaryFunction::Truncate)?;
+        self.set(node, Value::View(result))
+    }
+
+    /// What is left of a division.
+    pub(super) fn modulo(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 2, 1)?;
+        let mut attributes = Attributes::of(node);
+        let as_in_c = attributes.int("fmod", 0)? != 0;
+        attributes.finish()?;
+        let function = match as_in_c {
+            true => BinaryFunction::Remainder,
+            false => BinaryFunction::Modulo,
+        };
+        let operands = [self.two_sided(node, 0)?, self.two_sided(node, 1)?];
+        let result = self.combined(node, function, operands)?;
+        self.set(node, Value::View(result))
+    }
+
+    /// An operand of a function of two, as it is.
+    pub(super) fn two_sided(&self, node: &Node, at: usize) -> Result<Operand, Problem> {
+        match self.required(node, at, "operand")? {
+            Value::View(view) => Ok(Operand::Tensor(view.clone())),
+            Value::Constant(_) => self.figures(node, at).map(Operand::Constant),
             _ => Err(self.operands(node)),
+        }
+    }
+
+    /// A constant of floats, integers or truths.
+    fn figures(&self, node: &Node, at: usize) -> Result<Floats, Problem> {
+        let Value::Constant(constant) = self.required(node, at, "constant")? else {
+            return Err(self.operands(node));
+        };
+        if matches!(constant.data, Data::Floats(_)) {
+            return self.floats(node, at, "constant");
+        }
+        let known = constant.integers().and_then(|integers| {
+            let known = integers.iter().map(|integer| integer.known());
+            let exact = known.map(|known| known.filter(is_exact).map(|known| known as f32));
+            exact.collect::<Option<Vec<f32>>>()
+        });
+        match known {
+            Some(data) => Ok(Floats {
+                dims: constant.dims.clone(),
+                data,
+            }),
+            None => {
+                let expected = "whole numbers up to 2^24 that are known when compiling";
+                let found = self.required(node, at, "constant")?;
+                Err(self.wrong(at, "constant", found, expected))
+            }
+        }
+    }
+
+    /// A function of two values, of which at least one is a tensor.
+    pub(super) fn combined(
+        &mut self,
+        node: &Node,
+        function: BinaryFunction,
+        operands: [Operand; 2],
+    ) -> Result<View, Problem> {
+        match operands {
+            [Operand::Tensor(a), Operand::Tensor(b)] => self.two_tensors(node, function, [a, b]),
+            [Operand::Tensor(view), Operand::Constant(constant)] => {
+                self.with_constant(node, function, &view, &constant, false)
+            }
+            [Operand::Constant(constant), Operand::Tensor(view)] => {
+                self.with_constant(node, function, &view, &constant, true)
+            }
+            [Operand::Constant(_), Operand::Constant(_)] => Err(self.operands(node)),
         }
     }
 
@@ -40,12 +190,18 @@ impl Lowering<'_> {
         }
     }
 
-    fn two_tensors(&mut self, node: &Node, function: BinaryFunction) -> Result<(), Problem> {
-        let sizes = [self.view(node, 0)?.sizes(), self.view(node, 1)?.sizes()];
+    fn two_tensors(
+        &mut self,
+        node: &Node,
+        function: BinaryFunction,
+        views: [View; 2],
+    ) -> Result<View, Problem> {
+        let sizes = views.each_ref().map(View::sizes);
         if broadcast(&sizes[0], &sizes[1]).is_none() {
             return Err(self.operands(node));
         }
-        let views = [self.elementwise(node, 0)?, self.elementwise(node, 1)?];
+        let [a, b] = &views;
+        let views = [self.covering(node, a)?, self.covering(node, b)?];
         let (views, (dims, shape)) = self.aligned(node, views)?;
         let [a, b] = views.map(|view| view.tensor);
         let (of_a, of_b) = (self.shape(a), self.shape(b));
@@ -62,17 +218,13 @@ impl Lowering<'_> {
             }
             _ => (DraftKind::binary(function, None), a, b),
         };
-        let output = self.emit(node, kind, a, &[b], shape)?;
+        let tensor = self.emit(node, kind, a, &[b], shape)?;
         let start = [0; 3];
-        let tensor = output;
-        self.set(
-            node,
-            Value::View(View {
-                tensor,
-                start,
-                dims,
-            }),
-        )
+        Ok(View {
+            tensor,
+            start,
+            dims,
+        })
     }
 
     /// The operands with their values at the same places, moved there if they are not, and what both make together.
@@ -111,17 +263,17 @@ impl Lowering<'_> {
         merged(views, shapes)
     }
 
-    /// Of the operand `data` and the other one, a constant.
+    /// Of a view and a constant, which is the first operand if they are swapped.
     fn with_constant(
         &mut self,
         node: &Node,
         function: BinaryFunction,
-        data: usize,
-    ) -> Result<(), Problem> {
-        let view = self.elementwise(node, data)?;
-        let constant = self.floats(node, 1 - data, "constant")?;
-        let swapped = data == 1;
-        if let Some(values) = self.per_channel(&view, &constant) {
+        view: &View,
+        constant: &Floats,
+        swapped: bool,
+    ) -> Result<View, Problem> {
+        let view = self.covering(node, view)?;
+        if let Some(values) = self.per_channel(&view, constant) {
             let line = |scale: fn(f32) -> f32, shift: fn(f32) -> f32| {
                 let scale = values.iter().copied().map(scale).collect();
                 (scale, values.iter().copied().map(shift).collect())
@@ -135,7 +287,7 @@ impl Lowering<'_> {
                 _ => None,
             };
             if let Some((scale, shift)) = line {
-                return self.affine(node, &view, scale, shift);
+                return self.affine_of(node, &view, scale, shift);
             }
         }
         if let ([bound], false) = (&constant.data[..], constant.data[0].is_nan()) {
@@ -149,14 +301,31 @@ impl Lowering<'_> {
             if let Some(activation) = activation
                 && constant.dims.len() <= view.dims.len()
             {
-                return self.activate_view(node, &view, activation);
+                return self.activated(node, &view, activation);
             }
         }
-        if function == BinaryFunction::Add && self.add_to_tokens(node, data, &constant)? {
-            return Ok(());
+        if function == BinaryFunction::Add
+            && let Some(sum) = self.add_to_tokens(node, &view, constant)?
+        {
+            return Ok(sum);
         }
-        let result = self.with_table(node, function, &view, &constant, swapped)?;
-        self.set(node, Value::View(result))
+        self.with_table(node, function, &view, constant, swapped)
+    }
+
+    /// A function of a view and one number.
+    pub(super) fn with_number(
+        &mut self,
+        node: &Node,
+        function: BinaryFunction,
+        view: &View,
+        number: f32,
+        swapped: bool,
+    ) -> Result<View, Problem> {
+        let constant = Floats {
+            dims: Vec::new(),
+            data: vec![number],
+        };
+        self.with_table(node, function, view, &constant, swapped)
     }
 
     /// A function of a view and a constant.
@@ -203,7 +372,7 @@ impl Lowering<'_> {
         self.set(node, Value::View(view))
     }
 
-    fn unary_of(
+    pub(super) fn unary_of(
         &mut self,
         node: &Node,
         view: &View,
@@ -214,15 +383,22 @@ impl Lowering<'_> {
         Ok(view.of(output))
     }
 
-    /// By a constant exponent that a few products, a root or a reciprocal make.
+    /// A power; by a few constant exponents as products, a root or a reciprocal.
     pub(super) fn pow(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         Attributes::of(node).finish()?;
-        let view = self.elementwise(node, 0)?;
-        let exponent = match self.required(node, 1, "exponent")? {
-            Value::Constant(exponent) => exponent.number(),
-            _ => None,
+        let operands = [self.two_sided(node, 0)?, self.two_sided(node, 1)?];
+        let (view, exponent) = match &operands {
+            [Operand::Tensor(view), Operand::Constant(exponent)] => match exponent.data[..] {
+                [exponent] => (view.clone(), exponent),
+                _ => (view.clone(), f32::NAN),
+            },
+            _ => {
+                let result = self.combined(node, BinaryFunction::Power, operands)?;
+                return self.set(node, Value::View(result));
+            }
         };
+        let view = self.covering(node, &view)?;
         let (root, reciprocal) = (UnaryFunction::SquareRoot, UnaryFunction::Reciprocal);
         let shape = self.shape(view.tensor);
         let times = |lowering: &mut Self, other: &View| {
@@ -232,25 +408,21 @@ impl Lowering<'_> {
             Ok::<_, Problem>(view.of(output))
         };
         let result = match exponent {
-            Some(1.0) => view,
-            Some(0.5) => self.unary_of(node, &view, root)?,
-            Some(-1.0) => self.unary_of(node, &view, reciprocal)?,
-            Some(-0.5) => {
+            1.0 => view,
+            0.5 => self.unary_of(node, &view, root)?,
+            -1.0 => self.unary_of(node, &view, reciprocal)?,
+            -0.5 => {
                 let root = self.unary_of(node, &view, root)?;
                 self.unary_of(node, &root, reciprocal)?
             }
-            Some(whole @ (2.0 | 3.0 | 4.0)) => {
+            2.0 | 3.0 | 4.0 => {
                 let mut power = times(self, &view)?;
-                for _ in 2..whole as u32 {
+                for _ in 2..exponent as u32 {
                     power = times(self, &power)?;
                 }
                 power
             }
-            _ => {
-                let found = self.required(node, 1, "exponent")?;
-                let expected = "one of the constants -1, -0.5, 0.5, 1, 2, 3, 4";
-                return Err(self.wrong(1, "exponent", found, expected));
-            }
+            _ => self.combined(node, BinaryFunction::Power, operands)?,
         };
         self.set(node, Value::View(result))
     }

@@ -1,8 +1,8 @@
 //! Activations that bend: sigmoid and its relatives, and those with another slope below zero.
 
-use punctual_types::{Activation, BinaryFunction, UnaryFunction};
+use punctual_types::{Activation, BinaryFunction};
 
-use super::view_algebra::View;
+use super::arithmetic::Operand;
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
 use crate::graph::{Attribute, Attributes, Node};
@@ -18,13 +18,16 @@ impl Lowering<'_> {
     pub(super) fn gelu(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 1, 1)?;
         let mut attributes = Attributes::of(node);
-        let approximate = attributes.text("approximate", "none")?;
-        if approximate != "none" {
-            let found = Attribute::Text(approximate.to_owned());
-            return Err(Problem::attribute("approximate", &found, "none"));
-        }
+        let activation = match attributes.text("approximate", "none")? {
+            "none" => Activation::Gelu,
+            "tanh" => Activation::TanhGelu,
+            other => {
+                let found = Attribute::Text(other.to_owned());
+                return Err(Problem::attribute("approximate", &found, "none or tanh"));
+            }
+        };
         attributes.finish()?;
-        self.activate(node, Activation::Gelu)
+        self.activate(node, activation)
     }
 
     /// `min(max(alpha x + beta, 0), 1)`.
@@ -57,76 +60,69 @@ impl Lowering<'_> {
         let mut attributes = Attributes::of(node);
         let slope = attributes.float("alpha", 0.01)?;
         attributes.finish()?;
-        let view = self.elementwise(node, 0)?;
-        let slopes = vec![slope; self.shape(view.tensor).channels as usize];
-        self.bent(node, &view, slopes)
+        self.activate(node, Activation::LeakyRelu { slope })
     }
 
+    /// A slope below 0 for each value that the constant tells apart.
     pub(super) fn p_relu(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         Attributes::of(node).finish()?;
-        let view = self.elementwise(node, 0)?;
-        let slopes = self.floats(node, 1, "slopes")?;
-        let Some(slopes) = self.per_channel(&view, &slopes) else {
-            let found = self.required(node, 1, "slopes")?;
-            return Err(self.wrong(1, "slopes", found, "one value, or one a channel"));
-        };
-        self.bent(node, &view, slopes)
-    }
-
-    /// `x` above zero, `slope * x` below it.
-    fn bent(&mut self, node: &Node, view: &View, slopes: Vec<f32>) -> Result<(), Problem> {
-        let shape = self.shape(view.tensor);
-        let line = |scale: Vec<f32>| DraftKind::Affine {
-            shift: vec![0.0; scale.len()],
-            scale,
-        };
-        if slopes.iter().all(|slope| *slope <= 1.0) {
-            let line = self.emit(node, line(slopes), view.tensor, &[], shape)?;
-            let kind = DraftKind::binary(BinaryFunction::Maximum, None);
-            let larger = self.emit(node, kind, view.tensor, &[line], shape)?;
-            return self.set(node, Value::View(view.of(larger)));
+        let operands = [self.two_sided(node, 0)?, self.two_sided(node, 1)?];
+        if let Operand::Constant(slopes) = &operands[1]
+            && let [slope] = slopes.data[..]
+        {
+            return self.activate(node, Activation::LeakyRelu { slope });
         }
-        let negative = self.negative_part(node, view)?;
-        let line = self.emit(node, line(slopes), negative.tensor, &[], shape)?;
-        self.add_positive_part(node, view, &view.of(line))
+        let result = self.combined(node, BinaryFunction::Slope, operands)?;
+        self.set(node, Value::View(result))
     }
 
     /// `x` above zero, `alpha * (e^x - 1)` below it.
     pub(super) fn elu(&mut self, node: &Node) -> Result<(), Problem> {
+        let [below] = self.figures_of(node, [("alpha", 1.0)])?;
+        let (above, rate) = (1.0, 1.0);
+        self.activate(node, Activation::Elu { above, below, rate })
+    }
+
+    /// `x` above zero, `alpha * (e^(x / alpha) - 1)` below it.
+    pub(super) fn celu(&mut self, node: &Node) -> Result<(), Problem> {
+        let [below] = self.figures_of(node, [("alpha", 1.0)])?;
+        let (above, rate) = (1.0, 1.0 / below);
+        self.activate(node, Activation::Elu { above, below, rate })
+    }
+
+    /// `gamma * x` above zero, `gamma * alpha * (e^x - 1)` below it.
+    pub(super) fn selu(&mut self, node: &Node) -> Result<(), Problem> {
+        let defaults = [("alpha", 1.673_263_2), ("gamma", 1.050_701)];
+        let [alpha, above] = self.figures_of(node, defaults)?;
+        let (below, rate) = (above * alpha, 1.0);
+        self.activate(node, Activation::Elu { above, below, rate })
+    }
+
+    /// `x` above `alpha`, else 0.
+    pub(super) fn thresholded_relu(&mut self, node: &Node) -> Result<(), Problem> {
+        let [alpha] = self.figures_of(node, [("alpha", 1.0)])?;
+        let view = self.elementwise(node, 0)?;
+        let above = self.with_number(node, BinaryFunction::Less, &view, alpha, true)?;
+        let operands = [view, above].map(Operand::Tensor);
+        let result = self.combined(node, BinaryFunction::KeepWhere, operands)?;
+        self.set(node, Value::View(result))
+    }
+
+    /// The attributes of an operator that has no others, each with its default.
+    fn figures_of<const N: usize>(
+        &self,
+        node: &Node,
+        defaults: [(&'static str, f32); N],
+    ) -> Result<[f32; N], Problem> {
         self.limit(node, 1, 1)?;
         let mut attributes = Attributes::of(node);
-        let alpha = attributes.float("alpha", 1.0)?;
+        let mut figures = [0.0; N];
+        for (figure, (name, default)) in figures.iter_mut().zip(defaults) {
+            *figure = attributes.float(name, default)?;
+        }
         attributes.finish()?;
-        let view = self.elementwise(node, 0)?;
-        let shape = self.shape(view.tensor);
-        let negative = self.negative_part(node, &view)?;
-        let function = UnaryFunction::Exponential;
-        let kind = DraftKind::Unary { function };
-        let power = self.emit(node, kind, negative.tensor, &[], shape)?;
-        let channels = shape.channels as usize;
-        let kind = DraftKind::Affine {
-            scale: vec![alpha; channels],
-            shift: vec![-alpha; channels],
-        };
-        let below = self.emit(node, kind, power, &[], shape)?;
-        self.add_positive_part(node, &view, &view.of(below))
-    }
-
-    /// `min(x, 0)`.
-    fn negative_part(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
-        let (low, high) = (f32::MIN, 0.0);
-        self.activated(node, view, Activation::Clip { low, high })
-    }
-
-    /// Adds `max(x, 0)` to what stands for the rest of `x`.
-    fn add_positive_part(&mut self, node: &Node, view: &View, rest: &View) -> Result<(), Problem> {
-        let shape = self.shape(view.tensor);
-        let positive = self.activated(node, view, Activation::Relu)?;
-        let activation = Activation::None;
-        let kind = DraftKind::Add { activation };
-        let sum = self.emit(node, kind, rest.tensor, &[positive.tensor], shape)?;
-        self.set(node, Value::View(view.of(sum)))
+        Ok(figures)
     }
 }
 

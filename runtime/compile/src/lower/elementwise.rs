@@ -7,9 +7,8 @@ use super::view_algebra::{Axis, Factor, View};
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
 use crate::fold::Dim;
-use crate::graph::{Attribute, Attributes, Node};
+use crate::graph::{Attributes, Node};
 use crate::problem::Problem;
-use crate::schema::data_type;
 
 impl Lowering<'_> {
     pub(super) fn relu(&mut self, node: &Node) -> Result<(), Problem> {
@@ -133,10 +132,22 @@ impl Lowering<'_> {
         scale: Vec<f32>,
         shift: Vec<f32>,
     ) -> Result<(), Problem> {
+        let result = self.affine_of(node, view, scale, shift)?;
+        self.set(node, Value::View(result))
+    }
+
+    /// `scale * x + shift` a channel of the tensor that a view covers.
+    pub(super) fn affine_of(
+        &mut self,
+        node: &Node,
+        view: &View,
+        scale: Vec<f32>,
+        shift: Vec<f32>,
+    ) -> Result<View, Problem> {
         let shape = self.shape(view.tensor);
         let kind = DraftKind::Affine { scale, shift };
         let output = self.emit(node, kind, view.tensor, &[], shape)?;
-        self.set(node, Value::View(view.of(output)))
+        Ok(view.of(output))
     }
 
     pub(super) fn activate(&mut self, node: &Node, activation: Activation) -> Result<(), Problem> {
@@ -167,22 +178,6 @@ impl Lowering<'_> {
         };
         let output = self.emit(node, kind, view.tensor, &[], shape)?;
         Ok(view.of(output))
-    }
-
-    /// From floats to floats, which are f32 whatever their size in the file.
-    pub(super) fn cast(&mut self, node: &Node) -> Result<(), Problem> {
-        self.limit(node, 1, 1)?;
-        let mut attributes = Attributes::of(node);
-        let to = attributes.int("to", 0)?;
-        attributes.ignore("saturate"); // Of float8 only.
-        attributes.finish()?;
-        let floats = [data_type::FLOAT, data_type::FLOAT16, data_type::DOUBLE];
-        if !floats.map(i64::from).contains(&to) {
-            let supported = "float32, float16 or float64, of a tensor computed from the input";
-            return Err(Problem::attribute("to", &Attribute::Int(to), supported));
-        }
-        let view = self.view(node, 0)?.clone();
-        self.set(node, Value::View(view))
     }
 
     pub(super) fn identity(&mut self, node: &Node) -> Result<(), Problem> {

@@ -1,6 +1,6 @@
 //! GELU as exporters write it: `x * (1 + erf(x / sqrt 2)) / 2`, its factors in any order.
 
-use punctual_types::Activation;
+use punctual_types::{Activation, UnaryFunction};
 
 use super::view_algebra::View;
 use super::{Lowering, Value};
@@ -34,8 +34,7 @@ impl Lowering<'_> {
             _ => None,
         });
         let Some(x) = x else {
-            let expected = "x / sqrt(2), as in GELU";
-            return Err(self.wrong(0, "data", &Value::View(view), expected));
+            return self.unary(node, UnaryFunction::ErrorFunction);
         };
         let gaussian = Gaussian {
             x: view.of(x),

@@ -13,6 +13,7 @@ use crate::graph::{Constant, Data, Node};
 use crate::problem::Problem;
 use crate::schema::data_type;
 
+#[derive(Clone, Debug)]
 pub(super) struct Floats {
     pub dims: Vec<usize>,
     pub data: Vec<f32>,

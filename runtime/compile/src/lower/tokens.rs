@@ -137,29 +137,29 @@ impl Lowering<'_> {
             values.len() + (pixels * u64::from(shape.channels)) as usize,
             0.0,
         );
-        self.emit_tokens(node, view.tensor, prefix, table)?;
+        let joined = self.emit_tokens(node, view.tensor, prefix, table)?;
+        self.set(node, Value::View(joined))?;
         Ok(true)
     }
 
-    /// A constant of one value a channel of each token, added, if that is what the node does.
+    /// A constant of one value a channel of each token, added, if that is what it is.
     pub(super) fn add_to_tokens(
         &mut self,
         node: &Node,
-        data: usize,
+        view: &View,
         addend: &Floats,
-    ) -> Result<bool, Problem> {
-        let view = self.view(node, data)?.clone();
+    ) -> Result<Option<View>, Problem> {
         let shape = self.shape(view.tensor);
         let expected = [shape.width, shape.channels].map(|size| size as usize);
         let fits = match addend.dims[..] {
             [1, tokens, channels] | [tokens, channels] => [tokens, channels] == expected,
             _ => false,
         };
-        if !fits || shape.height != 1 || !is_sequence(&view, shape) {
-            return Ok(false);
+        if !fits || shape.height != 1 || !is_sequence(view, shape) {
+            return Ok(None);
         }
-        self.emit_tokens(node, view.tensor, 0, addend.data.clone())?;
-        Ok(true)
+        let table = addend.data.clone();
+        self.emit_tokens(node, view.tensor, 0, table).map(Some)
     }
 
     fn emit_tokens(
@@ -168,7 +168,7 @@ impl Lowering<'_> {
         input: TensorId,
         prefix: u32,
         table: Vec<f32>,
-    ) -> Result<(), Problem> {
+    ) -> Result<View, Problem> {
         let shape = self.shape(input);
         let pixels = u64::from(shape.height) * u64::from(shape.width);
         let width = u32::try_from(pixels + u64::from(prefix)).unwrap_or(u32::MAX);
@@ -181,7 +181,7 @@ impl Lowering<'_> {
         let output = self.emit(node, kind, input, &[], row)?;
         let image = View::image(output, row);
         let dims = [0, 3, 1].map(|at| image.dims[at].clone()).to_vec();
-        self.set(node, Value::View(View { dims, ..image }))
+        Ok(View { dims, ..image })
     }
 
     /// One token as features, if that is what the view is.

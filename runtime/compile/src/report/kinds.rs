@@ -69,6 +69,7 @@ fn kind(operator: &Operator, channels: u32) -> String {
         OperatorKind::Convert => "convert",
         OperatorKind::LayerNorm { .. } => "layer norm",
         OperatorKind::Attention { .. } => "attention",
+        OperatorKind::Product { .. } => "product of matrices",
         OperatorKind::Embedding { .. } => "embedding",
         OperatorKind::Tokens { .. } => "tokens",
         OperatorKind::Token { .. } => "one token",

@@ -76,7 +76,10 @@ fn on_cpu(isa: Isa, network: &Network, inputs: &[&[f32]]) -> Tensors {
                 Element::I32 => i32::from_ne_bytes(*bytes) as f32,
                 other => panic!("{} is recorded as f32", other.name()),
             };
-            tensors.push(bytes.as_chunks().0.iter().map(number).collect());
+            tensors.push(match output.element {
+                Element::Bool => bytes.iter().map(|byte| f32::from(*byte)).collect(),
+                _ => bytes.as_chunks().0.iter().map(number).collect(),
+            });
         }
         tensors.extend(found.confidence.map(|value| vec![value]));
     }

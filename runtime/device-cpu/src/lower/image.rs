@@ -128,6 +128,12 @@ fn pack(
         (Kernel::LayerNorm(kernel), OperatorKind::LayerNorm { scale, bias, .. }) => {
             kernel.pack(values(scale), values(bias), packed)
         }
+        (
+            Kernel::Attention(kernel),
+            OperatorKind::Attention {
+                bias: Some(bias), ..
+            },
+        ) => kernel.pack(values(&bias.values), packed),
         (Kernel::Embedding(kernel), OperatorKind::Embedding { table }) => {
             kernel.pack(values(table), packed)
         }

@@ -1,12 +1,12 @@
 //! The kernel of each kind of operator.
 
 use punctual_kernels::{
-    Attention, AttentionSpec, Binary, BinaryOperand, BinarySpec, BlockedLayout, Conv2d, Conv2dSpec,
-    ConvInput, Copy, CopySpec, Embedding, GlobalAveragePool, KernelError, LayerNorm, LayerNormSpec,
-    Linear, LinearSpec, Pool, PoolSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Token, Tokens,
-    Unary,
+    Attention, AttentionBias, AttentionSpec, Binary, BinaryOperand, BinarySpec, BlockedLayout,
+    Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, Embedding, GlobalAveragePool, KernelError,
+    LayerNorm, LayerNormSpec, Linear, LinearSpec, Pool, PoolSpec, Product, ProductSpec, Resize,
+    ResizeSpec, Softmax, SoftmaxSpec, Token, Tokens, Unary,
 };
-use punctual_model::{OperatorKind, SecondOperand, TensorId};
+use punctual_model::{OperatorKind, SecondOperand};
 use punctual_types::{Activation, BinaryFunction, Window};
 
 use super::Lowering;
@@ -108,11 +108,15 @@ impl Lowering<'_> {
                 };
                 LayerNorm::new(isa, &spec).map(Kernel::LayerNorm)
             }
-            OperatorKind::Attention {
-                others,
-                heads,
-                scale,
-            } => self.attention(input, others, output, *heads as usize, *scale),
+            OperatorKind::Attention { .. } => self.attention(kind, input, output),
+            OperatorKind::Product { other } => {
+                let spec = ProductSpec {
+                    first: input,
+                    second: self.layout(self.value(*other)),
+                    output,
+                };
+                Product::new(isa, &spec).map(Kernel::Product)
+            }
             OperatorKind::Embedding { table } => {
                 let rows = table.len as usize / output.channels();
                 Embedding::new(isa, input, output, rows).map(Kernel::Embedding)
@@ -166,12 +170,20 @@ impl Lowering<'_> {
 
     fn attention(
         &self,
+        kind: &OperatorKind,
         query: BlockedLayout,
-        others: &[TensorId],
         output: BlockedLayout,
-        heads: usize,
-        scale: f32,
     ) -> Result<Kernel, KernelError> {
+        let OperatorKind::Attention {
+            others,
+            heads,
+            scale,
+            by_row,
+            bias,
+        } = kind
+        else {
+            unreachable!("called for attentions")
+        };
         let layout = |at: usize| self.layout(self.value(others[at]));
         let spec = AttentionSpec {
             query,
@@ -179,8 +191,13 @@ impl Lowering<'_> {
             value: layout(1),
             mask: others.get(2).map(|_| layout(2)),
             output,
-            heads,
-            scale,
+            heads: *heads as usize,
+            scale: *scale,
+            by_row: *by_row,
+            bias: bias.map(|bias| AttentionBias {
+                by_row: bias.by_row,
+                by_head: bias.by_head,
+            }),
         };
         Attention::new(self.isa, &spec).map(Kernel::Attention)
     }

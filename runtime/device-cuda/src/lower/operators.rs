@@ -1,8 +1,8 @@
 //! The operators beside sums of products: what they read, and which kernel they are.
 
 use punctual_kernels::cuda::params::{
-    Attention, Copy, Elementwise, Embedding, Function, Kept, LayerNorm, Operand, Resize, Softmax,
-    Tokens,
+    Attention, Copy, Elementwise, Embedding, Function, Kept, LayerNorm, Operand, Product, Resize,
+    Softmax, Tokens,
 };
 use punctual_kernels::cuda::{Arguments, TensorView, padded};
 use punctual_model::{
@@ -112,11 +112,18 @@ impl<'l> Launches<'l> {
                     .push(of, known("resize"), Arguments::Resize(resize));
             }
             OperatorKind::LayerNorm { epsilon, .. } => self.layer_norm(of, operator, epsilon),
-            OperatorKind::Attention {
-                ref others,
-                heads,
-                scale,
-            } => self.attention(of, operator, others, (heads, scale))?,
+            OperatorKind::Attention { .. } => self.attention(of, operator)?,
+            OperatorKind::Product { other } => {
+                let product = Product {
+                    first: self.read(operator.input),
+                    second: self.read(other),
+                    output: self.write(operator.output).address,
+                    images: u32::from(self.batch),
+                    gap: 0,
+                };
+                self.draft
+                    .push(of, known("product_of_rows"), Arguments::Product(product));
+            }
             OperatorKind::Embedding { table } => self.embedding(of, operator, table)?,
             OperatorKind::Tokens { prefix, .. } => self.tokens(of, operator, prefix),
             _ => return Err(self.lowering.no_kernel(operator, "operator without a name")),
@@ -148,16 +155,17 @@ impl<'l> Launches<'l> {
             true => (second, input),
             false => (input, second),
         };
+        let function = function.into();
         let both = Elementwise {
             output: self.write(operator.output),
             first,
             second,
             images: u32::from(self.batch),
-            function: function.into() as u32,
+            function: function as u32,
             epilogue: activation.into(),
         };
-        self.draft
-            .push(of, known("elementwise"), Arguments::Elementwise(both));
+        let kernel = known(function.kernel());
+        self.draft.push(of, kernel, Arguments::Elementwise(both));
     }
 
     /// What a copy reads, the constants last.
@@ -291,14 +299,17 @@ impl<'l> Launches<'l> {
         }
     }
 
-    fn attention(
-        &mut self,
-        of: Of<'_>,
-        operator: &Operator,
-        others: &[TensorId],
-        (heads, scale): (u32, f32),
-    ) -> Result<(), LowerError> {
-        let by_row = false;
+    fn attention(&mut self, of: Of<'_>, operator: &Operator) -> Result<(), LowerError> {
+        let &OperatorKind::Attention {
+            ref others,
+            heads,
+            scale,
+            by_row,
+            bias,
+        } = &operator.kind
+        else {
+            return Ok(());
+        };
         let query = self.read(operator.input);
         let (key, value) = (self.read(others[0]), self.read(others[1]));
         let kernel = match query.channels.max(value.channels) / heads {
@@ -313,18 +324,22 @@ impl<'l> Launches<'l> {
             true => view.width,
             false => view.height * view.width,
         };
+        let (queries, keys) = (pixels(&query), pixels(&key));
+        let of_head = bias.filter(|bias| bias.by_head).map_or(0, |_| queries * keys);
+        let heads_of_row = bias.map_or(0, |bias| if bias.by_head { heads } else { 1 });
+        let of_row = bias.filter(|bias| bias.by_row && by_row);
         let attention = Attention {
             query,
             key,
             value,
             mask: others.get(2).map_or(0, |mask| self.read(*mask).address),
-            bias: 0,
+            bias: bias.map_or(Place::Nothing, |_| self.constant(of)).encode(),
             output: self.write(operator.output).address,
             rows: if by_row { query.height } else { 1 },
-            queries: pixels(&query),
-            keys: pixels(&key),
-            bias_row: 0,
-            bias_head: 0,
+            queries,
+            keys,
+            bias_row: of_row.map_or(0, |_| heads_of_row * queries * keys),
+            bias_head: of_head,
             images: u32::from(self.batch),
             heads,
             scale,

@@ -192,6 +192,12 @@ impl Content {
                 kept: Kept::Floats,
                 ..rows(table, 1, table.len)
             })),
+            &OperatorKind::Attention {
+                bias: Some(bias), ..
+            } => Some(Self::Rows(Rows {
+                kept: Kept::Floats,
+                ..rows(bias.values, 1, bias.values.len)
+            })),
             &OperatorKind::Binary {
                 second: SecondOperand::Constant { values, shape },
                 ..

@@ -91,7 +91,9 @@ impl<'l> Launches<'l> {
             name: &operator.name,
         };
         match &operator.kind {
-            OperatorKind::Conv2d { .. } => self.conv(of, operator),
+            OperatorKind::Conv2d { activation, .. } => {
+                self.conv(of, operator, (*activation).into());
+            }
             OperatorKind::Linear { activation, .. } => {
                 let epilogue = (*activation).into();
                 self.linear(of, operator, epilogue);

@@ -38,12 +38,11 @@ pub(super) fn product(matrix: &Matrix, form: Form, pixels: u32, piece: &Piece) -
 }
 
 impl Launches<'_> {
-    pub(super) fn conv(&mut self, of: Of<'_>, operator: &Operator) {
+    pub(super) fn conv(&mut self, of: Of<'_>, operator: &Operator, epilogue: Epilogue) {
         let &OperatorKind::Conv2d {
             window,
             groups,
             residual,
-            activation,
             ..
         } = &operator.kind
         else {
@@ -75,7 +74,7 @@ impl Launches<'_> {
             dilation_width: dilation.width,
             groups,
             splits: 1,
-            epilogue: activation.into(),
+            epilogue,
             ..Conv::default()
         };
         let pixels = whole.images * whole.output.height * whole.output.width;

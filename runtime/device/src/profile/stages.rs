@@ -6,11 +6,10 @@ use punctual_core::{
     ActionId, Criticality, Event, Finished, Infer, Instant, ModelId, Nanos, PartitionId, RequestId,
     StageId, Window,
 };
-use punctual_model::{
-    AREA_BYTES_MAX, Network, OutputLayout, SolutionChoice, SolutionMemory, StageProfile,
-};
+use punctual_model::{Network, OutputLayout, SolutionChoice, SolutionMemory, StageProfile};
 use punctual_platform::areas::Area;
 use punctual_platform::{Doorbell, clock};
+use punctual_types::AREA_BYTES_MAX;
 use punctual_types::Random;
 
 use super::samples::{BLOCK, Samples};
@@ -222,7 +221,7 @@ fn all_outputs(network: &Network) -> OutputLayout {
     let layout = |kept: &[&str]| OutputLayout::of(network, |name| kept.contains(&name));
     for name in network.output_names() {
         kept.push(name);
-        if layout(&kept).area_bytes > AREA_BYTES_MAX {
+        if layout(&kept).area_bytes > u64::from(AREA_BYTES_MAX) {
             kept.pop();
         }
     }

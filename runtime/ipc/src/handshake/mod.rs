@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use refusal::{BufferRefusal, Refusal};
-pub use terms::{AREA_BYTES_MAX, OutputTerms, StreamTerms, TermsError};
+pub use terms::{OutputTerms, StreamTerms, TermsError};
 pub(crate) use version::Header;
 pub use version::{Agreement, Features, PROTOCOL_VERSIONS, VersionRange};
 

@@ -1,13 +1,12 @@
 //! What a stream looks like.
 
+use punctual_types::{AREA_BYTES_MAX, OUTPUT_ALIGNMENT};
 use serde::{Deserialize, Serialize};
 
 use crate::descriptor::Crop;
 use crate::frame::{FrameError, FrameSpec};
-use crate::layout::{OUTPUT_ALIGNMENT, RESULTS_MAX, SLOTS_MAX};
+use crate::layout::{RESULTS_MAX, SLOTS_MAX};
 
-/// Most bytes of an output area.
-pub const AREA_BYTES_MAX: u32 = 64 << 20;
 /// Most bytes of a description.
 const DESCRIPTION_BYTES_MAX: u32 = 4 << 20;
 /// Most numbers that come with a frame.

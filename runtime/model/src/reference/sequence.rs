@@ -1,5 +1,6 @@
 //! Operators of networks that see an image or a text as a sequence of tokens, which are pixels.
 
+use super::windows::Planar;
 use crate::Tensor;
 
 /// Channels of one pixel out of a planar tensor.
@@ -25,25 +26,77 @@ pub(super) fn layer_norm(data: &[f32], scale: &[f32], bias: &[f32], epsilon: f32
     result
 }
 
-/// `operands` are key, value and a mask if there is one; `pixels` are those of the query.
-pub(super) fn attention(
-    query: &[f32],
-    operands: &[&[f32]],
-    pixels: usize,
-    heads: usize,
-    scale: f32,
-) -> Vec<f32> {
-    let (key, value, mask) = (operands[0], operands[1], operands.get(2));
-    let size = query.len() / pixels / heads;
-    let keys = key.len() / (size * heads);
-    let mut result = vec![0.0; query.len()];
-    for head in 0..heads {
-        let q = &query[head * size * pixels..];
-        let (k, v) = (&key[head * size * keys..], &value[head * size * keys..]);
+/// What an attention adds to its products: `[row][head][query][key]`, one row or head for all unless it goes by them.
+#[derive(Clone, Copy)]
+pub(super) struct Bias<'a> {
+    pub values: &'a [f32],
+    pub by_row: bool,
+    pub by_head: bool,
+}
+
+impl<'a> Bias<'a> {
+    /// The table of a row and a head, of so many.
+    fn of(self, row: usize, head: usize, heads: usize, table: usize) -> &'a [f32] {
+        let row = if self.by_row { row } else { 0 };
+        let (head, heads) = if self.by_head { (head, heads) } else { (0, 1) };
+        &self.values[(row * heads + head) * table..][..table]
+    }
+}
+
+/// How an attention takes its channels.
+pub(super) struct Heads<'a> {
+    pub count: usize,
+    pub scale: f32,
+    pub bias: Option<Bias<'a>>,
+}
+
+/// `operands` are query, key, value and a mask if there is one.
+pub(super) fn attention(operands: &[Planar], heads: &Heads, by_row: bool) -> Vec<f32> {
+    let (query, value) = (operands[0].shape, operands[2].shape);
+    let rows = if by_row { query.height as usize } else { 1 };
+    let pixels = (query.height * query.width) as usize;
+    let mut result = vec![0.0; value.channels as usize * pixels];
+    for row in 0..rows {
+        // Each row of all channels, as a tensor of its own.
+        let of_row = |operand: &Planar| -> Vec<f32> {
+            let plane = (operand.shape.height * operand.shape.width) as usize;
+            let own = plane / rows;
+            let planes = operand.data.chunks_exact(plane);
+            planes
+                .flat_map(|plane| &plane[row * own..][..own])
+                .copied()
+                .collect()
+        };
+        let own: Vec<Vec<f32>> = operands.iter().map(of_row).collect();
+        let attended = attention_of_row(&own, pixels / rows, row, heads);
+        for (plane, found) in result
+            .chunks_exact_mut(pixels)
+            .zip(attended.chunks_exact(pixels / rows))
+        {
+            plane[row * found.len()..][..found.len()].copy_from_slice(found);
+        }
+    }
+    result
+}
+
+/// `pixels` are those of the query.
+fn attention_of_row(operands: &[Vec<f32>], pixels: usize, row: usize, heads: &Heads) -> Vec<f32> {
+    let (query, key, value, mask) = (&operands[0], &operands[1], &operands[2], operands.get(3));
+    let size = query.len() / pixels / heads.count;
+    let keys = key.len() / (size * heads.count);
+    let values_of_head = value.len() / (keys * heads.count);
+    let mut result = vec![0.0; values_of_head * heads.count * pixels];
+    for head in 0..heads.count {
+        let (q, k) = (&query[head * size * pixels..], &key[head * size * keys..]);
+        let v = &value[head * values_of_head * keys..];
+        let bias = heads
+            .bias
+            .map(|bias| bias.of(row, head, heads.count, pixels * keys));
         for at in 0..pixels {
             let products = (0..keys).map(|to| {
                 let pairs = pixel(q, pixels, at).zip(pixel(k, keys, to)).take(size);
-                let product = pairs.map(|(q, k)| q * k).sum::<f64>() * f64::from(scale);
+                let product = pairs.map(|(q, k)| q * k).sum::<f64>() * f64::from(heads.scale);
+                let product = product + bias.map_or(0.0, |bias| f64::from(bias[at * keys + to]));
                 // In f32: beside f32::MIN no product makes a difference.
                 let ignored = mask.is_some_and(|mask| mask[to] == 0.0);
                 f64::from(product as f32 + if ignored { f32::MIN } else { 0.0 })
@@ -52,10 +105,29 @@ pub(super) fn attention(
             let largest = products.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let weights: Vec<f64> = products.iter().map(|x| (x - largest).exp()).collect();
             let sum: f64 = weights.iter().sum();
-            for channel in 0..size {
+            for channel in 0..values_of_head {
                 let values = v[channel * keys..][..keys].iter().zip(&weights);
                 let weighed: f64 = values.map(|(&v, w)| f64::from(v) * w).sum();
-                result[(head * size + channel) * pixels + at] = (weighed / sum) as f32;
+                result[(head * values_of_head + channel) * pixels + at] = (weighed / sum) as f32;
+            }
+        }
+    }
+    result
+}
+
+/// The matrices of each row multiplied.
+pub(super) fn product(first: Planar, second: Planar, output: Tensor) -> Vec<f32> {
+    let terms = first.shape.channels as usize;
+    let mut result = Vec::with_capacity(output.elements() as usize);
+    for channel in 0..output.channels as usize {
+        for row in 0..output.height as usize {
+            for column in 0..output.width as usize {
+                let products = (0..terms).map(|term| {
+                    let first = first.at(term, row as i64, column as i64);
+                    let second = second.at(channel, row as i64, term as i64);
+                    f64::from(first.unwrap_or(0.0)) * f64::from(second.unwrap_or(0.0))
+                });
+                result.push(products.sum::<f64>() as f32);
             }
         }
     }
@@ -100,26 +172,69 @@ mod tests {
         }
     }
 
+    /// Of one head, or of several.
+    fn attend(heads: usize, operands: &[(&[f32], u32)], bias: Option<Bias>) -> Vec<f32> {
+        let operands: Vec<Planar> = operands
+            .iter()
+            .map(|(data, channels)| Planar {
+                shape: Tensor {
+                    channels: *channels,
+                    height: 1,
+                    width: data.len() as u32 / channels,
+                },
+                data,
+            })
+            .collect();
+        let (count, scale) = (heads, 1.0);
+        attention(&operands, &Heads { count, scale, bias }, false)
+    }
+
     #[test]
     fn attention_weighs_the_values_of_the_keys_that_count() {
         // One head, one channel, two pixels; equal products: the mean of both values.
-        let (key, value) = ([0.0, 0.0], [2.0, 6.0]);
-        assert_eq!(
-            attention(&[1.0, 1.0], &[&key, &value], 2, 1, 1.0),
-            [4.0, 4.0]
-        );
-        let masked = attention(&[1.0, 1.0], &[&key, &value, &[1.0, 0.0]], 2, 1, 1.0);
-        assert_eq!(masked, [2.0, 2.0]);
+        let (query, key, value) = (&[1.0, 1.0][..], &[0.0, 0.0][..], &[2.0, 6.0][..]);
+        let operands = [(query, 1), (key, 1), (value, 1)];
+        assert_eq!(attend(1, &operands, None), [4.0, 4.0]);
+        let masked = |mask: &[f32]| {
+            let operands = [(query, 1), (key, 1), (value, 1), (mask, 1)];
+            attend(1, &operands, None)
+        };
+        assert_eq!(masked(&[1.0, 0.0]), [2.0, 2.0]);
         // If none counts, all do.
-        let none = attention(&[1.0, 1.0], &[&key, &value, &[0.0, 0.0]], 2, 1, 1.0);
-        assert_eq!(none, [4.0, 4.0]);
-        // exp(ln 3) : exp(0) is 3 : 1.
-        let key = [3.0_f32.ln(), 0.0];
-        let weighed = attention(&[1.0], &[&key, &value], 1, 1, 1.0);
+        assert_eq!(masked(&[0.0, 0.0]), [4.0, 4.0]);
+        // exp(ln 3) : exp(0) is 3 : 1, whether by a key or by what is added.
+        let third = [3.0_f32.ln(), 0.0];
+        let weighed = attend(1, &[(&[1.0], 1), (&third, 1), (value, 1)], None);
+        assert!((weighed[0] - 3.0).abs() < 1e-6, "{weighed:?}");
+        let bias = Bias {
+            values: &third,
+            by_row: false,
+            by_head: false,
+        };
+        let weighed = attend(1, &[(&[1.0], 1), (key, 1), (value, 1)], Some(bias));
         assert!((weighed[0] - 3.0).abs() < 1e-6, "{weighed:?}");
         // Two heads see their own channels only.
-        let heads = attention(&[1.0, 1.0], &[&[0.0, 0.0], &[5.0, 7.0]], 1, 2, 1.0);
+        let heads = attend(2, &[(query, 2), (key, 2), (&[5.0, 7.0], 2)], None);
         assert_eq!(heads, [5.0, 7.0]);
+    }
+
+    #[test]
+    fn each_row_is_a_product_of_its_own() {
+        // (1 2) times 3 and 4; (5 6) times 7 and 8.
+        let shape = |channels, height, width| Tensor {
+            channels,
+            height,
+            width,
+        };
+        let first = Planar {
+            shape: shape(2, 2, 1),
+            data: &[1.0, 5.0, 2.0, 6.0],
+        };
+        let second = Planar {
+            shape: shape(1, 2, 2),
+            data: &[3.0, 4.0, 7.0, 8.0],
+        };
+        assert_eq!(product(first, second, shape(1, 2, 1)), [11.0, 83.0]);
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub enum ShapeError {
     },
     /// Query, key, value, mask and heads that do not fit each other.
     #[error(
-        "its {heads} heads attend from {query} to {keys:?} (key, value, mask); the heads must divide the channels, key and value be equal and have the query's, and a mask have one channel"
+        "its {heads} heads attend from {query} to {keys:?} (key, value, mask); the heads must divide the channels, the key have the query's, key and value equal pixels, a mask one channel, and all equally many rows if each is an attention of its own"
     )]
     Attention {
         query: Tensor,
@@ -70,6 +70,11 @@ pub enum ShapeError {
         keys: [Tensor; 3],
         heads: u32,
     },
+    /// Two matrices, or rows of them, that do not fit each other.
+    #[error(
+        "it multiplies {first} by {other}; both must have equally many rows, and the second as many columns as the first has channels"
+    )]
+    Product { first: Tensor, other: Tensor },
     /// Rows to look up by something else than one number a pixel.
     #[error("it looks up {input}; it takes one number a pixel")]
     Lookup { input: Tensor },

@@ -4,7 +4,9 @@ use thiserror::Error;
 
 use super::{DIMENSION_MAX, NAME_BYTES_MAX, OUTPUTS_MAX, TENSOR_ELEMENTS_MAX};
 use crate::shape::ShapeError;
-use crate::{AREA_BYTES_MAX, AnswerKind, Tensor, TensorId, VECTOR_LENGTH_MAX, VECTORS_MAX};
+use punctual_types::AREA_BYTES_MAX;
+
+use crate::{AnswerKind, Tensor, TensorId, VECTOR_LENGTH_MAX, VECTORS_MAX};
 
 /// The rule that a network breaks.
 #[derive(Clone, Debug, PartialEq, Error)]

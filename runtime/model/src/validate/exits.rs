@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use super::{ExitError, NetworkError};
 use punctual_types::Element;
 
-use crate::{AREA_BYTES_MAX, AnswerKind, Exit, Network, Output, Scores, Tensor, TensorId};
+use punctual_types::AREA_BYTES_MAX;
+
+use crate::{AnswerKind, Exit, Network, Output, Scores, Tensor, TensorId};
 
 /// Most outputs of an exit.
 pub const OUTPUTS_MAX: usize = 16;
@@ -83,7 +85,7 @@ impl Network {
         {
             return Err(wrong());
         }
-        if output.bytes() > AREA_BYTES_MAX {
+        if output.bytes() > u64::from(AREA_BYTES_MAX) {
             return Err(ExitError::TooLarge {
                 name: output.name.clone(),
                 shape: output.shape.clone(),

@@ -16,6 +16,7 @@ const SOURCES: &[&str] = &[
     "runtime/model/src/calibration.rs",
     "runtime/model/src/prefix.rs",
     "runtime/model/src/layout.rs",
+    "kernels/types/src/answer.rs",
     "kernels/types/src/element.rs",
     "kernels/types/src/view.rs",
     "kernels/types/src/window.rs",

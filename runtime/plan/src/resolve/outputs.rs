@@ -1,7 +1,8 @@
 //! The outputs that tasks want, and where they lie.
 
 use punctual_diagnostics::{Bytes, Place, Problems, Rule};
-use punctual_model::{AREA_BYTES_MAX, Network, Output, OutputLayout};
+use punctual_model::{Network, Output, OutputLayout};
+use punctual_types::AREA_BYTES_MAX;
 use thiserror::Error;
 
 use super::models::Model;
@@ -21,7 +22,7 @@ pub enum OutputRule {
         known: String,
     },
     /// More than an area can hold.
-    #[error("the outputs of one frame take {}, more than {}", Bytes(*bytes), Bytes(AREA_BYTES_MAX))]
+    #[error("the outputs of one frame take {}, more than {}", Bytes(*bytes), Bytes(AREA_BYTES_MAX.into()))]
     TooLarge { bytes: u64 },
     /// A device that does not write them.
     #[error("model {model:?} is on the GPU, which does not give outputs to clients yet")]
@@ -116,7 +117,7 @@ pub(super) fn layouts(
     let layouts: Vec<OutputLayout> = layouts.collect();
     for task in tasks.iter_mut().filter(|task| !task.outputs.is_empty()) {
         let bytes = layouts[task.model].area_bytes;
-        if bytes > AREA_BYTES_MAX {
+        if bytes > u64::from(AREA_BYTES_MAX) {
             problems.add(&task.outputs_place, OutputRule::TooLarge { bytes });
         }
         task.area_bytes = bytes;

@@ -4,7 +4,7 @@ use crate::convolution::{Case, Prepared};
 use crate::launch::Queue;
 use crate::tensor::{self, shape};
 use punctual_kernels::cuda::params::{
-    AddBytes, Answers, Attention, ConvBytes, Convert, Copy, Elementwise, Embedding, Gather,
+    AddBytes, Answers, Attention, ConvBytes, Convert, Copy, Elementwise, Embedding, Function, Gather,
     GlobalPool, InputPlanar, Kept, LayerNorm, Linear, Members, Operand, Output, Pool, PoolBytes,
     Preprocess, Product, Resize, Rounding, SOURCES_MAX, Softmax, Tokens, Whereabouts,
 };
@@ -217,6 +217,15 @@ fn elementwise() -> Vec<Sample> {
             ..Elementwise::default()
         })
     };
+    let further = |at: &[u64]| {
+        let Arguments::Elementwise(params) = both(at) else {
+            unreachable!()
+        };
+        Arguments::Elementwise(Elementwise {
+            function: Function::Cosine as u32,
+            ..params
+        })
+    };
     let gather = |at: &[u64]| {
         Arguments::Gather(Gather {
             output: view(at[0], 12, 11, 16),
@@ -232,6 +241,7 @@ fn elementwise() -> Vec<Sample> {
     let inputs = || vec![halves(ELEMENTS), halves(ELEMENTS)];
     vec![
         Sample::new("elementwise", output(), inputs(), both),
+        Sample::new("elementwise_further", output(), inputs(), further),
         Sample::new("gather", output(), vec![halves(ELEMENTS), table], gather),
     ]
 }

@@ -1,0 +1,281 @@
+//! Comparisons, truths, and the choice between two values by them. A truth is 1 or 0.
+
+use punctual_types::{BinaryFunction, UnaryFunction};
+
+use super::arithmetic::Operand;
+use super::view_algebra::View;
+use super::views::expanded;
+use super::{Lowering, Value};
+use crate::fold::broadcast;
+use crate::graph::{Attribute, Attributes, Data, Node, ValueId};
+use crate::problem::Problem;
+use crate::schema::data_type;
+
+/// What a value's numbers are. Tensors hold all of them as f32, which has every whole number up to 2^24.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Numbers {
+    #[default]
+    Floats,
+    Integers,
+    Truths,
+}
+
+impl Numbers {
+    /// Of an ONNX element type.
+    pub fn of_type(kind: i64) -> Self {
+        let floats = [data_type::FLOAT, data_type::FLOAT16, data_type::DOUBLE];
+        if floats.map(i64::from).contains(&kind) {
+            Self::Floats
+        } else if kind == i64::from(data_type::BOOL) {
+            Self::Truths
+        } else {
+            Self::Integers
+        }
+    }
+}
+
+impl Lowering<'_> {
+    /// What the numbers of an operand are.
+    pub(super) fn numbers(&self, node: &Node, at: usize) -> Numbers {
+        match node.inputs.get(at).copied().flatten() {
+            Some(id) => self.numbers_of(id),
+            None => Numbers::Floats,
+        }
+    }
+
+    fn numbers_of(&self, id: ValueId) -> Numbers {
+        match self.value(id) {
+            Value::Constant(constant) => match constant.data {
+                Data::Floats(_) => Numbers::Floats,
+                _ => Numbers::Integers,
+            },
+            _ => self.numbers[id.0],
+        }
+    }
+
+    /// Notes what the numbers of a node's results are.
+    pub(super) fn note_numbers(&mut self, node: &Node) {
+        let first = self.numbers(node, 0);
+        let numbers = match node.operator.as_str() {
+            "And" | "Equal" | "Greater" | "GreaterOrEqual" | "IsInf" | "IsNaN" | "Less"
+            | "LessOrEqual" | "Not" | "Or" | "Xor" => Numbers::Truths,
+            "ArgMax" | "ArgMin" | "NonZero" | "Shape" | "Size" => Numbers::Integers,
+            "Cast" => match node.attributes.get("to") {
+                Some(Attribute::Int(to)) => Numbers::of_type(*to),
+                _ => first,
+            },
+            "CastLike" | "Where" => self.numbers(node, 1),
+            _ => first,
+        };
+        for (at, output) in node.outputs.iter().enumerate() {
+            if let Some(output) = output {
+                self.numbers[output.0] = match node.operator.as_str() {
+                    // Its second result is positions.
+                    "TopK" | "MaxPool" if at == 1 => Numbers::Integers,
+                    _ => numbers,
+                };
+            }
+        }
+    }
+
+    /// As floats, integers or truths.
+    pub(super) fn cast(&mut self, node: &Node) -> Result<(), Problem> {
+        let mut attributes = Attributes::of(node);
+        let like = node.operator == "CastLike";
+        let to = match like {
+            true => None,
+            false => Some(attributes.int("to", 0)?),
+        };
+        self.limit(node, 1 + usize::from(like), 1)?;
+        attributes.ignore("saturate"); // Of float8 only.
+        attributes.finish()?;
+        let view = self.view(node, 0)?.clone();
+        let target = to.map_or_else(|| self.numbers(node, 1), Numbers::of_type);
+        let is_supported = |to: i64| {
+            let wide = [data_type::INT32, data_type::INT64, data_type::BOOL].map(i64::from);
+            let floats = [data_type::FLOAT, data_type::FLOAT16, data_type::DOUBLE].map(i64::from);
+            wide.contains(&to) || floats.contains(&to)
+        };
+        // A truth is 0 or 1 in every type.
+        let from = self.numbers(node, 0);
+        if let Some(to) = to.filter(|to| from != Numbers::Truths && !is_supported(*to)) {
+            let supported = "float32, float16, float64, int32, int64 or bool, of a tensor computed from the input";
+            return Err(Problem::attribute("to", &Attribute::Int(to), supported));
+        }
+        let view = match (from, target) {
+            (Numbers::Floats, Numbers::Integers) => {
+                let view = self.covering(node, &view)?;
+                self.unary_of(node, &view, UnaryFunction::Truncate)?
+            }
+            (Numbers::Floats | Numbers::Integers, Numbers::Truths) => {
+                self.compared_with_zero(node, &view, BinaryFunction::NotEqual)?
+            }
+            _ => view,
+        };
+        self.set(node, Value::View(view))
+    }
+
+    /// 1 where the values are equal to 0, or are not.
+    fn compared_with_zero(
+        &mut self,
+        node: &Node,
+        view: &View,
+        function: BinaryFunction,
+    ) -> Result<View, Problem> {
+        let view = self.covering(node, view)?;
+        self.with_number(node, function, &view, 0.0, false)
+    }
+
+    pub(super) fn not(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 1, 1)?;
+        Attributes::of(node).finish()?;
+        let view = self.view(node, 0)?.clone();
+        let result = self.compared_with_zero(node, &view, BinaryFunction::Equal)?;
+        self.set(node, Value::View(result))
+    }
+
+    /// Only what is no number differs from itself.
+    pub(super) fn is_nan(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 1, 1)?;
+        Attributes::of(node).finish()?;
+        let view = Operand::Tensor(self.view(node, 0)?.clone());
+        let operands = [view.clone(), view];
+        let result = self.combined(node, BinaryFunction::NotEqual, operands)?;
+        self.set(node, Value::View(result))
+    }
+
+    /// Only what is infinite lies beyond the largest number.
+    pub(super) fn is_infinite(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 1, 1)?;
+        let mut attributes = Attributes::of(node);
+        let negative = attributes.int("detect_negative", 1)? != 0;
+        let positive = attributes.int("detect_positive", 1)? != 0;
+        attributes.finish()?;
+        let view = self.elementwise(node, 0)?;
+        let less = BinaryFunction::Less;
+        let result = match (negative, positive) {
+            (true, true) => {
+                let size = self.unary_of(node, &view, UnaryFunction::Absolute)?;
+                self.with_number(node, less, &size, f32::MAX, true)?
+            }
+            (false, true) => self.with_number(node, less, &view, f32::MAX, true)?,
+            (true, false) => self.with_number(node, less, &view, f32::MIN, false)?,
+            (false, false) => self.with_number(node, less, &view, f32::MIN, true)?,
+        };
+        let result = match (negative, positive) {
+            // Nothing is looked for.
+            (false, false) => self.scaled(node, &result, 0.0)?,
+            _ => result,
+        };
+        self.set(node, Value::View(result))
+    }
+
+    /// Truths joined: a product, the larger one, or whether they differ.
+    pub(super) fn truths(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 2, 1)?;
+        Attributes::of(node).finish()?;
+        let operands = [self.two_sided(node, 0)?, self.two_sided(node, 1)?];
+        if let Some(same) = neutral(&node.operator, &operands) {
+            return self.set(node, Value::View(same));
+        }
+        let function = match node.operator.as_str() {
+            "And" => BinaryFunction::Minimum,
+            "Or" => BinaryFunction::Maximum,
+            _ => BinaryFunction::NotEqual,
+        };
+        let result = self.combined(node, function, operands)?;
+        self.set(node, Value::View(result))
+    }
+
+    /// The second operand where the first is true, else the third; nothing of the one that is not chosen.
+    pub(super) fn choose(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 3, 1)?;
+        Attributes::of(node).finish()?;
+        let condition = self.two_sided(node, 0)?;
+        let sides = [self.two_sided(node, 1)?, self.two_sided(node, 2)?];
+        if let Operand::Constant(truths) = &condition
+            && let Some(&first) = truths.data.first()
+            && truths
+                .data
+                .iter()
+                .all(|truth| (*truth != 0.0) == (first != 0.0))
+        {
+            // The same side everywhere.
+            let at = usize::from(first == 0.0);
+            let all = [&condition, &sides[0], &sides[1]].map(Operand::sizes);
+            let sizes = broadcast(&all[0], &all[1]).and_then(|both| broadcast(&both, &all[2]));
+            if let Operand::Tensor(view) = &sides[at]
+                && let Some(view) = sizes.and_then(|sizes| expanded(view.clone(), &sizes))
+            {
+                return self.set(node, Value::View(view));
+            }
+        }
+        let [yes, no] = sides;
+        let keep = BinaryFunction::KeepWhere;
+        let yes = self.kept(node, keep, yes, condition.clone())?;
+        let no = self.kept(node, BinaryFunction::KeepUnless, no, condition)?;
+        let result = match (yes, no) {
+            (Some(yes), Some(no)) => {
+                let both = [yes, no].map(Operand::Tensor);
+                self.combined(node, BinaryFunction::Add, both)?
+            }
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => {
+                let condition = self.view(node, 0)?.clone();
+                self.scaled(node, &condition, 0.0)?
+            }
+        };
+        self.set(node, Value::View(result))
+    }
+
+    /// A side of a choice where it is chosen and 0 elsewhere; `None` for a side of one 0.
+    fn kept(
+        &mut self,
+        node: &Node,
+        function: BinaryFunction,
+        side: Operand,
+        condition: Operand,
+    ) -> Result<Option<View>, Problem> {
+        let Operand::Constant(mut constant) = side else {
+            let operands = [side, condition];
+            return self.combined(node, function, operands).map(Some);
+        };
+        if constant.data == [0.0] {
+            return Ok(None);
+        }
+        // Constants are finite: what is infinite is twice what is not.
+        let halved = constant.data.iter().any(|value| value.is_infinite());
+        if halved {
+            for value in &mut constant.data {
+                let largest = f32::MAX.copysign(*value);
+                *value = if value.is_infinite() {
+                    largest
+                } else {
+                    *value / 2.0
+                };
+            }
+        }
+        let operands = [Operand::Constant(constant), condition];
+        let kept = self.combined(node, function, operands)?;
+        match halved {
+            true => self.scaled(node, &kept, 2.0).map(Some),
+            false => Ok(Some(kept)),
+        }
+    }
+}
+
+/// The operand that a joined truth is, if the other is the same everywhere and decides nothing.
+fn neutral(operator: &str, operands: &[Operand; 2]) -> Option<View> {
+    let (view, truths) = match operands {
+        [Operand::Tensor(view), Operand::Constant(truths)]
+        | [Operand::Constant(truths), Operand::Tensor(view)] => (view, truths),
+        _ => return None,
+    };
+    let decides_nothing = match operator {
+        "And" => truths.data.iter().all(|truth| *truth != 0.0),
+        _ => truths.data.iter().all(|truth| *truth == 0.0),
+    };
+    let both = operands.each_ref().map(Operand::sizes);
+    let sizes = broadcast(&both[0], &both[1]).filter(|_| decides_nothing)?;
+    expanded(view.clone(), &sizes)
+}
