@@ -2,8 +2,8 @@
 //! `[channel][row][column]`, sums in f64. Slow, allocating, obviously right.
 
 use punctual_types::{
-    Activation, Axis, Between, BinaryFunction, Digit, Extent, Filter, Piece, PoolKind, Resampling,
-    View, Window,
+    Activation, Axis, Between, BinaryFunction, Digit, Extent, Filter, Piece, PoolKind, Ranking,
+    Resampling, Sampling, View, Window, position,
 };
 
 use crate::ChannelRun;
@@ -292,6 +292,90 @@ pub fn resize(shape: Shape, resampling: &Resampling, input: &[f32]) -> Vec<f32> 
 fn blend(first: f64, second: f64, between: Between) -> f64 {
     let share = f64::from(between.share);
     first * (1.0 - share) + second * share
+}
+
+/// The pixels of an image where a grid says: for each group of channels one of columns' positions and one of rows'.
+pub fn grid_sample(
+    (input, of_input): (&[f32], Shape),
+    (grid, of_grid): (&[f32], Shape),
+    sampling: Sampling,
+) -> Vec<f32> {
+    let each = of_input.channels / (of_grid.channels / 2);
+    let mut result = Vec::with_capacity(of_input.channels * of_grid.height * of_grid.width);
+    for channel in 0..of_input.channels {
+        let group = channel / each;
+        for row in 0..of_grid.height {
+            for column in 0..of_grid.width {
+                let position = |at: usize| grid[of_grid.index(2 * group + at, row, column)];
+                let columns = sampling.taps(position(0), of_input.width as u32);
+                let rows = sampling.taps(position(1), of_input.height as u32);
+                let mut sum = 0.0;
+                for (row, down) in [rows.first, rows.second].into_iter().zip(rows.weights) {
+                    let pixels = [columns.first, columns.second];
+                    for (column, along) in pixels.into_iter().zip(columns.weights) {
+                        let at = of_input.index(channel, row as usize, column as usize);
+                        sum += f64::from(down) * f64::from(along) * f64::from(input[at]);
+                    }
+                }
+                result.push(sum as f32);
+            }
+        }
+    }
+    result
+}
+
+/// The positions on an axis of the first `count` values of each line.
+pub fn top_k(values: &[f32], shape: Shape, axis: Axis, count: usize, ranking: Ranking) -> Vec<f32> {
+    let sizes = [shape.channels, shape.height, shape.width];
+    let along = axis.index().expect("an axis of the image");
+    let mut chosen = sizes;
+    chosen[along] = count;
+    let [channels, height, width] = chosen;
+    let mut result = Vec::new();
+    for channel in 0..channels {
+        for row in 0..height {
+            for column in 0..width {
+                let mut at = [channel, row, column];
+                let place = at[along];
+                let mut line: Vec<i64> = (0..sizes[along])
+                    .map(|number| {
+                        at[along] = number;
+                        let value = values[shape.index(at[0], at[1], at[2])];
+                        ranking.key(value, number as u32)
+                    })
+                    .collect();
+                line.sort_unstable_by(|a, b| b.cmp(a));
+                result.push(ranking.number(line[place]) as f32);
+            }
+        }
+    }
+    result
+}
+
+/// The values at the indices' positions along an axis; the indices are repeated where they have one channel, row or
+/// column.
+pub fn take(
+    (input, of_input): (&[f32], Shape),
+    (indices, of_indices): (&[f32], Shape),
+    axis: Axis,
+) -> Vec<f32> {
+    let sizes = |shape: Shape| [shape.channels, shape.height, shape.width];
+    let along = axis.index().expect("an axis of the image");
+    let mut output = sizes(of_input);
+    output[along] = sizes(of_indices)[along];
+    let mut result = Vec::new();
+    for channel in 0..output[0] {
+        for row in 0..output[1] {
+            for column in 0..output[2] {
+                let mut at = [channel, row, column];
+                let shared = |axis: usize| at[axis].min(sizes(of_indices)[axis] - 1);
+                let index = indices[of_indices.index(shared(0), shared(1), shared(2))];
+                at[along] = position(index, sizes(of_input)[along] as u32) as usize;
+                result.push(input[of_input.index(at[0], at[1], at[2])]);
+            }
+        }
+    }
+    result
 }
 
 /// Rows and columns of what `window`, which must fit the padded input, makes of an image.

@@ -8,13 +8,14 @@ use std::cell::Cell;
 use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor};
 use punctual_kernels::{
     Attention, AttentionBias, AttentionSpec, Binary, BinaryOperand, BinarySpec, BlockedLayout,
-    Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, GlobalAveragePool, Image, Inputs, Isa, Linear,
-    LinearSpec, Part, PlainCopy, Pool, PoolSpec, Product, ProductSpec, Resize, ResizeSpec, Softmax,
-    SoftmaxSpec, Unary, softmax_top1,
+    Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, GlobalAveragePool, GridSample, GridSampleSpec,
+    Image, Inputs, Isa, Linear, LinearSpec, Part, PlainCopy, Pool, PoolSpec, Product, ProductSpec,
+    Resize, ResizeSpec, Softmax, SoftmaxSpec, Take, TakeSpec, TopK, TopKSpec, Unary, softmax_top1,
 };
 use punctual_types::{
     Activation, Axis, BinaryFunction, Coordinates, Digit, Extent, Filter, Fit, FrameLayout,
-    Padding, Piece, PixelFormat, PoolKind, Resampling, Rounding, Size, UnaryFunction, View, Window,
+    Interpolation, Outside, Padding, Piece, PixelFormat, PoolKind, Ranking, Resampling, Rounding,
+    Sampling, Size, UnaryFunction, View, Window,
 };
 use support::noise;
 
@@ -170,6 +171,10 @@ fn kernels(
         (run, layout, false)
     };
     vec![
+        grid_sample(isa, layout),
+        best(isa, layout, Axis::Channel),
+        best(isa, layout, Axis::Column),
+        take(isa, layout),
         resize(Filter::Linear),
         resize(Filter::Nearest(Rounding::Floor)),
         (
@@ -269,6 +274,57 @@ fn multiplying_and_attending_allocate_nothing() {
         run(2, &|images| product.run(Part::WHOLE, images));
         run(3, &|images| attention.run(&bias, Part::WHOLE, images));
     }
+}
+
+/// Groups of two channels, at positions that are the addend.
+fn grid_sample(isa: Isa, layout: BlockedLayout) -> (Run, BlockedLayout, bool) {
+    let spec = GridSampleSpec {
+        input: layout,
+        grid: layout,
+        output: layout,
+        groups: 20,
+        sampling: Sampling {
+            interpolation: Interpolation::Linear,
+            outside: Outside::Reflection,
+            align_corners: false,
+        },
+    };
+    let kernel = GridSample::new(isa, &spec).unwrap();
+    let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(part, images));
+    (run, layout, true)
+}
+
+fn best(isa: Isa, input: BlockedLayout, axis: Axis) -> (Run, BlockedLayout, bool) {
+    let output = match axis {
+        Axis::Channel => BlockedLayout::new(isa, 1, 9, 9, 1).unwrap(),
+        _ => input,
+    };
+    let ranking = Ranking {
+        largest: true,
+        last: false,
+    };
+    let spec = TopKSpec {
+        input,
+        output,
+        axis,
+        ranking,
+    };
+    let kernel = TopK::new(isa, &spec).unwrap();
+    let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(part, images));
+    (run, output, false)
+}
+
+/// Columns that the addend says.
+fn take(isa: Isa, layout: BlockedLayout) -> (Run, BlockedLayout, bool) {
+    let spec = TakeSpec {
+        input: layout,
+        indices: layout,
+        output: layout,
+        axis: Axis::Column,
+    };
+    let kernel = Take::new(isa, &spec).unwrap();
+    let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(part, images));
+    (run, layout, true)
 }
 
 #[test]

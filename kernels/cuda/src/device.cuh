@@ -279,6 +279,11 @@ DEVICE u32 to_pair(f32 low, f32 high) {
 
 #endif
 
+// Of a value that is a half already.
+DEVICE u32 half_bits_of(f32 value) {
+    return to_half(value).bits;
+}
+
 DEVICE f32 low_of(u32 pair) {
     return to_f32({u16(pair)});
 }

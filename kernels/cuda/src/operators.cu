@@ -4,5 +4,6 @@
 #include "functions.cuh"
 #include "product.cuh"
 #include "resize.cuh"
+#include "sampling.cuh"
 #include "sequence.cuh"
 #include "softmax.cuh"

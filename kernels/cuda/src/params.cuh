@@ -319,6 +319,40 @@ struct Product {
 };
 static_assert(sizeof(Product) == 64, "as in params.rs");
 
+struct GridSample {
+    TensorView input;
+    TensorView grid;
+    u64 output;
+    u32 images;
+    u32 groups;
+    u32 nearest;
+    u32 outside;
+    u32 align_corners;
+    u32 gap;
+};
+static_assert(sizeof(GridSample) == 80, "as in params.rs");
+
+struct Take {
+    TensorView input;
+    TensorView indices;
+    TensorView output;
+    u32 images;
+    u32 axis;
+    u32 kept;
+    u32 gap;
+};
+static_assert(sizeof(Take) == 88, "as in params.rs");
+
+struct TopK {
+    TensorView input;
+    u64 output;
+    u32 images;
+    u32 count;
+    u32 largest;
+    u32 last;
+};
+static_assert(sizeof(TopK) == 48, "as in params.rs");
+
 struct Gather {
     TensorView output;
     u64 table;

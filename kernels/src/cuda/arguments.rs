@@ -3,9 +3,9 @@
 use core::ffi::c_void;
 
 use super::params::{
-    AddBytes, Answers, Attention, Conv, ConvBytes, Convert, Copy as Copying, Elementwise, Embedding, Gather, GlobalPool, Hold,
-    InputPlanar, LayerNorm, Linear, Members, Output, Pool, PoolBytes, Preprocess, Product, Resize, Softmax, TensorView,
-    Tokens, Whereabouts,
+    AddBytes, Answers, Attention, Conv, ConvBytes, Convert, Copy as Copying, Elementwise, Embedding, Gather, GlobalPool, GridSample, Hold,
+    InputPlanar, LayerNorm, Linear, Members, Output, Pool, PoolBytes, Preprocess, Product, Resize, Softmax, Take, TensorView,
+    Tokens, TopK, Whereabouts,
 };
 
 /// What a kernel takes behind its [`Guard`](super::params::Guard).
@@ -29,6 +29,9 @@ pub enum Arguments {
     Embedding(Embedding),
     Tokens(Tokens),
     Attention(Attention),
+    GridSample(GridSample),
+    Take(Take),
+    TopK(TopK),
     Product(Product),
     ConvBytes(ConvBytes),
     PoolBytes(PoolBytes),
@@ -60,6 +63,9 @@ macro_rules! whichever {
             Arguments::Embedding($inner) => $body,
             Arguments::Tokens($inner) => $body,
             Arguments::Attention($inner) => $body,
+            Arguments::GridSample($inner) => $body,
+            Arguments::Take($inner) => $body,
+            Arguments::TopK($inner) => $body,
             Arguments::Product($inner) => $body,
             Arguments::ConvBytes($inner) => $body,
             Arguments::PoolBytes($inner) => $body,
@@ -106,6 +112,9 @@ impl Arguments {
             Self::Embedding(params) => params.images,
             Self::Tokens(params) => params.images,
             Self::Attention(params) => params.images,
+            Self::GridSample(params) => params.images,
+            Self::Take(params) => params.images,
+            Self::TopK(params) => params.images,
             Self::Product(params) => params.images,
             Self::ConvBytes(params) => params.images,
             Self::PoolBytes(params) => params.images,
@@ -135,6 +144,9 @@ impl Arguments {
             Self::Embedding(params) => params.images = images,
             Self::Tokens(params) => params.images = images,
             Self::Attention(params) => params.images = images,
+            Self::GridSample(params) => params.images = images,
+            Self::Take(params) => params.images = images,
+            Self::TopK(params) => params.images = images,
             Self::Product(params) => params.images = images,
             Self::ConvBytes(params) => params.images = images,
             Self::PoolBytes(params) => params.images = images,
@@ -211,6 +223,9 @@ impl Arguments {
                 &mut p.bias,
                 &mut p.output,
             ]),
+            Self::GridSample(p) => all(&mut [of(&mut p.input), of(&mut p.grid), &mut p.output]),
+            Self::Take(p) => all(&mut [of(&mut p.input), of(&mut p.indices), of(&mut p.output)]),
+            Self::TopK(p) => all(&mut [of(&mut p.input), &mut p.output]),
             Self::Product(p) => all(&mut [of(&mut p.first), of(&mut p.second), &mut p.output]),
             Self::Gather(p) => {
                 all(&mut [of(&mut p.output), &mut p.table]);

@@ -616,6 +616,57 @@ pub struct Product {
     pub gap: u32,
 }
 
+/// Of `grid_sample`: pixels of the input where a grid says. The output has the grid's pixels and the input's channels.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GridSample {
+    pub input: TensorView,
+    /// For each group a channel with the columns' positions and one with the rows'.
+    pub grid: TensorView,
+    pub output: u64,
+    pub images: u32,
+    pub groups: u32,
+    /// 1: the pixel at the rounded position; 0: between its neighbours.
+    pub nearest: u32,
+    /// 0: zeros, 1: the border, 2: the mirrored image.
+    pub outside: u32,
+    /// 1: -1 and 1 are the centres of the outer pixels.
+    pub align_corners: u32,
+    /// Not used.
+    pub gap: u32,
+}
+
+/// Of `take`: along an axis the values at computed positions.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Take {
+    pub input: TensorView,
+    pub indices: TensorView,
+    pub output: TensorView,
+    pub images: u32,
+    /// 0: channels, 1: rows, 2: columns.
+    pub axis: u32,
+    /// A code of [`Kept`]: of the indices, halves or floats.
+    pub kept: u32,
+    /// Not used.
+    pub gap: u32,
+}
+
+/// Of `top_columns` and `top_channel`: the positions of the values that come first, in `f32`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TopK {
+    pub input: TensorView,
+    pub output: u64,
+    pub images: u32,
+    /// Columns of the output; 0 of `top_channel`, whose output has one channel.
+    pub count: u32,
+    /// 1: the largest come first.
+    pub largest: u32,
+    /// 1: of equal values the last comes first.
+    pub last: u32,
+}
+
 /// Most tensors that `gather` reads.
 pub const SOURCES_MAX: usize = 8;
 

@@ -306,6 +306,25 @@ pub static KERNELS: &[Kernel] = &[
         ]),
         _ => None,
     }),
+    Kernel::of(Module::Operators, "grid_sample", 128, |a| match a {
+        Arguments::GridSample(sample) => {
+            let pixels = sample.images * sample.grid.height * sample.grid.width;
+            Some(threads(pixels * sample.input.pitch))
+        }
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "take", 128, |a| match a {
+        Arguments::Take(take) => Some(threads(8 * vectors(&take.output, take.images))),
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "top_columns", 128, |a| match a {
+        Arguments::TopK(top) => Some(threads(8 * vectors(&top.input, top.images))),
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "top_channel", 128, |a| match a {
+        Arguments::TopK(top) => Some(threads(top.images * top.input.height * top.input.width)),
+        _ => None,
+    }),
     Kernel::of(Module::Operators, "attention_64", 128, attention),
     Kernel::of(Module::Operators, "attention_256", 128, attention),
     // 32 pixels and 32 channels.

@@ -1,6 +1,7 @@
 //! The kernels beside their references.
 #![deny(unsafe_code)]
 
+mod computed;
 mod convolution;
 mod copies;
 mod cuda_sources;

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use punctual_model::{ChannelRun, Tensor, TensorId};
 use punctual_types::{
-    Activation, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, Quantisation, Resampling,
-    UnaryFunction, Window,
+    Activation, Axis, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, Quantisation,
+    Ranking, Resampling, Sampling, UnaryFunction, Window,
 };
 
 /// Operators in order of execution.
@@ -99,6 +99,20 @@ pub(crate) enum DraftKind {
     Softmax {
         digit: Digit,
         logarithm: bool,
+    },
+    /// The other one is the grid.
+    GridSample {
+        groups: u32,
+        sampling: Sampling,
+    },
+    TopK {
+        axis: Axis,
+        count: u32,
+        ranking: Ranking,
+    },
+    /// The other one has the indices.
+    Take {
+        axis: Axis,
     },
     /// `scale * x + shift` a channel: batch normalisation, or a constant added. Gone after fusing.
     Affine {
@@ -206,6 +220,9 @@ impl DraftKind {
             Self::Pool { .. }
             | Self::Unary { .. }
             | Self::Softmax { .. }
+            | Self::GridSample { .. }
+            | Self::TopK { .. }
+            | Self::Take { .. }
             | Self::Convert
             | Self::QuantisedConv { .. }
             | Self::GlobalAveragePool

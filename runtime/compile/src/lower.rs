@@ -7,6 +7,7 @@
 mod arithmetic;
 mod attention;
 mod choices;
+mod computed;
 mod convolution;
 mod copies;
 pub(crate) mod curves;
@@ -23,6 +24,7 @@ mod pooling;
 mod quantised;
 mod reduce;
 mod resize;
+mod stacked;
 mod tokens;
 mod transposed;
 pub(crate) mod view_algebra;
@@ -57,6 +59,8 @@ const LOWERED: &[&str] = &[
     "Acosh",
     "Add",
     "And",
+    "ArgMax",
+    "ArgMin",
     "Asin",
     "Asinh",
     "Atan",
@@ -86,11 +90,14 @@ const LOWERED: &[&str] = &[
     "Flatten",
     "Floor",
     "Gather",
+    "GatherElements",
+    "GatherND",
     "Gelu",
     "Gemm",
     "GlobalAveragePool",
     "Greater",
     "GreaterOrEqual",
+    "GridSample",
     "HardSigmoid",
     "HardSwish",
     "Identity",
@@ -147,6 +154,7 @@ const LOWERED: &[&str] = &[
     "Tanh",
     "ThresholdedRelu",
     "Tile",
+    "TopK",
     "Transpose",
     "Unsqueeze",
     "Where",
@@ -186,6 +194,8 @@ pub(crate) enum Value {
     NoNumbers,
     /// On the way to a GELU.
     Gaussian(Gaussian),
+    /// Tensors of the same dimensions, one batch behind the other.
+    Stacked(Vec<View>),
     /// Known when compiling, but for the batch.
     Constant(Rc<Constant>),
 }
@@ -196,6 +206,11 @@ impl Value {
         match self {
             Self::View(view) | Self::Counts(view) | Self::Softmax(view) | Self::Scaled(view, _) => {
                 Some(view.sizes())
+            }
+            Self::Stacked(batches) => {
+                let mut sizes = batches.first()?.sizes();
+                sizes[0] = Dim::Batches(batches.len() as i64);
+                Some(sizes)
             }
             Self::Constant(constant) => Some(constant.sizes()),
             _ => None,
@@ -316,6 +331,9 @@ impl<'a> Lowering<'a> {
             }
             return Ok(());
         }
+        if self.on_stacked(node)? {
+            return Ok(());
+        }
         self.compute_scaled(node)?;
         let softmaxes = self.compute_softmax(node)?;
         let done = self.computed(node);
@@ -377,6 +395,11 @@ impl<'a> Lowering<'a> {
             "Split" => self.split(node),
             "Pad" => self.pad(node),
             "Gather" if self.reads_view(node) => self.gather(node),
+            "GatherElements" => self.gather_elements(node),
+            "GatherND" => self.gather_nd(node),
+            "GridSample" => self.grid_sample(node),
+            "TopK" => self.top_k(node),
+            "ArgMax" | "ArgMin" => self.arg_max(node),
             "Expand" => self.expand(node),
             "Cast" | "CastLike" => self.cast(node),
             "Identity" => self.identity(node),
@@ -384,7 +407,7 @@ impl<'a> Lowering<'a> {
             "Constant" => self.constant(node),
             "Softmax" => self.softmax(node, false),
             "LogSoftmax" => self.softmax(node, true),
-            "Concat" if self.join_tokens(node)? => Ok(()),
+            "Concat" if self.join_tokens(node)? || self.stack(node)? => Ok(()),
             "Concat" if (0..node.inputs.len()).any(|at| self.is_view(node, at)) => {
                 self.concat(node)
             }

@@ -70,6 +70,11 @@ pub enum Problem {
         "it computes with {first} and {second}; their dimensions must be equal or 1, and those that are equal lie in the same order"
     )]
     Operands { first: String, second: String },
+    /// An image and a grid, or values and positions, that do not go together.
+    #[error(
+        "it takes values of {first} at positions {second}; both must have the same images and as many dimensions, and a grid (N, rows, columns, 2)"
+    )]
+    Positions { first: String, second: String },
     /// What its operands are known for when compiling cannot be computed.
     #[error("it computes with constants or shapes, and {reason}")]
     Folding { reason: &'static str },

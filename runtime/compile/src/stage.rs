@@ -242,6 +242,24 @@ fn finish_kind(kind: DraftKind, others: Vec<TensorId>, store: &mut Store) -> Ope
         }
         DraftKind::Unary { function } => OperatorKind::Unary { function },
         DraftKind::Softmax { digit, logarithm } => OperatorKind::Softmax { digit, logarithm },
+        DraftKind::GridSample { groups, sampling } => OperatorKind::GridSample {
+            grid: *others.first().expect("a grid sample reads a grid"),
+            groups,
+            sampling,
+        },
+        DraftKind::TopK {
+            axis,
+            count,
+            ranking,
+        } => OperatorKind::TopK {
+            axis,
+            count,
+            ranking,
+        },
+        DraftKind::Take { axis } => OperatorKind::Take {
+            indices: *others.first().expect("a take reads indices"),
+            axis,
+        },
         DraftKind::Sequence(sequence) => finish_sequence(sequence, others, store),
         DraftKind::Affine { .. } | DraftKind::Activate { .. } => {
             unreachable!("fusing leaves no such operator")

@@ -10,8 +10,8 @@ use punctual_model::{
     WeightRange,
 };
 use punctual_types::{
-    Activation, BinaryFunction, Coordinates, Digit, Extent, Filter, Padding, Piece, PoolKind,
-    Resampling, Rounding, UnaryFunction, View, Window,
+    Activation, Axis, BinaryFunction, Coordinates, Digit, Extent, Filter, Interpolation, Outside,
+    Padding, Piece, PoolKind, Ranking, Resampling, Rounding, Sampling, UnaryFunction, View, Window,
 };
 use thiserror::Error;
 
@@ -192,6 +192,21 @@ impl Writer<'_> {
                 self.node_into("Transpose", &[&product], &output, back);
             }
             OperatorKind::Resize { resampling } if self.resize(operator, resampling) => {}
+            &OperatorKind::GridSample {
+                grid,
+                groups,
+                sampling,
+            } => self.grid_sample(operator, grid, i64::from(groups), sampling),
+            &OperatorKind::TopK {
+                axis,
+                count,
+                ranking,
+            } if count == 1 || !ranking.last => {
+                let found = self.top_k(&input, axis, count, ranking);
+                let to = vec![int("to", i64::from(data_type::FLOAT))];
+                self.node_into("Cast", &[&found], &output, to);
+            }
+            &OperatorKind::Take { indices, axis } => self.take(operator, indices, axis),
             _ => {
                 return Err(WriteError {
                     operator: operator.name.clone(),
@@ -399,6 +414,75 @@ impl Writer<'_> {
             self.node_into("Resize", &[&input, "", &scales], &output, attributes);
         }
         true
+    }
+
+    /// Groups as images of their own.
+    fn grid_sample(&mut self, operator: &Operator, grid: TensorId, groups: i64, with: Sampling) {
+        let shape = |id: TensorId| self.network.tensors[id.index()].sides().map(i64::from);
+        let [channels, height, width] = shape(operator.input);
+        let [_, rows, columns] = shape(grid);
+        let apart = self.integers(&[-1, channels / groups, height, width]);
+        let positions = self.integers(&[-1, 2, rows, columns]);
+        let together = self.integers(&[-1, channels, rows, columns]);
+        let (input, grid) = (tensor_name(operator.input), tensor_name(grid));
+        let input = self.node("Reshape", &[&input, &apart], Vec::new());
+        let grid = self.node("Reshape", &[&grid, &positions], Vec::new());
+        let grid = self.node("Transpose", &[&grid], vec![ints("perm", vec![0, 2, 3, 1])]);
+        let mode = match with.interpolation {
+            Interpolation::Nearest => "nearest",
+            Interpolation::Linear => "bilinear",
+        };
+        let padding = match with.outside {
+            Outside::Zeros => "zeros",
+            Outside::Border => "border",
+            Outside::Reflection => "reflection",
+        };
+        let attributes = vec![
+            int("align_corners", with.align_corners.into()),
+            text("mode", mode),
+            text("padding_mode", padding),
+        ];
+        let sampled = self.node("GridSample", &[&input, &grid], attributes);
+        let output = tensor_name(operator.output);
+        self.node_into("Reshape", &[&sampled, &together], &output, Vec::new());
+    }
+
+    /// The positions as whole numbers. Of several with equal values a top k has the first ones.
+    fn top_k(&mut self, input: &str, axis: Axis, count: u32, ranking: Ranking) -> String {
+        let axis = int("axis", axis.index().map_or(0, |axis| axis as i64 + 1));
+        if count == 1 {
+            let operator = if ranking.largest { "ArgMax" } else { "ArgMin" };
+            let last = int("select_last_index", ranking.last.into());
+            return self.node(operator, &[input], vec![axis, last]);
+        }
+        let count = self.integers(&[count.into()]);
+        let (values, positions) = (self.name(), self.name());
+        let attributes = vec![axis, int("largest", ranking.largest.into())];
+        self.node_into("TopK", &[input, &count], &values, attributes);
+        let node = self.graph.node.last_mut();
+        node.expect("it was written").output.push(positions.clone());
+        positions
+    }
+
+    /// Indices clipped to the axis and repeated to the output.
+    fn take(&mut self, operator: &Operator, indices: TensorId, axis: Axis) {
+        let shape = |id: TensorId| self.network.tensors[id.index()].sides().map(i64::from);
+        let along = axis.index().unwrap_or(0);
+        let (size, sides) = (shape(operator.input)[along], shape(operator.output));
+        let (input, indices) = (tensor_name(operator.input), tensor_name(indices));
+        let to = vec![int("to", i64::from(data_type::INT64))];
+        let whole = self.node("Cast", &[&indices], to);
+        let [low, high] = [-size, size - 1].map(|bound| {
+            self.initializer(data_type::INT64, Vec::new(), bound.to_le_bytes().to_vec())
+        });
+        let whole = self.node("Clip", &[&whole, &low, &high], Vec::new());
+        let images = self.node("Shape", &[&input], vec![int("end", 1)]);
+        let sides = self.integers(&sides);
+        let sizes = self.node("Concat", &[&images, &sides], vec![int("axis", 0)]);
+        let whole = self.node("Expand", &[&whole, &sizes], Vec::new());
+        let output = tensor_name(operator.output);
+        let axis = vec![int("axis", along as i64 + 1)];
+        self.node_into("GatherElements", &[&input, &whole], &output, axis);
     }
 
     /// A matrix product, with the shape of an image of one pixel.

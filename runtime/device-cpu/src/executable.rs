@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use punctual_core::Nanos;
 use punctual_kernels::{
     AlignedBuffer, Attention, Binary, BlockedLayout, Conv2d, Copy, Embedding, Gather,
-    GlobalAveragePool, Image, LayerNorm, Linear, Part, Pool, Product, Resize, Softmax, Token,
-    Tokens, Unary, quantised,
+    GlobalAveragePool, GridSample, Image, LayerNorm, Linear, Part, Pool, Product, Resize, Softmax,
+    Take, Token, Tokens, TopK, Unary, quantised,
 };
 
 use crate::outputs::{ByRows, OutputPlan};
@@ -127,6 +127,9 @@ impl Step {
             Kernel::Token(kernel) => kernel.run(part, images),
             Kernel::Copy(kernel) => kernel.run(packed, part, images),
             Kernel::Resize(kernel) => kernel.run(part, images),
+            Kernel::GridSample(kernel) => kernel.run(part, images),
+            Kernel::TopK(kernel) => kernel.run(part, images),
+            Kernel::Take(kernel) => kernel.run(part, images),
             #[cfg(test)]
             Kernel::Test(kernel) => kernel(part, images),
         }
@@ -158,6 +161,9 @@ pub(crate) enum Kernel {
     Copy(Copy),
     /// Of floats or of bytes.
     Resize(Resize),
+    GridSample(GridSample),
+    TopK(TopK),
+    Take(Take),
     /// What a test wants to happen.
     #[cfg(test)]
     Test(fn(Part, &mut [Image<'_>])),

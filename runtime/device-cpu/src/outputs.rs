@@ -120,14 +120,17 @@ impl Kernel {
             | Kernel::Copy(_)
             | Kernel::Gather(_)
             | Kernel::Resize(_)
+            | Kernel::TopK(_)
+            | Kernel::Take(_)
             | Kernel::Pool(_)
             | Kernel::Convert(_)
             | Kernel::QuantisedAdd(_)
             | Kernel::QuantisedPool(_) => true,
             // What they read serves several blocks.
-            Kernel::Conv2d(_) | Kernel::QuantisedConv2d(_) | Kernel::Softmax(_) => {
-                output.blocks() == 1
-            }
+            Kernel::Conv2d(_)
+            | Kernel::QuantisedConv2d(_)
+            | Kernel::Softmax(_)
+            | Kernel::GridSample(_) => output.blocks() == 1,
             _ => false,
         }
     }

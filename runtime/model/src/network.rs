@@ -4,8 +4,8 @@
 //! knows how a device lays a tensor out: the CPU device blocks channels and adds halos, a GPU does otherwise.
 
 use punctual_types::{
-    Activation, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, Resampling, UnaryFunction,
-    Window,
+    Activation, Axis, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, Ranking, Resampling,
+    Sampling, UnaryFunction, Window,
 };
 use serde::{Deserialize, Serialize};
 
@@ -355,6 +355,29 @@ pub enum OperatorKind {
     /// column.
     Product {
         other: TensorId,
+    },
+    /// The pixels of the image where a grid of computed positions says; the result has the grid's rows and columns.
+    GridSample {
+        /// For each group of channels one with the columns' positions and one with the rows'.
+        grid: TensorId,
+        /// Shares of the channels that have positions of their own; they divide them.
+        groups: u32,
+        sampling: Sampling,
+    },
+    /// Along an axis the positions, whole numbers, of the values that come first, in their order: of the channels of each
+    /// pixel one, or of the columns of each row and channel `count`.
+    TopK {
+        axis: Axis,
+        count: u32,
+        ranking: Ranking,
+    },
+    /// Along an axis the values at the positions that the indices say, as [`position`](punctual_types::position)
+    /// understands them.
+    Take {
+        /// Positions for each line of the input along the axis. On either of the other axes they may have one position,
+        /// for all lines.
+        indices: TensorId,
+        axis: Axis,
     },
 }
 

@@ -15,9 +15,11 @@ impl OperatorKind {
     pub fn others(&self) -> &[TensorId] {
         match self {
             Self::Conv2d { residual, .. } => residual.as_slice(),
-            Self::Add { other, .. } | Self::Multiply { other, .. } | Self::Product { other } => {
-                std::slice::from_ref(other)
-            }
+            Self::Add { other, .. }
+            | Self::Multiply { other, .. }
+            | Self::Product { other }
+            | Self::GridSample { grid: other, .. }
+            | Self::Take { indices: other, .. } => std::slice::from_ref(other),
             Self::Binary {
                 second: SecondOperand::Tensor(other),
                 ..
@@ -37,7 +39,8 @@ impl OperatorKind {
             | Self::Binary { .. }
             | Self::Unary { .. }
             | Self::Softmax { .. }
-            | Self::Resize { .. } => &[],
+            | Self::Resize { .. }
+            | Self::TopK { .. } => &[],
         }
     }
 
@@ -45,9 +48,11 @@ impl OperatorKind {
     pub fn others_mut(&mut self) -> &mut [TensorId] {
         match self {
             Self::Conv2d { residual, .. } => residual.as_mut_slice(),
-            Self::Add { other, .. } | Self::Multiply { other, .. } | Self::Product { other } => {
-                std::slice::from_mut(other)
-            }
+            Self::Add { other, .. }
+            | Self::Multiply { other, .. }
+            | Self::Product { other }
+            | Self::GridSample { grid: other, .. }
+            | Self::Take { indices: other, .. } => std::slice::from_mut(other),
             Self::Binary {
                 second: SecondOperand::Tensor(other),
                 ..
@@ -67,7 +72,8 @@ impl OperatorKind {
             | Self::Binary { .. }
             | Self::Unary { .. }
             | Self::Softmax { .. }
-            | Self::Resize { .. } => &mut [],
+            | Self::Resize { .. }
+            | Self::TopK { .. } => &mut [],
         }
     }
 
@@ -97,7 +103,10 @@ impl OperatorKind {
             | Self::Binary { .. }
             | Self::Unary { .. }
             | Self::Softmax { .. }
-            | Self::Resize { .. } => [None; 2],
+            | Self::Resize { .. }
+            | Self::GridSample { .. }
+            | Self::TopK { .. }
+            | Self::Take { .. } => [None; 2],
         };
         ranges.into_iter().flatten()
     }
@@ -128,7 +137,10 @@ impl OperatorKind {
             | Self::Binary { .. }
             | Self::Unary { .. }
             | Self::Softmax { .. }
-            | Self::Resize { .. } => [None, None],
+            | Self::Resize { .. }
+            | Self::GridSample { .. }
+            | Self::TopK { .. }
+            | Self::Take { .. } => [None, None],
         };
         ranges.into_iter().flatten()
     }

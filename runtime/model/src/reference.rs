@@ -4,6 +4,7 @@
 //! Tensors are planar (channel, row, column), sums are made in f64; on bytes in integers.
 
 mod arithmetic;
+mod computed;
 mod quantised;
 mod sequence;
 mod windows;
@@ -302,6 +303,15 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
         }
         &OperatorKind::Unary { function } => input.data.iter().map(|x| function.of(*x)).collect(),
         &OperatorKind::Softmax { digit, logarithm } => arithmetic::softmax(input, digit, logarithm),
+        &OperatorKind::GridSample {
+            grid,
+            groups,
+            sampling,
+        } => computed::grid_sample(input, planar(grid), groups, sampling),
+        &OperatorKind::TopK { axis, ranking, .. } => computed::top_k(input, output, axis, ranking),
+        &OperatorKind::Take { indices, axis } => {
+            computed::take(input, planar(indices), output, axis)
+        }
     }
 }
 

@@ -232,6 +232,21 @@ impl OperatorKind {
                     expected: 1,
                 }),
             },
+            Self::GridSample { groups, .. } => match *others {
+                [grid] => sampled(input, grid, groups),
+                _ => Err(ShapeError::Operands {
+                    found: others.len(),
+                    expected: 1,
+                }),
+            },
+            Self::TopK { axis, count, .. } => addend(chosen(input, axis, count)?, 0),
+            Self::Take { axis, .. } => match *others {
+                [indices] => taken(input, indices, axis),
+                _ => Err(ShapeError::Operands {
+                    found: others.len(),
+                    expected: 1,
+                }),
+            },
         }
     }
 
@@ -327,6 +342,63 @@ impl AttentionBias {
         let table = pixels(query).saturating_mul(pixels(key));
         table.saturating_mul(u64::from(rows) * u64::from(heads))
     }
+}
+
+/// Shape of an image's pixels where a grid says.
+fn sampled(input: Tensor, grid: Tensor, groups: u32) -> Result<Tensor, ShapeError> {
+    let fits = groups > 0
+        && input.channels.is_multiple_of(groups)
+        && u64::from(grid.channels) == 2 * u64::from(groups);
+    match fits {
+        true => Ok(Tensor {
+            channels: input.channels,
+            ..grid
+        }),
+        false => Err(ShapeError::Grid {
+            input,
+            grid,
+            groups,
+        }),
+    }
+}
+
+/// Shape of the positions that come first: of the best channel, or of so many columns.
+fn chosen(input: Tensor, axis: Axis, count: u32) -> Result<Tensor, ShapeError> {
+    match axis {
+        Axis::Channel if count == 1 => Ok(Tensor {
+            channels: 1,
+            ..input
+        }),
+        Axis::Column if (1..=input.width).contains(&count) => Ok(Tensor {
+            width: count,
+            ..input
+        }),
+        _ => Err(ShapeError::Choice { axis, count, input }),
+    }
+}
+
+/// Shape of the values at computed positions of an axis.
+fn taken(input: Tensor, indices: Tensor, axis: Axis) -> Result<Tensor, ShapeError> {
+    let mut sides = input.sides();
+    let along = axis.index();
+    let fits = (0..3).all(|at| match indices.sides()[at] {
+        _ if along == Some(at) => true,
+        size => size == 1 || size == sides[at],
+    });
+    let Some(along) = along.filter(|_| fits) else {
+        return Err(ShapeError::Indices {
+            input,
+            indices,
+            axis,
+        });
+    };
+    sides[along] = indices.sides()[along];
+    let [channels, height, width] = sides;
+    Ok(Tensor {
+        channels,
+        height,
+        width,
+    })
 }
 
 /// Shape of channels picked from tensors of equal rows and columns.

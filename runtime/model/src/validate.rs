@@ -325,7 +325,10 @@ impl Network {
             | OperatorKind::Convert
             | OperatorKind::Unary { .. }
             | OperatorKind::Softmax { .. }
-            | OperatorKind::Product { .. } => Ok(()),
+            | OperatorKind::Product { .. }
+            | OperatorKind::GridSample { .. }
+            | OperatorKind::TopK { .. }
+            | OperatorKind::Take { .. } => Ok(()),
         }
     }
 

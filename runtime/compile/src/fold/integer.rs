@@ -84,8 +84,14 @@ impl Integer {
             return value.checked_div(by).map(Self::of);
         }
         let part = |value: i64| (value.checked_rem(by)? == 0).then(|| value / by);
+        let is_positive = by > 0 && self.offset.min(self.images).min(self.batches) >= 0;
+        // The rest divides evenly, so that towards zero is down for the offset alone.
+        let offset = match is_positive {
+            true => Some(self.offset / by),
+            false => part(self.offset),
+        };
         Some(Self {
-            offset: part(self.offset)?,
+            offset: offset?,
             images: part(self.images)?,
             batches: part(self.batches)?,
             ..self
@@ -169,6 +175,19 @@ mod tests {
         assert_eq!(place.plus(Integer::of(i64::MAX), 1), None);
         assert_eq!(place.divided(Integer::of(2)).unwrap().images, 3);
         assert_eq!(place.divided(Integer::of(4)), None);
+        // Half of an odd number of two batches is a batch.
+        let odd = BATCH
+            .times(Integer::of(2))
+            .unwrap()
+            .plus(Integer::of(1), 1)
+            .unwrap();
+        assert_eq!(odd.divided(Integer::of(2)), Some(BATCH));
+        assert_eq!(
+            odd.plus(Integer::of(-2), 1)
+                .unwrap()
+                .divided(Integer::of(2)),
+            None
+        );
     }
 
     #[test]

@@ -337,8 +337,14 @@ impl Lowering<'_> {
         constant: &Floats,
         swapped: bool,
     ) -> Result<View, Problem> {
-        let shape = self.shape(view.tensor);
-        let Some((dims, table, output)) = table(view, shape, constant) else {
+        let mut view = view.clone();
+        let mut together = table(&view, self.shape(view.tensor), constant);
+        if together.is_none() && view.dims.len() >= constant.dims.len() {
+            // With all that it has in its channels, rows and columns are free for what the constant adds.
+            view = self.flattened(node, &view)?;
+            together = table(&view, self.shape(view.tensor), constant);
+        }
+        let Some((dims, table, output)) = together else {
             return Err(self.operands(node));
         };
         let table = Table {
@@ -640,12 +646,12 @@ fn table(
         }
         let dim = &mut dims[before + at];
         if dim.is_empty() {
-            // One position, which the constant makes several.
+            // One position, which the constant makes several: on the axis where an image has it, or on any other.
             let axis = [Axis::Channel, Axis::Row, Axis::Column];
-            let free = (before + at)
-                .checked_sub(1)
-                .filter(|_| view.dims.len() == 4)?;
-            let extent = u32::try_from(size).ok().filter(|_| sides[free] == 1)?;
+            let own = (before + at).checked_sub(1);
+            let own = own.filter(|_| view.dims.len() == 4).into_iter();
+            let free = own.chain([1, 2, 0]).find(|&free| sides[free] == 1)?;
+            let extent = u32::try_from(size).ok()?;
             sides[free] = extent;
             let extent = extent.into();
             dim.push(Factor {

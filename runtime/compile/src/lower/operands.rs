@@ -289,6 +289,10 @@ impl Lowering<'_> {
             Value::NoNumbers => "where weights are no numbers".to_owned(),
             Value::Gaussian(_) => "part of a GELU".to_owned(),
             Value::Softmax(view) => format!("a softmax {}", describe_dims(&view.sizes())),
+            Value::Stacked(_) => {
+                let sizes = value.sizes().unwrap_or_default();
+                format!("batches one behind the other {}", describe_dims(&sizes))
+            }
             Value::Constant(constant) => match &constant.data {
                 Data::Floats(_) => format!("a float32 constant of shape {:?}", constant.dims),
                 Data::Ints(_) => format!("an integer constant of shape {:?}", constant.dims),

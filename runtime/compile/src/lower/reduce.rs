@@ -185,7 +185,7 @@ fn extent(view: &View, dims: &[usize]) -> u64 {
 }
 
 /// The first axis for some dimensions, the last one for the last of the others, the second for the rest.
-fn spread(view: &View, dims: &[usize], [own, rest, last]: [Axis; 3]) -> Vec<Axis> {
+pub(super) fn spread(view: &View, dims: &[usize], [own, rest, last]: [Axis; 3]) -> Vec<Axis> {
     let other = |dim: &usize| !dims.contains(dim) && *view.dims[*dim] != [BATCH];
     let last_other = (0..view.dims.len()).rfind(other);
     let axis = |dim: usize| match dims.contains(&dim) {

@@ -13,6 +13,8 @@ use crate::problem::Problem;
 
 /// Most slices that are joined to one.
 const SLICES_MAX: usize = 8;
+/// Most copies of several positions that are joined.
+const TILES_MAX: u64 = 255;
 
 impl Lowering<'_> {
     /// The dimensions before `axis` become one, and those from it on.
@@ -387,14 +389,15 @@ impl Lowering<'_> {
             return Err(unfit(&view));
         }
         for (dim, &times) in repeats.iter().enumerate().filter(|(_, times)| **times != 1) {
-            let count = usize::try_from(times)
-                .ok()
-                .filter(|count| (1..=255).contains(count));
             let is_batch = matches!(view.sizes()[dim], Dim::Batches(_));
-            let count = count.filter(|_| !is_batch).ok_or_else(|| unfit(&view))?;
-            view = match view.repeat(dim, count as u64) {
+            let count = u64::try_from(times)
+                .ok()
+                .filter(|&count| count > 0 && !is_batch);
+            let count = count.ok_or_else(|| unfit(&view))?;
+            view = match view.repeat(dim, count) {
                 Some(repeated) => repeated,
-                None => self.join_parts(node, dim, &vec![Part::View(view); count])?,
+                None if count > TILES_MAX => return Err(unfit(&view)),
+                None => self.join_parts(node, dim, &vec![Part::View(view); count as usize])?,
             };
         }
         self.set(node, Value::View(view))

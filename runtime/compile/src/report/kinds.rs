@@ -81,6 +81,9 @@ fn kind(operator: &Operator, channels: u32) -> String {
             Filter::Nearest(_) => "nearest resize",
             Filter::Linear => "linear resize",
         },
+        OperatorKind::GridSample { .. } => "grid sample",
+        OperatorKind::TopK { .. } => "top k",
+        OperatorKind::Take { .. } => "values at computed positions",
     };
     name.to_owned()
 }

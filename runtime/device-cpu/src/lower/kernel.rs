@@ -2,9 +2,10 @@
 
 use punctual_kernels::{
     Attention, AttentionBias, AttentionSpec, Binary, BinaryOperand, BinarySpec, BlockedLayout,
-    Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, Embedding, GlobalAveragePool, KernelError,
-    LayerNorm, LayerNormSpec, Linear, LinearSpec, Pool, PoolSpec, Product, ProductSpec, Resize,
-    ResizeSpec, Softmax, SoftmaxSpec, Token, Tokens, Unary,
+    Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, Embedding, GlobalAveragePool, GridSample,
+    GridSampleSpec, KernelError, LayerNorm, LayerNormSpec, Linear, LinearSpec, Pool, PoolSpec,
+    Product, ProductSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Take, TakeSpec, Token, Tokens,
+    TopK, TopKSpec, Unary,
 };
 use punctual_model::{OperatorKind, SecondOperand};
 use punctual_types::{Activation, BinaryFunction, Window};
@@ -128,6 +129,38 @@ impl Lowering<'_> {
                     resampling,
                 };
                 Resize::new(isa, &spec).map(Kernel::Resize)
+            }
+            &OperatorKind::GridSample {
+                grid,
+                groups,
+                sampling,
+            } => {
+                let spec = GridSampleSpec {
+                    input,
+                    grid: self.layout(self.value(grid)),
+                    output,
+                    groups: groups as usize,
+                    sampling,
+                };
+                GridSample::new(isa, &spec).map(Kernel::GridSample)
+            }
+            &OperatorKind::TopK { axis, ranking, .. } => {
+                let spec = TopKSpec {
+                    input,
+                    output,
+                    axis,
+                    ranking,
+                };
+                TopK::new(isa, &spec).map(Kernel::TopK)
+            }
+            &OperatorKind::Take { indices, axis } => {
+                let spec = TakeSpec {
+                    input,
+                    indices: self.layout(self.value(indices)),
+                    output,
+                    axis,
+                };
+                Take::new(isa, &spec).map(Kernel::Take)
             }
             OperatorKind::Tokens { prefix, .. } => {
                 Tokens::new(isa, input, output, *prefix as usize).map(Kernel::Tokens)

@@ -123,3 +123,10 @@ fn arithmetic_and_softmaxes_score_as_the_interpreter_does() {
         assert_network(&networks::arithmetic(seed), 3);
     }
 }
+
+#[test]
+fn what_depends_on_computed_positions_scores_as_the_interpreter_does() {
+    for seed in 0..4 {
+        assert_network(&networks::computed(seed), 3);
+    }
+}

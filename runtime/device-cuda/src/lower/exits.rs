@@ -103,7 +103,11 @@ impl Launches<'_> {
         let counts = self.draft.buffer(bytes).encode();
         let mut first_count = 0;
         for (output, offset) in &outputs {
-            let (source, from) = match self.floats_here(output.tensor) {
+            let of = Of {
+                operator: None,
+                name: &output.name,
+            };
+            let (source, from) = match self.numbers(of, output.tensor)? {
                 Some(floats) => (floats, Kept::Floats),
                 None => (self.read(output.tensor), self.kept(output.tensor)),
             };
@@ -130,10 +134,6 @@ impl Launches<'_> {
                 images: u32::from(self.batch),
             };
             first_count += blocks(output);
-            let of = Of {
-                operator: None,
-                name: &output.name,
-            };
             self.draft
                 .push(of, known("output"), Arguments::Output(params));
         }

@@ -1,14 +1,16 @@
 //! The operators beside sums of products: what they read, and which kernel they are.
 
 use punctual_kernels::cuda::params::{
-    Attention, Copy, Elementwise, Embedding, Function, Kept, LayerNorm, Operand, Product, Resize,
-    Softmax, Tokens,
+    Attention, Copy, Elementwise, Embedding, Function, GridSample, Kept, LayerNorm, Operand, Product, Resize,
+    Softmax, Take, Tokens, TopK,
 };
 use punctual_kernels::cuda::{Arguments, TensorView, padded};
 use punctual_model::{
     ChannelRun, Operator, OperatorKind, SecondOperand, TensorId, WeightRange,
 };
-use punctual_types::{Activation, Axis, BinaryFunction, Digit, Piece, View};
+use punctual_types::{
+    Activation, Axis, BinaryFunction, Digit, Interpolation, Outside, Piece, Ranking, Sampling, View,
+};
 
 use super::LowerError;
 use super::digits::{Digits, start_of, step_of};
@@ -113,6 +115,17 @@ impl<'l> Launches<'l> {
             }
             OperatorKind::LayerNorm { epsilon, .. } => self.layer_norm(of, operator, epsilon),
             OperatorKind::Attention { .. } => self.attention(of, operator)?,
+            OperatorKind::GridSample {
+                grid,
+                groups,
+                sampling,
+            } => self.grid_sample(of, operator, grid, (groups, sampling)),
+            OperatorKind::TopK {
+                axis,
+                count,
+                ranking,
+            } => self.top_k(of, operator, (axis, count, ranking)),
+            OperatorKind::Take { indices, axis } => self.take(of, operator, indices, axis)?,
             OperatorKind::Product { other } => {
                 let product = Product {
                     first: self.read(operator.input),
@@ -384,40 +397,139 @@ impl<'l> Launches<'l> {
         Ok(())
     }
 
-    /// A tensor as floats, if it is the input or moved out of it within the stage.
-    fn numbers(
+    fn grid_sample(
+        &mut self,
+        of: Of<'_>,
+        operator: &Operator,
+        grid: TensorId,
+        (groups, sampling): (u32, Sampling),
+    ) {
+        let sample = GridSample {
+            input: self.read(operator.input),
+            grid: self.read(grid),
+            output: self.write(operator.output).address,
+            images: u32::from(self.batch),
+            groups,
+            nearest: u32::from(sampling.interpolation == Interpolation::Nearest),
+            outside: match sampling.outside {
+                Outside::Zeros => 0,
+                Outside::Border => 1,
+                Outside::Reflection => 2,
+            },
+            align_corners: u32::from(sampling.align_corners),
+            gap: 0,
+        };
+        self.draft
+            .push(of, known("grid_sample"), Arguments::GridSample(sample));
+    }
+
+    /// Positions are floats: of halves there are too few. Who reads them as values has them in halves, too.
+    fn top_k(
+        &mut self,
+        of: Of<'_>,
+        operator: &Operator,
+        (axis, count, ranking): (Axis, u32, Ranking),
+    ) {
+        let (kernel, count) = match axis {
+            Axis::Channel => ("top_channel", 0),
+            _ => ("top_columns", count),
+        };
+        let top = TopK {
+            input: self.read(operator.input),
+            output: self.room(operator.output, Kept::Floats).address,
+            images: u32::from(self.batch),
+            count,
+            largest: u32::from(ranking.largest),
+            last: u32::from(ranking.last),
+        };
+        self.draft.push(of, known(kernel), Arguments::TopK(top));
+        if self.is_read(operator.output) {
+            self.convert_kept(of, operator.output, (Kept::Floats, Kept::Halves));
+        }
+    }
+
+    fn take(
+        &mut self,
+        of: Of<'_>,
+        operator: &'l Operator,
+        indices: TensorId,
+        axis: Axis,
+    ) -> Result<(), LowerError> {
+        let input = self.read(operator.input);
+        let (axis, positions) = match axis {
+            Axis::Channel => (0, input.channels),
+            Axis::Row => (1, input.height),
+            _ => (2, input.width),
+        };
+        let numbers = self.numbers(of, indices)?;
+        if numbers.is_none() && positions > WHOLE_HALVES {
+            let kind = "choice among more than 2048 positions that are computed";
+            return Err(self.lowering.no_kernel(operator, kind));
+        }
+        let (indices, kept) = match numbers {
+            Some(numbers) => (numbers, Kept::Floats),
+            None => (self.read(indices), Kept::Halves),
+        };
+        let take = Take {
+            input,
+            indices,
+            output: self.write(operator.output),
+            images: u32::from(self.batch),
+            axis,
+            kept: kept as u32,
+            gap: 0,
+        };
+        self.draft.push(of, known("take"), Arguments::Take(take));
+        Ok(())
+    }
+
+    /// What moves values out of others within the stage: its sources and pieces, if the tensor is of that.
+    fn moved(&self, tensor: TensorId) -> Option<(&'l Operator, Vec<Piece>)> {
+        let mut operators = self.stage.operators.iter();
+        let operator = operators.find(|operator| operator.output == tensor)?;
+        let shape = self.shape(tensor);
+        let pieces = match &operator.kind {
+            OperatorKind::Copy {
+                table: None,
+                pieces,
+                ..
+            } if self.kept(tensor) == Kept::Halves => pieces.clone(),
+            OperatorKind::Gather { runs, .. } => gathered(runs, shape.height, shape.width),
+            _ => return None,
+        };
+        Some((operator, pieces))
+    }
+
+    /// Whether a tensor is there as floats, or comes as such, or is only moved from such.
+    fn is_numbers(&self, tensor: TensorId) -> bool {
+        let of_moved = || {
+            let (operator, _) = self.moved(tensor)?;
+            Some(operator.reads().all(|source| self.is_numbers(source)))
+        };
+        self.floats_here(tensor).is_some()
+            || self.is_input(tensor)
+            || of_moved().unwrap_or(false)
+    }
+
+    /// A tensor as floats that are as exact as its sources are: if it is an input, computed so or only moved.
+    pub(super) fn numbers(
         &mut self,
         of: Of<'_>,
         tensor: TensorId,
     ) -> Result<Option<TensorView>, LowerError> {
+        if !self.is_numbers(tensor) {
+            return Ok(None);
+        }
         if let Some(floats) = self.floats_here(tensor) {
             return Ok(Some(floats));
         }
-        if self.is_input(tensor) {
+        let Some((operator, pieces)) = self.moved(tensor) else {
             return Ok(Some(self.input(tensor, Kept::Floats)));
-        }
-        let mut operators = self.stage.operators.iter();
-        let Some(operator) = operators.find(|operator| operator.output == tensor) else {
-            return Ok(None);
-        };
-        let shape = self.shape(tensor);
-        let (others, pieces) = match &operator.kind {
-            OperatorKind::Copy {
-                others,
-                table: None,
-                pieces,
-            } => (others, pieces.clone()),
-            OperatorKind::Gather { others, runs } => {
-                (others, gathered(runs, shape.height, shape.width))
-            }
-            _ => return Ok(None),
         };
         let mut sources = Vec::new();
-        for &source in std::iter::once(&operator.input).chain(others) {
-            let Some(view) = self.numbers(of, source)? else {
-                return Ok(None);
-            };
-            sources.push(Source::tensor(view, Kept::Floats));
+        for source in operator.reads() {
+            let view = self.numbers(of, source)?;
+            sources.extend(view.map(|view| Source::tensor(view, Kept::Floats)));
         }
         let to = self.room(tensor, Kept::Floats);
         self.pieces(of, operator, &sources, (to, Kept::Floats), &pieces)?;
@@ -447,8 +559,22 @@ impl<'l> Launches<'l> {
         if let Some(floats) = self.floats_here(tensor) {
             return floats;
         }
-        let input = self.read(tensor);
-        let output = self.room(tensor, Kept::Floats);
+        self.read(tensor);
+        self.convert_kept(of, tensor, (self.kept(tensor), Kept::Floats))
+    }
+
+    /// The same tensor, kept otherwise.
+    fn convert_kept(
+        &mut self,
+        of: Of<'_>,
+        tensor: TensorId,
+        (from, to): (Kept, Kept),
+    ) -> TensorView {
+        let input = match from {
+            Kept::Floats => self.floats_here(tensor).expect("it is there as floats"),
+            _ => self.read(tensor),
+        };
+        let output = self.room(tensor, to);
         let [channels, rows, columns] = self.shape(tensor).sides();
         let digit = |axis, extent| Digit {
             axis,
@@ -461,7 +587,7 @@ impl<'l> Launches<'l> {
         let copy = Copy {
             output,
             source: input.address,
-            source_image: Source::tensor(input, Kept::Halves).image,
+            source_image: Source::tensor(input, from).image,
             channels,
             rows,
             columns,
@@ -469,8 +595,8 @@ impl<'l> Launches<'l> {
             pixel_steps: pixels.steps,
             channel_extents: of_pixel.extents,
             channel_steps: of_pixel.steps,
-            from: self.kept(tensor) as u32,
-            to: Kept::Floats as u32,
+            from: from as u32,
+            to: to as u32,
             images: u32::from(self.batch),
             ..Copy::default()
         };

@@ -1,8 +1,8 @@
 //! What a network is lowered to.
 
 use punctual_device::InputLayout;
-use punctual_model::OUTPUT_ALIGNMENT;
 use punctual_kernels::cuda::{Arguments, IMAGES_MAX, KERNELS, Kernel, Module};
+use punctual_types::OUTPUT_ALIGNMENT;
 
 use super::pages::Pages;
 use super::place::Place;

@@ -187,6 +187,33 @@ impl Traffic {
                 let output = Span::at(attention.output, values * HALF);
                 Self::new([query, key, value, mask, bias], [output])
             }
+            Arguments::GridSample(sample) => {
+                let grid = Span::tensor(&sample.grid, sample.images);
+                let pixels = u64::from(sample.images * sample.grid.height * sample.grid.width);
+                let output = pixels * u64::from(sample.input.pitch) * HALF;
+                Self::new(
+                    [Span::tensor(&sample.input, sample.images), grid],
+                    [Span::at(sample.output, output)],
+                )
+            }
+            Arguments::Take(take) => Self::new(
+                [
+                    Span::tensor(&take.input, take.images),
+                    Span::kept(&take.indices, take.images, take.kept),
+                ],
+                [Span::tensor(&take.output, take.images)],
+            ),
+            Arguments::TopK(top) => {
+                let lines = u64::from(top.images * top.input.height);
+                let values = match top.count {
+                    0 => lines * u64::from(top.input.width * padded(1)),
+                    count => lines * u64::from(count * top.input.pitch),
+                };
+                Self::new(
+                    [Span::tensor(&top.input, top.images)],
+                    [Span::at(top.output, values * FLOAT)],
+                )
+            }
             Arguments::Product(product) => {
                 let (first, second) = (&product.first, &product.second);
                 let pixels = u64::from(product.images * first.height * first.width);

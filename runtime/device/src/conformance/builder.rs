@@ -1,6 +1,7 @@
 //! Networks operator by operator, with seeded weights.
 
 mod arithmetic;
+mod computed;
 mod copies;
 mod quantised;
 mod sequence;

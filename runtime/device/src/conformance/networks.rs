@@ -2,8 +2,8 @@
 
 use punctual_model::{Network, Tensor};
 use punctual_types::{
-    Activation, Axis, BinaryFunction, Coordinates, Digit, Filter, Piece, PoolKind, Quantisation,
-    Random, Rounding, UnaryFunction, View,
+    Activation, Axis, BinaryFunction, Coordinates, Digit, Filter, Interpolation, Outside, Piece,
+    PoolKind, Quantisation, Random, Ranking, Rounding, Sampling, UnaryFunction, View,
 };
 
 use super::builder::{Builder, digit, view};
@@ -322,6 +322,46 @@ pub fn arithmetic(seed: u64) -> Network {
     let together = b.concat(&[near, apart, along_rows, along_columns, channels]);
     let last = b.conv(together, 16, 3, 2, 1, None);
     b.head(last);
+    b.finish()
+}
+
+/// Two exits; samples at computed positions of one group, of several and of one for each channel; the best channels, the
+/// best columns, and what is taken there.
+#[must_use]
+pub fn computed(seed: u64) -> Network {
+    let sampling = |interpolation, outside, align_corners| Sampling {
+        interpolation,
+        outside,
+        align_corners,
+    };
+    let ranking = |largest, last| Ranking { largest, last };
+    let mut b = Builder::new("computed", seed, 13, 11, 7);
+    let image = b.input;
+    let a = b.conv(image, 32, 3, 2, 1, None); // 7x6
+    let one = b.mix(a, 2, Activation::Tanh);
+    let of_one = sampling(Interpolation::Linear, Outside::Zeros, false);
+    let sampled = b.grid_sample(a, one, of_one);
+    let four = b.conv(sampled, 8, 3, 1, 1, None); // some outside
+    let of_four = sampling(Interpolation::Linear, Outside::Reflection, false);
+    let groups = b.grid_sample(sampled, four, of_four);
+    let each = b.mix(groups, 64, Activation::Tanh);
+    let of_each = sampling(Interpolation::Linear, Outside::Border, true);
+    let channels = b.grid_sample(groups, each, of_each);
+    let nearest = sampling(Interpolation::Nearest, Outside::Zeros, true);
+    let nearest = b.grid_sample(channels, one, nearest);
+    let mean = b.mean(nearest);
+    b.head(mean);
+    let best = b.best_channel(channels, ranking(true, false));
+    let positions = b.best_columns(channels, 3, ranking(false, true));
+    let own = b.take_columns(channels, positions);
+    let score = b.mix(channels, 1, Activation::None);
+    let positions = b.best_columns(score, 3, ranking(true, false));
+    let shared = b.take_columns(nearest, positions);
+    let both = b.add(own, shared); // 7x3
+    let both = b.mean(both);
+    let classes = b.mean(best);
+    let both = b.concat(&[both, classes]);
+    b.head(both);
     b.finish()
 }
 

@@ -77,6 +77,7 @@ pub fn answers_equal_the_reference<S: Subject>(subject: &S) {
         S::TOKENS_AND_BYTES.then(|| networks::quantised(11)),
         S::TOKENS_AND_BYTES.then(|| networks::copies(11)),
         S::ARITHMETIC.then(|| networks::arithmetic(11)),
+        S::ARITHMETIC.then(|| networks::computed(11)),
         S::SEGMENTS.then(|| networks::segments(11)),
     ];
     for network in networks.into_iter().flatten() {

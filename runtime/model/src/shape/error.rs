@@ -1,6 +1,6 @@
 //! Why shapes do not fit.
 
-use punctual_types::{Digit, Extent, Padding, PieceError};
+use punctual_types::{Axis, Digit, Extent, Padding, PieceError};
 use thiserror::Error;
 
 use super::KERNEL_MAX;
@@ -94,4 +94,31 @@ pub enum ShapeError {
     /// A softmax along what does not divide an axis.
     #[error("it goes along {digit:?} of {input}; step times extent must divide the axis")]
     Digit { digit: Digit, input: Tensor },
+    /// A grid that has not two channels for each group.
+    #[error(
+        "it takes pixels of {input} in {groups} groups where a grid {grid} says; the groups must divide the channels, and the grid have two channels for each"
+    )]
+    Grid {
+        input: Tensor,
+        grid: Tensor,
+        groups: u32,
+    },
+    /// More than there are, or along an axis of which devices do not choose so many.
+    #[error(
+        "it chooses {count} positions along {axis:?} of {input}; it can choose one channel, or as many columns as there are"
+    )]
+    Choice {
+        axis: Axis,
+        count: u32,
+        input: Tensor,
+    },
+    /// Indices that are not one for each line.
+    #[error(
+        "it takes values along {axis:?} of {input} at positions {indices}; on each other axis these must be as many, or one"
+    )]
+    Indices {
+        input: Tensor,
+        indices: Tensor,
+        axis: Axis,
+    },
 }

@@ -23,7 +23,9 @@ const SOURCES: &[&str] = &[
     "kernels/types/src/activation.rs",
     "kernels/types/src/piece.rs",
     "kernels/types/src/function.rs",
+    "kernels/types/src/ranking.rs",
     "kernels/types/src/resampling.rs",
+    "kernels/types/src/sampling.rs",
     "kernels/types/src/quantisation.rs",
 ];
 

@@ -5,8 +5,9 @@ use crate::launch::Queue;
 use crate::tensor::{self, shape};
 use punctual_kernels::cuda::params::{
     AddBytes, Answers, Attention, ConvBytes, Convert, Copy, Elementwise, Embedding, Function, Gather,
-    GlobalPool, InputPlanar, Kept, LayerNorm, Linear, Members, Operand, Output, Pool, PoolBytes,
-    Preprocess, Product, Resize, Rounding, SOURCES_MAX, Softmax, Tokens, Whereabouts,
+    GlobalPool, GridSample, InputPlanar, Kept, LayerNorm, Linear, Members, Operand, Output, Pool, PoolBytes,
+    Preprocess, Product, Resize, Rounding, SOURCES_MAX, Softmax, Take,
+    Tokens, TopK, Whereabouts,
 };
 use punctual_kernels::cuda::{Arguments, IMAGES_MAX, KERNELS, TensorView};
 use punctual_types::{Activation, Random};
@@ -384,11 +385,49 @@ fn sequences() -> Vec<Sample> {
             gap: 0,
         })
     };
+    let sample = |at: &[u64]| {
+        Arguments::GridSample(GridSample {
+            input: view(at[1], 12, 11, 16),
+            grid: view(at[1], 12, 11, 16),
+            output: at[0],
+            images: 3,
+            groups: 2,
+            ..GridSample::default()
+        })
+    };
+    let take = |at: &[u64]| {
+        Arguments::Take(Take {
+            input: view(at[1], 12, 11, 16),
+            indices: view(at[1], 12, 11, 16),
+            output: view(at[0], 12, 11, 16),
+            images: 3,
+            axis: 2,
+            ..Take::default()
+        })
+    };
+    let top = |count: u32| {
+        move |at: &[u64]| {
+            Arguments::TopK(TopK {
+                input: view(at[1], 12, 11, 16),
+                output: at[0],
+                images: 3,
+                count,
+                largest: 1,
+                last: 0,
+            })
+        }
+    };
     let output = || Buffer::of_bytes(ELEMENTS * 2);
     let input = || halves(ELEMENTS);
+    let (columns, channel) = (3 * 12 * 4 * 16 * 4, 3 * 12 * 11 * 8 * 4);
+    let positions = |bytes| Buffer::of_bytes(bytes);
     let products = Buffer::of_bytes(2 * 12 * 11 * 8 * 2);
     vec![
         Sample::new("product_of_rows", products, vec![input()], product),
+        Sample::new("grid_sample", output(), vec![input()], sample),
+        Sample::new("take", output(), vec![input()], take),
+        Sample::new("top_columns", positions(columns), vec![input()], top(4)),
+        Sample::new("top_channel", positions(channel), vec![input()], top(0)),
         Sample::new("softmax", output(), vec![input()], softmax),
         Sample::new(
             "layer_norm",

@@ -18,6 +18,8 @@ impl Builder {
     /// Attention of a tensor to itself, in two heads.
     pub fn attention(&mut self, input: TensorId, mask: TensorId) -> TensorId {
         let kind = OperatorKind::Attention {
+            by_row: false,
+            bias: None,
             others: vec![input, input, mask],
             heads: 2,
             scale: 0.5,

@@ -1,0 +1,324 @@
+//! What depends on positions that are computed: sampling where a grid says, the positions of the largest values, the
+//! values at such positions.
+//!
+//! Positions are floats to devices, exact to 2^24, which no axis has.
+
+use punctual_model::{Tensor, TensorId};
+use punctual_types::{Interpolation, Outside, Ranking, Sampling};
+
+use super::view_algebra::{Axis, BATCH, Factor, View};
+use super::views::position;
+use super::{Lowering, Value};
+use crate::draft::DraftKind;
+use crate::fold::Dim;
+use crate::graph::{Attribute, Attributes, Node};
+use crate::problem::Problem;
+
+impl Lowering<'_> {
+    /// Pixels of an image where a grid says: (N, channels, rows, columns) at (N, rows, columns, 2). Before the images of
+    /// a batch there may be others in both, as heads beside each other: groups of channels.
+    pub(super) fn grid_sample(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 2, 1)?;
+        let sampling = sampling(node)?;
+        self.materialise(node)?;
+        let (image, grid) = (self.view(node, 0)?.clone(), self.view(node, 1)?.clone());
+        let is_grid = grid.dims.len() == 4 && grid.sizes()[3] == Dim::Known(2);
+        let same_images = image.dims.len() == 4 && is_grid && images(&image, 0) == images(&grid, 0);
+        if !same_images || images(&image, 0).is_none() {
+            return Err(self.operands_at(node, [0, 1]));
+        }
+        let axes = [Axis::Channel, Axis::Channel, Axis::Row, Axis::Column];
+        let image = self.copied_on(node, &image, &axes)?;
+        // The two positions of a group lie side by side, behind those of the groups before it.
+        let axes = [Axis::Channel, Axis::Row, Axis::Column, Axis::Channel];
+        let grid = self.copied_on(node, &grid, &axes)?;
+        let (of_image, of_grid) = (self.shape(image.tensor), self.shape(grid.tensor));
+        let kind = DraftKind::GridSample {
+            groups: of_grid.channels / 2,
+            sampling,
+        };
+        let shape = Tensor {
+            channels: of_image.channels,
+            ..of_grid
+        };
+        let output = self.emit(node, kind, image.tensor, &[grid.tensor], shape)?;
+        let mut seen = image.of(output);
+        seen.dims[2..].clone_from_slice(&grid.dims[1..3]);
+        self.set(node, Value::View(seen))
+    }
+
+    /// The first values along a dimension, and their positions.
+    pub(super) fn top_k(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 2, 2)?;
+        let mut attributes = Attributes::of(node);
+        let axis = attributes.int("axis", -1)?;
+        let largest = attributes.int("largest", 1)? != 0;
+        attributes.ignore("sorted"); // They are, whether or not that is asked for.
+        attributes.finish()?;
+        let view = self.view(node, 0)?.clone();
+        let dim = position("axis", axis, view.dims.len())?;
+        let counts = self.optional_ints(node, 1, "k")?;
+        let size = view.sizes()[dim];
+        let count = match (counts.as_deref(), size) {
+            (Some(&[count @ 1..]), Dim::Known(size)) if count <= size => count as u64,
+            _ => {
+                let found = self.required(node, 1, "k")?;
+                let expected =
+                    "a number from 1 to the positions of the axis, which is not the batch";
+                return Err(self.wrong(1, "k", found, expected));
+            }
+        };
+        let last = false;
+        let values = self.in_columns(node, &view, dim)?;
+        let chosen = self.chosen(node, &values, dim, count, Ranking { largest, last })?;
+        if let Some(Some(positions)) = node.outputs.get(1) {
+            self.values[positions.0] = Value::View(chosen.clone());
+        }
+        if let Some(Some(first)) = node.outputs.first() {
+            let taken = self.taken_at(node, values.tensor, chosen.tensor)?;
+            self.values[first.0] = Value::View(chosen.of(taken));
+        }
+        Ok(())
+    }
+
+    /// The position of the largest or the smallest value along a dimension.
+    pub(super) fn arg_max(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 1, 1)?;
+        let mut attributes = Attributes::of(node);
+        let axis = attributes.int("axis", 0)?;
+        let keeps = attributes.int("keepdims", 1)? != 0;
+        let ranking = Ranking {
+            largest: node.operator == "ArgMax",
+            last: attributes.int("select_last_index", 0)? != 0,
+        };
+        attributes.finish()?;
+        let view = self.view(node, 0)?.clone();
+        let dim = position("axis", axis, view.dims.len())?;
+        if view.dims[dim].contains(&BATCH) {
+            let supported = "a dimension that is not the batch";
+            return Err(Problem::attribute("axis", &Attribute::Int(axis), supported));
+        }
+        let shape = self.shape(view.tensor);
+        let mut best = match view.is_whole(dim, Axis::Channel, shape.channels)
+            && view.covers(shape)
+            && shape.channels > 1
+        {
+            true => {
+                let kind = DraftKind::TopK {
+                    axis: punctual_types::Axis::Channel,
+                    count: 1,
+                    ranking,
+                };
+                let one = Tensor {
+                    channels: 1,
+                    ..shape
+                };
+                let output = self.emit(node, kind, view.tensor, &[], one)?;
+                let mut best = view.of(output);
+                best.dims[dim].clear();
+                best
+            }
+            false => {
+                let values = self.in_columns(node, &view, dim)?;
+                self.chosen(node, &values, dim, 1, ranking)?
+            }
+        };
+        if !keeps {
+            best.dims.remove(dim);
+        }
+        self.integers
+            .extend(node.outputs.first().copied().flatten());
+        self.set(node, Value::View(best))
+    }
+
+    /// Values at computed positions of a dimension; the indices have the dimensions of the data.
+    pub(super) fn gather_elements(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 2, 1)?;
+        let mut attributes = Attributes::of(node);
+        let axis = attributes.int("axis", 0)?;
+        attributes.finish()?;
+        let (data, indices) = (self.view(node, 0)?.clone(), self.view(node, 1)?.clone());
+        let dim = position("axis", axis, data.dims.len())?;
+        if data.dims.len() != indices.dims.len() {
+            return Err(self.operands_at(node, [0, 1]));
+        }
+        let taken = self.taken_along(node, &data, &indices, dim)?;
+        self.set(node, Value::View(taken))
+    }
+
+    /// (N, positions, 1) of the dimension behind the batch: whole slices.
+    pub(super) fn gather_nd(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 2, 1)?;
+        let mut attributes = Attributes::of(node);
+        attributes.only("batch_dims", 1, "1")?;
+        attributes.finish()?;
+        let (data, indices) = (self.view(node, 0)?.clone(), self.view(node, 1)?.clone());
+        let fits = data.dims.len() >= 2 && indices.dims.len() == 3;
+        let squeezed = if fits { indices.squeeze(2) } else { None };
+        let Some(mut indices) = squeezed else {
+            let found = Value::View(indices);
+            let expected = "(N, count, 1): positions of the dimension behind the batch";
+            return Err(self.wrong(1, "indices", &found, expected));
+        };
+        for at in 2..data.dims.len() {
+            indices = indices.unsqueeze(at);
+            let Dim::Known(size) = data.sizes()[at] else {
+                return Err(self.operands_at(node, [0, 1]));
+            };
+            let repeated = indices.repeat(at, size.unsigned_abs());
+            indices = repeated.ok_or_else(|| self.operands_at(node, [0, 1]))?;
+        }
+        let taken = self.taken_along(node, &data, &indices, 1)?;
+        self.set(node, Value::View(taken))
+    }
+
+    /// The same dimensions, one of them the columns of a tensor.
+    fn in_columns(&mut self, node: &Node, view: &View, dim: usize) -> Result<View, Problem> {
+        let axes = [Axis::Column, Axis::Row, Axis::Channel];
+        self.copied_on(node, view, &super::reduce::spread(view, &[dim], axes))
+    }
+
+    /// Positions of the first values along a dimension, which is the columns.
+    fn chosen(
+        &mut self,
+        node: &Node,
+        values: &View,
+        dim: usize,
+        count: u64,
+        ranking: Ranking,
+    ) -> Result<View, Problem> {
+        let count = count as u32;
+        let shape = Tensor {
+            width: count,
+            ..self.shape(values.tensor)
+        };
+        let kind = DraftKind::TopK {
+            axis: punctual_types::Axis::Column,
+            count,
+            ranking,
+        };
+        let output = self.emit(node, kind, values.tensor, &[], shape)?;
+        let mut chosen = values.of(output);
+        chosen.dims[dim] = View::image(output, shape).dims[3].clone();
+        Ok(chosen)
+    }
+
+    /// Values at positions of one dimension, for each place of the others.
+    fn taken_along(
+        &mut self,
+        node: &Node,
+        data: &View,
+        indices: &View,
+        dim: usize,
+    ) -> Result<View, Problem> {
+        let mut data = data.clone();
+        for at in (0..data.dims.len()).filter(|&at| at != dim) {
+            match (data.sizes()[at], indices.sizes()[at]) {
+                (Dim::Known(size), Dim::Known(fewer)) if fewer < size => {
+                    data = self.sliced(node, &data, at, [0, fewer, 1])?;
+                }
+                _ if data.sizes()[at] == indices.sizes()[at] => {}
+                _ => return Err(self.operands_at(node, [0, 1])),
+            }
+        }
+        let images_differ = (0..data.dims.len())
+            .filter(|&at| data.dims[at].contains(&BATCH) || indices.dims[at].contains(&BATCH))
+            .any(|at| at == dim || images(&data, at) != images(indices, at));
+        if images_differ || !data.has_one_batch() {
+            return Err(self.operands_at(node, [0, 1]));
+        }
+        // Dimensions for whose places the indices are the same become channels, which move together.
+        let repeats = |digits: &Vec<Factor>| {
+            !digits.is_empty() && digits.iter().all(|digit| digit.axis == Axis::Repeat)
+        };
+        let shared: Vec<bool> = indices.dims.iter().map(repeats).collect();
+        let other = |at: &usize| *at != dim && !data.dims[*at].is_empty() && !data.is_batch(*at);
+        let any_shared = shared.iter().any(|shared| *shared);
+        let own_channels = (0..data.dims.len()).rfind(other).filter(|_| !any_shared);
+        let axis = |at: usize| match at {
+            _ if at == dim => Axis::Column,
+            _ if shared[at] || own_channels == Some(at) => Axis::Channel,
+            _ => Axis::Row,
+        };
+        let axes: Vec<Axis> = (0..data.dims.len()).map(axis).collect();
+        let data = self.copied_on(node, &data, &axes)?;
+        let mut indices = indices.clone();
+        for (dim, _) in indices
+            .dims
+            .iter_mut()
+            .zip(&shared)
+            .filter(|(_, shared)| **shared)
+        {
+            dim.clear();
+        }
+        let indices = self.copied_on(node, &indices, &axes)?;
+        let output = self.taken_at(node, data.tensor, indices.tensor)?;
+        let mut seen = data.of(output);
+        seen.dims[dim].clone_from(&indices.dims[dim]);
+        Ok(seen)
+    }
+
+    /// Values at positions of the columns.
+    fn taken_at(
+        &mut self,
+        node: &Node,
+        data: TensorId,
+        indices: TensorId,
+    ) -> Result<TensorId, Problem> {
+        let shape = Tensor {
+            width: self.shape(indices).width,
+            ..self.shape(data)
+        };
+        let axis = punctual_types::Axis::Column;
+        self.emit(node, DraftKind::Take { axis }, data, &[indices], shape)
+    }
+
+    fn operands_at(&self, node: &Node, positions: [usize; 2]) -> Problem {
+        let describe = |at| {
+            self.operand(node, at)
+                .map_or_else(String::new, |value| self.describe(value))
+        };
+        let [first, second] = positions.map(describe);
+        Problem::Positions { first, second }
+    }
+}
+
+/// The images of a dimension: whether it is the batch, and how many of something are before and behind the images.
+fn images(view: &View, dim: usize) -> Option<[u64; 2]> {
+    let digits = &view.dims[dim];
+    let batch = digits.iter().position(|digit| *digit == BATCH)?;
+    let count = |digits: &[Factor]| digits.iter().map(|digit| digit.extent).product();
+    Some([count(&digits[..batch]), count(&digits[batch + 1..])])
+}
+
+fn sampling(node: &Node) -> Result<Sampling, Problem> {
+    let mut attributes = Attributes::of(node);
+    let align_corners = attributes.int("align_corners", 0)? != 0;
+    let refused = |name, found: &str, supported| {
+        Problem::attribute(name, &Attribute::Text(found.to_owned()), supported)
+    };
+    let interpolation = match attributes.text("mode", "linear")? {
+        // The first is its name before opset 20.
+        "bilinear" | "linear" => Interpolation::Linear,
+        "nearest" => Interpolation::Nearest,
+        other => return Err(refused("mode", other, "bilinear, linear or nearest")),
+    };
+    let outside = match attributes.text("padding_mode", "zeros")? {
+        "zeros" => Outside::Zeros,
+        "border" => Outside::Border,
+        "reflection" => Outside::Reflection,
+        other => {
+            return Err(refused(
+                "padding_mode",
+                other,
+                "zeros, border or reflection",
+            ));
+        }
+    };
+    attributes.finish()?;
+    Ok(Sampling {
+        interpolation,
+        outside,
+        align_corners,
+    })
+}
