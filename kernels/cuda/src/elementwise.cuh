@@ -55,8 +55,7 @@ DEVICE void apply(u32 function, Values8& first, const Values8& second) {
 #undef FOR_EACH
 }
 
-template <class Functions>
-DEVICE void elementwise_by(const Guard& guard, const Elementwise& params, Functions functions) {
+PUNCTUAL_KERNEL(elementwise, Elementwise, 128) {
     Watch watch(guard);
     const TensorView& output = params.output;
     u32 vectors = output.pitch / 8;
@@ -72,20 +71,12 @@ DEVICE void elementwise_by(const Guard& guard, const Elementwise& params, Functi
         if (params.second.address != 0) {
             second = operand8(params.second, image, row, column, channel);
         }
-        functions(params.function, result, second);
+        apply(params.function, result, second);
     }
     if (watch.may_begin() && here) {
         finish8(result, params.epilogue, channel, output.channels);
         store8(at<Half>(output.address) + u64(pixel) * output.pitch + channel, result);
     }
-}
-
-struct Functions {
-    DEVICE void operator()(u32 function, Values8& first, const Values8& second) const { apply(function, first, second); }
-};
-
-PUNCTUAL_KERNEL(elementwise, Elementwise, 128) {
-    elementwise_by(guard, params, Functions{});
 }
 
 // Where eight output channels come from, by their entries of the table. Neighbours from one whole vector are read as

@@ -1,7 +1,7 @@
 // Functions that take many registers or much code: in a kernel beside `elementwise`.
 #pragma once
 
-#include "elementwise.cuh"
+#include "copy.cuh"
 
 // Sine and cosine of what is left of x by whole turns, which are subtracted in three parts so that nothing is lost.
 struct Turned {
@@ -40,39 +40,54 @@ DEVICE f32 modulo_of(f32 a, f32 b) {
     return rest != 0.0f && (rest < 0.0f) != (b < 0.0f) ? rest + b : rest;
 }
 
-struct FurtherFunctions {
-    DEVICE void operator()(u32 function, Values8& first, const Values8& second) const {
-#define FOR_EACH(expression)                   \
-    _Pragma("unroll 1")                        \
-    for (u32 i = 0; i < 8; i++) {              \
-        f32 a = first.of[i];                   \
-        [[maybe_unused]] f32 b = second.of[i]; \
-        first.of[i] = (expression);            \
-    }                                          \
-    break
-        switch (function) {
-            case FUNCTION_LOGARITHM: FOR_EACH(logf(a));
-            case FUNCTION_POWER: FOR_EACH(powf(a, b));
-            case FUNCTION_MODULO: FOR_EACH(modulo_of(a, b));
-            case FUNCTION_REMAINDER: FOR_EACH(remainder_of(a, b));
-            case FUNCTION_SINE: FOR_EACH(Turned(a).sine);
-            case FUNCTION_COSINE: FOR_EACH(Turned(a).cosine);
-            case FUNCTION_TANGENT: FOR_EACH(quotient(Turned(a).sine, Turned(a).cosine));
-            case FUNCTION_ARC_SINE: FOR_EACH(asinf(a));
-            case FUNCTION_ARC_COSINE: FOR_EACH(acosf(a));
-            case FUNCTION_ARC_TANGENT: FOR_EACH(atanf(a));
-            case FUNCTION_HYPERBOLIC_SINE: FOR_EACH(sinhf(a));
-            case FUNCTION_HYPERBOLIC_COSINE: FOR_EACH(coshf(a));
-            case FUNCTION_ARC_HYPERBOLIC_SINE: FOR_EACH(asinhf(a));
-            case FUNCTION_ARC_HYPERBOLIC_COSINE: FOR_EACH(acoshf(a));
-            case FUNCTION_ARC_HYPERBOLIC_TANGENT: FOR_EACH(atanhf(a));
-            case FUNCTION_ERROR_FUNCTION: FOR_EACH(erff(a));
-            default: break;
-        }
-#undef FOR_EACH
+DEVICE f32 further_function(u32 function, f32 a, f32 b) {
+    switch (function) {
+        case FUNCTION_LOGARITHM: return logf(a);
+        case FUNCTION_POWER: return powf(a, b);
+        case FUNCTION_MODULO: return modulo_of(a, b);
+        case FUNCTION_REMAINDER: return remainder_of(a, b);
+        case FUNCTION_SINE: return Turned(a).sine;
+        case FUNCTION_COSINE: return Turned(a).cosine;
+        case FUNCTION_TANGENT: return quotient(Turned(a).sine, Turned(a).cosine);
+        case FUNCTION_ARC_SINE: return asinf(a);
+        case FUNCTION_ARC_COSINE: return acosf(a);
+        case FUNCTION_ARC_TANGENT: return atanf(a);
+        case FUNCTION_HYPERBOLIC_SINE: return sinhf(a);
+        case FUNCTION_HYPERBOLIC_COSINE: return coshf(a);
+        case FUNCTION_ARC_HYPERBOLIC_SINE: return asinhf(a);
+        case FUNCTION_ARC_HYPERBOLIC_COSINE: return acoshf(a);
+        case FUNCTION_ARC_HYPERBOLIC_TANGENT: return atanhf(a);
+        case FUNCTION_ERROR_FUNCTION: return erff(a);
+        default: return a;
     }
-};
+}
 
+// A channel of an operand at a pixel of the result.
+DEVICE f32 operand_at(const Operand& operand, u32 image, u32 row, u32 column, u32 channel) {
+    u64 place = u64(image) * operand.image + u64(row) * operand.row + u64(column) * operand.column;
+    return load_kept(operand.address, place + channel * operand.channel, operand.kept);
+}
+
+// A channel of a pixel a thread.
 PUNCTUAL_KERNEL(elementwise_further, Elementwise, 128) {
-    elementwise_by(guard, params, FurtherFunctions{});
+    Watch watch(guard);
+    const TensorView& output = params.output;
+    u32 index = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 channel = index % output.pitch, pixel = index / output.pitch;
+    u32 column = pixel % output.width, line = pixel / output.width;
+    u32 row = line % output.height, image = line / output.height;
+    if (!watch.may_begin() || image >= params.images) {
+        return;
+    }
+    f32 result[1] = {};
+    if (channel < output.channels) {
+        f32 first = operand_at(params.first, image, row, column, channel);
+        f32 second = 0.0f;
+        if (params.second.address != 0) {
+            second = operand_at(params.second, image, row, column, channel);
+        }
+        result[0] = further_function(params.function, first, second);
+        activate(params.epilogue, result);
+    }
+    at<Half>(output.address)[index] = to_half(result[0]);
 }

@@ -8,12 +8,16 @@ constexpr u32 PRODUCT_PIXELS = 32;
 constexpr u32 PRODUCT_CHANNELS = 64;
 constexpr u32 PRODUCT_DEPTH = 32;
 
+struct ProductTiles {
+    alignas(16) f32 second[PRODUCT_DEPTH][PRODUCT_CHANNELS];
+    f32 first[PRODUCT_DEPTH][PRODUCT_PIXELS + 1];
+};
+
 // In each row of each image (blockIdx.z) the matrix of the first's pixels by their channels, times that of the second's
 // pixels by theirs. A block has 32 pixels and 64 channels of the result, a thread four by four.
 PUNCTUAL_KERNEL(product_of_rows, Product, 128) {
     Watch watch(guard);
-    __shared__ f32 first[PRODUCT_DEPTH][PRODUCT_PIXELS + 1];
-    __shared__ alignas(16) f32 second[PRODUCT_DEPTH][PRODUCT_CHANNELS];
+    __shared__ ProductTiles tiles;
     const TensorView &a = params.first, &b = params.second;
     u32 first_pixel = blockIdx.x * PRODUCT_PIXELS, first_channel = blockIdx.y * PRODUCT_CHANNELS;
     const Half* of_first = at<const Half>(a.address) + u64(blockIdx.z) * a.width * a.pitch;
@@ -41,7 +45,7 @@ PUNCTUAL_KERNEL(product_of_rows, Product, 128) {
             }
 #pragma unroll
             for (u32 i = 0; i < 8; i++) {
-                first[depth + i][pixel] = values.of[i];
+                tiles.first[depth + i][pixel] = values.of[i];
             }
         }
 #pragma unroll
@@ -52,15 +56,15 @@ PUNCTUAL_KERNEL(product_of_rows, Product, 128) {
             if (there) {
                 values = load8(of_second + u64(step + depth) * b.pitch + first_channel + channel);
             }
-            store8(&second[depth][channel], values);
+            store8(&tiles.second[depth][channel], values);
         }
         block_barrier();
 #pragma unroll 4
         for (u32 depth = 0; depth < PRODUCT_DEPTH; depth++) {
-            Quad weights = *reinterpret_cast<const Quad*>(&second[depth][across]);
+            Quad weights = *reinterpret_cast<const Quad*>(&tiles.second[depth][across]);
 #pragma unroll
             for (u32 i = 0; i < 4; i++) {
-                f32 value = first[depth][down + i];
+                f32 value = tiles.first[depth][down + i];
 #pragma unroll
                 for (u32 j = 0; j < 4; j++) {
                     sums[i][j] = fused(value, weights.of[j], sums[i][j]);

@@ -242,8 +242,14 @@ pub static KERNELS: &[Kernel] = &[
             threads(linear.images * (linear.feature_count / 8))
         })
     }),
-    Kernel::plain("elementwise", 128, elementwise),
-    Kernel::of(Module::Operators, "elementwise_further", 128, elementwise),
+    Kernel::plain("elementwise", 128, |a| match a {
+        Arguments::Elementwise(both) => Some(threads(vectors(&both.output, both.images))),
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "elementwise_further", 128, |a| match a {
+        Arguments::Elementwise(both) => Some(threads(8 * vectors(&both.output, both.images))),
+        _ => None,
+    }),
     Kernel::plain("gather", 128, |a| match a {
         Arguments::Gather(gather) => Some(threads(vectors(&gather.output, gather.images))),
         _ => None,
@@ -416,13 +422,6 @@ fn conv_bytes_vectors(arguments: &Arguments) -> Option<[u32; 3]> {
             let vectors = conv.channel_count / 8;
             Some(threads(conv_bytes_pixels(conv) * vectors))
         }
-        _ => None,
-    }
-}
-
-fn elementwise(arguments: &Arguments) -> Option<[u32; 3]> {
-    match arguments {
-        Arguments::Elementwise(both) => Some(threads(vectors(&both.output, both.images))),
         _ => None,
     }
 }

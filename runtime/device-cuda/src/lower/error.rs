@@ -2,6 +2,7 @@
 
 use punctual_kernels::cuda::IMAGES_MAX;
 use punctual_kernels::cuda::params::DIGITS_MAX;
+use punctual_types::AREA_BYTES_MAX;
 use thiserror::Error;
 
 /// Why there are no launches for a network.
@@ -25,6 +26,16 @@ pub enum LowerError {
         model: String,
         operator: String,
         digits: usize,
+    },
+    /// Larger than an area may be.
+    #[error(
+        "output `{output}` of `{model}` has {elements} values: an area has at most {AREA_BYTES_MAX} bytes; ask for fewer \
+         outputs"
+    )]
+    Output {
+        model: String,
+        output: String,
+        elements: u64,
     },
     /// Not even eight output channels fit a page.
     #[error(

@@ -3,6 +3,7 @@
 use punctual_kernels::cuda::params::{Answers, Form, Kept, Output as OutputParams, Type};
 use punctual_kernels::cuda::{Arguments, padded};
 use punctual_model::{Exit, Output, PlacedExit, ScoreForm, TensorId};
+use punctual_types::AREA_BYTES_MAX;
 
 use super::LowerError;
 use super::digits::{Digits, start_of};
@@ -97,6 +98,16 @@ impl Launches<'_> {
         let Some(pitch) = self.placed.map(|placed| staged(placed).pitch()) else {
             return Ok((0, 0));
         };
+        if let Some((output, _)) = outputs
+            .iter()
+            .find(|(output, _)| output.bytes() > u64::from(AREA_BYTES_MAX))
+        {
+            return Err(LowerError::Output {
+                model: self.lowering.network.name.clone(),
+                output: output.name.clone(),
+                elements: output.elements(),
+            });
+        }
         let blocks = |output: &Output| OutputParams::blocks(output.elements() as u32);
         let all_counts: u32 = outputs.iter().map(|(output, _)| blocks(output)).sum();
         let bytes = u64::from(all_counts) * u64::from(self.batch) * size_of::<u32>() as u64;

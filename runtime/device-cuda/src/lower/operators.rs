@@ -21,6 +21,9 @@ use super::stage::{Launches, known};
 /// Whole numbers from 0 on that halves tell apart.
 const WHOLE_HALVES: u32 = 2048;
 
+/// Most blocks of a launch in y and in z.
+const BLOCKS_DEEP_MAX: u32 = 65_535;
+
 /// What a copy reads.
 struct Source {
     view: TensorView,
@@ -127,6 +130,7 @@ impl<'l> Launches<'l> {
             } => self.top_k(of, operator, (axis, count, ranking)),
             OperatorKind::Take { indices, axis } => self.take(of, operator, indices, axis)?,
             OperatorKind::Product { other } => {
+                self.check_rows(operator, self.shape(operator.input).height)?;
                 let product = Product {
                     first: self.read(operator.input),
                     second: self.read(other),
@@ -150,8 +154,12 @@ impl<'l> Launches<'l> {
         piece.map_or(Place::Nothing, |piece| piece.weights())
     }
 
+    /// As floats, if it is there as such: a position may be of more than a half tells apart.
     fn operand(&mut self, tensor: TensorId) -> Operand {
-        operand(&self.read(tensor), Kept::Halves)
+        match self.floats_here(tensor) {
+            Some(floats) => operand(&floats, Kept::Floats),
+            None => operand(&self.read(tensor), Kept::Halves),
+        }
     }
 
     fn elementwise(
@@ -338,6 +346,8 @@ impl<'l> Launches<'l> {
             false => view.height * view.width,
         };
         let (queries, keys) = (pixels(&query), pixels(&key));
+        let rows = if by_row { query.height } else { 1 };
+        self.check_rows(operator, rows)?;
         let of_head = bias.filter(|bias| bias.by_head).map_or(0, |_| queries * keys);
         let heads_of_row = bias.map_or(0, |bias| if bias.by_head { heads } else { 1 });
         let of_row = bias.filter(|bias| bias.by_row && by_row);
@@ -348,7 +358,7 @@ impl<'l> Launches<'l> {
             mask: others.get(2).map_or(0, |mask| self.read(*mask).address),
             bias: bias.map_or(Place::Nothing, |_| self.constant(of)).encode(),
             output: self.write(operator.output).address,
-            rows: if by_row { query.height } else { 1 },
+            rows,
             queries,
             keys,
             bias_row: of_row.map_or(0, |_| heads_of_row * queries * keys),
@@ -360,6 +370,17 @@ impl<'l> Launches<'l> {
         self.draft
             .push(of, known(kernel), Arguments::Attention(attention));
         Ok(())
+    }
+
+    /// Rows of all images are blocks in z.
+    fn check_rows(&self, operator: &Operator, rows: u32) -> Result<(), LowerError> {
+        match rows.saturating_mul(u32::from(self.batch)) {
+            ..=BLOCKS_DEEP_MAX => Ok(()),
+            _ => {
+                let kind = "product or attention of more than 65535 rows in a batch";
+                Err(self.lowering.no_kernel(operator, kind))
+            }
+        }
     }
 
     fn embedding(

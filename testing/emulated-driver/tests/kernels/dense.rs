@@ -141,6 +141,16 @@ fn every_activation_with_zeros_in_the_padding() {
         Activation::HardSwish,
         Activation::Gelu,
         Activation::Tanh,
+        Activation::LeakyRelu { slope: 0.2 },
+        Activation::Elu {
+            above: 1.05,
+            below: 1.7,
+            rate: 0.8,
+        },
+        Activation::Mish,
+        Activation::Softplus,
+        Activation::Softsign,
+        Activation::TanhGelu,
         Activation::Clip {
             low: 0.5,
             high: 1.0,

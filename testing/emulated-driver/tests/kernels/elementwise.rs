@@ -7,7 +7,7 @@ use punctual_kernels::ChannelRun;
 use punctual_kernels::cuda::params::{Elementwise, Function, Gather, Operand, SOURCES_MAX};
 use punctual_kernels::cuda::{Arguments, TensorView};
 use punctual_kernels::reference;
-use punctual_types::{Activation, BinaryFunction, Random};
+use punctual_types::{Activation, BinaryFunction, Random, UnaryFunction};
 
 #[test]
 fn sums_and_products_with_an_activation_that_is_not_zero_at_zero() {
@@ -48,6 +48,57 @@ fn sums_and_products_with_an_activation_that_is_not_zero_at_zero() {
             let expected = reference::binary(function, activation, operands);
             error::check("elementwise", found, &expected, 1, &vec![2.0; expected.len()]);
         }
+    }
+}
+
+/// Of three images of 20 x 5 x 7 values.
+fn check_function(function: Function, of_pair: impl Fn(f32, f32) -> f32) {
+    let of = shape(20, 5, 7);
+    let mut random = Random::new(9);
+    let (mut first, firsts) = Tensor::random(of, 3, &mut random);
+    let (mut second, seconds) = Tensor::random(of, 3, &mut random);
+    let mut output = Tensor::unwritten(of, 3);
+    let operand = |view: TensorView| Operand {
+        address: view.address,
+        image: view.height * view.width * view.pitch,
+        row: view.width * view.pitch,
+        column: view.pitch,
+        channel: 1,
+        ..Operand::default()
+    };
+    launch(
+        function.kernel(),
+        Arguments::Elementwise(Elementwise {
+            output: output.view(),
+            first: operand(first.view()),
+            second: operand(second.view()),
+            images: 3,
+            function: function as u32,
+            ..Elementwise::default()
+        }),
+    );
+    for ((found, first), second) in output.planar().iter().zip(&firsts).zip(&seconds) {
+        for ((&found, &a), &b) in found.iter().zip(first).zip(second) {
+            let expected = of_pair(a, b);
+            let near = (found - expected).abs() <= 6e-4 * expected.abs().max(1.0);
+            let both_none = found.is_nan() && expected.is_nan();
+            // Beyond what halves reach.
+            let beyond = found.is_infinite() && expected.abs() >= 65504.0;
+            assert!(
+                near || both_none || beyond,
+                "{function:?} of {a} and {b}: {found} instead of {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_function_of_one_value_and_of_two() {
+    for function in BinaryFunction::ALL {
+        check_function(function.into(), |a, b| function.of(a, b));
+    }
+    for function in UnaryFunction::ALL {
+        check_function(function.into(), |a, _| function.of(a));
     }
 }
 
