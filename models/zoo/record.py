@@ -221,6 +221,83 @@ class Chosen(nn.Module):
         return self.answer(state + read.mean(3).transpose(1, 2)), boxes
 
 
+class Deformable(nn.Module):
+    """RT-DETR's attention to two levels: each head reads a few points beside its query's place, and weighs them.
+    Two layers, each of which moves the places for the next; an exit a layer."""
+
+    def __init__(self, width: int = 8, heads: int = 2, points: int = 2, queries: int = 3):
+        super().__init__()
+        self.body = nn.ModuleList([relu_unit(3, width, 3, 2), relu_unit(width, width, 3, 2)])
+        self.heads, self.points, self.queries = heads, points, queries
+        self.score = nn.Linear(width, 1)
+        self.values, self.answer = nn.Linear(width, width), nn.Linear(width, width)
+        self.offsets = nn.Linear(width, heads * 2 * points * 2)
+        self.weights = nn.Linear(width, heads * 2 * points)
+        self.boxes = nn.Linear(width, 4)
+
+    def read(self, levels: list[torch.Tensor], state: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
+        images, width = state.shape[0], state.shape[2]
+        each = width // self.heads
+        values = self.values(torch.cat([level.flatten(2).transpose(1, 2) for level in levels], 1))
+        offsets = self.offsets(state).view(images, self.queries, self.heads, 2, self.points, 2)
+        places = boxes[:, :, None, None, None, :2] + offsets / self.points * boxes[:, :, None, None, None, 2:] * 0.5
+        weights = self.weights(state).view(images, self.queries, self.heads, -1).softmax(-1)
+        sampled, start = [], 0
+        for at, level in enumerate(levels):
+            rows, columns = level.shape[2:]
+            own = values[:, start:start + rows * columns].transpose(1, 2)
+            own = own.reshape(images * self.heads, each, rows, columns)
+            grid = (2 * places[:, :, :, at] - 1).transpose(1, 2).flatten(0, 1)
+            sampled.append(functional.grid_sample(own, grid, align_corners=False))
+            start += rows * columns
+        weights = weights.transpose(1, 2).reshape(images * self.heads, 1, self.queries, -1)
+        found = (torch.stack(sampled, 3).flatten(3) * weights).sum(3)
+        return self.answer(found.view(images, width, self.queries).transpose(1, 2))
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        levels = [self.body[0](image)]
+        levels.append(self.body[1](levels[0]))
+        tokens = levels[1].flatten(2).transpose(1, 2)
+        best = self.score(tokens)[..., 0].topk(self.queries, dim=1).indices.unsqueeze(-1)
+        state = tokens.gather(1, best.expand(-1, -1, tokens.shape[2]))
+        boxes, outputs = self.boxes(state).sigmoid(), []
+        for _ in range(2):
+            state = state + self.read(levels, state, boxes)
+            clipped = boxes.clamp(1e-5, 1 - 1e-5)
+            boxes = (self.boxes(state) + torch.log(clipped / (1 - clipped))).sigmoid()
+            outputs += [boxes, state]
+        return tuple(outputs)
+
+
+class Warp(nn.Module):
+    """Two images through one encoder; the second is brought onto the first by a flow, beyond whose border the nearest
+    pixel is, and each pixel is compared with its surroundings there."""
+
+    def __init__(self, size: tuple[int, int]):
+        super().__init__()
+        self.encode = nn.Sequential(relu_unit(3, 8, 3, 2), nn.Conv2d(8, 8, 3, 1, 1))
+        self.flow = nn.Conv2d(16, 2, 3, 1, 1)
+        self.answer = nn.Conv2d(9, 1, 1)
+        rows, columns = size[0] // 2, size[1] // 2
+        y, x = torch.meshgrid(torch.linspace(-1, 1, rows), torch.linspace(-1, 1, columns), indexing="ij")
+        self.register_buffer("grid", torch.stack([x, y], -1)[None])
+        near = torch.linspace(-1, 1, 3) * 0.5
+        y, x = torch.meshgrid(near, near, indexing="ij")
+        self.register_buffer("near", torch.stack([x, y], -1)[None])
+
+    def forward(self, pair: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        first, second = torch.chunk(self.encode(torch.cat([pair[:, :3], pair[:, 3:]], 0)), 2, 0)
+        place = self.grid + self.flow(torch.cat([first, second], 1)).permute(0, 2, 3, 1)
+        there = functional.grid_sample(second, place, padding_mode="border", align_corners=True)
+        images, _, rows, columns = first.shape
+        # Of each pixel of the first image its likeness to all of the second; around its place.
+        like = (first.flatten(2).transpose(1, 2) @ second.flatten(2)).reshape(-1, 1, rows, columns)
+        around = place.reshape(-1, 1, 1, 2) + self.near
+        near = functional.grid_sample(like, around, align_corners=True)
+        near = near.view(images, rows, columns, 9).permute(0, 3, 1, 2)
+        return there, self.answer(near)
+
+
 class Patches(nn.Module):
     """MobileViT's attention: each pixel of a patch to the same pixel of all patches, which lie beside the images."""
 
@@ -321,6 +398,96 @@ def windows() -> nn.Module:
         num_classes=5, stochastic_depth_prob=0.0)
 
 
+def windows_v2() -> nn.Module:
+    """Swin v2's: cosines with a factor a head."""
+    swin = torchvision.models.swin_transformer
+    network = swin.SwinTransformer(
+        [2, 2], embed_dim=8, depths=[2], num_heads=[2], window_size=[4, 4], mlp_ratio=2.0, num_classes=5,
+        stochastic_depth_prob=0.0, block=swin.SwinTransformerBlockV2, downsample_layer=swin.PatchMergingV2)
+    for module in network.modules():
+        if hasattr(module, "cpb_mlp"):  # 512 wide, which would be most of the file.
+            module.cpb_mlp = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2, bias=False))
+    return network
+
+
+class Grids(nn.Module):
+    """MaxViT's attention in windows, then in grids: Einsum and relative positions."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = relu_unit(3, 8, 3, 2)
+        layer = lambda kind: torchvision.models.maxvit.PartitionAttentionLayer(
+            in_channels=8, head_dim=4, partition_size=4, partition_type=kind, grid_size=(8, 8), mlp_ratio=1,
+            activation_layer=nn.GELU, norm_layer=nn.LayerNorm, attention_dropout=0.0, mlp_dropout=0.0,
+            p_stochastic_dropout=0.0)
+        self.layers = nn.Sequential(layer("window"), layer("grid"))
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return self.layers(self.body(image))
+
+
+class Products(nn.Module):
+    """Products of matrices that are no attention: EfficientViT's linear attention, RAFT's correlation of all pixels,
+    SAM's positions along one side, constants on either side, Einsum of one and of two operands."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = relu_unit(3, 8, 3, 2)
+        self.qkv = nn.Conv2d(8, 24, 1)
+        self.left, self.each = nn.Parameter(torch.randn(6, 8)), nn.Parameter(torch.randn(2, 4, 5))
+        self.along = nn.Parameter(torch.randn(8, 3, 8))
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x = self.body(image)
+        query, key, value = self.qkv(x).reshape(-1, 2, 12, 64).transpose(-1, -2).chunk(3, -1)
+        value = functional.pad(value, (0, 1), value=1.0)
+        weighed = query.relu() @ (key.relu().transpose(-1, -2) @ value)
+        weighed = weighed[..., :-1] / (weighed[..., -1:] + 0.5)
+        flat = (x + weighed.transpose(-1, -2).reshape(-1, 8, 8, 8)).flatten(2)
+        pairs = torch.einsum("ncp,ncq->npq", flat, x.flatten(2)) / 8 ** 0.5
+        heads = flat.reshape(-1, 2, 4, 64)
+        mixed = torch.cat([self.left @ flat, (heads.transpose(-1, -2) @ self.each).sum(1).transpose(1, 2)], 1)
+        both = torch.einsum("nhcp,hcd->npd", heads, self.each)
+        along = torch.einsum("nchw,hkc->nkhw", x, self.along)
+        sums = torch.einsum("nchw->nc", x) / 64
+        outer = torch.einsum("nc,nd->ncd", sums, torch.einsum("npd->nd", both) / 64)
+        return pairs, mixed, both, along, outer
+
+
+class Attentions(nn.Module):
+    """Ways to write an attention: masks and biases, keys of another length than the queries, values of other channels,
+    channels first, heads last, several windows, constant queries, weights that are read."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.small = relu_unit(3, 8, 3, 2), nn.Conv2d(8, 12, 2, 2)
+        self.read = nn.MultiheadAttention(8, 2, kdim=12, vdim=12)
+        self.queries = nn.Parameter(torch.randn(3, 1, 8))
+        self.bias = nn.Parameter(torch.randn(1, 2, 64, 16))
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x = self.body(image)
+        small = self.small(x).flatten(2)  # 12 channels of 16 pixels
+        tokens = x.flatten(2).transpose(1, 2)
+        heads = lambda value, each: value.reshape(value.shape[0], value.shape[1], -1, each).transpose(1, 2)
+        query, key = heads(tokens, 4), heads(small.transpose(1, 2)[..., :8], 4)
+        value = heads(small.transpose(1, 2), 6)
+        seen = torch.ones(64, 16).tril().bool()
+        causal = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        biased = ((query @ key.transpose(-1, -2)) * 0.5 + self.bias).softmax(-1) @ value
+        both = (causal + biased).transpose(1, 2).flatten(2)
+        first = small.reshape(-1, 2, 6, 16)  # heads of channels first
+        weights = (first.transpose(2, 3) @ first / 6 ** 0.5).softmax(-1)
+        channels_first = (weights @ first.transpose(2, 3)).transpose(2, 3).reshape(-1, 12, 16)
+        rows = x.permute(0, 2, 3, 1)  # each row of pixels a window
+        weights_of_rows = torch.einsum("nrqc,nrkc->nrqk", rows, rows * 0.25).softmax(-1)
+        rows = torch.einsum("nrqk,nrkc->nrcq", weights_of_rows, rows)
+        queries = self.queries.expand(-1, image.shape[0], -1)
+        memory = small.permute(2, 0, 1)
+        answers, _ = self.read(queries, memory, memory)
+        return both, channels_first, weights, rows, answers.transpose(0, 1)
+
+
 def all_levels() -> nn.Module:
     """SegFormer with two levels and the decoder that brings all of them to one resolution."""
     import transformers  # Only this one needs it.
@@ -363,7 +530,17 @@ MINIATURES = [
     Miniature("stacked_exits", Stacked, IMAGE, exits(2, "scores", "boxes"), TORCHSCRIPT),
     Miniature("stacked_exits_dynamo", Stacked, IMAGE, exits(2, "scores", "boxes"), DYNAMO),
     Miniature("chosen", Chosen, IMAGE, exits(1, "scores", "boxes"), DYNAMO),
+    Miniature("deformable_exits", Deformable, IMAGE, exits(2, "boxes", "state"), DYNAMO),
+    Miniature("deformable_exits_torchscript", Deformable, IMAGE, exits(2, "boxes", "state"), TORCHSCRIPT),
+    Miniature("warp", lambda: Warp((16, 24)), {"pair": [6, 16, 24]}, exits(1, "warped", "likeness"), TORCHSCRIPT),
     Miniature("windows", windows, IMAGE, ["exit_0"], DYNAMO),
+    Miniature("windows_v2", windows_v2, IMAGE, ["exit_0"], DYNAMO),
+    Miniature("grids", Grids, IMAGE, exits(1, "map"), TORCHSCRIPT),
+    Miniature("products", Products, IMAGE, exits(1, "pairs", "mixed", "both", "along", "outer"), TORCHSCRIPT),
+    Miniature("attentions", Attentions, IMAGE,
+              exits(1, "both", "first", "weights", "rows", "answers"), TORCHSCRIPT),
+    Miniature("attentions_dynamo", Attentions, IMAGE,
+              exits(1, "both", "first", "weights", "rows", "answers"), DYNAMO),
     Miniature("patches", Patches, IMAGE, exits(1, "map"), TORCHSCRIPT),
     Miniature("steering_exits", Steering, {"image": [3, 16, 28], "speed": [1]},
               exits(2, "action", "confidence"), TORCHSCRIPT),

@@ -21,6 +21,7 @@ mod normalisation;
 pub(crate) mod operands;
 mod padding;
 mod pooling;
+mod products;
 mod quantised;
 mod reduce;
 mod resize;
@@ -82,6 +83,7 @@ const LOWERED: &[&str] = &[
     "DequantizeLinear",
     "Div",
     "Dropout",
+    "Einsum",
     "Elu",
     "Equal",
     "Erf",
@@ -212,6 +214,7 @@ impl Value {
                 sizes[0] = Dim::Batches(batches.len() as i64);
                 Some(sizes)
             }
+            Self::Scores(scores) => Some(scores.sizes()),
             Self::Constant(constant) => Some(constant.sizes()),
             _ => None,
         }
@@ -345,7 +348,11 @@ impl<'a> Lowering<'a> {
 
     /// Lowers a node that is not folded.
     fn computed(&mut self, node: &Node) -> Result<(), Problem> {
-        if matches!(node.operator.as_str(), "MatMul" | "LayerNormalization") {
+        self.share_constants(node);
+        if matches!(
+            node.operator.as_str(),
+            "Conv" | "MatMul" | "LayerNormalization"
+        ) {
             self.materialise(node)?;
         }
         if let Some(value) = self.on_mask(node)? {
@@ -354,6 +361,7 @@ impl<'a> Lowering<'a> {
         if let Some(value) = self.on_scores(node)? {
             return self.set(node, value);
         }
+        self.compute_scores(node)?;
         if self.towards_gelu(node)? {
             return Ok(());
         }
@@ -361,9 +369,8 @@ impl<'a> Lowering<'a> {
             "LayerNormalization" => self.layer_normalization(node),
             "Erf" => self.erf(node),
             "Gather" if self.looks_up(node) => self.embedding(node),
-            "MatMul" if !matches!(self.operand(node, 1), Some(Value::Constant(_))) => {
-                self.attend(node)
-            }
+            "MatMul" if !self.is_dense(node) => self.product(node),
+            "Einsum" => self.einsum(node),
             "Conv" => self.conv(node).map(|()| self.note_steps(node)),
             "ConvTranspose" => self.transposed_conv(node),
             "InstanceNormalization" => self.instance_normalization(node),
@@ -560,6 +567,15 @@ impl<'a> Lowering<'a> {
         });
         let (position, found) = other.unwrap_or_default();
         Problem::NotConstant { position, found }
+    }
+
+    /// Whether a constant matrix is applied to the last dimension of a tensor.
+    fn is_dense(&self, node: &Node) -> bool {
+        let is_matrix = |value: &Value| match value {
+            Value::Constant(constant) => constant.dims.len() <= 2,
+            _ => false,
+        };
+        self.operand(node, 1).is_some_and(is_matrix)
     }
 
     fn looks_up(&self, node: &Node) -> bool {

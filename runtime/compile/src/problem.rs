@@ -60,11 +60,11 @@ pub enum Problem {
         "it takes part of {from}; supported are evenly spaced positions known when compiling, of any dimension but the batch"
     )]
     Slice { from: String },
-    /// A product of two tensors that is no step of an attention.
+    /// A product of two values whose dimensions do not fit, or of images with other images.
     #[error(
-        "it multiplies {first} and {second}; supported are constant matrices, and the two products of an attention: (N, heads, tokens, channels) with keys whose last two dimensions are swapped, then their softmax with values"
+        "it multiplies {first} and {second}; supported are products for each image, of tensors and constants whose dimensions but for the last two are equal or one"
     )]
-    Attention { first: String, second: String },
+    Product { first: String, second: String },
     /// Two operands whose dimensions do not fit, or lie in another order.
     #[error(
         "it computes with {first} and {second}; their dimensions must be equal or 1, and those that are equal lie in the same order"

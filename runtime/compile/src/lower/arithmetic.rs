@@ -6,6 +6,7 @@ use punctual_types::{Activation, BinaryFunction, UnaryFunction};
 use super::choices::Numbers;
 use super::operands::Floats;
 use super::view_algebra::{Axis, Factor, View};
+use super::views::expanded;
 use super::{Lowering, Value};
 use crate::draft::{DraftKind, Table};
 use crate::fold::{Dim, broadcast};
@@ -247,6 +248,8 @@ impl Lowering<'_> {
                     copy.unwrap_or_else(|| views[1].clone())
                 }
             };
+        } else if let Some(repeated) = self.repeated(node, &views)? {
+            moved = repeated;
         } else {
             let axes = common_axes(&views).ok_or_else(|| self.operands(node))?;
             for view in &mut moved {
@@ -256,6 +259,21 @@ impl Lowering<'_> {
         }
         let merged = self.merged(&moved).ok_or_else(|| self.operands(node))?;
         Ok((moved, merged))
+    }
+
+    /// The larger operand where it is, and the other one repeated to lie as that does.
+    fn repeated(&mut self, node: &Node, views: &[View; 2]) -> Result<Option<[View; 2]>, Problem> {
+        for (larger, smaller) in [(0, 1), (1, 0)] {
+            let to = views[larger].sizes();
+            let all = expanded(views[smaller].clone(), &to).filter(|all| all.sizes() == to);
+            let Some(all) = all else { continue };
+            if let Some(copy) = self.copied_like(node, &all, &views[larger])? {
+                let mut moved = views.clone();
+                moved[smaller] = copy;
+                return Ok(Some(moved));
+            }
+        }
+        Ok(None)
     }
 
     fn merged(&self, views: &[View; 2]) -> Option<Merged> {
@@ -495,12 +513,17 @@ impl Lowering<'_> {
         Ok(view.of(output))
     }
 
-    /// Computes a softmax that is an output, if it is one.
+    /// Computes a softmax, or scores of an attention, that are an output.
     pub(crate) fn compute_softmax_output(
         &mut self,
         exit: &str,
         id: ValueId,
     ) -> Result<(), Problem> {
+        if let Value::Scores(scores) = self.value(id) {
+            let scores = scores.clone();
+            let computed = self.computed_scores(&Node::of_exit(exit), &scores)?;
+            self.values[id.0] = Value::View(computed);
+        }
         let Value::Softmax(view) = self.value(id) else {
             return Ok(());
         };

@@ -27,8 +27,7 @@ impl Lowering<'_> {
         if !same_images || images(&image, 0).is_none() {
             return Err(self.operands_at(node, [0, 1]));
         }
-        let axes = [Axis::Channel, Axis::Channel, Axis::Row, Axis::Column];
-        let image = self.copied_on(node, &image, &axes)?;
+        let image = self.channelwise(node)?;
         // The two positions of a group lie side by side, behind those of the groups before it.
         let axes = [Axis::Channel, Axis::Row, Axis::Column, Axis::Channel];
         let grid = self.copied_on(node, &grid, &axes)?;
@@ -42,9 +41,7 @@ impl Lowering<'_> {
             ..of_grid
         };
         let output = self.emit(node, kind, image.tensor, &[grid.tensor], shape)?;
-        let mut seen = image.of(output);
-        seen.dims[2..].clone_from_slice(&grid.dims[1..3]);
-        self.set(node, Value::View(seen))
+        self.set_channelwise(node, &image, output)
     }
 
     /// The first values along a dimension, and their positions.
@@ -60,7 +57,7 @@ impl Lowering<'_> {
         let counts = self.optional_ints(node, 1, "k")?;
         let size = view.sizes()[dim];
         let count = match (counts.as_deref(), size) {
-            (Some(&[count @ 1..]), Dim::Known(size)) if count <= size => count as u64,
+            (Some(&[count]), Dim::Known(size)) if (1..=size).contains(&count) => count as u64,
             _ => {
                 let found = self.required(node, 1, "k")?;
                 let expected =
@@ -70,7 +67,7 @@ impl Lowering<'_> {
         };
         let last = false;
         let values = self.in_columns(node, &view, dim)?;
-        let chosen = self.chosen(node, &values, dim, count, Ranking { largest, last })?;
+        let chosen = self.best_columns(node, &values, dim, count, Ranking { largest, last })?;
         if let Some(Some(positions)) = node.outputs.get(1) {
             self.values[positions.0] = Value::View(chosen.clone());
         }
@@ -120,14 +117,12 @@ impl Lowering<'_> {
             }
             false => {
                 let values = self.in_columns(node, &view, dim)?;
-                self.chosen(node, &values, dim, 1, ranking)?
+                self.best_columns(node, &values, dim, 1, ranking)?
             }
         };
         if !keeps {
             best.dims.remove(dim);
         }
-        self.integers
-            .extend(node.outputs.first().copied().flatten());
         self.set(node, Value::View(best))
     }
 
@@ -179,7 +174,7 @@ impl Lowering<'_> {
     }
 
     /// Positions of the first values along a dimension, which is the columns.
-    fn chosen(
+    fn best_columns(
         &mut self,
         node: &Node,
         values: &View,

@@ -11,16 +11,18 @@ use super::view_algebra::{Axis, BATCH, View};
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
 use crate::fold::Dim;
-use crate::graph::{Attribute, Attributes, Data, Node};
+use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
+
+/// A view whose positions do not fit a tensor's sides.
+const TOO_LARGE: Problem = Problem::Dimension { value: usize::MAX };
 
 /// (N, channels, rows, columns).
 const IMAGE: [Axis; 4] = [Axis::Batch, Axis::Channel, Axis::Row, Axis::Column];
 
 impl Lowering<'_> {
     /// A tensor that is laid out so; the view's own if it lies so already.
-    fn copied(&mut self, node: &Node, view: &View, laid: Option<Laid>) -> Result<View, Problem> {
-        let laid = laid.ok_or(Problem::Dimension { value: usize::MAX })?;
+    pub(super) fn copied(&mut self, node: &Node, view: &View, laid: Laid) -> Result<View, Problem> {
         if laid.is(self.shape(view.tensor)) {
             return Ok(laid.seen(view.tensor));
         }
@@ -43,13 +45,14 @@ impl Lowering<'_> {
         if !fits {
             return Ok(None);
         }
-        let laid = view.on_axes(&IMAGE[..view.dims.len()]);
-        self.copied(node, view, laid).map(Some)
+        self.copied_on(node, view, &IMAGE[..view.dims.len()])
+            .map(Some)
     }
 
     /// The same dimensions of a tensor that has only the view's values, each on its axis.
     pub(super) fn compacted(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
-        self.copied(node, view, view.compact())
+        let laid = view.compact();
+        self.copied(node, view, laid.ok_or(TOO_LARGE)?)
     }
 
     /// The same dimensions, each evenly spaced on one axis of a tensor.
@@ -64,7 +67,8 @@ impl Lowering<'_> {
         view: &View,
         axes: &[Axis],
     ) -> Result<View, Problem> {
-        self.copied(node, view, view.on_axes(axes))
+        let laid = view.on_axes(axes);
+        self.copied(node, view, laid.ok_or(TOO_LARGE)?)
     }
 
     /// The same dimensions, the last one all channels of a tensor.
@@ -74,11 +78,7 @@ impl Lowering<'_> {
 
     /// All values of each image in one row, whatever the dimensions.
     pub(super) fn flattened(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
-        self.copied(
-            node,
-            view,
-            view.on_axes(&vec![Axis::Channel; view.dims.len()]),
-        )
+        self.copied_on(node, view, &vec![Axis::Channel; view.dims.len()])
     }
 
     /// A tensor whose values lie as those at the same places of another view.
@@ -98,6 +98,40 @@ impl Lowering<'_> {
         };
         let output = self.emit(node, kind, view.tensor, &[], shape)?;
         Ok(Some(other.of(output)))
+    }
+
+    /// In a file of a fixed batch size, makes constants that are the same for each image those of one.
+    pub(super) fn share_constants(&mut self, node: &Node) {
+        let fixed = self.graph.input_dims.first().copied().flatten();
+        let fixed = fixed.and_then(|fixed| usize::try_from(fixed).ok());
+        let Some(images) = fixed.filter(|&images| images > 1) else {
+            return;
+        };
+        // What follows the data of a convolution are weights.
+        let operands = match node.operator.as_str() {
+            "Conv" | "ConvTranspose" => 1,
+            _ => node.inputs.len(),
+        };
+        for id in node.inputs.iter().take(operands).copied().flatten() {
+            let Value::Constant(constant) = self.value(id) else {
+                continue;
+            };
+            let Data::Floats(values) = &constant.data else {
+                continue;
+            };
+            let is_of_images = constant.batch.is_none()
+                && constant.dims.len() > 2
+                && constant.dims[0] == images
+                && values.len() >= images;
+            let one = &values[..values.len() / images];
+            if is_of_images && values.chunks_exact(one.len()).all(|image| image == one) {
+                let mut dims = constant.dims.clone();
+                dims[0] = 1;
+                let mut shared = Constant::new(dims, Data::Floats(one.to_vec()));
+                shared.batch = Some(0);
+                self.values[id.0] = Value::Constant(Rc::new(shared));
+            }
+        }
     }
 
     /// Makes tensors of a node's operands that are constants for each image of the batch; whether there are any.

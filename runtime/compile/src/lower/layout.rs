@@ -27,11 +27,18 @@ impl Laid {
 
     /// Whether it is all of a tensor of this shape as that is.
     pub fn is(&self, shape: Tensor) -> bool {
-        let values = |plain: &Plain| {
+        self.shape == shape && self.values.start[0] == 0 && self.is_of_channels(shape)
+    }
+
+    /// Whether it is consecutive channels of all pixels of a tensor of this shape as they are.
+    pub fn is_of_channels(&self, shape: Tensor) -> bool {
+        let digits = |plain: &Plain| {
             let digits = plain.digits.iter().filter(|digit| digit.extent > 1);
-            (plain.start, digits.copied().collect::<Vec<_>>())
+            digits.copied().collect::<Vec<_>>()
         };
-        self.shape == shape && values(&self.values) == values(&Plain::plain(shape.sides()))
+        self.shape.extent() == shape.extent()
+            && self.values.start[1..] == [0; 2]
+            && digits(&self.values) == digits(&Plain::plain(self.shape.sides()))
     }
 }
 
@@ -61,7 +68,7 @@ impl View {
             }
         }
         let [channels, height, width] = sizes.map(|size| u32::try_from(size).ok());
-        placed.iter_mut().for_each(|digits| digits.reverse());
+        let placed = placed.map(|digits| merged(digits.into_iter().rev()));
         Some(Laid {
             values: Plain {
                 start: self.first()?,
@@ -158,6 +165,25 @@ impl View {
         let values = factors.filter(|factor| factor.axis != Axis::Batch);
         values.map(Factor::digit).collect()
     }
+}
+
+/// The same positions in as few digits as possible.
+fn merged(digits: impl Iterator<Item = Digit>) -> Vec<Digit> {
+    let mut kept: Vec<Digit> = Vec::new();
+    for digit in digits.filter(|digit| digit.extent > 1) {
+        match kept.last_mut() {
+            Some(outer)
+                if outer.axis == digit.axis
+                    && digit.axis != punctual_types::Axis::Repeat
+                    && Some(outer.step) == digit.step.checked_mul(digit.extent) =>
+            {
+                outer.extent *= digit.extent;
+                outer.step = digit.step;
+            }
+            _ => kept.push(digit),
+        }
+    }
+    kept
 }
 
 /// The digits of one dimension of two views, cut to equal extents.

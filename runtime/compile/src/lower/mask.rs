@@ -214,14 +214,6 @@ impl Lowering<'_> {
         }
         Ok(self.narrowed(node, padding)?.tensor)
     }
-
-    /// Whether the operand is a constant of zeros.
-    pub(super) fn is_zeros(&self, node: &Node, at: usize) -> bool {
-        let Some(Value::Constant(constant)) = self.operand(node, at) else {
-            return false;
-        };
-        matches!(&constant.data, Data::Floats(values) if values.iter().all(|value| *value == 0.0))
-    }
 }
 
 /// Places in (N, tokens) told by two numbers, as places in N times tokens: their sizes and themselves.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use punctual_model::{ChannelRun, Tensor, TensorId};
 
-use super::view_algebra::View;
+use super::view_algebra::{Axis, BATCH, View};
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
 use crate::fold::{Dim, RANK_MAX};
@@ -54,6 +54,34 @@ impl Lowering<'_> {
             }
             other => Err(self.wrong(0, "data", other, EXPECTED)),
         }
+    }
+
+    /// An image for what treats each channel alone: images beside those of the batch may be channels, too.
+    pub(super) fn channelwise(&mut self, node: &Node) -> Result<View, Problem> {
+        if let Some(Value::View(view)) = self.operand(node, 0)
+            && view.dims.len() == 4
+            && view.dims[0].len() > 1
+            && view.dims[0].contains(&BATCH)
+        {
+            let view = view.clone();
+            let axes = [Axis::Channel, Axis::Channel, Axis::Row, Axis::Column];
+            return self.copied_on(node, &view, &axes);
+        }
+        let tensor = self.image(node)?;
+        Ok(View::image(tensor, self.shape(tensor)))
+    }
+
+    /// Makes a tensor with the channels of such an image, and rows and columns of its own, the node's first result.
+    pub(super) fn set_channelwise(
+        &mut self,
+        node: &Node,
+        image: &View,
+        tensor: TensorId,
+    ) -> Result<(), Problem> {
+        let mut seen = image.of(tensor);
+        let own = View::image(tensor, self.shape(tensor));
+        seen.dims[2..].clone_from_slice(&own.dims[2..]);
+        self.set(node, Value::View(seen))
     }
 
     /// A tensor whose values are (N, features) in the order channel, row, column, moved if need be.

@@ -60,8 +60,8 @@ impl Lowering<'_> {
         kind: PoolKind,
     ) -> Result<(), Problem> {
         self.limit(node, 1, 1)?;
-        let input = self.image(node)?;
-        let shape = self.shape(input);
+        let image = self.channelwise(node)?;
+        let shape = self.shape(image.tensor);
         let mut window = read_window(&mut attributes, shape, None)?;
         if window.is_dilated() {
             let Extent { height, width } = window.dilation;
@@ -94,8 +94,8 @@ impl Lowering<'_> {
             stride,
             padding,
         };
-        let output = self.emit(node, kind, input, &[], output)?;
-        self.set_image(node, output)
+        let output = self.emit(node, kind, image.tensor, &[], output)?;
+        self.set_channelwise(node, &image, output)
     }
 
     pub(super) fn global_average_pool(&mut self, node: &Node) -> Result<(), Problem> {

@@ -3,7 +3,7 @@
 //! A mean over all rows and columns is an operator. Otherwise what is summed becomes the channels of a tensor, of which
 //! a convolution of one pixel makes one; of what is compared, which becomes its columns, pooling does.
 
-use punctual_model::{Tensor, window_output};
+use punctual_model::{KERNEL_MAX, Tensor, window_output};
 use punctual_types::{Activation, Extent, PoolKind, UnaryFunction, Window};
 
 use super::view_algebra::{Axis, BATCH, Factor, View};
@@ -58,12 +58,23 @@ impl Lowering<'_> {
             let mean = self.global_average(node, view.tensor)?;
             return Ok(reduced(view.of(mean), dims));
         }
+        if let Some(line) = self.line(view, dims) {
+            let kind = PoolKind::Average {
+                counts_padding: false,
+            };
+            return self.pooled(node, view, dims, (kind, line));
+        }
         let factor = 1.0 / extent(view, dims) as f32;
         self.weighted_sum(node, view, dims, factor)
     }
 
-    fn sum(&mut self, node: &Node, view: &View, dims: &[usize]) -> Result<View, Problem> {
-        if self.are_rows_and_columns(view, dims) {
+    pub(super) fn sum(
+        &mut self,
+        node: &Node,
+        view: &View,
+        dims: &[usize],
+    ) -> Result<View, Problem> {
+        if self.are_rows_and_columns(view, dims) || self.line(view, dims).is_some() {
             let mean = self.mean(node, view, dims)?;
             return self.scaled(node, &mean, extent(view, dims) as f32);
         }
@@ -126,20 +137,47 @@ impl Lowering<'_> {
     fn largest(&mut self, node: &Node, view: &View, dims: &[usize]) -> Result<View, Problem> {
         let axes = spread(view, dims, [Axis::Column, Axis::Row, Axis::Channel]);
         let view = self.copied_on(node, view, &axes)?;
-        let shape = self.shape(view.tensor);
-        let window = Window::whole(Extent {
+        let line = Extent {
             height: 1,
-            width: shape.width,
-        });
+            width: self.shape(view.tensor).width,
+        };
+        self.pooled(node, &view, dims, (PoolKind::Max, line))
+    }
+
+    /// One position of a tensor for each kernel's, which is all of some of the view's dimensions.
+    fn pooled(
+        &mut self,
+        node: &Node,
+        view: &View,
+        dims: &[usize],
+        (kind, kernel): (PoolKind, Extent),
+    ) -> Result<View, Problem> {
+        let shape = self.shape(view.tensor);
+        let window = Window::whole(kernel);
         let output = window_output(shape, shape.channels, &window)?;
         let kind = DraftKind::Pool {
-            kind: PoolKind::Max,
-            kernel: window.kernel,
+            kind,
+            kernel,
             stride: window.stride,
             padding: window.padding,
         };
         let output = self.emit(node, kind, view.tensor, &[], output)?;
         Ok(reduced(view.of(output), dims))
+    }
+
+    /// The kernel that pools a dimension which is all rows or all columns of a tensor.
+    fn line(&self, view: &View, dims: &[usize]) -> Option<Extent> {
+        let shape = self.shape(view.tensor);
+        let &[dim] = dims else { return None };
+        let of = |axis, extent: u32| {
+            (2..=KERNEL_MAX).contains(&extent) && view.is_whole(dim, axis, extent)
+        };
+        let (height, width) = match () {
+            () if of(Axis::Column, shape.width) => (1, shape.width),
+            () if of(Axis::Row, shape.height) => (shape.height, 1),
+            () => return None,
+        };
+        view.covers(shape).then_some(Extent { height, width })
     }
 
     /// Each value times a factor.

@@ -98,6 +98,14 @@ impl Lowering<'_> {
         }
     }
 
+    fn is_batch(&self, size: Dim) -> bool {
+        let fixed = self.graph.input_dims.first().copied().flatten();
+        match size {
+            Dim::Batches(times) => times == 1,
+            Dim::Known(size) => size == 1 || Some(size) == fixed,
+        }
+    }
+
     /// The rows and columns that are given.
     fn resized(&self, node: &Node, shape: Tensor, axes: &[usize]) -> Result<Extent, Problem> {
         const WHAT: &str = "sizes";
@@ -110,16 +118,15 @@ impl Lowering<'_> {
             all[axis] = size;
         }
         match all {
-            // A batch of one is what a file has that was exported for one image.
-            [
-                Dim::Batches(1) | Dim::Known(1),
-                same,
-                Dim::Known(height),
-                Dim::Known(width),
-            ] if fits && same == channels => Ok(Extent {
-                height: dimension(usize::try_from(height).unwrap_or(0))?,
-                width: dimension(usize::try_from(width).unwrap_or(0))?,
-            }),
+            // A file that was exported for a fixed number of images names it.
+            [images, same, Dim::Known(height), Dim::Known(width)]
+                if fits && same == channels && self.is_batch(images) =>
+            {
+                Ok(Extent {
+                    height: dimension(usize::try_from(height).unwrap_or(0))?,
+                    width: dimension(usize::try_from(width).unwrap_or(0))?,
+                })
+            }
             _ => {
                 let found = self.required(node, SIZES, WHAT)?;
                 let expected = "rows and columns known when compiling, of all images and channels";

@@ -73,12 +73,19 @@ impl Lowering<'_> {
 
     /// The same dimensions, the last one all channels of a tensor.
     fn tokens_last(&mut self, node: &Node, position: usize, view: &View) -> Result<View, Problem> {
-        if self.are_tokens(view) {
-            return Ok(view.clone());
+        let tokens = self.as_tokens(node, view)?;
+        if tokens.tensor != view.tensor {
+            self.replace(node, position, &tokens);
         }
-        let copy = self.copied_as_tokens(node, view)?;
-        self.replace(node, position, &copy);
-        Ok(copy)
+        Ok(tokens)
+    }
+
+    /// As [`tokens_last`](Self::tokens_last), of a view that is no operand.
+    pub(super) fn as_tokens(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
+        match self.are_tokens(view) {
+            true => Ok(view.clone()),
+            false => self.copied_as_tokens(node, view),
+        }
     }
 
     /// `weights` are `[output][channel]`.
@@ -89,6 +96,18 @@ impl Lowering<'_> {
         weights: Vec<f32>,
         bias: Vec<f32>,
     ) -> Result<(), Problem> {
+        let result = self.of_each_token(node, view, weights, bias)?;
+        self.set(node, Value::View(result))
+    }
+
+    /// As [`each_token`](Self::each_token), its result.
+    pub(super) fn of_each_token(
+        &mut self,
+        node: &Node,
+        view: &View,
+        weights: Vec<f32>,
+        bias: Vec<f32>,
+    ) -> Result<View, Problem> {
         let channels = super::convolution::dimension(bias.len())?;
         let kind = DraftKind::Conv {
             weights,
@@ -105,7 +124,7 @@ impl Lowering<'_> {
         let mut result = view.of(output);
         let last = result.dims.len() - 1;
         result.dims[last] = View::image(output, shape).dims[1].clone();
-        self.set(node, Value::View(result))
+        Ok(result)
     }
 
     /// Constant tokens joined before others, if that is what the node does.

@@ -32,11 +32,17 @@ impl Lowering<'_> {
     }
 
     pub(super) fn reshape(&mut self, node: &Node) -> Result<(), Problem> {
+        let from = self.view(node, 0)?.sizes();
+        let to = self.sizes_to(node, &from)?;
+        self.reshape_to(node, &to)
+    }
+
+    /// The sizes that a reshape asks for; there may be a -1 among them.
+    pub(super) fn sizes_to(&self, node: &Node, from: &[Dim]) -> Result<Vec<Dim>, Problem> {
         self.limit(node, 2, 1)?;
         let mut attributes = Attributes::of(node);
         let zero_is_zero = attributes.int("allowzero", 0)? != 0;
         attributes.finish()?;
-        let from = self.view(node, 0)?.sizes();
         let mut to = self.sizes(node, 1, "shape")?;
         if !zero_is_zero {
             for (at, dim) in to.iter_mut().enumerate() {
@@ -45,7 +51,13 @@ impl Lowering<'_> {
                 }
             }
         }
-        self.reshape_to(node, &to)
+        Ok(to)
+    }
+
+    /// The batch size that a file was exported for, if it names one.
+    pub(super) fn fixed_batch(&self) -> Option<u64> {
+        let fixed = self.graph.input_dims.first().copied().flatten();
+        fixed.and_then(|batch| u64::try_from(batch).ok().filter(|&batch| batch > 0))
     }
 
     fn reshape_to(&mut self, node: &Node, to: &[Dim]) -> Result<(), Problem> {
@@ -61,8 +73,7 @@ impl Lowering<'_> {
         to: &[Dim],
     ) -> Result<View, Problem> {
         // A file exported for a fixed batch size names it.
-        let fixed = self.graph.input_dims.first().copied().flatten();
-        let fixed = fixed.and_then(|batch| u64::try_from(batch).ok().filter(|&batch| batch > 0));
+        let fixed = self.fixed_batch();
         let from = view.sizes();
         let unfit = || Problem::Reshape {
             from: describe_dims(&from),

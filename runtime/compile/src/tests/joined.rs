@@ -202,9 +202,39 @@ fn images_of_other_sizes_do_not_join() {
     let batch = branches(1)
         .node("Concat", "c0 c0", "j", &[int("axis", 0)])
         .head("j", 4, "exit_0");
+    // They are two batches, of which no exit is made.
     let message = compiled(&batch).unwrap_err().to_string();
+    assert!(message.contains("exit_0"), "{message}");
+}
+
+#[test]
+fn batches_one_behind_the_other_are_computed_each_and_taken_apart_again() {
+    let onnx = branches(2)
+        .floats("mixed", &[4, 4, 1, 1])
+        .node("Concat", "c0 c1", "both", &[int("axis", 0)])
+        .node("Conv", "both mixed", "m", &[])
+        .node("Relu", "m", "r", &[])
+        .ints("first", &[0])
+        .node("Shape", "c0", "shape", &[])
+        .node("Gather", "shape first", "images", &[int("axis", 0)])
+        .ints("all", &[i64::MAX])
+        .node("Slice", "r first images first", "a", &[])
+        .node("Slice", "r images all first", "b", &[])
+        .node("Sub", "a b", "d", &[])
+        .head("d", 4, "exit_0");
+    let network = compiled(&onnx).unwrap().package;
+    let operators = network.network().stages[0].operators.iter();
+    let names = operators.filter(|operator| operator.name == "node_m");
+    assert_eq!(names.count(), 2);
+    let torn = branches(2)
+        .node("Concat", "c0 c1", "both", &[int("axis", 0)])
+        .ints("first", &[0])
+        .ints("one", &[1])
+        .node("Slice", "both first one first", "a", &[])
+        .head("a", 4, "exit_0");
+    let message = compiled(&torn).unwrap_err().to_string();
     assert!(
-        message.contains("joined dimension, which is not the batch"),
+        message.contains("(Slice): it takes part of batches one behind the other (2 N, 4, 8, 8)"),
         "{message}"
     );
 }
