@@ -3,9 +3,10 @@
 use core::ffi::c_void;
 
 use super::params::{
-    AddBytes, Answers, Attention, Conv, ConvBytes, Convert, Copy as Copying, Elementwise, Embedding, Gather, GlobalPool, GridSample, Hold,
-    InputPlanar, LayerNorm, Linear, Members, Output, Pool, PoolBytes, Preprocess, Product, Resize, Softmax, Take, TensorView,
-    Tokens, TopK, Whereabouts,
+    AddBytes, Answers, Attention, Conv, ConvBytes, Convert, Copy as Copying, Elementwise,
+    Embedding, Gather, GlobalPool, GridSample, Hold, InputPlanar, LayerNorm, Linear, Members,
+    Output, Pool, PoolBytes, Preprocess, Product, Resize, Softmax, Take, TensorView, Tokens, TopK,
+    Whereabouts,
 };
 
 /// What a kernel takes behind its [`Guard`](super::params::Guard).
@@ -207,12 +208,9 @@ impl Arguments {
             Self::Convert(p) => all(&mut [of(&mut p.input), of(&mut p.output)]),
             Self::Softmax(p) => all(&mut [&mut p.input, &mut p.output]),
             Self::Resize(p) => all(&mut [of(&mut p.input), of(&mut p.output), &mut p.table]),
-            Self::LayerNorm(p) => all(&mut [
-                of(&mut p.input),
-                &mut p.output,
-                &mut p.scale,
-                &mut p.bias,
-            ]),
+            Self::LayerNorm(p) => {
+                all(&mut [of(&mut p.input), &mut p.output, &mut p.scale, &mut p.bias])
+            }
             Self::Embedding(p) => all(&mut [of(&mut p.output), &mut p.input, &mut p.table]),
             Self::Tokens(p) => all(&mut [of(&mut p.output), &mut p.input, &mut p.table]),
             Self::Attention(p) => all(&mut [

@@ -342,7 +342,12 @@ pub static KERNELS: &[Kernel] = &[
         ]),
         _ => None,
     }),
-    Kernel::of(Module::Bytes, "conv_bytes_depthwise", 128, conv_bytes_vectors),
+    Kernel::of(
+        Module::Bytes,
+        "conv_bytes_depthwise",
+        128,
+        conv_bytes_vectors,
+    ),
     Kernel::of(Module::Bytes, "conv_bytes_grouped", 128, conv_bytes_vectors),
     Kernel::of(Module::Bytes, "pool_bytes", 128, |a| match a {
         Arguments::PoolBytes(pool) => Some(threads(vectors(&pool.output, pool.images))),

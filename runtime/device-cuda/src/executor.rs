@@ -148,12 +148,7 @@ impl PartitionExecutor {
     ///
     /// # Panics
     /// If an area is too small: it is not one of the model's.
-    fn give_back(
-        &self,
-        workspace: usize,
-        staged: &StagedOutputs,
-        members: &mut [BufferGuard<'_>],
-    ) {
+    fn give_back(&self, workspace: usize, staged: &StagedOutputs, members: &mut [BufferGuard<'_>]) {
         let outputs = self.workspaces.outputs(workspace);
         for (member, claim) in members.iter_mut().enumerate() {
             let Some(area) = claim.area() else { continue };

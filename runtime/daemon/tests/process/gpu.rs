@@ -7,14 +7,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::support::{Daemon, Folder, LIMIT, assert_accounts, connect, profile, result, submit};
 use emulated_cuda::{Config, ENVIRONMENT, Emulator, LaunchFault};
+use punctual_client::{Crop, Options};
 use punctual_device::conformance::networks;
 use punctual_ipc::{Answer, ClientChannel, Failure, PixelFormat, Rejection, ResultRecord, Verdict};
-use punctual_client::{Crop, Options};
 use punctual_model::{
     AnswerKind, Calibration, Exit, Operator, Output, Package, PrepareProfile, Profile, reference,
 };
-use punctual_types::{Element, View};
 use punctual_platform::clock;
+use punctual_types::{Element, View};
 
 const BOARD: &str = r#"
 name = "emulated"

@@ -100,9 +100,7 @@ impl Launches<'_> {
                 (None, None) => 1.0,
             },
             gap: 0,
-            rounding: to.map_or(Rounding::default(), |to| {
-                Rounding::of(to, Activation::None)
-            }),
+            rounding: to.map_or(Rounding::default(), |to| Rounding::of(to, Activation::None)),
         };
         self.draft
             .push(of, known("convert"), Arguments::Convert(convert));

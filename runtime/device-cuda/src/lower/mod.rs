@@ -41,8 +41,7 @@ mod traffic;
 use punctual_device::{InputLayout, VectorPlace};
 use punctual_kernels::cuda::IMAGES_MAX;
 use punctual_model::{
-    Network, Operator, OutputLayout, PlacedExit, SolutionChoice, TensorId,
-    VECTORS_MAX,
+    Network, Operator, OutputLayout, PlacedExit, SolutionChoice, TensorId, VECTORS_MAX,
 };
 
 pub use choice::Candidate;

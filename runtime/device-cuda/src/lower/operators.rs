@@ -1,13 +1,11 @@
 //! The operators beside sums of products: what they read, and which kernel they are.
 
 use punctual_kernels::cuda::params::{
-    Attention, Copy, Elementwise, Embedding, Function, GridSample, Kept, LayerNorm, Operand, Product, Resize,
-    Softmax, Take, Tokens, TopK,
+    Attention, Copy, Elementwise, Embedding, Function, GridSample, Kept, LayerNorm, Operand,
+    Product, Resize, Softmax, Take, Tokens, TopK,
 };
 use punctual_kernels::cuda::{Arguments, TensorView, padded};
-use punctual_model::{
-    ChannelRun, Operator, OperatorKind, SecondOperand, TensorId, WeightRange,
-};
+use punctual_model::{ChannelRun, Operator, OperatorKind, SecondOperand, TensorId, WeightRange};
 use punctual_types::{
     Activation, Axis, BinaryFunction, Digit, Interpolation, Outside, Piece, Ranking, Sampling, View,
 };
@@ -44,11 +42,7 @@ impl Source {
 
 impl<'l> Launches<'l> {
     /// The launches of an operator that sums no products up.
-    pub(super) fn further(
-        &mut self,
-        of: Of<'_>,
-        operator: &'l Operator,
-    ) -> Result<(), LowerError> {
+    pub(super) fn further(&mut self, of: Of<'_>, operator: &'l Operator) -> Result<(), LowerError> {
         match operator.kind {
             OperatorKind::Add { other, activation } => {
                 let second = self.operand(other);
@@ -348,7 +342,9 @@ impl<'l> Launches<'l> {
         let (queries, keys) = (pixels(&query), pixels(&key));
         let rows = if by_row { query.height } else { 1 };
         self.check_rows(operator, rows)?;
-        let of_head = bias.filter(|bias| bias.by_head).map_or(0, |_| queries * keys);
+        let of_head = bias
+            .filter(|bias| bias.by_head)
+            .map_or(0, |_| queries * keys);
         let heads_of_row = bias.map_or(0, |bias| if bias.by_head { heads } else { 1 });
         let of_row = bias.filter(|bias| bias.by_row && by_row);
         let attention = Attention {
@@ -527,9 +523,7 @@ impl<'l> Launches<'l> {
             let (operator, _) = self.moved(tensor)?;
             Some(operator.reads().all(|source| self.is_numbers(source)))
         };
-        self.floats_here(tensor).is_some()
-            || self.is_input(tensor)
-            || of_moved().unwrap_or(false)
+        self.floats_here(tensor).is_some() || self.is_input(tensor) || of_moved().unwrap_or(false)
     }
 
     /// A tensor as floats that are as exact as its sources are: if it is an input, computed so or only moved.

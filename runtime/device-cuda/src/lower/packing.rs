@@ -206,8 +206,14 @@ impl Job<'_> {
         };
         let (rows, columns): (Vec<Between>, Vec<Between>) = match resampling.filter {
             Filter::Nearest(rounding) => (
-                resampling.nearest_rows(image.height, rounding).map(at).collect(),
-                resampling.nearest_columns(image.width, rounding).map(at).collect(),
+                resampling
+                    .nearest_rows(image.height, rounding)
+                    .map(at)
+                    .collect(),
+                resampling
+                    .nearest_columns(image.width, rounding)
+                    .map(at)
+                    .collect(),
             ),
             Filter::Linear => (
                 resampling.linear_rows(image.height).collect(),

@@ -100,7 +100,9 @@ impl<'l> Launches<'l> {
             }
             OperatorKind::QuantisedConv2d { .. } => self.conv_bytes(of, operator),
             OperatorKind::Convert => self.convert(of, operator),
-            OperatorKind::Pool { .. } | OperatorKind::GlobalAveragePool | OperatorKind::Add { .. }
+            OperatorKind::Pool { .. }
+            | OperatorKind::GlobalAveragePool
+            | OperatorKind::Add { .. }
                 if self.kept(operator.output) == Kept::Bytes =>
             {
                 self.on_bytes(of, operator);

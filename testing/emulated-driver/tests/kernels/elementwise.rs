@@ -46,7 +46,13 @@ fn sums_and_products_with_an_activation_that_is_not_zero_at_zero() {
         for ((found, input), other) in output.planar().iter().zip(&inputs).zip(&others) {
             let operands = [(&input[..], of), (&other[..], of_other)];
             let expected = reference::binary(function, activation, operands);
-            error::check("elementwise", found, &expected, 1, &vec![2.0; expected.len()]);
+            error::check(
+                "elementwise",
+                found,
+                &expected,
+                1,
+                &vec![2.0; expected.len()],
+            );
         }
     }
 }
