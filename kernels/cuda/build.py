@@ -42,7 +42,7 @@ ARCHITECTURES = {
 }
 
 # As table.rs has them. The others need the tensor-core instructions of 8.0.
-MODULES = ["general", "probe", "preprocess"]
+MODULES = ["general", "operators", "bytes", "probe", "preprocess"]
 TENSOR_CORE_MODULES = ["conv_gemm_64x32", "conv_gemm_64x64", "conv_gemm_128x64", "conv_gemm_128x128"]
 
 OPTIONS = ["--std=c++17", "--ptxas-options=-v"]

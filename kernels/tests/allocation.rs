@@ -328,6 +328,7 @@ fn take(isa: Isa, layout: BlockedLayout) -> (Run, BlockedLayout, bool) {
     (run, layout, true)
 }
 
+#[test]
 fn a_recurrent_layer_allocates_nothing() {
     for isa in Isa::available() {
         let layout = |channels| BlockedLayout::new(isa, channels, 1, 9, 0).unwrap();

@@ -148,10 +148,10 @@ PUNCTUAL_KERNEL(conv_depthwise_general, Conv, 128) {
     const Half* weights = at<const Half>(conv.weights) + channel;
     u32 column = x * conv.stride_width - conv.pad_left;
     u32 rows = here ? conv.kernel_height : 0;
-    if (conv.kernel_width == 3 && conv.stride_width <= 2) {
+    if (conv.kernel_width == 3 && conv.stride_width <= 2 && conv.dilation_width == 1) {
 #pragma unroll 3
         for (u32 ky = 0; ky < rows; ky++) {
-            u32 row = y * conv.stride_height + ky - conv.pad_top;
+            u32 row = y * conv.stride_height + ky * conv.dilation_height - conv.pad_top;
             const Half* taps = weights + ky * 3 * conv.channel_count;
             if (conv.stride_width == 1) {
                 depthwise_row<3, 1>(sums, input, conv.input, row, column, taps, conv.channel_count);
@@ -163,11 +163,11 @@ PUNCTUAL_KERNEL(conv_depthwise_general, Conv, 128) {
 #pragma unroll 1
         for (u32 tap = 0; tap < rows * conv.kernel_width; tap++) {
             u32 ky = tap / conv.kernel_width, kx = tap % conv.kernel_width;
-            u32 row = y * conv.stride_height + ky - conv.pad_top;
+            u32 row = y * conv.stride_height + ky * conv.dilation_height - conv.pad_top;
             Values8 weight = load8(weights + tap * conv.channel_count);
 #pragma unroll
             for (u32 i = 0; i < DEPTHWISE_COLUMNS; i++) {
-                u32 from = column + i * conv.stride_width + kx;
+                u32 from = column + i * conv.stride_width + kx * conv.dilation_width;
                 if (row < conv.input.height && from < conv.input.width) {
                     Values8 value = load8(input + u64(row * conv.input.width + from) * conv.input.pitch);
 #pragma unroll
@@ -200,10 +200,11 @@ DEVICE f32 grouped_sum(const Conv& conv, const WindowStart& window, u32 channel,
     f32 sum = 0.0f;
 #pragma unroll 1
     for (u32 kx = 0; kx < conv.kernel_width; kx++) {
-        if (u32(window.column + int(kx)) >= conv.input.width) {
+        u32 column = kx * conv.dilation_width;
+        if (u32(window.column + int(column)) >= conv.input.width) {
             continue;
         }
-        int place = window.offset + int((row * conv.input.width + kx) * conv.input.pitch);
+        int place = window.offset + int((row * conv.dilation_height * conv.input.width + column) * conv.input.pitch);
         const Half* weight = weights + kx * inputs;
         if (inputs % 8 == 0) {
 #pragma unroll 1
@@ -243,7 +244,7 @@ PUNCTUAL_KERNEL(conv_grouped_general, Conv, 128) {
         if (row + 1 < conv.kernel_height) {
             watch.look_again();
         }
-        if (!here || u32(window.row + int(row)) >= conv.input.height) {
+        if (!here || u32(window.row + int(row * conv.dilation_height)) >= conv.input.height) {
             continue;
         }
 #pragma unroll

@@ -6,6 +6,7 @@
 // Eight neighbouring input channels of one tap: the unit in which the steps of the sum are read.
 struct Tap {
     u32 channel;
+    // Below and beside the window's first pixel: a tap's place in the kernel times the dilation.
     u32 row;
     u32 column;
     // From the window's first pixel and channel 0, in halves.
@@ -14,8 +15,8 @@ struct Tap {
     DEVICE Tap(const Conv& conv, u32 step) {
         u32 tap = step / conv.input.pitch;
         channel = step % conv.input.pitch;
-        row = tap / conv.kernel_width;
-        column = tap % conv.kernel_width;
+        row = tap / conv.kernel_width * conv.dilation_height;
+        column = tap % conv.kernel_width * conv.dilation_width;
         place(conv);
     }
 
@@ -28,9 +29,10 @@ struct Tap {
         }
         do {
             channel -= conv.input.pitch;
-            if (++column == conv.kernel_width) {
+            column += conv.dilation_width;
+            if (column == conv.kernel_width * conv.dilation_width) {
                 column = 0;
-                row++;
+                row += conv.dilation_height;
             }
         } while (channel >= conv.input.pitch);
         place(conv);
@@ -67,6 +69,6 @@ struct WindowStart {
 
     DEVICE bool holds(const Conv& conv, const Tap& tap) const {
         return u32(row + int(tap.row)) < conv.input.height && u32(column + int(tap.column)) < conv.input.width &&
-               tap.row < conv.kernel_height;
+               tap.row < conv.kernel_height * conv.dilation_height;
     }
 };

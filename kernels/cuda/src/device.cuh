@@ -88,6 +88,117 @@ DEVICE f32 reciprocal(f32 x) {
 #endif
 }
 
+// a / b; error of two units in the last place.
+DEVICE f32 quotient(f32 a, f32 b) {
+#ifdef EMULATED
+    return a / b;
+#else
+    return __fdividef(a, b);
+#endif
+}
+
+DEVICE f32 square_root(f32 x) {
+#ifdef EMULATED
+    return sqrtf(x);
+#else
+    f32 root;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(x));
+    return root;
+#endif
+}
+
+// Rounded towards zero, clamped; 0 of what is no number.
+DEVICE int to_integer(f32 x) {
+#ifdef EMULATED
+    if (!(x >= -2147483648.0f)) {
+        return x < 0.0f ? -2147483647 - 1 : 0;
+    }
+    return x >= 2147483648.0f ? 2147483647 : int(x);
+#else
+    return __float2int_rz(x);
+#endif
+}
+
+// Rounded as written, whatever stands beside it: never fused with a further operation.
+DEVICE f32 product(f32 a, f32 b) {
+#ifdef EMULATED
+    return a * b;
+#else
+    return __fmul_rn(a, b);
+#endif
+}
+
+DEVICE f32 exact_sum(f32 a, f32 b) {
+#ifdef EMULATED
+    return a + b;
+#else
+    return __fadd_rn(a, b);
+#endif
+}
+
+DEVICE f32 exact_quotient(f32 a, f32 b) {
+#ifdef EMULATED
+    return a / b;
+#else
+    return __fdiv_rn(a, b);
+#endif
+}
+
+// The nearest whole number, halves to even ones.
+DEVICE f32 to_nearest(f32 x) {
+#ifdef EMULATED
+    return nearbyintf(x);
+#else
+    return rintf(x);
+#endif
+}
+
+// The sum of the products of four bytes and four signed bytes, and of `sum`.
+DEVICE int dot4(u32 bytes, u32 signed_bytes, int sum) {
+#ifdef EMULATED
+    for (u32 i = 0; i < 4; i++) {
+        sum += int(bytes >> i * 8 & 0xff) * int(static_cast<signed char>(signed_bytes >> i * 8 & 0xff));
+    }
+    return sum;
+#else
+    int result;
+    asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(bytes), "r"(signed_bytes), "r"(sum));
+    return result;
+#endif
+}
+
+// Of what lies between minus and plus pi; absolute error below 2^-20.
+DEVICE f32 near_sine(f32 x) {
+#ifdef EMULATED
+    return sinf(x);
+#else
+    f32 sine;
+    asm("sin.approx.ftz.f32 %0, %1;" : "=f"(sine) : "f"(x));
+    return sine;
+#endif
+}
+
+DEVICE f32 near_cosine(f32 x) {
+#ifdef EMULATED
+    return cosf(x);
+#else
+    f32 cosine;
+    asm("cos.approx.ftz.f32 %0, %1;" : "=f"(cosine) : "f"(x));
+    return cosine;
+#endif
+}
+
+// The natural logarithm of what is at least 1.
+DEVICE f32 logarithm(f32 x) {
+#ifdef EMULATED
+    return logf(x);
+#else
+    f32 power;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power * 0.69314718f;
+#endif
+}
+
 // ---- Halves. -------------------------------------------------------------------------------------
 
 // A half as it lies in memory.
@@ -168,6 +279,11 @@ DEVICE u32 to_pair(f32 low, f32 high) {
 
 #endif
 
+// Of a value that is a half already.
+DEVICE u32 half_bits_of(f32 value) {
+    return to_half(value).bits;
+}
+
 DEVICE f32 low_of(u32 pair) {
     return to_f32({u16(pair)});
 }
@@ -202,6 +318,12 @@ DEVICE T shuffle_xor(T mine, u32 mask) {
     return static_cast<const T*>(emulated::exchange(&mine, sizeof(T)))[lane() ^ mask];
 }
 
+// What lane `from` came with.
+template <class T>
+DEVICE T shuffle(T mine, u32 from) {
+    return static_cast<const T*>(emulated::exchange(&mine, sizeof(T)))[from];
+}
+
 DEVICE u8* shared_bytes() {
     return static_cast<u8*>(emulated::shared_memory());
 }
@@ -220,6 +342,12 @@ DEVICE bool block_barrier_or(bool mine) {
 template <class T>
 DEVICE T shuffle_xor(T mine, u32 mask) {
     return __shfl_xor_sync(0xffffffffu, mine, mask);
+}
+
+// What lane `from` came with.
+template <class T>
+DEVICE T shuffle(T mine, u32 from) {
+    return __shfl_sync(0xffffffffu, mine, from);
 }
 
 DEVICE u8* shared_bytes() {

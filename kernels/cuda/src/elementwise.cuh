@@ -1,48 +1,82 @@
-// Sums, products, and channels picked from several tensors: eight channels of a pixel a thread.
+// Functions of one value or of two, and channels picked from several tensors: eight channels of a pixel a thread.
 #pragma once
 
 #include "epilogue.cuh"
 #include "guard.cuh"
 
-template <class Operation>
-DEVICE void elementwise(const Guard& guard, const Elementwise& params, Operation operation) {
+// Eight channels of an operand at a pixel of the result; what has one channel is repeated.
+DEVICE Values8 operand8(const Operand& operand, u32 image, u32 row, u32 column, u32 channel) {
+    u64 place = u64(image) * operand.image + u64(row) * operand.row + u64(column) * operand.column;
+    if (operand.channel != 0) {
+        place += channel;
+        return operand.kept == KEPT_FLOATS ? load8(at<const f32>(operand.address) + place)
+                                           : load8(at<const Half>(operand.address) + place);
+    }
+    f32 value = operand.kept == KEPT_FLOATS ? at<const f32>(operand.address)[place]
+                                            : to_f32(at<const Half>(operand.address)[place]);
+    return {{value, value, value, value, value, value, value, value}};
+}
+
+// In place, as `activate`.
+DEVICE void apply(u32 function, Values8& first, const Values8& second) {
+#define FOR_EACH(expression)             \
+    _Pragma("unroll")                    \
+    for (u32 i = 0; i < 8; i++) {        \
+        f32 a = first.of[i];             \
+        [[maybe_unused]] f32 b = second.of[i]; \
+        first.of[i] = (expression);      \
+    }                                    \
+    break
+    switch (function) {
+        case FUNCTION_ADD: FOR_EACH(a + b);
+        case FUNCTION_SUBTRACT: FOR_EACH(a - b);
+        case FUNCTION_MULTIPLY: FOR_EACH(a * b);
+        case FUNCTION_DIVIDE: FOR_EACH(quotient(a, b));
+        case FUNCTION_MINIMUM: FOR_EACH(b < a ? b : a);
+        case FUNCTION_MAXIMUM: FOR_EACH(b > a ? b : a);
+        case FUNCTION_ABSOLUTE: FOR_EACH(a < 0.0f ? -a : a);
+        case FUNCTION_EXPONENTIAL: FOR_EACH(exponential(a < -87.3f ? -87.3f : a > 88.3f ? 88.3f : a));
+        case FUNCTION_RECIPROCAL: FOR_EACH(quotient(1.0f, a));
+        case FUNCTION_SQUARE_ROOT: FOR_EACH(square_root(a));
+        case FUNCTION_EQUAL: FOR_EACH(a == b ? 1.0f : 0.0f);
+        case FUNCTION_NOT_EQUAL: FOR_EACH(a != b ? 1.0f : 0.0f);
+        case FUNCTION_LESS: FOR_EACH(a < b ? 1.0f : 0.0f);
+        case FUNCTION_LESS_OR_EQUAL: FOR_EACH(a <= b ? 1.0f : 0.0f);
+        case FUNCTION_KEEP_WHERE: FOR_EACH(b == 0.0f ? 0.0f : a);
+        case FUNCTION_KEEP_UNLESS: FOR_EACH(b == 0.0f ? a : 0.0f);
+        case FUNCTION_SLOPE: FOR_EACH(a > 0.0f ? a : a * b);
+        case FUNCTION_SIGN: FOR_EACH(a > 0.0f ? 1.0f : a < 0.0f ? -1.0f : a);
+        case FUNCTION_FLOOR: FOR_EACH(floorf(a));
+        case FUNCTION_CEILING: FOR_EACH(ceilf(a));
+        case FUNCTION_ROUND: FOR_EACH(to_nearest(a));
+        case FUNCTION_TRUNCATE: FOR_EACH(truncf(a));
+        default: break;
+    }
+#undef FOR_EACH
+}
+
+PUNCTUAL_KERNEL(elementwise, Elementwise, 128) {
     Watch watch(guard);
-    u32 vectors = params.input.pitch / 8;
-    u32 pixels = params.input.height * params.input.width;
+    const TensorView& output = params.output;
+    u32 vectors = output.pitch / 8;
     u32 index = blockIdx.x * blockDim.x + threadIdx.x;
     u32 channel = index % vectors * 8, pixel = index / vectors;
-    bool here = pixel < params.images * pixels;
-    u64 place = u64(pixel) * params.input.pitch + channel;
+    u32 column = pixel % output.width, line = pixel / output.width;
+    u32 row = line % output.height, image = line / output.height;
+    bool here = image < params.images;
     Values8 result = {};
     if (here) {
-        u64 of_other = params.broadcast != 0 ? u64(pixel / pixels) * params.input.pitch + channel : place;
-        result = load8(at<const Half>(params.input.address) + place);
-        Values8 other = load8(at<const Half>(params.other) + of_other);
-#pragma unroll
-        for (u32 i = 0; i < 8; i++) {
-            result.of[i] = operation(result.of[i], other.of[i]);
+        Values8 second = {};
+        result = operand8(params.first, image, row, column, channel);
+        if (params.second.address != 0) {
+            second = operand8(params.second, image, row, column, channel);
         }
+        apply(params.function, result, second);
     }
     if (watch.may_begin() && here) {
-        finish8(result, params.epilogue, channel, params.input.channels);
-        store8(at<Half>(params.output) + place, result);
+        finish8(result, params.epilogue, channel, output.channels);
+        store8(at<Half>(output.address) + u64(pixel) * output.pitch + channel, result);
     }
-}
-
-struct Sum {
-    DEVICE f32 operator()(f32 a, f32 b) const { return a + b; }
-};
-
-struct Product {
-    DEVICE f32 operator()(f32 a, f32 b) const { return a * b; }
-};
-
-PUNCTUAL_KERNEL(add, Elementwise, 128) {
-    elementwise(guard, params, Sum{});
-}
-
-PUNCTUAL_KERNEL(multiply, Elementwise, 128) {
-    elementwise(guard, params, Product{});
 }
 
 // Where eight output channels come from, by their entries of the table. Neighbours from one whole vector are read as

@@ -34,6 +34,13 @@ DEVICE f32 gelu(f32 x) {
     return positive - 0.5f * u * reciprocal(p);
 }
 
+// x * tanh(ln(1 + e^x)), where the tanh is n / (n + 2) of n = e^x (e^x + 2). Beyond 20 it is x.
+DEVICE f32 mish(f32 x) {
+    f32 power = exponential(x > 20.0f ? 20.0f : x);
+    f32 n = power * (power + 2.0f);
+    return x * (n * reciprocal(n + 2.0f));
+}
+
 // The activation of COUNT values, in place. A NaN stays a NaN. The choice stands outside of the loops, so
 // that it is made once.
 template <u32 COUNT>
@@ -56,6 +63,18 @@ DEVICE void activate(const Epilogue& epilogue, f32 (&values)[COUNT]) {
         case CURVE_HARD_SWISH: FOR_EACH(x * hard_sigmoid(x));
         case CURVE_GELU: FOR_EACH(gelu(x));
         case CURVE_TANH: FOR_EACH(fused(2.0f, sigmoid(2.0f * x), -1.0f));
+        case CURVE_LEAKY_RELU: {
+            f32 slope = epilogue.low;
+            FOR_EACH(x < 0.0f ? x * slope : x);
+        }
+        case CURVE_ELU: {
+            f32 above = epilogue.low, below = epilogue.high, rate = epilogue.rate;
+            FOR_EACH(x < 0.0f ? below * (exponential(rate * x) - 1.0f) : above * x);
+        }
+        case CURVE_MISH: FOR_EACH(mish(x));
+        case CURVE_SOFTPLUS: FOR_EACH((x > 0.0f ? x : 0.0f) + logarithm(1.0f + exponential(x < 0.0f ? x : -x)));
+        case CURVE_SOFTSIGN: FOR_EACH(x * reciprocal(1.0f + (x < 0.0f ? -x : x)));
+        case CURVE_TANH_GELU: FOR_EACH(x * sigmoid(1.59576912f * fused(0.044715f * x * x, x, x)));
         default: break;
     }
 #undef FOR_EACH

@@ -1,8 +1,8 @@
 // The way of a batch's members in and out: request buffers, inputs, answers.
 #pragma once
 
+#include "epilogue.cuh"
 #include "guard.cuh"
-#include "vectors.cuh"
 
 constexpr u32 COPY_VECTORS = 4;
 
@@ -51,6 +51,14 @@ DEVICE Values8 read_planes(const InputPlanar& params, const f32* from, u32 chann
     return values;
 }
 
+DEVICE void store_input(const InputPlanar& params, u64 place, const Values8& values) {
+    if (params.kept == KEPT_FLOATS) {
+        store8(at<f32>(params.output.address) + place, values);
+    } else {
+        store8(at<Half>(params.output.address) + place, values);
+    }
+}
+
 // A pixel of a member (blockIdx.y) a thread: neighbouring threads read neighbours of each plane.
 PUNCTUAL_KERNEL(input_planar, InputPlanar, 128) {
     Watch watch(guard);
@@ -60,16 +68,16 @@ PUNCTUAL_KERNEL(input_planar, InputPlanar, 128) {
     bool here = pixel < pixels;
     const f32* from = at<const f32>(params.members[blockIdx.y]) +
                       u64(pixel / output.width) * params.row_stride + pixel % output.width;
-    Half* to = at<Half>(output.address) + (u64(blockIdx.y) * pixels + pixel) * output.pitch;
+    u64 to = (u64(blockIdx.y) * pixels + pixel) * output.pitch;
     // Most inputs have no more channels. They may lie in the host's memory, which is as far as the guard.
     Values8 first = here ? read_planes(params, from, 0) : Values8{};
     if (!watch.may_begin() || !here) {
         return;
     }
-    store8(to, first);
+    store_input(params, to, first);
 #pragma unroll 1
     for (u32 channel = 8; channel < output.pitch; channel += 8) {
-        store8(to + channel, read_planes(params, from, channel));
+        store_input(params, to + channel, read_planes(params, from, channel));
     }
 }
 
@@ -88,10 +96,10 @@ struct Best {
 };
 
 // Class and confidence of an image's scores, by a warp. A score that is no number, or infinite, says that the
-// computation went wrong: the confidence is 0.
-DEVICE Answer answer(const f32* scores, u32 classes) {
+// computation went wrong: the confidence by softmax is 0.
+DEVICE Answer answer(const Answers& params, const f32* scores) {
     Best best = {-infinity(), 0};
-    for (u32 of = lane(); of < classes; of += LANES) {
+    for (u32 of = lane(); of < params.classes; of += LANES) {
         // Not `consider`: among scores of minus infinity it is class 0 that counts, whose lane is another's.
         if (scores[of] > best.score) {
             best = {scores[of], of};
@@ -102,8 +110,11 @@ DEVICE Answer answer(const f32* scores, u32 classes) {
         f32 score = shuffle_xor(best.score, mask);
         best.consider(score, shuffle_xor(best.class_index, mask));
     }
+    if (params.form != FORM_SOFTMAX) {
+        return {best.class_index, params.form == FORM_SIGMOID ? sigmoid(best.score) : best.score, 0, 0};
+    }
     f32 sum = 0.0f;
-    for (u32 of = lane(); of < classes; of += LANES) {
+    for (u32 of = lane(); of < params.classes; of += LANES) {
         // NaN for each NaN, and for infinity minus infinity.
         sum += expf(scores[of] - best.score);
     }
@@ -112,7 +123,7 @@ DEVICE Answer answer(const f32* scores, u32 classes) {
         sum += shuffle_xor(sum, mask);
     }
     // The largest one itself counts 1, so a sum below 1 can only be NaN.
-    return {best.class_index, sum >= 1.0f ? 1.0f / sum : 0.0f};
+    return {best.class_index, sum >= 1.0f ? 1.0f / sum : 0.0f, 0, 0};
 }
 
 // A warp an image; the block's last act is to say that the stage is done.
@@ -121,8 +132,23 @@ PUNCTUAL_KERNEL(answers, Answers, 1024) {
     if (!watch.may_begin()) {
         return;
     }
-    if (params.scores != 0 && warp() < params.images) {
-        Answer found = answer(at<const f32>(params.scores) + u64(warp()) * params.pitch, params.classes);
+    if (params.answers != 0 && warp() < params.images) {
+        Answer found = {};
+        if (params.scores != 0) {
+            found = answer(params, at<const f32>(params.scores) + u64(warp()) * params.pitch);
+        }
+        if (params.sureness != 0) {
+            found.confidence = at<const f32>(params.sureness)[u64(warp()) * 8];
+        }
+        u32 not_finite = 0;
+        for (u32 i = lane(); i < params.all_counts; i += LANES) {
+            not_finite += at<const u32>(params.counts)[u64(warp()) * params.all_counts + i];
+        }
+#pragma unroll
+        for (u32 mask = 1; mask < LANES; mask *= 2) {
+            not_finite += shuffle_xor(not_finite, mask);
+        }
+        found.not_finite = not_finite;
         if (lane() == 0) {
             at<Answer>(params.answers)[warp()] = found;
             fence_system();

@@ -2,7 +2,7 @@
 //! `kernels/cuda/src/params.cuh`: addresses first, then 32-bit numbers, so that there are no gaps but
 //! the written ones. All addresses are device addresses; 0 where something is not there.
 
-use punctual_types::Activation;
+use punctual_types::{Activation, BinaryFunction, Element, Quantisation, UnaryFunction};
 
 use super::IMAGES_MAX;
 
@@ -47,12 +47,12 @@ pub struct TensorView {
 pub struct Epilogue {
     /// A code of [`Curve`].
     pub curve: u32,
-    /// Lower bound of [`Curve::Clip`].
+    /// Lower bound of [`Curve::Clip`]; slope of [`Curve::LeakyRelu`]; of [`Curve::Elu`] what is above 0.
     pub low: f32,
-    /// Upper bound of [`Curve::Clip`].
+    /// Upper bound of [`Curve::Clip`]; of [`Curve::Elu`] what is below 0.
     pub high: f32,
-    /// Not used.
-    pub gap: u32,
+    /// Of [`Curve::Elu`].
+    pub rate: f32,
 }
 
 #[repr(u32)]
@@ -67,35 +67,40 @@ pub enum Curve {
     HardSwish = 5,
     Gelu = 6,
     Tanh = 7,
+    LeakyRelu = 8,
+    Elu = 9,
+    Mish = 10,
+    Softplus = 11,
+    Softsign = 12,
+    TanhGelu = 13,
 }
 
-impl Epilogue {
-    /// `None` for an activation that the kernels do not have.
-    #[must_use]
-    pub fn of(activation: Activation) -> Option<Self> {
-        let (curve, low, high) = match activation {
-            Activation::None => (Curve::None, 0.0, 0.0),
-            Activation::Relu => (Curve::Clip, 0.0, f32::INFINITY),
-            Activation::Clip { low, high } => (Curve::Clip, low, high),
-            Activation::Sigmoid => (Curve::Sigmoid, 0.0, 0.0),
-            Activation::Silu => (Curve::Silu, 0.0, 0.0),
-            Activation::HardSigmoid => (Curve::HardSigmoid, 0.0, 0.0),
-            Activation::HardSwish => (Curve::HardSwish, 0.0, 0.0),
-            Activation::Gelu => (Curve::Gelu, 0.0, 0.0),
-            Activation::Tanh => (Curve::Tanh, 0.0, 0.0),
-            Activation::LeakyRelu { .. }
-            | Activation::Elu { .. }
-            | Activation::Mish
-            | Activation::Softplus
-            | Activation::Softsign
-            | Activation::TanhGelu => return None,
+impl From<Activation> for Epilogue {
+    fn from(activation: Activation) -> Self {
+        let plain = |curve| (curve, [0.0; 3]);
+        let (curve, [low, high, rate]) = match activation {
+            Activation::None => plain(Curve::None),
+            Activation::Relu => (Curve::Clip, [0.0, f32::INFINITY, 0.0]),
+            Activation::Clip { low, high } => (Curve::Clip, [low, high, 0.0]),
+            Activation::Sigmoid => plain(Curve::Sigmoid),
+            Activation::Silu => plain(Curve::Silu),
+            Activation::HardSigmoid => plain(Curve::HardSigmoid),
+            Activation::HardSwish => plain(Curve::HardSwish),
+            Activation::Gelu => plain(Curve::Gelu),
+            Activation::Tanh => plain(Curve::Tanh),
+            Activation::LeakyRelu { slope } => (Curve::LeakyRelu, [slope, 0.0, 0.0]),
+            Activation::Elu { above, below, rate } => (Curve::Elu, [above, below, rate]),
+            Activation::Mish => plain(Curve::Mish),
+            Activation::Softplus => plain(Curve::Softplus),
+            Activation::Softsign => plain(Curve::Softsign),
+            Activation::TanhGelu => plain(Curve::TanhGelu),
         };
-        Some(Self {
+        Self {
             curve: curve as u32,
             low,
             high,
-            gap: 0,
-        })
+            rate,
+        }
     }
 }
 
@@ -133,6 +138,9 @@ pub struct Conv {
     pub first_channel: u32,
     /// How many output channels it computes, padding included.
     pub channel_count: u32,
+    /// Rows of the input between two of the kernel's; at least 1.
+    pub dilation_height: u32,
+    pub dilation_width: u32,
     /// Not used.
     pub gap: u32,
     /// What is applied last.
@@ -214,20 +222,449 @@ pub struct Linear {
     pub epilogue: Epilogue,
 }
 
-/// Of `add` and `multiply`.
+/// How the values of a tensor are kept.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kept {
+    #[default]
+    Halves = 0,
+    Floats = 1,
+    Bytes = 2,
+}
+
+impl Kept {
+    /// Bytes of a value.
+    #[must_use]
+    pub const fn bytes(self) -> u32 {
+        match self {
+            Self::Halves => 2,
+            Self::Floats => 4,
+            Self::Bytes => 1,
+        }
+    }
+}
+
+/// What `elementwise` reads at each pixel of its result. Steps are in values; 0 where the operand has one position,
+/// which is repeated.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Operand {
+    /// 0: not there.
+    pub address: u64,
+    /// From an image to the next; 0 for constants.
+    pub image: u32,
+    /// From a row to the next.
+    pub row: u32,
+    /// From a column to the next.
+    pub column: u32,
+    /// 1, or 0 for one channel that is repeated.
+    pub channel: u32,
+    /// A code of [`Kept`]: halves or floats.
+    pub kept: u32,
+    /// Not used.
+    pub gap: u32,
+}
+
+/// What `elementwise` and `elementwise_further` compute of one value, or of two.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    Add = 0,
+    Subtract = 1,
+    Multiply = 2,
+    Divide = 3,
+    Minimum = 4,
+    Maximum = 5,
+    Absolute = 6,
+    Exponential = 7,
+    Reciprocal = 8,
+    SquareRoot = 9,
+    Equal = 10,
+    NotEqual = 11,
+    Less = 12,
+    LessOrEqual = 13,
+    KeepWhere = 14,
+    KeepUnless = 15,
+    Slope = 16,
+    Sign = 17,
+    Floor = 18,
+    Ceiling = 19,
+    Round = 20,
+    Truncate = 21,
+    Logarithm = 22,
+    Power = 23,
+    Modulo = 24,
+    Remainder = 25,
+    Sine = 26,
+    Cosine = 27,
+    Tangent = 28,
+    ArcSine = 29,
+    ArcCosine = 30,
+    ArcTangent = 31,
+    HyperbolicSine = 32,
+    HyperbolicCosine = 33,
+    ArcHyperbolicSine = 34,
+    ArcHyperbolicCosine = 35,
+    ArcHyperbolicTangent = 36,
+    ErrorFunction = 37,
+}
+
+impl Function {
+    /// The kernel that has it: those that take many registers or much code have one of their own.
+    #[must_use]
+    pub const fn kernel(self) -> &'static str {
+        if (self as u32) < Self::Logarithm as u32 {
+            "elementwise"
+        } else {
+            "elementwise_further"
+        }
+    }
+}
+
+impl From<BinaryFunction> for Function {
+    fn from(function: BinaryFunction) -> Self {
+        match function {
+            BinaryFunction::Add => Self::Add,
+            BinaryFunction::Subtract => Self::Subtract,
+            BinaryFunction::Multiply => Self::Multiply,
+            BinaryFunction::Divide => Self::Divide,
+            BinaryFunction::Minimum => Self::Minimum,
+            BinaryFunction::Maximum => Self::Maximum,
+            BinaryFunction::Equal => Self::Equal,
+            BinaryFunction::NotEqual => Self::NotEqual,
+            BinaryFunction::Less => Self::Less,
+            BinaryFunction::LessOrEqual => Self::LessOrEqual,
+            BinaryFunction::KeepWhere => Self::KeepWhere,
+            BinaryFunction::KeepUnless => Self::KeepUnless,
+            BinaryFunction::Slope => Self::Slope,
+            BinaryFunction::Power => Self::Power,
+            BinaryFunction::Modulo => Self::Modulo,
+            BinaryFunction::Remainder => Self::Remainder,
+        }
+    }
+}
+
+impl From<UnaryFunction> for Function {
+    fn from(function: UnaryFunction) -> Self {
+        match function {
+            UnaryFunction::Absolute => Self::Absolute,
+            UnaryFunction::Exponential => Self::Exponential,
+            UnaryFunction::Reciprocal => Self::Reciprocal,
+            UnaryFunction::SquareRoot => Self::SquareRoot,
+            UnaryFunction::Logarithm => Self::Logarithm,
+            UnaryFunction::Sign => Self::Sign,
+            UnaryFunction::Floor => Self::Floor,
+            UnaryFunction::Ceiling => Self::Ceiling,
+            UnaryFunction::Round => Self::Round,
+            UnaryFunction::Truncate => Self::Truncate,
+            UnaryFunction::Sine => Self::Sine,
+            UnaryFunction::Cosine => Self::Cosine,
+            UnaryFunction::Tangent => Self::Tangent,
+            UnaryFunction::ArcSine => Self::ArcSine,
+            UnaryFunction::ArcCosine => Self::ArcCosine,
+            UnaryFunction::ArcTangent => Self::ArcTangent,
+            UnaryFunction::HyperbolicSine => Self::HyperbolicSine,
+            UnaryFunction::HyperbolicCosine => Self::HyperbolicCosine,
+            UnaryFunction::ArcHyperbolicSine => Self::ArcHyperbolicSine,
+            UnaryFunction::ArcHyperbolicCosine => Self::ArcHyperbolicCosine,
+            UnaryFunction::ArcHyperbolicTangent => Self::ArcHyperbolicTangent,
+            UnaryFunction::ErrorFunction => Self::ErrorFunction,
+        }
+    }
+}
+
+/// Of `elementwise` and `elementwise_further`: a function of one tensor, or of two.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Elementwise {
-    /// The first operand; the output has its shape.
-    pub input: TensorView,
-    /// The second operand.
-    pub other: u64,
-    pub output: u64,
+    pub output: TensorView,
+    pub first: Operand,
+    pub second: Operand,
     pub images: u32,
-    /// 1: the second operand has one pixel, which counts for all of its image.
-    pub broadcast: u32,
+    /// A code of [`Function`].
+    pub function: u32,
     /// What is applied last.
     pub epilogue: Epilogue,
+}
+
+/// Most digits that say in which order values are read.
+pub const DIGITS_MAX: usize = 8;
+
+/// Of `copy`: a box of the output from values of one tensor. Digits are mixed-radix ones, the last of which counts
+/// fastest; those that are not used come first and have the extent 1. A digit's step is in values of the source.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copy {
+    pub output: TensorView,
+    pub source: u64,
+    /// Values from an image of the source to the next; 0 for constants.
+    pub source_image: u32,
+    /// Values from the image's first to the box's first.
+    pub start: u32,
+    pub first_channel: u32,
+    pub first_row: u32,
+    pub first_column: u32,
+    pub channels: u32,
+    pub rows: u32,
+    pub columns: u32,
+    /// Of the pixels of the box, row by row.
+    pub pixel_extents: [u32; DIGITS_MAX],
+    pub pixel_steps: [u32; DIGITS_MAX],
+    pub channel_extents: [u32; DIGITS_MAX],
+    pub channel_steps: [u32; DIGITS_MAX],
+    /// A code of [`Kept`]: of the source.
+    pub from: u32,
+    /// Likewise of the output.
+    pub to: u32,
+    pub images: u32,
+    /// Not used.
+    pub gap: u32,
+}
+
+/// Of `output`: values of a tensor of each image, in the order and type that a client reads.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    pub source: u64,
+    /// In mapped host memory.
+    pub target: u64,
+    /// Of a `u32` a block, `[image][all_counts]`: how many of its values are not finite.
+    pub counts: u64,
+    /// Bytes from an image's target to the next's.
+    pub target_image: u64,
+    /// Values from an image of the source to the next.
+    pub source_image: u32,
+    /// Values from the image's first to the first that is read.
+    pub start: u32,
+    /// Of an image.
+    pub elements: u32,
+    /// As of [`Copy`].
+    pub extents: [u32; DIGITS_MAX],
+    pub steps: [u32; DIGITS_MAX],
+    /// A code of [`Kept`].
+    pub from: u32,
+    /// A code of [`Type`].
+    pub to: u32,
+    /// Where the launch's counts begin among those of an image.
+    pub first_count: u32,
+    /// Counts of an image, of all launches.
+    pub all_counts: u32,
+    pub images: u32,
+}
+
+impl Output {
+    /// Blocks of an image.
+    #[must_use]
+    pub const fn blocks(elements: u32) -> u32 {
+        elements.div_ceil(1024)
+    }
+}
+
+/// What a client reads.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    F32 = 0,
+    I32 = 1,
+    Bool = 2,
+    U8 = 3,
+    I8 = 4,
+}
+
+impl From<Element> for Type {
+    fn from(element: Element) -> Self {
+        match element {
+            Element::F32 => Self::F32,
+            Element::I32 => Self::I32,
+            Element::Bool => Self::Bool,
+            Element::U8 { .. } => Self::U8,
+            Element::I8 { .. } => Self::I8,
+        }
+    }
+}
+
+/// Of `softmax`. A group's positions are `step` values apart; groups are counted by `rest`, `outer` and `inner`, the
+/// last fastest: a group begins at `rest * rest_step + outer * extent * step + inner`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Softmax {
+    pub input: u64,
+    pub output: u64,
+    pub images: u32,
+    /// How many there are of an image.
+    pub rest: u32,
+    pub rest_step: u32,
+    pub outer: u32,
+    pub inner: u32,
+    /// Positions of a group.
+    pub extent: u32,
+    pub step: u32,
+    /// Threads that share a group: a power of 2 up to 32.
+    pub lanes: u32,
+    pub channels: u32,
+    /// Channels, padded.
+    pub pitch: u32,
+    /// 1: the positions are channels.
+    pub along_channels: u32,
+    /// 1: the logarithm of the result.
+    pub logarithm: u32,
+}
+
+/// Of `resize`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resize {
+    pub input: TensorView,
+    pub output: TensorView,
+    /// For each row of the output, then for each column, four words: between which two of the input's it lies, the
+    /// share of the second as an `f32`, and nothing. Lies with the weights.
+    pub table: u64,
+    pub images: u32,
+    /// A code of [`Kept`]: halves, or bytes, of which the first is taken.
+    pub kept: u32,
+}
+
+/// Of `layer_norm`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LayerNorm {
+    pub input: TensorView,
+    pub output: u64,
+    /// One `f32` a channel, zeros for the padding.
+    pub scale: u64,
+    pub bias: u64,
+    pub images: u32,
+    pub epsilon: f32,
+}
+
+/// Of `embedding`: for each pixel the row of a table that its first channel names.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Embedding {
+    pub output: TensorView,
+    pub input: u64,
+    /// Halves, `[row][channel of the launch]`.
+    pub table: u64,
+    pub images: u32,
+    pub rows: u32,
+    /// Values from a pixel of the input to the next.
+    pub pitch: u32,
+    /// A code of [`Kept`]: of the input, halves or floats.
+    pub kept: u32,
+    /// The first channel that this launch writes, a multiple of 8.
+    pub first_channel: u32,
+    pub channel_count: u32,
+}
+
+/// Of `tokens`: constant pixels before those of an image, and a table added to all.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// One row.
+    pub output: TensorView,
+    pub input: u64,
+    /// Halves, `[token][channel of the launch]`.
+    pub table: u64,
+    pub images: u32,
+    /// Constant pixels.
+    pub prefix: u32,
+    /// The first channel that this launch writes, a multiple of 8.
+    pub first_channel: u32,
+    pub channel_count: u32,
+}
+
+/// Of `attention_64` and `attention_256`, for heads of up to so many channels. The output has the query's pixels and the
+/// value's channels.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Attention {
+    pub query: TensorView,
+    pub key: TensorView,
+    /// Of as many pixels as the key.
+    pub value: TensorView,
+    /// A tensor of one channel: keys of which it is 0 do not count. 0: all do.
+    pub mask: u64,
+    /// Added to the products: `f32`, `[query][key]` from where row and head say. 0: nothing.
+    pub bias: u64,
+    pub output: u64,
+    /// Attentions of their own in an image.
+    pub rows: u32,
+    /// Pixels of a row.
+    pub queries: u32,
+    pub keys: u32,
+    /// Values of the bias from a row's to the next row's; 0 if all have the same.
+    pub bias_row: u32,
+    pub bias_head: u32,
+    pub images: u32,
+    pub heads: u32,
+    /// Of the products.
+    pub scale: f32,
+}
+
+/// Of `product_of_rows`: in each row the pixels of the first by their channels, times the pixels of the second, which are
+/// as many, by theirs.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Product {
+    pub first: TensorView,
+    /// Of as many rows; its columns are the first's channels.
+    pub second: TensorView,
+    /// Of the first's pixels and the second's channels.
+    pub output: u64,
+    pub images: u32,
+    /// Not used.
+    pub gap: u32,
+}
+
+/// Of `grid_sample`: pixels of the input where a grid says. The output has the grid's pixels and the input's channels.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GridSample {
+    pub input: TensorView,
+    /// For each group a channel with the columns' positions and one with the rows'.
+    pub grid: TensorView,
+    pub output: u64,
+    pub images: u32,
+    pub groups: u32,
+    /// 1: the pixel at the rounded position; 0: between its neighbours.
+    pub nearest: u32,
+    /// 0: zeros, 1: the border, 2: the mirrored image.
+    pub outside: u32,
+    /// 1: -1 and 1 are the centres of the outer pixels.
+    pub align_corners: u32,
+    /// Not used.
+    pub gap: u32,
+}
+
+/// Of `take`: along an axis the values at computed positions.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Take {
+    pub input: TensorView,
+    pub indices: TensorView,
+    pub output: TensorView,
+    pub images: u32,
+    /// 0: channels, 1: rows, 2: columns.
+    pub axis: u32,
+    /// A code of [`Kept`]: of the indices, halves or floats.
+    pub kept: u32,
+    /// Not used.
+    pub gap: u32,
+}
+
+/// Of `top_columns` and `top_channel`: the positions of the values that come first, in `f32`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TopK {
+    pub input: TensorView,
+    pub output: u64,
+    pub images: u32,
+    /// Columns of the output; 0 of `top_channel`, whose output has one channel.
+    pub count: u32,
+    /// 1: the largest come first.
+    pub largest: u32,
+    /// 1: of equal values the last comes first.
+    pub last: u32,
 }
 
 /// Most tensors that `gather` reads.
@@ -245,6 +682,134 @@ pub struct Gather {
     pub images: u32,
     /// Not used.
     pub gap: u32,
+}
+
+/// How steps of a quantised result become its bytes: half to even, with the byte of zero added, none outside of the
+/// bounds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rounding {
+    /// The byte of zero.
+    pub zero: f32,
+    /// Bytes: those of the activation.
+    pub low: f32,
+    pub high: f32,
+    /// Not used.
+    pub gap: u32,
+}
+
+impl Rounding {
+    /// To bytes that stand for `to`, clipped by an activation.
+    #[must_use]
+    pub fn of(to: Quantisation, activation: Activation) -> Self {
+        let zero = f32::from(to.zero);
+        let byte = |value: f32| ((value / to.scale).round_ties_even() + zero).clamp(0.0, 255.0);
+        let (low, high) = activation.bounds();
+        Self {
+            zero,
+            low: byte(low),
+            high: byte(high),
+            gap: 0,
+        }
+    }
+}
+
+/// Of `conv_bytes`, `conv_bytes_depthwise` and `conv_bytes_grouped`. Weights are `i8` and lie as those of [`Conv`], with
+/// channels padded to 16 where they are padded. Biases are in steps of the sums, of a dense convolution with what the
+/// byte of zero adds to them subtracted.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ConvBytes {
+    /// Bytes, a pixel's padded to a multiple of 16.
+    pub input: TensorView,
+    pub output: TensorView,
+    pub weights: u64,
+    /// One `i32` for each channel that this launch computes, padding included.
+    pub bias: u64,
+    /// Likewise one `f32`: what a step of the sum is worth, in steps of the output if that is of bytes.
+    pub factors: u64,
+    pub images: u32,
+    pub kernel_height: u32,
+    pub kernel_width: u32,
+    pub stride_height: u32,
+    pub stride_width: u32,
+    pub pad_top: u32,
+    pub pad_left: u32,
+    pub dilation_height: u32,
+    pub dilation_width: u32,
+    pub groups: u32,
+    /// The first output channel that this launch computes, a multiple of 8.
+    pub first_channel: u32,
+    pub channel_count: u32,
+    /// The input's byte of zero.
+    pub zero: u32,
+    /// A code of [`Kept`]: of the output, bytes or halves.
+    pub kept: u32,
+    /// To bytes.
+    pub rounding: Rounding,
+    /// Of halves.
+    pub epilogue: Epilogue,
+}
+
+/// Of `pool_bytes`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PoolBytes {
+    pub input: TensorView,
+    pub output: TensorView,
+    pub images: u32,
+    /// As of [`Pool`].
+    pub kind: u32,
+    pub kernel_height: u32,
+    pub kernel_width: u32,
+    pub stride_height: u32,
+    pub stride_width: u32,
+    pub pad_top: u32,
+    pub pad_left: u32,
+    /// The input's byte of zero.
+    pub zero: u32,
+    /// What a step of the input is worth in steps of the output.
+    pub ratio: f32,
+    pub rounding: Rounding,
+}
+
+/// Of `add_bytes`: tensors of one shape.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AddBytes {
+    pub output: TensorView,
+    pub first: u64,
+    pub second: u64,
+    pub images: u32,
+    /// The byte of zero of each.
+    pub first_zero: u32,
+    pub second_zero: u32,
+    /// What a step of each is worth in steps of the output.
+    pub first_ratio: f32,
+    pub second_ratio: f32,
+    /// Not used.
+    pub gap: u32,
+    pub rounding: Rounding,
+}
+
+/// Of `convert`: bytes from and to halves, or bytes of another quantisation.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Convert {
+    pub input: TensorView,
+    pub output: TensorView,
+    pub images: u32,
+    /// A code of [`Kept`]: bytes or halves.
+    pub from: u32,
+    pub to: u32,
+    /// The input's byte of zero, if it is of bytes.
+    pub zero: u32,
+    /// What a step of the input is worth, in steps of the output if that is of bytes too; of halves what a step of the
+    /// output is worth.
+    pub factor: f32,
+    /// Not used.
+    pub gap: u32,
+    pub rounding: Rounding,
 }
 
 /// Of `members_in` and `members_out`: a tensor of each member copied between its request buffer and
@@ -275,8 +840,20 @@ pub struct InputPlanar {
     /// `f32`s from a plane to the next.
     pub plane_stride: u32,
     pub images: u32,
-    /// Not used.
-    pub gap: u32,
+    /// A code of [`Kept`]: of the output, halves or floats.
+    pub kept: u32,
+}
+
+/// What class scores are.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// The confidence is the softmax of the largest.
+    Softmax = 0,
+    /// It is the logistic function of the largest.
+    Sigmoid = 1,
+    /// It is the largest.
+    Probability = 2,
 }
 
 /// Of `answers`, the last launch of each stage: class and confidence of each member, then the word
@@ -284,9 +861,13 @@ pub struct InputPlanar {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Answers {
-    /// Of the class scores, `[image][pitch]` of `f32`. 0: the stage ends in no exit.
+    /// Of the class scores, `[image][pitch]` of `f32`. 0: there are none.
     pub scores: u64,
-    /// Of an [`Answer`] for each image, in mapped host memory.
+    /// Of the confidence that the network itself computes, the first of eight `f32` for each image. 0: it does not.
+    pub sureness: u64,
+    /// What the `output` launches have counted.
+    pub counts: u64,
+    /// Of an [`Answer`] for each image, in mapped host memory. 0: nobody wants them.
     pub answers: u64,
     /// Of the `u32` in mapped host memory that becomes `sequence`, after everything else is visible.
     pub done: u64,
@@ -294,6 +875,10 @@ pub struct Answers {
     pub classes: u32,
     /// `f32`s from an image's scores to the next's.
     pub pitch: u32,
+    /// A code of [`Form`].
+    pub form: u32,
+    /// Counts of an image.
+    pub all_counts: u32,
     /// What `done` becomes.
     pub sequence: u32,
 }
@@ -304,8 +889,13 @@ pub struct Answers {
 pub struct Answer {
     /// The class with the largest score, the first of equals.
     pub class: u32,
-    /// Its probability by softmax. 0 if a score is not a number or infinite, so that no threshold accepts the answer.
+    /// How sure the network is of it. By softmax 0 if a score is not a number or infinite, so that no threshold accepts
+    /// the answer; 0 if nothing says it.
     pub confidence: f32,
+    /// How many values of the outputs are infinite or not a number.
+    pub not_finite: u32,
+    /// Not used.
+    pub gap: u32,
 }
 
 /// Of `preprocess_rgb8`, `preprocess_nv12` and `preprocess_yuyv`: a camera's frame cropped, resized

@@ -1,7 +1,7 @@
 //! The table of kernels: where each lies, and the shape of its launches.
 
 use super::Arguments;
-use super::params::{Conv, Linear, Pattern, TensorView};
+use super::params::{Conv, ConvBytes, Linear, Output, Pattern, TensorView};
 
 /// A unit of code that is loaded as a whole. One that is not loaded yet costs a request nothing as long as
 /// [`Module::General`] is: it has a kernel for everything (PASK).
@@ -9,6 +9,10 @@ use super::params::{Conv, Linear, Pattern, TensorView};
 pub enum Module {
     /// What every network needs, and a kernel for each [`Pattern`].
     General,
+    /// What detectors, segmenters and transformers need beside convolutions.
+    Operators,
+    /// Quantised networks.
+    Bytes,
     Probe,
     Preprocess,
     /// `conv_gemm_64x32`.
@@ -22,8 +26,10 @@ pub enum Module {
 }
 
 impl Module {
-    pub const ALL: [Module; 7] = [
+    pub const ALL: [Module; 9] = [
         Module::General,
+        Module::Operators,
+        Module::Bytes,
         Module::Probe,
         Module::Preprocess,
         Module::Gemm64x32,
@@ -37,6 +43,8 @@ impl Module {
     pub const fn name(self) -> &'static str {
         match self {
             Module::General => "general",
+            Module::Operators => "operators",
+            Module::Bytes => "bytes",
             Module::Probe => "probe",
             Module::Preprocess => "preprocess",
             Module::Gemm64x32 => "conv_gemm_64x32",
@@ -51,9 +59,22 @@ impl Module {
     #[must_use]
     pub const fn runs_on(self, major: u32) -> bool {
         match self {
-            Module::General | Module::Probe | Module::Preprocess => true,
+            Module::General
+            | Module::Operators
+            | Module::Bytes
+            | Module::Probe
+            | Module::Preprocess => true,
             _ => major >= 8,
         }
+    }
+
+    /// Whether [`Module::General`] has a kernel for everything in it.
+    #[must_use]
+    pub const fn is_replaceable(self) -> bool {
+        matches!(
+            self,
+            Module::Gemm64x32 | Module::Gemm64x64 | Module::Gemm128x64 | Module::Gemm128x128
+        )
     }
 }
 
@@ -221,8 +242,14 @@ pub static KERNELS: &[Kernel] = &[
             threads(linear.images * (linear.feature_count / 8))
         })
     }),
-    Kernel::plain("add", 128, elementwise),
-    Kernel::plain("multiply", 128, elementwise),
+    Kernel::plain("elementwise", 128, |a| match a {
+        Arguments::Elementwise(both) => Some(threads(vectors(&both.output, both.images))),
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "elementwise_further", 128, |a| match a {
+        Arguments::Elementwise(both) => Some(threads(8 * vectors(&both.output, both.images))),
+        _ => None,
+    }),
     Kernel::plain("gather", 128, |a| match a {
         Arguments::Gather(gather) => Some(threads(vectors(&gather.output, gather.images))),
         _ => None,
@@ -233,6 +260,108 @@ pub static KERNELS: &[Kernel] = &[
         Arguments::InputPlanar(input) => {
             let pixels = input.output.height * input.output.width;
             Some([pixels.div_ceil(128), input.images, 1])
+        }
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "copy", 128, copy),
+    // 1024 values of an image.
+    Kernel::of(Module::Operators, "output", 128, |a| match a {
+        Arguments::Output(output) => Some([Output::blocks(output.elements), output.images, 1]),
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "softmax", 128, |a| match a {
+        Arguments::Softmax(softmax) => {
+            let groups = softmax.images * softmax.rest * softmax.outer * softmax.inner;
+            Some(threads(groups * softmax.lanes))
+        }
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "resize", 128, |a| match a {
+        Arguments::Resize(resize) => Some(threads(vectors(&resize.output, resize.images))),
+        _ => None,
+    }),
+    // A warp a pixel.
+    Kernel::of(Module::Operators, "layer_norm", 128, |a| match a {
+        Arguments::LayerNorm(norm) => {
+            let pixels = norm.images * norm.input.height * norm.input.width;
+            Some([pixels.div_ceil(4), 1, 1])
+        }
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "embedding", 128, |a| match a {
+        Arguments::Embedding(embedding) => {
+            let pixels = embedding.output.height * embedding.output.width;
+            let vectors = embedding.channel_count / 8;
+            Some(threads(embedding.images * pixels * vectors))
+        }
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "tokens", 128, |a| match a {
+        Arguments::Tokens(tokens) => {
+            let vectors = tokens.channel_count / 8;
+            Some(threads(tokens.images * tokens.output.width * vectors))
+        }
+        _ => None,
+    }),
+    // 32 pixels and 64 channels of a row.
+    Kernel::of(Module::Operators, "product_of_rows", 128, |a| match a {
+        Arguments::Product(product) => Some([
+            product.first.width.div_ceil(32),
+            product.second.pitch.div_ceil(64),
+            product.images * product.first.height,
+        ]),
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "grid_sample", 128, |a| match a {
+        Arguments::GridSample(sample) => {
+            let pixels = sample.images * sample.grid.height * sample.grid.width;
+            Some(threads(pixels * sample.input.pitch))
+        }
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "take", 128, |a| match a {
+        Arguments::Take(take) => Some(threads(8 * vectors(&take.output, take.images))),
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "top_columns", 128, |a| match a {
+        Arguments::TopK(top) => Some(threads(8 * vectors(&top.input, top.images))),
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "top_channel", 128, |a| match a {
+        Arguments::TopK(top) => Some(threads(top.images * top.input.height * top.input.width)),
+        _ => None,
+    }),
+    Kernel::of(Module::Operators, "attention_64", 128, attention),
+    Kernel::of(Module::Operators, "attention_256", 128, attention),
+    // 32 pixels and 32 channels.
+    Kernel::of(Module::Bytes, "conv_bytes", 128, |a| match a {
+        Arguments::ConvBytes(conv) => Some([
+            conv_bytes_pixels(conv).div_ceil(32),
+            conv.channel_count.div_ceil(32),
+            1,
+        ]),
+        _ => None,
+    }),
+    Kernel::of(
+        Module::Bytes,
+        "conv_bytes_depthwise",
+        128,
+        conv_bytes_vectors,
+    ),
+    Kernel::of(Module::Bytes, "conv_bytes_grouped", 128, conv_bytes_vectors),
+    Kernel::of(Module::Bytes, "pool_bytes", 128, |a| match a {
+        Arguments::PoolBytes(pool) => Some(threads(vectors(&pool.output, pool.images))),
+        _ => None,
+    }),
+    Kernel::of(Module::Bytes, "add_bytes", 128, |a| match a {
+        Arguments::AddBytes(add) => Some(threads(vectors(&add.output, add.images))),
+        _ => None,
+    }),
+    Kernel::of(Module::Bytes, "convert", 128, |a| match a {
+        Arguments::Convert(convert) => {
+            let output = &convert.output;
+            let pixels = convert.images * output.height * output.width;
+            Some(threads(pixels * output.channels.div_ceil(8)))
         }
         _ => None,
     }),
@@ -288,9 +417,41 @@ fn tiles(arguments: &Arguments, tile: Tile) -> Option<[u32; 3]> {
     }
 }
 
-fn elementwise(arguments: &Arguments) -> Option<[u32; 3]> {
+const fn conv_bytes_pixels(conv: &ConvBytes) -> u32 {
+    conv.images * conv.output.height * conv.output.width
+}
+
+fn conv_bytes_vectors(arguments: &Arguments) -> Option<[u32; 3]> {
     match arguments {
-        Arguments::Elementwise(both) => Some(threads(vectors(&both.input, both.images))),
+        Arguments::ConvBytes(conv) => {
+            let vectors = conv.channel_count / 8;
+            Some(threads(conv_bytes_pixels(conv) * vectors))
+        }
+        _ => None,
+    }
+}
+
+/// Of a box of the output: also the padding, where it has the last channel.
+fn copy(arguments: &Arguments) -> Option<[u32; 3]> {
+    let Arguments::Copy(copy) = arguments else {
+        return None;
+    };
+    let end = copy.first_channel + copy.channels;
+    let end = match end == copy.output.channels {
+        true => copy.output.pitch,
+        false => end,
+    };
+    let vectors = end.div_ceil(8) - copy.first_channel / 8;
+    Some(threads(copy.images * copy.rows * copy.columns * vectors))
+}
+
+/// Sixteen queries of a head of an image a block.
+fn attention(arguments: &Arguments) -> Option<[u32; 3]> {
+    match arguments {
+        Arguments::Attention(attention) => {
+            let images = attention.images * attention.rows;
+            Some([attention.queries.div_ceil(16), attention.heads, images])
+        }
         _ => None,
     }
 }

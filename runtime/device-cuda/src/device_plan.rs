@@ -25,8 +25,8 @@ pub(crate) struct DevicePlan {
     pub(crate) request_buffers: usize,
     /// Bytes that a request carries from stage to stage, at most.
     pub(crate) slot_bytes: u64,
-    /// Bytes of a workspace of each partition.
-    pub(crate) workspaces: Vec<usize>,
+    /// Bytes of a workspace of each partition, and of the outputs beside it.
+    pub(crate) workspaces: Vec<(usize, usize)>,
     pub(crate) weights: Arc<Weights>,
     /// The modules that the programs use.
     pub(crate) modules: BTreeSet<Unit>,
@@ -84,7 +84,7 @@ impl DevicePlan {
 
     /// Whether a module is loaded before the device is ready.
     fn is_first(&self, unit: Unit) -> bool {
-        self.spec.code == Code::All || unit == Unit::General
+        self.spec.code == Code::All || !unit.is_replaceable()
     }
 
     /// The modules that are loaded while the device runs.

@@ -15,7 +15,7 @@ use crate::driver::{CallError, Shape};
 use crate::health::Health;
 use crate::installation::Installation;
 use crate::kernel_padding::{KernelPadding, Leave, Planned};
-use crate::lower::{LaunchList, Place};
+use crate::lower::{LaunchList, Place, StagedOutputs};
 use crate::programs::Model;
 use crate::queue::VirtualQueue;
 use crate::spec::Wait;
@@ -63,6 +63,8 @@ struct Run<'r> {
     list: &'r LaunchList,
     images: usize,
     workspace: u64,
+    /// Where its exit's outputs go.
+    outputs: u64,
     interrupt: &'r CancelFlag,
     limit_ns: u64,
     /// The time at which it is overdue. A filler that waits for others is not.
@@ -113,6 +115,7 @@ impl PartitionExecutor {
             list,
             images: members.len(),
             workspace: self.workspaces.address(workspace),
+            outputs: self.workspaces.outputs(workspace).address(0),
             interrupt,
             limit_ns,
             due: Cell::new(clock::now_ns().saturating_add(limit_ns)),
@@ -125,6 +128,9 @@ impl PartitionExecutor {
                         .buffers()
                         .for_each(|buffer| slots.set_written(buffer));
                 }
+                if let Some(staged) = &program.program.stages[stage].outputs {
+                    self.give_back(workspace, staged, members);
+                }
                 Ok(Ended::Done)
             }
             Ok(Some(at)) => {
@@ -136,6 +142,22 @@ impl PartitionExecutor {
         };
         env.leave();
         ended
+    }
+
+    /// Copies the outputs of a stage that is done to the areas of the members that have one.
+    ///
+    /// # Panics
+    /// If an area is too small: it is not one of the model's.
+    fn give_back(&self, workspace: usize, staged: &StagedOutputs, members: &mut [BufferGuard<'_>]) {
+        let outputs = self.workspaces.outputs(workspace);
+        for (member, claim) in members.iter_mut().enumerate() {
+            let Some(area) = claim.area() else { continue };
+            let area = area.as_mut_slice();
+            let target = &mut area[staged.offset..][..staged.bytes];
+            outputs.read(member * staged.pitch(), target);
+            let not_finite = self.queue.answer(member).not_finite.to_ne_bytes();
+            area[staged.not_finite..][..4].copy_from_slice(&not_finite);
+        }
     }
 
     /// The answer for a member of the stage that was last done.
@@ -320,9 +342,11 @@ impl PartitionExecutor {
                     .address(run.stage_run.buffer(usize::from(member)))
                     + offset
             }
-            Place::Input { member } => here
-                .inputs
-                .address(run.stage_run.buffer(usize::from(member))),
+            Place::Input { member, offset } => {
+                let buffer = run.stage_run.buffer(usize::from(member));
+                here.inputs.address(buffer) + offset
+            }
+            Place::Outputs { offset } => run.outputs + offset,
             Place::Answers => self.queue.answers_address(),
             Place::Done => self.queue.done_address(),
         }

@@ -27,7 +27,8 @@ pub(crate) fn programs(
             page_bytes: cuda.page_bytes,
         };
         let models = spec.models.iter().map(|model| {
-            let program = Program::lower(model.network, model.batches, &target, model.solutions)?;
+            let network = (model.network, model.outputs);
+            let program = Program::with_outputs(network, model.batches, &target, model.solutions)?;
             Ok(Model::new(program))
         });
         models.collect()
@@ -67,7 +68,7 @@ pub(crate) fn device_plan(
     let models = || programs.iter().flatten().map(|model| &model.program);
     let first = programs.first().map_or(&[][..], Vec::as_slice);
     let layouts: Box<[_]> = first.iter().map(|model| model.program.input).collect();
-    let floats = layouts.iter().map(|input| input.span()).max().unwrap_or(0);
+    let floats = models().map(Program::input_floats).max().unwrap_or(0);
     let sources = spec.models.iter().zip(first);
     let sources = sources.map(|(model, lowered)| source(model, &lowered.program.pages));
     let sources = sources.collect::<Result<Vec<_>, PackError>>()?;
@@ -92,7 +93,11 @@ pub(crate) fn device_plan(
             .iter()
             .map(|models| {
                 let bytes = models.iter().map(|model| model.program.workspace_bytes());
-                bytes.max().unwrap_or(0) as usize
+                let outputs = models.iter().map(|model| model.program.output_bytes());
+                (
+                    bytes.max().unwrap_or(0) as usize,
+                    outputs.max().unwrap_or(0),
+                )
             })
             .collect(),
         weights,

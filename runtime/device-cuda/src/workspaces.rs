@@ -7,7 +7,7 @@ use punctual_device::regions::BufferGuard;
 use punctual_kernels::cuda::IMAGES_MAX;
 
 use crate::counters::Counters;
-use crate::driver::{CallError, Context, DeviceMemory, Stream};
+use crate::driver::{CallError, Context, DeviceMemory, MappedMemory, Stream};
 
 /// A stage for certain members, each at a certain claim of its buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +59,8 @@ struct Paused {
 
 struct Workspace {
     memory: DeviceMemory,
+    /// What the stage that runs in it gives back.
+    outputs: MappedMemory,
     paused: Option<Paused>,
 }
 
@@ -70,12 +72,12 @@ pub(crate) struct Workspaces {
 }
 
 impl Workspaces {
-    /// `count` workspaces (at least one) of `bytes`, zeroed so that all of it is there.
+    /// `count` workspaces (at least one) of `bytes`, zeroed so that all of it is there, and of so many bytes for outputs.
     pub(crate) fn take(
         context: &Arc<Context>,
         stream: &Stream,
         count: u32,
-        bytes: usize,
+        (bytes, output_bytes): (usize, usize),
     ) -> Result<Self, CallError> {
         let bytes = bytes.max(1).next_multiple_of(4);
         let workspaces = (0..count.max(1)).map(|_| {
@@ -83,6 +85,7 @@ impl Workspaces {
             stream.fill_words((&memory, 0), bytes / 4, 0)?;
             Ok(Workspace {
                 memory,
+                outputs: MappedMemory::take(context, output_bytes)?,
                 paused: None,
             })
         });
@@ -131,6 +134,11 @@ impl Workspaces {
     /// Where workspace `index` lies.
     pub(crate) fn address(&self, index: usize) -> u64 {
         self.workspaces[index].memory.address()
+    }
+
+    /// Where the outputs of the stage in workspace `index` lie.
+    pub(crate) fn outputs(&self, index: usize) -> &MappedMemory {
+        &self.workspaces[index].outputs
     }
 }
 

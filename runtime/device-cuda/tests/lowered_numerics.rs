@@ -48,7 +48,16 @@ fn images(network: &Network, count: u64) -> Vec<Vec<f32>> {
 
 #[test]
 fn networks_of_every_operator_score_as_the_reference_in_batches_full_and_not_full() {
-    for network in [networks::gathers(11), networks::residual(12)] {
+    for network in [
+        networks::gathers(11),
+        networks::residual(12),
+        networks::copies(11),
+        networks::arithmetic(11),
+        networks::segments(11),
+        networks::every_operator(11),
+        networks::quantised(11),
+        networks::computed(11),
+    ] {
         let program = Program::lower(&network, &BATCHES, &target(8), &[]).expect("lowers");
         for (batch, members) in [(1, 1), (4, 4), (4, 3)] {
             check(&network, &program, batch, &images(&network, members));

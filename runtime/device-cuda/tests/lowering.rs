@@ -5,7 +5,6 @@ use punctual_device_cuda::lower::{LowerError, Place, Program, Target};
 use punctual_device_cuda::structures::Structure;
 use punctual_kernels::cuda::Arguments;
 use punctual_model::{Network, OperatorKind};
-use punctual_types::{Padding, Window};
 
 const BATCHES: [u8; 4] = [1, 2, 4, 8];
 
@@ -34,53 +33,31 @@ fn no_launch_writes_where_it_reads_and_nothing_a_stage_reads_of_a_request_is_ove
 }
 
 #[test]
-fn tokens_and_bytes_are_refused_with_the_operator_or_the_tensor() {
-    let refused = |network| Program::lower(&network, &[1], &target(8), &[]).map(|_| ());
-    assert!(matches!(
-        refused(networks::every_operator(1)),
-        Err(LowerError::NoKernel {
-            kind: "attention",
-            ..
-        })
-    ));
-    assert!(matches!(
-        refused(networks::quantised(1)),
-        Err(LowerError::Bytes { .. })
-    ));
-    assert!(matches!(
-        refused(networks::arithmetic(1)),
-        Err(LowerError::NoKernel {
-            kind: "arithmetic of two tensors",
-            ..
-        })
-    ));
-    assert!(matches!(
-        refused(networks::computed(1)),
-        Err(LowerError::NoKernel {
-            kind: "sample at computed positions",
-            ..
-        })
-    ));
-    let mut network = networks::segments(1);
-    assert!(matches!(
-        refused(network.clone()),
-        Err(LowerError::NoKernel {
-            kind: "dilated convolution",
-            ..
-        })
-    ));
+fn what_no_kernel_computes_is_refused_by_name() {
+    let mut network = networks::every_operator(1);
     let operators = network.stages.iter_mut().flat_map(|s| &mut s.operators);
+    let mut attended = Vec::new();
     for operator in operators {
-        if let OperatorKind::Conv2d { window, .. } = &mut operator.kind
-            && window.is_dilated()
-        {
-            *window = Window::new(window.kernel, window.stride, Padding::uniform(1));
+        if let OperatorKind::Attention { heads, others, .. } = &mut operator.kind {
+            *heads = 1;
+            attended.extend([operator.input, operator.output]);
+            attended.extend_from_slice(others);
         }
     }
-    assert!(matches!(
-        refused(network),
-        Err(LowerError::NoKernel { kind: "resize", .. })
-    ));
+    for tensor in attended {
+        network.tensors[tensor.index()].channels = 264;
+    }
+    let refused = Program::lower(&network, &[1], &target(8), &[]).map(|_| ());
+    assert!(
+        matches!(
+            refused,
+            Err(LowerError::NoKernel {
+                kind: "attention by heads of more than 256 channels",
+                ..
+            })
+        ),
+        "{refused:?}"
+    );
     let network = networks::residual(1);
     let batches = |batches: &[u8]| {
         Program::lower(&network, batches, &target(8), &[])
@@ -99,7 +76,7 @@ fn a_stage_reads_only_what_is_in_the_batch_when_members_are_fewer() {
     for step in &list.steps {
         let mut seen = Vec::new();
         let resolved = step.resolve(3, |place| {
-            if let Place::Request { member, .. } | Place::Input { member } = place {
+            if let Place::Request { member, .. } | Place::Input { member, .. } = place {
                 seen.push(member);
             }
             0x1000

@@ -120,8 +120,6 @@ struct OnGpu {
 impl Subject for OnGpu {
     type Device = CudaDevice;
 
-    const TOKENS_AND_BYTES: bool = false;
-    const SEGMENTS: bool = false;
     const CONFIDENCE_TOLERANCE: f32 = confidence_tolerance(Self::SCORE_TOLERANCE);
     const SCORE_TOLERANCE: f32 = SCORE_TOLERANCE;
 

@@ -7,10 +7,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::support::{Daemon, Folder, LIMIT, assert_accounts, connect, profile, result, submit};
 use emulated_cuda::{Config, ENVIRONMENT, Emulator, LaunchFault};
+use punctual_client::{Crop, Options};
 use punctual_device::conformance::networks;
 use punctual_ipc::{Answer, ClientChannel, Failure, PixelFormat, Rejection, ResultRecord, Verdict};
-use punctual_model::{Calibration, Package, PrepareProfile, Profile};
+use punctual_model::{
+    AnswerKind, Calibration, Exit, Operator, Output, Package, PrepareProfile, Profile, reference,
+};
 use punctual_platform::clock;
+use punctual_types::{Element, View};
 
 const BOARD: &str = r#"
 name = "emulated"
@@ -88,10 +92,35 @@ fn package() -> Package {
     Package::new(networks::gathers(5), Calibration::default()).expect("a valid network")
 }
 
+/// A segmenter: each exit gives what its head is made of, all channels of all pixels.
+fn segmenter() -> Package {
+    let mut network = networks::segments(5);
+    network.answer = AnswerKind::None;
+    network.classes.clear();
+    let tensors = network.tensors.clone();
+    for stage in &mut network.stages {
+        let is_map = |operator: &&Operator| tensors[operator.output.index()].width > 1;
+        let last = stage.operators.iter().rfind(is_map).expect("a map").output;
+        let sides = tensors[last.index()].sides();
+        let mask = Output {
+            name: "mask".to_owned(),
+            tensor: last,
+            shape: sides.to_vec(),
+            view: View::plain(sides),
+            element: Element::F32,
+        };
+        stage.exit = Some(Exit {
+            outputs: vec![mask],
+            scores: None,
+            confidence: None,
+        });
+    }
+    Package::new(network, Calibration::default()).expect("a valid network")
+}
+
 /// Figures that an emulated GPU keeps, mostly: a stage that takes eight times the longest is taken to hang.
-fn figures(machine: &str, clocks: &str) -> Profile {
-    let package = package();
-    let mut figures = profile(machine, clocks, &package);
+fn figures(machine: &str, clocks: &str, package: &Package) -> Profile {
+    let mut figures = profile(machine, clocks, package);
     figures.key.board = "emulated".to_owned();
     for stage in &mut figures.stages {
         (stage.p50_ns, stage.p99_ns) = (500_000_000, 500_000_000);
@@ -120,12 +149,16 @@ fn turn() -> MutexGuard<'static, ()> {
 
 /// Package, board and profiles, and a driver of this configuration in the daemon's environment.
 fn folder(manifest: &str, driver: &Config) -> Folder {
+    folder_of(&package(), manifest, driver)
+}
+
+fn folder_of(package: &Package, manifest: &str, driver: &Config) -> Folder {
     let mut folder = Folder::with(manifest);
     std::fs::create_dir(folder.path("boards")).expect("a folder");
     folder.write("boards/emulated.toml", BOARD.as_bytes());
-    folder.write("small.punctual", &package().encode());
+    folder.write("small.punctual", &package.encode());
     let host = punctual_daemon::host::detect().expect("a machine");
-    let processor = figures(&host.machine, &host.clocks);
+    let processor = figures(&host.machine, &host.clocks, package);
     folder.write("small.profile.json", processor.to_json().as_bytes());
     let library = Emulator::library_folder(driver).expect("the emulated driver");
     folder.environment = vec![
@@ -138,7 +171,11 @@ fn folder(manifest: &str, driver: &Config) -> Folder {
 
 /// With the GPU's profile: the key is what the daemon says that it should be.
 fn profiled(manifest: &str, driver: &Config) -> Folder {
-    let folder = folder(manifest, driver);
+    profiled_of(&package(), manifest, driver)
+}
+
+fn profiled_of(package: &Package, manifest: &str, driver: &Config) -> Folder {
+    let folder = folder_of(package, manifest, driver);
     let (_, words) = folder.refusal(&[]);
     let wanted = |field: &str| {
         let (_, rest) = words
@@ -147,7 +184,7 @@ fn profiled(manifest: &str, driver: &Config) -> Folder {
         let mut quoted = rest.split('"');
         quoted.nth(3).expect("there, and wanted").to_owned()
     };
-    let figures = figures(&wanted("machine"), &wanted("clocks"));
+    let figures = figures(&wanted("machine"), &wanted("clocks"), package);
     folder.write("small.gpu.profile.json", figures.to_json().as_bytes());
     folder
 }
@@ -219,6 +256,51 @@ fn a_partition_of_cores_and_one_of_tpcs_serve_one_plan_and_answer_alike() {
     assert_eq!(actions, [6, 6], "two stages a frame on each");
     assert!(report.device.contains(") and cuda ("), "{}", report.device);
     assert!(report.gpu.is_some());
+}
+
+#[test]
+fn a_segmenter_on_the_gpu_gives_its_masks() {
+    let _turn = turn();
+    let package = segmenter();
+    let network = package.network();
+    let manifest = GPU_ONLY.replace("threshold = 1.0\n", "");
+    let daemon = Daemon::start_in(profiled_of(&package, &manifest, &Config::default()));
+    let soon = || Some(clock::now_ns() + LIMIT.as_nanos() as u64);
+    let options = Options::new(daemon.socket(), "far", PixelFormat::Rgb8);
+    let mut client = options.open(soon()).expect("a place");
+    for grey in [10_u8, 200] {
+        // All pixels of the frame are alike, so all of the input are.
+        let (mean, std) = network.input.form.normalisation();
+        let plane = (network.input.height * network.input.width) as usize;
+        let value = |channel: usize| (f32::from(grey) / 255.0 - mean[channel]) / std[channel];
+        let image: Vec<f32> = (0..3)
+            .flat_map(|channel| std::iter::repeat_n(value(channel), plane))
+            .collect();
+        let expected = reference::run_all(network, &[&image]).pop().flatten();
+        let expected = expected.expect("an exit").outputs.remove(0);
+        let response = loop {
+            let mut slot = client.slot(soon()).expect("a daemon").expect("a slot");
+            slot.pixels().fill(grey);
+            slot.submit(clock::now_ns(), None, Crop { x: 0, y: 0 })
+                .expect("in order");
+            let verdict = client.verdict(soon());
+            let response = verdict.expect("a daemon").expect("in time");
+            if response.verdict != Verdict::Rejected(Rejection::NoSlack) {
+                break response;
+            }
+        };
+        assert_eq!(response.verdict, Verdict::OnTime, "{response:?}");
+        let outputs = response.outputs().expect("by default all");
+        assert!(outputs.is_finite());
+        let mask = outputs.get("mask").expect("an output");
+        let mask = mask.as_f32().expect("floats");
+        assert_eq!(mask.len(), expected.len());
+        let largest = expected.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+        let alike = |(a, b): (&f32, &f32)| (a - b).abs() < 0.01 * largest;
+        assert!(mask.iter().zip(&expected).all(alike), "in halves");
+    }
+    drop(client);
+    assert!(daemon.stop().gpu.is_some());
 }
 
 /// A launch that will break its context, or hang.

@@ -85,7 +85,7 @@ impl Direct {
             stream,
             workspace: take(program.workspace_bytes() as usize)?,
             slots: take(program.request_bytes as usize * images)?,
-            inputs: take(program.input.span() * size_of::<f32>() * images)?,
+            inputs: take(program.input_floats() * size_of::<f32>() * images)?,
             words: MappedMemory::take(&context, DONE + size_of::<u32>())?,
             program,
             batch,
@@ -101,7 +101,7 @@ impl Direct {
     /// If there are no images or too many, or one has the wrong length.
     pub fn scores(&self, images: &[&[f32]]) -> Result<Vec<Vec<Vec<f32>>>, CallError> {
         assert!((1..=usize::from(self.batch)).contains(&images.len()));
-        let floats = self.program.input.span();
+        let floats = self.program.input_floats();
         for (member, image) in images.iter().enumerate() {
             assert_eq!(image.len(), floats, "floats of image {member}");
             let to = (&self.inputs, member * floats * size_of::<f32>());
@@ -168,10 +168,12 @@ impl Direct {
             Place::Request { member, offset } => {
                 self.slots.address() + u64::from(member) * self.program.request_bytes + offset
             }
-            Place::Input { member } => {
-                let floats = u64::from(member) * self.program.input.span() as u64;
-                self.inputs.address() + floats * size_of::<f32>() as u64
+            Place::Input { member, offset } => {
+                let floats = u64::from(member) * self.program.input_floats() as u64;
+                self.inputs.address() + floats * size_of::<f32>() as u64 + offset
             }
+            // No outputs are asked for.
+            Place::Outputs { .. } => 0,
             Place::Answers => self.words.address(0),
             Place::Done => self.words.address(DONE),
         }

@@ -80,7 +80,7 @@ impl Timed {
         let marks = (0..=longest).map(|_| Event::new(context, true));
         let marks = marks.collect::<Result<_, CallError>>()?;
         // Code is there from the first run on, and so is what later stages read.
-        let image = image(direct.program.input.span());
+        let image = image(direct.program.input_floats());
         direct.scores(&vec![image.as_slice(); usize::from(direct.batch)])?;
         Ok(Self { direct, marks })
     }

@@ -135,7 +135,9 @@ impl Issuing {
                 pages.address() + u64::from(page) * u64::from(*page_bytes) + u64::from(offset)
             }
             Place::Request { offset, .. } => self.slot.address() + offset,
-            Place::Input { .. } => self.input.address(),
+            Place::Input { offset, .. } => self.input.address() + offset,
+            // No outputs are asked for.
+            Place::Outputs { .. } => 0,
             Place::Answers => self.words.address(ANSWER),
             Place::Done => self.words.address(0),
         }
@@ -165,7 +167,7 @@ impl Issuing {
         let at = now();
         let mut bytes = [0; size_of::<Answer>()];
         self.words.read(ANSWER, &mut bytes);
-        let [a, b, c, d, e, f, g, h] = bytes;
+        let [a, b, c, d, e, f, g, h, ..] = bytes;
         Ok(FirstAnswer {
             at,
             class: u32::from_le_bytes([a, b, c, d]),

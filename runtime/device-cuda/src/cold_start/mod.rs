@@ -191,7 +191,7 @@ struct Lowered {
 }
 
 /// The answers of every exit of the network at `path` to what `input` gives for it, as
-/// `[channel][row][column]`, normalised, as soon as each is computed. Best called in a fresh process:
+/// `[channel][row][column]`, normalised, with its vectors behind it, as soon as each is computed. Best called in a fresh process:
 /// what the driver has done once it does not do again.
 pub fn first_answers(
     gpu: Gpu,
@@ -210,7 +210,11 @@ pub fn first_answers(
     let network = package.network();
     let lowering = Lowering::new(network, &target, &[])?;
     let input = input(network);
-    let expected = network.tensors[network.input_tensor().index()].elements() as usize;
+    let tensors = network.input_tensors();
+    let elements: u64 = tensors
+        .map(|tensor| network.tensors[tensor.index()].elements())
+        .sum();
+    let expected = elements as usize;
     if input.len() != expected {
         let found = input.len();
         return Err(ColdStartError::Input { found, expected });

@@ -1,6 +1,8 @@
 //! Why a network cannot be lowered.
 
 use punctual_kernels::cuda::IMAGES_MAX;
+use punctual_kernels::cuda::params::DIGITS_MAX;
+use punctual_types::AREA_BYTES_MAX;
 use thiserror::Error;
 
 /// Why there are no launches for a network.
@@ -8,7 +10,7 @@ use thiserror::Error;
 pub enum LowerError {
     #[error(
         "operator `{operator}` of `{model}`, which writes tensor {tensor}, is a {kind}: there is no \
-         CUDA kernel for it; run the model on the CPU device, or export it in floating point"
+         CUDA kernel for it; run the model on the CPU device"
     )]
     NoKernel {
         model: String,
@@ -17,13 +19,24 @@ pub enum LowerError {
         kind: &'static str,
     },
     #[error(
-        "tensor {tensor} of `{model}` is kept in bytes: CUDA kernels compute in halves; export the \
-         model without quantisation"
+        "operator `{operator}` of `{model}` moves values by {digits} digits: kernels count by {DIGITS_MAX}; run the \
+         model on the CPU device"
     )]
-    Bytes { model: String, tensor: u32 },
-    /// An input or an answer that only other devices have.
-    #[error("`{model}` has {what}: that is not there on CUDA yet; run the model on the CPU device")]
-    Contract { model: String, what: &'static str },
+    Digits {
+        model: String,
+        operator: String,
+        digits: usize,
+    },
+    /// Larger than an area may be.
+    #[error(
+        "output `{output}` of `{model}` has {elements} values: an area has at most {AREA_BYTES_MAX} bytes; ask for fewer \
+         outputs"
+    )]
+    Output {
+        model: String,
+        output: String,
+        elements: u64,
+    },
     /// Not even eight output channels fit a page.
     #[error(
         "eight output channels of operator `{operator}` of `{model}` have {bytes} bytes of weights \

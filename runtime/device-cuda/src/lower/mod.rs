@@ -9,17 +9,26 @@
 //! | `pages` | which weights lie in which page |
 //! | `packing` | the bytes of a page |
 //! | `requests` | where what is carried between stages lies in a request's slot |
-//! | `stage`, `sums` | the launches of a stage |
+//! | `stage`, `sums`, `bytes`, `operators` | the launches of a stage |
+//! | `exits` | its last ones: answers, and outputs as clients read them |
+//! | `digits` | in which order values are moved |
 //! | `choice` | which kernel computes a sum of products |
 //! | `list`, `traffic` | the workspace: from what launches read and write |
 //!
 //! A stage begins by bringing in what it reads, where it first reads it: prepared inputs by
 //! `input_planar`, carried tensors by `members_in`. What it carries on goes out by `members_out` as
 //! soon as it is written. Its last launch is `answers`.
+//!
+//! Tensors are kept in halves, those of bytes in bytes. In `f32` are class scores, where a fully connected layer writes them; constants; and the
+//! numbers of tokens, of which halves tell apart too few.
 
+mod bytes;
 mod choice;
+mod digits;
 mod error;
+mod exits;
 mod list;
+mod operators;
 mod packing;
 mod pages;
 mod place;
@@ -29,10 +38,10 @@ mod stage;
 mod sums;
 mod traffic;
 
-use punctual_device::InputLayout;
-use punctual_kernels::cuda::{IMAGES_MAX, padded};
+use punctual_device::{InputLayout, VectorPlace};
+use punctual_kernels::cuda::IMAGES_MAX;
 use punctual_model::{
-    Exit, Network, Operator, OperatorKind, ScoreForm, SolutionChoice, Stage, TensorId,
+    Network, Operator, OutputLayout, PlacedExit, SolutionChoice, TensorId, VECTORS_MAX,
 };
 
 pub use choice::Candidate;
@@ -40,9 +49,9 @@ use choice::Machine;
 pub use error::LowerError;
 pub use packing::{PackError, Packer};
 pub use pages::Pages;
-use pages::{Owner, Piece};
+use pages::Piece;
 pub use place::Place;
-pub use program::{LaunchList, Program, StageProgram, Step};
+pub use program::{LaunchList, Program, StageProgram, StagedOutputs, Step};
 use stage::Launches;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +68,8 @@ pub(crate) struct Lowering<'n> {
     network: &'n Network,
     target: &'n Target,
     choices: &'n [SolutionChoice],
+    /// Which outputs of its exits are wanted.
+    outputs: Option<&'n OutputLayout>,
     pages: Pages,
     /// Where each tensor lies in a request's slot, if it is carried.
     slots: Vec<Option<u64>>,
@@ -77,8 +88,20 @@ impl Program {
         target: &Target,
         choices: &[SolutionChoice],
     ) -> Result<Self, LowerError> {
-        let lowering = Lowering::new(network, target, choices)?;
-        lowering.check_contract()?;
+        Self::with_outputs((network, None), batches, target, choices)
+    }
+
+    /// As [`lower`](Self::lower), with the outputs that are wanted of the network's exits.
+    pub fn with_outputs(
+        (network, outputs): (&Network, Option<&OutputLayout>),
+        batches: &[u8],
+        target: &Target,
+        choices: &[SolutionChoice],
+    ) -> Result<Self, LowerError> {
+        let lowering = Lowering {
+            outputs,
+            ..Lowering::new(network, target, choices)?
+        };
         lowering.check_batches(batches)?;
         let stages = lowering.stages(batches).collect::<Result<_, _>>()?;
         Ok(Self {
@@ -101,7 +124,6 @@ pub fn candidates(
     target: &Target,
 ) -> Result<Vec<Candidate>, LowerError> {
     let lowering = Lowering::new(network, target, &[])?;
-    lowering.check_contract()?;
     lowering.check_batches(&[batch])?;
     let mut operators = network.stages.iter().flat_map(|stage| &stage.operators);
     let Some(found) = operators.nth(operator as usize) else {
@@ -122,20 +144,13 @@ impl<'n> Lowering<'n> {
         if target.multiprocessors == 0 {
             return Err(LowerError::NoMultiprocessors);
         }
-        if let Some(tensor) = (0..network.tensors.len() as u32)
-            .find(|&tensor| network.quantisation(TensorId(tensor)).is_some())
-        {
-            return Err(LowerError::Bytes {
-                model: network.name.clone(),
-                tensor,
-            });
-        }
         let pages = Pages::plan(network, target.page_bytes)?;
         let (slots, request_bytes) = requests::slots(network);
         Ok(Self {
             network,
             target,
             choices,
+            outputs: None,
             pages,
             slots,
             request_bytes,
@@ -155,10 +170,16 @@ impl<'n> Lowering<'n> {
             let classes = |scores: TensorId| self.network.tensors[scores.0 as usize].channels;
             Ok(StageProgram {
                 classes: stage.scores().map(classes),
-                pages: self.pages_of(number, first..next),
+                outputs: self.placed(number).map(exits::staged),
+                pages: self.pages_of(first..next),
                 lists: batches.iter().map(list).collect::<Result<_, _>>()?,
             })
         })
+    }
+
+    /// What is wanted of a stage's exit.
+    fn placed(&self, stage: u32) -> Option<&'n PlacedExit> {
+        self.outputs?.stage(stage as usize)
     }
 
     pub(crate) fn pages(&self) -> &Pages {
@@ -168,34 +189,6 @@ impl<'n> Lowering<'n> {
     /// Bytes of a request's slot.
     pub(crate) fn request_bytes(&self) -> u64 {
         self.request_bytes
-    }
-
-    /// That inputs and answers are such as the kernels of this device take and give.
-    fn check_contract(&self) -> Result<(), LowerError> {
-        let network = self.network;
-        let softmax = |exit: &Exit| {
-            let scores = exit
-                .scores
-                .filter(|scores| scores.form == ScoreForm::Softmax);
-            scores.is_some() && exit.confidence.is_none()
-        };
-        let local = |stage: &Stage| {
-            let mut operators = stage.operators.iter();
-            stage.scores().is_none_or(|scores| {
-                operators.any(|o| o.output == scores) && !stage.outputs.contains(&scores)
-            })
-        };
-        let what = if !network.vectors.is_empty() {
-            "vectors beside its input"
-        } else if !network.exits().all(|(_, exit)| softmax(exit)) {
-            "answers that are not the softmax of class scores"
-        } else if !network.stages.iter().all(local) {
-            "class scores that a deeper stage reads"
-        } else {
-            return Ok(());
-        };
-        let model = network.name.clone();
-        Err(LowerError::Contract { model, what })
     }
 
     /// That launches can have so many images, and count their halves in 32 bits.
@@ -210,7 +203,8 @@ impl<'n> Lowering<'n> {
             }
             for (tensor, shape) in (0..).zip(&self.network.tensors) {
                 let pixels = u64::from(shape.height) * u64::from(shape.width);
-                let halves = pixels.saturating_mul(u64::from(padded(shape.channels)));
+                let pitch = shape.channels.checked_next_multiple_of(stage::BYTES_STEP);
+                let halves = pixels.saturating_mul(pitch.unwrap_or(u32::MAX).into());
                 let bytes = halves.saturating_mul(2 * u64::from(batch));
                 // Half of it: kernels also count sums of four bytes.
                 if bytes >= 1 << 31 {
@@ -236,6 +230,13 @@ impl<'n> Lowering<'n> {
     fn input(&self) -> InputLayout {
         let shape = self.network.input.tensor();
         let (height, width) = (shape.height as usize, shape.width as usize);
+        let mut end = shape.elements() as usize;
+        let mut vectors = [VectorPlace::default(); VECTORS_MAX];
+        for (place, vector) in vectors.iter_mut().zip(&self.network.vectors) {
+            let (offset, length) = (end, vector.length as usize);
+            *place = VectorPlace { offset, length };
+            end += length;
+        }
         InputLayout {
             channels: shape.channels as usize,
             height,
@@ -243,58 +244,23 @@ impl<'n> Lowering<'n> {
             row_stride: width,
             plane_stride: height * width,
             offset: 0,
-            vectors: Default::default(),
+            vectors,
         }
     }
 
     /// The pieces of an operator's weights.
     fn pieces(&self, operator: Option<u32>) -> &[Piece] {
-        operator.map_or(&[], |operator| self.pages.pieces(Owner::Operator(operator)))
+        operator.map_or(&[], |operator| self.pages.pieces(operator))
     }
 
-    /// The pieces of the step that converts a stage's class scores to `f32`.
-    fn exit_pieces(&self, stage: u32) -> &[Piece] {
-        self.pages.pieces(Owner::Exit(stage))
-    }
-
-    fn pages_of(&self, stage: u32, operators: std::ops::Range<u32>) -> Box<[u32]> {
+    fn pages_of(&self, operators: std::ops::Range<u32>) -> Box<[u32]> {
         let own = operators.flat_map(|operator| self.pieces(Some(operator)));
-        let own = own.chain(self.exit_pieces(stage)).map(|piece| piece.page);
+        let own = own.map(|piece| piece.page);
         let pages: std::collections::BTreeSet<u32> = own.collect();
         pages.into_iter().collect()
     }
 
-    fn no_activation(&self, operator: &Operator) -> LowerError {
-        self.lacks(operator, "operator with such an activation")
-    }
-
-    fn no_kernel(&self, operator: &Operator, kind: &OperatorKind) -> LowerError {
-        self.lacks(
-            operator,
-            match kind {
-                OperatorKind::Conv2d { .. } => "dilated convolution",
-                OperatorKind::LayerNorm { .. } => "layer normalisation",
-                OperatorKind::Attention { .. } => "attention",
-                OperatorKind::Embedding { .. } => "table of embeddings",
-                OperatorKind::Tokens { .. } | OperatorKind::Token { .. } => "operator on tokens",
-                OperatorKind::QuantisedConv2d { .. } => "convolution of bytes",
-                OperatorKind::Convert => "conversion of bytes",
-                OperatorKind::Copy { .. } => "copy to other places",
-                OperatorKind::Binary { .. } => "arithmetic of two tensors",
-                OperatorKind::Unary { .. } => "function of each value",
-                OperatorKind::Softmax { .. } => "softmax inside a network",
-                OperatorKind::Resize { .. } => "resize",
-                OperatorKind::Product { .. } => "product of matrices",
-                OperatorKind::GridSample { .. } => "sample at computed positions",
-                OperatorKind::TopK { .. } => "choice of the first values",
-                OperatorKind::Take { .. } => "values at computed positions",
-                OperatorKind::Recurrent { .. } => "recurrent layer",
-                _ => "operator without a name",
-            },
-        )
-    }
-
-    fn lacks(&self, operator: &Operator, kind: &'static str) -> LowerError {
+    fn no_kernel(&self, operator: &Operator, kind: &'static str) -> LowerError {
         LowerError::NoKernel {
             model: self.network.name.clone(),
             operator: operator.name.clone(),

@@ -1,10 +1,13 @@
 //! What pages of weights contain.
 
-use punctual_kernels::cuda::{half, padded, params::Pattern};
-use punctual_model::{ChannelRun, Network, Operator, OperatorKind};
+use punctual_kernels::cuda::params::{Kept, Pattern};
+use punctual_kernels::cuda::{half, padded};
+use punctual_model::{ChannelRun, Network, Operator, OperatorKind, Tensor, WeightRange};
+use punctual_types::{Between, Filter, Resampling};
 use thiserror::Error;
 
-use super::pages::{Content, Matrix, Owner, Pages, Piece};
+use super::pages::{Content, Integers, Matrix, Pages, Piece, Rows};
+use super::stage::BYTES_STEP;
 
 /// A weight that no half is near to.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -56,49 +59,43 @@ impl<'n> Packer<'n> {
         target.fill(0);
         for entry in &self.pages.entries {
             for piece in entry.pieces.iter().filter(|p| p.page as usize == page) {
-                self.pack_piece(entry.owner, *piece, target)?;
+                self.pack_piece(entry.operator, *piece, target)?;
             }
         }
         Ok(())
     }
 
-    fn pack_piece(&self, owner: Owner, piece: Piece, page: &mut [u8]) -> Result<(), PackError> {
-        let job = |name| Job {
+    fn pack_piece(&self, position: u32, piece: Piece, page: &mut [u8]) -> Result<(), PackError> {
+        let operator = self.operators[position as usize];
+        let job = Job {
             network: self.network,
-            name,
+            name: &operator.name,
             piece,
         };
-        match owner {
-            Owner::Operator(position) => {
-                let operator = self.operators[position as usize];
-                match (Content::of(self.network, operator), &operator.kind) {
-                    (Some(Content::Matrix(matrix)), _) => job(&operator.name).matrix(&matrix, page),
-                    (_, OperatorKind::Gather { runs, .. }) => {
-                        job(&operator.name).table(runs, page);
-                        Ok(())
-                    }
-                    _ => Ok(()),
-                }
-            }
-            Owner::Exit(stage) => {
-                let scores = self.network.stages[stage as usize].scores();
-                let classes = scores.map_or(0, |id| self.network.tensors[id.0 as usize].channels);
-                job("scores").identity(classes, page);
+        match (Content::of(self.network, operator), &operator.kind) {
+            (Some(Content::Matrix(matrix)), _) => job.matrix(&matrix, page),
+            (Some(Content::Integers(integers)), _) => {
+                job.integers(&integers, operator, page);
                 Ok(())
             }
+            (Some(Content::Rows(rows)), _) => job.rows(&rows, page),
+            (_, OperatorKind::Gather { runs, .. }) => {
+                job.table(runs, page);
+                Ok(())
+            }
+            (_, OperatorKind::Resize { resampling }) => {
+                let image = self.network.tensors[operator.input.index()];
+                job.resampling(resampling, image, page);
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 }
 
 impl Job<'_> {
     fn matrix(&self, matrix: &Matrix, page: &mut [u8]) -> Result<(), PackError> {
-        let Some((weights, bias)) = matrix.ranges else {
-            return Ok(());
-        };
-        let slice = |range: punctual_model::WeightRange| {
-            &self.network.weights[range.start as usize..][..range.len as usize]
-        };
-        let (weights, biases) = (slice(weights), slice(bias));
+        let (weights, biases) = (self.slice(matrix.weights), self.slice(matrix.bias));
         let row = (matrix.inputs * matrix.taps) as usize;
         let halves = &mut page[self.piece.weights as usize..];
         let channels = self.piece.first..(self.piece.first + self.piece.count).min(matrix.outputs);
@@ -106,14 +103,7 @@ impl Job<'_> {
             let own = &weights[channel as usize * row..][..row];
             let at = |input: usize, tap: usize| self.place(matrix, channel, input, tap);
             for (index, &value) in own.iter().enumerate() {
-                let bits = half::from_f32(value);
-                if bits & 0x7c00 == 0x7c00 {
-                    return Err(PackError {
-                        model: self.network.name.clone(),
-                        operator: self.name.to_owned(),
-                        value,
-                    });
-                }
+                let bits = self.half(value)?;
                 let (input, tap) = (index / matrix.taps as usize, index % matrix.taps as usize);
                 halves[2 * at(input, tap)..][..2].copy_from_slice(&bits.to_le_bytes());
             }
@@ -124,6 +114,118 @@ impl Job<'_> {
             target.copy_from_slice(&bias.to_le_bytes());
         }
         Ok(())
+    }
+
+    fn slice(&self, range: WeightRange) -> &[f32] {
+        &self.network.weights[range.start as usize..][..range.len as usize]
+    }
+
+    fn half(&self, value: f32) -> Result<u16, PackError> {
+        let bits = half::from_f32(value);
+        if bits & 0x7c00 == 0x7c00 {
+            return Err(PackError {
+                model: self.network.name.clone(),
+                operator: self.name.to_owned(),
+                value,
+            });
+        }
+        Ok(bits)
+    }
+
+    /// Weights, biases with what the byte of zero adds subtracted, and what a step of the sums is worth.
+    fn integers(&self, integers: &Integers, operator: &Operator, page: &mut [u8]) {
+        let from = self.network.quantisation(operator.input);
+        let from = from.expect("a valid convolution of bytes reads bytes");
+        let to = self.network.quantisation(operator.output);
+        let row = (integers.inputs * integers.taps) as usize;
+        let all = &self.network.quantised.weights[integers.weights.start as usize..];
+        let (scales, biases) = (self.slice(integers.scales), self.slice(integers.bias));
+        let (first, count) = (self.piece.first, self.piece.count);
+        for channel in first..(first + count).min(integers.outputs) {
+            let own = (channel - first) as usize;
+            let weights = &all[channel as usize * row..][..row];
+            let mut zeros = 0_i32;
+            for (index, &weight) in weights.iter().enumerate() {
+                let taps = integers.taps as usize;
+                let (input, tap) = (index / taps, index % taps);
+                let place = match integers.pattern {
+                    Pattern::Dense => {
+                        let pitch = integers.inputs.next_multiple_of(BYTES_STEP) as usize;
+                        (own * taps + tap) * pitch + input
+                    }
+                    Pattern::Depthwise => tap * count as usize + own,
+                    Pattern::Grouped => (own * taps + tap) * integers.inputs as usize + input,
+                };
+                page[self.piece.weights as usize + place] = weight.to_ne_bytes()[0];
+                zeros = zeros.wrapping_add(i32::from(from.zero).wrapping_mul(weight.into()));
+            }
+            let step = scales[channel as usize] * from.scale;
+            let bias = f64::from(biases[channel as usize]) / f64::from(step);
+            let mut bias = bias.round_ties_even() as i32;
+            if integers.pattern == Pattern::Dense {
+                bias = bias.wrapping_sub(zeros);
+            }
+            let factor = to.map_or(step, |to| (f64::from(step) / f64::from(to.scale)) as f32);
+            let places = &mut page[self.piece.bias as usize..];
+            places[4 * own..][..4].copy_from_slice(&bias.to_le_bytes());
+            places[4 * (own + count as usize)..][..4].copy_from_slice(&factor.to_le_bytes());
+        }
+    }
+
+    fn rows(&self, rows: &Rows, page: &mut [u8]) -> Result<(), PackError> {
+        let (pixels, all) = (rows.pixels as usize, rows.channels as usize);
+        let (first, pitch) = (self.piece.first as usize, self.piece.count as usize);
+        let target = &mut page[self.piece.weights as usize..];
+        for (at, range) in rows.ranges.iter().flatten().enumerate() {
+            let values = self.slice(*range);
+            for pixel in 0..pixels {
+                for channel in first..(first + pitch).min(all) {
+                    let value = match rows.is_planar {
+                        true => values[channel * pixels + pixel],
+                        false => values[pixel * all + channel],
+                    };
+                    let place = (at * pixels + pixel) * pitch + channel - first;
+                    if rows.kept == Kept::Floats {
+                        target[4 * place..][..4].copy_from_slice(&value.to_le_bytes());
+                    } else {
+                        let bits = self.half(value)?;
+                        target[2 * place..][..2].copy_from_slice(&bits.to_le_bytes());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where each row of a resized image comes from, then each column.
+    fn resampling(&self, resampling: &Resampling, image: Tensor, page: &mut [u8]) {
+        let at = |pixel: usize| Between {
+            first: pixel,
+            second: pixel,
+            share: 0.0,
+        };
+        let (rows, columns): (Vec<Between>, Vec<Between>) = match resampling.filter {
+            Filter::Nearest(rounding) => (
+                resampling
+                    .nearest_rows(image.height, rounding)
+                    .map(at)
+                    .collect(),
+                resampling
+                    .nearest_columns(image.width, rounding)
+                    .map(at)
+                    .collect(),
+            ),
+            Filter::Linear => (
+                resampling.linear_rows(image.height).collect(),
+                resampling.linear_columns(image.width).collect(),
+            ),
+        };
+        let target = page[self.piece.weights as usize..].chunks_exact_mut(16);
+        for (target, between) in target.zip(rows.iter().chain(&columns)) {
+            target[..4].copy_from_slice(&(between.first as u32).to_le_bytes());
+            target[4..8].copy_from_slice(&(between.second as u32).to_le_bytes());
+            target[8..12].copy_from_slice(&between.share.to_le_bytes());
+        }
     }
 
     /// Halves from the piece's start to a weight.
@@ -146,17 +248,6 @@ impl Job<'_> {
         let target = page[self.piece.weights as usize..].chunks_exact_mut(4);
         for (target, entry) in target.zip(channels) {
             target.copy_from_slice(&entry.to_le_bytes());
-        }
-    }
-
-    fn identity(&self, classes: u32, page: &mut [u8]) {
-        const ONE: u16 = half::from_f32(1.0);
-        let row = padded(classes) as usize;
-        let halves = &mut page[self.piece.weights as usize..];
-        let channels = self.piece.first..(self.piece.first + self.piece.count).min(classes);
-        for (own, channel) in channels.enumerate() {
-            let at = 2 * (own * row + channel as usize);
-            halves[at..at + 2].copy_from_slice(&ONE.to_le_bytes());
         }
     }
 }

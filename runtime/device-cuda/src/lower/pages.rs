@@ -3,13 +3,15 @@
 //! Known without packing anything: it depends on shapes alone. Operators fill pages in order of
 //! execution, each into the first page of its stage that has room, so that what a stage needs lies
 //! together and what networks have in common at the beginning fills equal pages. An operator whose
-//! weights exceed a page is cut by output channels.
+//! weights exceed a page is cut by output channels, if its launches can have some of them each.
 
-use punctual_kernels::cuda::{CHANNEL_STEP, padded, params::Pattern};
-use punctual_model::{Network, Operator, OperatorKind, Stage, WeightRange};
+use punctual_kernels::cuda::params::{Kept, Pattern};
+use punctual_kernels::cuda::{CHANNEL_STEP, padded};
+use punctual_model::{Network, Operator, OperatorKind, SecondOperand, Tensor, WeightRange};
 
 use super::error::LowerError;
 use super::place::Place;
+use super::stage::BYTES_STEP;
 
 /// Weights and biases begin at multiples of this many bytes of their page.
 const ALIGNMENT: u64 = 256;
@@ -28,17 +30,9 @@ pub struct Pages {
 /// Where the weights of one operator lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    pub(super) owner: Owner,
+    /// Its position in order of execution.
+    pub(super) operator: u32,
     pub(super) pieces: Vec<Piece>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
-    /// Of the operator at this position in order of execution.
-    Operator(u32),
-    /// Of the step that converts this stage's class scores to `f32`, where no fully connected layer
-    /// writes them: the identity.
-    Exit(u32),
 }
 
 /// Consecutive output channels of an operator, whose weights lie in one page.
@@ -49,7 +43,7 @@ pub(super) struct Piece {
     /// How many, padding included.
     pub(super) count: u32,
     pub(super) page: u32,
-    /// Bytes from the page's start to the weights, or to the table of a gather.
+    /// Bytes from the page's start to the weights, to the table or to the rows.
     pub(super) weights: u32,
     pub(super) bias: u32,
 }
@@ -58,8 +52,53 @@ pub(super) struct Piece {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Content {
     Matrix(Matrix),
-    /// Of a gather: one `u32` for each of so many output channels.
+    Integers(Integers),
+    /// So many `u32`: where the channels of a gather or the pixels of a resize come from.
     Table(u32),
+    Rows(Rows),
+}
+
+/// Weights of bytes, biases in steps of the sums and what such a step is worth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Integers {
+    pub(super) pattern: Pattern,
+    pub(super) outputs: u32,
+    /// Channels that an output channel sums.
+    pub(super) inputs: u32,
+    /// Positions of the window.
+    pub(super) taps: u32,
+    /// `[outputs][inputs][taps]`, of the network's bytes.
+    pub(super) weights: WeightRange,
+    /// `[outputs]`.
+    pub(super) scales: WeightRange,
+    /// `[outputs]`.
+    pub(super) bias: WeightRange,
+}
+
+impl Integers {
+    /// Bytes of an output channel's weights.
+    pub(super) fn row_bytes(&self) -> u32 {
+        match self.pattern {
+            Pattern::Dense => self.taps * self.inputs.next_multiple_of(BYTES_STEP),
+            Pattern::Depthwise => self.taps,
+            Pattern::Grouped => self.taps * self.inputs,
+        }
+    }
+}
+
+/// Constants that lie as a tensor's pixels do, each with its channels side by side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Rows {
+    /// One tensor's, and behind it another's.
+    pub(super) ranges: [Option<WeightRange>; 2],
+    /// Pixels of each.
+    pub(super) pixels: u32,
+    pub(super) channels: u32,
+    /// Whether they come as `[channel][pixel]`, instead of `[pixel][channel]`.
+    pub(super) is_planar: bool,
+    pub(super) kept: Kept,
+    /// Whether several launches can have some of the channels each.
+    pub(super) is_cut: bool,
 }
 
 /// Weights that sum inputs up, and biases.
@@ -71,8 +110,10 @@ pub(super) struct Matrix {
     pub(super) inputs: u32,
     /// Positions of the window; all pixels of the input of a fully connected layer.
     pub(super) taps: u32,
-    /// `[outputs][inputs][taps]`, and `[outputs]`; none for the identity.
-    pub(super) ranges: Option<(WeightRange, WeightRange)>,
+    /// `[outputs][inputs][taps]`.
+    pub(super) weights: WeightRange,
+    /// `[outputs]`.
+    pub(super) bias: WeightRange,
 }
 
 impl Content {
@@ -80,14 +121,23 @@ impl Content {
     pub(super) fn of(network: &Network, operator: &Operator) -> Option<Self> {
         let input = network.tensors[operator.input.0 as usize];
         let output = network.tensors[operator.output.0 as usize];
-        let matrix = |pattern, inputs, taps, ranges| {
+        let matrix = |pattern, inputs, taps, (weights, bias)| {
             Some(Self::Matrix(Matrix {
                 pattern,
                 outputs: output.channels,
                 inputs,
                 taps,
-                ranges: Some(ranges),
+                weights,
+                bias,
             }))
+        };
+        let rows = |range, pixels, channels| Rows {
+            ranges: [Some(range), None],
+            pixels,
+            channels,
+            is_planar: false,
+            kept: Kept::Halves,
+            is_cut: false,
         };
         match &operator.kind {
             &OperatorKind::Conv2d {
@@ -97,13 +147,7 @@ impl Content {
                 groups,
                 ..
             } => {
-                let pattern = match groups {
-                    1 => Pattern::Dense,
-                    _ if groups == input.channels && groups == output.channels => {
-                        Pattern::Depthwise
-                    }
-                    _ => Pattern::Grouped,
-                };
+                let pattern = pattern(groups, input, output);
                 let taps = window.kernel.height * window.kernel.width;
                 matrix(pattern, input.channels / groups, taps, (weights, bias))
             }
@@ -111,26 +155,77 @@ impl Content {
                 let taps = input.height * input.width;
                 matrix(Pattern::Dense, input.channels, taps, (weights, bias))
             }
+            &OperatorKind::QuantisedConv2d {
+                weights,
+                scales,
+                bias,
+                window,
+                groups,
+                ..
+            } => Some(Self::Integers(Integers {
+                pattern: pattern(groups, input, output),
+                outputs: output.channels,
+                inputs: input.channels / groups,
+                taps: window.kernel.height * window.kernel.width,
+                weights,
+                scales,
+                bias,
+            })),
             OperatorKind::Gather { .. } => Some(Self::Table(output.channels)),
+            OperatorKind::Resize { .. } => Some(Self::Table(4 * (output.height + output.width))),
+            &OperatorKind::LayerNorm { scale, bias, .. } => Some(Self::Rows(Rows {
+                ranges: [Some(scale), Some(bias)],
+                kept: Kept::Floats,
+                ..rows(scale, 1, input.channels)
+            })),
+            &OperatorKind::Embedding { table } => Some(Self::Rows(Rows {
+                is_cut: true,
+                ..rows(table, table.len / output.channels, output.channels)
+            })),
+            &OperatorKind::Tokens { table, .. } => Some(Self::Rows(Rows {
+                is_cut: true,
+                ..rows(table, output.width, output.channels)
+            })),
+            &OperatorKind::Copy {
+                table: Some(table), ..
+            } => Some(Self::Rows(Rows {
+                kept: Kept::Floats,
+                ..rows(table, 1, table.len)
+            })),
+            &OperatorKind::Attention {
+                bias: Some(bias), ..
+            } => Some(Self::Rows(Rows {
+                kept: Kept::Floats,
+                ..rows(bias.values, 1, bias.values.len)
+            })),
+            &OperatorKind::Binary {
+                second: SecondOperand::Constant { values, shape },
+                ..
+            } => Some(Self::Rows(Rows {
+                is_planar: true,
+                kept: Kept::Floats,
+                ..rows(values, shape.height * shape.width, shape.channels)
+            })),
             _ => None,
         }
-    }
-
-    /// The step that converts the scores of this many classes to `f32`.
-    pub(super) fn identity(classes: u32) -> Self {
-        Self::Matrix(Matrix {
-            pattern: Pattern::Dense,
-            outputs: classes,
-            inputs: classes,
-            taps: 1,
-            ranges: None,
-        })
     }
 
     fn outputs(self) -> u32 {
         match self {
             Self::Matrix(matrix) => matrix.outputs,
-            Self::Table(channels) => channels,
+            Self::Integers(integers) => integers.outputs,
+            Self::Table(words) => words,
+            Self::Rows(rows) => rows.channels,
+        }
+    }
+
+    /// The fewest channels that a launch can have.
+    fn fewest(self) -> u32 {
+        match self {
+            Self::Matrix(_) | Self::Integers(_) | Self::Rows(Rows { is_cut: true, .. }) => {
+                CHANNEL_STEP
+            }
+            Self::Table(_) | Self::Rows(_) => padded(self.outputs()),
         }
     }
 
@@ -140,14 +235,22 @@ impl Content {
             Self::Matrix(matrix) => {
                 u64::from(channels) * u64::from(matrix.row_halves()) * size_of::<u16>() as u64
             }
+            Self::Integers(integers) => u64::from(channels) * u64::from(integers.row_bytes()),
             Self::Table(_) => u64::from(channels) * size_of::<u32>() as u64,
+            Self::Rows(rows) => {
+                let ranges = rows.ranges.iter().flatten().count() as u64;
+                let values = ranges * u64::from(rows.pixels) * u64::from(channels);
+                values * u64::from(rows.kept.bytes())
+            }
         }
     }
 
     fn bytes(self, channels: u32) -> u64 {
         let biases = match self {
             Self::Matrix(_) => u64::from(channels) * size_of::<f32>() as u64,
-            Self::Table(_) => 0,
+            // A bias and a factor.
+            Self::Integers(_) => 2 * u64::from(channels) * size_of::<f32>() as u64,
+            Self::Table(_) | Self::Rows(_) => 0,
         };
         self.weight_bytes(channels).next_multiple_of(ALIGNMENT) + biases
     }
@@ -159,8 +262,7 @@ impl Content {
         if fits(all) {
             return Some(all);
         }
-        // A table is never cut: a gather's other launches would read it whole.
-        if matches!(self, Self::Table(_)) || !fits(CHANNEL_STEP) {
+        if !fits(self.fewest()) {
             return None;
         }
         let (mut low, mut high) = (1, all / CHANNEL_STEP);
@@ -173,6 +275,14 @@ impl Content {
             }
         }
         Some(low * CHANNEL_STEP)
+    }
+}
+
+fn pattern(groups: u32, input: Tensor, output: Tensor) -> Pattern {
+    match groups {
+        1 => Pattern::Dense,
+        _ if groups == input.channels && groups == output.channels => Pattern::Depthwise,
+        _ => Pattern::Grouped,
     }
 }
 
@@ -210,18 +320,14 @@ impl Pages {
             entries: Vec::new(),
         };
         let mut position = 0;
-        for (number, stage) in (0..).zip(&network.stages) {
+        for stage in &network.stages {
             let open = pages.used.len().saturating_sub(1);
             for operator in &stage.operators {
                 if let Some(content) = Content::of(network, operator) {
                     let name = (network, operator.name.as_str());
-                    pages.add(Owner::Operator(position), content, open, name)?;
+                    pages.add(position, content, open, name)?;
                 }
                 position += 1;
-            }
-            if let Some(classes) = unconnected_exit(network, stage) {
-                let content = Content::identity(classes);
-                pages.add(Owner::Exit(number), content, open, (network, "scores"))?;
             }
         }
         if pages.used.len() > Place::PAGES_MAX as usize {
@@ -257,27 +363,24 @@ impl Pages {
     }
 
     /// The pieces of an operator, by rising channel.
-    pub(super) fn pieces(&self, owner: Owner) -> &[Piece] {
-        let entry = self.entries.iter().find(|entry| entry.owner == owner);
+    pub(super) fn pieces(&self, operator: u32) -> &[Piece] {
+        let entry = self.entries.iter().find(|entry| entry.operator == operator);
         entry.map_or(&[], |entry| &entry.pieces)
     }
 
     /// Places a content in the pages from `open` on, and further ones.
     fn add(
         &mut self,
-        owner: Owner,
+        operator: u32,
         content: Content,
         open: usize,
-        (network, operator): (&Network, &str),
+        (network, name): (&Network, &str),
     ) -> Result<(), LowerError> {
         let most = content.channels_max(self.page_bytes);
         let most = most.ok_or_else(|| LowerError::Page {
             model: network.name.clone(),
-            operator: operator.to_owned(),
-            bytes: match content {
-                Content::Matrix(_) => content.bytes(CHANNEL_STEP),
-                Content::Table(channels) => content.bytes(channels),
-            },
+            operator: name.to_owned(),
+            bytes: content.bytes(content.fewest()),
             page_bytes: self.page_bytes,
         })?;
         let all = padded(content.outputs());
@@ -295,7 +398,7 @@ impl Pages {
                 bias: bias.next_multiple_of(ALIGNMENT) as u32,
             });
         }
-        self.entries.push(Entry { owner, pieces });
+        self.entries.push(Entry { operator, pieces });
         Ok(())
     }
 
@@ -312,12 +415,4 @@ impl Pages {
         self.used[page] = (at + bytes) as u32;
         (page as u32, at as u32)
     }
-}
-
-/// Classes of a stage whose class scores are no fully connected layer's, so that they exist in halves only.
-pub(super) fn unconnected_exit(network: &Network, stage: &Stage) -> Option<u32> {
-    let logits = stage.scores()?;
-    let writer = stage.operators.iter().find(|each| each.output == logits);
-    let connected = writer.is_some_and(|each| matches!(each.kind, OperatorKind::Linear { .. }));
-    (!connected).then_some(network.tensors[logits.0 as usize].channels)
 }

@@ -26,11 +26,18 @@ pub enum Place {
         /// Bytes from the slot's start.
         offset: u64,
     },
-    /// The first pixel of a prepared input: planar `f32`, in the request buffer as the device reads
-    /// it ([`Program::input`](super::Program::input) says how it lies).
+    /// In a prepared input: `f32`, in the request buffer as the device reads it
+    /// ([`Program::input`](super::Program::input) says how it lies).
     Input {
         /// The position in the batch of the request whose input it is.
         member: u8,
+        /// Bytes from the first pixel of the first plane.
+        offset: u64,
+    },
+    /// In the partition's memory for outputs, which the host reads.
+    Outputs {
+        /// Bytes from its start.
+        offset: u64,
     },
     /// The partition's [`Answer`](punctual_kernels::cuda::params::Answer)s, one an image.
     Answers,
@@ -68,7 +75,10 @@ impl Place {
             Self::Request { member, offset } => {
                 (3, u64::from(member) << OFFSET_BITS | offset_of(offset))
             }
-            Self::Input { member } => (4, u64::from(member)),
+            Self::Input { member, offset } => {
+                (4, u64::from(member) << OFFSET_BITS | offset_of(offset))
+            }
+            Self::Outputs { offset } => (7, offset_of(offset)),
             Self::Answers => (5, 0),
             Self::Done => (6, 0),
         };
@@ -93,9 +103,13 @@ impl Place {
                 member: (rest >> OFFSET_BITS) as u8,
                 offset: rest & OFFSET_MASK,
             },
-            4 => Self::Input { member: rest as u8 },
+            4 => Self::Input {
+                member: (rest >> OFFSET_BITS) as u8,
+                offset: rest & OFFSET_MASK,
+            },
             5 => Self::Answers,
             6 => Self::Done,
+            7 => Self::Outputs { offset: rest },
             _ => panic!("{encoded:#x} is no place"),
         }
     }
@@ -121,7 +135,11 @@ mod tests {
                 member: 31,
                 offset: 4096,
             },
-            Place::Input { member: 7 },
+            Place::Input {
+                member: 7,
+                offset: 64,
+            },
+            Place::Outputs { offset: 4096 },
             Place::Answers,
             Place::Done,
         ];

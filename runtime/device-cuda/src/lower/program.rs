@@ -2,6 +2,7 @@
 
 use punctual_device::InputLayout;
 use punctual_kernels::cuda::{Arguments, IMAGES_MAX, KERNELS, Kernel, Module};
+use punctual_types::OUTPUT_ALIGNMENT;
 
 use super::pages::Pages;
 use super::place::Place;
@@ -22,12 +23,34 @@ pub struct Program {
 
 #[derive(Clone, Debug)]
 pub struct StageProgram {
-    /// Classes of its exit; none if it ends in no exit: its answers then mean nothing.
+    /// Classes of its exit; none if it has no class scores.
     pub classes: Option<u32>,
+    /// What is wanted of its exit's tensors; none if nothing is.
+    pub outputs: Option<StagedOutputs>,
     /// The pages of weights that its launches read, by rising number.
     pub pages: Box<[u32]>,
     /// One list a batch size, by rising size.
     pub lists: Box<[LaunchList]>,
+}
+
+/// The outputs of an exit in the partition's memory for them: member after member, each as it lies in the area of its
+/// request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StagedOutputs {
+    /// Bytes from the start of the area to the first output.
+    pub offset: usize,
+    /// Bytes of all outputs of a member.
+    pub bytes: usize,
+    /// Where in the area it is said how many values are not finite.
+    pub not_finite: usize,
+}
+
+impl StagedOutputs {
+    /// Bytes from a member's outputs to the next one's.
+    #[must_use]
+    pub const fn pitch(&self) -> usize {
+        self.bytes.next_multiple_of(OUTPUT_ALIGNMENT as usize)
+    }
 }
 
 /// A stage for batches of up to so many members.
@@ -70,6 +93,25 @@ impl Program {
     pub fn workspace_bytes(&self) -> u64 {
         let lists = self.stages.iter().flat_map(|stage| &stage.lists);
         lists.map(|list| list.workspace_bytes).max().unwrap_or(0)
+    }
+
+    /// Bytes that a partition needs for the outputs of any of the lists.
+    #[must_use]
+    pub fn output_bytes(&self) -> usize {
+        let bytes = self.stages.iter().map(|stage| {
+            let pitch = stage.outputs.as_ref().map_or(0, StagedOutputs::pitch);
+            let members = stage.lists.iter().map(|list| usize::from(list.batch)).max();
+            pitch * members.unwrap_or(0)
+        });
+        bytes.max().unwrap_or(0)
+    }
+
+    /// Floats of a prepared input, with the vectors that come with it.
+    #[must_use]
+    pub fn input_floats(&self) -> usize {
+        let vectors = self.input.vectors.iter();
+        let ends = vectors.map(|vector| vector.offset + vector.length);
+        ends.fold(self.input.span(), usize::max)
     }
 }
 

@@ -1,10 +1,11 @@
 //! A request's slot in device memory: what is carried from stage to stage.
 
-use punctual_kernels::cuda::padded;
 use punctual_model::memory::{self, Lifetime};
 use punctual_model::{Network, Stage, TensorId};
 
 use super::list::ALIGNMENT;
+use super::stage::{kept, view_of};
+use super::traffic::image_bytes;
 
 /// Where each tensor lies in the slot, in bytes, and the slot's size. What a stage writes lies apart
 /// from what it reads, so that it can be run again from its start. It depends on
@@ -18,13 +19,11 @@ pub(super) fn slots(network: &Network) -> (Vec<Option<u64>>, u64) {
     let mut lifetimes = Vec::new();
     for (first, stage) in network.stages.iter().enumerate() {
         for tensor in &stage.outputs {
-            let shape = network.tensors[tensor.0 as usize];
-            let pixels = shape.height as usize * shape.width as usize;
             tensors.push(tensor.0 as usize);
             lifetimes.push(Lifetime {
                 first: first as u32,
                 last: last_reader(tensor).unwrap_or(first) as u32,
-                size: pixels * padded(shape.channels) as usize * size_of::<u16>(),
+                size: image_bytes(&view_of(network, *tensor, 0), kept(network, *tensor)) as usize,
             });
         }
     }

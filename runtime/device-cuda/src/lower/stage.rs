@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use punctual_kernels::cuda::params::{
-    Answers, Elementwise, Epilogue, Gather, GlobalPool, InputPlanar, Linear, Members, Pool,
-    SOURCES_MAX,
+    Gather, GlobalPool, InputPlanar, Kept, Members, Pool, SOURCES_MAX,
 };
 use punctual_kernels::cuda::{Arguments, IMAGES_MAX, Kernel, TensorView, kernel, padded};
-use punctual_model::{Operator, OperatorKind, Stage, Tensor, TensorId};
-use punctual_types::{Activation, PoolKind};
+use punctual_model::{Network, Operator, OperatorKind, PlacedExit, Stage, Tensor, TensorId};
 
+use super::bytes::pool_code;
 use super::list::{Draft, Of};
 use super::place::Place;
 use super::program::LaunchList;
@@ -21,12 +20,38 @@ pub(super) struct Launches<'l> {
     pub(super) lowering: &'l Lowering<'l>,
     pub(super) batch: u8,
     pub(super) draft: Draft,
-    stage: &'l Stage,
-    /// Tensors that are in the workspace.
-    here: BTreeMap<TensorId, Place>,
-    /// The exit's class scores in `f32`, once they are there.
-    scores: Option<Place>,
+    pub(super) stage: &'l Stage,
+    /// What is wanted of its exit.
+    pub(super) placed: Option<&'l PlacedExit>,
+    /// Tensors that are in the workspace, as they are kept there.
+    here: BTreeMap<(TensorId, Kept), Place>,
 }
+
+/// How operators keep a tensor.
+pub(super) fn kept(network: &Network, tensor: TensorId) -> Kept {
+    match network.quantisation(tensor) {
+        Some(_) => Kept::Bytes,
+        None => Kept::Halves,
+    }
+}
+
+/// A tensor at an address.
+pub(super) fn view_of(network: &Network, tensor: TensorId, address: u64) -> TensorView {
+    let shape = network.tensors[tensor.index()];
+    TensorView {
+        address,
+        height: shape.height,
+        width: shape.width,
+        channels: shape.channels,
+        pitch: match kept(network, tensor) {
+            Kept::Bytes => shape.channels.next_multiple_of(BYTES_STEP),
+            _ => padded(shape.channels),
+        },
+    }
+}
+
+/// Bytes of a pixel are padded to a multiple of this: one vector load.
+pub(super) const BYTES_STEP: u32 = 16;
 
 /// The kernel of that name, which the table has.
 pub(super) fn known(name: &str) -> &'static Kernel {
@@ -47,8 +72,8 @@ impl<'l> Launches<'l> {
             batch,
             draft: Draft::new(batch),
             stage,
+            placed: lowering.placed(number),
             here: BTreeMap::new(),
-            scores: None,
         };
         for (position, operator) in (first..).zip(&stage.operators) {
             launches.operator(position, operator)?;
@@ -56,12 +81,7 @@ impl<'l> Launches<'l> {
                 launches.carry_out(operator.output);
             }
         }
-        if let Some(logits) = stage.scores()
-            && launches.scores.is_none()
-        {
-            launches.bring_to_scores(number, logits);
-        }
-        launches.answers();
+        launches.exit()?;
         Ok(launches.draft.finish())
     }
 
@@ -71,15 +91,21 @@ impl<'l> Launches<'l> {
             name: &operator.name,
         };
         match &operator.kind {
-            OperatorKind::Conv2d {
-                window, activation, ..
-            } if !window.is_dilated() => {
-                let epilogue = self.epilogue(operator, *activation)?;
-                self.conv(of, operator, epilogue);
+            OperatorKind::Conv2d { activation, .. } => {
+                self.conv(of, operator, (*activation).into());
             }
             OperatorKind::Linear { activation, .. } => {
-                let epilogue = self.epilogue(operator, *activation)?;
+                let epilogue = (*activation).into();
                 self.linear(of, operator, epilogue);
+            }
+            OperatorKind::QuantisedConv2d { .. } => self.conv_bytes(of, operator),
+            OperatorKind::Convert => self.convert(of, operator),
+            OperatorKind::Pool { .. }
+            | OperatorKind::GlobalAveragePool
+            | OperatorKind::Add { .. }
+                if self.kept(operator.output) == Kept::Bytes =>
+            {
+                self.on_bytes(of, operator);
             }
             OperatorKind::Pool { .. } => self.pool(of, operator),
             OperatorKind::GlobalAveragePool => {
@@ -94,90 +120,96 @@ impl<'l> Launches<'l> {
                 let kernel = known("global_average_pool");
                 self.draft.push(of, kernel, Arguments::GlobalPool(pool));
             }
-            OperatorKind::Add { other, activation } => {
-                let epilogue = self.epilogue(operator, *activation)?;
-                self.elementwise(of, operator, known("add"), *other, epilogue);
-            }
-            OperatorKind::Multiply { other, activation } => {
-                let epilogue = self.epilogue(operator, *activation)?;
-                self.elementwise(of, operator, known("multiply"), *other, epilogue);
-            }
             OperatorKind::Gather { others, .. } => self.gather(of, operator, others),
-            kind => return Err(self.lowering.no_kernel(operator, kind)),
+            _ => return self.further(of, operator),
         }
         Ok(())
     }
 
-    fn epilogue(
-        &self,
-        operator: &Operator,
-        activation: Activation,
-    ) -> Result<Epilogue, LowerError> {
-        let known = Epilogue::of(activation);
-        known.ok_or_else(|| self.lowering.no_activation(operator))
-    }
-
-    fn shape(&self, tensor: TensorId) -> Tensor {
+    pub(super) fn shape(&self, tensor: TensorId) -> Tensor {
         self.lowering.network.tensors[tensor.0 as usize]
     }
 
     /// A tensor of this shape at a place.
-    fn view(&self, tensor: TensorId, place: Place) -> TensorView {
-        let shape = self.shape(tensor);
-        TensorView {
-            address: place.encode(),
-            height: shape.height,
-            width: shape.width,
-            channels: shape.channels,
-            pitch: padded(shape.channels),
-        }
+    pub(super) fn view(&self, tensor: TensorId, place: Place) -> TensorView {
+        view_of(self.lowering.network, tensor, place.encode())
     }
 
     /// A buffer for a tensor of the whole batch.
-    fn room(&mut self, tensor: TensorId) -> TensorView {
-        let bytes = image_bytes(&self.view(tensor, Place::Nothing)) * u64::from(self.batch);
+    pub(super) fn room(&mut self, tensor: TensorId, kept: Kept) -> TensorView {
+        let bytes = image_bytes(&self.view(tensor, Place::Nothing), kept) * u64::from(self.batch);
         let place = self.draft.buffer(bytes);
-        self.here.insert(tensor, place);
+        self.here.insert((tensor, kept), place);
         self.view(tensor, place)
+    }
+
+    /// A tensor in the workspace, if it is there as floats.
+    pub(super) fn floats_here(&self, tensor: TensorId) -> Option<TensorView> {
+        let place = self.here.get(&(tensor, Kept::Floats))?;
+        Some(self.view(tensor, *place))
+    }
+
+    /// How operators keep a tensor.
+    pub(super) fn kept(&self, tensor: TensorId) -> Kept {
+        kept(self.lowering.network, tensor)
     }
 
     /// A tensor as an operator writes it.
     pub(super) fn write(&mut self, tensor: TensorId) -> TensorView {
-        self.room(tensor)
+        self.room(tensor, self.kept(tensor))
     }
 
     /// A tensor as an operator reads it. What comes from outside of the stage is copied by the
     /// first who reads it.
     pub(super) fn read(&mut self, tensor: TensorId) -> TensorView {
-        if let Some(&place) = self.here.get(&tensor) {
+        let kept = self.kept(tensor);
+        if let Some(&place) = self.here.get(&(tensor, kept)) {
             return self.view(tensor, place);
         }
-        let view = self.room(tensor);
-        if tensor == self.lowering.network.input_tensor() {
-            let of = Of {
-                operator: None,
-                name: "input",
-            };
-            let layout = self.lowering.input();
-            let input = InputPlanar {
-                output: view,
-                members: self.each_member(|member| Place::Input { member }),
-                row_stride: layout.row_stride as u32,
-                plane_stride: layout.plane_stride as u32,
-                images: u32::from(self.batch),
-                gap: 0,
-            };
-            let kernel = known("input_planar");
-            self.draft.push(of, kernel, Arguments::InputPlanar(input));
-        } else {
-            self.copy(tensor, view, "carried in", known("members_in"));
+        if self.is_input(tensor) {
+            return self.input(tensor, kept);
         }
+        let view = self.room(tensor, kept);
+        self.copy(tensor, view, "carried in", known("members_in"));
         view
+    }
+
+    /// Whether it comes with a request.
+    pub(super) fn is_input(&self, tensor: TensorId) -> bool {
+        let mut inputs = self.lowering.network.input_tensors();
+        inputs.any(|input| input == tensor)
+    }
+
+    /// Brings an input in: the planes, or a vector, which is as planes of one value each.
+    pub(super) fn input(&mut self, tensor: TensorId, kept: Kept) -> TensorView {
+        let output = self.room(tensor, kept);
+        let layout = self.lowering.input();
+        let vector = tensor.index().checked_sub(1);
+        let (offset, row_stride, plane_stride) = match vector.map(|at| layout.vectors[at]) {
+            Some(vector) => (vector.offset, 1, 1),
+            None => (0, layout.row_stride, layout.plane_stride),
+        };
+        let offset = (offset * size_of::<f32>()) as u64;
+        let input = InputPlanar {
+            output,
+            members: self.each_member(|member| Place::Input { member, offset }),
+            row_stride: row_stride as u32,
+            plane_stride: plane_stride as u32,
+            images: u32::from(self.batch),
+            kept: kept as u32,
+        };
+        let of = Of {
+            operator: None,
+            name: "input",
+        };
+        let kernel = known("input_planar");
+        self.draft.push(of, kernel, Arguments::InputPlanar(input));
+        output
     }
 
     /// Copies a tensor to its members' slots.
     fn carry_out(&mut self, tensor: TensorId) {
-        let view = self.view(tensor, self.here[&tensor]);
+        let view = self.view(tensor, self.here[&(tensor, self.kept(tensor))]);
         self.copy(tensor, view, "carried out", known("members_out"));
     }
 
@@ -186,7 +218,7 @@ impl<'l> Launches<'l> {
         let offset = offset.expect("a valid stage reads what an earlier one carries out");
         let members = Members {
             batch: view.address,
-            bytes: image_bytes(&view),
+            bytes: image_bytes(&view, self.kept(tensor)),
             members: self.each_member(|member| Place::Request { member, offset }),
             images: u32::from(self.batch),
             gap: 0,
@@ -221,15 +253,7 @@ impl<'l> Launches<'l> {
             input: self.read(operator.input),
             output: self.write(operator.output),
             images: u32::from(self.batch),
-            kind: match kind {
-                PoolKind::Max => 0,
-                PoolKind::Average {
-                    counts_padding: true,
-                } => 1,
-                PoolKind::Average {
-                    counts_padding: false,
-                } => 2,
-            },
+            kind: pool_code(kind),
             kernel_height: kernel.height,
             kernel_width: kernel.width,
             stride_height: stride.height,
@@ -238,26 +262,6 @@ impl<'l> Launches<'l> {
             pad_left: padding.left,
         };
         self.draft.push(of, known("pool"), Arguments::Pool(pool));
-    }
-
-    fn elementwise(
-        &mut self,
-        of: Of<'_>,
-        operator: &Operator,
-        kernel: &'static Kernel,
-        other: TensorId,
-        epilogue: Epilogue,
-    ) {
-        let broadcast = self.shape(other) != self.shape(operator.input);
-        let both = Elementwise {
-            input: self.read(operator.input),
-            other: self.read(other).address,
-            output: self.write(operator.output).address,
-            images: u32::from(self.batch),
-            broadcast: u32::from(broadcast),
-            epilogue,
-        };
-        self.draft.push(of, kernel, Arguments::Elementwise(both));
     }
 
     fn gather(&mut self, of: Of<'_>, operator: &Operator, others: &[TensorId]) {
@@ -279,78 +283,9 @@ impl<'l> Launches<'l> {
         }
     }
 
-    fn answers(&mut self) {
-        let classes = self
-            .stage
-            .scores()
-            .map(|logits| self.shape(logits).channels);
-        let answers = Answers {
-            scores: self.scores.unwrap_or(Place::Nothing).encode(),
-            answers: Place::Answers.encode(),
-            done: Place::Done.encode(),
-            images: u32::from(self.batch),
-            classes: classes.unwrap_or(0),
-            pitch: padded(classes.unwrap_or(0)),
-            sequence: 0,
-        };
-        let of = Of {
-            operator: None,
-            name: "answers",
-        };
-        let kernel = known("answers");
-        self.draft.push(of, kernel, Arguments::Answers(answers));
-    }
-
-    /// Class scores that exist in halves only, converted to `f32` by the identity.
-    fn bring_to_scores(&mut self, stage: u32, logits: TensorId) {
-        let input = self.read(logits);
-        let scores = self.room_for_scores(logits);
-        let pieces = self.lowering.exit_pieces(stage);
-        let linear = Linear {
-            input: input.address,
-            scores: scores.encode(),
-            images: u32::from(self.batch),
-            depth: input.pitch,
-            features: input.channels,
-            pitch: input.pitch,
-            splits: 1,
-            ..Linear::default()
-        };
-        let of = Of {
-            operator: None,
-            name: "scores",
-        };
-        for piece in pieces {
-            let linear = Linear {
-                weights: piece.weights().encode(),
-                bias: piece.bias().encode(),
-                first_feature: piece.first,
-                feature_count: piece.count,
-                ..linear
-            };
-            self.draft
-                .push(of, known("linear"), Arguments::Linear(linear));
-        }
-    }
-
-    /// A buffer for the exit's class scores.
-    pub(super) fn room_for_scores(&mut self, logits: TensorId) -> Place {
-        let floats = padded(self.shape(logits).channels) * u32::from(self.batch);
-        let place = self
-            .draft
-            .buffer(u64::from(floats) * size_of::<f32>() as u64);
-        self.scores = Some(place);
-        place
-    }
-
-    /// Whether a tensor's halves are read by anybody.
+    /// Whether a tensor's halves are read by another operator or stage.
     pub(super) fn is_read(&self, tensor: TensorId) -> bool {
         let mut reads = self.stage.operators.iter().flat_map(Operator::reads);
         self.stage.outputs.contains(&tensor) || reads.any(|read| read == tensor)
-    }
-
-    /// Whether a tensor holds the stage's class scores.
-    pub(super) fn is_exit(&self, tensor: TensorId) -> bool {
-        self.stage.scores() == Some(tensor)
     }
 }

@@ -1,6 +1,6 @@
 //! Convolutions and fully connected layers: by which kernel, in how many launches.
 
-use punctual_kernels::cuda::params::{Conv, Epilogue, Linear};
+use punctual_kernels::cuda::params::{Conv, Epilogue, Kept, Linear};
 use punctual_kernels::cuda::{Arguments, TensorView};
 use punctual_model::{Operator, OperatorKind};
 use punctual_types::Window;
@@ -55,7 +55,7 @@ impl Launches<'_> {
             kernel,
             stride,
             padding,
-            ..
+            dilation,
         } = window;
         let input = self.read(operator.input);
         let residual = residual.map_or(0, |residual| self.read(residual).address);
@@ -70,6 +70,8 @@ impl Launches<'_> {
             stride_width: stride.width,
             pad_top: padding.top,
             pad_left: padding.left,
+            dilation_height: dilation.height,
+            dilation_width: dilation.width,
             groups,
             splits: 1,
             epilogue,
@@ -118,13 +120,13 @@ impl Launches<'_> {
         };
         let input = self.read(operator.input);
         let output = operator.output;
-        let is_exit = self.is_exit(output);
-        let scores = is_exit.then(|| self.room_for_scores(output));
+        let is_exit = self.is_of_exit(output);
+        let scores = is_exit.then(|| self.room(output, Kept::Floats).address);
         let halves = (!is_exit || self.is_read(output)).then(|| self.write(output).address);
         let whole = Linear {
             input: input.address,
             output: halves.unwrap_or(0),
-            scores: scores.unwrap_or(Place::Nothing).encode(),
+            scores: scores.unwrap_or(0),
             images: u32::from(self.batch),
             depth: input.height * input.width * input.pitch,
             features: matrix.outputs,
@@ -211,6 +213,8 @@ fn as_conv(linear: &Linear, partial: Place, splits: u32) -> Conv {
         kernel_width: 1,
         stride_height: 1,
         stride_width: 1,
+        dilation_height: 1,
+        dilation_width: 1,
         groups: 1,
         splits,
         first_channel: linear.first_feature,

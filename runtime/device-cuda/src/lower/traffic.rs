@@ -2,7 +2,9 @@
 //!
 //! Memory is planned by this and audited by it, so that a list cannot say one thing and do another.
 
-use punctual_kernels::cuda::params::{Answer, Conv, Gather, Linear, TensorView};
+use punctual_kernels::cuda::params::{
+    Answer, Conv, Copy, Gather, Kept, Linear, Operand, Output, TensorView,
+};
 use punctual_kernels::cuda::{Arguments, padded};
 
 use super::place::Place;
@@ -26,13 +28,34 @@ const HALF: u64 = size_of::<u16>() as u64;
 const FLOAT: u64 = size_of::<f32>() as u64;
 
 /// Bytes of an image's tensor.
-pub(super) fn image_bytes(view: &TensorView) -> u64 {
-    u64::from(view.height) * u64::from(view.width) * u64::from(view.pitch) * HALF
+pub(super) fn image_bytes(view: &TensorView, kept: Kept) -> u64 {
+    let pixels = u64::from(view.height) * u64::from(view.width);
+    pixels * u64::from(view.pitch) * u64::from(kept.bytes())
+}
+
+/// Bytes of a value that is kept so, by its code.
+fn value_bytes(code: u32) -> u64 {
+    match code {
+        code if code == Kept::Floats as u32 => FLOAT,
+        code if code == Kept::Bytes as u32 => 1,
+        _ => HALF,
+    }
 }
 
 impl Span {
     fn tensor(view: &TensorView, images: u32) -> Self {
-        Self::at(view.address, image_bytes(view) * u64::from(images))
+        Self::kept(view, images, Kept::Halves as u32)
+    }
+
+    fn kept(view: &TensorView, images: u32, code: u32) -> Self {
+        let pixels = u64::from(view.height) * u64::from(view.width);
+        let values = pixels * u64::from(view.pitch) * u64::from(images);
+        Self::at(view.address, values * value_bytes(code))
+    }
+
+    fn operand(operand: &Operand, images: u32) -> Self {
+        let values = u64::from(operand.image) * u64::from(images);
+        Self::at(operand.address, values * value_bytes(operand.kept))
     }
 
     fn at(encoded: u64, bytes: u64) -> Self {
@@ -82,14 +105,126 @@ impl Traffic {
                 [Span::tensor(&pool.input, pool.images)],
                 [Span::tensor(&pool.output, pool.images)],
             ),
-            Arguments::Elementwise(both) => {
-                let input = Span::tensor(&both.input, both.images);
-                let other = match both.broadcast {
-                    0 => input.bytes,
-                    _ => u64::from(both.input.pitch) * HALF * u64::from(both.images),
+            Arguments::Elementwise(both) => Self::new(
+                [
+                    Span::operand(&both.first, both.images),
+                    Span::operand(&both.second, both.images),
+                ],
+                [Span::tensor(&both.output, both.images)],
+            ),
+            Arguments::Copy(copy) => of_copy(copy),
+            Arguments::Output(output) => of_output(output),
+            Arguments::ConvBytes(conv) => Self::new(
+                [
+                    Span::kept(&conv.input, conv.images, Kept::Bytes as u32),
+                    Span::at(conv.weights, 0),
+                    Span::at(conv.bias, 0),
+                    Span::at(conv.factors, 0),
+                ],
+                [Span::kept(&conv.output, conv.images, conv.kept)],
+            ),
+            Arguments::PoolBytes(pool) => Self::new(
+                [Span::kept(&pool.input, pool.images, Kept::Bytes as u32)],
+                [Span::kept(&pool.output, pool.images, Kept::Bytes as u32)],
+            ),
+            Arguments::AddBytes(add) => {
+                let output = Span::kept(&add.output, add.images, Kept::Bytes as u32);
+                let operand = |address| Span::at(address, output.bytes);
+                Self::new([operand(add.first), operand(add.second)], [output])
+            }
+            Arguments::Convert(convert) => Self::new(
+                [Span::kept(&convert.input, convert.images, convert.from)],
+                [Span::kept(&convert.output, convert.images, convert.to)],
+            ),
+            Arguments::Softmax(softmax) => {
+                let values = u64::from(softmax.images * softmax.rest * softmax.rest_step);
+                Self::new(
+                    [Span::at(softmax.input, values * HALF)],
+                    [Span::at(softmax.output, values * HALF)],
+                )
+            }
+            Arguments::Resize(resize) => Self::new(
+                [
+                    Span::kept(&resize.input, resize.images, resize.kept),
+                    Span::at(resize.table, 0),
+                ],
+                [Span::kept(&resize.output, resize.images, resize.kept)],
+            ),
+            Arguments::LayerNorm(norm) => {
+                let input = Span::tensor(&norm.input, norm.images);
+                let output = Span::at(norm.output, input.bytes);
+                let read = [input, Span::at(norm.scale, 0), Span::at(norm.bias, 0)];
+                Self::new(read, [output])
+            }
+            Arguments::Embedding(embedding) => {
+                let output = &embedding.output;
+                let pixels = u64::from(embedding.images * output.height * output.width);
+                let values = pixels * u64::from(embedding.pitch);
+                Self::new(
+                    [
+                        Span::at(embedding.input, values * value_bytes(embedding.kept)),
+                        Span::at(embedding.table, 0),
+                    ],
+                    [Span::tensor(output, embedding.images)],
+                )
+            }
+            Arguments::Tokens(tokens) => {
+                let output = Span::tensor(&tokens.output, tokens.images);
+                let pixels = u64::from(tokens.images * (tokens.output.width - tokens.prefix));
+                let input = pixels * u64::from(tokens.output.pitch) * HALF;
+                let read = [Span::at(tokens.input, input), Span::at(tokens.table, 0)];
+                Self::new(read, [output])
+            }
+            Arguments::Attention(attention) => {
+                let query = Span::tensor(&attention.query, attention.images);
+                let key = Span::tensor(&attention.key, attention.images);
+                let value = Span::tensor(&attention.value, attention.images);
+                let rows = u64::from(attention.images * attention.rows);
+                let keys = rows * u64::from(attention.keys);
+                let mask = Span::at(attention.mask, keys * u64::from(padded(1)) * HALF);
+                let bias = Span::at(attention.bias, 0);
+                let values = rows * u64::from(attention.queries * attention.value.pitch);
+                let output = Span::at(attention.output, values * HALF);
+                Self::new([query, key, value, mask, bias], [output])
+            }
+            Arguments::GridSample(sample) => {
+                let grid = Span::tensor(&sample.grid, sample.images);
+                let pixels = u64::from(sample.images * sample.grid.height * sample.grid.width);
+                let output = pixels * u64::from(sample.input.pitch) * HALF;
+                Self::new(
+                    [Span::tensor(&sample.input, sample.images), grid],
+                    [Span::at(sample.output, output)],
+                )
+            }
+            Arguments::Take(take) => Self::new(
+                [
+                    Span::tensor(&take.input, take.images),
+                    Span::kept(&take.indices, take.images, take.kept),
+                ],
+                [Span::tensor(&take.output, take.images)],
+            ),
+            Arguments::TopK(top) => {
+                let lines = u64::from(top.images * top.input.height);
+                let values = match top.count {
+                    0 => lines * u64::from(top.input.width * padded(1)),
+                    count => lines * u64::from(count * top.input.pitch),
                 };
-                let output = Span::at(both.output, input.bytes);
-                Self::new([input, Span::at(both.other, other)], [output])
+                Self::new(
+                    [Span::tensor(&top.input, top.images)],
+                    [Span::at(top.output, values * FLOAT)],
+                )
+            }
+            Arguments::Product(product) => {
+                let (first, second) = (&product.first, &product.second);
+                let pixels = u64::from(product.images * first.height * first.width);
+                let output = pixels * u64::from(second.pitch) * HALF;
+                Self::new(
+                    [
+                        Span::tensor(first, product.images),
+                        Span::tensor(second, product.images),
+                    ],
+                    [Span::at(product.output, output)],
+                )
             }
             Arguments::Gather(gather) => of_gather(gather),
             Arguments::Members(members) => {
@@ -105,14 +240,20 @@ impl Traffic {
                 let members = input.members.iter().take(input.images as usize);
                 Self {
                     reads: members.map(|&member| Span::at(member, 0)).collect(),
-                    writes: vec![Span::tensor(&input.output, input.images)],
+                    writes: vec![Span::kept(&input.output, input.images, input.kept)],
                 }
             }
             Arguments::Answers(answers) => {
                 let images = u64::from(answers.images);
                 let scores = images * u64::from(answers.pitch) * FLOAT;
+                let sureness = images * u64::from(padded(1)) * FLOAT;
+                let counts = images * u64::from(answers.all_counts) * FLOAT;
                 Self::new(
-                    [Span::at(answers.scores, scores)],
+                    [
+                        Span::at(answers.scores, scores),
+                        Span::at(answers.sureness, sureness),
+                        Span::at(answers.counts, counts),
+                    ],
                     [
                         Span::at(answers.answers, images * size_of::<Answer>() as u64),
                         Span::at(answers.done, size_of::<u32>() as u64),
@@ -160,6 +301,22 @@ fn of_conv(conv: &Conv) -> Traffic {
     } else {
         Traffic::new([input, weights], [partial])
     }
+}
+
+fn of_copy(copy: &Copy) -> Traffic {
+    let values = u64::from(copy.source_image) * u64::from(copy.images);
+    let source = Span::at(copy.source, values * value_bytes(copy.from));
+    let output = Span::kept(&copy.output, copy.images, copy.to);
+    Traffic::new([source], [output])
+}
+
+fn of_output(output: &Output) -> Traffic {
+    let images = u64::from(output.images);
+    let values = u64::from(output.source_image) * images;
+    let source = Span::at(output.source, values * value_bytes(output.from));
+    let counts = Span::at(output.counts, images * u64::from(output.all_counts) * FLOAT);
+    let target = Span::at(output.target, images * output.target_image);
+    Traffic::new([source], [counts, target])
 }
 
 fn of_gather(gather: &Gather) -> Traffic {

@@ -91,13 +91,15 @@ impl Words {
         let mut bytes = [0; size_of::<Answer>()];
         self.memory
             .read(ANSWERS + image * size_of::<Answer>(), &mut bytes);
-        let [class, confidence] = [0, 4].map(|at| {
+        let [class, confidence, not_finite] = [0, 4, 8].map(|at| {
             let word: [u8; 4] = bytes[at..at + 4].try_into().expect("four bytes");
             u32::from_ne_bytes(word)
         });
         Answer {
             class,
             confidence: f32::from_bits(confidence),
+            not_finite,
+            gap: 0,
         }
     }
 }

@@ -260,9 +260,6 @@ pub struct Emulated;
 impl Subject for Emulated {
     type Device = Cuda;
 
-    const TOKENS_AND_BYTES: bool = false;
-    const ARITHMETIC: bool = false;
-    const SEGMENTS: bool = false;
     const CONFIDENCE_TOLERANCE: f32 = confidence_tolerance(Self::SCORE_TOLERANCE);
     const SCORE_TOLERANCE: f32 = SCORE_TOLERANCE;
 

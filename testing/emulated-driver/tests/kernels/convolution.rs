@@ -137,7 +137,7 @@ impl Prepared {
             kernel,
             stride,
             padding,
-            ..
+            dilation,
         } = case.window;
         let common = Conv {
             input: self.input.view(),
@@ -155,6 +155,8 @@ impl Prepared {
             stride_width: stride.width,
             pad_top: padding.top,
             pad_left: padding.left,
+            dilation_height: dilation.height,
+            dilation_width: dilation.width,
             groups: case.groups as u32,
             splits: case.splits,
             epilogue: case.activation.into(),

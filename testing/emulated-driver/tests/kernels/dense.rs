@@ -5,7 +5,7 @@ use crate::launch::launch;
 use crate::tensor::{Tensor, shape};
 use punctual_kernels::cuda::KERNELS;
 use punctual_kernels::cuda::params::Pattern;
-use punctual_types::{Activation, Random};
+use punctual_types::{Activation, Extent, Random, Window};
 
 fn check_dense(case: &Case) {
     for kernel in KERNELS.iter().filter(|k| k.pattern == Some(Pattern::Dense)) {
@@ -80,6 +80,21 @@ fn dense_windows_strides_and_paddings_that_are_not_square() {
 }
 
 #[test]
+fn dense_windows_whose_taps_lie_apart() {
+    let window = Window {
+        dilation: Extent {
+            height: 3,
+            width: 2,
+        },
+        ..window((3, 2), (1, 2), (4, 1, 2, 1))
+    };
+    check_dense(&Case {
+        window,
+        ..Case::plain()
+    });
+}
+
+#[test]
 fn dense_sums_cut_into_splits() {
     for splits in [2, 3, 7] {
         check_dense(&Case {
@@ -126,6 +141,16 @@ fn every_activation_with_zeros_in_the_padding() {
         Activation::HardSwish,
         Activation::Gelu,
         Activation::Tanh,
+        Activation::LeakyRelu { slope: 0.2 },
+        Activation::Elu {
+            above: 1.05,
+            below: 1.7,
+            rate: 0.8,
+        },
+        Activation::Mish,
+        Activation::Softplus,
+        Activation::Softsign,
+        Activation::TanhGelu,
         Activation::Clip {
             low: 0.5,
             high: 1.0,

@@ -4,41 +4,107 @@ use crate::error;
 use crate::launch::launch;
 use crate::tensor::{Tensor, pitch, shape};
 use punctual_kernels::ChannelRun;
-use punctual_kernels::cuda::Arguments;
-use punctual_kernels::cuda::params::{Elementwise, Gather, SOURCES_MAX};
+use punctual_kernels::cuda::params::{Elementwise, Function, Gather, Operand, SOURCES_MAX};
+use punctual_kernels::cuda::{Arguments, TensorView};
 use punctual_kernels::reference;
-use punctual_types::{Activation, BinaryFunction, Random};
+use punctual_types::{Activation, BinaryFunction, Random, UnaryFunction};
 
 #[test]
 fn sums_and_products_with_an_activation_that_is_not_zero_at_zero() {
     let of = shape(20, 5, 7);
     let activation = Activation::Sigmoid;
-    for (kernel, broadcast) in [("add", false), ("multiply", false), ("multiply", true)] {
+    for (function, broadcast) in [
+        (BinaryFunction::Add, false),
+        (BinaryFunction::Multiply, false),
+        (BinaryFunction::Multiply, true),
+        (BinaryFunction::Divide, false),
+    ] {
         let mut random = Random::new(6);
         let (mut input, inputs) = Tensor::random(of, 3, &mut random);
         let of_other = if broadcast { shape(20, 1, 1) } else { of };
         let (mut other, others) = Tensor::random(of_other, 3, &mut random);
         let mut output = Tensor::unwritten(of, 3);
+        let operand = |view: TensorView, repeated: bool| Operand {
+            address: view.address,
+            image: view.height * view.width * view.pitch,
+            row: if repeated { 0 } else { view.width * view.pitch },
+            column: if repeated { 0 } else { view.pitch },
+            channel: 1,
+            ..Operand::default()
+        };
         launch(
-            kernel,
+            "elementwise",
             Arguments::Elementwise(Elementwise {
-                input: input.view(),
-                other: other.buffer.address(),
-                output: output.buffer.address(),
+                output: output.view(),
+                first: operand(input.view(), false),
+                second: operand(other.view(), broadcast),
                 images: 3,
-                broadcast: u32::from(broadcast),
+                function: Function::from(function) as u32,
                 epilogue: activation.into(),
             }),
         );
         for ((found, input), other) in output.planar().iter().zip(&inputs).zip(&others) {
-            let function = match kernel {
-                "add" => BinaryFunction::Add,
-                _ => BinaryFunction::Multiply,
-            };
             let operands = [(&input[..], of), (&other[..], of_other)];
             let expected = reference::binary(function, activation, operands);
-            error::check(kernel, found, &expected, 1, &vec![2.0; expected.len()]);
+            error::check(
+                "elementwise",
+                found,
+                &expected,
+                1,
+                &vec![2.0; expected.len()],
+            );
         }
+    }
+}
+
+/// Of three images of 20 x 5 x 7 values.
+fn check_function(function: Function, of_pair: impl Fn(f32, f32) -> f32) {
+    let of = shape(20, 5, 7);
+    let mut random = Random::new(9);
+    let (mut first, firsts) = Tensor::random(of, 3, &mut random);
+    let (mut second, seconds) = Tensor::random(of, 3, &mut random);
+    let mut output = Tensor::unwritten(of, 3);
+    let operand = |view: TensorView| Operand {
+        address: view.address,
+        image: view.height * view.width * view.pitch,
+        row: view.width * view.pitch,
+        column: view.pitch,
+        channel: 1,
+        ..Operand::default()
+    };
+    launch(
+        function.kernel(),
+        Arguments::Elementwise(Elementwise {
+            output: output.view(),
+            first: operand(first.view()),
+            second: operand(second.view()),
+            images: 3,
+            function: function as u32,
+            ..Elementwise::default()
+        }),
+    );
+    for ((found, first), second) in output.planar().iter().zip(&firsts).zip(&seconds) {
+        for ((&found, &a), &b) in found.iter().zip(first).zip(second) {
+            let expected = of_pair(a, b);
+            let near = (found - expected).abs() <= 6e-4 * expected.abs().max(1.0);
+            let both_none = found.is_nan() && expected.is_nan();
+            // Beyond what halves reach.
+            let beyond = found.is_infinite() && expected.abs() >= 65504.0;
+            assert!(
+                near || both_none || beyond,
+                "{function:?} of {a} and {b}: {found} instead of {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_function_of_one_value_and_of_two() {
+    for function in BinaryFunction::ALL {
+        check_function(function.into(), |a, b| function.of(a, b));
+    }
+    for function in UnaryFunction::ALL {
+        check_function(function.into(), |a, _| function.of(a));
     }
 }
 

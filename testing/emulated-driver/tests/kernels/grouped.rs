@@ -1,5 +1,5 @@
 //! Convolutions in groups.
-use punctual_types::Activation;
+use punctual_types::{Activation, Extent, Window};
 
 use crate::convolution::{Case, check, window};
 use crate::tensor::shape;
@@ -54,6 +54,27 @@ fn groups_of_any_size() {
                 window: window((3, 3), (2, 1), (1, 1, 1, 0)),
                 pieces: vec![8, outputs as u32 - 8],
                 activation: Activation::Relu,
+                ..Case::plain()
+            },
+        );
+    }
+}
+
+#[test]
+fn grouped_windows_whose_taps_lie_apart() {
+    let window = Window {
+        dilation: Extent::square(2),
+        ..window((3, 3), (1, 1), (2, 2, 1, 2))
+    };
+    for (kernel, groups) in [("conv_depthwise_general", 20), ("conv_grouped_general", 4)] {
+        check(
+            kernel,
+            &Case {
+                input: shape(20, 7, 9),
+                outputs: 20,
+                groups,
+                window,
+                pieces: vec![20],
                 ..Case::plain()
             },
         );

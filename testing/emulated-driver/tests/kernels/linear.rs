@@ -183,6 +183,8 @@ fn large_batches_as_a_convolution_of_one_pixel() {
                 kernel_width: 1,
                 stride_height: 1,
                 stride_width: 1,
+                dilation_height: 1,
+                dilation_width: 1,
                 groups: 1,
                 splits,
                 channel_count: linear.feature_count,

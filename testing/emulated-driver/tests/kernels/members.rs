@@ -64,7 +64,7 @@ fn prepared_inputs_become_halves_side_by_side() {
                 row_stride,
                 plane_stride: plane_stride as u32,
                 images: 2,
-                gap: 0,
+                kept: 0,
             }),
         );
         for (found, planes) in output.planar().iter().zip(&planes) {
@@ -86,7 +86,7 @@ fn answers(images: &[Vec<f32>]) -> (Vec<(u32, f32)>, u32) {
         scores.iter().copied().chain(padding)
     });
     let mut scores = Buffer::of_f32(&padded.collect::<Vec<f32>>());
-    let mut answers = Buffer::of_bytes(images.len() * 8);
+    let mut answers = Buffer::of_bytes(images.len() * 16);
     let mut done = Buffer::of_u32(&[0]);
     launch(
         "answers",
@@ -98,11 +98,12 @@ fn answers(images: &[Vec<f32>]) -> (Vec<(u32, f32)>, u32) {
             classes: classes as u32,
             pitch: pitch as u32,
             sequence: 77,
+            ..Answers::default()
         }),
     );
     let words = answers.u32s();
     let answer = |words: &[u32]| (words[0], f32::from_bits(words[1]));
-    let found = words.chunks_exact(2).take(images.len()).map(answer);
+    let found = words.chunks_exact(4).take(images.len()).map(answer);
     (found.collect(), done.u32s()[0])
 }
 

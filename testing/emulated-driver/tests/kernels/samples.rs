@@ -4,8 +4,10 @@ use crate::convolution::{Case, Prepared};
 use crate::launch::Queue;
 use crate::tensor::{self, shape};
 use punctual_kernels::cuda::params::{
-    Answers, Elementwise, Gather, GlobalPool, InputPlanar, Linear, Members, Pool, Preprocess,
-    SOURCES_MAX, Whereabouts,
+    AddBytes, Answers, Attention, ConvBytes, Convert, Copy, Elementwise, Embedding, Function,
+    Gather, GlobalPool, GridSample, InputPlanar, Kept, LayerNorm, Linear, Members, Operand, Output,
+    Pool, PoolBytes, Preprocess, Product, Resize, Rounding, SOURCES_MAX, Softmax, Take, Tokens,
+    TopK, Whereabouts,
 };
 use punctual_kernels::cuda::{Arguments, IMAGES_MAX, KERNELS, TensorView};
 use punctual_types::{Activation, Random};
@@ -200,12 +202,29 @@ fn layers() -> Vec<Sample> {
 
 fn elementwise() -> Vec<Sample> {
     let both = |at: &[u64]| {
+        let operand = |address| Operand {
+            address,
+            image: 12 * 11 * 16,
+            row: 11 * 16,
+            column: 16,
+            channel: 1,
+            ..Operand::default()
+        };
         Arguments::Elementwise(Elementwise {
-            input: view(at[1], 12, 11, 16),
-            other: at[2],
-            output: at[0],
+            output: view(at[0], 12, 11, 16),
+            first: operand(at[1]),
+            second: operand(at[2]),
             images: 3,
             ..Elementwise::default()
+        })
+    };
+    let further = |at: &[u64]| {
+        let Arguments::Elementwise(params) = both(at) else {
+            unreachable!()
+        };
+        Arguments::Elementwise(Elementwise {
+            function: Function::Cosine as u32,
+            ..params
         })
     };
     let gather = |at: &[u64]| {
@@ -222,9 +241,288 @@ fn elementwise() -> Vec<Sample> {
     let table = Buffer::of_u32(&(0..16).rev().collect::<Vec<u32>>());
     let inputs = || vec![halves(ELEMENTS), halves(ELEMENTS)];
     vec![
-        Sample::new("add", output(), inputs(), both),
-        Sample::new("multiply", output(), inputs(), both),
+        Sample::new("elementwise", output(), inputs(), both),
+        Sample::new("elementwise_further", output(), inputs(), further),
         Sample::new("gather", output(), vec![halves(ELEMENTS), table], gather),
+    ]
+}
+
+fn moved() -> Vec<Sample> {
+    let copy = |at: &[u64]| {
+        Arguments::Copy(Copy {
+            output: view(at[0], 12, 11, 16),
+            source: at[1],
+            source_image: 12 * 11 * 16,
+            channels: 16,
+            rows: 12,
+            columns: 11,
+            // Transposed: the source has eleven rows of twelve columns.
+            pixel_extents: [1, 1, 1, 1, 1, 1, 12, 11],
+            pixel_steps: [0, 0, 0, 0, 0, 0, 16, 12 * 16],
+            channel_extents: [1, 1, 1, 1, 1, 1, 1, 16],
+            channel_steps: [0, 0, 0, 0, 0, 0, 0, 1],
+            images: 3,
+            ..Copy::default()
+        })
+    };
+    let output = |at: &[u64]| {
+        Arguments::Output(Output {
+            source: at[1],
+            target: at[0],
+            counts: at[2],
+            target_image: 8448,
+            source_image: 12 * 11 * 16,
+            elements: 12 * 11 * 16,
+            extents: [1, 1, 1, 1, 1, 1, 16, 132],
+            steps: [0, 0, 0, 0, 0, 0, 1, 16],
+            all_counts: 3,
+            images: 3,
+            ..Output::default()
+        })
+    };
+    let resize = |at: &[u64]| {
+        Arguments::Resize(Resize {
+            input: view(at[1], 12, 11, 16),
+            output: view(at[0], 6, 5, 16),
+            table: at[2],
+            images: 3,
+            kept: 0,
+        })
+    };
+    let table = (0..11).flat_map(|at| [at, at + 1, 0x3e80_0000, 0]);
+    let table = Buffer::of_u32(&table.collect::<Vec<u32>>());
+    let input = || halves(ELEMENTS);
+    vec![
+        Sample::new("copy", Buffer::of_bytes(ELEMENTS * 2), vec![input()], copy),
+        Sample::new(
+            "output",
+            Buffer::of_bytes(3 * 8448),
+            vec![input(), Buffer::of_bytes(3 * 3 * 4)],
+            output,
+        ),
+        Sample::new(
+            "resize",
+            Buffer::of_bytes(3 * 30 * 16 * 2),
+            vec![input(), table],
+            resize,
+        ),
+    ]
+}
+
+fn sequences() -> Vec<Sample> {
+    let softmax = |at: &[u64]| {
+        Arguments::Softmax(Softmax {
+            input: at[1],
+            output: at[0],
+            images: 3,
+            rest: 12 * 11,
+            rest_step: 16,
+            outer: 1,
+            inner: 1,
+            extent: 16,
+            step: 1,
+            lanes: 16,
+            channels: 16,
+            pitch: 16,
+            along_channels: 1,
+            logarithm: 0,
+        })
+    };
+    let norm = |at: &[u64]| {
+        Arguments::LayerNorm(LayerNorm {
+            input: view(at[1], 12, 11, 16),
+            output: at[0],
+            scale: at[2],
+            bias: at[3],
+            images: 3,
+            epsilon: 1e-5,
+        })
+    };
+    let embedding = |at: &[u64]| {
+        Arguments::Embedding(Embedding {
+            output: view(at[0], 1, 132, 16),
+            input: at[1],
+            table: at[2],
+            images: 3,
+            rows: 2,
+            pitch: 16,
+            channel_count: 16,
+            ..Embedding::default()
+        })
+    };
+    let tokens = |at: &[u64]| {
+        Arguments::Tokens(Tokens {
+            output: view(at[0], 1, 132, 16),
+            input: at[1],
+            table: at[2],
+            images: 3,
+            prefix: 1,
+            first_channel: 0,
+            channel_count: 16,
+        })
+    };
+    let attention = |at: &[u64]| {
+        Arguments::Attention(Attention {
+            query: view(at[1], 12, 11, 16),
+            key: view(at[1], 12, 11, 16),
+            value: view(at[1], 12, 11, 16),
+            output: at[0],
+            rows: 1,
+            queries: 132,
+            keys: 132,
+            images: 3,
+            heads: 2,
+            scale: 0.5,
+            ..Attention::default()
+        })
+    };
+    let product = |at: &[u64]| {
+        Arguments::Product(Product {
+            first: view(at[1], 12, 11, 16),
+            second: view(at[1], 12, 16, 8),
+            output: at[0],
+            images: 2,
+            gap: 0,
+        })
+    };
+    let sample = |at: &[u64]| {
+        Arguments::GridSample(GridSample {
+            input: view(at[1], 12, 11, 16),
+            grid: view(at[1], 12, 11, 16),
+            output: at[0],
+            images: 3,
+            groups: 2,
+            ..GridSample::default()
+        })
+    };
+    let take = |at: &[u64]| {
+        Arguments::Take(Take {
+            input: view(at[1], 12, 11, 16),
+            indices: view(at[1], 12, 11, 16),
+            output: view(at[0], 12, 11, 16),
+            images: 3,
+            axis: 2,
+            ..Take::default()
+        })
+    };
+    let top = |count: u32| {
+        move |at: &[u64]| {
+            Arguments::TopK(TopK {
+                input: view(at[1], 12, 11, 16),
+                output: at[0],
+                images: 3,
+                count,
+                largest: 1,
+                last: 0,
+            })
+        }
+    };
+    let output = || Buffer::of_bytes(ELEMENTS * 2);
+    let input = || halves(ELEMENTS);
+    let (columns, channel) = (3 * 12 * 4 * 16 * 4, 3 * 12 * 11 * 8 * 4);
+    let positions = |bytes| Buffer::of_bytes(bytes);
+    let products = Buffer::of_bytes(2 * 12 * 11 * 8 * 2);
+    vec![
+        Sample::new("product_of_rows", products, vec![input()], product),
+        Sample::new("grid_sample", output(), vec![input()], sample),
+        Sample::new("take", output(), vec![input()], take),
+        Sample::new("top_columns", positions(columns), vec![input()], top(4)),
+        Sample::new("top_channel", positions(channel), vec![input()], top(0)),
+        Sample::new("softmax", output(), vec![input()], softmax),
+        Sample::new(
+            "layer_norm",
+            output(),
+            vec![input(), floats(16), floats(16)],
+            norm,
+        ),
+        Sample::new("embedding", output(), vec![input(), halves(32)], embedding),
+        Sample::new("tokens", output(), vec![input(), input()], tokens),
+        Sample::new("attention_64", output(), vec![input()], attention),
+        Sample::new("attention_256", output(), vec![input()], attention),
+    ]
+}
+
+/// Of 12x11 pixels with 16 channels, in three images.
+fn of_bytes() -> Vec<Sample> {
+    // Below what memory has that nobody wrote.
+    let rounding = Rounding {
+        zero: 128.0,
+        high: 200.0,
+        ..Rounding::default()
+    };
+    let conv = move |groups: u32| {
+        move |at: &[u64]| {
+            Arguments::ConvBytes(ConvBytes {
+                input: view(at[1], 12, 11, 16),
+                output: view(at[0], 10, 9, 16),
+                weights: at[2],
+                bias: at[3],
+                factors: at[3],
+                images: 3,
+                kernel_height: 3,
+                kernel_width: 3,
+                stride_height: 1,
+                stride_width: 1,
+                dilation_height: 1,
+                dilation_width: 1,
+                groups,
+                channel_count: 16,
+                kept: Kept::Bytes as u32,
+                rounding,
+                ..ConvBytes::default()
+            })
+        }
+    };
+    let pool = move |at: &[u64]| {
+        Arguments::PoolBytes(PoolBytes {
+            input: view(at[1], 12, 11, 16),
+            output: view(at[0], 10, 9, 16),
+            images: 3,
+            kernel_height: 3,
+            kernel_width: 3,
+            stride_height: 1,
+            stride_width: 1,
+            ratio: 1.0,
+            rounding,
+            ..PoolBytes::default()
+        })
+    };
+    let add = move |at: &[u64]| {
+        Arguments::AddBytes(AddBytes {
+            output: view(at[0], 12, 11, 16),
+            first: at[1],
+            second: at[1],
+            images: 3,
+            first_ratio: 0.25,
+            second_ratio: 0.25,
+            rounding,
+            ..AddBytes::default()
+        })
+    };
+    let convert = move |at: &[u64]| {
+        Arguments::Convert(Convert {
+            input: view(at[1], 12, 11, 16),
+            output: view(at[0], 12, 11, 16),
+            images: 3,
+            from: Kept::Bytes as u32,
+            to: Kept::Bytes as u32,
+            factor: 0.5,
+            rounding,
+            ..Convert::default()
+        })
+    };
+    let input = || halves(ELEMENTS / 2);
+    // Neither weights of three taps nor biases mean anything here.
+    let weighed = || vec![input(), halves(16 * 9 * 16 / 2), floats(16)];
+    let smaller = || Buffer::of_bytes(3 * 90 * 16);
+    let same = || Buffer::of_bytes(ELEMENTS);
+    vec![
+        Sample::new("conv_bytes", smaller(), weighed(), conv(1)),
+        Sample::new("conv_bytes_depthwise", smaller(), weighed(), conv(16)),
+        Sample::new("conv_bytes_grouped", smaller(), weighed(), conv(2)),
+        Sample::new("pool_bytes", smaller(), vec![input()], pool),
+        Sample::new("add_bytes", same(), vec![input()], add),
+        Sample::new("convert", same(), vec![input()], convert),
     ]
 }
 
@@ -249,7 +547,7 @@ fn ways_in_and_out() -> Vec<Sample> {
             row_stride: 11,
             plane_stride: 132,
             images: 2,
-            gap: 0,
+            kept: 0,
         })
     };
     let answers = |at: &[u64]| {
@@ -261,6 +559,7 @@ fn ways_in_and_out() -> Vec<Sample> {
             classes: 40,
             pitch: 40,
             sequence: 1,
+            ..Answers::default()
         })
     };
     let output = || Buffer::of_bytes(bytes);
@@ -276,7 +575,7 @@ fn ways_in_and_out() -> Vec<Sample> {
         Sample::new("input_planar", of_images, vec![floats(8 * 132)], planar),
         Sample::new(
             "answers",
-            Buffer::of_bytes(32),
+            Buffer::of_bytes(64),
             vec![floats(160), Buffer::of_bytes(16)],
             answers,
         ),
@@ -323,6 +622,9 @@ pub fn samples() -> Vec<Sample> {
         pools(),
         layers(),
         elementwise(),
+        moved(),
+        sequences(),
+        of_bytes(),
         ways_in_and_out(),
         frames_and_places(),
     ]

@@ -1,0 +1,2 @@
+// Quantised networks.
+#include "bytes.cuh"

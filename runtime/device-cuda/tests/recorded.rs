@@ -1,0 +1,162 @@
+//! The recorded networks of the compiler's tests, lowered and run on the emulated kernels against the reference: what
+//! both exporters of PyTorch write of detectors, segmenters and transformers in small.
+
+mod emulation;
+
+use std::path::{Path, PathBuf};
+
+use emulation::{Memory, assert_scores};
+use punctual_compile::{InputOptions, Overrides, compile_with};
+use punctual_device_cuda::lower::{Program, Target};
+use punctual_model::{AnswerKind, InputForm, Network, Output, OutputLayout, reference};
+use punctual_types::{Element, Random};
+
+/// What is refused when it is lowered, by the beginning of its name, and what the message says of it. The rest runs.
+const REFUSED: &[(&str, &str)] = &[];
+
+/// What halves decide otherwise than floats do, so that outputs are of other places: they lower and run, and what they
+/// say is not compared.
+const DECIDED_BY_ROUNDING: &[&str] = &[];
+
+/// Tokens of recorded texts are below this.
+const TOKENS: u64 = 60;
+
+fn recorded() -> Vec<PathBuf> {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folders = [
+        "runtime/compile/tests/data",
+        "runtime/compile/tests/networks",
+        "models/zoo/recorded",
+    ];
+    let mut found: Vec<PathBuf> = folders
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(repository.join(folder)).expect("a folder"))
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "onnx"))
+        .collect();
+    found.sort();
+    found
+}
+
+/// Values like normalised pixels; of a text numbers of tokens, and a mask of which the last is no token.
+fn input(network: &Network, seed: u64) -> Vec<f32> {
+    let mut random = Random::new(seed);
+    let shape = network.tensors[network.input_tensor().index()];
+    let plane = (shape.height * shape.width) as usize;
+    let value = |at: usize| match network.input.form {
+        InputForm::Tokens { .. } if at < plane => random.below(TOKENS) as f32,
+        InputForm::Tokens { .. } => f32::from(at + 1 < 2 * plane),
+        _ => 2.0 * random.signed_unit(),
+    };
+    (0..shape.elements() as usize).map(value).collect()
+}
+
+/// The inputs that were recorded beside a network, one after the other, if any were.
+fn recorded_inputs(path: &Path) -> Option<Vec<f32>> {
+    let bytes = std::fs::read(path.with_extension("inputs.f32")).ok()?;
+    Some(floats(&bytes))
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    let words = bytes.as_chunks::<4>().0.iter();
+    words.map(|word| f32::from_ne_bytes(*word)).collect()
+}
+
+/// The values of an output's bytes.
+fn values(output: &Output, bytes: &[u8]) -> Vec<f32> {
+    let words = bytes.as_chunks::<4>().0.iter();
+    match output.element {
+        Element::F32 => floats(bytes),
+        Element::I32 => words.map(|word| i32::from_ne_bytes(*word) as f32).collect(),
+        _ => bytes.iter().map(|byte| f32::from(*byte)).collect(),
+    }
+}
+
+/// What the interpreter's values of an output become.
+fn converted(output: &Output, values: &[f32]) -> Vec<f32> {
+    let bytes = output.element.bytes() as usize;
+    let mut all = vec![0; values.len() * bytes];
+    for (value, to) in values.iter().zip(all.chunks_exact_mut(bytes)) {
+        output.element.write(*value, to);
+    }
+    self::values(output, &all)
+}
+
+fn check(path: &Path) {
+    let name = path.file_stem().expect("a name").to_string_lossy();
+    let inputs = recorded_inputs(path);
+    let overrides = match inputs {
+        Some(_) => Overrides {
+            input: InputOptions {
+                prepared: Some(true),
+                ..InputOptions::default()
+            },
+            answer: Some(AnswerKind::None),
+            ..Overrides::default()
+        },
+        None => Overrides::imagenet(),
+    };
+    let compiled = compile_with(path, &overrides);
+    let compiled = compiled.unwrap_or_else(|error| panic!("{name} compiles: {error}"));
+    let network = compiled.package.network();
+    let layout = OutputLayout::of(network, |_| true);
+    let target = Target {
+        multiprocessors: 16,
+        compute_capability: (8, 7),
+        page_bytes: 4 << 20,
+    };
+    let refusal = REFUSED.iter().find(|(begin, _)| name.starts_with(begin));
+    let program = Program::with_outputs((network, Some(&layout)), &[1], &target, &[]);
+    let program = match (program, refusal) {
+        (Ok(program), None) => program,
+        (Err(error), Some((_, words))) if error.to_string().contains(words) => return,
+        (Ok(_), Some(_)) => panic!("{name} lowers: take it out of the list"),
+        (Err(error), _) => panic!("{name}: {error}"),
+    };
+    let inputs = inputs.unwrap_or_else(|| input(network, 3));
+    let expected = {
+        let mut left = &inputs[..];
+        let each = network.input_tensors().map(|tensor| {
+            let (own, rest) = left.split_at(network.tensors[tensor.index()].elements() as usize);
+            left = rest;
+            own
+        });
+        reference::run_all(network, &each.collect::<Vec<_>>())
+    };
+    let mut memory = Memory::new(network, &program, &[inputs]);
+    let mut layers = 0;
+    for (number, expected) in expected.into_iter().enumerate() {
+        layers += network.stages[number].operators.len();
+        let scores = memory.run(&program, number, 1).remove(0);
+        let Some(expected) = expected else { continue };
+        if DECIDED_BY_ROUNDING
+            .iter()
+            .any(|begin| name.starts_with(begin))
+        {
+            continue;
+        }
+        let what = format!("{name}, exit {number}");
+        assert_scores(&scores, &expected.scores, layers, &what);
+        assert_eq!(memory.answer(0).not_finite, 0, "{what}");
+        let bytes = memory.outputs(&program, number, 0);
+        let exit = network.stages[number].exit.as_ref().expect("an exit");
+        let placed = layout.stage(number).expect("all are wanted");
+        let first = placed.outputs[0].offset;
+        for placed in &placed.outputs {
+            let output = &exit.outputs[placed.output];
+            let own = &bytes[(placed.offset - first) as usize..][..placed.bytes as usize];
+            let expected = converted(output, &expected.outputs[placed.output]);
+            let what = format!("{what}, output {}", output.name);
+            assert_scores(&values(output, own), &expected, layers, &what);
+        }
+    }
+}
+
+#[test]
+fn recorded_networks_say_the_same_or_are_refused_by_name() {
+    let recorded = recorded();
+    assert!(recorded.len() >= 15, "{} networks", recorded.len());
+    let fails = |path: &&PathBuf| std::panic::catch_unwind(|| check(path)).is_err();
+    let wrong: Vec<_> = recorded.iter().filter(fails).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
