@@ -13,7 +13,7 @@ solution of each operator by measuring (but with `--direct`). Prints Markdown; a
 over pairs of neighbouring turns, of the quotient of their medians, with quartiles.
 
 `--operators` prints instead where the engine and onnxruntime spend their time, at the first batch and
-each thread count.
+each thread count; `--stages` the engine's time by stage and up to each exit: medians and 99th percentiles of `--turns` runs.
 """
 
 import argparse
@@ -71,11 +71,14 @@ class Network:
                 self.inputs[each.name] = random.integers(TOKEN_MAX, size=shape)
             else:
                 raise SystemExit(f"{file}: the input {each.name} is a {each.type}, which is not known here")
-            # The engine takes numbers of tokens as floats, too.
-            self.inputs[each.name].astype(numpy.float32).tofile(self.input_file(each.name))
-
-    def input_file(self, name: str) -> Path:
-        return self.folder / f"{name}.input"
+        self.engine_inputs = {name: self.folder / f"{name}.input" for name in self.inputs}
+        values = list(self.inputs.values())
+        if values[0].dtype == numpy.int64:
+            # The engine has one input of tokens: [numbers, mask][token], in floats.
+            values = [numpy.stack(values, axis=1)]
+            self.engine_inputs = dict([next(iter(self.engine_inputs.items()))])
+        for file, value in zip(self.engine_inputs.values(), values, strict=True):
+            value.astype(numpy.float32).tofile(file)
 
     def first(self, batch: int) -> dict[str, numpy.ndarray]:
         return {name: value[:batch] for name, value in self.inputs.items()}
@@ -218,8 +221,8 @@ class Engine:
         command = ["cargo", "run", "--quiet", *EXAMPLE, "--", str(network.file)]
         command += ["--cores", ",".join(map(str, cores)), "--out", str(network.folder)]
         command += ["--answer", network.answer, *(["--isa", isa] if isa else [])]
-        for name in network.inputs:
-            command += ["--input", f"{name}={network.input_file(name)}"]
+        for name, file in network.engine_inputs.items():
+            command += ["--input", f"{name}={file}"]
         self.child = subprocess.Popen(
             command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -363,6 +366,25 @@ def print_operators(network: Network, cores: list[int], options) -> None:
     ours.end()
 
 
+def print_stages(network: Network, cores: list[int], options) -> None:
+    """Of the engine each stage's milliseconds, and those from the first stage to each exit."""
+    batch = options.batches[0]
+    ours = Engine(network, cores, options.isa)
+    if not options.direct:
+        ours.measure(ROUNDS, [batch])
+    runs = []
+    for _ in range(WARM + options.turns):
+        ours.run(batch, 1)
+        runs.append([int(word) / 1e6 for word in ours.ask("stages").split()])
+        time.sleep(REST * sum(runs[-1]) / 1e3)
+    ours.end()
+    runs = numpy.array(runs[WARM:])
+    for stage, (alone, so_far) in enumerate(zip(runs.T, runs.cumsum(axis=1).T)):
+        cells = [f"{at:.2f}" for times in (alone, so_far) for at in numpy.percentile(times, [50, 99])]
+        share = numpy.median(so_far) / numpy.median(runs.sum(axis=1))
+        print(f"| {network.name} | {len(cores)} | {stage} | {' | '.join(cells)} | {share:.0%} |", flush=True)
+
+
 def compare(network: Network, cores: list[int], options) -> list[dict]:
     engines = [Engine(network, cores, options.isa), Onnxruntime(network, cores)]
     if options.openvino:
@@ -410,6 +432,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int, nargs="+", default=sorted(os.sched_getaffinity(0))[::-1])
     parser.add_argument("--isa", help="the engine's instruction set; default: the best")
     parser.add_argument("--operators", action="store_true", help="where the time goes")
+    parser.add_argument("--stages", action="store_true", help="the engine's time by stage")
     parser.add_argument("--direct", action="store_true", help="no choice of solutions by measuring")
     parser.add_argument("--no-openvino", dest="openvino", action="store_false", help="onnxruntime only")
     parser.add_argument("--json", type=Path, help="also writes all figures into this file")
@@ -425,7 +448,10 @@ def main() -> None:
         scheduling = take_cores(options.cores)
         about = f"{date.today()}, {cpu_model()}, {scheduling}"
         print(f"{about}. Milliseconds.\n")
-        if not options.operators:
+        if options.stages:
+            print("| network | threads | stage | p50 | p99 | up to its exit p50 | p99 | of all stages |")
+            print("|---|---|---|---|---|---|---|---|")
+        elif not options.operators:
             print(head(["engine", "onnxruntime", *(["OpenVINO"] if options.openvino else [])]))
         for file, answer in networks:
             network = Network(file, answer, max(options.batches), Path(folder))
@@ -433,6 +459,8 @@ def main() -> None:
                 try:
                     if options.operators:
                         print_operators(network, cores, options)
+                    elif options.stages:
+                        print_stages(network, cores, options)
                     else:
                         results += compare(network, cores, options)
                 except Refused as refused:

@@ -15,6 +15,7 @@
 //!   to the outputs of every exit in a client's, all stages one by one;
 //! - `measure ROUNDS BATCH...`: from now on with the fastest solution of each operator, measured by
 //!   so many rounds at these batch sizes; answers `operator:batch=solution` for those that are not direct;
+//! - `stages`: nanoseconds that each stage's operators took in the last run;
 //! - `operators`: of each operator in the last run `name:CHANNELSxROWSxCOLUMNS:MULTIPLICATIONS=nanoseconds`.
 #![forbid(unsafe_code)]
 
@@ -136,13 +137,15 @@ impl Engine {
                 Ok(self.run(batch, count))
             }
             ["operators"] => Ok(operators(&self.evaluator)),
+            ["stages"] => Ok(spaced(self.evaluator.stage_times())),
             ["measure", rounds, batches @ ..] => {
                 let batches: Result<Vec<u8>, _> = batches.iter().map(|one| one.parse()).collect();
                 self.measure(rounds.parse()?, &batches?)
             }
-            _ => {
-                Err(format!("`{line}` is none of `outputs`, `run`, `measure`, `operators`").into())
-            }
+            _ => Err(format!(
+                "`{line}` is none of `outputs`, `run`, `measure`, `operators`, `stages`"
+            )
+            .into()),
         }
     }
 

@@ -268,4 +268,16 @@ impl Evaluator {
         let stages = self.models.iter().flat_map(|model| &model.stages);
         stages.flat_map(|stage| &stage.steps).map(OperatorTime::of)
     }
+
+    /// For each stage the nanoseconds that its operators took in the last run.
+    pub fn stage_times(&self) -> impl Iterator<Item = u64> {
+        let stages = self.models.iter().flat_map(|model| &model.stages);
+        stages.map(|stage| {
+            stage
+                .steps
+                .iter()
+                .map(|step| step.time.last().as_nanos())
+                .sum()
+        })
+    }
 }

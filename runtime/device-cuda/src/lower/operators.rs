@@ -329,7 +329,7 @@ impl<'l> Launches<'l> {
         let (key, value) = (self.read(others[0]), self.read(others[1]));
         let kernel = match query.channels.max(value.channels) / heads {
             ..=64 => "attention_64",
-            ..=256 => "attention_256",
+            65..=256 => "attention_256",
             _ => {
                 let kind = "attention by heads of more than 256 channels";
                 return Err(self.lowering.no_kernel(operator, kind));
