@@ -35,7 +35,13 @@ fn check(network: &Network, program: &Program, batch: u8, images: &[Vec<f32>]) {
         let found = memory.run(program, number, batch);
         for (member, scores) in found.iter().enumerate() {
             let what = format!("{}, stage {number}, member {member}", network.name);
-            assert_scores(scores, &expected[member][number], layers, &what);
+            // A half at the edge of two bytes is a step away from what a float would have been.
+            let rounded = if network.quantised.tensors.is_empty() {
+                1
+            } else {
+                4
+            };
+            assert_scores(scores, &expected[member][number], rounded * layers, &what);
         }
     }
 }
