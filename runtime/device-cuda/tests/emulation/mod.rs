@@ -1,4 +1,5 @@
 //! Memory for lowered programs, and their launches on the emulated kernels.
+#![allow(dead_code, reason = "each test uses its part")]
 
 use std::ffi::c_void;
 
