@@ -6,3 +6,4 @@ mod device {
     mod start;
 }
 mod subject;
+mod unlowered;

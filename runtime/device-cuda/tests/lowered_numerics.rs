@@ -11,9 +11,10 @@ use punctual_device_cuda::lower::{self, Program, Target};
 use punctual_device_cuda::structures::Structure;
 use punctual_kernels::Isa;
 use punctual_model::{
-    Network, OperatorKind, Package, SolutionChoice, cut_where_they_part, reference,
+    Network, OperatorKind, Output, OutputLayout, Package, SolutionChoice, TensorId,
+    cut_where_they_part, reference,
 };
-use punctual_types::Activation;
+use punctual_types::{Activation, Element, Quantisation, View};
 
 const BATCHES: [u8; 3] = [1, 2, 4];
 
@@ -67,6 +68,62 @@ fn networks_of_every_operator_score_as_the_reference_in_batches_full_and_not_ful
         let program = Program::lower(&network, &BATCHES, &target(8), &[]).expect("lowers");
         for (batch, members) in [(1, 1), (4, 4), (4, 3)] {
             check(&network, &program, batch, &images(&network, members));
+        }
+    }
+}
+
+/// An output of all of a tensor of bytes.
+fn of_bytes(network: &Network, tensor: TensorId) -> Output {
+    let Quantisation { scale, zero } = network.quantised.tensors[&tensor];
+    let sides = network.tensors[tensor.index()].sides();
+    Output {
+        name: format!("tensor {}", tensor.0),
+        tensor,
+        shape: sides.to_vec(),
+        view: View::plain(sides),
+        element: Element::U8 { scale, zero },
+    }
+}
+
+/// Convolutions of all kinds, sums, pools, means and conversions, of an input that halves hold exactly.
+#[test]
+fn bytes_are_the_references_to_the_last_step() {
+    let mut network = networks::quantised(13);
+    let mut exact = vec![network.input_tensor()];
+    let plain = network.clone();
+    for stage in &mut network.stages {
+        let mut outputs = Vec::new();
+        for operator in &stage.operators {
+            let of = plain.quantisation(operator.output);
+            if of.is_some() && operator.reads().all(|read| exact.contains(&read)) {
+                exact.push(operator.output);
+                outputs.push(of_bytes(&plain, operator.output));
+            }
+        }
+        stage.exit.as_mut().expect("an exit").outputs = outputs;
+    }
+    assert!(exact.len() > 8, "{exact:?}");
+    let image: Vec<f32> = networks::image(&network, 4)
+        .iter()
+        .map(|value| (value * 64.0).round() / 64.0)
+        .collect();
+    let layout = OutputLayout::of(&network, |_| true);
+    let outputs = (&network, Some(&layout));
+    let program = Program::with_outputs(outputs, &[1], &target(8), &[]).expect("lowers");
+    let expected = reference::run_all(&network, &[&image]);
+    let mut memory = Memory::new(&network, &program, &[image]);
+    for (number, expected) in expected.into_iter().enumerate() {
+        memory.run(&program, number, 1);
+        let found = memory.outputs(&program, number, 0);
+        let Some(placed) = layout.stage(number) else {
+            continue;
+        };
+        let first = placed.outputs[0].offset;
+        let expected = expected.expect("an exit").outputs;
+        for (placed, expected) in placed.outputs.iter().zip(&expected) {
+            let own = &found[(placed.offset - first) as usize..][..placed.bytes as usize];
+            let expected: Vec<u8> = expected.iter().map(|&byte| byte as u8).collect();
+            assert_eq!(own, expected, "stage {number}, output {}", placed.output);
         }
     }
 }

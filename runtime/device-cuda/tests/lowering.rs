@@ -1,10 +1,12 @@
 //! What networks are lowered to, without running anything.
 
+mod unlowered;
+
 use punctual_device::conformance::networks;
 use punctual_device_cuda::lower::{LowerError, Place, Program, Target};
 use punctual_device_cuda::structures::Structure;
 use punctual_kernels::cuda::Arguments;
-use punctual_model::{Network, OperatorKind};
+use punctual_model::Network;
 
 const BATCHES: [u8; 4] = [1, 2, 4, 8];
 
@@ -34,19 +36,7 @@ fn no_launch_writes_where_it_reads_and_nothing_a_stage_reads_of_a_request_is_ove
 
 #[test]
 fn what_no_kernel_computes_is_refused_by_name() {
-    let mut network = networks::every_operator(1);
-    let operators = network.stages.iter_mut().flat_map(|s| &mut s.operators);
-    let mut attended = Vec::new();
-    for operator in operators {
-        if let OperatorKind::Attention { heads, others, .. } = &mut operator.kind {
-            *heads = 1;
-            attended.extend([operator.input, operator.output]);
-            attended.extend_from_slice(others);
-        }
-    }
-    for tensor in attended {
-        network.tensors[tensor.index()].channels = 264;
-    }
+    let network = unlowered::network();
     let refused = Program::lower(&network, &[1], &target(8), &[]).map(|_| ());
     assert!(
         matches!(

@@ -122,7 +122,7 @@ fn a_machine_without_a_gpu_is_told_so() {
 #[test]
 fn a_network_without_kernels_is_named() {
     let _emulator = Emulator::start(&Config::default()).expect("the emulated driver");
-    let network = networks::every_operator(1);
+    let network = crate::unlowered::network();
     let spec = DeviceSpec {
         models: &[ModelSpec::resident(&network, &BATCHES)],
         partitions: &partitions(1),
@@ -131,7 +131,7 @@ fn a_network_without_kernels_is_named() {
     };
     let error = begin(&spec, &cuda(), Arc::default())
         .err()
-        .expect("it has tokens");
+        .expect("its heads are wide");
     assert!(matches!(error, StartError::Lower(_)), "{error}");
     assert!(error.to_string().contains(&network.name), "{error}");
 }
