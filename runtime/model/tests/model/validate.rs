@@ -6,8 +6,8 @@ use punctual_model::{
     VectorSpec, WeightRange,
 };
 use punctual_types::{
-    Activation, Axis, BinaryFunction, Coordinates, Digit, Element, Extent, Filter, Padding, Piece,
-    Resampling, UnaryFunction, View,
+    Activation, Axis, BinaryFunction, Coordinates, Digit, Element, Extent, Filter, Interpolation,
+    Outside, Padding, Piece, Ranking, Resampling, Sampling, UnaryFunction, View,
 };
 
 use crate::fixture;
@@ -477,12 +477,36 @@ fn operands_that_are_repeated_and_softmaxes_fit_their_tensors() {
         digit: Digit { axis, step, extent },
         logarithm: false,
     };
+    let grid = |groups| OperatorKind::GridSample {
+        grid: TensorId(1),
+        groups,
+        sampling: Sampling {
+            interpolation: Interpolation::Linear,
+            outside: Outside::Zeros,
+            align_corners: false,
+        },
+    };
+    let top_k = |axis, count| OperatorKind::TopK {
+        axis,
+        count,
+        ranking: Ranking {
+            largest: true,
+            last: false,
+        },
+    };
+    let take = |axis| OperatorKind::Take {
+        indices: TensorId(1),
+        axis,
+    };
     for fits in [
         binary(constant(1, 1, 1, 1)),
         binary(constant(16, 1, 4, 4)),
         binary(constant(4, 4, 1, 1)),
         binary(SecondOperand::Tensor(TensorId(1))),
         softmax(Axis::Channel, 2, 2),
+        grid(2),
+        top_k(Axis::Column, 4),
+        take(Axis::Row),
         OperatorKind::Unary {
             function: UnaryFunction::SquareRoot,
         },
@@ -511,6 +535,15 @@ fn operands_that_are_repeated_and_softmaxes_fit_their_tensors() {
         (softmax(Axis::Row, 0, 4), "must divide the axis"),
         (softmax(Axis::Column, 1 << 31, 2), "must divide the axis"),
         (softmax(Axis::Repeat, 1, 1), "must divide the axis"),
+        (grid(0), "in 0 groups where a grid 4x4x4 says"),
+        (grid(1), "the grid have two channels for each"),
+        (grid(1 << 31), "the groups must divide the channels"),
+        (top_k(Axis::Column, 0), "it chooses 0 positions"),
+        (top_k(Axis::Column, 5), "it chooses 5 positions"),
+        (top_k(Axis::Column, 3), "its result is 4x4x3"),
+        (top_k(Axis::Channel, 4), "it can choose one channel"),
+        (top_k(Axis::Row, 1), "it can choose one channel"),
+        (take(Axis::Repeat), "it takes values along Repeat"),
     ] {
         let message = of_a_cube(kind.clone());
         assert!(message.contains(expected), "{kind:?}: {message}");
