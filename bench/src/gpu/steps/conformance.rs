@@ -122,6 +122,8 @@ impl Subject for OnGpu {
 
     /// A half at the edge of two bytes is a whole step away: more than the suite allows.
     const TOKENS_AND_BYTES: bool = false;
+    /// Likewise: halves are equal, or in another order, where floats are not, so that other positions are chosen.
+    const ARITHMETIC: bool = false;
     const CONFIDENCE_TOLERANCE: f32 = confidence_tolerance(Self::SCORE_TOLERANCE);
     const SCORE_TOLERANCE: f32 = SCORE_TOLERANCE;
 

@@ -16,4 +16,5 @@ mod members;
 mod pools;
 mod probes;
 mod samples;
+mod sampling;
 mod tensor;
