@@ -137,6 +137,9 @@ impl<'l> Launches<'l> {
             }
             OperatorKind::Embedding { table } => self.embedding(of, operator, table)?,
             OperatorKind::Tokens { prefix, .. } => self.tokens(of, operator, prefix),
+            OperatorKind::Recurrent { .. } => {
+                return Err(self.lowering.no_kernel(operator, "recurrent layer"));
+            }
             _ => return Err(self.lowering.no_kernel(operator, "operator without a name")),
         }
         Ok(())

@@ -228,15 +228,23 @@ pub fn copies(seed: u64) -> Network {
     let tokens = b.mix(tokens, 5, Activation::Tanh);
     let part = view([1, 0, 3], &[digit(Channel, 2, 2), digit(Column, 7, 19)]);
     let part = b.copy(&[tokens], 0, vec![Piece::whole(part, [2, 1, 19])]);
-    let gates = b.mix(part, 15, Activation::None);
+    let flat = View::plain([2, 1, 19]);
+    let flat = b.copy(&[part], 0, vec![Piece::whole(flat, [38, 1, 1])]);
+    b.head(flat);
+    b.finish()
+}
+
+/// Two recurrent layers over the columns of a row, the second one backwards from a state that is computed.
+#[must_use]
+pub fn recurrent(seed: u64) -> Network {
+    let mut b = Builder::new("recurrent", seed, 1, 19, 7);
     let resets_product = true;
+    let gates = b.mix(b.input, 15, Activation::None);
     let states = b.recurrent(Cell::Gru { resets_product }, gates, None, false); // 5x1x19
     let first = b.linear(states, 12, Activation::Tanh);
     let gates = b.mix(states, 24, Activation::None);
     let states = b.recurrent(Cell::Lstm, gates, Some(first), true); // 12x1x19
-    let flat = View::plain([12, 1, 19]);
-    let flat = b.copy(&[states], 0, vec![Piece::whole(flat, [228, 1, 1])]);
-    b.head(flat);
+    b.head(states);
     b.finish()
 }
 
@@ -332,9 +340,12 @@ pub fn arithmetic(seed: u64) -> Network {
     let along_rows = b.softmax(clipped, digit(Axis::Row, 1, 7), false);
     let along_columns = b.softmax(clipped, digit(Axis::Column, 2, 3), false);
     let channels = b.softmax(clipped, digit(Axis::Channel, 1, 20), true);
+    // Continuous where the two are equal, which devices of halves decide otherwise.
+    let difference = b.binary(Subtract, sum, clipped);
     let smaller = b.binary(Less, clipped, sum);
-    let kept = b.binary(KeepWhere, columns, smaller);
-    let other = b.with_constant(KeepUnless, smaller, shape(1, 1, 1), true);
+    let kept = b.binary(KeepWhere, difference, smaller);
+    let scaled = b.binary(Multiply, difference, columns);
+    let other = b.binary(KeepUnless, scaled, smaller);
     let chosen = b.binary(Add, kept, other);
     b.activate(Activation::Elu {
         above: 1.1,
