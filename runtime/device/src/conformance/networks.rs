@@ -386,7 +386,7 @@ pub fn computed(seed: u64) -> Network {
     let mean = b.mean(nearest);
     b.head(mean);
     let best = b.best_channel(channels, ranking(true, false));
-    let positions = b.best_columns(channels, 3, ranking(false, true));
+    let positions = b.best_columns(channels, 3, ranking(false, false));
     let own = b.take_columns(channels, positions);
     let score = b.mix(channels, 1, Activation::None);
     let positions = b.best_columns(score, 3, ranking(true, false));
