@@ -1,8 +1,9 @@
 //! How much memory a program's own file takes once it is locked: of this process, and of the installed daemon.
 
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+use punctual_platform::read;
 
 /// The daemon's name, beside the program that checks its manifests.
 const DAEMON: &str = "punctuald";
@@ -47,7 +48,7 @@ fn files_in(maps: &str, counts: impl Fn(&str) -> bool) -> u64 {
 
 /// Bytes of an executable file that the kernel maps: the pages of its loaded segments. None if it is no 64-bit ELF file.
 fn loaded(path: &Path) -> Option<u64> {
-    let file = File::open(path).ok()?;
+    let file = read::open(path).ok()?;
     let field = |at: u64, bytes: usize| {
         let mut field = [0; 8];
         file.read_exact_at(&mut field[..bytes], at).ok()?;
