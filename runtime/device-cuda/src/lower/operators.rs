@@ -328,8 +328,8 @@ impl<'l> Launches<'l> {
         let query = self.read(operator.input);
         let (key, value) = (self.read(others[0]), self.read(others[1]));
         let kernel = match query.channels.max(value.channels) / heads {
-            ..=64 => "attention_64",
-            ..=256 => "attention_256",
+            0..=64 => "attention_64",
+            65..=256 => "attention_256",
             _ => {
                 let kind = "attention by heads of more than 256 channels";
                 return Err(self.lowering.no_kernel(operator, kind));

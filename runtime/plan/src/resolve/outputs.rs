@@ -7,7 +7,6 @@ use thiserror::Error;
 
 use super::models::Model;
 use super::tasks::Task;
-use crate::inputs::DeviceKind;
 use crate::manifest::RawTask;
 
 /// What is wrong with the outputs that a task wants.
@@ -24,9 +23,6 @@ pub enum OutputRule {
     /// More than an area can hold.
     #[error("the outputs of one frame take {}, more than {}", Bytes(*bytes), Bytes(AREA_BYTES_MAX.into()))]
     TooLarge { bytes: u64 },
-    /// A device that does not write them.
-    #[error("model {model:?} is on the GPU, which does not give outputs to clients yet")]
-    OnGpu { model: String },
     /// A threshold for a confidence that there is none of.
     #[error("the exits of model {model:?} say nothing of confidence, and the task has `{key}`")]
     NoConfidence { model: String, key: &'static str },
@@ -37,7 +33,6 @@ impl Rule for OutputRule {
         match self {
             Self::Unknown { .. } => "a task's outputs are the network's",
             Self::TooLarge { .. } => "the outputs of a frame fit into an area",
-            Self::OnGpu { .. } => "outputs are written by the processor",
             Self::NoConfidence { .. } => {
                 "without confidence, how deep a frame goes depends on time alone"
             }
@@ -50,7 +45,6 @@ impl Rule for OutputRule {
             Self::TooLarge { .. } => {
                 "name fewer in `outputs`, or reduce them in the network (e.g. by ArgMax)".into()
             }
-            Self::OnGpu { .. } => "set outputs = [], or give the task a partition of cores".into(),
             Self::NoConfidence { key, .. } => format!("remove `{key}`"),
         }
     }
@@ -82,10 +76,6 @@ pub(super) fn wanted(
     };
     let names = network.output_names().filter(|name| wants(name));
     let names: Vec<String> = names.map(str::to_owned).collect();
-    if model.device == DeviceKind::Cuda && !names.is_empty() {
-        let model = model.name.clone();
-        problems.add(place, OutputRule::OnGpu { model });
-    }
     (problems.count() == before).then_some(names)
 }
 
