@@ -139,12 +139,20 @@ impl Attention {
         })
     }
 
-    /// Writes `bias` as [`run`](Self::run) takes it.
+    /// Writes `bias` as [`run`](Self::run) takes it: `[row][head][key][query]`.
     pub fn pack(&self, bias: &[f32], packed: &mut [f32]) -> Result<(), KernelError> {
         check_equal("the bias's values", bias.len(), self.packed_len())?;
         check_equal("the packed bias", packed.len(), self.packed_len())?;
         check_finite("bias", bias)?;
-        packed.copy_from_slice(bias);
+        let [_, queries, keys] = self.spec.sizes();
+        let tables = bias.chunks_exact(queries * keys);
+        for (table, packed) in tables.zip(packed.chunks_exact_mut(queries * keys)) {
+            for (query, row) in table.chunks_exact(keys).enumerate() {
+                for (key, value) in row.iter().enumerate() {
+                    packed[key * queries + query] = *value;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -234,6 +242,7 @@ impl Attention {
                 mask: mask.map_or(ptr::null(), |_| image.inputs[3][start..].as_ptr()),
                 bias: bias.map_or(ptr::null(), <[f32]>::as_ptr),
                 bias_first: row * queries,
+                bias_queries: queries,
                 output: image.output.as_mut_ptr(),
                 output_start: part_start,
                 first: head * size,

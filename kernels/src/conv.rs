@@ -19,8 +19,8 @@ use self::clip::{Direction, Run};
 use self::packed::Packing;
 pub use self::solution::Solution;
 pub use self::spec::{Conv2dSpec, ConvInput};
-use self::strip::{Strip, StripKernel, depthwise_strip};
-use self::tiles::{BLOCKS_MAX, Choices};
+use self::strip::{Strip, StripKernel, blocks_at_once, depthwise_strip};
+use self::tiles::{BLOCKS_MAX, COLUMNS_MAX, Choices};
 pub use self::winograd::Winograd;
 use crate::activation::{self, Curve};
 use crate::layout::Span;
@@ -59,7 +59,8 @@ impl Conv2d {
     /// Checks the shapes and chooses the code.
     pub fn new(isa: Isa, spec: &Conv2dSpec) -> Result<Conv2d, KernelError> {
         spec.check(isa)?;
-        let columns = Direction::columns(spec).runs(0..spec.output.width());
+        let runs = Direction::columns(spec).runs(0..spec.output.width());
+        let columns = runs.flat_map(|run| Columns::split(isa, spec, run));
         Ok(Conv2d {
             isa,
             spec: *spec,
@@ -123,22 +124,31 @@ impl Conv2d {
                         rows: rows.start..end,
                         ..span
                     };
-                    self.run_piece(packed, &piece, part_start, images);
+                    for columns in self.column_pieces(pieces.columns) {
+                        self.run_piece(packed, &piece, columns, part_start, images);
+                    }
                     rows.start = end;
                 }
             }
         }
     }
 
-    /// Some rows of some images: a few output blocks' weights at a time serve all of them.
-    fn run_piece(&self, packed: &[f32], piece: &Span, part_start: usize, images: &mut [Image<'_>]) {
+    /// Some rows and columns of some images: a few output blocks' weights at a time serve all of them.
+    fn run_piece(
+        &self,
+        packed: &[f32],
+        piece: &Span,
+        columns: &[Columns],
+        part_start: usize,
+        images: &mut [Image<'_>],
+    ) {
         let mut block = piece.block;
         let end = piece.block + piece.blocks;
         while block < end {
             let blocks = self.blocks(block, end);
             for image in images.iter_mut() {
                 for rows in self.rows.runs(piece.rows.clone()) {
-                    for columns in &self.columns {
+                    for columns in columns {
                         let kernel = columns.kernel(blocks, rows.outputs.len());
                         let strip =
                             self.strip(packed, block, &rows, &columns.run, part_start, image);
@@ -231,6 +241,7 @@ impl Conv2d {
             input_row,
             input_block,
             input_blocks: sources.count,
+            blocks_at_once: blocks_at_once(window.kernel.area(), inner),
             kernel_height: if sees_nothing { 0 } else { rows.taps.len() },
             kernel_width: columns.taps.len(),
             tap_row: tap_rows * input_row,
@@ -257,26 +268,50 @@ impl Conv2d {
     }
 }
 
+/// The tiles for so many output blocks and columns.
+fn choices(isa: Isa, spec: &Conv2dSpec, blocks: usize, columns: usize) -> Choices {
+    Choices::new(
+        isa,
+        matches!(spec.input, ConvInput::Blocked(_)),
+        spec.window.is_dilated(),
+        spec.window.stride.width as usize,
+        blocks,
+        spec.output.height(),
+        columns,
+    )
+}
+
 impl Columns {
     fn new(isa: Isa, spec: &Conv2dSpec, run: Run) -> Columns {
         let kernels = if spec.is_depthwise() {
             Kernels::Depthwise(compiled_for!(isa, depthwise_strip, Strip))
         } else {
-            let blocked = matches!(spec.input, ConvInput::Blocked(_));
-            let (height, width) = (spec.output.height(), run.outputs.len());
-            Kernels::Dense(core::array::from_fn(|i| {
-                Choices::new(
-                    isa,
-                    blocked,
-                    spec.window.is_dilated(),
-                    spec.window.stride.width as usize,
-                    i + 1,
-                    height,
-                    width,
-                )
-            }))
+            let width = run.outputs.len();
+            Kernels::Dense(core::array::from_fn(|i| choices(isa, spec, i + 1, width)))
         };
         Columns { run, kernels }
+    }
+
+    /// A run in several: 197 tokens take less time as 13 tiles of 14 and 2 of 8 than as tiles of one width, and what is too
+    /// wide to stay in a cache is cut.
+    fn split(isa: Isa, spec: &Conv2dSpec, run: Run) -> Vec<Run> {
+        if spec.is_depthwise() {
+            return vec![run];
+        }
+        let width = run.outputs.len();
+        let choices = |width| choices(isa, spec, spec.output.blocks().min(2), width);
+        let cost = |left| choices(left).cost() + choices(width - left).cost();
+        let multiples = (1..=COLUMNS_MAX.min(width - 1)).map(|tile| (width - 1) / tile * tile);
+        let best = multiples.min_by_key(|&left| cost(left));
+        let best = best.filter(|&left| cost(left) < choices(width).cost());
+        let left = best.unwrap_or(width);
+        let piece = order::columns(spec, &choices(left), left).unwrap_or(left);
+        let cuts = (0..left).step_by(piece).chain(best);
+        let ends = (0..left).step_by(piece).skip(1).chain([left, width]);
+        let start = run.outputs.start;
+        cuts.zip(ends)
+            .map(|(from, to)| run.part(start + from..start + to))
+            .collect()
     }
 
     /// The kernel for so many blocks and rows.

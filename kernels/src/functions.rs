@@ -151,7 +151,7 @@ pub(crate) unsafe fn softsign<V: Vector>(x: V) -> V {
 /// `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2`; error below 6e-7 of the larger of 1 and `|x|`.
 #[inline(always)]
 pub(crate) unsafe fn tanh_gelu<V: Vector>(x: V) -> V {
-    const TWICE_ROOT: f32 = 1.595_769_1; // 2 sqrt(2 / pi)
+    const TWICE_ROOT: f32 = 1.595_769; // 2 sqrt(2 / pi)
     // SAFETY: the caller's promise.
     unsafe {
         let square = x.mul(x).mul(V::splat(0.044_715 * TWICE_ROOT));
@@ -283,8 +283,8 @@ pub(crate) unsafe fn lane_by_lane<V: Vector>(a: V, b: V, function: fn(f32, f32) 
     unsafe {
         a.store(of_a.as_mut_ptr());
         b.store(of_b.as_mut_ptr());
-        for lane in 0..V::LANES {
-            of_a[lane] = function(of_a[lane], of_b[lane]);
+        for (a, b) in of_a.iter_mut().zip(of_b).take(V::LANES) {
+            *a = function(*a, b);
         }
         V::load(of_a.as_ptr())
     }

@@ -117,46 +117,83 @@ struct Pixels {
     epsilon: f32,
 }
 
+/// Pixels at once: blocks are far apart, so each is read for several pixels.
+const PIXELS: usize = 4;
+
 /// # Safety
 /// The processor has the instruction set; the pointers are valid for the blocks and pixels, and
 /// nothing aliases `output`.
 #[inline(always)]
 unsafe fn normalise<V: Vector>(row: &Pixels) {
+    let mut pixel = 0;
+    while pixel < row.pixels {
+        // SAFETY: the caller's promise; the pixels are the row's.
+        unsafe {
+            if pixel + PIXELS <= row.pixels {
+                normalise_pixels::<V, PIXELS>(row, pixel);
+                pixel += PIXELS;
+            } else {
+                normalise_pixels::<V, 1>(row, pixel);
+                pixel += 1;
+            }
+        }
+    }
+}
+
+/// `P` pixels from `pixel` on.
+///
+/// # Safety
+/// As of [`normalise`].
+#[inline(always)]
+unsafe fn normalise_pixels<V: Vector, const P: usize>(row: &Pixels, pixel: usize) {
     let blocks = row.channels.div_ceil(V::LANES);
     // Surplus lanes of the last block hold anything finite.
     let mut mask = [0.0; LANES_MAX];
     let used = row.channels - (blocks - 1) * V::LANES;
     mask[..used].fill(1.0);
     let count = 1.0 / row.channels as f32;
-    for pixel in 0..row.pixels {
-        // SAFETY: of all blocks: block and pixel are inside the row, lanes inside the block, and
-        // `mask` has at least as many values as a vector.
-        unsafe {
-            let last = V::load(mask.as_ptr());
-            let from = row.input.add(pixel * V::LANES);
-            let mut sum = V::splat(0.0);
-            for block in 0..blocks - 1 {
-                sum = sum.add(V::load(from.add(block * row.input_block)));
+    // SAFETY: of all blocks: block and pixels are inside the row, lanes inside the block, and
+    // `mask` has at least as many values as a vector.
+    unsafe {
+        let last = V::load(mask.as_ptr());
+        let from = row.input.add(pixel * V::LANES);
+        let tail = from.add((blocks - 1) * row.input_block);
+        let mut sums = [V::splat(0.0); P];
+        for block in 0..blocks - 1 {
+            let block = from.add(block * row.input_block);
+            for (at, sum) in sums.iter_mut().enumerate() {
+                *sum = sum.add(V::load(block.add(at * V::LANES)));
             }
-            let tail = from.add((blocks - 1) * row.input_block);
-            sum = sum.mul_add(V::load(tail), last);
-            let mean = V::splat(total(sum) * count);
-            let mut squares = V::splat(0.0);
-            for block in 0..blocks - 1 {
-                let off = V::load(from.add(block * row.input_block)).sub(mean);
-                squares = squares.mul_add(off, off);
+        }
+        let mut means = [V::splat(0.0); P];
+        for (at, mean) in means.iter_mut().enumerate() {
+            let sum = sums[at].mul_add(V::load(tail.add(at * V::LANES)), last);
+            *mean = V::splat(total(sum) * count);
+        }
+        let mut squares = [V::splat(0.0); P];
+        for block in 0..blocks - 1 {
+            let block = from.add(block * row.input_block);
+            for (at, sum) in squares.iter_mut().enumerate() {
+                let off = V::load(block.add(at * V::LANES)).sub(means[at]);
+                *sum = sum.mul_add(off, off);
             }
-            let off = V::load(tail).sub(mean).mul(last);
-            squares = squares.mul_add(off, off);
-            let variance = total(squares) * count;
-            let factor = V::splat(1.0 / (variance + row.epsilon).sqrt());
-            for block in 0..row.blocks {
-                let read = from.add((row.first_block + block) * row.input_block);
-                let normal = V::load(read).sub(mean).mul(factor);
-                let scale = V::load(row.scale.add(block * V::LANES));
-                let bias = V::load(row.bias.add(block * V::LANES));
-                let to = row.output.add(block * row.output_block + pixel * V::LANES);
-                bias.mul_add(normal, scale).store(to);
+        }
+        let mut factors = [V::splat(0.0); P];
+        for (at, factor) in factors.iter_mut().enumerate() {
+            let off = V::load(tail.add(at * V::LANES)).sub(means[at]).mul(last);
+            let variance = total(squares[at].mul_add(off, off)) * count;
+            *factor = V::splat(1.0 / (variance + row.epsilon).sqrt());
+        }
+        for block in 0..row.blocks {
+            let read = from.add((row.first_block + block) * row.input_block);
+            let to = row.output.add(block * row.output_block + pixel * V::LANES);
+            let scale = V::load(row.scale.add(block * V::LANES));
+            let bias = V::load(row.bias.add(block * V::LANES));
+            for at in 0..P {
+                let normal = V::load(read.add(at * V::LANES))
+                    .sub(means[at])
+                    .mul(factors[at]);
+                bias.mul_add(normal, scale).store(to.add(at * V::LANES));
             }
         }
     }
@@ -173,9 +210,12 @@ unsafe fn total<V: Vector>(vector: V) -> f32 {
     let mut lanes = [0.0; LANES_MAX];
     // SAFETY: `lanes` has at least as many values as a vector.
     unsafe { vector.store(lanes.as_mut_ptr()) };
-    let mut sum = 0.0;
-    for lane in &lanes[..V::LANES] {
-        sum += lane;
+    let mut half = V::LANES / 2;
+    while half > 0 {
+        for lane in 0..half {
+            lanes[lane] += lanes[lane + half];
+        }
+        half /= 2;
     }
-    sum
+    lanes[0]
 }

@@ -31,6 +31,8 @@ pub(crate) const KEPT: i32 = -1;
 /// beyond that of f32.
 pub(crate) trait Vector: Copy {
     const LANES: usize;
+    /// How many of them the processor holds at once.
+    const REGISTERS: usize;
     /// Whether [`mul_add_lane`](Vector::mul_add_lane) is as fast as [`mul_add`](Vector::mul_add);
     /// only vectors of four lanes may return true.
     const MULTIPLIES_BY_LANE: bool = false;

@@ -10,7 +10,8 @@ use punctual_kernels::{
     Attention, AttentionBias, AttentionSpec, Binary, BinaryOperand, BinarySpec, BlockedLayout,
     Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, GlobalAveragePool, GridSample, GridSampleSpec,
     Image, Inputs, Isa, Linear, LinearSpec, Part, PlainCopy, Pool, PoolSpec, Product, ProductSpec,
-    Resize, ResizeSpec, Softmax, SoftmaxSpec, Take, TakeSpec, TopK, TopKSpec, Unary, softmax_top1,
+    Recurrent, RecurrentSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Take, TakeSpec, TopK,
+    TopKSpec, Unary, softmax_top1,
 };
 use punctual_types::{
     Activation, Axis, BinaryFunction, Coordinates, Digit, Extent, Filter, Fit, FrameLayout,
@@ -325,6 +326,30 @@ fn take(isa: Isa, layout: BlockedLayout) -> (Run, BlockedLayout, bool) {
     let kernel = Take::new(isa, &spec).unwrap();
     let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(part, images));
     (run, layout, true)
+}
+
+#[test]
+fn a_recurrent_layer_allocates_nothing() {
+    for isa in Isa::available() {
+        let layout = |channels| BlockedLayout::new(isa, channels, 1, 9, 0).unwrap();
+        let spec = RecurrentSpec {
+            cell: punctual_types::Cell::Lstm,
+            gates: layout(40),
+            initial: None,
+            output: layout(20),
+            backwards: false,
+        };
+        let layer = Recurrent::new(isa, &spec).unwrap();
+        let (packed, gates) = (vec![0.1; layer.packed_len()], vec![0.5; spec.gates.len()]);
+        let mut output = vec![0.0; spec.output.len()];
+        let mut images = [Image {
+            inputs: Inputs::one(&gates),
+            output: &mut output,
+        }];
+        let before = ALLOCATIONS.get();
+        layer.run(&packed, Part::WHOLE, &mut images);
+        assert_eq!(ALLOCATIONS.get(), before, "{isa}");
+    }
 }
 
 #[test]

@@ -32,6 +32,18 @@ def convolution_head(channels: int, classes: int) -> nn.Sequential:
     )
 
 
+class FirstToken(nn.Module):
+    """Of tokens as a transformer has them, (image, token, channel), the first: that of the class."""
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return tokens[:, 0]
+
+
+def token_head(channels: int, classes: int) -> nn.Sequential:
+    """The class token, normalised, and a linear layer: a vision transformer's own head."""
+    return nn.Sequential(FirstToken(), nn.LayerNorm(channels, 1e-6), nn.Linear(channels, classes))
+
+
 def depths(module: nn.Module) -> list[str]:
     """Where a head can go: all nodes in order of execution. A module's path stands for its last."""
     return get_graph_node_names(module)[1]
@@ -48,11 +60,31 @@ class EarlyExits(nn.Module):
         with torch.no_grad():
             found = features.eval()(torch.zeros(1, 3, side, side))
         self.features = features
-        self.heads = nn.ModuleList(head(found[depth].shape[1], found[own].shape[1]) for depth in at)
+        # Of a map the channels are the second dimension, of tokens the last.
+        channels = [found[depth].shape[1 if found[depth].dim() == 4 else -1] for depth in at]
+        self.heads = nn.ModuleList(head(count, found[own].shape[1]) for count in channels)
 
     def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
         *found, own = self.features(image).values()
         return *(head(features) for head, features in zip(self.heads, found)), own
+
+
+class TextEarlyExits(nn.Module):
+    """A network of text with a head behind each layer, on the first token as its own head is."""
+
+    def __init__(self, text: zoo.Text):
+        super().__init__()
+        classifier = text.classifier
+        classes, channels = classifier.num_labels, classifier.config.dim
+        self.backbone = classifier.distilbert
+        self.heads = nn.ModuleList(
+            nn.Sequential(FirstToken(), nn.Linear(channels, channels), nn.ReLU(), nn.Linear(channels, classes))
+            for _ in range(classifier.config.n_layers))
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        found = self.backbone(input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=True)
+        # The first are those before any layer.
+        return tuple(head(tokens) for head, tokens in zip(self.heads, found.hidden_states[1:], strict=True))
 
 
 # By the beginning of the network's name; the first that fits. SEEB-GPU's four come first: for
@@ -86,6 +118,7 @@ DEPTHS = {
     "efficientnet": ["features.3", "features.5"],
     "regnet": ["trunk_output.block2", "trunk_output.block3"],
     "mnasnet": ["layers.9", "layers.11"],
+    "vit_b_16": [f"encoder.layers.encoder_layer_{block}" for block in (2, 5, 8)],
 }
 
 
@@ -94,10 +127,15 @@ def default_depths(name: str) -> list[str]:
     return next(at for beginning, at in DEPTHS.items() if name.startswith(beginning))
 
 
-def with_exits(network: zoo.Network, head=convolution_head) -> EarlyExits:
+def with_exits(network: zoo.Network, head=None) -> nn.Module:
     """A network of the zoo with heads at its default depths, ready for export."""
     torch.manual_seed(zoo.SEED)
     backbone = network.module()
+    if network.tokens:
+        module = TextEarlyExits(backbone)
+        return zoo.settle(module, network, [zoo.last_layer(head) for head in module.heads])
+    if head is None:
+        head = token_head if network.name.startswith("vit") else convolution_head
     last = zoo.last_layer(backbone)
     module = EarlyExits(backbone, default_depths(network.name), network.side, head)
     return zoo.settle(module, network, [*(zoo.last_layer(head) for head in module.heads), last])

@@ -331,6 +331,44 @@ class OverTime(nn.Module):
         return self.head(states[:, -1]).tanh()
 
 
+class States(nn.Module):
+    """Windows, pools, normalisation and resizing along time; recurrent layers in both directions, with a
+    state that comes as an input and goes as an output; a second input of several rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.enter = nn.Sequential(nn.Conv1d(6, 8, 3, 2, 1), nn.GroupNorm(2, 8), nn.Mish(), nn.BatchNorm1d(8))
+        self.up, self.past = nn.ConvTranspose1d(8, 8, 4, 2, 1), nn.Sequential(
+            nn.Conv1d(3, 6, 3, dilation=2, padding=2), nn.MaxPool1d(2, ceil_mode=True))
+        self.both = nn.GRU(8, 5, batch_first=True, bidirectional=True)
+        self.cells = nn.LSTM(10, 7, batch_first=True)
+        self.plain = nn.RNN(6, 9, nonlinearity="relu")
+        self.head = nn.Linear(7 + 7 + 9, 3)
+
+    def forward(self, observations: torch.Tensor, past: torch.Tensor, state: torch.Tensor):
+        x = self.enter(observations)
+        series = self.up(x) + functional.interpolate(x, scale_factor=2.0, mode="linear")
+        found, _ = self.both(functional.avg_pool1d(series, 3, 2, 1).transpose(1, 2))
+        steps, (shown, cells) = self.cells(found)
+        _, last = self.plain(self.past(past).permute(2, 0, 1), state.unsqueeze(0))
+        return self.head(torch.cat([shown[0], cells[0], last[0]], 1)), series, steps, last[0]
+
+
+class Sums(nn.Module):
+    """Reductions of all kinds, normalisation over several dimensions, and zeros around a convolution."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.ZeroPad2d((1, 2, 0, 1)), nn.Conv2d(3, 4, 4, 2))
+        self.norm, self.last = nn.LayerNorm([4, 7, 8]), nn.LayerNorm(8)
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x = self.norm(self.body(image)).relu() + 0.5
+        rows = torch.stack([x.sum((1, 3)), x.logsumexp((1, 3)), x.abs().sum((1, 3)), (x * x).sum((1, 3)).log(),
+                            x[:, :, :, :3].prod(1).prod(2), x.amax((1, 3)), x.amin((1, 3))], 1)
+        return rows, x.cumsum(2), self.last(x) + functional.adaptive_max_pool2d(x, 1), functional.normalize(x, 1.0, 1)
+
+
 class Padded(nn.Module):
     """BlazeFace's block: zero channels appended to the shortcut, PReLU; constant borders."""
 
@@ -545,6 +583,11 @@ MINIATURES = [
     Miniature("steering_exits", Steering, {"image": [3, 16, 28], "speed": [1]},
               exits(2, "action", "confidence"), TORCHSCRIPT),
     Miniature("over_time", OverTime, {"observations": [6, 8]}, exits(1, "action"), TORCHSCRIPT),
+    Miniature("states", States, {"observations": [6, 12], "past": [3, 5], "state": [9]},
+              exits(1, "action", "series", "steps", "state"), TORCHSCRIPT),
+    Miniature("states_dynamo", States, {"observations": [6, 12], "past": [3, 5], "state": [9]},
+              exits(1, "action", "series", "steps", "state"), DYNAMO),
+    Miniature("sums", Sums, IMAGE, exits(1, "rows", "running", "normal", "parts"), TORCHSCRIPT),
     Miniature("labels", lambda: Pooled(6, unit_length=False), IMAGE, ["exit_0"], TORCHSCRIPT),
     Miniature("embedding", lambda: Pooled(8, unit_length=True), IMAGE, ["embedding"], DYNAMO),
     Miniature("depth_exits", Depth, {"image": [3, 16, 24]}, exits(2, "depth"), TORCHSCRIPT),

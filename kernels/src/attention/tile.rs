@@ -1,44 +1,52 @@
 //! One head: tiles of queries against tiles of keys.
+//!
+//! A vector holds one key's products with as many queries as it has lanes. So keys are broadcast and values
+//! multiplied where they lie, only the queries of a tile change places, and the softmax goes from key to key.
 
 use core::ops::Range;
 
 use crate::functions::exp;
-use crate::simd::Vector;
+use crate::simd::{KEPT, Vector};
 
 /// Most channels of a head.
 pub const HEAD_CHANNELS_MAX: usize = 128;
-const QUERIES: usize = 64;
-/// Most keys of a tile: four of the widest vectors.
-const KEYS_MAX: usize = 64;
-/// Vectors of keys, or of channels, that are computed at once.
-const WIDTH: usize = 4;
+/// Most vectors of queries in a tile.
+const COLUMNS: usize = 3;
 const LANES_MAX: usize = 16;
+const QUERIES_MAX: usize = COLUMNS * LANES_MAX;
+/// Most keys of a tile: a head's usual 64 channels of them, and the queries, stay in the nearest cache.
+const KEYS_MAX: usize = 64;
+/// Queries whose values are summed at once: a divisor of the queries of a whole tile.
+const ROWS: usize = 6;
 
 /// Memory for one head's tiles.
 pub(super) struct Scratch {
-    /// `[channel][key]`.
-    keys: [f32; HEAD_CHANNELS_MAX * KEYS_MAX],
-    /// `[key][channel]`, channels filled up with zeros to whole vectors.
-    values: [f32; KEYS_MAX * HEAD_CHANNELS_MAX],
-    /// `[query][key]`: products, then what the softmax makes of them but for its divisor.
-    weights: [f32; QUERIES * KEYS_MAX],
-    /// `[query][channel]`: weighed sums so far.
-    sums: [f32; QUERIES * HEAD_CHANNELS_MAX],
+    /// `[channel][query]`: the queries, scaled.
+    queries: [f32; HEAD_CHANNELS_MAX * QUERIES_MAX],
+    /// `[key][query]`: products, then what the softmax makes of them but for its divisor.
+    weights: [f32; KEYS_MAX * QUERIES_MAX],
+    /// `[vector of channels][key][lane]`: values whose head is not whole blocks.
+    values: [f32; HEAD_CHANNELS_MAX * KEYS_MAX],
+    /// `[query][channel]`, channels filled up to whole vectors: weighed sums so far.
+    sums: [f32; QUERIES_MAX * HEAD_CHANNELS_MAX],
     /// For each query the largest product so far.
-    largest: [f32; QUERIES],
+    largest: [f32; QUERIES_MAX],
     /// For each query the sum of its weights so far.
-    total: [f32; QUERIES],
+    total: [f32; QUERIES_MAX],
+    /// For each query what its sums before the last tile of keys are multiplied by.
+    correction: [f32; QUERIES_MAX],
 }
 
 impl Scratch {
     pub fn new() -> Scratch {
         Scratch {
-            keys: [0.0; HEAD_CHANNELS_MAX * KEYS_MAX],
-            values: [0.0; KEYS_MAX * HEAD_CHANNELS_MAX],
-            weights: [0.0; QUERIES * KEYS_MAX],
-            sums: [0.0; QUERIES * HEAD_CHANNELS_MAX],
-            largest: [0.0; QUERIES],
-            total: [0.0; QUERIES],
+            queries: [0.0; HEAD_CHANNELS_MAX * QUERIES_MAX],
+            weights: [0.0; KEYS_MAX * QUERIES_MAX],
+            values: [0.0; HEAD_CHANNELS_MAX * KEYS_MAX],
+            sums: [0.0; QUERIES_MAX * HEAD_CHANNELS_MAX],
+            largest: [0.0; QUERIES_MAX],
+            total: [0.0; QUERIES_MAX],
+            correction: [0.0; QUERIES_MAX],
         }
     }
 }
@@ -55,9 +63,11 @@ pub(super) struct Head {
     pub keys: usize,
     /// Null without one.
     pub mask: *const f32,
-    /// What is added to products, `keys` for each query from `bias_first` on; null if nothing is.
+    /// What is added to products, `bias_queries` for each key, the first for pixel `bias_first`; null if nothing is.
     pub bias: *const f32,
     pub bias_first: usize,
+    /// Queries for which there is a bias.
+    pub bias_queries: usize,
     pub output: *mut f32,
     /// Floats of the whole output before `output`.
     pub output_start: usize,
@@ -85,269 +95,436 @@ impl Head {
     fn is_aligned<V: Vector>(&self) -> bool {
         self.value_first.is_multiple_of(V::LANES) && self.value_size.is_multiple_of(V::LANES)
     }
+
+    /// The tile's queries, from the first pixel on.
+    #[inline(always)]
+    fn queries<V: Vector>(&self, first: usize, vectors: usize) -> usize {
+        (self.pixels.end - first).min(vectors * V::LANES)
+    }
 }
 
 /// # Safety
-/// The processor has the instruction set; `size` and `value_size` are at most [`HEAD_CHANNELS_MAX`]; the tensors are valid for
-/// their pixels and channels, the output for what is written; no other thread uses the output or the scratch.
+/// The processor has the instruction set; `size` and `value_size` are at most [`HEAD_CHANNELS_MAX`]; the
+/// tensors and the bias are valid for their pixels and channels, the output for what is written; no other thread uses the output or the scratch.
 #[inline(always)]
 pub(super) unsafe fn attend<V: Vector>(head: &Head) {
-    let tile = WIDTH * V::LANES;
+    let vectors = head.pixels.len().div_ceil(V::LANES);
+    let tiles = vectors.div_ceil(COLUMNS);
     // SAFETY: the caller's promises, which all of these functions pass on.
     unsafe {
         let scratch = &mut *head.scratch;
-        let mut first = head.pixels.start;
-        while first < head.pixels.end {
-            let queries = (head.pixels.end - first).min(QUERIES);
-            scratch.sums.fill(0.0);
-            scratch.total.fill(0.0);
-            // Finite, so that what is behind the last key differs from it by minus infinity.
-            scratch.largest.fill(f32::MIN);
-            let mut key = 0;
-            while key < head.keys {
-                load_keys::<V>(head, key, scratch);
-                load_values::<V>(head, key, scratch);
-                let mut at = 0;
-                while at < queries {
-                    // Queries behind the last one of the tile repeat it.
-                    products::<V>(head, first, at, queries, scratch);
-                    at += WIDTH;
-                }
-                for query in 0..queries {
-                    soften::<V>(head, key, first, query, scratch);
-                }
-                let mut at = 0;
-                while at < queries {
-                    weigh::<V>(head, at, scratch);
-                    at += WIDTH;
-                }
-                key += tile;
-            }
-            write::<V>(head, first, queries, scratch);
-            first += queries;
-        }
-    }
-}
-
-/// A tile of keys with the channels outside. Behind the last key stands zero.
-#[inline(always)]
-unsafe fn load_keys<V: Vector>(head: &Head, first: usize, scratch: &mut Scratch) {
-    let tile = WIDTH * V::LANES;
-    let count = (head.keys - first).min(tile);
-    for channel in 0..head.size {
-        let row = &mut scratch.keys[channel * tile..][..tile];
-        // SAFETY: channel and key are the head's.
-        let from = unsafe {
-            let at = Head::at::<V>(head.key_block, head.first + channel, first);
-            head.key.add(at)
-        };
-        for (key, to) in row[..count].iter_mut().enumerate() {
-            // SAFETY: as above; keys are `LANES` apart.
-            *to = unsafe { *from.add(key * V::LANES) };
-        }
-        row[count..].fill(0.0);
-    }
-}
-
-/// A tile of values with the keys outside. Behind the last key stands zero.
-#[inline(always)]
-unsafe fn load_values<V: Vector>(head: &Head, first: usize, scratch: &mut Scratch) {
-    let tile = WIDTH * V::LANES;
-    let count = (head.keys - first).min(tile);
-    let row = head.value_size.next_multiple_of(V::LANES);
-    for key in 0..tile {
-        let to = &mut scratch.values[key * row..][..row];
-        if key >= count {
-            to.fill(0.0);
-        } else if head.is_aligned::<V>() {
-            let mut channel = 0;
-            while channel < head.value_size {
-                // SAFETY: a whole block of the head's channels of one of its keys.
-                unsafe {
-                    let at = Head::at::<V>(head.key_block, head.value_first + channel, first + key);
-                    V::load(head.value.add(at)).store(to[channel..].as_mut_ptr());
-                }
-                channel += V::LANES;
-            }
-        } else {
-            for (channel, to) in to[..head.value_size].iter_mut().enumerate() {
-                let at = Head::at::<V>(head.key_block, head.value_first + channel, first + key);
-                // SAFETY: channel and key are the head's.
-                *to = unsafe { *head.value.add(at) };
+        for tile in 0..tiles {
+            let vectors = vectors * tile / tiles..vectors * (tile + 1) / tiles;
+            let first = head.pixels.start + vectors.start * V::LANES;
+            match vectors.len() {
+                1 => attend_tile::<V, 1>(head, first, scratch),
+                2 => attend_tile::<V, 2>(head, first, scratch),
+                _ => attend_tile::<V, COLUMNS>(head, first, scratch),
             }
         }
     }
 }
 
-/// Products of `WIDTH` queries of the tile with all its keys.
+/// A tile of `N` vectors of queries, of which the last may be more than there are.
 #[inline(always)]
-unsafe fn products<V: Vector>(
+unsafe fn attend_tile<V: Vector, const N: usize>(head: &Head, first: usize, scratch: &mut Scratch) {
+    // Tiles of equal size, of whole groups of keys.
+    let tile = head.keys.div_ceil(head.keys.div_ceil(KEYS_MAX));
+    let tile = tile.next_multiple_of(8);
+    // SAFETY: the caller's promises.
+    unsafe {
+        scratch.sums.fill(0.0);
+        scratch.total.fill(0.0);
+        // Finite, so that what is behind the last key differs from it by minus infinity.
+        scratch.largest.fill(f32::MIN);
+        for column in 0..N {
+            load_queries::<V>(head, first, column, scratch);
+        }
+        let mut key = 0;
+        while key < head.keys {
+            let count = (head.keys - key).min(tile);
+            if V::REGISTERS < 32 {
+                all_products::<V, N, 4>(head, key, count, scratch);
+            } else {
+                all_products::<V, N, 8>(head, key, count, scratch);
+            }
+            add_bias::<V, N>(head, first, key, count, scratch);
+            mask::<V, N>(head, key, count, scratch);
+            soften::<V, N>(count, scratch);
+            rescale::<V>(head, head.queries::<V>(first, N), scratch);
+            weigh::<V, N>(head, key, count, scratch);
+            key += count;
+        }
+        write::<V>(head, first, head.queries::<V>(first, N), scratch);
+    }
+}
+
+/// A vector of queries for each channel, multiplied by the scale. Behind the last query stands zero.
+#[inline(always)]
+unsafe fn load_queries<V: Vector>(head: &Head, first: usize, column: usize, scratch: &mut Scratch) {
+    let pitch = COLUMNS * V::LANES;
+    let first = first + column * V::LANES;
+    let count = head.pixels.end.saturating_sub(first).min(V::LANES);
+    let fours = head.first.is_multiple_of(4) && head.size.is_multiple_of(4);
+    let mut channel = 0;
+    // SAFETY: channels and queries are the head's, and the scratch has a row for each channel.
+    unsafe {
+        let scale = V::splat(head.scale);
+        while channel < head.size {
+            let at = Head::at::<V>(head.query_block, head.first + channel, first);
+            let from = head.query.wrapping_add(at);
+            let to = scratch
+                .queries
+                .as_mut_ptr()
+                .add(channel * pitch + column * V::LANES);
+            if fours && count == V::LANES {
+                // Four channels of each fourth query, then of those beside them.
+                let step = 4 * V::LANES;
+                let (a, b) = (
+                    V::load_fours(from, step),
+                    V::load_fours(from.add(V::LANES), step),
+                );
+                let c = V::load_fours(from.add(2 * V::LANES), step);
+                let d = V::load_fours(from.add(3 * V::LANES), step);
+                let (low, other_low) = (a.alternate_low(b), c.alternate_low(d));
+                let (high, other_high) = (a.alternate_high(b), c.alternate_high(d));
+                low.low_halves(other_low).mul(scale).store(to);
+                low.high_halves(other_low).mul(scale).store(to.add(pitch));
+                high.low_halves(other_high)
+                    .mul(scale)
+                    .store(to.add(2 * pitch));
+                high.high_halves(other_high)
+                    .mul(scale)
+                    .store(to.add(3 * pitch));
+                channel += 4;
+            } else {
+                for query in 0..V::LANES {
+                    let real = query < count;
+                    *to.add(query) = if real {
+                        *from.add(query * V::LANES) * head.scale
+                    } else {
+                        0.0
+                    };
+                }
+                channel += 1;
+            }
+        }
+    }
+}
+
+/// Products of the tile's queries with `count` keys, `K` of them at once.
+#[inline(always)]
+unsafe fn all_products<V: Vector, const N: usize, const K: usize>(
+    head: &Head,
+    first: usize,
+    count: usize,
+    scratch: &mut Scratch,
+) {
+    let mut key = 0;
+    // SAFETY: keys of the tile.
+    unsafe {
+        if count < K {
+            while key < count {
+                products::<V, N, 1>(head, first, key, scratch);
+                key += 1;
+            }
+        }
+        while key < count {
+            // The last ones are moved back, and some computed again.
+            products::<V, N, K>(head, first, key.min(count - K), scratch);
+            key += K;
+        }
+    }
+}
+
+/// Products of the tile's queries with `K` keys, from key `at` of the tile on.
+#[inline(always)]
+unsafe fn products<V: Vector, const N: usize, const K: usize>(
     head: &Head,
     first: usize,
     at: usize,
-    queries: usize,
     scratch: &mut Scratch,
 ) {
-    let tile = WIDTH * V::LANES;
-    // SAFETY: the scratch has `size` rows of keys and `QUERIES`, a multiple of `WIDTH`, rows of
-    // weights; queries and channels are the head's.
+    let pitch = COLUMNS * V::LANES;
+    let end = head.first + head.size;
+    // SAFETY: channels and keys are the head's; the scratch has a row of queries for each channel
+    // and one of weights for each key.
     unsafe {
-        let mut sums = [[V::splat(0.0); WIDTH]; WIDTH];
-        let pixels: [usize; WIDTH] = [
-            first + at,
-            first + (at + 1).min(queries - 1),
-            first + (at + 2).min(queries - 1),
-            first + (at + 3).min(queries - 1),
-        ];
-        let mut keys = scratch.keys.as_ptr();
-        for channel in head.first..head.first + head.size {
-            let block = head.query.add(Head::at::<V>(head.query_block, channel, 0));
-            let mut columns = [V::splat(0.0); WIDTH];
-            for (column, to) in columns.iter_mut().enumerate() {
-                *to = V::load(keys.add(column * V::LANES));
-            }
-            for (sums, pixel) in sums.iter_mut().zip(pixels) {
-                let query = V::splat(*block.add(pixel * V::LANES));
-                for (sum, key) in sums.iter_mut().zip(columns) {
-                    *sum = sum.mul_add(query, key);
+        let mut sums = [[V::splat(0.0); N]; K];
+        let mut queries = scratch.queries.as_ptr();
+        let mut channel = head.first;
+        while channel < end {
+            // Channels that lie side by side.
+            let run = end.min((channel / V::LANES + 1) * V::LANES) - channel;
+            let keys = head
+                .key
+                .add(Head::at::<V>(head.key_block, channel, first + at));
+            for lane in 0..run {
+                let mut columns = [V::splat(0.0); N];
+                for (column, to) in columns.iter_mut().enumerate() {
+                    *to = V::load(queries.add(column * V::LANES));
                 }
+                for (key, sums) in sums.iter_mut().enumerate() {
+                    let key = V::splat(*keys.add(key * V::LANES + lane));
+                    for (sum, query) in sums.iter_mut().zip(columns) {
+                        *sum = sum.mul_add(key, query);
+                    }
+                }
+                queries = queries.add(pitch);
             }
-            keys = keys.add(tile);
+            channel += run;
         }
-        let scale = V::splat(head.scale);
-        for (row, sums) in sums.iter().enumerate() {
-            let to = scratch.weights.as_mut_ptr().add((at + row) * tile);
+        for (key, sums) in sums.iter().enumerate() {
+            let to = scratch.weights.as_mut_ptr().add((at + key) * pitch);
             for (column, sum) in sums.iter().enumerate() {
-                sum.mul(scale).store(to.add(column * V::LANES));
+                sum.store(to.add(column * V::LANES));
             }
         }
     }
 }
 
-/// Makes weights of one query's products, and rescales its sums so far accordingly.
+/// Adds the bias of the tile's queries to their products with `count` keys.
 #[inline(always)]
-unsafe fn soften<V: Vector>(
+unsafe fn add_bias<V: Vector, const N: usize>(
     head: &Head,
     first: usize,
-    first_query: usize,
-    query: usize,
+    first_key: usize,
+    count: usize,
     scratch: &mut Scratch,
 ) {
-    let tile = WIDTH * V::LANES;
-    let weights = &mut scratch.weights[query * tile..][..tile];
-    let count = (head.keys - first).min(tile);
-    if !head.bias.is_null() {
-        let at = (first_query + query - head.bias_first) * head.keys + first;
-        for (key, weight) in weights[..count].iter_mut().enumerate() {
-            // SAFETY: the bias has `keys` values for each query.
-            *weight += unsafe { *head.bias.add(at + key) };
-        }
+    if head.bias.is_null() {
+        return;
     }
-    if !head.mask.is_null() {
-        for (key, weight) in weights[..count].iter_mut().enumerate() {
-            // SAFETY: the mask has a block of lanes for each key.
-            if unsafe { *head.mask.add((first + key) * V::LANES) } == 0.0 {
-                *weight += f32::MIN;
+    let queries = head.queries::<V>(first, N);
+    for key in 0..count {
+        // SAFETY: the bias has a value for each query of each key, the scratch a row of weights.
+        unsafe {
+            let at = (first_key + key) * head.bias_queries + first - head.bias_first;
+            let bias = head.bias.add(at);
+            let row = scratch.weights.as_mut_ptr().add(key * COLUMNS * V::LANES);
+            let mut query = 0;
+            while query + V::LANES <= queries {
+                let at = row.add(query);
+                V::load(at).add(V::load(bias.add(query))).store(at);
+                query += V::LANES;
+            }
+            while query < queries {
+                *row.add(query) += *bias.add(query);
+                query += 1;
             }
         }
     }
-    weights[count..].fill(f32::NEG_INFINITY);
-    // SAFETY: vectors of the query's weights, then of its sums, which fill whole vectors.
+}
+
+/// Adds `f32::MIN` to the products of keys that do not count.
+#[inline(always)]
+unsafe fn mask<V: Vector, const N: usize>(
+    head: &Head,
+    first: usize,
+    count: usize,
+    scratch: &mut Scratch,
+) {
+    if head.mask.is_null() {
+        return;
+    }
+    for key in 0..count {
+        // SAFETY: the mask has a block of lanes for each key, the scratch a row of weights.
+        unsafe {
+            if *head.mask.add((first + key) * V::LANES) == 0.0 {
+                let row = scratch.weights.as_mut_ptr().add(key * COLUMNS * V::LANES);
+                for column in 0..N {
+                    let at = row.add(column * V::LANES);
+                    V::load(at).add(V::splat(f32::MIN)).store(at);
+                }
+            }
+        }
+    }
+}
+
+/// Makes weights of the products with `count` keys.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "the index names columns of several arrays"
+)]
+unsafe fn soften<V: Vector, const N: usize>(count: usize, scratch: &mut Scratch) {
+    let pitch = COLUMNS * V::LANES;
+    // SAFETY: vectors of queries of the keys' rows, and of what there is one of for each query.
     unsafe {
-        let row = weights.as_mut_ptr();
-        let mut most = V::load(row);
-        for column in 1..WIDTH {
-            most = most.max(V::load(row.add(column * V::LANES)));
+        let weights = scratch.weights.as_mut_ptr();
+        let mut largest = [V::splat(0.0); N];
+        for column in 0..N {
+            largest[column] = V::load(scratch.largest.as_ptr().add(column * V::LANES));
         }
-        let before = scratch.largest[query];
-        let mut largest = before;
-        let mut lanes = [0.0; LANES_MAX];
-        most.store(lanes.as_mut_ptr());
-        for &lane in &lanes[..V::LANES] {
-            largest = if lane > largest { lane } else { largest };
+        let before = largest;
+        for key in 0..count {
+            for column in 0..N {
+                let product = V::load(weights.add(key * pitch + column * V::LANES));
+                largest[column] = largest[column].max(product);
+            }
         }
-        scratch.largest[query] = largest;
-        let mut total = V::splat(0.0);
-        for column in 0..WIDTH {
-            let at = row.add(column * V::LANES);
-            let weight = exp(V::load(at).sub(V::splat(largest)));
-            weight.store(at);
-            total = total.add(weight);
+        let mut total = [V::splat(0.0); N];
+        for key in 0..count {
+            for column in 0..N {
+                let at = weights.add(key * pitch + column * V::LANES);
+                let weight = exp(V::load(at).sub(largest[column]));
+                weight.store(at);
+                total[column] = total[column].add(weight);
+            }
         }
-        exp(V::splat(before).sub(V::splat(largest))).store(lanes.as_mut_ptr());
-        let correction = if before == largest { 1.0 } else { lanes[0] };
-        total.store(lanes.as_mut_ptr());
-        let mut sum = scratch.total[query] * correction;
-        for lane in &lanes[..V::LANES] {
-            sum += lane;
+        for column in 0..N {
+            let at = column * V::LANES;
+            largest[column].store(scratch.largest.as_mut_ptr().add(at));
+            let correction = exp(before[column].sub(largest[column]));
+            correction.store(scratch.correction.as_mut_ptr().add(at));
+            let all = scratch.total.as_mut_ptr().add(at);
+            total[column].mul_add(V::load(all), correction).store(all);
         }
-        scratch.total[query] = sum;
+    }
+}
+
+/// Multiplies the sums of the queries whose largest product has changed.
+#[inline(always)]
+unsafe fn rescale<V: Vector>(head: &Head, queries: usize, scratch: &mut Scratch) {
+    let size = head.value_size.next_multiple_of(V::LANES);
+    for query in 0..queries {
+        let correction = scratch.correction[query];
         if correction != 1.0 {
-            let size = head.value_size.next_multiple_of(V::LANES);
-            let sums = scratch.sums.as_mut_ptr().add(query * size);
             let mut channel = 0;
             while channel < size {
-                let at = sums.add(channel);
-                V::load(at).mul(V::splat(correction)).store(at);
+                // SAFETY: whole vectors of the query's sums.
+                unsafe {
+                    let at = scratch.sums.as_mut_ptr().add(query * size + channel);
+                    V::load(at).mul(V::splat(correction)).store(at);
+                }
                 channel += V::LANES;
             }
         }
     }
 }
 
-/// Adds the tile's values, weighed, to the sums of `WIDTH` queries.
+/// Adds the values of `count` keys, weighed, to the sums of all queries.
 #[inline(always)]
-unsafe fn weigh<V: Vector>(head: &Head, at: usize, scratch: &mut Scratch) {
-    let size = head.value_size.next_multiple_of(V::LANES);
-    let mut channel = 0;
-    // SAFETY: the channels from `channel` on fill as many vectors as each call takes.
+unsafe fn weigh<V: Vector, const N: usize>(
+    head: &Head,
+    first: usize,
+    count: usize,
+    scratch: &mut Scratch,
+) {
+    let vectors = head.value_size.div_ceil(V::LANES);
+    // SAFETY: the values are the head's or were just copied; rows of weights and sums that are more
+    // than there are queries are in the scratch.
     unsafe {
-        while channel + WIDTH * V::LANES <= size {
-            weigh_columns::<V, WIDTH>(at, channel, size, scratch);
-            channel += WIDTH * V::LANES;
-        }
-        while channel < size {
-            weigh_columns::<V, 1>(at, channel, size, scratch);
-            channel += V::LANES;
+        let (values, block) = if head.is_aligned::<V>() {
+            let at = Head::at::<V>(head.key_block, head.value_first, first);
+            (head.value.add(at), head.key_block)
+        } else {
+            load_values::<V>(head, first, count, scratch);
+            (scratch.values.as_ptr(), KEYS_MAX * V::LANES)
+        };
+        let mut row = 0;
+        while row < N * V::LANES {
+            let mut vector = 0;
+            while vector < vectors {
+                let values = values.add(vector * block);
+                let left = vectors - vector;
+                if left >= 4 && V::REGISTERS >= 32 {
+                    weigh_rows::<V, 4>(head, row, vector, values, block, count, scratch);
+                    vector += 4;
+                } else if left >= 2 {
+                    weigh_rows::<V, 2>(head, row, vector, values, block, count, scratch);
+                    vector += 2;
+                } else {
+                    weigh_rows::<V, 1>(head, row, vector, values, block, count, scratch);
+                    vector += 1;
+                }
+            }
+            row += ROWS;
         }
     }
 }
 
+/// `C` vectors of the values' channels, for `ROWS` queries.
 #[inline(always)]
-unsafe fn weigh_columns<V: Vector, const COLUMNS: usize>(
-    at: usize,
-    channel: usize,
-    size: usize,
+unsafe fn weigh_rows<V: Vector, const C: usize>(
+    head: &Head,
+    row: usize,
+    vector: usize,
+    values: *const f32,
+    block: usize,
+    count: usize,
     scratch: &mut Scratch,
 ) {
-    let tile = WIDTH * V::LANES;
-    // SAFETY: `WIDTH` rows of sums and weights from `at` on, and all keys' values, are in the
-    // scratch.
+    let pitch = COLUMNS * V::LANES;
+    let size = head.value_size.next_multiple_of(V::LANES);
+    // SAFETY: the caller's promises.
     unsafe {
-        let sums = scratch.sums.as_mut_ptr().add(at * size + channel);
-        let weights = scratch.weights.as_ptr().add(at * tile);
-        let values = scratch.values.as_ptr().add(channel);
-        let mut rows = [[V::splat(0.0); COLUMNS]; WIDTH];
-        for (row, columns) in rows.iter_mut().enumerate() {
-            for (column, sum) in columns.iter_mut().enumerate() {
-                *sum = V::load(sums.add(row * size + column * V::LANES));
+        let at = scratch
+            .sums
+            .as_mut_ptr()
+            .add(row * size + vector * V::LANES);
+        let weights = scratch.weights.as_ptr().add(row);
+        let mut rows = [[V::splat(0.0); C]; ROWS];
+        for (row, sums) in rows.iter_mut().enumerate() {
+            for (column, sum) in sums.iter_mut().enumerate() {
+                *sum = V::load(at.add(row * size + column * V::LANES));
             }
         }
-        for key in 0..tile {
-            let mut columns = [V::splat(0.0); COLUMNS];
+        for key in 0..count {
+            let mut columns = [V::splat(0.0); C];
             for (column, to) in columns.iter_mut().enumerate() {
-                *to = V::load(values.add(key * size + column * V::LANES));
+                *to = V::load(values.add(column * block + key * V::LANES));
             }
             for (row, sums) in rows.iter_mut().enumerate() {
-                let weight = V::splat(*weights.add(row * tile + key));
+                let weight = V::splat(*weights.add(key * pitch + row));
                 for (sum, value) in sums.iter_mut().zip(columns) {
                     *sum = sum.mul_add(weight, value);
                 }
             }
         }
-        for (row, columns) in rows.iter().enumerate() {
-            for (column, sum) in columns.iter().enumerate() {
-                sum.store(sums.add(row * size + column * V::LANES));
+        for (row, sums) in rows.iter().enumerate() {
+            for (column, sum) in sums.iter().enumerate() {
+                sum.store(at.add(row * size + column * V::LANES));
+            }
+        }
+    }
+}
+
+/// Copies the values of a head that starts or ends within a block, so that it starts with one. What is behind
+/// its last channel is never written.
+#[inline(always)]
+unsafe fn load_values<V: Vector>(head: &Head, first: usize, count: usize, scratch: &mut Scratch) {
+    let shift = head.value_first % V::LANES;
+    let (mut near, mut far) = ([KEPT; LANES_MAX], [KEPT; LANES_MAX]);
+    for lane in 0..V::LANES {
+        let from = shift + lane;
+        if from < V::LANES {
+            near[lane] = from as i32;
+        } else {
+            far[lane] = (from - V::LANES) as i32;
+        }
+    }
+    let blocks =
+        head.value_first / V::LANES..(head.value_first + head.value_size).div_ceil(V::LANES);
+    // SAFETY: whole blocks of the value's pixels that have channels of the head.
+    unsafe {
+        let (near, far) = (V::lanes(&near), V::lanes(&far));
+        for vector in 0..head.value_size.div_ceil(V::LANES) {
+            let block = blocks.start + vector;
+            for key in 0..count {
+                let from = head
+                    .value
+                    .add(block * head.key_block + (first + key) * V::LANES);
+                let mut value = V::splat(0.0).pick(V::load(from), near);
+                if block + 1 < blocks.end {
+                    value = value.pick(V::load(from.add(head.key_block)), far);
+                }
+                value.store(
+                    scratch
+                        .values
+                        .as_mut_ptr()
+                        .add((vector * KEYS_MAX + key) * V::LANES),
+                );
             }
         }
     }

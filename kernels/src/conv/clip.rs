@@ -13,6 +13,14 @@ pub(super) struct Run {
     pub taps: Range<usize>,
 }
 
+impl Run {
+    /// Some of its outputs.
+    pub fn part(&self, outputs: Range<usize>) -> Run {
+        let taps = self.taps.clone();
+        Run { outputs, taps }
+    }
+}
+
 /// One direction of a convolution: its rows, or its columns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Direction {

@@ -3,9 +3,11 @@
 //! A strip's kernel reads its input once for each few output blocks. An input that stays in the
 //! second-level cache meanwhile is as good as read once; a larger one is better taken in pieces
 //! that stay there, all output blocks for one piece, as long as the weights, which are then read
-//! once a piece, are not larger still. The order of no sum depends on it.
+//! once a piece, are not larger still. A row that does not stay, as of many tokens, is cut into runs of columns.
+//! The order of no sum depends on it.
 
-use super::{Conv2d, Kernels};
+use super::tiles::Choices;
+use super::{Columns, Conv2d, Conv2dSpec, Kernels};
 use crate::layout::Span;
 
 /// What may be expected to stay in the second-level cache from one reading to the next, in floats:
@@ -16,6 +18,8 @@ const STAYS: usize = 96 << 10;
 pub(super) struct Pieces {
     pub images: usize,
     pub rows: usize,
+    /// The most, of whole runs.
+    pub columns: usize,
 }
 
 /// What decides about the order, in floats.
@@ -25,6 +29,7 @@ struct Sizes {
     /// The input under one of the span's rows, of one image.
     row: usize,
     rows: usize,
+    columns: usize,
     /// Output rows of a tile: pieces have whole tiles.
     tile_rows: usize,
     images: usize,
@@ -38,6 +43,7 @@ impl Conv2d {
         let whole = Pieces {
             images,
             rows: span.rows.len(),
+            columns: usize::MAX,
         };
         // Where there are several runs, the one with the most columns takes the most time.
         let widest = self.columns.iter().max_by_key(|all| all.run.outputs.len());
@@ -48,12 +54,12 @@ impl Conv2d {
             return whole;
         }
         let sources = self.packing.sources[span.block];
-        let (input_row, _) = self.spec.input.strides();
         let blocks = span.blocks.min(2);
         let sizes = Sizes {
             weights: span.blocks * self.packing.block_stride(0),
-            row: sources.count * input_row * self.spec.window.stride.height as usize,
+            row: row(&self.spec, sources.count),
             rows: span.rows.len(),
+            columns: self.spec.output.width(),
             tile_rows: choices[blocks - 1].rows(),
             images,
             readings: span.blocks.div_ceil(2),
@@ -62,29 +68,88 @@ impl Conv2d {
     }
 }
 
+/// Floats of the input under one output row, of so many input blocks or planes.
+fn row(spec: &Conv2dSpec, sources: usize) -> usize {
+    let (input_row, _) = spec.input.strides();
+    sources * input_row * spec.window.stride.height as usize
+}
+
+/// How many columns of one run to compute for all output blocks before the next ones, if its rows do not stay: whole
+/// tiles, about as many in each piece.
+pub(super) fn columns(spec: &Conv2dSpec, choices: &Choices, columns: usize) -> Option<usize> {
+    if spec.groups > 1 {
+        return None;
+    }
+    let channels = spec.input.sizes().channels;
+    let sources = channels.div_ceil(spec.inner_lanes());
+    let most = columns_that_stay(row(spec, sources) * choices.rows(), spec.output.width());
+    let tiles = most / choices.columns();
+    if most >= columns || tiles == 0 {
+        return None;
+    }
+    let pieces = columns.div_ceil(tiles * choices.columns());
+    Some(columns.div_ceil(pieces).next_multiple_of(choices.columns()))
+}
+
+/// Of `columns` of tiles with so much input.
+fn columns_that_stay(input: usize, columns: usize) -> usize {
+    STAYS * columns / input
+}
+
+impl Conv2d {
+    /// The columns in pieces of at most so many, or of one run.
+    pub(super) fn column_pieces(&self, most: usize) -> impl Iterator<Item = &[Columns]> {
+        let mut left = &self.columns[..];
+        core::iter::from_fn(move || {
+            let mut width = left.first()?.run.outputs.len();
+            let mut count = 1;
+            while let Some(next) = left.get(count) {
+                width += next.run.outputs.len();
+                if width > most {
+                    break;
+                }
+                count += 1;
+            }
+            let (piece, rest) = left.split_at(count);
+            left = rest;
+            Some(piece)
+        })
+    }
+}
+
 impl Sizes {
     fn pieces(&self) -> Pieces {
         let whole = Pieces {
             images: self.images,
             rows: self.rows,
+            columns: usize::MAX,
         };
         let image = self.row * self.rows;
         if image * self.images <= STAYS || self.readings == 1 {
             return whole;
         }
+        let tiles = self.row * self.tile_rows;
         let pieces = if image <= STAYS {
             Pieces {
                 images: STAYS / image,
-                rows: self.rows,
+                ..whole
             }
-        } else {
-            let tiles = STAYS / (self.row * self.tile_rows);
+        } else if tiles <= STAYS {
             Pieces {
                 images: 1,
-                rows: tiles.max(1) * self.tile_rows,
+                rows: STAYS / tiles * self.tile_rows,
+                ..whole
+            }
+        } else {
+            Pieces {
+                images: 1,
+                rows: self.tile_rows,
+                columns: columns_that_stay(tiles, self.columns).max(1),
             }
         };
-        let count = self.images.div_ceil(pieces.images) * self.rows.div_ceil(pieces.rows);
+        let count = self.images.div_ceil(pieces.images)
+            * self.rows.div_ceil(pieces.rows)
+            * self.columns.div_ceil(pieces.columns);
         let weights = if self.weights <= STAYS {
             self.weights
         } else {
@@ -102,6 +167,9 @@ impl Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reference::conv2d;
+    use crate::{BlockedLayout, ConvInput, Image, Inputs, Isa, Part};
+    use punctual_types::{Activation, Extent, Padding, Window};
 
     /// Of a convolution of one tap on a square image, by tiles of two rows.
     fn sizes(inputs: usize, outputs: usize, side: usize, images: usize) -> Sizes {
@@ -109,6 +177,7 @@ mod tests {
             weights: inputs * outputs,
             row: inputs * side,
             rows: side,
+            columns: side,
             tile_rows: 2,
             images,
             readings: outputs / 32,
@@ -120,6 +189,7 @@ mod tests {
         let whole = Pieces {
             images: 1,
             rows: 14,
+            columns: usize::MAX,
         };
         assert_eq!(sizes(256, 1024, 14, 1).pieces(), whole);
     }
@@ -127,13 +197,42 @@ mod tests {
     #[test]
     fn a_large_image_is_taken_in_rows_of_whole_tiles() {
         let pieces = sizes(256, 64, 56, 8).pieces();
-        assert_eq!(pieces, Pieces { images: 1, rows: 6 });
+        let rows = Pieces {
+            images: 1,
+            rows: 6,
+            columns: usize::MAX,
+        };
+        assert_eq!(pieces, rows);
     }
 
     #[test]
     fn small_images_of_a_large_batch_are_taken_in_groups() {
         let pieces = sizes(512, 512, 7, 8).pieces();
-        assert_eq!(pieces, Pieces { images: 3, rows: 7 });
+        let images = Pieces {
+            images: 3,
+            rows: 7,
+            columns: usize::MAX,
+        };
+        assert_eq!(pieces, images);
+    }
+
+    #[test]
+    fn a_row_of_many_tokens_is_taken_in_columns() {
+        let tokens = Sizes {
+            weights: 384 * 1536,
+            row: 384 * 1370,
+            rows: 1,
+            columns: 1370,
+            tile_rows: 1,
+            images: 1,
+            readings: 48,
+        };
+        let columns = Pieces {
+            images: 1,
+            rows: 1,
+            columns: 256,
+        };
+        assert_eq!(tokens.pieces(), columns);
     }
 
     #[test]
@@ -145,7 +244,67 @@ mod tests {
         let whole = Pieces {
             images: 1,
             rows: 14,
+            columns: usize::MAX,
         };
         assert_eq!(sizes.pieces(), whole);
+    }
+
+    #[test]
+    fn tokens_in_pieces_equal_the_reference() {
+        const INPUTS: usize = 520;
+        const OUTPUTS: usize = 64;
+        const TOKENS: usize = 201;
+        let pattern = |len: usize, period: usize| -> Vec<f32> {
+            (0..len)
+                .map(|i| (i * 7 % period) as f32 / period as f32 - 0.5)
+                .collect()
+        };
+        let (image, weights) = (pattern(INPUTS * TOKENS, 61), pattern(OUTPUTS * INPUTS, 53));
+        let bias = pattern(OUTPUTS, 11);
+        let window = Window::new(Extent::square(1), Extent::square(1), Padding::uniform(0));
+        for isa in Isa::available() {
+            let input = BlockedLayout::new(isa, INPUTS, 1, TOKENS, 0).unwrap();
+            let output = BlockedLayout::new(isa, OUTPUTS, 1, TOKENS, 0).unwrap();
+            let spec = Conv2dSpec {
+                input: ConvInput::Blocked(input),
+                output,
+                residual: None,
+                window,
+                groups: 1,
+                activation: Activation::Gelu,
+            };
+            let conv = Conv2d::new(isa, &spec).unwrap();
+            let span = output.spans(Part::WHOLE).next().unwrap();
+            let pieces = conv.column_pieces(conv.pieces(&span, 1).columns);
+            assert!(pieces.count() > 1, "{isa}: the row stays");
+            let packed = conv.packed(&weights, &bias).unwrap();
+            let mut memory = vec![0.0; input.len()];
+            input.pack(&image, &mut memory);
+            let mut found = vec![f32::NAN; output.len()];
+            let run = Image {
+                inputs: Inputs::one(&memory),
+                output: &mut found,
+            };
+            conv.run(&packed, Part::WHOLE, &mut [run]);
+            let mut unpacked = vec![0.0; output.shape().elements()];
+            output.unpack(&found, &mut unpacked);
+            let shape = input.shape();
+            let expected = conv2d(
+                shape,
+                &window,
+                1,
+                spec.activation,
+                &weights,
+                &bias,
+                &image,
+                None,
+            );
+            for (found, expected) in unpacked.iter().zip(expected) {
+                assert!(
+                    (found - expected).abs() < 1e-4,
+                    "{isa}: {found}, not {expected}"
+                );
+            }
+        }
     }
 }

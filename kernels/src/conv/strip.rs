@@ -4,6 +4,10 @@
 //! kernel walks once over everything that the tile sums: each step loads `O` vectors of weights,
 //! broadcasts `R * C` input values and multiplies all of them. Weights are read in order; a
 //! strip's weights stay in the second-level cache from tile to tile and from image to image.
+//!
+//! A long sum is made of shorter ones ([`TERMS`]): the rounding of one running sum grows with the root of its length.
+
+use core::mem::MaybeUninit;
 
 use crate::activation::Curve;
 use crate::simd::Vector;
@@ -20,6 +24,8 @@ pub(super) struct Strip {
     pub input_block: usize,
     /// Input blocks (or planes) that are summed.
     pub input_blocks: usize,
+    /// As many of them as are summed at once, see [`blocks_at_once`].
+    pub blocks_at_once: usize,
     pub kernel_height: usize,
     pub kernel_width: usize,
     /// Input elements between a tap and the one below.
@@ -64,6 +70,15 @@ pub(super) struct Strip {
 /// All that the strip's sizes and strides reach from its pointers is valid: to read, and `output`
 /// to write, which nothing else aliases.
 pub(super) type StripKernel = unsafe fn(&Strip);
+
+/// Products that are summed at once, or more if one input block has more. Each such sum costs a tile an addition a
+/// value, below a hundredth of the time of its products.
+const TERMS: usize = 256;
+
+/// How many input blocks (or planes) to sum at once, each of so many taps and lanes.
+pub(super) fn blocks_at_once(taps: usize, lanes: usize) -> usize {
+    TERMS.div_ceil((taps * lanes).max(1))
+}
 
 /// In the place of a horizontal stride: any stride and any taps, read at run time.
 pub(super) const ANY: usize = 0;
@@ -160,10 +175,6 @@ unsafe fn tile<
     let inner = if BLOCKED { V::LANES } else { 1 };
     let pixel = inner * stride::<S>(s);
     let row = s.stride_height * s.input_row;
-    let (tap_row, tap_column) = match reads_taps(S) {
-        true => (s.tap_row, s.tap_column),
-        false => (s.input_row, inner),
-    };
     // SAFETY: offsets stay inside what the caller promised, since the tile lies inside the strip:
     // output pixel (top + r, left + c) reads input pixels ((top + r) * stride + ky * dilation,
     // (left + c) * stride + kx * dilation) of each input block.
@@ -173,20 +184,71 @@ unsafe fn tile<
             *sums = [[V::load(s.bias.add(o * V::LANES)); C]; R];
         }
         // Without a tap to read, these may point anywhere.
-        let corner = s.input.wrapping_add(top * row + left * pixel);
+        let mut corner = s.input.wrapping_add(top * row + left * pixel);
         let mut weights = s.weights;
-        for block in 0..s.input_blocks {
+        let mut total: Total<V, O, R, C> = [[[MaybeUninit::uninit(); C]; R]; O];
+        let mut left_over = s.input_blocks;
+        loop {
+            let blocks = if left_over > s.blocks_at_once {
+                s.blocks_at_once
+            } else {
+                left_over
+            };
+            weights = add_blocks::<V, BLOCKED, S, O, R, C>(&mut sums, s, corner, weights, blocks);
+            if left_over < s.input_blocks {
+                add_total(&mut sums, &total);
+            }
+            left_over -= blocks;
+            if left_over == 0 {
+                break;
+            }
+            set_aside(&mut sums, &mut total);
+            corner = corner.wrapping_add(blocks * s.input_block);
+        }
+        finish::<V, O, R, C>(s, top, left, sums);
+    }
+}
+
+/// Adds all products of so many input blocks to a tile's sums; where the weights of the next one are.
+///
+/// # Safety
+/// As of [`tile`], whose first pixel's first tap is at `corner`.
+#[inline(always)]
+unsafe fn add_blocks<
+    V: Vector,
+    const BLOCKED: bool,
+    const S: usize,
+    const O: usize,
+    const R: usize,
+    const C: usize,
+>(
+    sums: &mut [[[V; C]; R]; O],
+    s: &Strip,
+    corner: *const f32,
+    mut weights: *const f32,
+    blocks: usize,
+) -> *const f32 {
+    let inner = if BLOCKED { V::LANES } else { 1 };
+    let pixel = inner * stride::<S>(s);
+    let row = s.stride_height * s.input_row;
+    let (tap_row, tap_column) = match reads_taps(S) {
+        true => (s.tap_row, s.tap_column),
+        false => (s.input_row, inner),
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        for block in 0..blocks {
             let block = corner.wrapping_add(block * s.input_block);
             for ky in 0..s.kernel_height {
                 let mut input = block.add(ky * tap_row);
                 for _ in 0..s.kernel_width {
                     if BLOCKED && V::MULTIPLIES_BY_LANE {
-                        four_steps(&mut sums, weights, s.weights_block, input, row, pixel);
+                        four_steps(sums, weights, s.weights_block, input, row, pixel);
                         weights = weights.add(4 * V::LANES);
                     } else {
                         for lane in 0..inner {
                             let at = input.add(lane);
-                            step(&mut sums, weights, s.weights_block, at, row, pixel);
+                            step(sums, weights, s.weights_block, at, row, pixel);
                             weights = weights.add(V::LANES);
                         }
                     }
@@ -200,7 +262,57 @@ unsafe fn tile<
                 weights = weights.wrapping_add(s.skip_block);
             }
         }
-        finish::<V, O, R, C>(s, top, left, sums);
+    }
+    weights
+}
+
+/// A tile's sums of some of its products, in memory.
+type Total<V, const O: usize, const R: usize, const C: usize> = [[[MaybeUninit<V>; C]; R]; O];
+
+/// Puts a tile's sums where they take no registers, and begins new ones.
+///
+/// # Safety
+/// The processor has the instruction set.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "the indices name blocks, rows and columns"
+)]
+unsafe fn set_aside<V: Vector, const O: usize, const R: usize, const C: usize>(
+    sums: &mut [[[V; C]; R]; O],
+    total: &mut Total<V, O, R, C>,
+) {
+    for o in 0..O {
+        for r in 0..R {
+            for c in 0..C {
+                total[o][r][c].write(sums[o][r][c]);
+                // SAFETY: the caller's promise.
+                sums[o][r][c] = unsafe { V::splat(0.0) };
+            }
+        }
+    }
+}
+
+/// Adds what was set aside.
+///
+/// # Safety
+/// The processor has the instruction set; something was.
+#[inline(always)]
+#[allow(
+    clippy::needless_range_loop,
+    reason = "the indices name blocks, rows and columns"
+)]
+unsafe fn add_total<V: Vector, const O: usize, const R: usize, const C: usize>(
+    sums: &mut [[[V; C]; R]; O],
+    total: &Total<V, O, R, C>,
+) {
+    for o in 0..O {
+        for r in 0..R {
+            for c in 0..C {
+                // SAFETY: the caller's promise.
+                sums[o][r][c] = unsafe { total[o][r][c].assume_init().add(sums[o][r][c]) };
+            }
+        }
     }
 }
 

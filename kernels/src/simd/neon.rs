@@ -18,6 +18,7 @@ pub(crate) struct Neon(float32x4_t);
 #[allow(clippy::undocumented_unsafe_blocks, unused_unsafe)]
 impl Vector for Neon {
     const LANES: usize = 4;
+    const REGISTERS: usize = 32;
     const MULTIPLIES_BY_LANE: bool = true;
     /// Positions of bytes; those beyond a vector keep what is there.
     type Lanes = uint8x16_t;

@@ -19,6 +19,7 @@ impl Scalar {
 
 impl Vector for Scalar {
     const LANES: usize = 4;
+    const REGISTERS: usize = 16;
     type Lanes = [i32; 4];
 
     #[inline(always)]
@@ -129,9 +130,8 @@ impl Vector for Scalar {
     #[inline(always)]
     unsafe fn where_less(self, other: Self, mut yes: Self, no: Self) -> Self {
         for i in 0..4 {
-            if !(self.0[i] < other.0[i]) {
-                yes.0[i] = no.0[i];
-            }
+            let is_less = self.0[i] < other.0[i];
+            yes.0[i] = if is_less { yes.0[i] } else { no.0[i] };
         }
         yes
     }

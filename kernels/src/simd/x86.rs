@@ -30,7 +30,7 @@ const HIGH_HALVES: i32 = 0b11_10_11_10;
 
 /// Implements [`Vector`] by the named intrinsics.
 macro_rules! vector {
-    ($name:ident($register:ty), $count:literal, $splat:ident, $load:ident, $store:ident,
+    ($name:ident($register:ty), $count:literal, $registers:literal, $splat:ident, $load:ident, $store:ident,
      |$first:ident, $step:ident| $fours:expr, $alternate_low:ident, $alternate_high:ident, $shuffle:ident,
      $fmadd:ident, $add:ident, $sub:ident, $mul:ident, $div:ident, $max:ident, $min:ident, $sqrt:ident,
      $round:ident, $compare:ident, $choose:ident, |$whole:ident| $split:expr, |$value:ident, $exponent:ident| $scale:expr,
@@ -42,6 +42,7 @@ macro_rules! vector {
         #[allow(clippy::undocumented_unsafe_blocks)]
         impl Vector for $name {
             const LANES: usize = $count;
+            const REGISTERS: usize = $registers;
             type Lanes = $lane_map;
 
             #[inline(always)]
@@ -194,6 +195,7 @@ unsafe fn select(no: __m512, yes: __m512, mask: __mmask16) -> __m512 {
 vector!(
     Avx512(__m512),
     16,
+    32,
     _mm512_set1_ps,
     _mm512_loadu_ps,
     _mm512_storeu_ps,
@@ -241,6 +243,7 @@ vector!(
 vector!(
     Avx2Fma(__m256),
     8,
+    16,
     _mm256_set1_ps,
     _mm256_loadu_ps,
     _mm256_storeu_ps,

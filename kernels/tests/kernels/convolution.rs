@@ -120,6 +120,40 @@ fn usual_network_shapes_equal_their_references() {
     }
 }
 
+/// One running sum of so many products is off by 8e-5, sums of 256 of them by 2e-5.
+#[test]
+fn a_long_sum_rounds_less_than_a_running_one() {
+    const INPUTS: usize = 4096;
+    for isa in Isa::available() {
+        let case = Case {
+            isa,
+            planar: false,
+            inputs: INPUTS,
+            outputs: 32,
+            groups: 1,
+            height: 1,
+            width: 4,
+            window: Window::new(Extent::square(1), Extent::square(1), Padding::uniform(0)),
+            extra_halo: 0,
+            narrow: false,
+            output_halo: 0,
+            residual_halo: None,
+            activation: Activation::None,
+            batch: 1,
+            parts: 1,
+            seed: 5,
+        };
+        let spec = case.spec();
+        let conv = Conv2d::new(isa, &spec).unwrap();
+        let packed = conv.packed(&case.weights(), &case.bias()).unwrap();
+        let run = |part: Part, images: &mut [punctual_kernels::Image<'_>]| {
+            conv.run(&packed, part, images);
+        };
+        let outputs = run_in_parts(1, &spec.output, &case.memory(), run);
+        check_output(&spec.output, &outputs[0], &case.reference(0), 3e-5);
+    }
+}
+
 #[test]
 fn a_nan_in_the_input_is_not_hidden_by_an_activation() {
     for isa in Isa::available() {

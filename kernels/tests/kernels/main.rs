@@ -10,6 +10,7 @@ mod pools;
 mod preprocess;
 mod products;
 mod quantised;
+mod recurrent;
 mod refusals;
 mod resize;
 mod sequence;

@@ -5,6 +5,7 @@
 
 mod activation;
 mod answer;
+mod cell;
 mod element;
 mod frame;
 mod function;
@@ -21,6 +22,7 @@ mod window;
 
 pub use activation::Activation;
 pub use answer::{AREA_BYTES_MAX, AREA_HEAD_BYTES, AnswerKind, OUTPUT_ALIGNMENT};
+pub use cell::{Cell, HIDDEN_UNITS_MAX};
 pub use element::Element;
 pub use frame::{FrameError, FrameLayout, PixelFormat, SIDE_MAX, Size};
 pub use function::{BinaryFunction, UnaryFunction};

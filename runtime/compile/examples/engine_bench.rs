@@ -2,33 +2,43 @@
 //! each, and says how long each run took. `models/zoo/bench.py` spawns it and alternates it with onnxruntime.
 //!
 //! ```text
-//! engine_bench NETWORK.onnx IMAGES.f32 CORES [ISA]
+//! engine_bench NETWORK.onnx --cores CORES --out FOLDER --input NAME=FILE ... [--answer KIND] [--isa ISA]
 //! ```
 //!
-//! `IMAGES.f32` starts with normalised images `[image][channel][row][column]`, little-endian;
-//! `CORES` are numbers with commas between. The first line printed names the instruction set. Each
+//! `CORES` are numbers with commas between; answers and inputs are as for the example `tensors`, of as many
+//! images as the files have. The first line printed names the instruction set. Each
 //! line on standard input is then answered by one line:
 //!
-//! - `scores BATCH`: the class scores of the first images, `[exit][image][class]`;
-//! - `run BATCH COUNT`: nanoseconds of each of `COUNT` runs, from the images in the engine's memory
-//!   to the scores of every exit, all stages one by one;
+//! - `outputs BATCH`: writes what all exits give for the first images into files of `FOLDER`, and describes
+//!   these as the example `tensors` does;
+//! - `run BATCH COUNT`: nanoseconds of each of `COUNT` runs, from the inputs in the engine's memory
+//!   to the outputs of every exit in a client's, all stages one by one;
 //! - `measure ROUNDS BATCH...`: from now on with the fastest solution of each operator, measured by
 //!   so many rounds at these batch sizes; answers `operator:batch=solution` for those that are not direct;
-//! - `operators`: `name=nanoseconds` of each operator in the last run.
+//! - `stages`: nanoseconds that each stage's operators took in the last run;
+//! - `operators`: of each operator in the last run `name:CHANNELSxROWSxCOLUMNS:MULTIPLICATIONS=nanoseconds`.
 #![forbid(unsafe_code)]
 
-use std::hint::black_box;
+mod tensor_files;
+
+use std::collections::BTreeMap;
+use std::error::Error;
 use std::io::{BufRead as _, Write as _};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use punctual_compile::{Overrides, compile_with};
-use punctual_device_cpu::Evaluator;
-use punctual_device_cpu::{SolutionRequest, measure_solutions};
+use punctual_compile::Compiled;
+use punctual_device_cpu::{Evaluator, SolutionRequest, measure_solutions};
 use punctual_kernels::Isa;
-use punctual_model::{Network, SolutionChoice};
+use punctual_model::{AnswerKind, SolutionChoice};
 use punctual_platform::affinity::pin_current_thread;
 use punctual_platform::clock;
+use serde_json::Value;
+
+use tensor_files::{compiled, load, on_cpu, read_images, written};
+
+const USAGE: &str = "usage: engine_bench NETWORK.onnx --cores CORES --out FOLDER --input NAME=FILE ... \
+[--answer classes|labels|detections|none] [--isa ISA]";
 
 fn main() -> ExitCode {
     match serve() {
@@ -40,82 +50,143 @@ fn main() -> ExitCode {
     }
 }
 
-fn serve() -> Result<(), Box<dyn std::error::Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (onnx, images, cores, isa) = match arguments.as_slice() {
-        [onnx, images, cores] => (onnx, images, cores, Isa::detect()),
-        [onnx, images, cores, isa] => (onnx, images, cores, available(isa)?),
-        _ => return Err("usage: engine_bench NETWORK.onnx IMAGES.f32 CORES [ISA]".into()),
+struct Arguments {
+    onnx: PathBuf,
+    answer: Option<AnswerKind>,
+    cores: Vec<usize>,
+    isa: Isa,
+    out: PathBuf,
+    inputs: BTreeMap<String, PathBuf>,
+}
+
+fn arguments() -> Result<Arguments, Box<dyn Error>> {
+    let mut words = std::env::args().skip(1);
+    let mut found = Arguments {
+        onnx: words.next().ok_or(USAGE)?.into(),
+        answer: None,
+        cores: Vec::new(),
+        isa: Isa::detect(),
+        out: PathBuf::new(),
+        inputs: BTreeMap::new(),
     };
-    let cores = cores
-        .split(',')
-        .map(str::parse)
-        .collect::<Result<Vec<usize>, _>>()?;
-    let compiled = compile_with(Path::new(onnx), &Overrides::default())?;
+    while let Some(option) = words.next() {
+        let value = words.next().ok_or(USAGE)?;
+        match option.as_str() {
+            "--cores" => {
+                found.cores = value.split(',').map(str::parse).collect::<Result<_, _>>()?;
+            }
+            "--answer" => found.answer = Some(AnswerKind::named(&value).ok_or(USAGE)?),
+            "--isa" => found.isa = available(&value)?,
+            "--out" => found.out = value.into(),
+            "--input" => {
+                let (name, file) = value.split_once('=').ok_or(USAGE)?;
+                found.inputs.insert(name.to_owned(), file.into());
+            }
+            _ => return Err(USAGE.into()),
+        }
+    }
+    Ok(found)
+}
+
+/// The engine, and what it runs.
+struct Engine {
+    evaluator: Evaluator,
+    compiled: Compiled,
+    images: Vec<Vec<Vec<f32>>>,
+    isa: Isa,
+    /// Of the calling thread's mates.
+    mates: Vec<usize>,
+    out: PathBuf,
+}
+
+fn serve() -> Result<(), Box<dyn Error>> {
+    let arguments = arguments()?;
+    let (&leader, mates) = arguments.cores.split_first().ok_or(USAGE)?;
+    let compiled = compiled(&arguments.onnx, arguments.answer)?;
     let network = compiled.package.network();
-    let images = read_images(Path::new(images), network)?;
-    let images: Vec<&[f32]> = images.iter().map(Vec::as_slice).collect();
+    let images = read_images(network, arguments.inputs)?;
+    let isa = arguments.isa;
     // Started first: the mates are pinned by name, not by what this thread hands down.
-    let mut evaluator = Evaluator::with_mates(isa, network, images.len(), &cores[1..], &[])?;
-    pin_current_thread(cores[0]).map_err(|missing| format!("core {}: {missing:?}", cores[0]))?;
+    let mut evaluator = Evaluator::with_mates(isa, network, images.len(), mates, &[])?;
+    load(&mut evaluator, &images);
+    pin_current_thread(leader).map_err(|missing| format!("core {leader}: {missing:?}"))?;
+    let mut engine = Engine {
+        evaluator,
+        compiled,
+        images,
+        isa,
+        mates: mates.to_vec(),
+        out: arguments.out,
+    };
     let mut output = std::io::stdout();
     writeln!(output, "{isa}")?;
     for line in std::io::stdin().lock().lines() {
-        let line = line?;
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let answer = match words.as_slice() {
-            ["scores", batch] => scores(&mut evaluator, first(&images, batch)?),
-            ["run", batch, count] => run(&mut evaluator, first(&images, batch)?, count.parse()?),
-            ["operators"] => operators(&evaluator),
-            ["measure", rounds, batches @ ..] => {
-                let batches = batches
-                    .iter()
-                    .map(|batch| batch.parse())
-                    .collect::<Result<Vec<u8>, _>>()?;
-                let request = SolutionRequest {
-                    isa,
-                    batches: &batches,
-                    mates: &cores[1..],
-                    rounds: rounds.parse()?,
-                };
-                let choices = measure_solutions(network, &request)?;
-                evaluator =
-                    Evaluator::with_mates(isa, network, images.len(), &cores[1..], &choices)?;
-                let choice =
-                    |c: &SolutionChoice| format!("{}:{}={}", c.operator, c.batch, c.solution);
-                spaced(choices.iter().map(choice))
-            }
-            _ => {
-                return Err(
-                    format!("`{line}` is none of `scores`, `run`, `measure`, `operators`").into(),
-                );
-            }
-        };
-        writeln!(output, "{answer}")?;
+        writeln!(output, "{}", engine.answer(&line?)?)?;
         output.flush()?;
     }
     Ok(())
 }
 
-fn scores(evaluator: &mut Evaluator, images: &[&[f32]]) -> String {
-    let scores = evaluator.scores(images);
-    spaced(scores.into_iter().flatten().flatten())
-}
+impl Engine {
+    fn answer(&mut self, line: &str) -> Result<String, Box<dyn Error>> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["outputs", batch] => self.outputs(batch.parse()?),
+            ["run", batch, count] => {
+                let (batch, count) = (batch.parse()?, count.parse()?);
+                Ok(self.run(batch, count))
+            }
+            ["operators"] => Ok(operators(&self.evaluator)),
+            ["stages"] => Ok(spaced(self.evaluator.stage_times())),
+            ["measure", rounds, batches @ ..] => {
+                let batches: Result<Vec<u8>, _> = batches.iter().map(|one| one.parse()).collect();
+                self.measure(rounds.parse()?, &batches?)
+            }
+            _ => Err(format!(
+                "`{line}` is none of `outputs`, `run`, `measure`, `operators`, `stages`"
+            )
+            .into()),
+        }
+    }
 
-fn run(evaluator: &mut Evaluator, images: &[&[f32]], count: usize) -> String {
-    evaluator.load(images);
-    let times = (0..count).map(|_| {
-        let start = clock::now_ns();
-        black_box(evaluator.run(black_box(images.len())));
-        clock::now_ns() - start
-    });
-    spaced(times)
+    fn outputs(&mut self, batch: usize) -> Result<String, Box<dyn Error>> {
+        let found = on_cpu(&mut self.evaluator, batch);
+        let tensors = written(&self.compiled, found, &self.out)?;
+        Ok(Value::from(tensors).to_string())
+    }
+
+    fn run(&mut self, batch: usize, count: usize) -> String {
+        let times = (0..count).map(|_| {
+            let start = clock::now_ns();
+            self.evaluator.run_for_time(batch);
+            clock::now_ns() - start
+        });
+        spaced(times)
+    }
+
+    fn measure(&mut self, rounds: usize, batches: &[u8]) -> Result<String, Box<dyn Error>> {
+        let network = self.compiled.package.network();
+        let request = SolutionRequest {
+            isa: self.isa,
+            batches,
+            mates: &self.mates,
+            rounds,
+        };
+        let choices = measure_solutions(network, &request)?;
+        let most = self.images.len();
+        self.evaluator = Evaluator::with_mates(self.isa, network, most, &self.mates, &choices)?;
+        load(&mut self.evaluator, &self.images);
+        let choice = |c: &SolutionChoice| format!("{}:{}={}", c.operator, c.batch, c.solution);
+        Ok(spaced(choices.iter().map(choice)))
+    }
 }
 
 fn operators(evaluator: &Evaluator) -> String {
     let times = evaluator.operator_times().map(|operator| {
         let name = operator.name.replace(char::is_whitespace, "_");
-        format!("{name}={}", operator.last.as_nanos())
+        let [channels, rows, columns] = operator.shape;
+        let (macs, took) = (operator.macs, operator.last.as_nanos());
+        format!("{name}:{channels}x{rows}x{columns}:{macs}={took}")
     });
     spaced(times)
 }
@@ -125,17 +196,6 @@ fn spaced(values: impl Iterator<Item = impl ToString>) -> String {
         .map(|value| value.to_string())
         .collect::<Vec<_>>()
         .join(" ")
-}
-
-fn first<'a, 'b>(images: &'a [&'b [f32]], batch: &str) -> Result<&'a [&'b [f32]], String> {
-    let there = images.len();
-    let whole = batch
-        .parse()
-        .ok()
-        .filter(|batch| (1..=there).contains(batch));
-    whole
-        .map(|batch: usize| &images[..batch])
-        .ok_or_else(|| format!("a batch of `{batch}`: the file has 1 to {there} images"))
 }
 
 fn available(name: &str) -> Result<Isa, String> {
@@ -148,16 +208,4 @@ fn available(name: &str) -> Result<Isa, String> {
                 names.join(", ")
             )
         })
-}
-
-/// As many whole images as the file starts with, up to the largest batch.
-fn read_images(path: &Path, network: &Network) -> Result<Vec<Vec<f32>>, std::io::Error> {
-    let floats: Vec<f32> = std::fs::read(path)?
-        .chunks_exact(4)
-        .map(|bytes| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
-        .collect();
-    let input = network.tensors[network.input_tensor().0 as usize];
-    let image = (input.channels * input.height * input.width) as usize;
-    let images = floats.chunks_exact(image).take(punctual_core::BATCH_MAX);
-    Ok(images.map(<[f32]>::to_vec).collect())
 }

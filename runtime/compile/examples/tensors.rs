@@ -2,24 +2,22 @@
 //! onnxruntime. That file's documentation says what the arguments and results are.
 #![forbid(unsafe_code)]
 
+mod tensor_files;
+
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use punctual_compile::{CompileError, Compiled, InputOptions, Note, Overrides, compile_with};
 use punctual_device_cpu::Evaluator;
 use punctual_kernels::Isa;
-use punctual_model::{AnswerKind, Exit, Network, ONLY_OUTPUT, Output, reference};
-use punctual_types::Element;
-use serde_json::{Value, json};
+use punctual_model::{AnswerKind, Network, reference};
+use serde_json::json;
+
+use tensor_files::{Found, bytes, compiled, exits, load, on_cpu, read_images, written};
 
 const USAGE: &str = "usage: tensors NETWORK.onnx [--answer classes|labels|detections|none] \
 [--engine cpu|interpreter --out FOLDER --input NAME=FILE ...]";
-
-/// The bytes of each output of one image, in the order of the exit; then its confidence.
-type Found = (Vec<Vec<u8>>, Option<f32>);
 
 #[derive(Default)]
 struct Arguments {
@@ -64,22 +62,17 @@ fn arguments() -> Option<Arguments> {
 }
 
 fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
-    let overrides = Overrides {
-        // The files have what the network reads, whatever a client would have to do for it.
-        input: InputOptions {
-            prepared: Some(true),
-            ..InputOptions::default()
-        },
-        answer: arguments.answer,
-        ..Overrides::default()
-    };
-    let compiled = compile_with(&arguments.onnx, &overrides).map_err(every_problem)?;
+    let compiled = compiled(&arguments.onnx, arguments.answer)?;
     let tensors = match &arguments.engine {
         Some(engine) => {
             let network = compiled.package.network();
             let images = read_images(network, arguments.inputs)?;
             let found = match engine.as_str() {
-                "cpu" => on_cpu(network, &images)?,
+                "cpu" => {
+                    let mut evaluator = Evaluator::new(Isa::detect(), network, images.len())?;
+                    load(&mut evaluator, &images);
+                    on_cpu(&mut evaluator, images.len())
+                }
                 "interpreter" => interpreted(network, &images),
                 _ => return Err(USAGE.into()),
             };
@@ -89,78 +82,6 @@ fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     };
     println!("{}", json!({"report": compiled.report, "tensors": tensors}));
     Ok(())
-}
-
-/// One problem a line.
-fn every_problem(error: CompileError) -> String {
-    let CompileError::Nodes(unsupported) = error else {
-        return error.to_string();
-    };
-    let nodes = unsupported.nodes.iter().map(ToString::to_string);
-    let unchecked = (unsupported.unchecked > 0).then(|| {
-        format!(
-            "{} nodes behind these were not judged",
-            unsupported.unchecked
-        )
-    });
-    nodes.chain(unchecked).collect::<Vec<_>>().join("\n")
-}
-
-/// `[image][input]`, the network's first input before the vectors.
-fn read_images(
-    network: &Network,
-    mut files: BTreeMap<String, PathBuf>,
-) -> Result<Vec<Vec<Vec<f32>>>, Box<dyn Error>> {
-    let mut vectors = Vec::new();
-    for vector in &network.vectors {
-        let file = files.remove(&vector.name);
-        let file = file.ok_or_else(|| format!("no --input {}=FILE", vector.name))?;
-        vectors.push((file, vector.length as usize));
-    }
-    let mut rest = files.into_values();
-    let (Some(first), None) = (rest.next(), rest.next()) else {
-        return Err("there must be one --input for each of the network's".into());
-    };
-    let size = network.input.tensor().elements() as usize;
-    vectors.insert(0, (first, size));
-    let mut images: Vec<Vec<Vec<f32>>> = Vec::new();
-    for (at, (file, size)) in vectors.into_iter().enumerate() {
-        let bytes = fs::read(&file)?;
-        let floats: Vec<f32> = bytes
-            .as_chunks()
-            .0
-            .iter()
-            .copied()
-            .map(f32::from_le_bytes)
-            .collect();
-        if at == 0 {
-            images.resize(floats.len() / size, Vec::new());
-        }
-        if floats.is_empty() || floats.len() != images.len() * size {
-            return Err(format!("{} does not have {size} values an image", file.display()).into());
-        }
-        for (image, values) in images.iter_mut().zip(floats.chunks_exact(size)) {
-            image.push(values.to_vec());
-        }
-    }
-    Ok(images)
-}
-
-/// What each exit gives, `[exit][image]`.
-fn on_cpu(network: &Network, images: &[Vec<Vec<f32>>]) -> Result<Vec<Vec<Found>>, Box<dyn Error>> {
-    let mut evaluator = Evaluator::new(Isa::detect(), network, images.len())?;
-    let first: Vec<&[f32]> = images.iter().map(|inputs| inputs[0].as_slice()).collect();
-    evaluator.load(&first);
-    for (at, inputs) in images.iter().enumerate() {
-        let vectors: Vec<&[f32]> = inputs[1..].iter().map(Vec::as_slice).collect();
-        evaluator.load_vectors(at, &vectors);
-    }
-    let exits = evaluator.exits(images.len()).into_iter();
-    let found = exits.map(|exit| {
-        exit.into_iter()
-            .map(|found| (found.outputs, found.confidence))
-    });
-    Ok(found.map(Iterator::collect).collect())
 }
 
 /// As [`on_cpu`].
@@ -176,97 +97,4 @@ fn interpreted(network: &Network, images: &[Vec<Vec<f32>>]) -> Vec<Vec<Found>> {
         }
     }
     found
-}
-
-fn exits(network: &Network) -> impl Iterator<Item = &Exit> {
-    network
-        .stages
-        .iter()
-        .filter_map(|stage| stage.exit.as_ref())
-}
-
-fn bytes(element: Element, values: &[f32]) -> Vec<u8> {
-    let size = element.bytes() as usize;
-    let mut bytes = vec![0; values.len() * size];
-    for (value, to) in values.iter().zip(bytes.chunks_exact_mut(size)) {
-        element.write(*value, to);
-    }
-    bytes
-}
-
-/// Writes the file of each tensor, and describes them.
-fn written(
-    compiled: &Compiled,
-    found: Vec<Vec<Found>>,
-    folder: &Path,
-) -> Result<Vec<Value>, Box<dyn Error>> {
-    let mut tensors = Vec::new();
-    for ((name, exit), images) in compiled
-        .exits
-        .iter()
-        .zip(exits(compiled.package.network()))
-        .zip(found)
-    {
-        let write = |output: &str, element: Element, shape: &[u32], bytes: Vec<u8>| {
-            let file_type = match element {
-                Element::F32 => "f32",
-                Element::I32 => "i32",
-                Element::Bool => "bool",
-                Element::U8 { .. } => "u8",
-                Element::I8 { .. } => "i8",
-            };
-            let name = match output {
-                ONLY_OUTPUT => name.clone(),
-                _ => format!("{name}/{output}"),
-            };
-            let file = format!("{}.{file_type}", name.replace('/', "."));
-            fs::write(folder.join(&file), bytes)?;
-            let shape = [&[images.len() as u32], shape].concat();
-            Ok::<_, Box<dyn Error>>(
-                json!({"name": name, "file": file, "type": file_type, "shape": shape}),
-            )
-        };
-        for (at, output) in exit.outputs.iter().enumerate() {
-            let of_images = images.iter().map(|(outputs, _)| outputs[at].as_slice());
-            let bytes = match ends_in_softmax(compiled, name, exit, output) {
-                true => of_images.flat_map(softmax).collect(),
-                false => of_images.collect::<Vec<_>>().concat(),
-            };
-            tensors.push(write(&output.name, output.element, &output.shape, bytes)?);
-        }
-        if exit.confidence.is_some() {
-            let confidences: Vec<f32> = images.iter().filter_map(|(_, found)| *found).collect();
-            let bytes = bytes(Element::F32, &confidences);
-            tensors.push(write("confidence", Element::F32, &[1], bytes)?);
-        }
-    }
-    Ok(tensors)
-}
-
-/// Whether the file has a softmax behind an output that the compiler left out.
-fn ends_in_softmax(compiled: &Compiled, exit_name: &str, exit: &Exit, output: &Output) -> bool {
-    let exit_name = exit_name.to_owned();
-    let dropped = Note::SoftmaxDropped { exit: exit_name };
-    exit.scores
-        .is_some_and(|scores| scores.tensor == output.tensor)
-        && compiled.report.notes.contains(&dropped)
-}
-
-fn softmax(bytes: &[u8]) -> Vec<u8> {
-    let mut values: Vec<f32> = bytes
-        .as_chunks()
-        .0
-        .iter()
-        .copied()
-        .map(f32::from_ne_bytes)
-        .collect();
-    let largest = values.iter().copied().fold(f32::MIN, f32::max);
-    values
-        .iter_mut()
-        .for_each(|value| *value = (*value - largest).exp());
-    let sum: f32 = values.iter().sum();
-    values
-        .iter()
-        .flat_map(|value| (value / sum).to_ne_bytes())
-        .collect()
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use punctual_model::{ChannelRun, Tensor, TensorId};
 use punctual_types::{
-    Activation, Axis, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, Quantisation,
+    Activation, Axis, BinaryFunction, Cell, Digit, Extent, Padding, Piece, PoolKind, Quantisation,
     Ranking, Resampling, Sampling, UnaryFunction, Window,
 };
 
@@ -161,6 +161,12 @@ pub(crate) enum Sequence {
     Token {
         column: u32,
     },
+    Recurrent {
+        cell: Cell,
+        weights: Vec<f32>,
+        bias: Vec<f32>,
+        backwards: bool,
+    },
 }
 
 /// What an attention adds to its products, `[row][head][query][key]`, one row or head for all unless it goes by them.
@@ -176,6 +182,7 @@ impl Sequence {
     fn weights(&self) -> [&[f32]; 2] {
         match self {
             Self::LayerNorm { scale, bias, .. } => [scale, bias],
+            Self::Recurrent { weights, bias, .. } => [weights, bias],
             Self::Embedding { table } | Self::Tokens { table, .. } => [table, &[]],
             Self::Attention {
                 bias: Some(bias), ..

@@ -40,11 +40,13 @@ pub(crate) struct Graph {
     pub output_types: Vec<Option<i32>>,
 }
 
-/// An input of shape (batch, length).
-#[derive(Clone, Copy, Debug)]
+/// A further input: few numbers for each image of the batch.
+#[derive(Clone, Debug)]
 pub(crate) struct Vector {
     pub id: ValueId,
     pub length: u32,
+    /// Its dimensions without the batch; their product is the length.
+    pub dims: Vec<i64>,
 }
 
 #[derive(Debug)]
@@ -80,6 +82,7 @@ pub(crate) enum Attribute {
     Float(f32),
     Int(i64),
     Text(String),
+    Texts(Vec<String>),
     Tensor(Rc<Constant>),
     Floats(Vec<f32>),
     Ints(Vec<i64>),
@@ -187,6 +190,7 @@ impl fmt::Display for Attribute {
             Self::Float(value) => write!(f, "{value}"),
             Self::Int(value) => write!(f, "{value}"),
             Self::Text(text) => write!(f, "{text:?}"),
+            Self::Texts(texts) => write!(f, "{texts:?}"),
             Self::Tensor(tensor) => write!(f, "a tensor of shape {:?}", tensor.dims),
             Self::Floats(values) => write!(f, "{values:?}"),
             Self::Ints(values) => write!(f, "{values:?}"),
@@ -233,6 +237,14 @@ impl<'a> Attributes<'a> {
             None => Ok(default),
             Some(Attribute::Text(text)) => Ok(text),
             Some(other) => Err(Problem::attribute(name, other, "a text")),
+        }
+    }
+
+    pub fn texts(&mut self, name: &'static str) -> Result<Option<&'a [String]>, Problem> {
+        match self.rest.remove(name) {
+            None => Ok(None),
+            Some(Attribute::Texts(texts)) => Ok(Some(texts)),
+            Some(other) => Err(Problem::attribute(name, other, "a list of texts")),
         }
     }
 

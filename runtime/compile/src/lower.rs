@@ -23,6 +23,7 @@ mod padding;
 mod pooling;
 mod products;
 mod quantised;
+mod recurrent;
 mod reduce;
 mod resize;
 mod stacked;
@@ -44,6 +45,7 @@ use attention::Scores;
 use choices::Numbers;
 use gaussian::Gaussian;
 use join::Joined;
+use padding::Padded;
 use view_algebra::View;
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
@@ -79,6 +81,7 @@ const LOWERED: &[&str] = &[
     "ConvTranspose",
     "Cos",
     "Cosh",
+    "CumSum",
     "DepthToSpace",
     "DequantizeLinear",
     "Div",
@@ -91,27 +94,32 @@ const LOWERED: &[&str] = &[
     "Expand",
     "Flatten",
     "Floor",
+    "GRU",
     "Gather",
     "GatherElements",
     "GatherND",
     "Gelu",
     "Gemm",
     "GlobalAveragePool",
+    "GlobalMaxPool",
     "Greater",
     "GreaterOrEqual",
     "GridSample",
+    "GroupNormalization",
     "HardSigmoid",
     "HardSwish",
     "Identity",
     "InstanceNormalization",
     "IsInf",
     "IsNaN",
+    "LSTM",
     "LayerNormalization",
     "LeakyRelu",
     "Less",
     "LessOrEqual",
     "Log",
     "LogSoftmax",
+    "LpNormalization",
     "MatMul",
     "Max",
     "MaxPool",
@@ -127,12 +135,19 @@ const LOWERED: &[&str] = &[
     "Pad",
     "Pow",
     "QuantizeLinear",
+    "RMSNormalization",
+    "RNN",
     "Reciprocal",
+    "ReduceL1",
     "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
     "ReduceMax",
     "ReduceMean",
     "ReduceMin",
+    "ReduceProd",
     "ReduceSum",
+    "ReduceSumSquare",
     "Relu",
     "Reshape",
     "Resize",
@@ -244,6 +259,8 @@ pub(crate) struct Lowering<'a> {
     softmaxes: BTreeMap<ValueId, View>,
     /// What the numbers of each value of the graph are.
     numbers: Vec<Numbers>,
+    /// The images that have zeros around others.
+    padded: BTreeMap<TensorId, Padded>,
     /// Nodes that read what is unknown.
     pub unchecked: usize,
 }
@@ -264,7 +281,11 @@ impl<'a> Lowering<'a> {
         let mut tensors = vec![input];
         for (at, vector) in (1..).map(TensorId).zip(&graph.vectors) {
             let shape = Tensor::features(vector.length);
-            values[vector.id.0] = Value::View(View::features(at, shape));
+            let flat = View::features(at, shape);
+            let known = vector.dims.iter().map(|&size| Dim::Known(size));
+            let sizes: Vec<Dim> = [Dim::Batches(1)].into_iter().chain(known).collect();
+            let view = flat.reshape(&sizes, None);
+            values[vector.id.0] = Value::View(view.unwrap_or(flat));
             tensors.push(shape);
         }
         let mut numbers = vec![Numbers::Floats; graph.values.len()];
@@ -295,6 +316,7 @@ impl<'a> Lowering<'a> {
             layers: BTreeMap::new(),
             softmaxes: BTreeMap::new(),
             numbers,
+            padded: BTreeMap::new(),
             unchecked: 0,
             room: Room::of(graph.constants.values().map(|c| c.data.len()).sum()),
         }
@@ -384,10 +406,17 @@ impl<'a> Lowering<'a> {
             "MaxPool" => self.max_pool(node),
             "AveragePool" => self.average_pool(node),
             "GlobalAveragePool" => self.global_average_pool(node),
-            "ReduceL2" | "ReduceMax" | "ReduceMean" | "ReduceMin" | "ReduceSum" => {
+            "GlobalMaxPool" => self.global_max_pool(node),
+            "ReduceL1" | "ReduceL2" | "ReduceLogSum" | "ReduceLogSumExp" | "ReduceMax"
+            | "ReduceMean" | "ReduceMin" | "ReduceProd" | "ReduceSum" | "ReduceSumSquare" => {
                 self.reduce(node)
             }
+            "CumSum" => self.running_sum(node),
+            "GroupNormalization" => self.group_normalization(node),
+            "RMSNormalization" => self.rms_normalization(node),
+            "LpNormalization" => self.lp_normalization(node),
             "Resize" => self.resize(node),
+            "GRU" | "LSTM" | "RNN" => self.recurrent(node),
             "Gemm" => self.gemm(node).map(|()| self.note_steps(node)),
             "MatMul" => self.mat_mul(node).map(|()| self.note_steps(node)),
             "Flatten" => self.flatten(node),
@@ -603,10 +632,20 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Makes (N, channels, rows, columns) of `tensor` the node's first result.
+    /// Makes (N, channels, rows, columns) of `tensor` the node's first result; (N, channels, columns) for a node that
+    /// reads such a series.
     fn set_image(&mut self, node: &Node, tensor: TensorId) -> Result<(), Problem> {
-        let view = View::image(tensor, self.shape(tensor));
+        let shape = self.shape(tensor);
+        let view = match self.is_series(node) {
+            true => View::series(tensor, shape),
+            false => View::image(tensor, shape),
+        };
         self.set(node, Value::View(view))
+    }
+
+    /// Whether a node reads (N, channels, columns): its windows have one dimension.
+    fn is_series(&self, node: &Node) -> bool {
+        self.view(node, 0).is_ok_and(|view| view.dims.len() == 3)
     }
 
     /// Makes (N, features) of `tensor` the node's first result.

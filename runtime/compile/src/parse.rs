@@ -45,7 +45,7 @@ pub enum ParseError {
     #[error("the ONNX file defines the function {name:?}; inline functions when exporting")]
     Function { name: String },
     #[error(
-        "the network's inputs beside its weights are {found:?}; it must have one picture, tensor or row of tokens, and with it a mask of the tokens (of the same shape, with \"mask\" in its name), or up to {VECTORS_MAX} vectors of shape (batch, length), of at most {VECTOR_LENGTH_MAX} numbers each"
+        "the network's inputs beside its weights are {found:?}; it must have one picture, tensor or row of tokens, and with it a mask of the tokens (of the same shape, with \"mask\" in its name), or up to {VECTORS_MAX} vectors, (batch, length) or of further fixed dimensions, of at most {VECTOR_LENGTH_MAX} numbers each"
     )]
     Inputs { found: Vec<String> },
     /// The input is no tensor of a supported type with a declared shape.
@@ -140,9 +140,10 @@ pub(crate) fn parse(bytes: &[u8], mut external: External) -> Result<Graph, Parse
         .mask
         .map(|mask| names.define(name_of(mask)))
         .transpose()?;
-    let vectors = found.vectors.iter().map(|&(vector, length)| {
+    let vectors = found.vectors.into_iter().map(|(vector, dims)| {
         let id = names.define(name_of(vector))?;
-        Ok(Vector { id, length })
+        let length = dims.iter().product::<i64>() as u32;
+        Ok(Vector { id, length, dims })
     });
     let vectors = vectors.collect::<Result<_, ParseError>>()?;
 
@@ -225,8 +226,8 @@ struct Inputs<'a> {
     dims: Vec<Option<i64>>,
     tokens: bool,
     mask: Option<&'a ValueInfoProto>,
-    /// With their lengths.
-    vectors: Vec<(&'a ValueInfoProto, u32)>,
+    /// With their dimensions.
+    vectors: Vec<(&'a ValueInfoProto, Vec<i64>)>,
 }
 
 fn inputs<'a>(free: &[&'a ValueInfoProto]) -> Result<Inputs<'a>, ParseError> {
@@ -246,7 +247,7 @@ fn inputs<'a>(free: &[&'a ValueInfoProto]) -> Result<Inputs<'a>, ParseError> {
     let at = at.ok_or_else(unfit)?;
     let (first, (_, dims)) = types[at].clone();
     let others = types.iter().enumerate().filter(|(other, _)| *other != at);
-    let vectors = others.map(|(_, (input, (_, dims)))| Some((*input, vector_length(dims)?)));
+    let vectors = others.map(|(_, (input, (_, dims)))| Some((*input, vector_dims(dims)?)));
     let vectors = vectors.collect::<Option<Vec<_>>>().ok_or_else(unfit)?;
     if vectors.len() > VECTORS_MAX {
         return Err(unfit());
@@ -284,13 +285,15 @@ fn token_inputs<'a>(types: &[Typed<'a>]) -> Option<Inputs<'a>> {
     })
 }
 
-/// Of (batch, length).
-fn vector_length(dims: &[Option<i64>]) -> Option<u32> {
-    let &[_, Some(length)] = dims else {
-        return None;
-    };
-    let length = u32::try_from(length).ok()?;
-    (1..=VECTOR_LENGTH_MAX).contains(&length).then_some(length)
+/// The dimensions but for the batch, of as many numbers as a vector may have.
+fn vector_dims(dims: &[Option<i64>]) -> Option<Vec<i64>> {
+    let dims: Vec<i64> = dims.get(1..)?.iter().copied().collect::<Option<_>>()?;
+    let limit = i64::from(VECTOR_LENGTH_MAX);
+    let mut sides = dims
+        .iter()
+        .map(|side| Some(*side).filter(|side| (1..=limit).contains(side)));
+    let length = sides.try_fold(1, |all: i64, side| all.checked_mul(side?))?;
+    (length <= limit).then_some(dims)
 }
 
 fn element_type(declared: &ValueInfoProto) -> Option<i32> {
@@ -379,6 +382,14 @@ fn attribute(proto: &AttributeProto, node: &str) -> Result<Attribute, ParseError
         attribute_type::STRING => {
             let bytes = proto.s.as_deref().unwrap_or_default();
             Attribute::Text(String::from_utf8_lossy(bytes).into_owned())
+        }
+        attribute_type::STRINGS => {
+            let texts = proto.strings.iter();
+            Attribute::Texts(
+                texts
+                    .map(|text| String::from_utf8_lossy(text).into_owned())
+                    .collect(),
+            )
         }
         attribute_type::FLOATS => Attribute::Floats(proto.floats.clone()),
         attribute_type::INTS => Attribute::Ints(proto.ints.clone()),

@@ -82,6 +82,8 @@ pub struct AttributeProto {
     pub floats: Vec<f32>,
     #[prost(int64, repeated, packed = "false", tag = "8")]
     pub ints: Vec<i64>,
+    #[prost(bytes = "vec", repeated, tag = "9")]
+    pub strings: Vec<Vec<u8>>,
     #[prost(int32, optional, tag = "20")]
     pub r#type: Option<i32>,
 }
@@ -94,6 +96,7 @@ pub mod attribute_type {
     pub const TENSOR: i32 = 4;
     pub const FLOATS: i32 = 6;
     pub const INTS: i32 = 7;
+    pub const STRINGS: i32 = 8;
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -305,6 +305,18 @@ fn finish_sequence(kind: Sequence, others: Vec<TensorId>, store: &mut Store) -> 
             table: store.floats(table),
         },
         Sequence::Token { column } => OperatorKind::Token { column },
+        Sequence::Recurrent {
+            cell,
+            weights,
+            bias,
+            backwards,
+        } => OperatorKind::Recurrent {
+            cell,
+            weights: store.floats(weights),
+            bias: store.floats(bias),
+            initial: others.first().copied(),
+            backwards,
+        },
     }
 }
 

@@ -4,6 +4,8 @@ use punctual_plan::{Accounts, Host};
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 use punctual_platform::{Missing, OsError, affinity};
 
+use crate::program;
+
 /// Looks at the machine: cores, memory, privileges, processor.
 pub fn detect() -> Result<Host, OsError> {
     let cores: Vec<u16> = affinity::available_cores()?
@@ -20,7 +22,7 @@ pub fn detect() -> Result<Host, OsError> {
         machine: punctual_device_cpu::machine(),
         clocks: punctual_device_cpu::clocks(),
         lanes: punctual_device_cpu::lanes(),
-        program_bytes: mapped_files(),
+        program_bytes: program::of_this_process(),
         accounts: accounts(),
         gpu: None,
         ort: Err("it was not looked for: no partition has `device = \"ort\"`".to_owned()),
@@ -32,24 +34,6 @@ pub fn detect() -> Result<Host, OsError> {
 fn accounts() -> Accounts {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     Accounts::from_files(&read("/etc/passwd"), &read("/etc/group"))
-}
-
-/// Bytes of all files that this process has mapped: the program and its libraries, as long as it
-/// has opened nothing. None if the kernel does not tell.
-fn mapped_files() -> u64 {
-    std::fs::read_to_string("/proc/self/maps").map_or(0, |maps| files_in(&maps))
-}
-
-fn files_in(maps: &str) -> u64 {
-    let bytes = |line: &str| {
-        let mut fields = line.split_whitespace();
-        let (start, end) = fields.next()?.split_once('-')?;
-        let name = fields.nth(4)?;
-        let address = |hex| u64::from_str_radix(hex, 16).ok();
-        let bytes = address(end)?.checked_sub(address(start)?)?;
-        name.starts_with('/').then_some(bytes)
-    };
-    maps.lines().filter_map(bytes).sum()
 }
 
 /// The most memory that this process ever had resident, in bytes; 0 if the kernel does not tell.
@@ -83,16 +67,7 @@ fn kibibytes(text: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{files_in, kibibytes};
-
-    #[test]
-    fn mapped_files_are_added_up_and_nothing_else() {
-        let maps = "1000-3000 r-xp 00000000 08:01 12 /usr/bin/punctuald\n\
-                    3000-4000 rw-p 00000000 00:00 0 \n\
-                    5000-6000 r--p 00001000 08:01 13 /usr/lib/libc.so.6\n\
-                    7000-9000 rw-p 00000000 00:00 0 [heap]\n";
-        assert_eq!(files_in(maps), 0x3000);
-    }
+    use super::kibibytes;
 
     #[test]
     fn available_memory_is_read_in_bytes() {

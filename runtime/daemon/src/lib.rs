@@ -48,6 +48,7 @@ mod options;
 mod pace;
 mod page_faults;
 mod pools;
+mod program;
 mod rate_limit;
 mod record;
 mod reload;

@@ -8,7 +8,7 @@ use std::os::unix::process::parent_id;
 use std::sync::Arc;
 
 use log::{debug, error, info, warn};
-use punctual_plan::{Plan, Policies, Warning};
+use punctual_plan::{Host, Plan, Policies, Warning};
 use punctual_platform::idle::IdleHold;
 use punctual_platform::service::{self, Notifier};
 use punctual_platform::signals::TerminationSignals;
@@ -21,12 +21,14 @@ use crate::devices::Devices;
 use crate::drain::DrainOrder;
 use crate::gpu_watch::GpuWatch;
 use crate::granted;
+use crate::host;
 use crate::housekeeping::{ACCEPTOR, Housekeeping, SIGNALS};
 use crate::log_events::{self, NOT_STARTED, STARTED};
 use crate::manager::{Manager, serving};
 use crate::observer::Observer;
 use crate::page_faults::PageFaults;
 use crate::pools::{Pools, STRANGERS_MAX};
+use crate::program;
 use crate::rate_limit::RateLimit;
 use crate::report::State;
 use crate::reserve::{Reserved, prefault};
@@ -41,7 +43,11 @@ const CLIENTS_SOCKET: &str = "clients";
 
 /// The plan that a daemon with these options, that knows these policies, would serve, on this machine, now.
 pub fn plan(options: &Options, policies: &Policies) -> Result<Plan, StartupError> {
-    validate(options, policies).map(|validated| validated.plan)
+    let host = Host {
+        program_bytes: program::of_the_daemon(),
+        ..host::detect()?
+    };
+    validate(options, policies, host).map(|validated| validated.plan)
 }
 
 /// Serves a manifest, which may name one of these policies, until told to terminate. Returns how it ended; everything worth saying has
@@ -70,7 +76,7 @@ fn start(options: &Options, policies: &Policies) -> Result<Housekeeping, Startup
         .notifier
         .status("starting: reading the manifest and its packages");
     origin.notifier.extend_timeout(READING_US_MAX);
-    let validated = validate(options, policies)?;
+    let validated = validate(options, policies, host::detect()?)?;
     tell_plan(options, &validated);
     origin
         .notifier

@@ -6,11 +6,11 @@ use punctual_core::ModelId;
 use punctual_device_cpu::image_layout;
 use punctual_kernels::Isa;
 use punctual_model::Package;
-use punctual_plan::{PackageInput, Plan, PlanInputs, Policies, SocketRule};
+use punctual_plan::{Host, PackageInput, Plan, PlanInputs, Policies, SocketRule};
 
 use crate::error::StartupError;
 use crate::lookup::{self, Found};
-use crate::{Options, host, limits};
+use crate::{Options, limits};
 
 /// A plan and the networks that it is about.
 pub struct Validated {
@@ -40,10 +40,13 @@ fn lay_out(input: &mut PackageInput) {
     }
 }
 
-/// Reads manifest, packages and profiles, looks at the machine, makes the plan.
-pub fn validate(options: &Options, policies: &Policies) -> Result<Validated, StartupError> {
+/// Reads manifest, packages and profiles, makes the plan for this machine.
+pub fn validate(
+    options: &Options,
+    policies: &Policies,
+    host: Host,
+) -> Result<Validated, StartupError> {
     limits::check_any()?;
-    let host = host::detect()?;
     let manifest = options.manifest();
     let mut inputs = PlanInputs::read_from(
         &manifest.path,

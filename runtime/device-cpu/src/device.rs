@@ -36,6 +36,8 @@ pub struct CpuDevice {
 pub struct OperatorTime {
     /// The operator's name.
     pub name: String,
+    /// Channels, rows and columns of what it writes.
+    pub shape: [usize; 3],
     /// Multiply-accumulates for one image.
     pub macs: u64,
     /// As its leader saw it the last time, until all cores had finished.
@@ -48,6 +50,11 @@ impl OperatorTime {
     pub(crate) fn of(step: &Step) -> Self {
         Self {
             name: step.name.clone(),
+            shape: [
+                step.output.channels(),
+                step.output.height(),
+                step.output.width(),
+            ],
             macs: step.macs,
             last: step.time.last(),
             longest: step.time.longest(),

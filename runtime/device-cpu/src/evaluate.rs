@@ -31,6 +31,8 @@ pub struct Evaluator {
     /// The exits, by stage; and where their outputs go.
     exits: Vec<Option<Exit>>,
     layout: OutputLayout,
+    /// One for each image; with the request while that runs.
+    areas: Vec<Option<Area>>,
 }
 
 /// What an exit gives for one image.
@@ -120,6 +122,9 @@ impl Evaluator {
                 .iter()
                 .map(|stage| stage.exit.clone())
                 .collect(),
+            areas: (0..batch_max)
+                .map(|_| Some(Area::private(layout.area_bytes as usize)))
+                .collect(),
             layout,
         };
         Ok((evaluator, mates))
@@ -192,6 +197,15 @@ impl Evaluator {
         })
     }
 
+    /// Runs all stages on the first `batch` images that were loaded last, with their vectors, as the device does:
+    /// outputs are written to memory like a client's. For its time: it gives nothing.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    pub fn run_for_time(&mut self, batch: usize) {
+        self.each_stage(batch, true, |_, _, _| ());
+    }
+
     fn exit(&mut self, stage: StageId, member: usize, claim: &mut BufferGuard<'_>) -> ExitResult {
         let (id, leader) = ((MODEL, stage), &mut self.leader);
         let placed = self.layout.stage(stage.index());
@@ -220,22 +234,27 @@ impl Evaluator {
         let mut claims: Vec<_> = (0..batch)
             .map(|buffer| regions.claim(buffer).expect("the writers are gone"))
             .collect();
-        let bytes = self.layout.area_bytes as usize;
-        for claim in claims.iter_mut() {
-            claim.replace_area(outputs.then(|| Area::private(bytes)));
+        for (claim, area) in claims.iter_mut().zip(&mut self.areas) {
+            claim.replace_area(area.take_if(|_| outputs));
         }
         let never = CancelFlag::new();
         let all_weights = self.weights.clone();
         let weights = all_weights.claim(MODEL).expect("they are pinned");
         let stages = 0..self.models[0].stages.len();
-        stages
+        let results = stages
             .map(|stage| {
                 let stage = StageId(stage as u8);
                 let outcome = self.leader.run(MODEL, stage, &weights, &mut claims, &never);
                 assert_eq!(outcome, Outcome::Done, "a kernel panicked");
                 then(self, stage, &mut claims)
             })
-            .collect()
+            .collect();
+        if outputs {
+            for (claim, area) in claims.iter_mut().zip(&mut self.areas) {
+                *area = claim.replace_area(None);
+            }
+        }
+        results
     }
 
     /// All steps, stage after stage.
@@ -248,5 +267,17 @@ impl Evaluator {
     pub fn operator_times(&self) -> impl Iterator<Item = OperatorTime> {
         let stages = self.models.iter().flat_map(|model| &model.stages);
         stages.flat_map(|stage| &stage.steps).map(OperatorTime::of)
+    }
+
+    /// For each stage the nanoseconds that its operators took in the last run.
+    pub fn stage_times(&self) -> impl Iterator<Item = u64> {
+        let stages = self.models.iter().flat_map(|model| &model.stages);
+        stages.map(|stage| {
+            stage
+                .steps
+                .iter()
+                .map(|step| step.time.last().as_nanos())
+                .sum()
+        })
     }
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use punctual_core::Nanos;
 use punctual_kernels::{
     AlignedBuffer, Attention, Binary, BlockedLayout, Conv2d, Copy, Embedding, Gather,
-    GlobalAveragePool, GridSample, Image, LayerNorm, Linear, Part, Pool, Product, Resize, Softmax,
-    Take, Token, Tokens, TopK, Unary, quantised,
+    GlobalAveragePool, GridSample, Image, LayerNorm, Linear, Part, Pool, Product, Recurrent,
+    Resize, Softmax, Take, Token, Tokens, TopK, Unary, quantised,
 };
 
 use crate::outputs::{ByRows, OutputPlan};
@@ -130,6 +130,7 @@ impl Step {
             Kernel::GridSample(kernel) => kernel.run(part, images),
             Kernel::TopK(kernel) => kernel.run(part, images),
             Kernel::Take(kernel) => kernel.run(part, images),
+            Kernel::Recurrent(kernel) => kernel.run(packed, part, images),
             #[cfg(test)]
             Kernel::Test(kernel) => kernel(part, images),
         }
@@ -164,6 +165,7 @@ pub(crate) enum Kernel {
     GridSample(GridSample),
     TopK(TopK),
     Take(Take),
+    Recurrent(Recurrent),
     /// What a test wants to happen.
     #[cfg(test)]
     Test(fn(Part, &mut [Image<'_>])),
@@ -182,6 +184,7 @@ impl Kernel {
             Kernel::Tokens(kernel) => kernel.packed_len(),
             Kernel::Copy(kernel) => kernel.packed_len(),
             Kernel::Binary(kernel) => kernel.packed_len(),
+            Kernel::Recurrent(kernel) => kernel.packed_len(),
             _ => 0,
         }
     }

@@ -183,7 +183,7 @@ fn medians(contestants: &mut [Evaluator], batch: usize, rounds: usize) -> Vec<Ve
         for (evaluator, times) in contestants.iter_mut().zip(&mut times) {
             // The first run finds the caches full of another contestant's weights.
             for _ in 0..2 {
-                evaluator.run(batch);
+                evaluator.run_for_time(batch);
             }
             let run = evaluator.operator_times().map(|time| time.last.as_nanos());
             times.push(run.collect());

@@ -4,8 +4,8 @@
 //! knows how a device lays a tensor out: the CPU device blocks channels and adds halos, a GPU does otherwise.
 
 use punctual_types::{
-    Activation, Axis, BinaryFunction, Digit, Extent, Padding, Piece, PoolKind, Ranking, Resampling,
-    Sampling, UnaryFunction, Window,
+    Activation, Axis, BinaryFunction, Cell, Digit, Extent, Padding, Piece, PoolKind, Ranking,
+    Resampling, Sampling, UnaryFunction, Window,
 };
 use serde::{Deserialize, Serialize};
 
@@ -378,6 +378,20 @@ pub enum OperatorKind {
         /// for all lines.
         indices: TensorId,
         axis: Axis,
+    },
+    /// A recurrent layer over the columns of one row. The input has what its steps add to each gate, (gate, hidden
+    /// unit) in the channels; the result has the state after each step, (value, hidden unit). At most
+    /// [`HIDDEN_UNITS_MAX`](punctual_types::HIDDEN_UNITS_MAX) hidden units.
+    Recurrent {
+        cell: Cell,
+        /// `[gate][hidden unit][hidden unit before]`.
+        weights: WeightRange,
+        /// `[gate][hidden unit]`, added to the state's product.
+        bias: WeightRange,
+        /// The state before the first step, one pixel; without it zeros.
+        initial: Option<TensorId>,
+        /// Whether the last column is the first step.
+        backwards: bool,
     },
 }
 

@@ -15,6 +15,7 @@ impl OperatorKind {
     pub fn others(&self) -> &[TensorId] {
         match self {
             Self::Conv2d { residual, .. } => residual.as_slice(),
+            Self::Recurrent { initial, .. } => initial.as_slice(),
             Self::Add { other, .. }
             | Self::Multiply { other, .. }
             | Self::Product { other }
@@ -48,6 +49,7 @@ impl OperatorKind {
     pub fn others_mut(&mut self) -> &mut [TensorId] {
         match self {
             Self::Conv2d { residual, .. } => residual.as_mut_slice(),
+            Self::Recurrent { initial, .. } => initial.as_mut_slice(),
             Self::Add { other, .. }
             | Self::Multiply { other, .. }
             | Self::Product { other }
@@ -84,6 +86,7 @@ impl OperatorKind {
                 [Some(*weights), Some(*bias)]
             }
             Self::LayerNorm { scale, bias, .. } => [Some(*scale), Some(*bias)],
+            Self::Recurrent { weights, bias, .. } => [Some(*weights), Some(*bias)],
             Self::Embedding { table } | Self::Tokens { table, .. } => [Some(*table), None],
             Self::QuantisedConv2d { scales, bias, .. } => [Some(*scales), Some(*bias)],
             Self::Copy { table, .. } => [*table, None],
@@ -118,6 +121,7 @@ impl OperatorKind {
                 [Some(weights), Some(bias)]
             }
             Self::LayerNorm { scale, bias, .. } => [Some(scale), Some(bias)],
+            Self::Recurrent { weights, bias, .. } => [Some(weights), Some(bias)],
             Self::Embedding { table } | Self::Tokens { table, .. } => [Some(table), None],
             Self::QuantisedConv2d { scales, bias, .. } => [Some(scales), Some(bias)],
             Self::Copy { table, .. } => [table.as_mut(), None],

@@ -302,6 +302,22 @@ fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<
             arithmetic::binary(a, b, output, |a, b| activation.of(function.of(a, b)))
         }
         &OperatorKind::Unary { function } => input.data.iter().map(|x| function.of(*x)).collect(),
+        &OperatorKind::Recurrent {
+            cell,
+            weights: matrices,
+            bias,
+            initial,
+            backwards,
+        } => {
+            let initial = initial.map(|id| planar(id).data);
+            cell.run(
+                input.data,
+                weights(matrices),
+                weights(bias),
+                initial,
+                backwards,
+            )
+        }
         &OperatorKind::Softmax { digit, logarithm } => arithmetic::softmax(input, digit, logarithm),
         &OperatorKind::GridSample {
             grid,

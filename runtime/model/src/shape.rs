@@ -2,7 +2,7 @@
 
 mod error;
 
-use punctual_types::{Axis, Extent, Padding, Piece, Window};
+use punctual_types::{Axis, Cell, Extent, HIDDEN_UNITS_MAX, Padding, Piece, Window};
 
 use crate::{
     AttentionBias, ChannelRun, GATHER_SOURCES_MAX, Network, Operator, OperatorKind, SecondOperand,
@@ -247,6 +247,7 @@ impl OperatorKind {
                     expected: 1,
                 }),
             },
+            Self::Recurrent { cell, .. } => recurred(input, others, cell),
         }
     }
 
@@ -271,6 +272,10 @@ impl OperatorKind {
             Self::Product { .. } => {
                 let terms = u64::from(input.channels);
                 output.elements().saturating_mul(terms)
+            }
+            // Once a step.
+            Self::Recurrent { weights, .. } => {
+                u64::from(weights.len).saturating_mul(u64::from(output.width))
             }
             _ => 0,
         }
@@ -399,6 +404,28 @@ fn taken(input: Tensor, indices: Tensor, axis: Axis) -> Result<Tensor, ShapeErro
         height,
         width,
     })
+}
+
+/// Shape of a recurrent layer's states.
+fn recurred(input: Tensor, others: &[Tensor], cell: Cell) -> Result<Tensor, ShapeError> {
+    let hidden = input.channels / cell.gates();
+    let fits = input.height == 1
+        && (1..=HIDDEN_UNITS_MAX).contains(&hidden)
+        && hidden * cell.gates() == input.channels;
+    let channels = hidden * cell.values();
+    match *others {
+        _ if !fits => Err(ShapeError::Gates { cell, input }),
+        [] => Ok(Tensor { channels, ..input }),
+        [initial] if initial == Tensor::features(channels) => Ok(Tensor { channels, ..input }),
+        [initial] => Err(ShapeError::Factor {
+            first: Tensor { channels, ..input },
+            other: initial,
+        }),
+        _ => Err(ShapeError::Operands {
+            found: others.len(),
+            expected: 1,
+        }),
+    }
 }
 
 /// Shape of channels picked from tensors of equal rows and columns.

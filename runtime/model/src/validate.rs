@@ -292,6 +292,16 @@ impl Network {
                 }
                 check_figure("scale", scale, scale.is_finite())
             }
+            OperatorKind::Recurrent {
+                cell,
+                weights,
+                bias,
+                ..
+            } => {
+                let hidden = u64::from(input.channels / cell.gates());
+                weights.check("weights", there, u64::from(input.channels) * hidden)?;
+                bias.check("bias", there, u64::from(input.channels))
+            }
             OperatorKind::Embedding { table } => {
                 let rows = table.len.div_ceil(output.channels).clamp(1, TABLE_ROWS_MAX);
                 let expected = u64::from(rows) * u64::from(output.channels);

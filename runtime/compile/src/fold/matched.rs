@@ -1,7 +1,7 @@
 //! Values taken from, or put to, places that integers name.
 
-use super::layout::{area, axis, index, picked, strided, strides};
-use super::{BATCH, Folding, OUTSIDE, SIZES, known, refuse};
+use super::layout::{area, axis, extents, index, picked, strided, strides};
+use super::{BATCH, Dim, Folding, OUTSIDE, SIZES, known, refuse};
 use crate::graph::{Constant, Data};
 use crate::problem::Problem;
 
@@ -130,8 +130,13 @@ fn slices(
 }
 
 pub(super) fn gather_nd(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
-    let (data, indices) = (folding.plain(0)?, folding.plain(1)?);
     let batches = folding.attributes.int("batch_dims", 0)?;
+    if batches == 0
+        && let Some(same) = gathered_of_equals(folding)?
+    {
+        return Ok(same);
+    }
+    let (data, indices) = (folding.plain(0)?, folding.plain(1)?);
     let Ok(batches) = usize::try_from(batches) else {
         return refuse(SIZES);
     };
@@ -145,6 +150,32 @@ pub(super) fn gather_nd(folding: &mut Folding<'_>) -> Result<Constant, Problem> 
         .flat_map(|&start| (start..start + length).map(|at| (0, at)));
     let data = picked(&[data], places)?;
     Ok(Constant::new(dims, data))
+}
+
+/// Of equal values, each told by a position on every dimension, whatever these are and the batch is: a mask of ones.
+fn gathered_of_equals(folding: &mut Folding<'_>) -> Result<Option<Constant>, Problem> {
+    let (data, indices) = (folding.operand(0)?, folding.operand(1)?);
+    let equal = match &data.data {
+        Data::Ints(values) => values.windows(2).all(|pair| pair[0] == pair[1]),
+        Data::Floats(values) => values.windows(2).all(|pair| pair[0] == pair[1]),
+        _ => false,
+    };
+    let sizes = indices.sizes();
+    let outer = match sizes.split_last() {
+        Some((Dim::Known(depth), outer)) if *depth == data.dims.len() as i64 => outer,
+        _ => return Ok(None),
+    };
+    if !equal || data.data.len() == 0 {
+        return Ok(None);
+    }
+    let (dims, batch) = extents(outer)?;
+    let count = folding.count(&dims)?;
+    let data = match &data.data {
+        Data::Ints(values) => Data::Ints(vec![values[0]; count]),
+        Data::Floats(values) => Data::Floats(vec![values[0]; count]),
+        _ => return Ok(None),
+    };
+    Ok(Some(Constant { dims, batch, data }))
 }
 
 pub(super) fn scatter_nd(folding: &mut Folding<'_>) -> Result<Constant, Problem> {

@@ -43,11 +43,11 @@ impl Scores {
     /// parts of an attention.
     pub(super) fn of(query: View, key: View, scale: f32) -> Option<Self> {
         let rank = query.dims.len();
-        let mut order: Vec<usize> = (0..key.dims.len()).collect();
-        order.swap(rank.checked_sub(2)?, rank - 1);
-        if key.dims.len() != rank {
+        if rank < 2 || key.dims.len() != rank {
             return None;
         }
+        let mut order: Vec<usize> = (0..rank).collect();
+        order.swap(rank - 2, rank - 1);
         let key = key.permute(&order);
         let has_batch = |view: &View| {
             let outer = view.dims[..rank - 2].iter().flatten();

@@ -10,7 +10,7 @@ use super::view_algebra::{Axis, BATCH, Factor, View};
 use super::views::position;
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
-use crate::fold::Dim;
+use crate::fold::{Dim, Integer};
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 
@@ -21,6 +21,7 @@ impl Lowering<'_> {
         self.limit(node, 2, 1)?;
         let sampling = sampling(node)?;
         self.materialise(node)?;
+        self.materialise_images(node, 1)?;
         let (image, grid) = (self.view(node, 0)?.clone(), self.view(node, 1)?.clone());
         let is_grid = grid.dims.len() == 4 && grid.sizes()[3] == Dim::Known(2);
         let same_images = image.dims.len() == 4 && is_grid && images(&image, 0) == images(&grid, 0);
@@ -141,9 +142,12 @@ impl Lowering<'_> {
         self.set(node, Value::View(taken))
     }
 
-    /// (N, positions, 1) of the dimension behind the batch: whole slices.
+    /// (N, positions, 1) of the dimension behind the batch: whole slices; or constant ones of the first dimension.
     pub(super) fn gather_nd(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
+        if let Some(taken) = self.constant_slices(node)? {
+            return self.set(node, Value::View(taken));
+        }
         let mut attributes = Attributes::of(node);
         attributes.only("batch_dims", 1, "1")?;
         attributes.finish()?;
@@ -165,6 +169,33 @@ impl Lowering<'_> {
         }
         let taken = self.taken_along(node, &data, &indices, 1)?;
         self.set(node, Value::View(taken))
+    }
+
+    /// The slices of the first dimension at (positions, 1) that are known when compiling: what an exporter makes of the
+    /// nearest columns of a series.
+    fn constant_slices(&mut self, node: &Node) -> Result<Option<View>, Problem> {
+        let Some(indices) = self.constant_integers(node, 1) else {
+            return Ok(None);
+        };
+        let by_batch = Attributes::of(node).int("batch_dims", 0)? != 0;
+        let (dims, positions) = (indices.dims.clone(), indices.integers());
+        let known = |index: &Integer| match index.dim() {
+            Some(Dim::Known(index)) => Some(index),
+            _ => None,
+        };
+        let positions = positions.and_then(|all| all.iter().map(known).collect::<Option<Vec<_>>>());
+        let view = self.view(node, 0)?.clone();
+        let (Some(positions), [_, 1], false, Dim::Known(size)) =
+            (positions, &dims[..], by_batch, view.sizes()[0])
+        else {
+            return Ok(None);
+        };
+        let from_start = |index: i64| if index < 0 { index + size } else { index };
+        let positions: Vec<i64> = positions.into_iter().map(from_start).collect();
+        if !positions.iter().all(|at| (0..size).contains(at)) {
+            return Ok(None);
+        }
+        self.taken(node, &view, 0, &positions).map(Some)
     }
 
     /// The same dimensions, one of them the columns of a tensor.

@@ -13,10 +13,11 @@ pub(super) fn read_window(
     attributes: &mut Attributes,
     input: Tensor,
     kernel: Option<[i64; 2]>,
+    series: bool,
 ) -> Result<Window, Problem> {
-    const TWO: &str = "two positive numbers, rows and columns";
     const FOUR: &str = "four numbers, none negative: top, left, bottom, right";
-    let declared = attributes.int_array("kernel_shape", kernel.unwrap_or([0, 0]), TWO)?;
+    let default = kernel.unwrap_or([i64::from(series), 0]);
+    let declared = two(attributes, "kernel_shape", default, series)?;
     if kernel.is_some_and(|kernel| kernel != declared) {
         let found = Attribute::Ints(declared.to_vec());
         return Err(Problem::attribute(
@@ -26,13 +27,13 @@ pub(super) fn read_window(
         ));
     }
     let kernel = extent("kernel_shape", declared)?;
-    let stride = extent("strides", attributes.int_array("strides", [1, 1], TWO)?)?;
-    let dilation = extent("dilations", attributes.int_array("dilations", [1, 1], TWO)?)?;
+    let stride = extent("strides", two(attributes, "strides", [1, 1], series)?)?;
+    let dilation = extent("dilations", two(attributes, "dilations", [1, 1], series)?)?;
     let window = Window {
         dilation,
         ..Window::new(kernel, stride, Padding::default())
     };
-    let pads = attributes.int_array("pads", [0; 4], FOUR)?;
+    let pads = pads(attributes, series)?;
     let [top, left, bottom, right] = side_lengths("pads", pads, FOUR)?;
     let padding = match attributes.text("auto_pad", "NOTSET")? {
         "NOTSET" => Padding {
@@ -51,6 +52,40 @@ pub(super) fn read_window(
         }
     };
     Ok(Window { padding, ..window })
+}
+
+/// Figures of rows and columns; of a series the file has those of its columns only.
+pub(super) fn two(
+    attributes: &mut Attributes,
+    name: &'static str,
+    default: [i64; 2],
+    series: bool,
+) -> Result<[i64; 2], Problem> {
+    if !series {
+        let expected = "two positive numbers, rows and columns";
+        return attributes.int_array(name, default, expected);
+    }
+    let [rows, columns] = default;
+    let [columns] = attributes.int_array(name, [columns], "one positive number")?;
+    Ok([rows, columns])
+}
+
+/// Top, left, bottom and right; of a series the file has left and right.
+pub(super) fn pads(attributes: &mut Attributes, series: bool) -> Result<[i64; 4], Problem> {
+    if !series {
+        return attributes.int_array("pads", [0; 4], "four numbers");
+    }
+    let [left, right] = attributes.int_array("pads", [0; 2], "two numbers")?;
+    Ok([0, left, 0, right])
+}
+
+/// The sides of weights: two dimensions, then rows and columns. Those of a series have no rows.
+pub(super) fn of_weights(dims: &[usize], series: bool) -> Option<[usize; 4]> {
+    match *dims {
+        [a, b, rows, columns] if !series => Some([a, b, rows, columns]),
+        [a, b, columns] if series => Some([a, b, 1, columns]),
+        _ => None,
+    }
 }
 
 fn side_lengths<const N: usize>(
@@ -105,19 +140,16 @@ impl Lowering<'_> {
         let input = self.image(node)?;
         let shape = self.shape(input);
         let weights = self.floats(node, 1, "weights")?;
-        let [outputs, inputs, rows, columns] = weights.dims[..] else {
+        let series = self.is_series(node);
+        let Some([outputs, inputs, rows, columns]) = of_weights(&weights.dims, series) else {
             let found = self.required(node, 1, "weights")?;
-            return Err(self.wrong(
-                1,
-                "weights",
-                found,
-                "of rank 4, a two-dimensional convolution",
-            ));
+            let expected = "of the operand's number of dimensions, 3 or 4";
+            return Err(self.wrong(1, "weights", found, expected));
         };
         let outputs = dimension(outputs)?;
         let mut attributes = Attributes::of(node);
         let kernel = Some([rows as i64, columns as i64]);
-        let window = read_window(&mut attributes, shape, kernel)?;
+        let window = read_window(&mut attributes, shape, kernel, series)?;
         let group = attributes.int("group", 1)?;
         attributes.finish()?;
         let groups = u32::try_from(group).unwrap_or(0);
@@ -141,7 +173,12 @@ impl Lowering<'_> {
                 return Err(self.wrong(2, "bias", found, "one value an output channel"));
             }
         };
-        let output = window_output(shape, outputs, &window)?;
+        // Zeros around the image are the window's own.
+        let (input, window) = match self.inside_padding(node, &window) {
+            Some((inner, window)) => (self.image_of(node, &inner)?, window),
+            None => (input, window),
+        };
+        let output = window_output(self.shape(input), outputs, &window)?;
         let (weights, activation) = (weights.data, Activation::None);
         let kind = DraftKind::Conv {
             weights,

@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use punctual_model::TensorId;
 use punctual_types::Piece;
 
 use super::join::of_table;
@@ -102,9 +101,7 @@ impl Lowering<'_> {
 
     /// In a file of a fixed batch size, makes constants that are the same for each image those of one.
     pub(super) fn share_constants(&mut self, node: &Node) {
-        let fixed = self.graph.input_dims.first().copied().flatten();
-        let fixed = fixed.and_then(|fixed| usize::try_from(fixed).ok());
-        let Some(images) = fixed.filter(|&images| images > 1) else {
+        let Some(images) = self.fixed_images().filter(|&images| images > 1) else {
             return;
         };
         // What follows the data of a convolution are weights.
@@ -142,27 +139,58 @@ impl Lowering<'_> {
                 continue;
             };
             let constant = Rc::clone(constant);
-            let (Data::Floats(values), Some(batch)) = (&constant.data, constant.batch) else {
+            let (Data::Floats(_), Some(batch)) = (&constant.data, constant.batch) else {
                 continue;
             };
             let mut view = of_table(&constant, 0);
             view.dims[batch].push(BATCH);
             let laid = view.on_axes(&view.token_axes());
             let laid = laid.ok_or(Problem::Dimension { value: usize::MAX })?;
-            // It reads the table, which is the source behind the input.
-            let piece = Piece {
-                source: 1,
-                ..Piece::whole(laid.values.clone(), laid.shape.sides())
-            };
-            let kind = DraftKind::Copy {
-                table: values.clone(),
-                pieces: vec![piece],
-            };
-            let output = self.emit(node, kind, TensorId(0), &[], laid.shape)?;
-            self.values[id.0] = Value::View(laid.seen(output));
+            let seen = self.tabled(node, &constant, laid)?;
+            self.values[id.0] = Value::View(seen);
             any = true;
         }
         Ok(any)
+    }
+
+    /// In a file of a fixed batch size, makes a tensor of an operand that is the same for each image, several beside each
+    /// other.
+    pub(super) fn materialise_images(
+        &mut self,
+        node: &Node,
+        position: usize,
+    ) -> Result<(), Problem> {
+        let (Some(Value::Constant(constant)), Some(images)) =
+            (self.operand(node, position), self.fixed_images())
+        else {
+            return Ok(());
+        };
+        let mut one = Constant::clone(constant);
+        let (Data::Floats(values), Some(first), None) =
+            (&mut one.data, one.dims.first_mut(), one.batch)
+        else {
+            return Ok(());
+        };
+        let each = values.len() / images;
+        let same = each > 0 && values.chunks(each).all(|image| *image == values[..each]);
+        if !same || !first.is_multiple_of(images) {
+            return Ok(());
+        }
+        *first /= images;
+        values.truncate(each);
+        let mut view = of_table(&one, 0);
+        view.dims[0].insert(0, BATCH);
+        let laid = view.on_axes(&view.token_axes());
+        let laid = laid.ok_or(Problem::Dimension { value: usize::MAX })?;
+        let seen = self.tabled(node, &one, laid)?;
+        self.replace(node, position, &seen);
+        Ok(())
+    }
+
+    /// How many images a file was exported for, if that is fixed.
+    fn fixed_images(&self) -> Option<usize> {
+        let fixed = self.graph.input_dims.first().copied().flatten()?;
+        usize::try_from(fixed).ok().filter(|&images| images > 0)
     }
 
     /// Lets later readers of an operand read its copy.

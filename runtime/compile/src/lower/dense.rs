@@ -3,9 +3,10 @@
 use punctual_model::Tensor;
 use punctual_types::Activation;
 
-use super::Lowering;
 use super::convolution::dimension;
 use super::operands::Floats;
+use super::view_algebra::BATCH;
+use super::{Lowering, Value};
 use crate::draft::DraftKind;
 use crate::graph::{Attributes, Node};
 use crate::problem::Problem;
@@ -42,8 +43,29 @@ impl Lowering<'_> {
     pub(super) fn mat_mul(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         Attributes::of(node).finish()?;
+        self.gather_windows(node)?;
         let (weights, outputs) = self.matrix(node, false)?;
         self.linear(node, weights, vec![0.0; outputs])
+    }
+
+    /// Brings tokens into the order of their windows before a layer that makes query, key and value of them: an
+    /// attention would move all three.
+    fn gather_windows(&mut self, node: &Node) -> Result<(), Problem> {
+        let (Some(Value::View(view)), Some(Value::Constant(weights))) =
+            (self.operand(node, 0), self.operand(node, 1))
+        else {
+            return Ok(());
+        };
+        let makes_three = matches!(weights.dims[..], [inputs, outputs] if outputs == 3 * inputs);
+        let outer = view.dims.iter().rev().skip(2).flatten();
+        let has_windows = outer.copied().any(|digit| digit != BATCH);
+        if !makes_three || !has_windows || !self.are_tokens(view) {
+            return Ok(());
+        }
+        let view = view.clone();
+        let copy = self.copied_as_tokens(node, &view)?;
+        self.replace(node, 0, &copy);
+        Ok(())
     }
 
     /// The second operand as `[output][input]` with its number of outputs. `transposed`: it lies so in the file.

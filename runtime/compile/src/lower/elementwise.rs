@@ -1,9 +1,9 @@
 //! Operators that treat each element alone.
 
-use punctual_types::Activation;
+use punctual_types::{Activation, BinaryFunction};
 
 use super::operands::Floats;
-use super::view_algebra::{Axis, Factor, View};
+use super::view_algebra::{Axis, View};
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
 use crate::fold::Dim;
@@ -62,28 +62,14 @@ impl Lowering<'_> {
         attributes.only("training_mode", 0, "0, as exported for inference")?;
         attributes.finish()?;
         let view = self.elementwise(node, 0)?;
-        let channels = view.dims.get(1);
-        let is_channels = |digits: &Vec<Factor>| {
-            let mut digits = digits.iter();
-            digits.all(|digit| digit.axis == Axis::Channel)
-        };
-        if !channels.is_some_and(is_channels) {
-            // Its channels may be the elements of a flattened image, each with its own scale.
-            let expected = "an image, or features of one pixel";
-            return Err(self.wrong(0, "data", &Value::View(view), expected));
-        }
         let mut columns = Vec::with_capacity(4);
         for (position, what) in [(1, "scale"), (2, "bias"), (3, "mean"), (4, "variance")] {
             let Floats { dims, data } = self.floats(node, position, what)?;
-            let is_one_each = dims.len() == 1 && Dim::Known(data.len() as i64) == view.sizes()[1];
-            let mut dims = vec![1; view.dims.len() - 1];
-            dims[0] = data.len();
-            let values = self.per_channel(&view, &Floats { dims, data });
-            let Some(values) = values.filter(|_| is_one_each) else {
+            if dims.len() != 1 || view.sizes().get(1) != Some(&Dim::Known(data.len() as i64)) {
                 let found = self.required(node, position, what)?;
                 return Err(self.wrong(position, what, found, "one value a channel"));
-            };
-            columns.push(values);
+            }
+            columns.push(data);
         }
         let [gain, bias, mean, variance] = &columns[..] else {
             unreachable!("four columns")
@@ -94,9 +80,27 @@ impl Lowering<'_> {
         let shift = std::iter::zip(bias, mean).zip(&scale);
         let shift =
             shift.map(|((&bias, &mean), scale)| (f64::from(bias) - f64::from(mean) * scale) as f32);
-        let shift = shift.collect();
-        let scale = scale.iter().map(|&scale| scale as f32).collect();
-        self.affine(node, &view, scale, shift)
+        let mut dims = vec![1; view.dims.len() - 1];
+        dims[0] = scale.len();
+        let shift = Floats {
+            dims: dims.clone(),
+            data: shift.collect(),
+        };
+        let scale = Floats {
+            dims,
+            data: scale.iter().map(|&scale| scale as f32).collect(),
+        };
+        let by_channel = (
+            self.per_channel(&view, &scale),
+            self.per_channel(&view, &shift),
+        );
+        if let (Some(scale), Some(shift)) = by_channel {
+            return self.affine(node, &view, scale, shift);
+        }
+        // The channels lie on another axis of the tensor, or are several values each.
+        let scaled = self.with_table(node, BinaryFunction::Multiply, &view, &scale, false)?;
+        let result = self.with_table(node, BinaryFunction::Add, &scaled, &shift, false)?;
+        self.set(node, Value::View(result))
     }
 
     /// A constant's value for each channel of the tensor that a view covers; `None` where values of one channel meet

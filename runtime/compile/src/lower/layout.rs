@@ -32,13 +32,10 @@ impl Laid {
 
     /// Whether it is consecutive channels of all pixels of a tensor of this shape as they are.
     pub fn is_of_channels(&self, shape: Tensor) -> bool {
-        let digits = |plain: &Plain| {
-            let digits = plain.digits.iter().filter(|digit| digit.extent > 1);
-            digits.copied().collect::<Vec<_>>()
-        };
         self.shape.extent() == shape.extent()
             && self.values.start[1..] == [0; 2]
-            && digits(&self.values) == digits(&Plain::plain(self.shape.sides()))
+            && merged(self.values.digits.iter().copied())
+                == merged(Plain::plain(self.shape.sides()).digits.into_iter())
     }
 }
 
@@ -249,6 +246,21 @@ mod tests {
         let axes = image().natural_axes();
         assert_eq!(axes[1..], [Axis::Channel, Axis::Row, Axis::Column]);
         assert!(image().on_axes(&axes).unwrap().is(SHAPE));
+        // Nor do heads of its channels.
+        let heads = reshaped(&image(), &[3, 4, 24]);
+        let axes = [Axis::Batch, Axis::Channel, Axis::Channel, Axis::Column];
+        let row = Tensor {
+            height: 1,
+            width: 24,
+            ..SHAPE
+        };
+        assert!(
+            !heads.on_axes(&axes).unwrap().is(row),
+            "rows become columns"
+        );
+        let series = View::image(TensorId(7), row);
+        let heads = reshaped(&series, &[3, 4, 24]);
+        assert!(heads.on_axes(&axes).unwrap().is(row));
         let swapped = image().permute(&[0, 1, 3, 2]);
         let laid = swapped.on_axes(&swapped.natural_axes()).unwrap();
         assert!(!laid.is(SHAPE));

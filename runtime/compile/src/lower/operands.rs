@@ -44,10 +44,25 @@ impl Lowering<'_> {
         }
     }
 
-    /// A tensor that lies as (N, channels, rows, columns), channels moved if need be.
+    /// A tensor that lies as (N, channels, rows, columns), channels moved if need be; of (N, channels, columns) one of
+    /// one row.
     pub(super) fn image(&mut self, node: &Node) -> Result<TensorId, Problem> {
-        const EXPECTED: &str = "an image computed from the input";
+        const EXPECTED: &str = "an image computed from the input, or channels of one row";
         match self.required(node, 0, "data")? {
+            Value::View(view) if view.dims.len() == 3 => {
+                let view = view.clone();
+                let wide = view.unsqueeze(2);
+                if let Some(tensor) = self.gathered_as_it_is(node, &wide)? {
+                    return Ok(tensor);
+                }
+                let Some(copy) = self.copied_as_it_is(node, &wide)? else {
+                    return Err(self.wrong(0, "data", &Value::View(view), EXPECTED));
+                };
+                if let Some(copy) = copy.squeeze(2) {
+                    self.replace(node, 0, &copy);
+                }
+                Ok(copy.tensor)
+            }
             Value::View(view) if view.dims.len() == 4 => {
                 let view = view.clone();
                 self.arranged(node, 0, &view, EXPECTED)
@@ -78,6 +93,9 @@ impl Lowering<'_> {
         image: &View,
         tensor: TensorId,
     ) -> Result<(), Problem> {
+        if self.is_series(node) {
+            return self.set_image(node, tensor);
+        }
         let mut seen = image.of(tensor);
         let own = View::image(tensor, self.shape(tensor));
         seen.dims[2..].clone_from_slice(&own.dims[2..]);
@@ -166,6 +184,33 @@ impl Lowering<'_> {
         let kind = DraftKind::Gather { runs };
         let shape = Tensor { channels, ..shape };
         self.emit(node, kind, view.tensor, &[], shape).map(Some)
+    }
+
+    /// As [`image`](Self::image), of a view that is one.
+    pub(super) fn image_of(&mut self, node: &Node, view: &View) -> Result<TensorId, Problem> {
+        let wide = match view.dims.len() {
+            3 => view.unsqueeze(2),
+            _ => view.clone(),
+        };
+        if let Some(tensor) = self.gathered_as_it_is(node, &wide)? {
+            return Ok(tensor);
+        }
+        match self.copied_as_it_is(node, &wide)? {
+            Some(copy) => Ok(copy.tensor),
+            None => Err(self.wrong(0, "data", &Value::View(view.clone()), "an image")),
+        }
+    }
+
+    /// A tensor whose channels are the values of (N, features).
+    pub(super) fn vector_of(&mut self, node: &Node, view: &View) -> Result<TensorId, Problem> {
+        const EXPECTED: &str = "a vector of features for each image";
+        if let Some(tensor) = self.gathered_as_it_is(node, view)? {
+            return Ok(tensor);
+        }
+        match self.copied_as_it_is(node, view)? {
+            Some(copy) => Ok(copy.tensor),
+            None => Err(self.wrong(0, "data", &Value::View(view.clone()), EXPECTED)),
+        }
     }
 
     /// A tensor of one pixel whose channels are the values of a view, for an exit.

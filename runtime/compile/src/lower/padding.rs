@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use punctual_model::TENSOR_ELEMENTS_MAX;
+use punctual_types::{Padding, Window};
 
 use super::join::Part;
 use super::view_algebra::View;
@@ -20,9 +21,56 @@ enum Border {
     Reflected,
     /// The outermost value.
     Edge,
+    /// The values at the other end.
+    Wrapped,
+}
+
+/// An image with zeros around another.
+#[derive(Clone, Debug)]
+pub(crate) struct Padded {
+    seen: View,
+    inner: View,
+    padding: Padding,
+}
+
+/// What is added before and behind rows and columns, if that is all, of an image or of a series.
+fn image_padding(axes: &[usize], before: &[i64], behind: &[i64], rank: usize) -> Option<Padding> {
+    let mut sides = [[0_u32; 2]; 4];
+    for (at, &axis) in axes.iter().enumerate() {
+        let place = if rank == 3 && axis == 2 { 3 } else { axis };
+        let [before, behind] = [before[at], behind[at]].map(|side| u32::try_from(side).ok());
+        *sides.get_mut(place)? = [before?, behind?];
+    }
+    let [batch, channels, [top, bottom], [left, right]] = sides;
+    let only_pixels = matches!(rank, 3 | 4) && [batch, channels] == [[0; 2]; 2];
+    only_pixels.then_some(Padding {
+        top,
+        left,
+        bottom,
+        right,
+    })
 }
 
 impl Lowering<'_> {
+    /// The image inside the zeros around a node's operand, and the window with these zeros as its own padding, if it
+    /// may have so much.
+    pub(super) fn inside_padding(&self, node: &Node, window: &Window) -> Option<(View, Window)> {
+        let view = self.view(node, 0).ok()?;
+        let padded = self.padded.get(&view.tensor)?;
+        let (own, more) = (window.padding, padded.padding);
+        let padding = Padding {
+            top: own.top.checked_add(more.top)?,
+            left: own.left.checked_add(more.left)?,
+            bottom: own.bottom.checked_add(more.bottom)?,
+            right: own.right.checked_add(more.right)?,
+        };
+        let span = window.span();
+        let fits = padding.top.max(padding.bottom) < span.height
+            && padding.left.max(padding.right) < span.width
+            && padded.seen == *view;
+        fits.then(|| (padded.inner.clone(), Window { padding, ..*window }))
+    }
+
     pub(super) fn pad(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 4, 1)?;
         let mut attributes = Attributes::of(node);
@@ -38,12 +86,13 @@ impl Lowering<'_> {
             "constant" => Border::Constant(value),
             "reflect" => Border::Reflected,
             "edge" => Border::Edge,
+            "wrap" => Border::Wrapped,
             other => {
                 let found = Attribute::Text(other.to_owned());
                 return Err(Problem::attribute(
                     "mode",
                     &found,
-                    "constant, reflect or edge",
+                    "constant, reflect, edge or wrap",
                 ));
             }
         };
@@ -63,8 +112,20 @@ impl Lowering<'_> {
             return Err(self.wrong(1, "pads", found, "two numbers for each axis"));
         }
         let (before, behind) = pads.split_at(axes.len());
+        let inner = view.clone();
         for (at, &dim) in axes.iter().enumerate() {
             view = self.padded(node, &view, dim, [before[at], behind[at]], border)?;
+        }
+        if matches!(border, Border::Constant(0.0))
+            && let Some(padding) = image_padding(&axes, before, behind, inner.dims.len())
+        {
+            let (seen, inner) = (view.clone(), inner);
+            let padded = Padded {
+                seen,
+                inner,
+                padding,
+            };
+            self.padded.insert(view.tensor, padded);
         }
         self.set(node, Value::View(view))
     }
@@ -96,9 +157,10 @@ impl Lowering<'_> {
         let (before, behind) = (before.max(0), behind.max(0));
         let value = match border {
             Border::Constant(value) => value,
-            Border::Reflected | Border::Edge => {
+            Border::Reflected | Border::Edge | Border::Wrapped => {
                 let size = kept[1] - kept[0];
                 let inside = |at: i64| match border {
+                    Border::Wrapped => at.rem_euclid(size.max(1)),
                     Border::Reflected if at < 0 => -at,
                     Border::Reflected if at >= size => 2 * (size - 1) - at,
                     _ => at.clamp(0, size - 1),

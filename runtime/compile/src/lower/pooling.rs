@@ -3,8 +3,8 @@
 use punctual_model::{Tensor, TensorId, window_output};
 use punctual_types::{Extent, PoolKind, Window};
 
-use super::Lowering;
 use super::convolution::read_window;
+use super::{Lowering, Value};
 use crate::draft::DraftKind;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
@@ -62,7 +62,7 @@ impl Lowering<'_> {
         self.limit(node, 1, 1)?;
         let image = self.channelwise(node)?;
         let shape = self.shape(image.tensor);
-        let mut window = read_window(&mut attributes, shape, None)?;
+        let mut window = read_window(&mut attributes, shape, None, self.is_series(node))?;
         if window.is_dilated() {
             let Extent { height, width } = window.dilation;
             let found = Attribute::Ints(vec![height.into(), width.into()]);
@@ -104,6 +104,18 @@ impl Lowering<'_> {
         let input = self.image(node)?;
         let output = self.global_average(node, input)?;
         self.set_image(node, output)
+    }
+
+    pub(super) fn global_max_pool(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 1, 1)?;
+        Attributes::of(node).finish()?;
+        let view = self.view(node, 0)?.clone();
+        let pixels: Vec<usize> = (2..view.dims.len()).collect();
+        if pixels.is_empty() || !view.is_batch(0) || !view.has_one_batch() {
+            return Err(self.wrong(0, "data", &Value::View(view), "an image"));
+        }
+        let largest = self.largest(node, &view, &pixels)?;
+        self.set(node, Value::View(largest))
     }
 
     pub(super) fn global_average(

@@ -304,7 +304,12 @@ impl Lowering<'_> {
     }
 
     /// A tensor of a constant's values.
-    fn tabled(&mut self, node: &Node, constant: &Constant, laid: Laid) -> Result<View, Problem> {
+    pub(super) fn tabled(
+        &mut self,
+        node: &Node,
+        constant: &Constant,
+        laid: Laid,
+    ) -> Result<View, Problem> {
         let Data::Floats(values) = &constant.data else {
             let found = Value::Constant(Rc::new(constant.clone()));
             return Err(self.wrong(0, "data", &found, "a float32 constant"));

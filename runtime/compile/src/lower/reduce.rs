@@ -4,14 +4,20 @@
 //! a convolution of one pixel makes one; of what is compared, which becomes its columns, pooling does.
 
 use punctual_model::{KERNEL_MAX, Tensor, window_output};
-use punctual_types::{Activation, Extent, PoolKind, UnaryFunction, Window};
+use punctual_types::{Activation, BinaryFunction, Extent, PoolKind, UnaryFunction, Window};
 
+use super::arithmetic::Operand;
 use super::view_algebra::{Axis, BATCH, Factor, View};
-use super::views::positions;
+use super::views::{position, positions};
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
+use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
+
+/// Most positions of a dimension that is multiplied, and of one that is summed up step by step.
+const FACTORS_MAX: i64 = 64;
+const SUMMED_MAX: i64 = 4096;
 
 impl Lowering<'_> {
     pub(super) fn reduce(&mut self, node: &Node) -> Result<(), Problem> {
@@ -43,6 +49,21 @@ impl Lowering<'_> {
             }
             "ReduceMean" => self.mean(node, &view, &dims)?,
             "ReduceSum" => self.sum(node, &view, &dims)?,
+            "ReduceSumSquare" => {
+                let squares = self.squares(node, &view)?;
+                self.sum(node, &squares, &dims)?
+            }
+            "ReduceL1" => {
+                let view = self.covering(node, &view)?;
+                let sizes = self.unary_of(node, &view, UnaryFunction::Absolute)?;
+                self.sum(node, &sizes, &dims)?
+            }
+            "ReduceLogSum" => {
+                let sum = self.sum(node, &view, &dims)?;
+                self.unary_of(node, &sum, UnaryFunction::Logarithm)?
+            }
+            "ReduceLogSumExp" => self.logarithm_of_powers(node, &view, &dims)?,
+            "ReduceProd" => self.product_over(node, &view, &dims)?,
             _ => self.length(node, &view, &dims)?,
         };
         if !keeps {
@@ -53,7 +74,12 @@ impl Lowering<'_> {
         self.set(node, Value::View(result))
     }
 
-    fn mean(&mut self, node: &Node, view: &View, dims: &[usize]) -> Result<View, Problem> {
+    pub(super) fn mean(
+        &mut self,
+        node: &Node,
+        view: &View,
+        dims: &[usize],
+    ) -> Result<View, Problem> {
         if self.are_rows_and_columns(view, dims) {
             let mean = self.global_average(node, view.tensor)?;
             return Ok(reduced(view.of(mean), dims));
@@ -82,17 +108,106 @@ impl Lowering<'_> {
     }
 
     /// The square root of the sum of squares.
-    fn length(&mut self, node: &Node, view: &View, dims: &[usize]) -> Result<View, Problem> {
+    pub(super) fn length(
+        &mut self,
+        node: &Node,
+        view: &View,
+        dims: &[usize],
+    ) -> Result<View, Problem> {
+        let squares = self.squares(node, view)?;
+        let sum = self.sum(node, &squares, dims)?;
+        let function = UnaryFunction::SquareRoot;
+        let shape = self.shape(sum.tensor);
+        let root = self.emit(node, DraftKind::Unary { function }, sum.tensor, &[], shape)?;
+        Ok(sum.of(root))
+    }
+
+    pub(super) fn squares(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
         let view = self.covering(node, view)?;
         let activation = Activation::None;
         let kind = DraftKind::Multiply { activation };
         let shape = self.shape(view.tensor);
         let squares = self.emit(node, kind, view.tensor, &[view.tensor], shape)?;
-        let sum = self.sum(node, &view.of(squares), dims)?;
-        let function = UnaryFunction::SquareRoot;
-        let shape = self.shape(sum.tensor);
-        let root = self.emit(node, DraftKind::Unary { function }, sum.tensor, &[], shape)?;
-        Ok(sum.of(root))
+        Ok(view.of(squares))
+    }
+
+    /// `ln(sum e^x)`: of what the values lack to the largest, which is added again.
+    fn logarithm_of_powers(
+        &mut self,
+        node: &Node,
+        view: &View,
+        dims: &[usize],
+    ) -> Result<View, Problem> {
+        let largest = self.largest(node, view, dims)?;
+        let operands = [view.clone(), largest.clone()].map(Operand::Tensor);
+        let below = self.combined(node, BinaryFunction::Subtract, operands)?;
+        let powers = self.unary_of(node, &below, UnaryFunction::Exponential)?;
+        let sum = self.sum(node, &powers, dims)?;
+        let logarithm = self.unary_of(node, &sum, UnaryFunction::Logarithm)?;
+        let operands = [logarithm, largest].map(Operand::Tensor);
+        self.combined(node, BinaryFunction::Add, operands)
+    }
+
+    /// Position by position, of few.
+    fn product_over(&mut self, node: &Node, view: &View, dims: &[usize]) -> Result<View, Problem> {
+        let mut result = view.clone();
+        for &dim in dims {
+            let Dim::Known(size @ 1..=FACTORS_MAX) = result.sizes()[dim] else {
+                let expected = "a tensor of at most 64 positions along each dimension of a product";
+                return Err(self.wrong(0, "data", &Value::View(view.clone()), expected));
+            };
+            let whole = result.clone();
+            result = self.sliced(node, &whole, dim, [0, 1, 1])?;
+            for at in 1..size {
+                let next = self.sliced(node, &whole, dim, [at, at + 1, 1])?;
+                let operands = [result, next].map(Operand::Tensor);
+                result = self.combined(node, BinaryFunction::Multiply, operands)?;
+            }
+        }
+        Ok(result)
+    }
+
+    /// Sums of all positions of a dimension up to each: a triangle of ones as a matrix.
+    pub(super) fn running_sum(&mut self, node: &Node) -> Result<(), Problem> {
+        self.limit(node, 2, 1)?;
+        let mut attributes = Attributes::of(node);
+        let exclusive = attributes.int("exclusive", 0)? != 0;
+        let reverse = attributes.int("reverse", 0)? != 0;
+        attributes.finish()?;
+        let view = self.view(node, 0)?.clone();
+        let axis = match self.optional_ints(node, 1, "axis")?.as_deref() {
+            Some(&[axis]) => position("axis", axis, view.dims.len())?,
+            _ => {
+                let found = self.required(node, 1, "axis")?;
+                return Err(self.wrong(1, "axis", found, "one dimension"));
+            }
+        };
+        let size = match view.sizes()[axis] {
+            Dim::Known(size @ 1..=SUMMED_MAX) if view.has_one_batch() => size as usize,
+            _ => {
+                let expected = "a tensor of at most 4096 positions along the dimension";
+                return Err(self.wrong(0, "data", &Value::View(view), expected));
+            }
+        };
+        let last = view.dims.len() - 1;
+        let mut order: Vec<usize> = (0..view.dims.len()).collect();
+        order.swap(axis, last);
+        let tokens = self.copied_as_tokens(node, &view.permute(&order))?;
+        let counts = |to: usize, from: usize| match (reverse, exclusive) {
+            (false, false) => from <= to,
+            (false, true) => from < to,
+            (true, false) => from >= to,
+            (true, true) => from > to,
+        };
+        let row = |to| (0..size).map(move |from| f32::from(u8::from(counts(to, from))));
+        let weights = (0..size).flat_map(row).collect();
+        self.each_token(node, &tokens, weights, vec![0.0; size])?;
+        let found = node.outputs.first().copied().flatten();
+        let sums = found.map(|found| self.value(found).clone());
+        match sums {
+            Some(Value::View(sums)) => self.set(node, Value::View(sums.permute(&order))),
+            _ => Err(Problem::MissingOutput),
+        }
     }
 
     /// The sum of the values of some dimensions, each times the factor.
@@ -134,7 +249,12 @@ impl Lowering<'_> {
         Ok(reduced(view.of(output), dims))
     }
 
-    fn largest(&mut self, node: &Node, view: &View, dims: &[usize]) -> Result<View, Problem> {
+    pub(super) fn largest(
+        &mut self,
+        node: &Node,
+        view: &View,
+        dims: &[usize],
+    ) -> Result<View, Problem> {
         let axes = spread(view, dims, [Axis::Column, Axis::Row, Axis::Channel]);
         let view = self.copied_on(node, view, &axes)?;
         let line = Extent {

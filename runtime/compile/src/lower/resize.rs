@@ -26,9 +26,15 @@ impl Lowering<'_> {
         let coordinates = coordinates(&mut attributes)?;
         let filter = filter(&mut attributes)?;
         let axes = match attributes.ints("axes")? {
-            Some(axes) => positions("axes", axes, RANK)?,
-            None => (0..RANK).collect(),
+            Some(axes) => positions("axes", axes, self.view(node, 0)?.dims.len())?,
+            None => (0..self.view(node, 0)?.dims.len()).collect(),
         };
+        // A series has no rows.
+        let series = self.is_series(node);
+        let axes: Vec<usize> = axes
+            .into_iter()
+            .map(|axis| if series && axis == 2 { 3 } else { axis })
+            .collect();
         attributes.only("antialias", 0, "0")?;
         attributes.only("exclude_outside", 0, "0")?;
         let policy = attributes.text("keep_aspect_ratio_policy", "stretch")?;

@@ -77,14 +77,14 @@ impl Lowering<'_> {
 
     /// Whether a node takes batches apart, which then is done.
     fn unstacked(&mut self, node: &Node, batches: &[View]) -> Result<bool, Problem> {
-        let ranges = match node.operator.as_str() {
+        let ranges: Vec<[usize; 2]> = match node.operator.as_str() {
             "Split" if Attributes::of(node).int("axis", 0)? == 0 => {
                 let count = node.outputs.len();
                 let each = batches.len() / count.max(1);
                 if count == 0 || each * count != batches.len() || !self.splits_evenly(node)? {
                     return Err(self.stack_refused(node));
                 }
-                (0..count).map(|at| at * each..(at + 1) * each).collect()
+                (0..count).map(|at| [at * each, (at + 1) * each]).collect()
             }
             "Slice" if self.optional_ints(node, 3, "axes")? == Some(vec![0]) => {
                 let bound = |dims: Vec<Dim>| match dims[..] {
@@ -101,12 +101,12 @@ impl Lowering<'_> {
                 else {
                     return Err(self.stack_refused(node));
                 };
-                vec![start..end.min(batches.len())]
+                vec![[start, end.min(batches.len())]]
             }
             _ => return Ok(false),
         };
-        for (output, range) in node.outputs.iter().zip(ranges) {
-            let value = match &batches[range.start.min(range.end)..range.end] {
+        for (output, [start, end]) in node.outputs.iter().zip(ranges) {
+            let value = match &batches[start.min(end)..end] {
                 [] => return Err(self.stack_refused(node)),
                 [one] => Value::View(one.clone()),
                 several => Value::Stacked(several.to_vec()),

@@ -10,6 +10,7 @@ use super::view_algebra::{Axis, View};
 use super::views::position;
 use super::{Lowering, Value};
 use crate::draft::{DraftKind, Sequence};
+use crate::fold::{Dim, product};
 use crate::graph::{Attributes, Data, Node};
 use crate::problem::Problem;
 
@@ -22,12 +23,23 @@ impl Lowering<'_> {
         attributes.ignore("stash_type"); // f32 throughout.
         attributes.finish()?;
         let view = self.view(node, 0)?.clone();
-        let last = view.dims.len() - 1;
-        if position("axis", axis, view.dims.len())? != last || !view.has_one_batch() {
-            let expected = "a tensor that is normalised along its last dimension";
+        let (sizes, last) = (view.sizes(), view.dims.len() - 1);
+        let first = position("axis", axis, view.dims.len())?;
+        let all = product(&sizes[first..]);
+        let Some(all @ Dim::Known(_)) = all.filter(|_| view.has_one_batch()) else {
+            let expected = "a tensor that is normalised along its last dimensions";
             return Err(self.wrong(0, "data", &Value::View(view), expected));
-        }
-        let view = self.tokens_last(node, 0, &view)?;
+        };
+        let view = match first == last {
+            true => self.tokens_last(node, 0, &view)?,
+            false => {
+                let flat = self.reshaped(node, &view, &[&sizes[..first], &[all]].concat())?;
+                match self.are_tokens(&flat) {
+                    true => flat,
+                    false => self.copied_as_tokens(node, &flat)?,
+                }
+            }
+        };
         let channels = self.shape(view.tensor).channels;
         let scale = self.floats(node, 1, "scale")?.data;
         let bias = self.optional_floats(node, 2, "bias")?;
@@ -45,7 +57,11 @@ impl Lowering<'_> {
         };
         let shape = self.shape(view.tensor);
         let output = self.emit(node, DraftKind::Sequence(kind), view.tensor, &[], shape)?;
-        self.set(node, Value::View(view.of(output)))
+        let result = match first == last {
+            true => view.of(output),
+            false => self.reshaped(node, &view.of(output), &sizes)?,
+        };
+        self.set(node, Value::View(result))
     }
 
     /// A matrix applied to the channels of each token: how the tokens are seen, if the first
@@ -65,7 +81,7 @@ impl Lowering<'_> {
     }
 
     /// Whether each value is read once and the last dimension is all channels.
-    fn are_tokens(&self, view: &View) -> bool {
+    pub(super) fn are_tokens(&self, view: &View) -> bool {
         let shape = self.shape(view.tensor);
         let last = view.dims.len() - 1;
         view.is_whole(last, Axis::Channel, shape.channels) && view.covers(shape)

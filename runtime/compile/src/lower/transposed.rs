@@ -7,7 +7,7 @@
 use punctual_model::{KERNEL_MAX, Tensor, TensorId, WEIGHTS_MAX, window_output};
 use punctual_types::{Activation, Extent, Padding, Window};
 
-use super::convolution::dimension;
+use super::convolution::{dimension, of_weights, pads, two};
 use super::view_algebra::View;
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
@@ -67,9 +67,10 @@ impl Lowering<'_> {
         let mut attributes = Attributes::of(node);
         let groups = attributes.int("group", 1)?;
         let groups = usize::try_from(groups).unwrap_or(0);
-        let [inputs, each, rows, columns] = weights.dims[..] else {
+        let series = self.is_series(node);
+        let Some([inputs, each, rows, columns]) = of_weights(&weights.dims, series) else {
             let found = self.required(node, 1, "weights")?;
-            let expected = "of rank 4, a two-dimensional convolution";
+            let expected = "of the operand's number of dimensions, 3 or 4";
             return Err(self.wrong(1, "weights", found, expected));
         };
         if inputs != shape.channels as usize || groups == 0 || !inputs.is_multiple_of(groups) {
@@ -78,7 +79,7 @@ impl Lowering<'_> {
             return Err(self.wrong(1, "weights", found, expected));
         }
         let outputs = each.saturating_mul(groups);
-        let sides = sides(&mut attributes, shape, [rows, columns])?;
+        let sides = sides(&mut attributes, shape, [rows, columns], series)?;
         attributes.finish()?;
         let bias = match self.optional_floats(node, 2, "bias")? {
             None => vec![0.0; outputs],
@@ -109,7 +110,10 @@ impl Lowering<'_> {
             activation: Activation::None,
         };
         let blocks = self.emit(node, kind, input, &[], output)?;
-        let pixels = self.pixels_of(node, blocks, sides)?;
+        let mut pixels = self.pixels_of(node, blocks, sides)?;
+        if series {
+            pixels.dims.remove(2); // One row.
+        }
         self.set(node, Value::View(pixels))
     }
 
@@ -146,19 +150,19 @@ fn sides(
     attributes: &mut Attributes,
     shape: Tensor,
     kernel: [usize; 2],
+    series: bool,
 ) -> Result<[Side; 2], Problem> {
-    const TWO: &str = "two positive numbers, rows and columns";
     let kernel = kernel.map(|side| side as i64);
     let padding = attributes.text("auto_pad", "NOTSET")?;
     if padding != "NOTSET" {
         let found = Attribute::Text(padding.to_owned());
         return Err(Problem::attribute("auto_pad", &found, "NOTSET"));
     }
-    let declared = attributes.int_array("kernel_shape", kernel, TWO)?;
-    let dilations = attributes.int_array("dilations", [1, 1], TWO)?;
-    let strides = attributes.int_array("strides", [1, 1], TWO)?;
-    let more = attributes.int_array("output_padding", [0, 0], TWO)?;
-    let pads = attributes.int_array("pads", [0; 4], "four numbers")?;
+    let declared = two(attributes, "kernel_shape", kernel, series)?;
+    let dilations = two(attributes, "dilations", [1, 1], series)?;
+    let strides = two(attributes, "strides", [1, 1], series)?;
+    let more = two(attributes, "output_padding", [0, 0], series)?;
+    let pads = pads(attributes, series)?;
     let length = [shape.height, shape.width].map(i64::from);
     let fits = |at: usize| {
         let side = 1..=i64::from(KERNEL_MAX);

@@ -73,6 +73,7 @@ fn kind(operator: &Operator, channels: u32) -> String {
         OperatorKind::Embedding { .. } => "embedding",
         OperatorKind::Tokens { .. } => "tokens",
         OperatorKind::Token { .. } => "one token",
+        OperatorKind::Recurrent { .. } => "recurrent layer",
         OperatorKind::Copy { .. } => "copy",
         OperatorKind::Binary { .. } => "arithmetic",
         OperatorKind::Unary { .. } => "function of each value",

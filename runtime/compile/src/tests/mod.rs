@@ -13,6 +13,7 @@ mod inputs;
 mod joined;
 mod products;
 mod quantised;
+mod recurrent;
 mod refused;
 mod reported;
 mod resized;

@@ -166,3 +166,22 @@ fn a_division_by_zero_is_refused() {
         "{message}"
     );
 }
+
+#[test]
+fn a_product_of_two_tensors_is_one_operator_and_images_are_not_multiplied_with_others() {
+    // (N, 4, 8, 8) times itself, and times (N, 8, 32), whose images would be the other one's channels.
+    let product = conv().node("MatMul", "c c", "y", &[]);
+    let found = operators(&product.head("y", 4, "exit_0"));
+    let products = found
+        .iter()
+        .filter(|operator| matches!(operator.kind, OperatorKind::Product { .. }));
+    assert_eq!(products.count(), 1, "{found:?}");
+    let other = conv()
+        .ints("sizes", &[-1, 8, 32])
+        .node("Reshape", "c sizes", "t", &[])
+        .node("MatMul", "c t", "y", &[])
+        .head("y", 4, "exit_0");
+    let message = compiled(&other).unwrap_err().to_string();
+    let expected = "it multiplies an image (N, 4, 8, 8) and a tensor (N, 8, 32); supported are";
+    assert!(message.contains(expected), "{message}");
+}

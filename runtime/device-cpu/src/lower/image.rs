@@ -134,6 +134,9 @@ fn pack(
                 bias: Some(bias), ..
             },
         ) => kernel.pack(values(&bias.values), packed),
+        (Kernel::Recurrent(kernel), OperatorKind::Recurrent { weights, bias, .. }) => {
+            kernel.pack(values(weights), values(bias), packed)
+        }
         (Kernel::Embedding(kernel), OperatorKind::Embedding { table }) => {
             kernel.pack(values(table), packed)
         }

@@ -4,8 +4,8 @@ use punctual_kernels::{
     Attention, AttentionBias, AttentionSpec, Binary, BinaryOperand, BinarySpec, BlockedLayout,
     Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, Embedding, GlobalAveragePool, GridSample,
     GridSampleSpec, KernelError, LayerNorm, LayerNormSpec, Linear, LinearSpec, Pool, PoolSpec,
-    Product, ProductSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Take, TakeSpec, Token, Tokens,
-    TopK, TopKSpec, Unary,
+    Product, ProductSpec, Recurrent, RecurrentSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Take,
+    TakeSpec, Token, Tokens, TopK, TopKSpec, Unary,
 };
 use punctual_model::{OperatorKind, SecondOperand};
 use punctual_types::{Activation, BinaryFunction, Window};
@@ -121,6 +121,21 @@ impl Lowering<'_> {
             OperatorKind::Embedding { table } => {
                 let rows = table.len as usize / output.channels();
                 Embedding::new(isa, input, output, rows).map(Kernel::Embedding)
+            }
+            &OperatorKind::Recurrent {
+                cell,
+                initial,
+                backwards,
+                ..
+            } => {
+                let spec = RecurrentSpec {
+                    cell,
+                    gates: input,
+                    initial: initial.map(|id| self.layout(self.value(id))),
+                    output,
+                    backwards,
+                };
+                Recurrent::new(isa, &spec).map(Kernel::Recurrent)
             }
             &OperatorKind::Resize { resampling } => {
                 let spec = ResizeSpec {

@@ -86,6 +86,9 @@ impl<'l> Launches<'l> {
             OperatorKind::Product { other } => self.product(of, operator, other)?,
             OperatorKind::Embedding { table } => self.embedding(of, operator, table)?,
             OperatorKind::Tokens { prefix, .. } => self.tokens(of, operator, prefix),
+            OperatorKind::Recurrent { .. } => {
+                return Err(self.lowering.no_kernel(operator, "recurrent layer"));
+            }
             _ => return Err(self.lowering.no_kernel(operator, "operator without a name")),
         }
         Ok(())
@@ -349,7 +352,7 @@ impl<'l> Launches<'l> {
         let query = self.read(operator.input);
         let (key, value) = (self.read(others[0]), self.read(others[1]));
         let kernel = match query.channels.max(value.channels) / heads {
-            0..=64 => "attention_64",
+            ..=64 => "attention_64",
             65..=256 => "attention_256",
             _ => {
                 let kind = "attention by heads of more than 256 channels";

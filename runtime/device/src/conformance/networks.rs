@@ -2,8 +2,8 @@
 
 use punctual_model::{Network, Tensor};
 use punctual_types::{
-    Activation, Axis, BinaryFunction, Coordinates, Digit, Filter, Interpolation, Outside, Piece,
-    PoolKind, Quantisation, Random, Ranking, Rounding, Sampling, UnaryFunction, View,
+    Activation, Axis, BinaryFunction, Cell, Coordinates, Digit, Filter, Interpolation, Outside,
+    Piece, PoolKind, Quantisation, Random, Ranking, Rounding, Sampling, UnaryFunction, View,
 };
 
 use super::builder::{Builder, digit, view};
@@ -234,6 +234,20 @@ pub fn copies(seed: u64) -> Network {
     b.finish()
 }
 
+/// Two recurrent layers over the columns of a row, the second one backwards from a state that is computed.
+#[must_use]
+pub fn recurrent(seed: u64) -> Network {
+    let mut b = Builder::new("recurrent", seed, 1, 19, 7);
+    let resets_product = true;
+    let gates = b.mix(b.input, 15, Activation::None);
+    let states = b.recurrent(Cell::Gru { resets_product }, gates, None, false); // 5x1x19
+    let first = b.linear(states, 12, Activation::Tanh);
+    let gates = b.mix(states, 24, Activation::None);
+    let states = b.recurrent(Cell::Lstm, gates, Some(first), true); // 12x1x19
+    b.head(states);
+    b.finish()
+}
+
 /// A network of random gathers, convolutions, sums and products, all of one image size.
 #[must_use]
 pub fn tangle(seed: u64) -> Network {
@@ -283,7 +297,10 @@ pub fn tangle(seed: u64) -> Network {
 /// axis and along parts of the channels.
 #[must_use]
 pub fn arithmetic(seed: u64) -> Network {
-    use BinaryFunction::{Add, Divide, Maximum, Minimum, Multiply, Subtract};
+    use BinaryFunction::{
+        Add, Divide, KeepUnless, KeepWhere, Less, Maximum, Minimum, Multiply, Power, Slope,
+        Subtract,
+    };
     let digit = |axis, step, extent| Digit { axis, step, extent };
     let shape = |channels, height, width| Tensor {
         channels,
@@ -310,8 +327,12 @@ pub fn arithmetic(seed: u64) -> Network {
     let reciprocal = b.unary(UnaryFunction::Reciprocal, large);
     let root = b.unary(UnaryFunction::SquareRoot, reciprocal);
     let part = b.with_constant(Divide, large, shape(5, 1, 1), true);
-    let small = b.concat(&[ratio, root, part]);
+    let power = b.with_constant(Power, large, shape(5, 1, 1), false);
+    let logarithm = b.unary(UnaryFunction::Logarithm, large);
+    let sine = b.unary(UnaryFunction::Sine, wide);
+    let small = b.concat(&[ratio, root, part, power, logarithm, sine]);
     let mixed = b.conv(small, 32, 3, 1, 1, None);
+    b.activate(Activation::Mish);
     b.head(mixed);
     // Distributions of 8 of 32 channels, neighbours and apart from each other.
     let near = b.softmax(mixed, digit(Axis::Channel, 1, 8), false);
@@ -319,7 +340,20 @@ pub fn arithmetic(seed: u64) -> Network {
     let along_rows = b.softmax(clipped, digit(Axis::Row, 1, 7), false);
     let along_columns = b.softmax(clipped, digit(Axis::Column, 2, 3), false);
     let channels = b.softmax(clipped, digit(Axis::Channel, 1, 20), true);
-    let together = b.concat(&[near, apart, along_rows, along_columns, channels]);
+    // Continuous where the two are equal, which devices of halves decide otherwise.
+    let difference = b.binary(Subtract, sum, clipped);
+    let smaller = b.binary(Less, clipped, sum);
+    let kept = b.binary(KeepWhere, difference, smaller);
+    let scaled = b.binary(Multiply, difference, columns);
+    let other = b.binary(KeepUnless, scaled, smaller);
+    let chosen = b.binary(Add, kept, other);
+    b.activate(Activation::Elu {
+        above: 1.1,
+        below: 0.7,
+        rate: 0.5,
+    });
+    let slopes = b.with_constant(Slope, chosen, shape(20, 1, 1), false);
+    let together = b.concat(&[near, apart, along_rows, along_columns, channels, slopes]);
     let last = b.conv(together, 16, 3, 2, 1, None);
     b.head(last);
     b.finish()

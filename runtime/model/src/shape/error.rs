@@ -1,6 +1,6 @@
 //! Why shapes do not fit.
 
-use punctual_types::{Axis, Digit, Extent, Padding, PieceError};
+use punctual_types::{Axis, Cell, Digit, Extent, HIDDEN_UNITS_MAX, Padding, PieceError};
 use thiserror::Error;
 
 use super::KERNEL_MAX;
@@ -9,6 +9,11 @@ use crate::{ChannelRun, GATHER_SOURCES_MAX, Tensor};
 /// Why an operator cannot take its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ShapeError {
+    /// Gates that are no recurrent layer's.
+    #[error(
+        "a recurrent layer of {input} has no whole number of hidden units for the gates of {cell:?}, more than one row, or more than {HIDDEN_UNITS_MAX} units"
+    )]
+    Gates { cell: Cell, input: Tensor },
     /// A kernel, stride or dilation of zero, or a huge one.
     #[error("{what} is {height}x{width}; each must be 1 to {KERNEL_MAX}")]
     Extent {

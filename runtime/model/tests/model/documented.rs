@@ -21,6 +21,7 @@ const SOURCES: &[&str] = &[
     "kernels/types/src/view.rs",
     "kernels/types/src/window.rs",
     "kernels/types/src/activation.rs",
+    "kernels/types/src/cell.rs",
     "kernels/types/src/piece.rs",
     "kernels/types/src/function.rs",
     "kernels/types/src/ranking.rs",

@@ -1,12 +1,13 @@
 //! Every rule that devices rely on, broken once.
 
 use punctual_model::{
-    Calibration, DIMENSION_MAX, Exit, InputForm, NAME_BYTES_MAX, Network, OPERATORS_MAX, Operator,
-    OperatorKind, Output, Package, SecondOperand, Tensor, TensorId, VectorSpec, WeightRange,
+    AttentionBias, Calibration, DIMENSION_MAX, Exit, InputForm, NAME_BYTES_MAX, Network,
+    OPERATORS_MAX, Operator, OperatorKind, Output, Package, SecondOperand, Tensor, TensorId,
+    VectorSpec, WeightRange,
 };
 use punctual_types::{
-    Activation, Axis, BinaryFunction, Coordinates, Digit, Element, Extent, Filter, Padding, Piece,
-    Resampling, UnaryFunction, View,
+    Activation, Axis, BinaryFunction, Coordinates, Digit, Element, Extent, Filter, Interpolation,
+    Outside, Padding, Piece, Ranking, Resampling, Sampling, UnaryFunction, View,
 };
 
 use crate::fixture;
@@ -476,18 +477,26 @@ fn operands_that_are_repeated_and_softmaxes_fit_their_tensors() {
         digit: Digit { axis, step, extent },
         logarithm: false,
     };
-    // Of a tensor of 4x4x4.
-    let with = |kind: OperatorKind| {
-        let mut network = fixture::network();
-        let all = network.stages[1].operators.iter_mut();
-        let same = |o: &&mut Operator| network.tensors[o.output.index()] == network.tensors[1];
-        let operator = all.into_iter().find(same).unwrap();
-        operator.input = TensorId(1);
-        operator.kind = kind;
-        match network.validate() {
-            Ok(()) => String::new(),
-            Err(error) => error.to_string(),
-        }
+    let grid = |groups| OperatorKind::GridSample {
+        grid: TensorId(1),
+        groups,
+        sampling: Sampling {
+            interpolation: Interpolation::Linear,
+            outside: Outside::Zeros,
+            align_corners: false,
+        },
+    };
+    let top_k = |axis, count| OperatorKind::TopK {
+        axis,
+        count,
+        ranking: Ranking {
+            largest: true,
+            last: false,
+        },
+    };
+    let take = |axis| OperatorKind::Take {
+        indices: TensorId(1),
+        axis,
     };
     for fits in [
         binary(constant(1, 1, 1, 1)),
@@ -495,11 +504,14 @@ fn operands_that_are_repeated_and_softmaxes_fit_their_tensors() {
         binary(constant(4, 4, 1, 1)),
         binary(SecondOperand::Tensor(TensorId(1))),
         softmax(Axis::Channel, 2, 2),
+        grid(2),
+        top_k(Axis::Column, 4),
+        take(Axis::Row),
         OperatorKind::Unary {
             function: UnaryFunction::SquareRoot,
         },
     ] {
-        assert_eq!(with(fits.clone()), "", "{fits:?}");
+        assert_eq!(of_a_cube(fits.clone()), "", "{fits:?}");
     }
     for (kind, expected) in [
         (
@@ -523,10 +535,79 @@ fn operands_that_are_repeated_and_softmaxes_fit_their_tensors() {
         (softmax(Axis::Row, 0, 4), "must divide the axis"),
         (softmax(Axis::Column, 1 << 31, 2), "must divide the axis"),
         (softmax(Axis::Repeat, 1, 1), "must divide the axis"),
+        (grid(0), "in 0 groups where a grid 4x4x4 says"),
+        (grid(1), "the grid have two channels for each"),
+        (grid(1 << 31), "the groups must divide the channels"),
+        (top_k(Axis::Column, 0), "it chooses 0 positions"),
+        (top_k(Axis::Column, 5), "it chooses 5 positions"),
+        (top_k(Axis::Column, 3), "its result is 4x4x3"),
+        (top_k(Axis::Channel, 4), "it can choose one channel"),
+        (top_k(Axis::Row, 1), "it can choose one channel"),
+        (take(Axis::Repeat), "it takes values along Repeat"),
     ] {
-        let message = with(kind.clone());
+        let message = of_a_cube(kind.clone());
         assert!(message.contains(expected), "{kind:?}: {message}");
     }
+}
+
+/// What is wrong with an operator of a tensor of 4x4x4, which is tensor 1, that makes another.
+fn of_a_cube(kind: OperatorKind) -> String {
+    let mut network = fixture::network();
+    let all = network.stages[1].operators.iter_mut();
+    let same = |o: &&mut Operator| network.tensors[o.output.index()] == network.tensors[1];
+    let operator = all.into_iter().find(same).unwrap();
+    operator.input = TensorId(1);
+    operator.kind = kind;
+    match network.validate() {
+        Ok(()) => String::new(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn what_attentions_add_fits_their_rows_heads_queries_and_keys() {
+    let attention = |by_row, heads, bias: Option<(u32, bool, bool)>| OperatorKind::Attention {
+        others: vec![TensorId(1), TensorId(1)],
+        heads,
+        scale: 0.5,
+        by_row,
+        bias: bias.map(|(len, by_row, by_head)| AttentionBias {
+            values: WeightRange { start: 0, len },
+            by_row,
+            by_head,
+        }),
+    };
+    let other = TensorId(1);
+    for fits in [
+        OperatorKind::Product { other },
+        attention(true, 2, None),
+        attention(true, 2, Some((16, false, false))),
+        attention(true, 2, Some((32, false, true))),
+    ] {
+        assert_eq!(of_a_cube(fits.clone()), "", "{fits:?}");
+    }
+    for (kind, expected) in [
+        (attention(true, 3, None), "its 3 heads attend from 4x4x4"),
+        (
+            attention(true, 2, Some((16, false, true))),
+            "it has 16 bias and needs 32",
+        ),
+        (
+            attention(true, 2, Some((16, true, true))),
+            "it has 16 bias and needs 128",
+        ),
+        (
+            attention(false, 2, Some((16, true, false))),
+            "it has 16 bias and needs 256",
+        ),
+        (attention(true, 2, Some((u32::MAX, false, false))), "bias"),
+    ] {
+        let message = of_a_cube(kind.clone());
+        assert!(message.contains(expected), "{kind:?}: {message}");
+    }
+    let other = TensorId(0);
+    let message = of_a_cube(OperatorKind::Product { other });
+    assert!(!message.is_empty());
 }
 
 #[test]

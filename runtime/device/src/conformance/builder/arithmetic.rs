@@ -1,7 +1,7 @@
 //! Functions of values, and softmaxes.
 
 use punctual_model::{OperatorKind, SecondOperand, Tensor, TensorId};
-use punctual_types::{Activation, BinaryFunction, Digit, UnaryFunction};
+use punctual_types::{Activation, BinaryFunction, Cell, Digit, UnaryFunction};
 
 use super::Builder;
 
@@ -39,6 +39,29 @@ impl Builder {
 
     pub fn unary(&mut self, function: UnaryFunction, input: TensorId) -> TensorId {
         self.push(input, OperatorKind::Unary { function }, self.shape(input))
+    }
+
+    /// A layer over the columns of `gates`, which has what their inputs add to each gate.
+    pub fn recurrent(
+        &mut self,
+        cell: Cell,
+        gates: TensorId,
+        initial: Option<TensorId>,
+        backwards: bool,
+    ) -> TensorId {
+        let shape = self.shape(gates);
+        let hidden = shape.channels / cell.gates();
+        let weights = self.draw(shape.channels * hidden, hidden);
+        let bias = self.draw(shape.channels, 16);
+        let kind = OperatorKind::Recurrent {
+            cell,
+            weights,
+            bias,
+            initial,
+            backwards,
+        };
+        let channels = hidden * cell.values();
+        self.push(gates, kind, Tensor { channels, ..shape })
     }
 
     pub fn softmax(&mut self, input: TensorId, digit: Digit, logarithm: bool) -> TensorId {
