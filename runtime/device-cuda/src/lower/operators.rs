@@ -58,58 +58,18 @@ impl<'l> Launches<'l> {
                 activation,
                 ..
             } => {
-                let second = match second {
-                    SecondOperand::Tensor(other) => self.operand(other),
-                    SecondOperand::Constant { shape, .. } => {
-                        let place = self.constant(of);
-                        let view = TensorView {
-                            address: place.encode(),
-                            height: shape.height,
-                            width: shape.width,
-                            channels: shape.channels,
-                            pitch: padded(shape.channels),
-                        };
-                        Operand {
-                            image: 0,
-                            ..operand(&view, Kept::Floats)
-                        }
-                    }
-                };
+                let second = self.second(of, second);
                 self.elementwise(of, operator, function, second, activation);
             }
             OperatorKind::Unary { function } => {
                 let nothing = Operand::default();
                 self.elementwise(of, operator, function, nothing, Activation::None);
             }
-            OperatorKind::Copy {
-                ref others,
-                table,
-                ref pieces,
-            } => {
-                let sources = self.sources(of, operator.input, others, table);
-                let to = (self.write(operator.output), self.kept(operator.output));
-                self.pieces(of, operator, &sources, to, pieces)?;
-            }
-            OperatorKind::Token { column } => {
-                let source = Source::tensor(self.read(operator.input), Kept::Halves);
-                let piece = token(column, self.shape(operator.output).channels);
-                let to = (self.write(operator.output), Kept::Halves);
-                self.pieces(of, operator, &[source], to, &[piece])?;
-            }
+            OperatorKind::Copy { .. } | OperatorKind::Token { .. } => self.moves(of, operator)?,
             OperatorKind::Softmax { digit, logarithm } => {
                 self.softmax(of, operator, digit, logarithm);
             }
-            OperatorKind::Resize { .. } => {
-                let resize = Resize {
-                    input: self.read(operator.input),
-                    output: self.write(operator.output),
-                    table: self.constant(of).encode(),
-                    images: u32::from(self.batch),
-                    kept: self.kept(operator.output) as u32,
-                };
-                self.draft
-                    .push(of, known("resize"), Arguments::Resize(resize));
-            }
+            OperatorKind::Resize { .. } => self.resize(of, operator),
             OperatorKind::LayerNorm { epsilon, .. } => self.layer_norm(of, operator, epsilon),
             OperatorKind::Attention { .. } => self.attention(of, operator)?,
             OperatorKind::GridSample {
@@ -123,18 +83,7 @@ impl<'l> Launches<'l> {
                 ranking,
             } => self.top_k(of, operator, (axis, count, ranking)),
             OperatorKind::Take { indices, axis } => self.take(of, operator, indices, axis)?,
-            OperatorKind::Product { other } => {
-                self.check_rows(operator, self.shape(operator.input).height)?;
-                let product = Product {
-                    first: self.read(operator.input),
-                    second: self.read(other),
-                    output: self.write(operator.output).address,
-                    images: u32::from(self.batch),
-                    gap: 0,
-                };
-                self.draft
-                    .push(of, known("product_of_rows"), Arguments::Product(product));
-            }
+            OperatorKind::Product { other } => self.product(of, operator, other)?,
             OperatorKind::Embedding { table } => self.embedding(of, operator, table)?,
             OperatorKind::Tokens { prefix, .. } => self.tokens(of, operator, prefix),
             OperatorKind::Recurrent { .. } => {
@@ -143,6 +92,78 @@ impl<'l> Launches<'l> {
             _ => return Err(self.lowering.no_kernel(operator, "operator without a name")),
         }
         Ok(())
+    }
+
+    fn moves(&mut self, of: Of<'_>, operator: &Operator) -> Result<(), LowerError> {
+        let to = self.kept(operator.output);
+        let token = |column| [token(column, self.shape(operator.output).channels)];
+        let (sources, pieces) = match &operator.kind {
+            OperatorKind::Copy {
+                others,
+                table,
+                pieces,
+            } => {
+                let sources = self.sources(of, operator.input, others, *table);
+                (sources, pieces.clone())
+            }
+            OperatorKind::Token { column } => {
+                let pieces = token(*column).to_vec();
+                let source = Source::tensor(self.read(operator.input), Kept::Halves);
+                (vec![source], pieces)
+            }
+            _ => return Ok(()),
+        };
+        let output = self.write(operator.output);
+        self.pieces(of, operator, &sources, (output, to), &pieces)
+    }
+
+    fn resize(&mut self, of: Of<'_>, operator: &Operator) {
+        let resize = Resize {
+            input: self.read(operator.input),
+            output: self.write(operator.output),
+            table: self.constant(of).encode(),
+            images: u32::from(self.batch),
+            kept: self.kept(operator.output) as u32,
+        };
+        self.draft
+            .push(of, known("resize"), Arguments::Resize(resize));
+    }
+
+    fn product(
+        &mut self,
+        of: Of<'_>,
+        operator: &Operator,
+        other: TensorId,
+    ) -> Result<(), LowerError> {
+        self.check_rows(operator, self.shape(operator.input).height)?;
+        let product = Product {
+            first: self.read(operator.input),
+            second: self.read(other),
+            output: self.write(operator.output).address,
+            images: u32::from(self.batch),
+            gap: 0,
+        };
+        self.draft
+            .push(of, known("product_of_rows"), Arguments::Product(product));
+        Ok(())
+    }
+
+    fn second(&mut self, of: Of<'_>, second: SecondOperand) -> Operand {
+        let shape = match second {
+            SecondOperand::Tensor(other) => return self.operand(other),
+            SecondOperand::Constant { shape, .. } => shape,
+        };
+        let view = TensorView {
+            address: self.constant(of).encode(),
+            height: shape.height,
+            width: shape.width,
+            channels: shape.channels,
+            pitch: padded(shape.channels),
+        };
+        Operand {
+            image: 0,
+            ..operand(&view, Kept::Floats)
+        }
     }
 
     /// Where an operator's constants begin, which are not cut.
