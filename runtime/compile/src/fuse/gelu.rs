@@ -120,7 +120,7 @@ impl Fusion {
             .all(|scale| (scale / FRAC_1_SQRT_2 - 1.0).abs() < 1e-6);
         let from_x = self.operators[root].as_ref()?.input == x;
         let is_sum = is_all(scale, factor) && is_all(shift, factor);
-        (is_erf && is_root && is_all(root_shift, 0.0) && from_x && is_sum).then(|| Gate {
+        (is_erf && is_root && is_all(root_shift, 0.0) && from_x && is_sum).then_some(Gate {
             operators: [sum, curve, root],
             factor,
             channels: scale.len() as u32,
