@@ -75,7 +75,7 @@ pub(super) type StripKernel = unsafe fn(&Strip);
 /// value and its way to memory and back, one to two hundredths of the time of its products.
 pub(super) const TERMS: usize = 256;
 /// The same of a window of one pixel, whose sums are seldom longer.
-pub(super) const TERMS_OF_ONE_PIXEL: usize = 1024;
+pub(super) const TERMS_OF_ONE_PIXEL: usize = 512;
 
 /// How many input blocks (or planes) of so many products to sum at once.
 pub(super) fn blocks_at_once(terms: usize, products: usize) -> usize {
