@@ -2,7 +2,7 @@
 //! `kernels/cuda/src/params.cuh`: addresses first, then 32-bit numbers, so that there are no gaps but
 //! the written ones. All addresses are device addresses; 0 where something is not there.
 
-use punctual_types::{Activation, BinaryFunction, Element, Quantisation, UnaryFunction};
+use punctual_types::{Activation, BinaryFunction, Cell, Element, Quantisation, UnaryFunction};
 
 use super::IMAGES_MAX;
 
@@ -614,6 +614,67 @@ pub struct Product {
     pub images: u32,
     /// Not used.
     pub gap: u32,
+}
+
+/// What a step of `recurrent` computes.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellCode {
+    GruOfProduct = 0,
+    GruOfState = 1,
+    Lstm = 2,
+    Tanh = 3,
+    Relu = 4,
+}
+
+impl From<Cell> for CellCode {
+    fn from(cell: Cell) -> Self {
+        match cell {
+            Cell::Gru {
+                resets_product: true,
+            } => Self::GruOfProduct,
+            Cell::Gru {
+                resets_product: false,
+            } => Self::GruOfState,
+            Cell::Lstm => Self::Lstm,
+            Cell::Tanh => Self::Tanh,
+            Cell::Relu => Self::Relu,
+        }
+    }
+}
+
+/// Of `recurrent`: some steps of a layer over the columns of one row. A state has the channels of a pixel of the output,
+/// and its pitch.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recurrent {
+    /// What the input adds to each gate: channels `[gate][hidden unit]`.
+    pub gates: TensorView,
+    /// The states: channels `[value][hidden unit]`, as many columns.
+    pub output: TensorView,
+    /// Halves, `[gate][hidden unit][padded hidden unit before]`.
+    pub weights: u64,
+    /// One `f32` for each gate of each unit.
+    pub bias: u64,
+    /// The state before the launch's first step. 0: zeros.
+    pub state: u64,
+    /// Of the state after its last step, `f32`. 0: no launch goes on from there.
+    pub carried: u64,
+    pub images: u32,
+    /// A code of [`CellCode`].
+    pub cell: u32,
+    /// Hidden units, at most [`HIDDEN_UNITS_MAX`](punctual_types::HIDDEN_UNITS_MAX).
+    pub hidden: u32,
+    /// Threads that share a unit's sums: a power of 2 up to 32.
+    pub lanes: u32,
+    /// How many steps of the layer come before this launch's first.
+    pub first_step: u32,
+    /// How many this launch takes.
+    pub steps: u32,
+    /// 1: the layer's first step is the last column.
+    pub backwards: u32,
+    /// A code of [`Kept`]: of the state, halves or floats.
+    pub kept: u32,
 }
 
 /// Of `grid_sample`: pixels of the input where a grid says. The output has the grid's pixels and the input's channels.
