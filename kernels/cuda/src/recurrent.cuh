@@ -219,7 +219,7 @@ private:
     }
 };
 
-PUNCTUAL_KERNEL(recurrent, Recurrent, RECURRENT_THREADS) {
+PUNCTUAL_KERNEL(recurrent, Recurrent, 512) {
     __shared__ RecurrentLayer::State state;
     RecurrentLayer::run(guard, params, state);
 }
