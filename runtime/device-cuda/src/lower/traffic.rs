@@ -3,7 +3,7 @@
 //! Memory is planned by this and audited by it, so that a list cannot say one thing and do another.
 
 use punctual_kernels::cuda::params::{
-    Answer, Conv, Copy, Gather, Kept, Linear, Operand, Output, TensorView,
+    Answer, Conv, Copy, Gather, Kept, Linear, Operand, Output, Recurrent, TensorView,
 };
 use punctual_kernels::cuda::{Arguments, padded};
 
@@ -226,6 +226,7 @@ impl Traffic {
                     [Span::at(product.output, output)],
                 )
             }
+            Arguments::Recurrent(layer) => of_recurrent(layer),
             Arguments::Gather(gather) => of_gather(gather),
             Arguments::Members(members) => {
                 let batch = Span::at(members.batch, members.bytes * u64::from(members.images));
@@ -317,6 +318,22 @@ fn of_output(output: &Output) -> Traffic {
     let counts = Span::at(output.counts, images * u64::from(output.all_counts) * FLOAT);
     let target = Span::at(output.target, images * output.target_image);
     Traffic::new([source], [counts, target])
+}
+
+fn of_recurrent(layer: &Recurrent) -> Traffic {
+    let state = u64::from(layer.images) * u64::from(layer.output.pitch);
+    Traffic::new(
+        [
+            Span::tensor(&layer.gates, layer.images),
+            Span::at(layer.state, state * value_bytes(layer.kept)),
+            Span::at(layer.weights, 0),
+            Span::at(layer.bias, 0),
+        ],
+        [
+            Span::tensor(&layer.output, layer.images),
+            Span::at(layer.carried, state * FLOAT),
+        ],
+    )
 }
 
 fn of_gather(gather: &Gather) -> Traffic {
