@@ -104,6 +104,31 @@ fn constants_of_all_images_in_one_dimension_are_tensors_where_they_are_computed_
 }
 
 #[test]
+fn constants_of_the_one_image_of_a_fixed_batch_are_no_longer_of_images() {
+    // The mean of each channel, (N, 3, 1), and rows of two numbers that are the same for each image.
+    let mut onnx = in_rows(2)
+        .node("GlobalAveragePool", "image", "mean", &[])
+        .ints("one_value", &[0, 3, 1])
+        .node("Reshape", "mean one_value", "means", &[])
+        .node("Add", "means flat", "sums", &[])
+        .node(
+            "ReduceMax",
+            "sums",
+            "x",
+            &[ints_of("axes", &[2]), int("keepdims", 0)],
+        )
+        .output("x");
+    assert!(compiled(&onnx).is_err(), "(N, 3, 1) and (N * 3, 2)");
+    let input = onnx.graph().input[0].r#type.as_mut();
+    let shape = input.unwrap().tensor_type.as_mut().unwrap().shape.as_mut();
+    shape.unwrap().dim[0].dim_value = Some(1);
+    let package = compiled(&onnx).unwrap().package;
+    let image = [[1.0; 64], [10.0; 64], [100.0; 64]].concat();
+    let scores = reference::run(package.network(), &image).remove(0);
+    assert_eq!(scores, [2.0, 13.0, 105.0]);
+}
+
+#[test]
 fn truths_of_all_images_in_one_dimension_choose_as_constants_do() {
     let onnx = in_rows(1)
         .exactly("limit", &[], vec![1.5])
