@@ -118,6 +118,7 @@ DEPTHS = {
     "efficientnet": ["features.3", "features.5"],
     "regnet": ["trunk_output.block2", "trunk_output.block3"],
     "mnasnet": ["layers.9", "layers.11"],
+    "convnext": ["features.1", "features.3", "features.5"],
     "vit_b_16": [f"encoder.layers.encoder_layer_{block}" for block in (2, 5, 8)],
 }
 
