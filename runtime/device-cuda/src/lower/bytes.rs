@@ -1,4 +1,4 @@
-//! Operators on bytes.
+//! The launches of operators on bytes, which quantised networks have.
 
 use punctual_kernels::cuda::Arguments;
 use punctual_kernels::cuda::params::{
@@ -12,7 +12,7 @@ use super::pages::Content;
 use super::place::Place;
 use super::stage::{Launches, known};
 
-/// What a step of `from` is worth in steps of `to`.
+/// The value of a step of `from` in steps of `to`.
 fn ratio(from: Quantisation, to: Quantisation) -> f32 {
     (f64::from(from.scale) / f64::from(to.scale)) as f32
 }
@@ -22,7 +22,7 @@ impl Launches<'_> {
         self.lowering.network.quantisation(tensor)
     }
 
-    /// Of a tensor that a valid operator on bytes has in bytes.
+    /// The quantisation of a tensor, which valid operators on bytes have.
     fn bytes(&self, tensor: TensorId) -> Quantisation {
         let of = self.quantisation(tensor);
         of.expect("a valid operator on bytes reads and writes bytes")
@@ -167,7 +167,7 @@ impl Launches<'_> {
     }
 }
 
-/// As parameters of pools have it.
+/// The kind as the parameters of pools encode it.
 pub(super) fn pool_code(kind: PoolKind) -> u32 {
     match kind {
         PoolKind::Max => 0,

@@ -19,8 +19,8 @@
 //! `input_planar`, carried tensors by `members_in`. What it carries on goes out by `members_out` as
 //! soon as it is written. Its last launch is `answers`.
 //!
-//! Tensors are kept in halves, those of bytes in bytes. In `f32` are class scores, where a fully connected layer writes them; constants; and the
-//! numbers of tokens, of which halves tell apart too few.
+//! Tensors are kept in halves, quantised tensors in bytes. Class scores, where a fully connected layer writes them,
+//! constants and the numbers of tokens are `f32`, as halves are exact for small integers only.
 
 mod bytes;
 mod choice;
@@ -68,7 +68,7 @@ pub(crate) struct Lowering<'n> {
     network: &'n Network,
     target: &'n Target,
     choices: &'n [SolutionChoice],
-    /// Which outputs of its exits are wanted.
+    /// The requested outputs of its exits.
     outputs: Option<&'n OutputLayout>,
     pages: Pages,
     /// Where each tensor lies in a request's slot, if it is carried.
@@ -91,7 +91,7 @@ impl Program {
         Self::with_outputs((network, None), batches, target, choices)
     }
 
-    /// As [`lower`](Self::lower), with the outputs that are wanted of the network's exits.
+    /// As [`lower`](Self::lower), with the requested outputs of the network's exits.
     pub fn with_outputs(
         (network, outputs): (&Network, Option<&OutputLayout>),
         batches: &[u8],
@@ -177,7 +177,7 @@ impl<'n> Lowering<'n> {
         })
     }
 
-    /// What is wanted of a stage's exit.
+    /// The requested outputs of a stage's exit.
     fn placed(&self, stage: u32) -> Option<&'n PlacedExit> {
         self.outputs?.stage(stage as usize)
     }

@@ -132,7 +132,7 @@ impl Job<'_> {
         Ok(bits)
     }
 
-    /// Weights, biases with what the byte of zero adds subtracted, and what a step of the sums is worth.
+    /// Packs weights, biases that compensate for the input's byte of zero, and the value of a step of each sum.
     fn integers(&self, integers: &Integers, operator: &Operator, page: &mut [u8]) {
         let from = self.network.quantisation(operator.input);
         let from = from.expect("a valid convolution of bytes reads bytes");
@@ -197,7 +197,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Where each row of a resized image comes from, then each column.
+    /// Packs, for each row of a resized image and then for each column, the rows or columns that it lies between.
     fn resampling(&self, resampling: &Resampling, image: Tensor, page: &mut [u8]) {
         let at = |pixel: usize| Between {
             first: pixel,

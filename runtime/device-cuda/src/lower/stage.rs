@@ -21,9 +21,9 @@ pub(super) struct Launches<'l> {
     pub(super) batch: u8,
     pub(super) draft: Draft,
     pub(super) stage: &'l Stage,
-    /// What is wanted of its exit.
+    /// The requested outputs of its exit.
     pub(super) placed: Option<&'l PlacedExit>,
-    /// Tensors that are in the workspace, as they are kept there.
+    /// The tensors in the workspace, by how they are kept.
     here: BTreeMap<(TensorId, Kept), Place>,
 }
 
@@ -143,7 +143,7 @@ impl<'l> Launches<'l> {
         self.view(tensor, place)
     }
 
-    /// A tensor in the workspace, if it is there as floats.
+    /// A tensor that is in the workspace as floats.
     pub(super) fn floats_here(&self, tensor: TensorId) -> Option<TensorView> {
         let place = self.here.get(&(tensor, Kept::Floats))?;
         Some(self.view(tensor, *place))
@@ -174,13 +174,13 @@ impl<'l> Launches<'l> {
         view
     }
 
-    /// Whether it comes with a request.
+    /// Whether the tensor is an input of the network.
     pub(super) fn is_input(&self, tensor: TensorId) -> bool {
         let mut inputs = self.lowering.network.input_tensors();
         inputs.any(|input| input == tensor)
     }
 
-    /// Brings an input in: the planes, or a vector, which is as planes of one value each.
+    /// Pushes the launch that copies an input into the workspace: planes, or a vector, which has planes of one value.
     pub(super) fn input(&mut self, tensor: TensorId, kept: Kept) -> TensorView {
         let output = self.room(tensor, kept);
         let layout = self.lowering.input();

@@ -33,7 +33,7 @@ pub(super) fn image_bytes(view: &TensorView, kept: Kept) -> u64 {
     pixels * u64::from(view.pitch) * u64::from(kept.bytes())
 }
 
-/// Bytes of a value that is kept so, by its code.
+/// Bytes of a value, by the code of its [`Kept`].
 fn value_bytes(code: u32) -> u64 {
     match code {
         code if code == Kept::Floats as u32 => FLOAT,
@@ -246,12 +246,12 @@ impl Traffic {
             Arguments::Answers(answers) => {
                 let images = u64::from(answers.images);
                 let scores = images * u64::from(answers.pitch) * FLOAT;
-                let sureness = images * u64::from(padded(1)) * FLOAT;
+                let confidence = images * u64::from(padded(1)) * FLOAT;
                 let counts = images * u64::from(answers.all_counts) * FLOAT;
                 Self::new(
                     [
                         Span::at(answers.scores, scores),
-                        Span::at(answers.sureness, sureness),
+                        Span::at(answers.confidence, confidence),
                         Span::at(answers.counts, counts),
                     ],
                     [
