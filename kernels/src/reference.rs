@@ -180,7 +180,7 @@ pub fn binary(
     result
 }
 
-/// `[n][b][m] = sum_k first[k][b][m] * second[n][b][k]`, of shapes whose rows and terms fit.
+/// `[n][b][m] = sum_k first[k][b][m] * second[n][b][k]`, for shapes whose rows and terms match.
 pub fn product([of_first, of_second]: [Shape; 2], first: &[f32], second: &[f32]) -> Vec<f32> {
     let mut result = Vec::new();
     for channel in 0..of_second.channels {
@@ -294,7 +294,8 @@ fn blend(first: f64, second: f64, between: Between) -> f64 {
     first * (1.0 - share) + second * share
 }
 
-/// The pixels of an image where a grid says: for each group of channels one of columns' positions and one of rows'.
+/// The pixels of an image at the positions of a grid, which has for each group of channels a channel with the columns'
+/// positions and one with the rows'.
 pub fn grid_sample(
     (input, of_input): (&[f32], Shape),
     (grid, of_grid): (&[f32], Shape),

@@ -54,6 +54,24 @@ pub(crate) fn check_equal(
     }
 }
 
+/// # Panics
+/// If the memory for packed weights does not have the length that they take.
+#[track_caller]
+pub(crate) fn check_room(found: usize, expected: usize) {
+    assert_eq!(found, expected, "the room for packed weights");
+}
+
+/// Checks that weights and biases are finite, and as many as expected.
+pub(crate) fn check_weights(
+    (weights, count): (&[f32], usize),
+    (bias, outputs): (&[f32], usize),
+) -> Result<(), KernelError> {
+    check_equal("the number of weights", weights.len(), count)?;
+    check_equal("the number of biases", bias.len(), outputs)?;
+    check_finite("weights", weights)?;
+    check_finite("bias", bias)
+}
+
 pub(crate) fn check_finite(what: &'static str, values: &[f32]) -> Result<(), KernelError> {
     match values.iter().position(|value| !value.is_finite()) {
         None => Ok(()),

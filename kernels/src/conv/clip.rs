@@ -14,7 +14,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Some of its outputs.
+    /// A part of the run's outputs, which read the same taps.
     pub fn part(&self, outputs: Range<usize>) -> Run {
         let taps = self.taps.clone();
         Run { outputs, taps }
