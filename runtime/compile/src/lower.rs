@@ -211,7 +211,7 @@ pub(crate) enum Value {
     NoNumbers,
     /// On the way to a GELU.
     Gaussian(Gaussian),
-    /// Tensors of the same dimensions, one batch behind the other.
+    /// Tensors of the same dimensions that are concatenated along the batch.
     Stacked(Vec<View>),
     /// Known when compiling, but for the batch.
     Constant(Rc<Constant>),
@@ -257,9 +257,9 @@ pub(crate) struct Lowering<'a> {
     room: Room,
     /// The values of each softmax that an operator has read.
     softmaxes: BTreeMap<ValueId, View>,
-    /// What the numbers of each value of the graph are.
+    /// The kind of numbers that each value of the graph has.
     numbers: Vec<Numbers>,
-    /// The images that have zeros around others.
+    /// Images that consist of another image with zeros around it.
     padded: BTreeMap<TensorId, Padded>,
     /// Nodes that read what is unknown.
     pub unchecked: usize,
@@ -632,8 +632,8 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Makes (N, channels, rows, columns) of `tensor` the node's first result; (N, channels, columns) for a node that
-    /// reads such a series.
+    /// Makes `tensor` the node's first result as (N, channels, rows, columns), or as (N, channels, columns) for a node
+    /// that reads such a series.
     fn set_image(&mut self, node: &Node, tensor: TensorId) -> Result<(), Problem> {
         let shape = self.shape(tensor);
         let view = match self.is_series(node) {
@@ -643,7 +643,7 @@ impl<'a> Lowering<'a> {
         self.set(node, Value::View(view))
     }
 
-    /// Whether a node reads (N, channels, columns): its windows have one dimension.
+    /// Whether a node reads a series, (N, channels, columns), so that its windows have one dimension.
     fn is_series(&self, node: &Node) -> bool {
         self.view(node, 0).is_ok_and(|view| view.dims.len() == 3)
     }

@@ -273,7 +273,7 @@ impl OperatorKind {
                 let terms = u64::from(input.channels);
                 output.elements().saturating_mul(terms)
             }
-            // Once a step.
+            // The state is multiplied once for each step.
             Self::Recurrent { weights, .. } => {
                 u64::from(weights.len).saturating_mul(u64::from(output.width))
             }
@@ -331,7 +331,7 @@ fn attended(
 }
 
 impl AttentionBias {
-    /// How many values it must have for this query and key.
+    /// How many values the bias must have for this query and key.
     #[must_use]
     pub fn elements(&self, [query, key]: [Tensor; 2], heads: u32, by_row: bool) -> u64 {
         let pixels = |tensor: Tensor| match by_row {
@@ -349,7 +349,7 @@ impl AttentionBias {
     }
 }
 
-/// Shape of an image's pixels where a grid says.
+/// Shape of an image's pixels at a grid's positions.
 fn sampled(input: Tensor, grid: Tensor, groups: u32) -> Result<Tensor, ShapeError> {
     let fits = groups > 0
         && input.channels.is_multiple_of(groups)
@@ -367,7 +367,7 @@ fn sampled(input: Tensor, grid: Tensor, groups: u32) -> Result<Tensor, ShapeErro
     }
 }
 
-/// Shape of the positions that come first: of the best channel, or of so many columns.
+/// Shape of the positions that come first: that of the best channel, or of `count` columns.
 fn chosen(input: Tensor, axis: Axis, count: u32) -> Result<Tensor, ShapeError> {
     match axis {
         Axis::Channel if count == 1 => Ok(Tensor {

@@ -21,11 +21,11 @@ enum Border {
     Reflected,
     /// The outermost value.
     Edge,
-    /// The values at the other end.
+    /// The values at the opposite end.
     Wrapped,
 }
 
-/// An image with zeros around another.
+/// An image that consists of another one with zeros around it.
 #[derive(Clone, Debug)]
 pub(crate) struct Padded {
     seen: View,
@@ -33,7 +33,8 @@ pub(crate) struct Padded {
     padding: Padding,
 }
 
-/// What is added before and behind rows and columns, if that is all, of an image or of a series.
+/// The padding of an image's or a series's rows and columns; `None` if other dimensions are padded, or values are cut
+/// off.
 fn image_padding(axes: &[usize], before: &[i64], behind: &[i64], rank: usize) -> Option<Padding> {
     let mut sides = [[0_u32; 2]; 4];
     for (at, &axis) in axes.iter().enumerate() {
@@ -52,8 +53,8 @@ fn image_padding(axes: &[usize], before: &[i64], behind: &[i64], rank: usize) ->
 }
 
 impl Lowering<'_> {
-    /// The image inside the zeros around a node's operand, and the window with these zeros as its own padding, if it
-    /// may have so much.
+    /// The image inside of the zeros around a node's operand, and the window with these zeros as its own padding, if a
+    /// window may have so much.
     pub(super) fn inside_padding(&self, node: &Node, window: &Window) -> Option<(View, Window)> {
         let view = self.view(node, 0).ok()?;
         let padded = self.padded.get(&view.tensor)?;
