@@ -19,7 +19,7 @@ mod sums;
 
 pub use self::add::{Add, AddSpec};
 pub use self::conv::{Conv2d, Conv2dSpec};
-pub use self::convert::{Convert, ConvertSpec};
+pub use self::convert::{Convert, ConvertSpec, PLANES_MAX};
 pub(crate) use self::memory::{bytes, bytes_mut};
 pub use self::pool::Pool;
 

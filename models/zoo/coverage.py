@@ -67,8 +67,11 @@ def build_example(name: str) -> Path:
     return target / "release" / "examples" / name
 
 
-def onnxruntime_scores(path: Path, inputs: dict[str, torch.Tensor]) -> list[numpy.ndarray]:
+def onnxruntime_scores(path: Path, inputs: dict[str, torch.Tensor], *, fused: bool = True) -> list[numpy.ndarray]:
+    """Its outputs; if not `fused`, as the file's nodes compute them one by one: fused operators on bytes round differently."""
     options = onnxruntime.SessionOptions()
+    if not fused:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

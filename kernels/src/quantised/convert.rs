@@ -9,7 +9,7 @@ use crate::spec::check_equal;
 use crate::{BlockedLayout, ConvInput, Element, Image, Isa, KernelError, Part, PlanarLayout};
 
 /// Channels that a planar input may have: they must fit one quad, which its readers take at once.
-const PLANES_MAX: usize = 4;
+pub const PLANES_MAX: usize = 4;
 /// Pixels of a planar input that are converted at once.
 const PIXELS: usize = 64;
 

@@ -3,6 +3,7 @@
 //! Each pass walks the operators once, in order. A step is taken into the operator before it only when that
 //! operator's result has no other reader (an exit counts as one), so no value that another operator needs disappears.
 
+mod gelu;
 mod hoist;
 mod products;
 
@@ -32,6 +33,7 @@ pub(crate) fn fuse(draft: &mut Draft, exits: &[TensorId]) -> Fused {
     for at in 0..fusion.operators.len() {
         fusion.recognise_product(at);
         fusion.recognise_quotient(at);
+        fusion.recognise_gelu(at);
         fusion.hoist_affine(at, &mut draft.tensors);
     }
     draft.operators = fusion.operators.into_iter().flatten().collect();
@@ -103,6 +105,14 @@ impl Fusion {
             .as_mut()
             .expect("a writer is never a removed operator");
         writer.output = removed.output;
+    }
+
+    /// Makes the operator at `at` another one, of `input` alone, with the same result.
+    fn replace(&mut self, at: usize, input: TensorId, kind: DraftKind) {
+        let operator = self.operators[at].as_mut().expect("it was there above");
+        operator.input = input;
+        operator.others.clear();
+        operator.kind = kind;
     }
 
     /// `scale * (W x + b) + shift = (scale W) x + (scale b + shift)`.

@@ -13,7 +13,6 @@ mod copies;
 pub(crate) mod curves;
 mod dense;
 mod elementwise;
-mod gaussian;
 mod join;
 mod layout;
 mod mask;
@@ -43,7 +42,6 @@ use punctual_types::{Activation, BinaryFunction, UnaryFunction};
 
 use attention::Scores;
 use choices::Numbers;
-use gaussian::Gaussian;
 use join::Joined;
 use padding::Padded;
 use view_algebra::View;
@@ -209,8 +207,6 @@ pub(crate) enum Value {
     Padding(Option<View>),
     /// Where weights are no numbers: nowhere.
     NoNumbers,
-    /// On the way to a GELU.
-    Gaussian(Gaussian),
     /// Tensors of the same dimensions that are concatenated along the batch.
     Stacked(Vec<View>),
     /// Known when compiling, but for the batch.
@@ -384,12 +380,9 @@ impl<'a> Lowering<'a> {
             return self.set(node, value);
         }
         self.compute_scores(node)?;
-        if self.towards_gelu(node)? {
-            return Ok(());
-        }
         match node.operator.as_str() {
             "LayerNormalization" => self.layer_normalization(node),
-            "Erf" => self.erf(node),
+            "Erf" => self.unary(node, UnaryFunction::ErrorFunction),
             "Gather" if self.looks_up(node) => self.embedding(node),
             "MatMul" if !self.is_dense(node) => self.product(node),
             "Einsum" => self.einsum(node),

@@ -166,12 +166,4 @@ impl Fusion {
         let input = self.operators[line].as_ref()?.input;
         (one && three).then_some((line, input))
     }
-
-    /// Makes the operator at `at` another one, of `input` alone, with the same result.
-    fn replace(&mut self, at: usize, input: TensorId, kind: DraftKind) {
-        let operator = self.operators[at].as_mut().expect("it was there above");
-        operator.input = input;
-        operator.others.clear();
-        operator.kind = kind;
-    }
 }

@@ -361,13 +361,15 @@ impl Lowering<'_> {
             }
             Value::Padding(_) => "what is added to scores for padding".to_owned(),
             Value::NoNumbers => "where weights are no numbers".to_owned(),
-            Value::Gaussian(_) => "part of a GELU".to_owned(),
             Value::Softmax(view) => format!("a softmax {}", describe_dims(&view.sizes())),
             Value::Stacked(_) => {
                 let sizes = value.sizes().unwrap_or_default();
                 format!("batches one behind the other {}", describe_dims(&sizes))
             }
             Value::Constant(constant) => match &constant.data {
+                Data::Floats(values) if constant.dims.is_empty() => {
+                    format!("the constant {}", values[0])
+                }
                 Data::Floats(_) => format!("a float32 constant of shape {:?}", constant.dims),
                 Data::Ints(_) => format!("an integer constant of shape {:?}", constant.dims),
                 Data::Symbols(values) => {

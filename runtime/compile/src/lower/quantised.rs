@@ -16,6 +16,7 @@ const SIGNED: i32 = 128;
 /// A quantised constant's integers and what they stand for.
 struct Integers {
     dims: Vec<usize>,
+    batch: Option<usize>,
     values: Vec<i32>,
     /// One, or one for each position on the axis.
     scales: Vec<f32>,
@@ -31,10 +32,9 @@ impl Lowering<'_> {
         if let Some(Value::Constant(constant)) = self.operand(node, 0)
             && let Data::Floats(floats) = &constant.data
         {
-            let (dims, floats) = (constant.dims.clone(), floats.clone());
             let values = vec![0; floats.len()];
-            let integers = self.integers(node, dims, values, axis)?;
-            let constant = integers.quantised(&floats, self.is_signed(node));
+            let integers = self.integers(node, constant, values, axis)?;
+            let constant = integers.quantised(floats, self.is_signed(node));
             return self.set(node, Value::Constant(Rc::new(constant)));
         }
         let quantisation = self.quantisation(node)?;
@@ -60,8 +60,7 @@ impl Lowering<'_> {
                     return Err(self.wrong(0, "data", value, expected));
                 }
             };
-            let dims = constant.dims.clone();
-            let integers = self.integers(node, dims, values, axis)?;
+            let integers = self.integers(node, constant, values, axis)?;
             if let Some(steps) = integers.steps()
                 && let Some(Some(output)) = node.outputs.first()
             {
@@ -105,7 +104,7 @@ impl Lowering<'_> {
             [scale] if scale.is_normal() && scale > 0.0 => scale,
             _ => {
                 let found = self.required(node, 1, "scale")?;
-                return Err(self.wrong(1, "scale", found, "one number above zero"));
+                return Err(self.wrong(1, "scale", found, "one finite number above zero"));
             }
         };
         let zero = match self.operand(node, 2) {
@@ -131,7 +130,7 @@ impl Lowering<'_> {
     fn integers(
         &self,
         node: &Node,
-        dims: Vec<usize>,
+        constant: &Constant,
         values: Vec<i32>,
         axis: i64,
     ) -> Result<Integers, Problem> {
@@ -149,18 +148,20 @@ impl Lowering<'_> {
         if zeros.len() != scales.len() {
             return Err(self.wrong_zero(node));
         }
+        let dims = &constant.dims;
         let rank = dims.len() as i64;
         let axis = if axis < 0 { axis + rank } else { axis };
         let along = usize::try_from(axis).ok().and_then(|axis| dims.get(axis));
         let fits = scales.len() == 1 || along == Some(&scales.len());
         if !fits || !scales.iter().all(|&scale| scale.is_normal() && scale > 0.0) {
             let found = self.required(node, 1, "scale")?;
-            let expected = "numbers above zero: one, or one for each position on the axis";
+            let expected = "finite numbers above zero: one, or one for each position on the axis";
             return Err(self.wrong(1, "scale", found, expected));
         }
         Ok(Integers {
             axis: axis.max(0) as usize,
-            dims,
+            dims: dims.clone(),
+            batch: constant.batch,
             values,
             scales,
             zeros,
@@ -195,7 +196,7 @@ impl Integers {
             (value - self.zeros[channel]) as f32 * self.scales[channel]
         };
         let floats = self.values.iter().enumerate().map(value).collect();
-        Constant::new(self.dims, Data::Floats(floats))
+        self.constant(Data::Floats(floats))
     }
 
     fn quantised(self, floats: &[f32], signed: bool) -> Constant {
@@ -214,7 +215,15 @@ impl Integers {
         } else {
             Data::Unsigned(integers.map(|value| value as u8).collect())
         };
-        Constant::new(self.dims, data)
+        self.constant(data)
+    }
+
+    fn constant(self, data: Data) -> Constant {
+        Constant {
+            dims: self.dims,
+            batch: self.batch,
+            data,
+        }
     }
 
     /// What a step is worth, if all of them are whole steps of signed bytes around zero.

@@ -38,7 +38,7 @@ fn a_bias_that_is_resized_scaled_and_reshaped_is_a_bias() {
 }
 
 /// The constant `name` repeated for each image of the batch.
-fn for_each_image(onnx: Onnx, name: &str, to: &str) -> Onnx {
+pub(super) fn for_each_image(onnx: Onnx, name: &str, to: &str) -> Onnx {
     onnx.ints("zero", &[0])
         .ints("rest", &[1, 1, 1])
         .node("Shape", "image", "shape", &[])

@@ -4,6 +4,7 @@ use punctual_model::{OperatorKind, TensorId, reference};
 use punctual_types::{Activation, PoolKind, Quantisation};
 
 use super::builder::{Onnx, int, ints_of, text};
+use super::folded::for_each_image;
 use super::{compiled, options};
 use crate::{Calibration, CompileError, Compiled, compile};
 
@@ -288,4 +289,24 @@ fn a_transpose_between_bytes_moves_bytes() {
         ),
         "{kinds:?}"
     );
+}
+
+#[test]
+fn a_constant_for_each_image_is_one_for_each_image_in_bytes_too() {
+    let onnx = Onnx::new()
+        .exactly("query", &[1, 3, 1, 1], vec![1.0, 2.0, 3.0])
+        .scale("q", 0.5, 0);
+    let onnx = for_each_image(onnx, "query", "each")
+        .through("each", "q")
+        .node("GlobalAveragePool", "image", "mean", &[])
+        .node("Mul", "q mean", "scaled", &[])
+        .node("Shape", "q", "sizes", &[])
+        .node("Gather", "sizes zero", "images", &[])
+        .ints("three", &[3])
+        .node("Concat", "images three", "flat", &[int("axis", 0)])
+        .node("Reshape", "scaled flat", "x", &[])
+        .output("x");
+    let package = compiled(&onnx).unwrap().package;
+    let scores = reference::run(package.network(), &[2.0; 192]).remove(0);
+    assert_eq!(scores, [2.0, 4.0, 6.0]);
 }

@@ -12,6 +12,7 @@ mod kernel;
 mod places;
 mod quantised;
 
+use punctual_kernels::quantised::PLANES_MAX;
 use punctual_kernels::{
     AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Isa, KernelError, PlanarLayout,
 };
@@ -255,14 +256,22 @@ impl<'n> Lowering<'n> {
         })
     }
 
-    /// Whether all that `operator` reads of the network's input are planes for a convolution.
-    fn reads_planes_only(&self, operator: &Operator) -> bool {
-        let input = self.network.input_tensor();
+    /// Whether `operator` reads the network's input as the planes that it is.
+    fn reads_planes(&self, operator: &Operator) -> bool {
         match operator.kind {
-            OperatorKind::Conv2d { residual, .. } => residual != Some(input),
-            OperatorKind::Convert => true,
+            OperatorKind::Conv2d { .. } => true,
+            OperatorKind::Convert => self.input.channels() <= PLANES_MAX,
             _ => false,
         }
+    }
+
+    /// Whether it reads it in no other way.
+    fn reads_planes_only(&self, operator: &Operator) -> bool {
+        let other = operator
+            .kind
+            .others()
+            .contains(&self.network.input_tensor());
+        self.reads_planes(operator) && !other
     }
 
     /// A tensor as `operator` reads it.
@@ -306,10 +315,8 @@ impl<'n> Lowering<'n> {
     fn step(&self, operator: &Operator, places: &Places) -> Result<Step, KernelError> {
         let output = self.layouts[operator.output.0 as usize];
         let input = self.value(operator.input);
-        // A convolution or a conversion reads the network's input as the planes that it is.
         let is_convolution = matches!(operator.kind, OperatorKind::Conv2d { .. });
-        let reads_planes = is_convolution || operator.kind == OperatorKind::Convert;
-        let planar = reads_planes && input == Value::BlockedInput;
+        let planar = input == Value::BlockedInput && self.reads_planes(operator);
         let read = if planar {
             ConvInput::Planar(self.input)
         } else {
