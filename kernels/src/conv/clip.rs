@@ -4,7 +4,7 @@
 use core::ops::Range;
 
 use super::Conv2dSpec;
-use crate::reference::Shape;
+use crate::shape::Shape;
 
 /// Neighbouring output rows or columns that read the same taps.
 #[derive(Clone, Debug, PartialEq, Eq)]

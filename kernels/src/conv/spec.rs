@@ -5,8 +5,9 @@ use punctual_types::{Activation, Window};
 use super::packed;
 use crate::activation;
 use crate::layout::{ELEMENTS_MAX, check_limit};
-use crate::reference::Shape;
-use crate::spec::{check_output, check_weights, check_window};
+use crate::shape::Shape;
+use crate::spec::check_weights;
+use crate::window::{check_output, check_window};
 use crate::{BlockedLayout, Image, Isa, KernelError, Part, PlanarLayout};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

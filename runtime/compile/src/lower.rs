@@ -17,6 +17,7 @@ mod join;
 mod layout;
 mod mask;
 mod normalisation;
+mod numbers;
 pub(crate) mod operands;
 mod padding;
 mod pooling;
@@ -38,12 +39,11 @@ use punctual_model::{
     DIMENSION_MAX, NAME_BYTES_MAX, OPERATORS_MAX, TENSOR_ELEMENTS_MAX, Tensor, TensorId,
     WEIGHTS_MAX,
 };
-use punctual_types::{Activation, BinaryFunction, UnaryFunction};
+use punctual_types::{Activation, BinaryFunction, Padding, UnaryFunction};
 
 use attention::Scores;
-use choices::Numbers;
 use join::Joined;
-use padding::Padded;
+use numbers::Numbers;
 use view_algebra::View;
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
@@ -211,6 +211,14 @@ pub(crate) enum Value {
     Stacked(Vec<View>),
     /// Known when compiling, but for the batch.
     Constant(Rc<Constant>),
+}
+
+/// An image that consists of another one with zeros around it.
+#[derive(Clone, Debug)]
+struct Padded {
+    seen: View,
+    inner: View,
+    padding: Padding,
 }
 
 impl Value {

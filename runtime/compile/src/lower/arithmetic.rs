@@ -3,7 +3,7 @@
 use punctual_model::{Tensor, TensorId};
 use punctual_types::{Activation, BinaryFunction, UnaryFunction};
 
-use super::choices::Numbers;
+use super::numbers::Numbers;
 use super::operands::Floats;
 use super::view_algebra::{Axis, Factor, View};
 use super::views::expanded;

@@ -8,7 +8,7 @@ use punctual_types::{Padding, Window};
 use super::join::Part;
 use super::view_algebra::View;
 use super::views::positions;
-use super::{Lowering, Value};
+use super::{Lowering, Padded, Value};
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
@@ -23,14 +23,6 @@ enum Border {
     Edge,
     /// The values at the opposite end.
     Wrapped,
-}
-
-/// An image that consists of another one with zeros around it.
-#[derive(Clone, Debug)]
-pub(crate) struct Padded {
-    seen: View,
-    inner: View,
-    padding: Padding,
 }
 
 /// The padding of an image's or a series's rows and columns; `None` if other dimensions are padded, or values are cut

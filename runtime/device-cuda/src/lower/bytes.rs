@@ -10,7 +10,7 @@ use punctual_types::{Activation, Extent, PoolKind, Quantisation, Window};
 use super::list::Of;
 use super::pages::Content;
 use super::place::Place;
-use super::stage::{Launches, known};
+use super::stage::{Launches, known, pool_code};
 
 /// The value of a step of `from` in steps of `to`.
 fn ratio(from: Quantisation, to: Quantisation) -> f32 {
@@ -164,18 +164,5 @@ impl Launches<'_> {
         };
         self.draft
             .push(of, known("pool_bytes"), Arguments::PoolBytes(pool));
-    }
-}
-
-/// The kind as the parameters of pools encode it.
-pub(super) fn pool_code(kind: PoolKind) -> u32 {
-    match kind {
-        PoolKind::Max => 0,
-        PoolKind::Average {
-            counts_padding: true,
-        } => 1,
-        PoolKind::Average {
-            counts_padding: false,
-        } => 2,
     }
 }

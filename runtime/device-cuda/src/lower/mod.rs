@@ -203,7 +203,7 @@ impl<'n> Lowering<'n> {
             }
             for (tensor, shape) in (0..).zip(&self.network.tensors) {
                 let pixels = u64::from(shape.height) * u64::from(shape.width);
-                let pitch = shape.channels.checked_next_multiple_of(stage::BYTES_STEP);
+                let pitch = shape.channels.checked_next_multiple_of(pages::BYTES_STEP);
                 let halves = pixels.saturating_mul(pitch.unwrap_or(u32::MAX).into());
                 let bytes = halves.saturating_mul(2 * u64::from(batch));
                 // Half of it: kernels also count sums of four bytes.

@@ -6,8 +6,7 @@ use punctual_model::{ChannelRun, Network, Operator, OperatorKind, Tensor, Weight
 use punctual_types::{Between, Filter, Resampling};
 use thiserror::Error;
 
-use super::pages::{Content, Integers, Matrix, Pages, Piece, Rows};
-use super::stage::BYTES_STEP;
+use super::pages::{BYTES_STEP, Content, Integers, Matrix, Pages, Piece, Rows};
 
 /// A weight that no half is near to.
 #[derive(Clone, Debug, PartialEq, Error)]

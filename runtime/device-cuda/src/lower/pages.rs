@@ -11,7 +11,9 @@ use punctual_model::{Network, Operator, OperatorKind, SecondOperand, Tensor, Wei
 
 use super::error::LowerError;
 use super::place::Place;
-use super::stage::BYTES_STEP;
+
+/// Bytes of a pixel are padded to a multiple of this: one vector load.
+pub(super) const BYTES_STEP: u32 = 16;
 
 /// Weights and biases begin at multiples of this many bytes of their page.
 const ALIGNMENT: u64 = 256;

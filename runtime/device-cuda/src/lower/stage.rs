@@ -7,9 +7,10 @@ use punctual_kernels::cuda::params::{
 };
 use punctual_kernels::cuda::{Arguments, IMAGES_MAX, Kernel, TensorView, kernel, padded};
 use punctual_model::{Network, Operator, OperatorKind, PlacedExit, Stage, Tensor, TensorId};
+use punctual_types::PoolKind;
 
-use super::bytes::pool_code;
 use super::list::{Draft, Of};
+use super::pages::BYTES_STEP;
 use super::place::Place;
 use super::program::LaunchList;
 use super::traffic::image_bytes;
@@ -49,9 +50,6 @@ pub(super) fn view_of(network: &Network, tensor: TensorId, address: u64) -> Tens
         },
     }
 }
-
-/// Bytes of a pixel are padded to a multiple of this: one vector load.
-pub(super) const BYTES_STEP: u32 = 16;
 
 /// The kernel of that name, which the table has.
 pub(super) fn known(name: &str) -> &'static Kernel {
@@ -287,5 +285,18 @@ impl<'l> Launches<'l> {
     pub(super) fn is_read(&self, tensor: TensorId) -> bool {
         let mut reads = self.stage.operators.iter().flat_map(Operator::reads);
         self.stage.outputs.contains(&tensor) || reads.any(|read| read == tensor)
+    }
+}
+
+/// The kind as the parameters of pools encode it.
+pub(super) fn pool_code(kind: PoolKind) -> u32 {
+    match kind {
+        PoolKind::Max => 0,
+        PoolKind::Average {
+            counts_padding: true,
+        } => 1,
+        PoolKind::Average {
+            counts_padding: false,
+        } => 2,
     }
 }

@@ -44,7 +44,7 @@ impl<'a> Bias<'a> {
     }
 }
 
-/// How an attention divides its channels and rows.
+/// The heads of an attention: their number, the factor of their products and the bias.
 pub(super) struct Heads<'a> {
     pub count: usize,
     pub scale: f32,
