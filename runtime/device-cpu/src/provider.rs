@@ -72,6 +72,7 @@ impl Provider for CpuProvider {
             weights: bytes(layout.packed_floats()),
             request: bytes(layout.request_floats),
             workspace,
+            output_batches: 0,
         })
     }
 

@@ -153,7 +153,7 @@ impl PartitionExecutor {
             let Some(area) = claim.area() else { continue };
             let area = area.as_mut_slice();
             let target = &mut area[staged.offset..][..staged.bytes];
-            outputs.read(member * staged.pitch(), target);
+            outputs.read(member * staged.pitch, target);
             let not_finite = self.queue.answer(member).not_finite.to_ne_bytes();
             area[staged.not_finite..][..4].copy_from_slice(&not_finite);
         }

@@ -86,6 +86,7 @@ impl Provider for CudaProvider {
             // A slot a request, as the device aligns them.
             request: program.request_bytes.next_multiple_of(256).max(256),
             workspace,
+            output_batches: CudaSpec::default().workspaces,
         })
     }
 

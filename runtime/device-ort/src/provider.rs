@@ -69,6 +69,7 @@ impl Provider for OrtProvider {
             weights,
             request: bytes(Places::new(network).floats),
             workspace: [bytes(largest) * u64::from(batch_max); BATCH_MAX],
+            output_batches: 0,
         })
     }
 

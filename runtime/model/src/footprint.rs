@@ -11,6 +11,8 @@ pub struct Footprint {
     pub request: u64,
     /// A partition's workspace for batches of up to `n` members, at `n - 1`.
     pub workspace: [u64; BATCH_MAX],
+    /// Batches whose outputs a partition has memory for. 0: stages write them where clients read them.
+    pub output_batches: u32,
 }
 
 impl Footprint {
@@ -28,6 +30,7 @@ impl Footprint {
             weights: self.weights.max(other.weights),
             request: self.request.max(other.request),
             workspace: self.workspace,
+            output_batches: self.output_batches.max(other.output_batches),
         };
         for (bytes, others) in larger.workspace.iter_mut().zip(other.workspace) {
             *bytes = (*bytes).max(others);

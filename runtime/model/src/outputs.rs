@@ -3,9 +3,11 @@
 //! An area serves one request. Exits that follow each other write to different halves of it, so that the answer of one
 //! stays whole while a deeper stage runs, whether or not that one is ever used.
 
-use serde::Serialize;
+use core::ops::Range;
 
 use punctual_types::{AREA_HEAD_BYTES, OUTPUT_ALIGNMENT};
+
+use serde::Serialize;
 
 use crate::{AnswerKind, Exit, Network};
 
@@ -32,6 +34,22 @@ impl PlacedExit {
     #[must_use]
     pub const fn not_finite(&self) -> usize {
         4 * self.half as usize
+    }
+
+    /// Where its outputs lie, in bytes from the start of the area.
+    #[must_use]
+    pub fn range(&self) -> Range<u64> {
+        let starts = self.outputs.iter().map(|output| output.offset);
+        let ends = self.outputs.iter();
+        let ends = ends.map(|output| output.offset.saturating_add(output.bytes));
+        starts.min().unwrap_or(0)..ends.max().unwrap_or(0)
+    }
+
+    /// Bytes from the start of its outputs to those of another request, where a device puts one behind the other.
+    #[must_use]
+    pub fn pitch(&self) -> u64 {
+        let range = self.range();
+        aligned(range.end - range.start)
     }
 }
 

@@ -14,12 +14,11 @@ use super::stage::{Launches, known};
 
 /// Where the outputs of an exit lie in the memory for them.
 pub(super) fn staged(placed: &PlacedExit) -> StagedOutputs {
-    let starts = placed.outputs.iter().map(|output| output.offset);
-    let ends = placed.outputs.iter().map(|each| each.offset + each.bytes);
-    let offset = starts.min().unwrap_or(0);
+    let range = placed.range();
     StagedOutputs {
-        offset: offset as usize,
-        bytes: (ends.max().unwrap_or(0) - offset) as usize,
+        offset: range.start as usize,
+        bytes: (range.end - range.start) as usize,
+        pitch: placed.pitch() as usize,
         not_finite: placed.not_finite(),
     }
 }
@@ -95,7 +94,7 @@ impl Launches<'_> {
             .into_iter()
             .map(|(output, offset)| (output.clone(), offset))
             .collect();
-        let Some(pitch) = self.placed.map(|placed| staged(placed).pitch()) else {
+        let Some(pitch) = self.placed.map(|placed| staged(placed).pitch) else {
             return Ok((0, 0));
         };
         if let Some((output, _)) = outputs

@@ -2,7 +2,6 @@
 
 use punctual_device::InputLayout;
 use punctual_kernels::cuda::{Arguments, IMAGES_MAX, KERNELS, Kernel, Module};
-use punctual_types::OUTPUT_ALIGNMENT;
 
 use super::pages::Pages;
 use super::place::Place;
@@ -41,16 +40,10 @@ pub struct StagedOutputs {
     pub offset: usize,
     /// Bytes of all outputs of a member.
     pub bytes: usize,
+    /// Bytes from a member's outputs to the next one's.
+    pub pitch: usize,
     /// Bytes from the start of the area to the count of values that are not finite.
     pub not_finite: usize,
-}
-
-impl StagedOutputs {
-    /// Bytes from a member's outputs to the next one's.
-    #[must_use]
-    pub const fn pitch(&self) -> usize {
-        self.bytes.next_multiple_of(OUTPUT_ALIGNMENT as usize)
-    }
 }
 
 /// A stage for batches of up to so many members.
@@ -99,7 +92,7 @@ impl Program {
     #[must_use]
     pub fn output_bytes(&self) -> usize {
         let bytes = self.stages.iter().map(|stage| {
-            let pitch = stage.outputs.as_ref().map_or(0, StagedOutputs::pitch);
+            let pitch = stage.outputs.as_ref().map_or(0, |outputs| outputs.pitch);
             let members = stage.lists.iter().map(|list| usize::from(list.batch)).max();
             pitch * members.unwrap_or(0)
         });

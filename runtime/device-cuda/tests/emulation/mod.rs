@@ -126,9 +126,7 @@ impl Memory {
             return Vec::new();
         };
         let all = self.outputs.0.iter().flat_map(|line| line.0);
-        all.skip(member * staged.pitch())
-            .take(staged.bytes)
-            .collect()
+        all.skip(member * staged.pitch).take(staged.bytes).collect()
     }
 
     /// The answer for a member of the stage that ran last.

@@ -1,7 +1,7 @@
 //! What models on the GPU take: of its memory, and of the processor's beside it.
 
 use punctual_diagnostics::{Place, Problems};
-use punctual_model::{Footprint, InputSpec};
+use punctual_model::{Footprint, Network, PlacedExit};
 use serde::Serialize;
 
 use super::memory::{Inventory, MemoryBudget, MemoryItem, MemoryRule, Purpose};
@@ -135,7 +135,7 @@ fn host_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
             pages,
         ));
     }
-    let inputs = on_gpu(models).map(|(_, model, _)| input_bytes(model.package.network().input));
+    let inputs = on_gpu(models).map(|(_, model, _)| input_bytes(model.package.network()));
     if let Some(bytes) = inputs.max() {
         let buffers = u64::from(inventory.request_buffers);
         items.push(MemoryItem::new(
@@ -145,7 +145,28 @@ fn host_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
             buffers,
         ));
     }
+    items.extend(outputs(inventory));
     items
+}
+
+/// Where partitions write outputs: any can run the largest batch of any model.
+fn outputs(inventory: &Inventory<'_>) -> Vec<MemoryItem> {
+    let resolved = inventory.resolved;
+    let needed = on_gpu(&resolved.models).map(|(position, _, footprint)| {
+        let layout = resolved.outputs.get(position);
+        let exits = layout.into_iter().flat_map(|layout| &layout.stages);
+        let pitch = exits.map(PlacedExit::pitch).max().unwrap_or(0);
+        let members = u64::from(largest(inventory.batches.get(position)));
+        (members * pitch, u64::from(footprint.output_batches))
+    });
+    let Some((bytes, batches)) = needed.max().filter(|(bytes, _)| *bytes > 0) else {
+        return Vec::new();
+    };
+    let partitions = resolved.placement.partitions.iter();
+    partitions
+        .filter(|partition| partition.device == DeviceKind::Cuda)
+        .map(|partition| MemoryItem::new(Purpose::GpuOutputs, &partition.name, bytes, batches))
+        .collect()
 }
 
 fn on_gpu<'m>(
@@ -162,7 +183,9 @@ fn largest(batches: Option<&Vec<u8>>) -> u8 {
     last.copied().unwrap_or(BATCH_SIZES[0])
 }
 
-/// Planar `f32`, as intake writes it.
-fn input_bytes(input: InputSpec) -> u64 {
-    input.tensor().elements() * size_of::<f32>() as u64
+/// Planar `f32` and the vectors behind it, as intake writes them.
+fn input_bytes(network: &Network) -> u64 {
+    let tensors = network.input_tensors();
+    let elements = tensors.map(|tensor| network.tensors[tensor.index()].elements());
+    elements.sum::<u64>() * size_of::<f32>() as u64
 }

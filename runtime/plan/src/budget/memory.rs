@@ -133,6 +133,8 @@ pub enum Purpose {
     GpuInputs,
     /// Intermediate tensors of the stage that runs on a partition of the GPU.
     GpuWorkspace,
+    /// Where a partition of the GPU writes a batch's outputs, before they are copied to what clients read.
+    GpuOutputs,
     /// Prepared inputs and the activations carried between stages.
     RequestBuffers,
     /// Intermediate tensors of the stage that runs.
@@ -167,6 +169,7 @@ impl Purpose {
             Self::GpuRequests => "requests on the GPU",
             Self::GpuInputs => "inputs for the GPU",
             Self::GpuWorkspace => "workspace on the GPU",
+            Self::GpuOutputs => "outputs of the GPU",
             Self::RequestBuffers => "request buffers",
             Self::Workspace => "workspace",
             Self::SolutionScratch => "scratch for solutions",

@@ -1,6 +1,7 @@
 //! Tasks whose answers are tensors, and whose frames come with vectors.
 
 use punctual_diagnostics::Diagnostics;
+use punctual_model::{OutputLayout, PlacedExit};
 use punctual_plan::{Plan, Purpose, Warning};
 
 use crate::fixture;
@@ -147,4 +148,20 @@ fn vectors_are_those_of_the_network() {
         let message = said(from, to);
         assert!(message.contains(expected), "{to}: {message}");
     }
+}
+
+#[test]
+fn a_partition_of_the_gpu_has_memory_for_the_outputs_of_its_batches() {
+    let manifest = MANIFEST.replacen("board = \"host\"", "board = \"gpu-board\"", 1);
+    let manifest = manifest.replacen("units = 1", "tpcs = 4", 1);
+    let plan = planned(&manifest.replacen("slots = 4", "slots = 4\nbatch_max = 4", 1));
+    let package = fixture::package_of_tensors();
+    let layout = OutputLayout::of(package.network(), |_| true);
+    let largest = layout.stages.iter().map(PlacedExit::pitch).max();
+    let outputs = plan.memory.items.iter();
+    let mut outputs = outputs.filter(|item| item.purpose == Purpose::GpuOutputs);
+    let item = outputs.next().expect("the partition's");
+    // The fixture's device has them for two batches.
+    assert_eq!((item.bytes, item.count), (4 * largest.unwrap(), 2));
+    assert!(outputs.next().is_none());
 }
