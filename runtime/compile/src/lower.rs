@@ -390,7 +390,6 @@ impl<'a> Lowering<'a> {
         self.compute_scores(node)?;
         match node.operator.as_str() {
             "LayerNormalization" => self.layer_normalization(node),
-            "Erf" => self.unary(node, UnaryFunction::ErrorFunction),
             "Gather" if self.looks_up(node) => self.embedding(node),
             "MatMul" if !self.is_dense(node) => self.product(node),
             "Einsum" => self.einsum(node),
@@ -398,12 +397,6 @@ impl<'a> Lowering<'a> {
             "ConvTranspose" => self.transposed_conv(node),
             "InstanceNormalization" => self.instance_normalization(node),
             "BatchNormalization" => self.batch_normalization(node),
-            "Relu" => self.relu(node),
-            "Clip" => self.clip(node),
-            "LeakyRelu" => self.leaky_relu(node),
-            "PRelu" => self.p_relu(node),
-            "Elu" => self.elu(node),
-            "Add" => self.binary(node, BinaryFunction::Add),
             "MaxPool" => self.max_pool(node),
             "AveragePool" => self.average_pool(node),
             "GlobalAveragePool" => self.global_average_pool(node),
@@ -448,6 +441,22 @@ impl<'a> Lowering<'a> {
             "Concat" if (0..node.inputs.len()).any(|at| self.is_view(node, at)) => {
                 self.concat(node)
             }
+            "QuantizeLinear" => self.quantize_linear(node),
+            "DequantizeLinear" => self.dequantize_linear(node),
+            _ => self.function(node),
+        }
+    }
+
+    /// Functions of each value, or of two; anything else is refused.
+    fn function(&mut self, node: &Node) -> Result<(), Problem> {
+        match node.operator.as_str() {
+            "Erf" => self.unary(node, UnaryFunction::ErrorFunction),
+            "Relu" => self.relu(node),
+            "Clip" => self.clip(node),
+            "LeakyRelu" => self.leaky_relu(node),
+            "PRelu" => self.p_relu(node),
+            "Elu" => self.elu(node),
+            "Add" => self.binary(node, BinaryFunction::Add),
             "Mul" => match self.scale_heads(node) {
                 Some(scaled) => self.set(node, scaled),
                 None => self.binary(node, BinaryFunction::Multiply),
@@ -501,8 +510,6 @@ impl<'a> Lowering<'a> {
             "ThresholdedRelu" => self.thresholded_relu(node),
             "HardSigmoid" => self.hard_sigmoid(node),
             "Gelu" => self.gelu(node),
-            "QuantizeLinear" => self.quantize_linear(node),
-            "DequantizeLinear" => self.dequantize_linear(node),
             operator if fold::operators().any(|folded| folded == operator) => {
                 Err(self.not_constant(node))
             }
