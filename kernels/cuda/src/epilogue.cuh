@@ -7,6 +7,10 @@ DEVICE f32 sigmoid(f32 x) {
     return reciprocal(1.0f + exponential(-x));
 }
 
+DEVICE f32 hyperbolic_tangent(f32 x) {
+    return fused(2.0f, sigmoid(2.0f * x), -1.0f);
+}
+
 DEVICE f32 hard_sigmoid(f32 x) {
     f32 y = fused(x, 1.0f / 6.0f, 0.5f);
     y = y < 0.0f ? 0.0f : y;
@@ -62,7 +66,7 @@ DEVICE void activate(const Epilogue& epilogue, f32 (&values)[COUNT]) {
         case CURVE_HARD_SIGMOID: FOR_EACH(hard_sigmoid(x));
         case CURVE_HARD_SWISH: FOR_EACH(x * hard_sigmoid(x));
         case CURVE_GELU: FOR_EACH(gelu(x));
-        case CURVE_TANH: FOR_EACH(fused(2.0f, sigmoid(2.0f * x), -1.0f));
+        case CURVE_TANH: FOR_EACH(hyperbolic_tangent(x));
         case CURVE_LEAKY_RELU: {
             f32 slope = epilogue.low;
             FOR_EACH(x < 0.0f ? x * slope : x);

@@ -1,8 +1,9 @@
-// What detectors, segmenters and transformers need beside convolutions.
+// What detectors, segmenters, transformers and recurrent networks need beside convolutions.
 #include "attention.cuh"
 #include "copy.cuh"
 #include "functions.cuh"
 #include "product.cuh"
+#include "recurrent.cuh"
 #include "resize.cuh"
 #include "sampling.cuh"
 #include "sequence.cuh"

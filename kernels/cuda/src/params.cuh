@@ -322,6 +322,32 @@ struct Product {
 };
 static_assert(sizeof(Product) == 64, "as in params.rs");
 
+enum CellCode : u32 {
+    CELL_GRU_OF_PRODUCT = 0,
+    CELL_GRU_OF_STATE = 1,
+    CELL_LSTM = 2,
+    CELL_TANH = 3,
+    CELL_RELU = 4,
+};
+
+struct Recurrent {
+    TensorView gates;
+    TensorView output;
+    u64 weights;
+    u64 bias;
+    u64 state;
+    u64 carried;
+    u32 images;
+    u32 cell;
+    u32 hidden;
+    u32 lanes;
+    u32 first_step;
+    u32 steps;
+    u32 backwards;
+    u32 kept;
+};
+static_assert(sizeof(Recurrent) == 112, "as in params.rs");
+
 struct GridSample {
     TensorView input;
     TensorView grid;

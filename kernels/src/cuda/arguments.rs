@@ -5,8 +5,8 @@ use core::ffi::c_void;
 use super::params::{
     AddBytes, Answers, Attention, Conv, ConvBytes, Convert, Copy as Copying, Elementwise,
     Embedding, Gather, GlobalPool, GridSample, Hold, InputPlanar, LayerNorm, Linear, Members,
-    Output, Pool, PoolBytes, Preprocess, Product, Resize, Softmax, Take, TensorView, Tokens, TopK,
-    Whereabouts,
+    Output, Pool, PoolBytes, Preprocess, Product, Recurrent, Resize, Softmax, Take, TensorView,
+    Tokens, TopK, Whereabouts,
 };
 
 /// What a kernel takes behind its [`Guard`](super::params::Guard).
@@ -34,6 +34,7 @@ pub enum Arguments {
     Take(Take),
     TopK(TopK),
     Product(Product),
+    Recurrent(Recurrent),
     ConvBytes(ConvBytes),
     PoolBytes(PoolBytes),
     AddBytes(AddBytes),
@@ -68,6 +69,7 @@ macro_rules! whichever {
             Arguments::Take($inner) => $body,
             Arguments::TopK($inner) => $body,
             Arguments::Product($inner) => $body,
+            Arguments::Recurrent($inner) => $body,
             Arguments::ConvBytes($inner) => $body,
             Arguments::PoolBytes($inner) => $body,
             Arguments::AddBytes($inner) => $body,
@@ -117,6 +119,7 @@ impl Arguments {
             Self::Take(params) => params.images,
             Self::TopK(params) => params.images,
             Self::Product(params) => params.images,
+            Self::Recurrent(params) => params.images,
             Self::ConvBytes(params) => params.images,
             Self::PoolBytes(params) => params.images,
             Self::AddBytes(params) => params.images,
@@ -149,6 +152,7 @@ impl Arguments {
             Self::Take(params) => params.images = images,
             Self::TopK(params) => params.images = images,
             Self::Product(params) => params.images = images,
+            Self::Recurrent(params) => params.images = images,
             Self::ConvBytes(params) => params.images = images,
             Self::PoolBytes(params) => params.images = images,
             Self::AddBytes(params) => params.images = images,
@@ -225,6 +229,14 @@ impl Arguments {
             Self::Take(p) => all(&mut [of(&mut p.input), of(&mut p.indices), of(&mut p.output)]),
             Self::TopK(p) => all(&mut [of(&mut p.input), &mut p.output]),
             Self::Product(p) => all(&mut [of(&mut p.first), of(&mut p.second), &mut p.output]),
+            Self::Recurrent(p) => all(&mut [
+                of(&mut p.gates),
+                of(&mut p.output),
+                &mut p.weights,
+                &mut p.bias,
+                &mut p.state,
+                &mut p.carried,
+            ]),
             Self::Gather(p) => {
                 all(&mut [of(&mut p.output), &mut p.table]);
                 p.sources.iter_mut().for_each(change);

@@ -3,9 +3,12 @@
 //! fields `gap`, which no kernel reads. All addresses are device addresses; 0 where something is not there.
 //! `curve`, `function`, `kept` and `form` are codes of the enumerations of these names.
 
-use punctual_types::{Activation, BinaryFunction, Element, Quantisation, UnaryFunction};
+mod function;
+
+use punctual_types::{Activation, Cell, Element, Quantisation};
 
 use super::IMAGES_MAX;
+pub use function::Function;
 
 /// The first parameter of each kernel: whether it may still run, and where it says how far it is.
 #[repr(C)]
@@ -258,114 +261,6 @@ pub struct Operand {
     pub gap: u32,
 }
 
-/// What `elementwise` and `elementwise_further` compute of one value, or of two.
-#[repr(u32)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Function {
-    Add = 0,
-    Subtract = 1,
-    Multiply = 2,
-    Divide = 3,
-    Minimum = 4,
-    Maximum = 5,
-    Absolute = 6,
-    Exponential = 7,
-    Reciprocal = 8,
-    SquareRoot = 9,
-    Equal = 10,
-    NotEqual = 11,
-    Less = 12,
-    LessOrEqual = 13,
-    KeepWhere = 14,
-    KeepUnless = 15,
-    Slope = 16,
-    Sign = 17,
-    Floor = 18,
-    Ceiling = 19,
-    Round = 20,
-    Truncate = 21,
-    Logarithm = 22,
-    Power = 23,
-    Modulo = 24,
-    Remainder = 25,
-    Sine = 26,
-    Cosine = 27,
-    Tangent = 28,
-    ArcSine = 29,
-    ArcCosine = 30,
-    ArcTangent = 31,
-    HyperbolicSine = 32,
-    HyperbolicCosine = 33,
-    ArcHyperbolicSine = 34,
-    ArcHyperbolicCosine = 35,
-    ArcHyperbolicTangent = 36,
-    ErrorFunction = 37,
-}
-
-impl Function {
-    /// The kernel that computes it: functions that take many registers or much code are in one of their own.
-    #[must_use]
-    pub const fn kernel(self) -> &'static str {
-        if (self as u32) < Self::Logarithm as u32 {
-            "elementwise"
-        } else {
-            "elementwise_further"
-        }
-    }
-}
-
-impl From<BinaryFunction> for Function {
-    fn from(function: BinaryFunction) -> Self {
-        match function {
-            BinaryFunction::Add => Self::Add,
-            BinaryFunction::Subtract => Self::Subtract,
-            BinaryFunction::Multiply => Self::Multiply,
-            BinaryFunction::Divide => Self::Divide,
-            BinaryFunction::Minimum => Self::Minimum,
-            BinaryFunction::Maximum => Self::Maximum,
-            BinaryFunction::Equal => Self::Equal,
-            BinaryFunction::NotEqual => Self::NotEqual,
-            BinaryFunction::Less => Self::Less,
-            BinaryFunction::LessOrEqual => Self::LessOrEqual,
-            BinaryFunction::KeepWhere => Self::KeepWhere,
-            BinaryFunction::KeepUnless => Self::KeepUnless,
-            BinaryFunction::Slope => Self::Slope,
-            BinaryFunction::Power => Self::Power,
-            BinaryFunction::Modulo => Self::Modulo,
-            BinaryFunction::Remainder => Self::Remainder,
-        }
-    }
-}
-
-impl From<UnaryFunction> for Function {
-    fn from(function: UnaryFunction) -> Self {
-        match function {
-            UnaryFunction::Absolute => Self::Absolute,
-            UnaryFunction::Exponential => Self::Exponential,
-            UnaryFunction::Reciprocal => Self::Reciprocal,
-            UnaryFunction::SquareRoot => Self::SquareRoot,
-            UnaryFunction::Logarithm => Self::Logarithm,
-            UnaryFunction::Sign => Self::Sign,
-            UnaryFunction::Floor => Self::Floor,
-            UnaryFunction::Ceiling => Self::Ceiling,
-            UnaryFunction::Round => Self::Round,
-            UnaryFunction::Truncate => Self::Truncate,
-            UnaryFunction::Sine => Self::Sine,
-            UnaryFunction::Cosine => Self::Cosine,
-            UnaryFunction::Tangent => Self::Tangent,
-            UnaryFunction::ArcSine => Self::ArcSine,
-            UnaryFunction::ArcCosine => Self::ArcCosine,
-            UnaryFunction::ArcTangent => Self::ArcTangent,
-            UnaryFunction::HyperbolicSine => Self::HyperbolicSine,
-            UnaryFunction::HyperbolicCosine => Self::HyperbolicCosine,
-            UnaryFunction::ArcHyperbolicSine => Self::ArcHyperbolicSine,
-            UnaryFunction::ArcHyperbolicCosine => Self::ArcHyperbolicCosine,
-            UnaryFunction::ArcHyperbolicTangent => Self::ArcHyperbolicTangent,
-            UnaryFunction::ErrorFunction => Self::ErrorFunction,
-        }
-    }
-}
-
 /// Of `elementwise` and `elementwise_further`: a function of one tensor, or of two.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -607,6 +502,67 @@ pub struct Product {
     pub output: u64,
     pub images: u32,
     pub gap: u32,
+}
+
+/// What a step of `recurrent` computes.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellCode {
+    GruOfProduct = 0,
+    GruOfState = 1,
+    Lstm = 2,
+    Tanh = 3,
+    Relu = 4,
+}
+
+impl From<Cell> for CellCode {
+    fn from(cell: Cell) -> Self {
+        match cell {
+            Cell::Gru {
+                resets_product: true,
+            } => Self::GruOfProduct,
+            Cell::Gru {
+                resets_product: false,
+            } => Self::GruOfState,
+            Cell::Lstm => Self::Lstm,
+            Cell::Tanh => Self::Tanh,
+            Cell::Relu => Self::Relu,
+        }
+    }
+}
+
+/// Of `recurrent`: some steps of a layer over the columns of one row. A state has the channels and the pitch of a pixel
+/// of the output.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recurrent {
+    /// What the input adds to each gate: channels `[gate][hidden unit]`.
+    pub gates: TensorView,
+    /// The states: channels `[value][hidden unit]`, as many columns.
+    pub output: TensorView,
+    /// Halves, `[gate][hidden unit][padded hidden unit before]`.
+    pub weights: u64,
+    /// One `f32` for each gate of each unit.
+    pub bias: u64,
+    /// The state before the launch's first step. 0: zeros.
+    pub state: u64,
+    /// Of the state after the last step, `f32`. 0: no launch continues from there.
+    pub carried: u64,
+    pub images: u32,
+    /// A code of [`CellCode`].
+    pub cell: u32,
+    /// Hidden units, at most [`HIDDEN_UNITS_MAX`](punctual_types::HIDDEN_UNITS_MAX).
+    pub hidden: u32,
+    /// Threads that share a unit's sums: a power of 2 up to 32.
+    pub lanes: u32,
+    /// How many steps of the layer come before this launch's first.
+    pub first_step: u32,
+    /// How many this launch takes.
+    pub steps: u32,
+    /// 1: the layer's first step is the last column.
+    pub backwards: u32,
+    /// Of the state: halves or floats.
+    pub kept: u32,
 }
 
 /// Of `grid_sample`: pixels of the input at the positions of a grid. The output has the grid's pixels and the input's

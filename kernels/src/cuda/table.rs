@@ -9,7 +9,7 @@ use super::params::{Conv, ConvBytes, Linear, Output, Pattern, TensorView};
 pub enum Module {
     /// What every network needs, and a kernel for each [`Pattern`].
     General,
-    /// Operators that detectors, segmenters and transformers need beside convolutions.
+    /// Operators that detectors, segmenters, transformers and recurrent networks need beside convolutions.
     Operators,
     /// Operators on bytes, for quantised networks.
     Bytes,
@@ -310,6 +310,11 @@ pub static KERNELS: &[Kernel] = &[
             product.second.pitch.div_ceil(64),
             product.images * product.first.height,
         ]),
+        _ => None,
+    }),
+    // An image a block: a step needs all of the state before it.
+    Kernel::of(Module::Operators, "recurrent", 512, |a| match a {
+        Arguments::Recurrent(layer) => Some([layer.images, 1, 1]),
         _ => None,
     }),
     Kernel::of(Module::Operators, "grid_sample", 128, |a| match a {

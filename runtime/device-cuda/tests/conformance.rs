@@ -31,6 +31,11 @@ fn tokens_copies_and_arithmetic_answer_as_the_reference() {
     }
 }
 
+#[test]
+fn recurrent_layers_answer_as_the_reference() {
+    suite::answers_equal_the_reference_on(&Emulated, &networks::recurrent(11, 19));
+}
+
 /// The suite's own network takes the emulated device minutes.
 #[test]
 fn preempted_actions_can_be_run_again() {

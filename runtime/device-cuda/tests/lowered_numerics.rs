@@ -63,12 +63,27 @@ fn networks_of_every_operator_score_as_the_reference_in_batches_full_and_not_ful
         networks::segments(11),
         networks::every_operator(11),
         networks::quantised(11),
+        networks::recurrent(11, 19),
     ] {
         let program = Program::lower(&network, &BATCHES, &target(8), &[]).expect("lowers");
         for (batch, members) in [(1, 1), (4, 4), (4, 3)] {
             check(&network, &program, batch, &images(&network, members));
         }
     }
+}
+
+#[test]
+fn a_recurrent_layer_of_many_steps_is_several_launches() {
+    let network = networks::recurrent(12, 1200);
+    let target = Target {
+        page_bytes: 1 << 20,
+        ..target(8)
+    };
+    let program = Program::lower(&network, &[2], &target, &[]).expect("lowers");
+    let steps = program.list(0, 2).expect("prepared").steps.iter();
+    let launches = steps.filter(|step| step.kernel.name == "recurrent");
+    assert_eq!(launches.count(), 4, "two of each layer");
+    check(&network, &program, 2, &images(&network, 2));
 }
 
 /// An output of all values of a tensor of bytes.

@@ -48,6 +48,20 @@ fn what_no_kernel_computes_is_refused_by_name() {
         ),
         "{refused:?}"
     );
+    let target_of = |page_bytes| Target {
+        page_bytes,
+        ..target(8)
+    };
+    let refused = Program::lower(&networks::recurrent(1, 1), &[1], &target_of(512), &[]);
+    // An LSTM of 6 units has 24 rows of 8 halves, and as many biases behind them, aligned.
+    assert!(matches!(
+        refused,
+        Err(LowerError::Page {
+            bytes: 608,
+            page_bytes: 512,
+            ..
+        })
+    ));
     let network = networks::residual(1);
     let batches = |batches: &[u8]| {
         Program::lower(&network, batches, &target(8), &[])

@@ -11,12 +11,6 @@ use punctual_device_cuda::lower::{Program, Target};
 use punctual_model::{AnswerKind, InputForm, Network, Output, OutputLayout, reference};
 use punctual_types::{Element, Random};
 
-/// What is refused when it is lowered, by the beginning of its name, and what the message says of it. The rest runs.
-const REFUSED: &[(&str, &str)] = &[
-    ("over_time", "recurrent layer"),
-    ("states", "recurrent layer"),
-];
-
 /// Tokens of recorded texts are below this.
 const TOKENS: u64 = 60;
 
@@ -110,14 +104,8 @@ fn check(path: &Path) {
         compute_capability: (8, 7),
         page_bytes: 4 << 20,
     };
-    let refusal = REFUSED.iter().find(|(begin, _)| name.starts_with(begin));
     let program = Program::with_outputs((network, Some(&layout)), &[1], &target, &[]);
-    let program = match (program, refusal) {
-        (Ok(program), None) => program,
-        (Err(error), Some((_, words))) if error.to_string().contains(words) => return,
-        (Ok(_), Some(_)) => panic!("{name} lowers: take it out of the list"),
-        (Err(error), _) => panic!("{name}: {error}"),
-    };
+    let program = program.unwrap_or_else(|error| panic!("{name}: {error}"));
     let mut inputs = inputs.unwrap_or_else(|| input(network, 3));
     if step > 0.0 {
         // Halves hold these exactly, so that the first bytes are the same.
@@ -158,7 +146,7 @@ fn check(path: &Path) {
 }
 
 #[test]
-fn recorded_networks_say_the_same_or_are_refused_by_name() {
+fn recorded_networks_say_the_same_as_the_interpreter() {
     let recorded = recorded();
     assert!(recorded.len() >= 50, "{} networks", recorded.len());
     let fails = |path: &&PathBuf| std::panic::catch_unwind(|| check(path)).is_err();

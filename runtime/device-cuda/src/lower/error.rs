@@ -37,9 +37,10 @@ pub enum LowerError {
         output: String,
         elements: u64,
     },
-    /// Not even eight output channels fit a page.
+    /// The least of an operator's weights that a launch can have does not fit a page: of sums of products eight output
+    /// channels, of most others all.
     #[error(
-        "eight output channels of operator `{operator}` of `{model}` have {bytes} bytes of weights \
+        "a launch of operator `{operator}` of `{model}` needs {bytes} bytes of weights in one page \
          and a page has {page_bytes}: use larger pages"
     )]
     Page {

@@ -9,7 +9,7 @@
 //! | `pages` | which weights lie in which page |
 //! | `packing` | the bytes of a page |
 //! | `requests` | where what is carried between stages lies in a request's slot |
-//! | `stage`, `sums`, `bytes`, `operators` | the launches of a stage |
+//! | `stage`, `sums`, `bytes`, `operators`, `recurrent` | the launches of a stage |
 //! | `exits` | its last ones: answers, and outputs as clients read them |
 //! | `digits` | in which order values are moved |
 //! | `choice` | which kernel computes a sum of products |
@@ -33,6 +33,7 @@ mod packing;
 mod pages;
 mod place;
 mod program;
+mod recurrent;
 mod requests;
 mod stage;
 mod sums;

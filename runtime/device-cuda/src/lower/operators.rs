@@ -86,9 +86,7 @@ impl<'l> Launches<'l> {
             OperatorKind::Product { other } => self.product(of, operator, other)?,
             OperatorKind::Embedding { table } => self.embedding(of, operator, table)?,
             OperatorKind::Tokens { prefix, .. } => self.tokens(of, operator, prefix),
-            OperatorKind::Recurrent { .. } => {
-                return Err(self.lowering.no_kernel(operator, "recurrent layer"));
-            }
+            OperatorKind::Recurrent { .. } => self.recurrent(of, operator),
             _ => return Err(self.lowering.no_kernel(operator, "operator without a name")),
         }
         Ok(())

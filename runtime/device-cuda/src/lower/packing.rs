@@ -72,7 +72,9 @@ impl<'n> Packer<'n> {
             piece,
         };
         match (Content::of(self.network, operator), &operator.kind) {
-            (Some(Content::Matrix(matrix)), _) => job.matrix(&matrix, page),
+            (Some(Content::Matrix(matrix) | Content::Recurrent(matrix)), _) => {
+                job.matrix(&matrix, page)
+            }
             (Some(Content::Integers(integers)), _) => {
                 job.integers(&integers, operator, page);
                 Ok(())

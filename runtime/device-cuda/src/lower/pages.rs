@@ -54,6 +54,8 @@ pub(super) struct Piece {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Content {
     Matrix(Matrix),
+    /// Of a recurrent layer: each launch needs all of it.
+    Recurrent(Matrix),
     Integers(Integers),
     /// A number of `u32`s: where the channels of a gather or the pixels of a resize come from.
     Table(u32),
@@ -170,6 +172,14 @@ impl Content {
                 scales,
                 bias,
             })),
+            &OperatorKind::Recurrent { weights, bias, .. } => Some(Self::Recurrent(Matrix {
+                pattern: Pattern::Dense,
+                outputs: bias.len,
+                inputs: weights.len / bias.len,
+                taps: 1,
+                weights,
+                bias,
+            })),
             OperatorKind::Gather { .. } => Some(Self::Table(output.channels)),
             OperatorKind::Resize { .. } => Some(Self::Table(4 * (output.height + output.width))),
             &OperatorKind::LayerNorm { scale, bias, .. } => Some(Self::Rows(Rows {
@@ -211,7 +221,7 @@ impl Content {
 
     fn outputs(self) -> u32 {
         match self {
-            Self::Matrix(matrix) => matrix.outputs,
+            Self::Matrix(matrix) | Self::Recurrent(matrix) => matrix.outputs,
             Self::Integers(integers) => integers.outputs,
             Self::Table(words) => words,
             Self::Rows(rows) => rows.channels,
@@ -224,14 +234,14 @@ impl Content {
             Self::Matrix(_) | Self::Integers(_) | Self::Rows(Rows { is_cut: true, .. }) => {
                 CHANNEL_STEP
             }
-            Self::Table(_) | Self::Rows(_) => padded(self.outputs()),
+            Self::Recurrent(_) | Self::Table(_) | Self::Rows(_) => padded(self.outputs()),
         }
     }
 
     /// Bytes of the weights of so many output channels; before their biases, if they have any.
     fn weight_bytes(self, channels: u32) -> u64 {
         match self {
-            Self::Matrix(matrix) => {
+            Self::Matrix(matrix) | Self::Recurrent(matrix) => {
                 u64::from(channels) * u64::from(matrix.row_halves()) * size_of::<u16>() as u64
             }
             Self::Integers(integers) => u64::from(channels) * u64::from(integers.row_bytes()),
@@ -246,7 +256,7 @@ impl Content {
 
     fn bytes(self, channels: u32) -> u64 {
         let biases = match self {
-            Self::Matrix(_) => u64::from(channels) * size_of::<f32>() as u64,
+            Self::Matrix(_) | Self::Recurrent(_) => u64::from(channels) * size_of::<f32>() as u64,
             // A bias and a factor for each channel.
             Self::Integers(_) => 2 * u64::from(channels) * size_of::<f32>() as u64,
             Self::Table(_) | Self::Rows(_) => 0,

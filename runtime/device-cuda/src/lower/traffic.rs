@@ -4,8 +4,8 @@
 
 use punctual_kernels::cuda::params::{
     Answer, Answers, Attention, Conv, ConvBytes, Copy, Elementwise, Embedding, Gather, GridSample,
-    InputPlanar, Kept, LayerNorm, Linear, Members, Operand, Output, Product, Resize, Softmax,
-    TensorView, Tokens, TopK,
+    InputPlanar, Kept, LayerNorm, Linear, Members, Operand, Output, Product, Recurrent, Resize,
+    Softmax, TensorView, Tokens, TopK,
 };
 use punctual_kernels::cuda::{Arguments, padded};
 
@@ -140,6 +140,7 @@ impl Traffic {
             ),
             Arguments::TopK(top) => of_top_k(top),
             Arguments::Product(product) => of_product(product),
+            Arguments::Recurrent(layer) => of_recurrent(layer),
             Arguments::Gather(gather) => of_gather(gather),
             Arguments::Members(members) => of_members(members),
             Arguments::InputPlanar(input) => of_input_planar(input),
@@ -201,6 +202,22 @@ fn of_output(output: &Output) -> Traffic {
     let counts = Span::at(output.counts, images * u64::from(output.all_counts) * FLOAT);
     let target = Span::at(output.target, images * output.target_image);
     Traffic::new([source], [counts, target])
+}
+
+fn of_recurrent(layer: &Recurrent) -> Traffic {
+    let state = u64::from(layer.images) * u64::from(layer.output.pitch);
+    Traffic::new(
+        [
+            Span::tensor(&layer.gates, layer.images),
+            Span::at(layer.state, state * value_bytes(layer.kept)),
+            Span::at(layer.weights, 0),
+            Span::at(layer.bias, 0),
+        ],
+        [
+            Span::tensor(&layer.output, layer.images),
+            Span::at(layer.carried, state * FLOAT),
+        ],
+    )
 }
 
 fn of_gather(gather: &Gather) -> Traffic {

@@ -234,16 +234,16 @@ pub fn copies(seed: u64) -> Network {
     b.finish()
 }
 
-/// Two recurrent layers over the columns of a row, the second one backwards from a state that is computed.
+/// Two recurrent layers over so many columns of a row, the second one backwards from a state that is computed.
 #[must_use]
-pub fn recurrent(seed: u64) -> Network {
-    let mut b = Builder::new("recurrent", seed, 1, 19, 7);
+pub fn recurrent(seed: u64, steps: u32) -> Network {
+    let mut b = Builder::new("recurrent", seed, 1, steps, 7);
     let resets_product = true;
     let gates = b.mix(b.input, 15, Activation::None);
-    let states = b.recurrent(Cell::Gru { resets_product }, gates, None, false); // 5x1x19
+    let states = b.recurrent(Cell::Gru { resets_product }, gates, None, false); // 5 units
     let first = b.linear(states, 12, Activation::Tanh);
     let gates = b.mix(states, 24, Activation::None);
-    let states = b.recurrent(Cell::Lstm, gates, Some(first), true); // 12x1x19
+    let states = b.recurrent(Cell::Lstm, gates, Some(first), true); // 6 units, 2 values
     b.head(states);
     b.finish()
 }

@@ -76,7 +76,7 @@ pub fn answers_equal_the_reference<S: Subject>(subject: &S) {
         Some(networks::gathers(11)),
         S::TOKENS_AND_BYTES.then(|| networks::quantised(11)),
         S::TOKENS_AND_BYTES.then(|| networks::copies(11)),
-        S::TOKENS_AND_BYTES.then(|| networks::recurrent(11)),
+        S::TOKENS_AND_BYTES.then(|| networks::recurrent(11, 19)),
         S::ARITHMETIC.then(|| networks::arithmetic(11)),
         S::ARITHMETIC.then(|| networks::computed(11)),
         S::SEGMENTS.then(|| networks::segments(11)),

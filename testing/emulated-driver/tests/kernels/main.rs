@@ -15,6 +15,7 @@ mod linear;
 mod members;
 mod pools;
 mod probes;
+mod recurrent;
 mod samples;
 mod sampling;
 mod tensor;

@@ -4,10 +4,10 @@ use crate::convolution::{Case, Prepared};
 use crate::launch::Queue;
 use crate::tensor::{self, shape};
 use punctual_kernels::cuda::params::{
-    AddBytes, Answers, Attention, ConvBytes, Convert, Copy, Digits, Elementwise, Embedding,
-    Function, Gather, GlobalPool, GridSample, InputPlanar, Kept, LayerNorm, Linear, Members,
-    Operand, Output, Pool, PoolBytes, Preprocess, Product, Resize, Rounding, SOURCES_MAX, Softmax,
-    Take, Tokens, TopK, Whereabouts,
+    AddBytes, Answers, Attention, CellCode, ConvBytes, Convert, Copy, Digits, Elementwise,
+    Embedding, Function, Gather, GlobalPool, GridSample, InputPlanar, Kept, LayerNorm, Linear,
+    Members, Operand, Output, Pool, PoolBytes, Preprocess, Product, Recurrent, Resize, Rounding,
+    SOURCES_MAX, Softmax, Take, Tokens, TopK, Whereabouts,
 };
 use punctual_kernels::cuda::{Arguments, IMAGES_MAX, KERNELS, TensorView};
 use punctual_types::{Activation, Random};
@@ -430,6 +430,7 @@ fn sequences() -> Vec<Sample> {
     let products = Buffer::of_bytes(2 * 12 * 11 * 8 * 2);
     vec![
         Sample::new("product_of_rows", products, vec![input()], product),
+        recurrent(),
         Sample::new("grid_sample", output(), vec![input()], sample),
         Sample::new("take", output(), vec![input()], take),
         Sample::new("top_columns", positions(columns), vec![input()], top(4)),
@@ -446,6 +447,31 @@ fn sequences() -> Vec<Sample> {
         Sample::new("attention_64", output(), vec![input()], attention),
         Sample::new("attention_256", output(), vec![input()], attention),
     ]
+}
+
+/// A layer of 16 units over 11 columns, which goes twice over its units in each step.
+fn recurrent() -> Sample {
+    let layer = |at: &[u64]| {
+        Arguments::Recurrent(Recurrent {
+            gates: view(at[1], 1, 11, 48),
+            output: view(at[0], 1, 11, 16),
+            weights: at[2],
+            bias: at[3],
+            images: 3,
+            cell: CellCode::GruOfState as u32,
+            hidden: 16,
+            lanes: 2,
+            steps: 11,
+            ..Recurrent::default()
+        })
+    };
+    let inputs = vec![halves(3 * 11 * 48), halves(48 * 16), floats(48)];
+    Sample::new(
+        "recurrent",
+        Buffer::of_bytes(3 * 11 * 16 * 2),
+        inputs,
+        layer,
+    )
 }
 
 /// Samples of three images of 12x11 pixels with 16 channels.

@@ -1,0 +1,111 @@
+//! The functions of `elementwise`, and which of its kernels has each.
+
+use punctual_types::{BinaryFunction, UnaryFunction};
+
+/// What `elementwise` and `elementwise_further` compute of one value, or of two.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    Add = 0,
+    Subtract = 1,
+    Multiply = 2,
+    Divide = 3,
+    Minimum = 4,
+    Maximum = 5,
+    Absolute = 6,
+    Exponential = 7,
+    Reciprocal = 8,
+    SquareRoot = 9,
+    Equal = 10,
+    NotEqual = 11,
+    Less = 12,
+    LessOrEqual = 13,
+    KeepWhere = 14,
+    KeepUnless = 15,
+    Slope = 16,
+    Sign = 17,
+    Floor = 18,
+    Ceiling = 19,
+    Round = 20,
+    Truncate = 21,
+    Logarithm = 22,
+    Power = 23,
+    Modulo = 24,
+    Remainder = 25,
+    Sine = 26,
+    Cosine = 27,
+    Tangent = 28,
+    ArcSine = 29,
+    ArcCosine = 30,
+    ArcTangent = 31,
+    HyperbolicSine = 32,
+    HyperbolicCosine = 33,
+    ArcHyperbolicSine = 34,
+    ArcHyperbolicCosine = 35,
+    ArcHyperbolicTangent = 36,
+    ErrorFunction = 37,
+}
+
+impl Function {
+    /// The kernel that computes it: functions that take many registers or much code are in one of their own.
+    #[must_use]
+    pub const fn kernel(self) -> &'static str {
+        if (self as u32) < Self::Logarithm as u32 {
+            "elementwise"
+        } else {
+            "elementwise_further"
+        }
+    }
+}
+
+impl From<BinaryFunction> for Function {
+    fn from(function: BinaryFunction) -> Self {
+        match function {
+            BinaryFunction::Add => Self::Add,
+            BinaryFunction::Subtract => Self::Subtract,
+            BinaryFunction::Multiply => Self::Multiply,
+            BinaryFunction::Divide => Self::Divide,
+            BinaryFunction::Minimum => Self::Minimum,
+            BinaryFunction::Maximum => Self::Maximum,
+            BinaryFunction::Equal => Self::Equal,
+            BinaryFunction::NotEqual => Self::NotEqual,
+            BinaryFunction::Less => Self::Less,
+            BinaryFunction::LessOrEqual => Self::LessOrEqual,
+            BinaryFunction::KeepWhere => Self::KeepWhere,
+            BinaryFunction::KeepUnless => Self::KeepUnless,
+            BinaryFunction::Slope => Self::Slope,
+            BinaryFunction::Power => Self::Power,
+            BinaryFunction::Modulo => Self::Modulo,
+            BinaryFunction::Remainder => Self::Remainder,
+        }
+    }
+}
+
+impl From<UnaryFunction> for Function {
+    fn from(function: UnaryFunction) -> Self {
+        match function {
+            UnaryFunction::Absolute => Self::Absolute,
+            UnaryFunction::Exponential => Self::Exponential,
+            UnaryFunction::Reciprocal => Self::Reciprocal,
+            UnaryFunction::SquareRoot => Self::SquareRoot,
+            UnaryFunction::Logarithm => Self::Logarithm,
+            UnaryFunction::Sign => Self::Sign,
+            UnaryFunction::Floor => Self::Floor,
+            UnaryFunction::Ceiling => Self::Ceiling,
+            UnaryFunction::Round => Self::Round,
+            UnaryFunction::Truncate => Self::Truncate,
+            UnaryFunction::Sine => Self::Sine,
+            UnaryFunction::Cosine => Self::Cosine,
+            UnaryFunction::Tangent => Self::Tangent,
+            UnaryFunction::ArcSine => Self::ArcSine,
+            UnaryFunction::ArcCosine => Self::ArcCosine,
+            UnaryFunction::ArcTangent => Self::ArcTangent,
+            UnaryFunction::HyperbolicSine => Self::HyperbolicSine,
+            UnaryFunction::HyperbolicCosine => Self::HyperbolicCosine,
+            UnaryFunction::ArcHyperbolicSine => Self::ArcHyperbolicSine,
+            UnaryFunction::ArcHyperbolicCosine => Self::ArcHyperbolicCosine,
+            UnaryFunction::ArcHyperbolicTangent => Self::ArcHyperbolicTangent,
+            UnaryFunction::ErrorFunction => Self::ErrorFunction,
+        }
+    }
+}
