@@ -19,7 +19,7 @@ use self::clip::{Direction, Run};
 use self::packed::Packing;
 pub use self::solution::Solution;
 pub use self::spec::{Conv2dSpec, ConvInput};
-use self::strip::{Strip, StripKernel, blocks_at_once, depthwise_strip};
+use self::strip::{Strip, StripKernel, TERMS, TERMS_OF_ONE_PIXEL, blocks_at_once, depthwise_strip};
 use self::tiles::{BLOCKS_MAX, COLUMNS_MAX, Choices};
 pub use self::winograd::Winograd;
 use crate::activation::{self, Curve};
@@ -233,12 +233,14 @@ impl Conv2d {
             _ => (ptr::null(), 0, 0),
         };
         let (low, high) = activation.bounds();
+        let taps = window.kernel.area();
+        let terms = if taps == 1 { TERMS_OF_ONE_PIXEL } else { TERMS };
         Strip {
             input: image.input()[input_start..].as_ptr(),
             input_row,
             input_block,
             input_blocks: sources.count,
-            blocks_at_once: blocks_at_once(window.kernel.area() * inner),
+            blocks_at_once: blocks_at_once(terms, taps * inner),
             kernel_height: if sees_nothing { 0 } else { rows.taps.len() },
             kernel_width: columns.taps.len(),
             tap_row: tap_rows * input_row,

@@ -527,6 +527,26 @@ class Attentions(nn.Module):
         return both, channels_first, weights, rows, answers.transpose(0, 1)
 
 
+class Masked(nn.Module):
+    """DETR's encoder in small: which pixels count is a mask of each image, read by the numbers of images and keys."""
+
+    def __init__(self, width: int = 8):
+        super().__init__()
+        self.body = nn.Sequential(relu_unit(3, width, 3, 2), nn.Conv2d(width, width, 3, 2, 1))
+        self.parts = nn.ModuleList(nn.Linear(width, width) for _ in range(3))
+        self.register_buffer("counts", torch.arange(4 * 4)[None] % 5 > 0)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        tokens = self.body(image).flatten(2).transpose(1, 2)
+        images, count = tokens.shape[:2]
+        image_at = torch.arange(images, device=image.device)[:, None, None, None]
+        key_at = torch.arange(count, device=image.device)[None, None, None]
+        seen = self.counts.expand(images, -1)[image_at, key_at].expand(images, -1, count, -1)
+        query, key, value = (part(tokens).unflatten(2, (2, -1)).transpose(1, 2) for part in self.parts)
+        read = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        return tokens + read.transpose(1, 2).flatten(2)
+
+
 def all_levels() -> nn.Module:
     """SegFormer with two levels and the decoder that brings all of them to one resolution."""
     import transformers  # Only this one needs it.
@@ -581,6 +601,7 @@ MINIATURES = [
               exits(1, "both", "first", "weights", "rows", "answers"), TORCHSCRIPT),
     Miniature("attentions_dynamo", Attentions, IMAGE,
               exits(1, "both", "first", "weights", "rows", "answers"), DYNAMO),
+    Miniature("masked", Masked, IMAGE, exits(1, "tokens"), TORCHSCRIPT),
     Miniature("patches", Patches, IMAGE, exits(1, "map"), TORCHSCRIPT),
     Miniature("steering_exits", Steering, {"image": [3, 16, 28], "speed": [1]},
               exits(2, "action", "confidence"), TORCHSCRIPT),

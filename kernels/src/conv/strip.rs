@@ -72,12 +72,14 @@ pub(super) struct Strip {
 pub(super) type StripKernel = unsafe fn(&Strip);
 
 /// Products that are summed at once, or more if one input block has more. Each such sum costs a tile an addition a
-/// value and its way to memory and back, up to a hundredth of the time of its products.
-const TERMS: usize = 512;
+/// value and its way to memory and back, one to two hundredths of the time of its products.
+pub(super) const TERMS: usize = 256;
+/// The same of a window of one pixel, whose sums are seldom longer.
+pub(super) const TERMS_OF_ONE_PIXEL: usize = 512;
 
 /// How many input blocks (or planes) of so many products to sum at once.
-pub(super) fn blocks_at_once(products: usize) -> usize {
-    TERMS.div_ceil(products.max(1))
+pub(super) fn blocks_at_once(terms: usize, products: usize) -> usize {
+    terms.div_ceil(products.max(1))
 }
 
 /// In the place of a horizontal stride: any stride and any taps, read at run time.

@@ -14,7 +14,7 @@ use core::ptr;
 use punctual_types::Extent;
 
 use super::packed::Packing;
-use super::strip::{Strip, StripKernel, blocks_at_once};
+use super::strip::{Strip, StripKernel, TERMS, blocks_at_once};
 use super::tiles::{BLOCKS_MAX, Choices};
 use super::transform::{
     InputTile, OutputTile, Transform, WeightBlock, input_four, input_two, output_four, output_two,
@@ -257,7 +257,7 @@ impl Winograd {
                 input_row: 0,
                 input_block: count * lanes,
                 input_blocks,
-                blocks_at_once: blocks_at_once(lanes),
+                blocks_at_once: blocks_at_once(TERMS, lanes),
                 kernel_height: 1,
                 kernel_width: 1,
                 tap_row: 0,

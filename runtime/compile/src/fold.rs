@@ -212,6 +212,7 @@ fn refuse<T>(reason: &'static str) -> Result<T, Problem> {
 const BATCH: &str = "its result depends on the batch size";
 const TYPES: &str = "it is not defined for operands of these types";
 const SIZES: &str = "the dimensions of its operands do not fit";
+const IMAGE: &str = "it takes values of another image";
 const OUTSIDE: &str = "an index is outside the operand";
 const HUGE: &str = "its result is huge";
 
@@ -251,6 +252,7 @@ impl<'a> Folding<'a> {
     /// A list of sizes, axes or positions, if it is there.
     fn list(&self, at: usize) -> Result<Option<Vec<i64>>, Problem> {
         match self.optional(at) {
+            Some(operand) if operand.batch.is_some() => refuse(BATCH),
             Some(operand) if operand.elements() > RANK_MAX => refuse("a list of axes is too long"),
             Some(operand) => known(operand).map(Some),
             None => Ok(None),

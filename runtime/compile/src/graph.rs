@@ -94,7 +94,7 @@ pub(crate) enum Attribute {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Constant {
     pub dims: Vec<usize>,
-    /// The dimension that is the batch, which has one position here.
+    /// The dimension that is the batch. It has the positions of one image here, most often one.
     pub batch: Option<usize>,
     pub data: Data,
 }
@@ -154,10 +154,15 @@ impl Constant {
 
     pub fn sizes(&self) -> Vec<Dim> {
         let size = |(at, &size)| match self.batch == Some(at) {
-            true => Dim::Batches(1),
+            true => Dim::Batches(size as i64),
             false => Dim::Known(size as i64),
         };
         self.dims.iter().enumerate().map(size).collect()
+    }
+
+    /// Whether each image has several positions of the batch.
+    pub fn has_wide_batch(&self) -> bool {
+        self.batch.is_some_and(|batch| self.dims[batch] != 1)
     }
 
     /// Its values, if they are integers or bytes.

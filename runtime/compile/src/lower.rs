@@ -360,6 +360,7 @@ impl<'a> Lowering<'a> {
             }
             return Ok(());
         }
+        self.materialise_wide(node)?;
         if self.on_stacked(node)? {
             return Ok(());
         }
@@ -541,7 +542,11 @@ impl<'a> Lowering<'a> {
         let folded = fold::fold(node, &list, &mut self.room);
         // In a file exported for a fixed batch size that size may be counted with, where it must.
         let fixed = self.graph.input_dims.first().copied().flatten();
-        let (Err(Problem::Folding { .. }), Some(fixed)) = (&folded, fixed) else {
+        let must = match &folded {
+            Ok(results) => results.iter().flatten().any(Constant::has_wide_batch),
+            Err(problem) => matches!(problem, Problem::Folding { .. }),
+        };
+        let (true, Some(fixed)) = (must, fixed) else {
             return folded;
         };
         let at_batch = |operand: &Option<Rc<Constant>>| match operand {

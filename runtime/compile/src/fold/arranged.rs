@@ -129,7 +129,11 @@ pub(super) fn tile(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     if times.len() != sizes.len() {
         return refuse(SIZES);
     }
-    for (size, times) in sizes.iter_mut().zip(&times) {
+    for (at, (size, times)) in sizes.iter_mut().zip(&times).enumerate() {
+        // The images' order is lost if all of them are repeated.
+        if operand.batch == Some(at) && *times != Dim::Known(1) {
+            return refuse(BATCH);
+        }
         *size = product(&[*size, *times]).ok_or(Problem::Folding { reason: SIZES })?;
     }
     let (dims, batch) = extents(&sizes)?;

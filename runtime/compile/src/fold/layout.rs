@@ -67,9 +67,9 @@ pub(super) fn extents(sizes: &[Dim]) -> Result<(Vec<usize>, Option<usize>), Prob
                 Ok(size) => size,
                 Err(_) => return refuse(SIZES),
             },
-            Dim::Batches(1) if batch.is_none() => {
+            Dim::Batches(each @ 1..) if batch.is_none() => {
                 batch = Some(at);
-                1
+                each as usize
             }
             Dim::Batches(_) => return refuse(BATCH),
         });

@@ -1,7 +1,7 @@
 //! Values taken from, or put to, places that integers name.
 
 use super::layout::{area, axis, extents, index, picked, strided, strides};
-use super::{BATCH, Dim, Folding, OUTSIDE, SIZES, known, refuse};
+use super::{BATCH, Dim, Folding, IMAGE, Integer, OUTSIDE, SIZES, TYPES, known, refuse};
 use crate::graph::{Constant, Data};
 use crate::problem::Problem;
 
@@ -10,8 +10,12 @@ const OUT: Problem = Problem::Folding { reason: OUTSIDE };
 pub(super) fn gather(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let (data, indices) = (folding.operand(0)?, folding.operand(1)?);
     let at = axis(folding.attributes.int("axis", 0)?, data.dims.len())?;
-    let places = known(indices)?;
+    let places = match data.batch == Some(at) {
+        true => of_own_image(indices, data.dims[at])?,
+        false => known(indices)?,
+    };
     let batch = match (data.batch, indices.batch) {
+        (Some(own), Some(other)) if own == at => Some(at + other),
         (Some(own), None) if own < at => Some(own),
         (Some(own), None) if own > at => Some(own + indices.dims.len() - 1),
         (None, Some(own)) => Some(at + own),
@@ -31,6 +35,22 @@ pub(super) fn gather(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     });
     let data = picked(&[data], all)?;
     Ok(Constant { dims, batch, data })
+}
+
+/// The positions that indices name along a batch of so many positions an image, if each is one of its own image.
+fn of_own_image(indices: &Constant, each: usize) -> Result<Vec<i64>, Problem> {
+    let Some(integers) = indices.integers() else {
+        return refuse(TYPES);
+    };
+    let own = |index: &Integer| {
+        let first = Integer {
+            images: each as i64,
+            ..Integer::default()
+        };
+        index.plus(first, -1)?.known().filter(|&place| place >= 0)
+    };
+    let places = integers.iter().map(own).collect::<Option<_>>();
+    places.ok_or(Problem::Folding { reason: IMAGE })
 }
 
 /// Of each index the place along `axis` that it names, where all else is as in the indices.

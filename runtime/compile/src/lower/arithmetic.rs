@@ -136,7 +136,7 @@ impl Lowering<'_> {
     }
 
     /// A constant of floats, integers or booleans.
-    fn figures(&self, node: &Node, at: usize) -> Result<Floats, Problem> {
+    pub(super) fn figures(&self, node: &Node, at: usize) -> Result<Floats, Problem> {
         let Value::Constant(constant) = self.required(node, at, "constant")? else {
             return Err(self.operands(node));
         };

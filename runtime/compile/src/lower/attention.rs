@@ -4,8 +4,6 @@
 //! moved beside the batch. None of the steps between is computed; they are values of their own ([`Scores`]) until the
 //! second product makes one operator of all, or until something else reads them.
 
-use std::rc::Rc;
-
 use punctual_model::{ChannelRun, Tensor, TensorId};
 use punctual_types::BinaryFunction;
 
@@ -161,7 +159,7 @@ impl Lowering<'_> {
         if scores.softmaxed {
             return false;
         }
-        let Ok(mut floats) = self.constant_floats(node, at) else {
+        let Ok(mut floats) = self.floats(node, at, "constant") else {
             return false;
         };
         let sizes = scores.sizes();
@@ -192,7 +190,7 @@ impl Lowering<'_> {
         at: usize,
         scores: &mut Scores,
     ) -> Result<bool, Problem> {
-        let Ok(floats) = self.constant_floats(node, at) else {
+        let Ok(floats) = self.floats(node, at, "constant") else {
             return Ok(false);
         };
         let rank = scores.query.dims.len();
@@ -211,21 +209,6 @@ impl Lowering<'_> {
             None => self.with_table(node, BinaryFunction::Multiply, &query, &floats, false)?,
         };
         Ok(true)
-    }
-
-    /// A constant that is the same for each image.
-    fn constant_floats(&self, node: &Node, at: usize) -> Result<Floats, Problem> {
-        match self.operand(node, at) {
-            Some(Value::Constant(constant))
-                if constant
-                    .batch
-                    .is_some_and(|batch| constant.dims[batch] != 1) =>
-            {
-                let value = Value::Constant(Rc::clone(constant));
-                Err(self.wrong(at, "constant", &value, "the same for each image"))
-            }
-            _ => self.floats(node, at, "constant"),
-        }
     }
 
     /// Computes the scores that a node reads, if the node is no part of an attention.

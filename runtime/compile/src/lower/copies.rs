@@ -6,6 +6,7 @@ use punctual_types::Piece;
 
 use super::join::of_table;
 use super::layout::Laid;
+use super::operands::Floats;
 use super::view_algebra::{Axis, BATCH, View};
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
@@ -142,15 +143,43 @@ impl Lowering<'_> {
             let (Data::Floats(_), Some(batch)) = (&constant.data, constant.batch) else {
                 continue;
             };
-            let mut view = of_table(&constant, 0);
-            view.dims[batch].push(BATCH);
-            let laid = view.on_axes(&view.token_axes());
-            let laid = laid.ok_or(Problem::Dimension { value: usize::MAX })?;
-            let seen = self.tabled(node, &constant, laid)?;
+            let seen = self.of_images(node, &constant, batch)?;
             self.values[id.0] = Value::View(seen);
             any = true;
         }
         Ok(any)
+    }
+
+    /// Makes tensors of the constants of which each image has several positions of the batch: as a constant no operator
+    /// takes them.
+    pub(super) fn materialise_wide(&mut self, node: &Node) -> Result<(), Problem> {
+        for at in 0..node.inputs.len() {
+            let Some(Value::Constant(constant)) = self.operand(node, at) else {
+                continue;
+            };
+            let (constant, true) = (Rc::clone(constant), constant.has_wide_batch()) else {
+                continue;
+            };
+            let Floats { data, .. } = self.figures(node, at)?;
+            let constant = constant.with(Data::Floats(data));
+            let seen = self.of_images(node, &constant, constant.batch.unwrap_or(0))?;
+            self.replace(node, at, &seen);
+        }
+        Ok(())
+    }
+
+    /// A tensor of a constant for each image of the batch, which is in its dimension `batch`.
+    fn of_images(
+        &mut self,
+        node: &Node,
+        constant: &Constant,
+        batch: usize,
+    ) -> Result<View, Problem> {
+        let mut view = of_table(constant, 0);
+        view.dims[batch].insert(0, BATCH);
+        let laid = view.on_axes(&view.token_axes());
+        let laid = laid.ok_or(Problem::Dimension { value: usize::MAX })?;
+        self.tabled(node, constant, laid)
     }
 
     /// In a file of a fixed batch size, makes a tensor of an operand that is the same for each image, several beside each
@@ -178,11 +207,7 @@ impl Lowering<'_> {
         }
         *first /= images;
         values.truncate(each);
-        let mut view = of_table(&one, 0);
-        view.dims[0].insert(0, BATCH);
-        let laid = view.on_axes(&view.token_axes());
-        let laid = laid.ok_or(Problem::Dimension { value: usize::MAX })?;
-        let seen = self.tabled(node, &one, laid)?;
+        let seen = self.of_images(node, &one, 0)?;
         self.replace(node, position, &seen);
         Ok(())
     }

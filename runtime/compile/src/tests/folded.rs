@@ -76,6 +76,109 @@ fn a_constant_for_each_image_is_a_tensor_where_it_cannot_be_computed_with_at_onc
     assert_eq!(scores, [8.0, 10.0, 20.0, 22.0]);
 }
 
+/// (N, 3, `values`) of constants as (N * 3, `values`).
+fn in_rows(values: i64) -> Onnx {
+    let count = (3 * values) as usize;
+    let numbers = (0..count).map(|at| at as f32).collect();
+    let onnx = Onnx::new().exactly("rows", &[1, 1, 3, values], numbers);
+    for_each_image(onnx, "rows", "each")
+        .ints("flat_rows", &[-1, values])
+        .node("Reshape", "each flat_rows", "flat", &[])
+}
+
+#[test]
+fn constants_of_all_images_in_one_dimension_are_tensors_where_they_are_computed_with() {
+    // The mean of each channel, (N * 3, 1), and rows of two numbers.
+    let onnx = in_rows(2)
+        .node("GlobalAveragePool", "image", "mean", &[])
+        .ints("one_value", &[-1, 1])
+        .node("Reshape", "mean one_value", "means", &[])
+        .node("Add", "means flat", "sums", &[])
+        .ints("features", &[-1, 6])
+        .node("Reshape", "sums features", "x", &[])
+        .output("x");
+    let package = compiled(&onnx).unwrap().package;
+    let image = [[1.0; 64], [10.0; 64], [100.0; 64]].concat();
+    let scores = reference::run(package.network(), &image).remove(0);
+    assert_eq!(scores, [1.0, 2.0, 12.0, 13.0, 104.0, 105.0]);
+}
+
+#[test]
+fn constants_of_the_one_image_of_a_fixed_batch_are_no_longer_of_images() {
+    // The mean of each channel, (N, 3, 1), and rows of two numbers that are the same for each image.
+    let mut onnx = in_rows(2)
+        .node("GlobalAveragePool", "image", "mean", &[])
+        .ints("one_value", &[0, 3, 1])
+        .node("Reshape", "mean one_value", "means", &[])
+        .node("Add", "means flat", "sums", &[])
+        .node(
+            "ReduceMax",
+            "sums",
+            "x",
+            &[ints_of("axes", &[2]), int("keepdims", 0)],
+        )
+        .output("x");
+    assert!(compiled(&onnx).is_err(), "(N, 3, 1) and (N * 3, 2)");
+    let input = onnx.graph().input[0].r#type.as_mut();
+    let shape = input.unwrap().tensor_type.as_mut().unwrap().shape.as_mut();
+    shape.unwrap().dim[0].dim_value = Some(1);
+    let package = compiled(&onnx).unwrap().package;
+    let image = [[1.0; 64], [10.0; 64], [100.0; 64]].concat();
+    let scores = reference::run(package.network(), &image).remove(0);
+    assert_eq!(scores, [2.0, 13.0, 105.0]);
+}
+
+#[test]
+fn truths_of_all_images_in_one_dimension_choose_as_constants_do() {
+    let onnx = in_rows(1)
+        .exactly("limit", &[], vec![1.5])
+        .node("Less", "flat limit", "few", &[])
+        .node("GlobalAveragePool", "image", "mean", &[])
+        .ints("one_value", &[-1, 1])
+        .node("Reshape", "mean one_value", "means", &[])
+        .node("Where", "few means flat", "chosen", &[])
+        .ints("features", &[-1, 3])
+        .node("Reshape", "chosen features", "x", &[])
+        .output("x");
+    let package = compiled(&onnx).unwrap().package;
+    let image = [[1.0; 64], [10.0; 64], [100.0; 64]].concat();
+    let scores = reference::run(package.network(), &image).remove(0);
+    assert_eq!(scores, [1.0, 10.0, 2.0]);
+}
+
+#[test]
+fn a_mask_that_indices_of_images_and_keys_spread_is_no_operator() {
+    let onnx = Onnx::new()
+        .exactly("counts", &[1, 3], vec![1.0, 0.0, 0.5])
+        .ints("zero", &[0])
+        .ints("one", &[1])
+        .ints("three", &[3])
+        .node("Shape", "image", "shape", &[])
+        .node("Gather", "shape zero", "batch", &[])
+        .node("Concat", "batch three", "sizes", &[int("axis", 0)])
+        .node("Expand", "counts sizes", "mask", &[])
+        .node("Flatten", "mask", "line", &[int("axis", 2)])
+        .node("Squeeze", "batch zero", "images", &[])
+        .node("Squeeze", "zero zero", "first", &[])
+        .node("Squeeze", "one zero", "next", &[])
+        .node("Range", "first images next", "image_at", &[])
+        .node("Unsqueeze", "image_at one", "row", &[])
+        .node("Mul", "row three", "starts", &[])
+        .ints("keys", &[2, 1, 0])
+        .node("Add", "starts keys", "places", &[])
+        .node("Gather", "line places", "spread", &[])
+        .node("Reshape", "spread sizes", "weights", &[])
+        .node("GlobalAveragePool", "image", "mean", &[])
+        .node("Flatten", "mean", "means", &[])
+        .node("Mul", "means weights", "x", &[])
+        .output("x");
+    let package = compiled(&onnx).unwrap().package;
+    assert!(package.network().stages[0].operators.len() <= 2);
+    let image = [[1.0; 64], [10.0; 64], [100.0; 64]].concat();
+    let scores = reference::run(package.network(), &image).remove(0);
+    assert_eq!(scores, [0.5, 0.0, 100.0]);
+}
+
 #[test]
 fn indices_and_sizes_computed_from_the_shape_are_as_good_as_constants() {
     let onnx = Onnx::new()
