@@ -24,7 +24,7 @@ const CASES: [(usize, usize, usize, usize); 8] = [
     (1, 32, 16384, 256),
     (4, 36, 256, 256),
     (3, 32, 49, 49),
-    // A decoder's few queries.
+    // A decoder: few queries for many keys.
     (8, 32, 100, 1024),
 ];
 

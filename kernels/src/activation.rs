@@ -7,7 +7,7 @@ use crate::simd::{Vector, compiled_for};
 use crate::spec::check_finite;
 use crate::{Isa, KernelError};
 
-/// Consecutive values, changed in place, and what the activation is told.
+/// Consecutive values, changed in place, and the activation's parameters.
 struct Values {
     values: *mut f32,
     elements: usize,
@@ -73,7 +73,7 @@ pub(crate) fn curve(activation: Activation, isa: Isa) -> Option<Curve> {
     Some(Curve { code, figures })
 }
 
-/// Whether what the activation clips to is a range, and its other figures are finite.
+/// Refuses a clip whose bounds are no range, and other parameters that are not finite.
 pub(crate) fn check(activation: Activation) -> Result<(), KernelError> {
     if !activation.is_clip() {
         let figures = activation.figures().map(|(_, figure)| figure);
@@ -216,7 +216,7 @@ mod tests {
         Curve { code, figures }
     }
 
-    /// The whole of a function's domain in equal steps of the bits: 2^20 of its numbers.
+    /// Positive numbers over the whole domain of a function: 2^20 of them, in equal steps of their bits.
     fn positive_numbers() -> impl Iterator<Item = f32> {
         (0..=f32::INFINITY.to_bits())
             .step_by(1 << 11)

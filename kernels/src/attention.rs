@@ -16,12 +16,12 @@ use crate::{BlockedLayout, Image, Isa, KernelError, Part};
 
 pub use self::tile::HEAD_CHANNELS_MAX;
 
-/// `softmax(scale * query . key [+ bias] [+ f32::MIN where the mask is 0]) * value`, head by head. Tokens are pixels.
+/// `softmax(scale * query . key [+ bias] [+ f32::MIN where the mask is 0]) * value`, for each head. Tokens are pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AttentionSpec {
     /// The operator's first input.
     pub query: BlockedLayout,
-    /// The second and the third: key and value, of equal pixels.
+    /// The second and third operand are key and value, which have equally many pixels.
     pub key: BlockedLayout,
     pub value: BlockedLayout,
     /// The fourth, if there is one: one channel, 0 for pixels of the key that do not count.
@@ -31,12 +31,13 @@ pub struct AttentionSpec {
     /// A divisor of the channels; each head takes at most [`HEAD_CHANNELS_MAX`] of the query's, and of the value's.
     pub heads: usize,
     pub scale: f32,
-    /// Whether each row is an attention of its own: a window.
+    /// Whether each row is an attention of its own, such as a window.
     pub by_row: bool,
     pub bias: Option<AttentionBias>,
 }
 
-/// What is added to products, `[row][head][query][key]`: one row or head for all unless it goes by them.
+/// The bias added to products, `[row][head][query][key]`: one for all rows, or heads, unless `by_row`, or `by_head`, is
+/// set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionBias {
     pub by_row: bool,
@@ -44,7 +45,7 @@ pub struct AttentionBias {
 }
 
 impl AttentionSpec {
-    /// Rows that are attentions of their own, and the queries and keys of each.
+    /// The number of independent attentions, and of the queries and keys of each.
     fn sizes(&self) -> [usize; 3] {
         let rows = if self.by_row { self.query.height() } else { 1 };
         let pixels = |layout: &BlockedLayout| layout.height() * layout.width() / rows;
@@ -52,13 +53,13 @@ impl AttentionSpec {
     }
 }
 
-/// Some channels of some pixels of the output, all of one attention.
+/// A part of the output: some channels of some pixels, all of one attention.
 struct Piece<'a> {
     channels: Range<usize>,
-    /// Which attention it is of, if each row is one.
+    /// The attention that it belongs to, if each row is one.
     row: usize,
     pixels: Range<usize>,
-    /// The packed bias.
+    /// As [`Attention::pack`] writes it.
     bias: &'a [f32],
 }
 
@@ -129,7 +130,7 @@ impl Attention {
         })
     }
 
-    /// Floats of what is added to the products.
+    /// Floats of the packed bias; 0 without one.
     pub fn packed_len(&self) -> usize {
         let [rows, queries, keys] = self.spec.sizes();
         self.spec.bias.map_or(0, |bias| {
@@ -180,7 +181,7 @@ impl Attention {
             for span in output.spans(part) {
                 let channels = span.block * output.lanes()
                     ..((span.block + span.blocks) * output.lanes()).min(output.channels());
-                // As many rows at once as are one attention.
+                // A piece has as many rows as one attention has.
                 let step = if self.spec.by_row { 1 } else { span.rows.len() };
                 for row in span.rows.clone().step_by(step.max(1)) {
                     let piece = Piece {
@@ -195,7 +196,7 @@ impl Attention {
         }
     }
 
-    /// Where in the packed bias the table of a row and a head begins.
+    /// The offset in the packed bias of the table of a row and a head.
     fn bias_start(&self, bias: AttentionBias, row: usize, head: usize) -> usize {
         let [_, queries, keys] = self.spec.sizes();
         let row = if bias.by_row { row } else { 0 };

@@ -25,6 +25,7 @@ pub use self::winograd::Winograd;
 use crate::activation::{self, Curve};
 use crate::layout::Span;
 use crate::simd::compiled_for;
+use crate::spec::check_room;
 use crate::{AlignedBuffer, Image, Isa, KernelError, Part};
 
 /// A convolution for one instruction set.
@@ -91,11 +92,7 @@ impl Conv2d {
         bias: &[f32],
         packed: &mut [f32],
     ) -> Result<(), KernelError> {
-        assert_eq!(
-            packed.len(),
-            self.packed_len(),
-            "the room for packed weights"
-        );
+        check_room(packed.len(), self.packed_len());
         self.spec.check_weights(weights, bias)?;
         self.packing.pack(&self.spec, weights, bias, packed);
         Ok(())
@@ -270,7 +267,7 @@ impl Conv2d {
     }
 }
 
-/// The tiles for so many output blocks and columns.
+/// The tiles for strips of `blocks` output blocks and `columns` columns.
 fn choices(isa: Isa, spec: &Conv2dSpec, blocks: usize, columns: usize) -> Choices {
     Choices::new(
         isa,
@@ -294,8 +291,8 @@ impl Columns {
         Columns { run, kernels }
     }
 
-    /// A run in several: 197 tokens take less time as 13 tiles of 14 and 2 of 8 than as tiles of one width, and what is too
-    /// wide to stay in a cache is cut.
+    /// Splits a run of columns. 197 tokens take less time as 13 tiles of 14 and 2 of 8 than as tiles of one width, and
+    /// a run too wide to stay in a cache is cut.
     fn split(isa: Isa, spec: &Conv2dSpec, run: Run) -> Vec<Run> {
         if spec.is_depthwise() {
             return vec![run];

@@ -7,7 +7,7 @@ use punctual_types::{Activation, BinaryFunction, UnaryFunction};
 use crate::activation::{self, Curve};
 use crate::functions;
 use crate::simd::{Vector, compiled_for};
-use crate::spec::{check_equal, check_finite};
+use crate::spec::{check_equal, check_finite, check_room};
 use crate::{BlockedLayout, Image, Isa, KernelError, Part};
 
 /// One of the two. Its channels, rows and columns are the output's, or one that is repeated.
@@ -125,11 +125,7 @@ impl Binary {
     /// # Panics
     /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
     pub fn pack(&self, values: &[f32], packed: &mut [f32]) -> Result<(), KernelError> {
-        assert_eq!(
-            packed.len(),
-            self.packed_len(),
-            "the room for packed weights"
-        );
+        check_room(packed.len(), self.packed_len());
         let elements = self
             .constant()
             .map_or(0, |layout| layout.shape().elements());
@@ -234,7 +230,7 @@ fn repeats_lanes(operand: &BlockedLayout, output: &BlockedLayout) -> bool {
     operand.channels() == 1 && output.channels() > 1
 }
 
-/// Whether a result may be no finite number for finite operands, such as surplus lanes hold.
+/// Whether a result may be infinite or NaN for finite operands, such as surplus lanes hold.
 fn is_open(function: BinaryFunction) -> bool {
     matches!(
         function,
@@ -518,7 +514,7 @@ struct Pair {
     function: UnaryFunction,
 }
 
-/// As the reference has it, in f64: functions that no network's time depends on.
+/// Computes in f64, as the reference does: for functions that are not critical for any network's time.
 ///
 /// # Safety
 /// Both pointers are valid for `elements`, and nothing aliases the output.

@@ -48,7 +48,7 @@ unsafe fn exp_parts<V: Vector>(x: V) -> (V, V) {
     }
 }
 
-/// `e^x - 1`; error below 2.5e-7 of the larger of the result's magnitude and `e^x`, so that nothing is lost near 0.
+/// `e^x - 1`; error below 2.5e-7 of the larger of the result's magnitude and `e^x`, so that it is accurate near 0.
 #[inline(always)]
 unsafe fn exp_minus_one<V: Vector>(x: V) -> V {
     // SAFETY: the caller's promise.
@@ -59,14 +59,14 @@ unsafe fn exp_minus_one<V: Vector>(x: V) -> V {
     }
 }
 
-/// The natural logarithm; relative error below 2.5e-7. Of 0 minus infinity, of less no number.
+/// The natural logarithm; relative error below 2.5e-7. Minus infinity for 0, NaN below.
 #[inline(always)]
 pub(crate) unsafe fn logarithm<V: Vector>(x: V) -> V {
     const SCALED: f32 = 16_777_216.0; // 2^24
     // SAFETY: the caller's promise.
     unsafe {
         let (zero, infinity) = (V::splat(0.0), V::splat(f32::INFINITY));
-        // Subnormal numbers have no exponent of their own.
+        // Subnormal numbers are scaled up, as they have no exponent of their own.
         let least = V::splat(f32::MIN_POSITIVE);
         let normal = x.where_less(least, x.mul(V::splat(SCALED)), x);
         let lifted = x.where_less(least, V::splat(24.0), zero);
@@ -77,7 +77,7 @@ pub(crate) unsafe fn logarithm<V: Vector>(x: V) -> V {
     }
 }
 
-/// Of a positive normal number divided by `2^lifted`.
+/// The logarithm of a positive normal number divided by `2^lifted`.
 #[inline(always)]
 unsafe fn logarithm_of_normal<V: Vector>(x: V, lifted: V) -> V {
     const LN_2_HIGH: f32 = 0.693_359_4;
@@ -117,7 +117,7 @@ pub(crate) unsafe fn softplus<V: Vector>(x: V) -> V {
         let (zero, one) = (V::splat(0.0), V::splat(1.0));
         let positive = x.clamp(zero, V::splat(f32::INFINITY));
         let small = exp(zero.sub(magnitude(x)));
-        // What rounding 1 + e^-|x| has lost counts as much as that differs from 1.
+        // The rounding error of 1 + e^-|x| matters where the sum is near 1.
         let sum = one.add(small);
         let lost = small.sub(sum.sub(one)).div(sum);
         positive.add(logarithm_of_normal(sum, zero).add(lost))
@@ -142,7 +142,7 @@ pub(crate) unsafe fn mish<V: Vector>(x: V) -> V {
 pub(crate) unsafe fn softsign<V: Vector>(x: V) -> V {
     // SAFETY: the caller's promise.
     unsafe {
-        // Beyond it is 1 to f32's precision; infinite values have their limit.
+        // Beyond these bounds the result is 1 or -1 to f32's precision; infinite values get their limit.
         let x = x.clamp(V::splat(-1e30), V::splat(1e30));
         x.div(V::splat(1.0).add(magnitude(x)))
     }
@@ -178,7 +178,7 @@ pub(crate) unsafe fn elu<V: Vector>(x: V, [above, below, rate]: [f32; 3]) -> V {
     }
 }
 
-/// `|x|`; a NaN stays.
+/// `|x|`; a NaN stays a NaN.
 #[inline(always)]
 pub(crate) unsafe fn magnitude<V: Vector>(x: V) -> V {
     // SAFETY: the caller's promise.
@@ -188,7 +188,7 @@ pub(crate) unsafe fn magnitude<V: Vector>(x: V) -> V {
     }
 }
 
-/// -1, 0 or 1; 0 and a NaN stay.
+/// -1 below 0 and 1 above; 0 and NaN stay as they are.
 #[inline(always)]
 pub(crate) unsafe fn sign<V: Vector>(x: V) -> V {
     // SAFETY: the caller's promise.
@@ -199,7 +199,7 @@ pub(crate) unsafe fn sign<V: Vector>(x: V) -> V {
     }
 }
 
-/// The largest whole number not above it.
+/// The largest integer not above `x`.
 #[inline(always)]
 pub(crate) unsafe fn floor<V: Vector>(x: V) -> V {
     // SAFETY: the caller's promise.
@@ -209,7 +209,7 @@ pub(crate) unsafe fn floor<V: Vector>(x: V) -> V {
     }
 }
 
-/// The smallest whole number not below it.
+/// The smallest integer not below `x`.
 #[inline(always)]
 pub(crate) unsafe fn ceiling<V: Vector>(x: V) -> V {
     // SAFETY: the caller's promise.
@@ -219,35 +219,35 @@ pub(crate) unsafe fn ceiling<V: Vector>(x: V) -> V {
     }
 }
 
-/// Without what follows the point.
+/// `x` rounded towards zero.
 #[inline(always)]
 pub(crate) unsafe fn truncate<V: Vector>(x: V) -> V {
     // SAFETY: the caller's promise.
     unsafe { x.where_less(V::splat(0.0), ceiling(x), floor(x)) }
 }
 
-/// 1 or 0.
+/// 1 where `a = b`, else 0.
 #[inline(always)]
 pub(crate) unsafe fn equal<V: Vector>(a: V, b: V) -> V {
     // SAFETY: the caller's promise.
     unsafe { a.where_equal(b, V::splat(1.0), V::splat(0.0)) }
 }
 
-/// 1 or 0.
+/// 0 where `a = b`, else 1.
 #[inline(always)]
 pub(crate) unsafe fn not_equal<V: Vector>(a: V, b: V) -> V {
     // SAFETY: the caller's promise.
     unsafe { a.where_equal(b, V::splat(0.0), V::splat(1.0)) }
 }
 
-/// 1 or 0.
+/// 1 where `a < b`, else 0.
 #[inline(always)]
 pub(crate) unsafe fn less<V: Vector>(a: V, b: V) -> V {
     // SAFETY: the caller's promise.
     unsafe { a.where_less(b, V::splat(1.0), V::splat(0.0)) }
 }
 
-/// 1 or 0.
+/// 1 where `a <= b`, else 0.
 #[inline(always)]
 pub(crate) unsafe fn less_or_equal<V: Vector>(a: V, b: V) -> V {
     // SAFETY: the caller's promise.
@@ -275,7 +275,7 @@ pub(crate) unsafe fn slope<V: Vector>(a: V, b: V) -> V {
     unsafe { V::splat(0.0).where_less(a, a, a.mul(b)) }
 }
 
-/// A function computed lane by lane: of those that no network's time depends on.
+/// A function computed lane by lane: for functions that are not critical for any network's time.
 #[inline(always)]
 pub(crate) unsafe fn lane_by_lane<V: Vector>(a: V, b: V, function: fn(f32, f32) -> f32) -> V {
     let (mut of_a, mut of_b) = ([0.0; 16], [0.0; 16]);

@@ -1,4 +1,4 @@
-//! Pixels taken where a grid of computed positions says.
+//! Pixels sampled at the positions of a computed grid.
 //!
 //! Positions are computed once for a run of pixels and used for all blocks of a group. A pixel of a block is one vector,
 //! so each tap is one load, wherever it lies. Groups that share a block take their channels one by one.
@@ -15,18 +15,18 @@ use crate::{BlockedLayout, Image, Isa, KernelError, Part};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GridSampleSpec {
     pub input: BlockedLayout,
-    /// For each group a channel of columns' positions and one of rows'; rows and columns of the output.
+    /// For each group a channel with the columns' positions and one with the rows'.
     pub grid: BlockedLayout,
-    /// The input's channels.
+    /// Has the input's channels and the grid's rows and columns.
     pub output: BlockedLayout,
-    /// Shares of the channels that have positions of their own; they divide them.
+    /// Groups of channels, each with positions of its own; a divisor of the channels.
     pub groups: usize,
     pub sampling: Sampling,
 }
 
 /// A grid sample for one instruction set.
 ///
-/// No position is unsafe. At one that is no number the result is NaN.
+/// Any position is safe. At a NaN the result is NaN.
 #[derive(Clone, Debug)]
 pub struct GridSample {
     spec: GridSampleSpec,
@@ -75,7 +75,7 @@ impl GridSample {
         }
     }
 
-    /// The channels of a group, those that are written of them, in one row.
+    /// Samples one row of those channels of a group that are to be written.
     fn row(
         &self,
         part: Part,
@@ -103,7 +103,7 @@ impl GridSample {
         }
     }
 
-    /// Zeros behind the last channel.
+    /// Writes zeros to the lanes behind the last channel.
     fn clear_surplus(&self, part: Part, image: &mut Image<'_>, row: usize, end: usize) {
         let output = &self.spec.output;
         let (lanes, used) = (output.lanes(), end % output.lanes());
@@ -151,19 +151,18 @@ struct Run<'a> {
     spec: &'a GridSampleSpec,
     from: &'a [f32],
     grid: &'a [f32],
-    /// The part's slice.
+    /// The part's slice of the output, which begins at `part_start` in the tensor.
     output: *mut f32,
-    /// Where in the tensor it begins.
     part_start: usize,
     row: usize,
-    /// At most [`RUN`].
+    /// Columns of the output, at most [`RUN`].
     pixels: Range<usize>,
     group: usize,
-    /// They lie in blocks that are the part's.
+    /// Channels of the group, all in blocks that are the part's.
     channels: Range<usize>,
 }
 
-/// Where a run's pixels are taken: four places in a block, from the first pixel of its image on, and their weights.
+/// The four taps of each pixel of a run: offsets in a block of the input, and weights.
 struct Places {
     offsets: [[usize; 4]; RUN],
     weights: [[f32; 4]; RUN],
@@ -175,7 +174,7 @@ struct Places {
 unsafe fn sample<V: Vector>(run: &Run<'_>) {
     let places = places::<V>(run);
     let Run { spec, channels, .. } = run;
-    // What has a place inside the image for every position; nothing is added for the nearest.
+    // The nearest pixel needs one tap, a blend four. Offsets are inside of the image for any position.
     let linear = spec.sampling.interpolation == Interpolation::Linear;
     let mut channel = channels.start;
     while channel < channels.end {
@@ -185,7 +184,7 @@ unsafe fn sample<V: Vector>(run: &Run<'_>) {
         } else {
             (block + 1) * V::LANES
         };
-        // The last block's surplus lanes are cleared behind this.
+        // The last block's surplus lanes are cleared afterwards.
         let is_whole = lane == 0 && (end % V::LANES == 0 || end == spec.output.channels());
         // SAFETY: the caller's promise; a place is one of the image's pixels.
         unsafe {
@@ -217,7 +216,7 @@ fn places<V: Vector>(run: &Run<'_>) -> Places {
         offsets: [[0; 4]; RUN],
         weights: [[0.0; 4]; RUN],
     };
-    // Of any vector the lanes are even: the group's two channels lie side by side.
+    // Every vector has an even number of lanes, so the group's two channels lie in one block.
     let channel = 2 * run.group;
     let start = grid.row_start(channel / V::LANES, *row) + channel % V::LANES;
     let positions = &run.grid[start + run.pixels.start * V::LANES..];

@@ -1,7 +1,7 @@
 //! Layer normalisation: the channels of each pixel are scaled to mean 0 and variance 1.
 
 use crate::simd::{Vector, compiled_for};
-use crate::spec::{check_equal, check_finite};
+use crate::spec::{check_equal, check_finite, check_room};
 use crate::{BlockedLayout, Image, Isa, KernelError, Part};
 
 /// `scale * (x - mean) / sqrt(variance + epsilon) + bias` over the channels of each pixel.
@@ -44,11 +44,7 @@ impl LayerNorm {
     /// # Panics
     /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
     pub fn pack(&self, scale: &[f32], bias: &[f32], packed: &mut [f32]) -> Result<(), KernelError> {
-        assert_eq!(
-            packed.len(),
-            self.packed_len(),
-            "the room for packed weights"
-        );
+        check_room(packed.len(), self.packed_len());
         let channels = self.spec.output.channels();
         check_equal("the number of scales", scale.len(), channels)?;
         check_equal("the number of biases", bias.len(), channels)?;
@@ -117,7 +113,7 @@ struct Pixels {
     epsilon: f32,
 }
 
-/// Pixels at once: blocks are far apart, so each is read for several pixels.
+/// Pixels normalised at once: blocks are far apart, so each visit of a block reads several pixels.
 const PIXELS: usize = 4;
 
 /// # Safety
@@ -140,7 +136,7 @@ unsafe fn normalise<V: Vector>(row: &Pixels) {
     }
 }
 
-/// `P` pixels from `pixel` on.
+/// Normalises `P` pixels from `pixel` on.
 ///
 /// # Safety
 /// As of [`normalise`].
@@ -152,8 +148,8 @@ unsafe fn normalise_pixels<V: Vector, const P: usize>(row: &Pixels, pixel: usize
     let used = row.channels - (blocks - 1) * V::LANES;
     mask[..used].fill(1.0);
     let count = 1.0 / row.channels as f32;
-    // SAFETY: of all blocks: block and pixels are inside the row, lanes inside the block, and
-    // `mask` has at least as many values as a vector.
+    // SAFETY: blocks and pixels are inside the row, lanes inside the block, and `mask` has at least as many values as a
+    // vector.
     unsafe {
         let last = V::load(mask.as_ptr());
         let from = row.input.add(pixel * V::LANES);

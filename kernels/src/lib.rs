@@ -34,6 +34,7 @@ pub mod quantised;
 mod recurrent;
 pub mod reference;
 mod resize;
+mod shape;
 mod simd;
 mod softmax;
 mod softmax_along;
@@ -41,6 +42,7 @@ mod spec;
 mod take;
 mod tokens;
 mod top_k;
+mod window;
 
 pub use aligned::AlignedBuffer;
 pub use attention::{Attention, AttentionBias, AttentionSpec, HEAD_CHANNELS_MAX};

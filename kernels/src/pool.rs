@@ -8,7 +8,8 @@ pub(crate) use self::rows::inside;
 use self::rows::{Row, max_row, mean_row};
 use crate::layout::{DIMENSION_MAX, check_limit};
 use crate::simd::compiled_for;
-use crate::spec::{check_equal, check_output};
+use crate::spec::check_equal;
+use crate::window::check_output;
 use crate::{BlockedLayout, Image, Isa, KernelError, Part};
 
 /// A pool on static shapes. The input needs no halo: padding is left out of each window.

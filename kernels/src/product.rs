@@ -1,15 +1,15 @@
-//! Products of matrices that are both computed.
+//! Products of two computed matrices.
 //!
-//! A tile of the result, some columns of the first operand times some blocks of the second's channels, is whole in
+//! A tile of the result, some columns of the first operand times some blocks of the second's channels, stays in
 //! registers while the kernel walks over the terms. Each term loads a vector of the second operand for each block and
-//! broadcasts a value of the first for each column: neither is moved before.
+//! broadcasts a value of the first for each column: neither operand is packed.
 
 use crate::simd::{Vector, compiled_for};
 use crate::spec::check_equal;
 use crate::{BlockedLayout, Image, Isa, KernelError, Part};
 
-/// `output[n][b][m] = sum_k first[k][b][m] * second[n][b][k]`, as channel, row, column: for each row a product of
-/// matrices.
+/// `output[n][b][m] = sum_k first[k][b][m] * second[n][b][k]`, indexed by channel, row, column: for each row a product
+/// of matrices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProductSpec {
     /// The operator's first input. Its channels are the terms.
@@ -99,7 +99,7 @@ impl Product {
     }
 }
 
-/// A row of some blocks of the result. Strides are in floats.
+/// A row of a few blocks of the result. Strides are in floats.
 struct Strip {
     /// The row of the first operand's first block.
     first: *const f32,
@@ -124,7 +124,7 @@ unsafe fn multiply<V: Vector>(strip: &Strip) {
     let mut block = 0;
     // SAFETY: the blocks are the strip's.
     unsafe {
-        // With eight lanes come 16 registers, else 32.
+        // Instruction sets of eight lanes have 16 registers, the others 32.
         while V::LANES != 8 && strip.blocks - block >= 4 {
             tiles::<V, 4, 6>(strip, block);
             block += 4;
@@ -187,7 +187,7 @@ unsafe fn tile<V: Vector, const B: usize, const C: usize>(
                 second = second.add(V::LANES);
                 lane += 1;
             }
-            // Wrapping: behind the last block it points to nothing, and is not read.
+            // Wrapping, as behind the last block the pointer leaves the tensor; it is not read there.
             first = first.wrapping_add(strip.first_block);
             left -= V::LANES;
         }
@@ -208,7 +208,7 @@ unsafe fn tile<V: Vector, const B: usize, const C: usize>(
     }
 }
 
-/// One term's value of each column times its vector of each block.
+/// Adds one term: its value of each column times its vector of each block.
 ///
 /// # Safety
 /// As of [`tile`].

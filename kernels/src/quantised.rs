@@ -22,15 +22,3 @@ pub use self::conv::{Conv2d, Conv2dSpec};
 pub use self::convert::{Convert, ConvertSpec, PLANES_MAX};
 pub(crate) use self::memory::{bytes, bytes_mut};
 pub use self::pool::Pool;
-
-use punctual_types::Quantisation;
-
-use crate::KernelError;
-
-pub(crate) fn check_step(scale: f32) -> Result<(), KernelError> {
-    if Quantisation::is_step(scale) {
-        Ok(())
-    } else {
-        Err(KernelError::Scale { scale })
-    }
-}

@@ -1,13 +1,14 @@
-//! Recurrent layers: the state goes from column to column.
+//! Recurrent layers: the state is carried from column to column.
 //!
-//! Each step needs all of the state before, and cores meet only between operators: so every part computes the whole
-//! state, and writes its own channels of it. The weights are read once a step, from the nearest cache that holds them.
+//! Each step needs the whole state of the step before, and cores synchronise only between operators: so every part
+//! computes the whole state, and writes its own channels of it. The weights are read once for each step, from the
+//! nearest cache that holds them.
 
 use punctual_types::{Cell, HIDDEN_UNITS_MAX};
 
 use crate::functions::{sigmoid, tanh};
 use crate::simd::{Vector, compiled_for};
-use crate::spec::{check_equal, check_finite};
+use crate::spec::{check_equal, check_room, check_weights};
 use crate::{BlockedLayout, Image, Isa, KernelError, Part};
 
 /// States lie on the stack while a layer runs.
@@ -16,11 +17,11 @@ const UNITS_MAX: usize = HIDDEN_UNITS_MAX as usize;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RecurrentSpec {
     pub cell: Cell,
-    /// What the inputs add to each gate: channels (gate, unit), one row, a column a step.
+    /// What the inputs add to each gate: channels (gate, unit), one row, one column for each step.
     pub gates: BlockedLayout,
-    /// The state before the first step, one pixel; without it zeros.
+    /// The state before the first step, one pixel; zeros without it.
     pub initial: Option<BlockedLayout>,
-    /// The states: channels (value, unit), as many columns.
+    /// The states: channels (value, unit), as many columns as steps.
     pub output: BlockedLayout,
     /// Whether the last column is the first step.
     pub backwards: bool,
@@ -104,18 +105,10 @@ impl Recurrent {
         bias: &[f32],
         packed: &mut [f32],
     ) -> Result<(), KernelError> {
-        assert_eq!(
-            packed.len(),
-            self.packed_len(),
-            "the room for packed weights"
-        );
+        check_room(packed.len(), self.packed_len());
         let (gates, hidden) = (self.spec.cell.gates() as usize, self.hidden);
         let lanes = self.spec.output.lanes();
-        let expected = gates * hidden * hidden;
-        check_equal("the number of weights", weights.len(), expected)?;
-        check_equal("the number of biases", bias.len(), gates * hidden)?;
-        check_finite("weight", weights)?;
-        check_finite("bias", bias)?;
+        check_weights((weights, gates * hidden * hidden), (bias, gates * hidden))?;
         packed.fill(0.0);
         let block_len = (1 + hidden) * gates * lanes;
         for unit in 0..hidden {
@@ -186,8 +179,8 @@ impl Recurrent {
                 kept: state.kept.as_mut_ptr(),
             };
             // SAFETY: the constructor saw that the instruction set is available. The column's pixel of each block of
-            // the gates lies in the input, whose length was checked, the packed weights have theirs, and the state's
-            // lists have room for all hidden units in whole blocks, as `UNITS_MAX` is one of every vector.
+            // the gates lies in the input, and the lengths of input and packed weights were checked. The state's lists
+            // have room for all hidden units in whole blocks, as `UNITS_MAX` is a multiple of every vector's lanes.
             unsafe { (self.kernel)(&arguments) };
             core::mem::swap(&mut state.shown, &mut state.next);
             for (block, row) in output.block_rows(part) {
@@ -205,13 +198,13 @@ impl Recurrent {
     }
 }
 
-/// What goes from step to step, and what a step needs beside it.
+/// The state carried from step to step, and the buffers of a step.
 struct State {
     shown: [f32; UNITS_MAX],
     next: [f32; UNITS_MAX],
-    /// Of an LSTM.
+    /// The cell states of an LSTM, whose hidden states are `shown`.
     cells: [f32; UNITS_MAX],
-    /// What a GRU's reset leaves of the state.
+    /// The state multiplied by a GRU's reset gate.
     kept: [f32; UNITS_MAX],
 }
 
@@ -243,11 +236,10 @@ impl Step {
         self.hidden.div_ceil(V::LANES)
     }
 
-    /// What the input adds to a gate of a block of units; the lanes behind the last unit hold anything finite.
+    /// What the input adds to a gate of a block of units; lanes behind the last unit hold finite values.
     ///
-    /// # Safety
-    /// Of this and all that follow: the processor has the instruction set, the step's pointers are valid for its
-    /// hidden units in whole blocks, and nothing aliases what is written.
+    /// # Safety For this and all functions below: the processor has the instruction set, the step's pointers are valid
+    /// for its hidden units in whole blocks, and nothing aliases what is written.
     #[inline(always)]
     unsafe fn input<V: Vector>(&self, gate: usize, block: usize) -> V {
         let channel = gate * self.hidden + block * V::LANES;
@@ -267,7 +259,7 @@ impl Step {
         }
     }
 
-    /// Of a block of units, for `COUNT` of `GATES` gates from `first` on, the bias and the state's product.
+    /// The bias plus the state's product, for a block of units and `COUNT` of `GATES` gates from `first` on.
     ///
     /// # Safety
     /// See [`input`](Self::input); `state` is valid for the hidden units.

@@ -7,38 +7,7 @@ use punctual_types::{
 };
 
 use crate::ChannelRun;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    pub channels: usize,
-    pub height: usize,
-    pub width: usize,
-}
-
-impl Shape {
-    pub fn elements(self) -> usize {
-        self.channels * self.height * self.width
-    }
-
-    fn index(self, channel: usize, row: usize, column: usize) -> usize {
-        (channel * self.height + row) * self.width + column
-    }
-
-    /// The pixel at `row`, `column`, if it is inside the image and not in the padding.
-    pub(crate) fn pixel(
-        self,
-        channel: usize,
-        row: Option<usize>,
-        column: Option<usize>,
-    ) -> Option<usize> {
-        match (row, column) {
-            (Some(row), Some(column)) if row < self.height && column < self.width => {
-                Some(self.index(channel, row, column))
-            }
-            _ => None,
-        }
-    }
-}
+pub use crate::shape::Shape;
 
 /// `activation(conv(input) + bias [+ addend])`; `weights` are
 /// `[output][input / groups][kernel row][kernel column]`. `window` must fit the padded input.
@@ -180,7 +149,7 @@ pub fn binary(
     result
 }
 
-/// `[n][b][m] = sum_k first[k][b][m] * second[n][b][k]`, of shapes whose rows and terms fit.
+/// `[n][b][m] = sum_k first[k][b][m] * second[n][b][k]`, for shapes whose rows and terms match.
 pub fn product([of_first, of_second]: [Shape; 2], first: &[f32], second: &[f32]) -> Vec<f32> {
     let mut result = Vec::new();
     for channel in 0..of_second.channels {
@@ -294,7 +263,8 @@ fn blend(first: f64, second: f64, between: Between) -> f64 {
     first * (1.0 - share) + second * share
 }
 
-/// The pixels of an image where a grid says: for each group of channels one of columns' positions and one of rows'.
+/// The pixels of an image at the positions of a grid, which has for each group of channels a channel with the columns'
+/// positions and one with the rows'.
 pub fn grid_sample(
     (input, of_input): (&[f32], Shape),
     (grid, of_grid): (&[f32], Shape),

@@ -31,7 +31,7 @@ pub(crate) const KEPT: i32 = -1;
 /// beyond that of f32.
 pub(crate) trait Vector: Copy {
     const LANES: usize;
-    /// How many of them the processor holds at once.
+    /// How many vector registers the processor has.
     const REGISTERS: usize;
     /// Whether [`mul_add_lane`](Vector::mul_add_lane) is as fast as [`mul_add`](Vector::mul_add);
     /// only vectors of four lanes may return true.
@@ -100,7 +100,7 @@ pub(crate) trait Vector: Copy {
     unsafe fn where_less(self, other: Self, yes: Self, no: Self) -> Self;
     /// `yes` where `self = other`, else `no`, also where either is a NaN.
     unsafe fn where_equal(self, other: Self, yes: Self, no: Self) -> Self;
-    /// Of positive normal numbers `m * 2^e` the `m`, from 1 to below 2, and the `e`; of others some numbers.
+    /// The parts `m`, from 1 to below 2, and `e` of positive normal numbers `m * 2^e`; any numbers of others.
     unsafe fn split(self) -> (Self, Self);
 }
 

@@ -1,22 +1,22 @@
-//! Values at positions that are computed.
+//! Values at computed positions of an axis.
 
 use punctual_types::{Axis, position};
 
 use crate::spec::check_equal;
 use crate::{BlockedLayout, Image, Isa, KernelError, Part};
 
-/// Of each line along an axis the values at the positions that the indices say, whole numbers. The indices have one
-/// channel, row or column where they are the same for all of the input's.
+/// The values at the indices' positions along an axis. Indices have one channel, row or column where all of the input's
+/// share them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TakeSpec {
     pub input: BlockedLayout,
     pub indices: BlockedLayout,
-    /// The input's channels, rows and columns, but along the axis the indices'.
+    /// Has the input's channels, rows and columns, but along the axis the indices'.
     pub output: BlockedLayout,
     pub axis: Axis,
 }
 
-/// A take. It only moves values, so there is one code for all instruction sets.
+/// It only copies values, so all instruction sets share its code.
 #[derive(Clone, Debug)]
 pub struct Take {
     spec: TakeSpec,
@@ -53,7 +53,7 @@ impl Take {
         }
     }
 
-    /// A row of whole pixels of a block.
+    /// Copies a row of a block, whole pixels at a time.
     fn pixels(&self, image: &mut Image<'_>, block: usize, row: usize, to: usize) {
         let TakeSpec { input, output, .. } = &self.spec;
         let lanes = output.lanes();
@@ -65,7 +65,7 @@ impl Take {
         }
     }
 
-    /// A row of a block, value by value.
+    /// Copies a row of a block value by value.
     fn values(&self, image: &mut Image<'_>, block: usize, row: usize, to: usize) {
         let TakeSpec { input, output, .. } = &self.spec;
         let lanes = output.lanes();
@@ -81,7 +81,7 @@ impl Take {
         }
     }
 
-    /// Where the output's value at a place is from.
+    /// The place in the input of the output's value at a place.
     fn place(&self, indices: &[f32], at: [usize; 3]) -> [usize; 3] {
         let TakeSpec {
             input,

@@ -1,7 +1,7 @@
 //! Sequences of tokens: looked up in a table, made of an image's pixels, or one of them taken.
 //! These kernels only move and add, so there is one code for all instruction sets.
 
-use crate::spec::{check_equal, check_finite};
+use crate::spec::{check_equal, check_finite, check_room};
 use crate::{BlockedLayout, Image, Isa, KernelError, Part};
 
 /// A row of a table for each pixel, whose only channel holds the row's number. What is no row's
@@ -50,11 +50,7 @@ impl Embedding {
     /// # Panics
     /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
     pub fn pack(&self, table: &[f32], packed: &mut [f32]) -> Result<(), KernelError> {
-        assert_eq!(
-            packed.len(),
-            self.packed_len(),
-            "the room for packed weights"
-        );
+        check_room(packed.len(), self.packed_len());
         let channels = self.output.channels();
         check_equal("the table's values", table.len(), self.rows * channels)?;
         check_finite("table", table)?;
@@ -124,11 +120,7 @@ impl Tokens {
     /// # Panics
     /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
     pub fn pack(&self, table: &[f32], packed: &mut [f32]) -> Result<(), KernelError> {
-        assert_eq!(
-            packed.len(),
-            self.packed_len(),
-            "the room for packed weights"
-        );
+        check_room(packed.len(), self.packed_len());
         let (channels, tokens) = (self.output.channels(), self.output.width());
         check_equal("the table's values", table.len(), tokens * channels)?;
         check_finite("table", table)?;

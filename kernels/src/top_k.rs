@@ -6,12 +6,12 @@ use crate::simd::{Vector, compiled_for};
 use crate::spec::check_equal;
 use crate::{BlockedLayout, Image, Isa, KernelError, Part};
 
-/// The positions on an axis of the values that come first, the first of them first, as whole numbers: of all channels of
-/// each pixel the best one, or of all columns of each row and channel as many as the output has.
+/// The positions of the values that come first along an axis, in their order: one of the channels of each pixel, or as
+/// many of the columns of each row and channel as the output has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TopKSpec {
     pub input: BlockedLayout,
-    /// The same image but for the axis.
+    /// Has the input's size but along the axis.
     pub output: BlockedLayout,
     /// [`Axis::Channel`], of which the output has one, or [`Axis::Column`].
     pub axis: Axis,
@@ -121,8 +121,8 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// The first columns of so many, into every so manieth value of `chosen`. They are a heap there, the last one on top,
-    /// until all have been seen; then it is taken apart from its end.
+    /// Writes the first of `columns` columns to every `lanes`th value of `chosen`. They are a heap there, the last of
+    /// them on top, until all columns have been seen; then the heap is sorted from its end.
     fn select(&self, columns: usize, chosen: &mut [f32]) {
         let count = chosen.len().div_ceil(self.lanes);
         for column in 0..count {
@@ -187,7 +187,6 @@ impl Line<'_> {
     }
 }
 
-/// A row of pixels.
 struct Row<'a> {
     spec: &'a TopKSpec,
     from: &'a [f32],
@@ -212,7 +211,7 @@ unsafe fn best_channels<V: Vector>(row: &Row<'_>) {
             let start = input.row_start(first / V::LANES, row.row) + pixel * V::LANES;
             let values = &row.from[start..start + V::LANES];
             let mut lane = 0;
-            // Of whole blocks the number is a constant.
+            // The number of lanes of whole blocks is a constant.
             if channels - first >= V::LANES {
                 while lane < V::LANES {
                     let key = ranking.key(values[lane], (first + lane) as u32);

@@ -277,7 +277,7 @@ fn multiplying_and_attending_allocate_nothing() {
     }
 }
 
-/// Groups of two channels, at positions that are the addend.
+/// Groups of two channels, at the addend's positions.
 fn grid_sample(isa: Isa, layout: BlockedLayout) -> (Run, BlockedLayout, bool) {
     let spec = GridSampleSpec {
         input: layout,
@@ -315,7 +315,7 @@ fn best(isa: Isa, input: BlockedLayout, axis: Axis) -> (Run, BlockedLayout, bool
     (run, output, false)
 }
 
-/// Columns that the addend says.
+/// Columns at the addend's positions.
 fn take(isa: Isa, layout: BlockedLayout) -> (Run, BlockedLayout, bool) {
     let spec = TakeSpec {
         input: layout,

@@ -9,8 +9,8 @@ constexpr u32 ATTENTION_KEYS = 32;
 constexpr u32 ATTENTION_WARPS = 4;
 constexpr u32 ATTENTION_QUERIES = 4;
 
-// A warp has four queries of one head. Of a tile of keys each lane has one when products are computed, and each lane
-// has some channels when values are weighed.
+// A warp computes four queries of one head. While products are computed each lane has one key of the tile; while values
+// are summed each lane has some of the channels.
 template <u32 SIZE>
 class AttentionOfHead {
     static constexpr u32 BLOCK_QUERIES = ATTENTION_WARPS * ATTENTION_QUERIES;
@@ -54,7 +54,7 @@ private:
         }
     }
 
-    // Some pixels' channels of this head into shared memory, zeros behind the last pixel and channel.
+    // Copies this head's channels of `count` pixels into shared memory, with zeros behind the last pixel and channel.
     DEVICE void bring(Half* to, const TensorView& view, u32 size, u32 pixels, u32 first, u32 count) const {
         const Half* from = at<const Half>(view.address) + u64(blockIdx.z) * pixels * view.pitch + head * size;
         u32 vectors = ceil_div(size, 8);
@@ -77,19 +77,16 @@ private:
         }
     }
 
-    // False: evicted.
+    // Returns false if the launch was evicted: nothing is to be written then.
     DEVICE bool attend(Watch& watch) {
         u32 keys = params.keys;
         bring(tiles.queries, params.query, size, params.queries, first_query, BLOCK_QUERIES);
         bool may = watch.may_begin();
         for (u32 first = 0; may && first < keys; first += ATTENTION_KEYS) {
             // Also the barrier behind the last tile's reads.
-            may = watch.may_go_on();
+            may = watch.may_go_on(first + ATTENTION_KEYS < keys);
             if (!may) {
                 break;
-            }
-            if (first + ATTENTION_KEYS < keys) {
-                watch.look_again();
             }
             bring(tiles.keys, params.key, size, keys, first, ATTENTION_KEYS);
             bring(tiles.values, params.value, value_size, keys, first, ATTENTION_KEYS);
@@ -151,7 +148,7 @@ private:
             f32 values[SHARE];
 #pragma unroll
             for (u32 c = 0; c < SHARE; c++) {
-                // What lies behind the head's channels is not written out.
+                // Values behind the head's channels are never written to the output.
                 values[c] = to_f32(value[c * LANES]);
             }
 #pragma unroll
@@ -170,11 +167,7 @@ private:
         bool last = head + 1 == params.heads;
 #pragma unroll
         for (u32 i = 0; i < ATTENTION_QUERIES; i++) {
-            f32 sum = sums[i];
-#pragma unroll
-            for (u32 mask = 1; mask < LANES; mask *= 2) {
-                sum += shuffle_xor(sum, mask);
-            }
+            f32 sum = warp_sum(sums[i]);
             u32 query = first_query + warp() * ATTENTION_QUERIES + i;
             if (query >= params.queries) {
                 continue;

@@ -1,2 +1,2 @@
-// Quantised networks.
+// Kernels of quantised networks, whose tensors are bytes.
 #include "bytes.cuh"

@@ -1,5 +1,5 @@
 // Tensors of bytes: integers are summed up exactly and rounded once, as runtime/model/src/reference/quantised.rs says.
-// What lies in a pixel's padding is nobody's: the weights there are zero.
+// A pixel's padding may hold anything: the weights there are zero.
 #pragma once
 
 #include "epilogue.cuh"
@@ -15,7 +15,7 @@ struct alignas(16) Bytes16 {
     u32 words[4];
 };
 
-// Steps of the result's to its byte: half to even, none outside of the bounds.
+// The byte for a value in quantisation steps: rounded half to even, offset by zero's byte, within the bounds.
 DEVICE u32 round_steps(const Rounding& rounding, f32 steps) {
     f32 byte = to_nearest(steps) + rounding.zero;
     byte = byte < rounding.low ? rounding.low : byte;
@@ -31,7 +31,7 @@ DEVICE void store_rounded(u8* to, const Rounding& rounding, const Values8& steps
     *reinterpret_cast<Bytes8*>(to) = bytes;
 }
 
-// Finishes eight sums and writes them as the output is kept. `channel` is of the launch.
+// Finishes eight sums and writes them as the output is kept. `channel` counts from the launch's first.
 DEVICE void finish_sums(const ConvBytes& conv, const int (&sums)[8], u32 pixel, u32 channel) {
     u32 in_operator = conv.first_channel + channel;
     Values8 values;
@@ -66,7 +66,7 @@ struct BytesWindow {
         image = at<const u8>(conv.input.address) + first;
     }
 
-    // The pixel of a tap; none in the padding, above and left of which numbers have wrapped around.
+    // The pixel of a tap, or null in the padding, where row and column may have wrapped around below zero.
     DEVICE const u8* tap(const ConvBytes& conv, u32 tap) const {
         u32 y = row + tap / conv.kernel_width * conv.dilation_height;
         u32 x = column + tap % conv.kernel_width * conv.dilation_width;
@@ -75,8 +75,8 @@ struct BytesWindow {
     }
 };
 
-// A lane has a pixel, a warp eight output channels: all lanes read the same weights. What zero means is in the biases
-// already, so padding counts as the byte of zero. The guard is checked at each tap.
+// A lane computes a pixel, a warp eight output channels: all lanes read the same weights. The biases already subtract
+// what the byte of zero adds, so padding counts as that byte. The guard is checked at each tap.
 PUNCTUAL_KERNEL(conv_bytes, ConvBytes, 128) {
     Watch watch(guard);
     const ConvBytes& conv = params;
@@ -93,11 +93,8 @@ PUNCTUAL_KERNEL(conv_bytes, ConvBytes, 128) {
     }
 #pragma unroll 1
     for (u32 tap = 0; tap < taps; tap++) {
-        if (!watch.may_go_on()) {
+        if (!watch.may_go_on(tap + 1 < taps)) {
             return;
-        }
-        if (tap + 1 < taps) {
-            watch.look_again();
         }
         const u8* from = window.tap(conv, tap);
 #pragma unroll 1
@@ -123,7 +120,7 @@ PUNCTUAL_KERNEL(conv_bytes, ConvBytes, 128) {
     }
 }
 
-// As many groups as channels: eight channels of a pixel a thread.
+// As many groups as channels: each thread computes eight channels of a pixel.
 PUNCTUAL_KERNEL(conv_bytes_depthwise, ConvBytes, 128) {
     Watch watch(guard);
     const ConvBytes& conv = params;
@@ -154,7 +151,7 @@ PUNCTUAL_KERNEL(conv_bytes_depthwise, ConvBytes, 128) {
     }
 }
 
-// Any number of groups: eight channels of a pixel a thread, one after the other. The guard is checked at each tap.
+// Any number of groups: each thread computes eight channels of a pixel, one by one. The guard is checked at each tap.
 PUNCTUAL_KERNEL(conv_bytes_grouped, ConvBytes, 128) {
     Watch watch(guard);
     const ConvBytes& conv = params;
@@ -170,11 +167,8 @@ PUNCTUAL_KERNEL(conv_bytes_grouped, ConvBytes, 128) {
     }
 #pragma unroll 1
     for (u32 tap = 0; tap < taps; tap++) {
-        if (!watch.may_go_on()) {
+        if (!watch.may_go_on(tap + 1 < taps)) {
             return;
-        }
-        if (tap + 1 < taps) {
-            watch.look_again();
         }
         const u8* from = window.tap(conv, tap);
 #pragma unroll
@@ -194,7 +188,7 @@ PUNCTUAL_KERNEL(conv_bytes_grouped, ConvBytes, 128) {
     }
 }
 
-// The largest or the mean of each window: eight channels of a pixel a thread.
+// The largest or the mean of each window: each thread computes eight channels of a pixel.
 PUNCTUAL_KERNEL(pool_bytes, PoolBytes, 128) {
     enum Kind : u32 { LARGEST = 0, MEAN_WITH_PADDING = 1, MEAN = 2 };
     Watch watch(guard);
@@ -236,7 +230,7 @@ PUNCTUAL_KERNEL(pool_bytes, PoolBytes, 128) {
     store_rounded(at<u8>(output.address) + u64(pixel) * output.pitch + channel, params.rounding, steps);
 }
 
-// Two tensors added: eight channels of a pixel a thread.
+// Two tensors added: each thread computes eight channels of a pixel.
 PUNCTUAL_KERNEL(add_bytes, AddBytes, 128) {
     Watch watch(guard);
     const TensorView& output = params.output;
@@ -257,7 +251,7 @@ PUNCTUAL_KERNEL(add_bytes, AddBytes, 128) {
     store_rounded(at<u8>(output.address) + u64(index) * 8, params.rounding, steps);
 }
 
-// Bytes from and to halves, or bytes of another quantisation: eight channels of a pixel a thread.
+// Bytes from and to halves, or bytes of another quantisation: each thread converts eight channels of a pixel.
 PUNCTUAL_KERNEL(convert, Convert, 128) {
     Watch watch(guard);
     const TensorView &input = params.input, &output = params.output;

@@ -1,10 +1,10 @@
-// Values moved to other places, and to what a client reads.
+// Kernels that copy values to other places and to the outputs that clients read.
 #pragma once
 
 #include "epilogue.cuh"
 #include "guard.cuh"
 
-// A value of a tensor, whichever way it is kept.
+// A value of a tensor, converted from the type that the tensor has.
 DEVICE f32 load_kept(u64 address, u64 place, u32 kept) {
     switch (kept) {
         case KEPT_FLOATS: return at<const f32>(address)[place];
@@ -21,19 +21,20 @@ DEVICE void store_kept(u64 address, u64 place, u32 kept, f32 value) {
     }
 }
 
-// How far from the start the value number `index` lies, by the digits of which the last counts fastest.
-DEVICE u32 walked(const u32 (&extents)[DIGITS_MAX], const u32 (&steps)[DIGITS_MAX], u32 index) {
+// How many values from the start value `index` lies.
+DEVICE u32 distance(const Digits& digits, u32 index) {
     u32 place = 0;
 #pragma unroll 1
     for (u32 digit = DIGITS_MAX; digit-- > 0 && index != 0;) {
-        u32 extent = extents[digit];
-        place += index % extent * steps[digit];
+        u32 extent = digits.extents[digit];
+        place += index % extent * digits.steps[digit];
         index /= extent;
     }
     return place;
 }
 
-// Eight channels of a pixel of the box a thread. The box that has a pixel's last channel also writes the padding.
+// Each thread copies eight channels of a pixel of the box. The box that has a pixel's last channel also writes the
+// padding.
 PUNCTUAL_KERNEL(copy, Copy, 128) {
     Watch watch(guard);
     const TensorView& output = params.output;
@@ -48,14 +49,14 @@ PUNCTUAL_KERNEL(copy, Copy, 128) {
     if (!watch.may_begin() || !here) {
         return;
     }
-    u64 from = u64(image) * params.source_image + params.start +
-               walked(params.pixel_extents, params.pixel_steps, in_box);
+    u64 from = u64(image) * params.source_image + params.start + distance(params.pixel_digits, in_box);
     u32 row = image * output.height + params.first_row + in_box / params.columns;
     u64 to = (u64(row) * output.width + params.first_column + in_box % params.columns) * output.pitch;
     bool halves = params.from == KEPT_HALVES && params.to == KEPT_HALVES;
     bool whole = halves && channel >= params.first_channel && channel + 8 <= end;
-    // All channels of the source in a row.
-    if (whole && params.channel_extents[DIGITS_MAX - 1] == params.channels && params.channel_steps[DIGITS_MAX - 1] == 1) {
+    const Digits& digits = params.channel_digits;
+    // The source's channels are neighbours in memory, and so are the output's.
+    if (whole && digits.extents[DIGITS_MAX - 1] == params.channels && digits.steps[DIGITS_MAX - 1] == 1) {
         u64 place = from + (channel - params.first_channel);
         if (place % 8 == 0) {
             *reinterpret_cast<Halves8*>(at<Half>(output.address) + (to + channel)) =
@@ -67,8 +68,8 @@ PUNCTUAL_KERNEL(copy, Copy, 128) {
         Values8 values;
 #pragma unroll
         for (u32 i = 0; i < 8; i++) {
-            u32 walk = walked(params.channel_extents, params.channel_steps, channel + i - params.first_channel);
-            values.of[i] = to_f32(at<const Half>(params.source)[from + walk]);
+            u64 place = from + distance(digits, channel + i - params.first_channel);
+            values.of[i] = to_f32(at<const Half>(params.source)[place]);
         }
         store8(at<Half>(output.address) + (to + channel), values);
         return;
@@ -76,8 +77,8 @@ PUNCTUAL_KERNEL(copy, Copy, 128) {
 #pragma unroll 1
     for (u32 c = channel; c < channel + 8; c++) {
         if (c >= params.first_channel && c < end) {
-            u32 walk = walked(params.channel_extents, params.channel_steps, c - params.first_channel);
-            store_kept(output.address, to + c, params.to, load_kept(params.source, from + walk, params.from));
+            u64 place = from + distance(digits, c - params.first_channel);
+            store_kept(output.address, to + c, params.to, load_kept(params.source, place, params.from));
         } else if (c >= end && end == output.channels) {
             store_kept(output.address, to + c, params.to, 0.0f);
         }
@@ -87,11 +88,11 @@ PUNCTUAL_KERNEL(copy, Copy, 128) {
 constexpr u32 OUTPUT_BLOCK = 1024;
 
 DEVICE bool is_finite(f32 value) {
-    // The difference is not a number where the value is infinite.
+    // Infinity minus infinity is NaN.
     return value - value == 0.0f;
 }
 
-// A value as the client reads it.
+// Writes a value as the type that the client reads.
 DEVICE void store_output(u64 address, u32 place, u32 to, f32 value) {
     enum Type : u32 { F32 = 0, I32 = 1, BOOL = 2, U8 = 3, I8 = 4 };
     switch (to) {
@@ -117,15 +118,12 @@ PUNCTUAL_KERNEL(output, Output, 128) {
     for (u32 i = threadIdx.x; i < OUTPUT_BLOCK; i += 128) {
         u32 index = blockIdx.x * OUTPUT_BLOCK + i;
         if (index < params.elements) {
-            f32 value = load_kept(params.source, source + walked(params.extents, params.steps, index), params.from);
+            f32 value = load_kept(params.source, source + distance(params.digits, index), params.from);
             not_finite += is_finite(value) ? 0 : 1;
             store_output(target, index, params.to, value);
         }
     }
-#pragma unroll
-    for (u32 mask = 1; mask < LANES; mask *= 2) {
-        not_finite += shuffle_xor(not_finite, mask);
-    }
+    not_finite = warp_sum(not_finite);
     if (lane() == 0) {
         counts[warp()] = not_finite;
     }
@@ -134,6 +132,6 @@ PUNCTUAL_KERNEL(output, Output, 128) {
         u64 place = u64(blockIdx.y) * params.all_counts + params.first_count + blockIdx.x;
         at<u32>(params.counts)[place] = counts[0] + counts[1] + counts[2] + counts[3];
     }
-    // The host reads it when the stage is done.
+    // The host reads the output when the stage is done.
     fence_system();
 }

@@ -107,7 +107,7 @@ DEVICE f32 square_root(f32 x) {
 #endif
 }
 
-// Rounded towards zero, clamped; 0 of what is no number.
+// x rounded towards zero and clamped to what an int holds; 0 for NaN.
 DEVICE int to_integer(f32 x) {
 #ifdef EMULATED
     if (!(x >= -2147483648.0f)) {
@@ -119,7 +119,7 @@ DEVICE int to_integer(f32 x) {
 #endif
 }
 
-// Rounded as written, whatever stands beside it: never fused with a further operation.
+// a * b, never fused with another operation, so that it rounds as written.
 DEVICE f32 product(f32 a, f32 b) {
 #ifdef EMULATED
     return a * b;
@@ -153,7 +153,7 @@ DEVICE f32 to_nearest(f32 x) {
 #endif
 }
 
-// The sum of the products of four bytes and four signed bytes, and of `sum`.
+// `sum` plus the products of four bytes and four signed bytes.
 DEVICE int dot4(u32 bytes, u32 signed_bytes, int sum) {
 #ifdef EMULATED
     for (u32 i = 0; i < 4; i++) {
@@ -167,28 +167,18 @@ DEVICE int dot4(u32 bytes, u32 signed_bytes, int sum) {
 #endif
 }
 
-// Of what lies between minus and plus pi; absolute error below 2^-20.
-DEVICE f32 near_sine(f32 x) {
+// Sine and cosine of x between -pi and pi; absolute errors below 2^-20.
+DEVICE void sine_and_cosine(f32 x, f32& sine, f32& cosine) {
 #ifdef EMULATED
-    return sinf(x);
+    sine = sinf(x);
+    cosine = cosf(x);
 #else
-    f32 sine;
     asm("sin.approx.ftz.f32 %0, %1;" : "=f"(sine) : "f"(x));
-    return sine;
-#endif
-}
-
-DEVICE f32 near_cosine(f32 x) {
-#ifdef EMULATED
-    return cosf(x);
-#else
-    f32 cosine;
     asm("cos.approx.ftz.f32 %0, %1;" : "=f"(cosine) : "f"(x));
-    return cosine;
 #endif
 }
 
-// The natural logarithm of what is at least 1.
+// The natural logarithm of x, which is at least 1.
 DEVICE f32 logarithm(f32 x) {
 #ifdef EMULATED
     return logf(x);
@@ -279,7 +269,7 @@ DEVICE u32 to_pair(f32 low, f32 high) {
 
 #endif
 
-// Of a value that is a half already.
+// The bits of a value that a half holds exactly.
 DEVICE u32 half_bits_of(f32 value) {
     return to_half(value).bits;
 }
@@ -318,7 +308,7 @@ DEVICE T shuffle_xor(T mine, u32 mask) {
     return static_cast<const T*>(emulated::exchange(&mine, sizeof(T)))[lane() ^ mask];
 }
 
-// What lane `from` came with.
+// The value of lane `from`.
 template <class T>
 DEVICE T shuffle(T mine, u32 from) {
     return static_cast<const T*>(emulated::exchange(&mine, sizeof(T)))[from];
@@ -344,7 +334,7 @@ DEVICE T shuffle_xor(T mine, u32 mask) {
     return __shfl_xor_sync(0xffffffffu, mine, mask);
 }
 
-// What lane `from` came with.
+// The value of lane `from`.
 template <class T>
 DEVICE T shuffle(T mine, u32 from) {
     return __shfl_sync(0xffffffffu, mine, from);
@@ -356,6 +346,15 @@ DEVICE u8* shared_bytes() {
 }
 
 #endif
+
+template <class T>
+DEVICE T warp_sum(T value) {
+#pragma unroll
+    for (u32 mask = 1; mask < LANES; mask *= 2) {
+        value += shuffle_xor(value, mask);
+    }
+    return value;
+}
 
 // ---- Words that the host reads or writes meanwhile. ----------------------------------------------
 

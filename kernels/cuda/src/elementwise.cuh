@@ -1,10 +1,11 @@
-// Functions of one value or of two, and channels picked from several tensors: eight channels of a pixel a thread.
+// Functions of one value or of two, and channels picked from several tensors: each thread writes eight channels of a
+// pixel.
 #pragma once
 
 #include "epilogue.cuh"
 #include "guard.cuh"
 
-// Eight channels of an operand at a pixel of the result; what has one channel is repeated.
+// Eight channels of an operand at a pixel of the result; an operand's only channel is repeated.
 DEVICE Values8 operand8(const Operand& operand, u32 image, u32 row, u32 column, u32 channel) {
     u64 place = u64(image) * operand.image + u64(row) * operand.row + u64(column) * operand.column;
     if (operand.channel != 0) {
@@ -17,7 +18,7 @@ DEVICE Values8 operand8(const Operand& operand, u32 image, u32 row, u32 column, 
     return {{value, value, value, value, value, value, value, value}};
 }
 
-// In place, as `activate`.
+// Replaces `first` by the function's values. The choice stands outside of the loops, as in `activate`.
 DEVICE void apply(u32 function, Values8& first, const Values8& second) {
 #define FOR_EACH(expression)             \
     _Pragma("unroll")                    \

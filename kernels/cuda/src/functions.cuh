@@ -1,9 +1,9 @@
-// Functions that take many registers or much code: in a kernel beside `elementwise`.
+// Functions that take many registers or much code: they have a kernel of their own beside `elementwise`.
 #pragma once
 
 #include "copy.cuh"
 
-// Sine and cosine of what is left of x by whole turns, which are subtracted in three parts so that nothing is lost.
+// Sine and cosine of any x. Whole turns are subtracted first, in three parts, so that the rest keeps its precision.
 struct Turned {
     f32 sine;
     f32 cosine;
@@ -13,12 +13,11 @@ struct Turned {
         f32 rest = fused(turns, -6.28125f, x);
         rest = fused(turns, -1.93500519e-3f, rest);
         rest = fused(turns, -3.01991e-7f, rest);
-        sine = near_sine(rest);
-        cosine = near_cosine(rest);
+        sine_and_cosine(rest, sine, cosine);
     }
 };
 
-// What is left of a divided by b, with the sign of a, for halves: their quotient has at most 41 bits, of which these
+// The remainder of a divided by b, with the sign of a. The quotient of two halves has at most 41 bits, of which these
 // steps take 22 each.
 DEVICE f32 remainder_of(f32 a, f32 b) {
     f32 size = b < 0.0f ? -b : b;
@@ -68,7 +67,7 @@ DEVICE f32 operand_at(const Operand& operand, u32 image, u32 row, u32 column, u3
     return load_kept(operand.address, place + channel * operand.channel, operand.kept);
 }
 
-// A channel of a pixel a thread.
+// Each thread computes one channel of a pixel.
 PUNCTUAL_KERNEL(elementwise_further, Elementwise, 128) {
     Watch watch(guard);
     const TensorView& output = params.output;

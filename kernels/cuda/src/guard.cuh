@@ -23,6 +23,15 @@ public:
         return !evicted;
     }
 
+    // Likewise at the begin of a main loop's tile. Unless it is the last, looks again when it is time to.
+    DEVICE bool may_go_on(bool has_more) {
+        bool may = may_go_on();
+        if (may && has_more) {
+            look_again();
+        }
+        return may;
+    }
+
     // Likewise, the first time. The grid's first thread says that the launch has begun.
     DEVICE bool may_begin() {
         bool may = may_go_on();

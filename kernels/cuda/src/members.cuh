@@ -118,10 +118,7 @@ DEVICE Answer answer(const Answers& params, const f32* scores) {
         // NaN for each NaN, and for infinity minus infinity.
         sum += expf(scores[of] - best.score);
     }
-#pragma unroll
-    for (u32 mask = 1; mask < LANES; mask *= 2) {
-        sum += shuffle_xor(sum, mask);
-    }
+    sum = warp_sum(sum);
     // The largest one itself counts 1, so a sum below 1 can only be NaN.
     return {best.class_index, sum >= 1.0f ? 1.0f / sum : 0.0f, 0, 0};
 }
@@ -137,18 +134,14 @@ PUNCTUAL_KERNEL(answers, Answers, 1024) {
         if (params.scores != 0) {
             found = answer(params, at<const f32>(params.scores) + u64(warp()) * params.pitch);
         }
-        if (params.sureness != 0) {
-            found.confidence = at<const f32>(params.sureness)[u64(warp()) * 8];
+        if (params.confidence != 0) {
+            found.confidence = at<const f32>(params.confidence)[u64(warp()) * 8];
         }
         u32 not_finite = 0;
         for (u32 i = lane(); i < params.all_counts; i += LANES) {
             not_finite += at<const u32>(params.counts)[u64(warp()) * params.all_counts + i];
         }
-#pragma unroll
-        for (u32 mask = 1; mask < LANES; mask *= 2) {
-            not_finite += shuffle_xor(not_finite, mask);
-        }
-        found.not_finite = not_finite;
+        found.not_finite = warp_sum(not_finite);
         if (lane() == 0) {
             at<Answer>(params.answers)[warp()] = found;
             fence_system();

@@ -191,6 +191,12 @@ struct Elementwise {
 };
 static_assert(sizeof(Elementwise) == 112, "as in params.rs");
 
+struct Digits {
+    u32 extents[DIGITS_MAX];
+    u32 steps[DIGITS_MAX];
+};
+static_assert(sizeof(Digits) == 64, "as in params.rs");
+
 struct Copy {
     TensorView output;
     u64 source;
@@ -202,10 +208,8 @@ struct Copy {
     u32 channels;
     u32 rows;
     u32 columns;
-    u32 pixel_extents[DIGITS_MAX];
-    u32 pixel_steps[DIGITS_MAX];
-    u32 channel_extents[DIGITS_MAX];
-    u32 channel_steps[DIGITS_MAX];
+    Digits pixel_digits;
+    Digits channel_digits;
     u32 from;
     u32 to;
     u32 images;
@@ -221,8 +225,7 @@ struct Output {
     u32 source_image;
     u32 start;
     u32 elements;
-    u32 extents[DIGITS_MAX];
-    u32 steps[DIGITS_MAX];
+    Digits digits;
     u32 from;
     u32 to;
     u32 first_count;
@@ -493,7 +496,7 @@ enum Form : u32 {
 
 struct Answers {
     u64 scores;
-    u64 sureness;
+    u64 confidence;
     u64 counts;
     u64 answers;
     u64 done;

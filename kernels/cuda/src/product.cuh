@@ -14,7 +14,7 @@ struct ProductTiles {
 };
 
 // In each row of each image (blockIdx.z) the matrix of the first's pixels by their channels, times that of the second's
-// pixels by theirs. A block has 32 pixels and 64 channels of the result, a thread four by four.
+// pixels by theirs. A block computes 32 pixels and 64 channels of the result, a thread four by four.
 PUNCTUAL_KERNEL(product_of_rows, Product, 128) {
     Watch watch(guard);
     __shared__ ProductTiles tiles;
@@ -29,13 +29,10 @@ PUNCTUAL_KERNEL(product_of_rows, Product, 128) {
     }
     for (u32 step = 0; step < a.channels; step += PRODUCT_DEPTH) {
         // Also the barrier behind the last tile's reads.
-        if (!watch.may_go_on()) {
+        if (!watch.may_go_on(step + PRODUCT_DEPTH < a.channels)) {
             return;
         }
-        if (step + PRODUCT_DEPTH < a.channels) {
-            watch.look_again();
-        }
-        // A vector of the first's channels a thread, and two of the second's. Channels in the padding are zeros.
+        // Each thread reads a vector of the first's channels and two of the second's. The padding's channels are zero.
         {
             u32 pixel = threadIdx.x / 4, depth = threadIdx.x % 4 * 8;
             bool there = first_pixel + pixel < a.width && step + depth < a.pitch;

@@ -52,11 +52,11 @@ private:
     const u32 pitch;
     // Units that the block computes at once.
     const u32 at_once;
-    // Of a tile.
+    // Units that the block computes in a tile.
     const u32 tile_units;
-    // Which of a unit's threads this is.
+    // The number of this thread among those of its unit.
     const u32 share;
-    // Of this step.
+    // Where this step reads and writes.
     const Half* gates;
     Half* output;
     const f32* before;
@@ -87,7 +87,7 @@ private:
         }
     }
 
-    // False: evicted.
+    // Returns false if the launch was evicted.
     DEVICE bool take_step(Watch& watch, u32 step) {
         u32 width = params.gates.width;
         u32 column = params.first_step + step;

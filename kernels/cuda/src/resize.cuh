@@ -1,10 +1,10 @@
-// Images with other rows and columns.
+// Images resized to other rows and columns.
 #pragma once
 
 #include "guard.cuh"
 #include "vectors.cuh"
 
-// Between which two rows (or columns) of the image one of the result lies, and the share of the second.
+// The two rows (or columns) of the input that one of the result lies between, and the weight of the second.
 struct alignas(16) Between {
     u32 first;
     u32 second;
@@ -19,7 +19,8 @@ DEVICE void blend8(Values8& first, const Values8& second, f32 share) {
     }
 }
 
-// Eight channels of a pixel a thread. The table has the result's rows, then its columns. Bytes are moved as they are.
+// Each thread computes eight channels of a pixel. The table has the result's rows, then its columns. Bytes are copied
+// unchanged.
 PUNCTUAL_KERNEL(resize, Resize, 128) {
     Watch watch(guard);
     const TensorView &input = params.input, &output = params.output;

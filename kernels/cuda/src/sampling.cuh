@@ -1,4 +1,4 @@
-// What depends on positions that are computed.
+// Kernels that read at computed positions, or compute positions.
 #pragma once
 
 #include "copy.cuh"
@@ -10,7 +10,7 @@ struct Taps {
     f32 weights[2];
 };
 
-// A place as the mirrored images have it inside.
+// The place inside of the image that `place` falls on when the image is reflected at its edges, again and again.
 DEVICE f32 reflected(const GridSample& params, f32 place, f32 length) {
     f32 low = params.align_corners != 0 ? 0.0f : -0.5f, high = length + (params.align_corners != 0 ? -1.0f : -0.5f);
     if ((place >= low && place <= high) || place != place) {
@@ -27,7 +27,7 @@ DEVICE f32 reflected(const GridSample& params, f32 place, f32 length) {
 }
 
 // The rows or columns at a position, as kernels/types/src/sampling.rs says it: rounded in the same order, as rounding
-// decides which pixel is nearest. A NaN stays through each comparison.
+// decides which pixel is nearest. No comparison changes a NaN.
 DEVICE Taps taps_at(const GridSample& params, f32 position, u32 size) {
     enum Outside : u32 { ZEROS = 0, BORDER = 1, REFLECTION = 2 };
     f32 length = f32(size), last = length - 1.0f;
@@ -52,7 +52,7 @@ DEVICE Taps taps_at(const GridSample& params, f32 position, u32 size) {
     return {number(floor), number(floor + 1.0f), {inside(floor, 1.0f - share), inside(floor + 1.0f, share)}};
 }
 
-// A channel of a pixel a thread: neighbours have neighbouring channels, which mostly have the same positions.
+// Each thread computes one channel of a pixel: neighbours have neighbouring channels, which mostly share positions.
 PUNCTUAL_KERNEL(grid_sample, GridSample, 128) {
     Watch watch(guard);
     const TensorView &input = params.input, &grid = params.grid;
@@ -80,14 +80,14 @@ PUNCTUAL_KERNEL(grid_sample, GridSample, 128) {
     at<Half>(params.output)[index] = to_half(sum);
 }
 
-// The position that a number means among `size`: a negative one counts from the end.
+// The position that a computed number stands for, within `size`: a negative one counts from the end.
 DEVICE u32 position_of(f32 index, u32 size) {
     f32 whole = truncf(index < -16777216.0f ? -16777216.0f : index);
     f32 from_start = whole < 0.0f ? whole + f32(size) : whole;
     return from_start > 0.0f ? (from_start >= f32(size) ? size - 1 : u32(from_start)) : 0;
 }
 
-// A channel of a pixel a thread.
+// Each thread copies one channel of a pixel.
 PUNCTUAL_KERNEL(take, Take, 128) {
     enum Axis : u32 { CHANNEL = 0, ROW = 1, COLUMN = 2 };
     Watch watch(guard);
@@ -117,21 +117,21 @@ PUNCTUAL_KERNEL(take, Take, 128) {
     at<Half>(output.address)[place] = to_half(value);
 }
 
-// A value's bits in the order of values: what is no number below all.
+// An integer in the order of values: NaN is below all.
 DEVICE int ranked(const TopK& params, Half half) {
     f32 value = params.largest != 0 ? to_f32(half) : -to_f32(half);
-    // The zeros are equal.
+    // Adding 0 turns -0 into 0: the zeros are equal.
     int bits = int(half_bits_of(value + 0.0f));
     bits = bits >= 0x8000 ? 0x7fff - bits : bits;
     return value != value ? -65536 : bits;
 }
 
-// Whether the value of the first number comes before that of the second.
+// Whether the value at position `number` comes before that at `of_other`, by their ranks and then by position.
 DEVICE bool comes_before(const TopK& params, int key, u32 number, int other, u32 of_other) {
     return key != other ? key > other : (params.last != 0) == (number > of_other) && number != of_other;
 }
 
-// A value of each line a thread, which counts those that come before it: its rank is where its position goes.
+// Each thread has one value of a line and counts those that come before it: at that rank its position is written.
 PUNCTUAL_KERNEL(top_columns, TopK, 128) {
     Watch watch(guard);
     const TensorView& input = params.input;
@@ -161,7 +161,7 @@ PUNCTUAL_KERNEL(top_columns, TopK, 128) {
     }
 }
 
-// The first of a pixel's channels, a pixel a thread.
+// The channel that comes first: each thread has one pixel.
 PUNCTUAL_KERNEL(top_channel, TopK, 128) {
     Watch watch(guard);
     const TensorView& input = params.input;

@@ -1,18 +1,10 @@
-// Networks that see an image or a text as a sequence of tokens, which are pixels.
+// Kernels for sequences of tokens: a token is a pixel.
 #pragma once
 
 #include "epilogue.cuh"
 #include "guard.cuh"
 
-DEVICE f32 warp_sum(f32 value) {
-#pragma unroll
-    for (u32 mask = 1; mask < LANES; mask *= 2) {
-        value += shuffle_xor(value, mask);
-    }
-    return value;
-}
-
-// A warp a pixel.
+// A warp normalises one pixel.
 PUNCTUAL_KERNEL(layer_norm, LayerNorm, 128) {
     Watch watch(guard);
     const TensorView& input = params.input;
@@ -56,7 +48,7 @@ PUNCTUAL_KERNEL(layer_norm, LayerNorm, 128) {
     }
 }
 
-// Eight channels of a pixel a thread: the row of the table that the pixel's number names, or the nearest.
+// Each thread copies eight channels of the table's row that the pixel's number names, or of the nearest row.
 PUNCTUAL_KERNEL(embedding, Embedding, 128) {
     Watch watch(guard);
     const TensorView& output = params.output;
@@ -70,14 +62,14 @@ PUNCTUAL_KERNEL(embedding, Embedding, 128) {
     u64 place = u64(pixel) * params.pitch;
     f32 number = params.kept == KEPT_FLOATS ? at<const f32>(params.input)[place]
                                             : to_f32(at<const Half>(params.input)[place]);
-    // Not a number is no row either.
+    // A NaN takes row 0.
     u32 row = number >= f32(params.rows) ? params.rows - 1 : number > 0.0f ? u32(number) : 0;
     const Half* from = at<const Half>(params.table) + u64(row) * params.channel_count + channel;
     Half* to = at<Half>(output.address) + u64(pixel) * output.pitch + params.first_channel + channel;
     *reinterpret_cast<Halves8*>(to) = load_halves(from);
 }
 
-// Eight channels of a token a thread: constant ones, then the image's pixels, and a table added to all.
+// Each thread computes eight channels of a token: constant tokens, then the image's pixels, with a table added to all.
 PUNCTUAL_KERNEL(tokens, Tokens, 128) {
     Watch watch(guard);
     const TensorView& output = params.output;

@@ -4,8 +4,8 @@
 #include "guard.cuh"
 #include "vectors.cuh"
 
-// `lanes` threads a group of positions. Along channels they are neighbours in memory; along rows and columns the
-// groups are, so one thread has one.
+// `lanes` threads share a group of positions. Along channels a group's positions are neighbours in memory; along rows
+// and columns the groups are, so each group has one thread.
 PUNCTUAL_KERNEL(softmax, Softmax, 128) {
     Watch watch(guard);
     u32 index = blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,7 +1,7 @@
 //! One head: tiles of queries against tiles of keys.
 //!
-//! A vector holds one key's products with as many queries as it has lanes. So keys are broadcast and values
-//! multiplied where they lie, only the queries of a tile change places, and the softmax goes from key to key.
+//! A vector holds one key's products with as many queries as it has lanes. So keys are broadcast and values multiplied
+//! where they lie, only the queries of a tile are transposed, and the softmax proceeds key by key.
 
 use core::ops::Range;
 
@@ -14,26 +14,26 @@ pub const HEAD_CHANNELS_MAX: usize = 128;
 const COLUMNS: usize = 3;
 const LANES_MAX: usize = 16;
 const QUERIES_MAX: usize = COLUMNS * LANES_MAX;
-/// Most keys of a tile: a head's usual 64 channels of them, and the queries, stay in the nearest cache.
+/// Most keys of a tile. At the usual 64 channels of a head, they and the queries stay in the first-level cache.
 const KEYS_MAX: usize = 64;
-/// Queries whose values are summed at once: a divisor of the queries of a whole tile.
+/// Queries whose weighted sums are computed at once: a divisor of the queries of a whole tile.
 const ROWS: usize = 6;
 
 /// Memory for one head's tiles.
 pub(super) struct Scratch {
-    /// `[channel][query]`: the queries, scaled.
+    /// `[channel][query]`: the queries, multiplied by the scale.
     queries: [f32; HEAD_CHANNELS_MAX * QUERIES_MAX],
-    /// `[key][query]`: products, then what the softmax makes of them but for its divisor.
+    /// `[key][query]`: products, then their weights, which the softmax's sum has not yet divided.
     weights: [f32; KEYS_MAX * QUERIES_MAX],
     /// `[vector of channels][key][lane]`: values whose head is not whole blocks.
     values: [f32; HEAD_CHANNELS_MAX * KEYS_MAX],
-    /// `[query][channel]`, channels filled up to whole vectors: weighed sums so far.
+    /// `[query][channel]`, channels padded to whole vectors: weighted sums so far.
     sums: [f32; QUERIES_MAX * HEAD_CHANNELS_MAX],
     /// For each query the largest product so far.
     largest: [f32; QUERIES_MAX],
     /// For each query the sum of its weights so far.
     total: [f32; QUERIES_MAX],
-    /// For each query what its sums before the last tile of keys are multiplied by.
+    /// For each query the factor of its sums before the last tile of keys.
     correction: [f32; QUERIES_MAX],
 }
 
@@ -63,10 +63,10 @@ pub(super) struct Head {
     pub keys: usize,
     /// Null without one.
     pub mask: *const f32,
-    /// What is added to products, `bias_queries` for each key, the first for pixel `bias_first`; null if nothing is.
+    /// The bias added to products: `bias_queries` values for each key, the first for pixel `bias_first`; null for none.
     pub bias: *const f32,
     pub bias_first: usize,
-    /// Queries for which there is a bias.
+    /// Queries that the bias has values for.
     pub bias_queries: usize,
     pub output: *mut f32,
     /// Floats of the whole output before `output`.
@@ -125,17 +125,17 @@ pub(super) unsafe fn attend<V: Vector>(head: &Head) {
     }
 }
 
-/// A tile of `N` vectors of queries, of which the last may be more than there are.
+/// A tile of `N` vectors of queries; the last vectors may reach beyond the last query.
 #[inline(always)]
 unsafe fn attend_tile<V: Vector, const N: usize>(head: &Head, first: usize, scratch: &mut Scratch) {
-    // Tiles of equal size, of whole groups of keys.
+    // Tiles of equal size, each of whole groups of keys.
     let tile = head.keys.div_ceil(head.keys.div_ceil(KEYS_MAX));
     let tile = tile.next_multiple_of(8);
     // SAFETY: the caller's promises.
     unsafe {
         scratch.sums.fill(0.0);
         scratch.total.fill(0.0);
-        // Finite, so that what is behind the last key differs from it by minus infinity.
+        // Finite, so that minus infinity, which stands behind the last key, gives it no weight.
         scratch.largest.fill(f32::MIN);
         for column in 0..N {
             load_queries::<V>(head, first, column, scratch);
@@ -159,7 +159,7 @@ unsafe fn attend_tile<V: Vector, const N: usize>(head: &Head, first: usize, scra
     }
 }
 
-/// A vector of queries for each channel, multiplied by the scale. Behind the last query stands zero.
+/// Loads a vector of queries for each channel, multiplied by the scale. Behind the last query there are zeros.
 #[inline(always)]
 unsafe fn load_queries<V: Vector>(head: &Head, first: usize, column: usize, scratch: &mut Scratch) {
     let pitch = COLUMNS * V::LANES;
@@ -178,7 +178,7 @@ unsafe fn load_queries<V: Vector>(head: &Head, first: usize, column: usize, scra
                 .as_mut_ptr()
                 .add(channel * pitch + column * V::LANES);
             if fours && count == V::LANES {
-                // Four channels of each fourth query, then of those beside them.
+                // Transposes four channels of every fourth query, then of their neighbours.
                 let step = 4 * V::LANES;
                 let (a, b) = (
                     V::load_fours(from, step),
@@ -212,7 +212,7 @@ unsafe fn load_queries<V: Vector>(head: &Head, first: usize, column: usize, scra
     }
 }
 
-/// Products of the tile's queries with `count` keys, `K` of them at once.
+/// Computes products of the tile's queries with `count` keys, `K` of them at once.
 #[inline(always)]
 unsafe fn all_products<V: Vector, const N: usize, const K: usize>(
     head: &Head,
@@ -230,14 +230,14 @@ unsafe fn all_products<V: Vector, const N: usize, const K: usize>(
             }
         }
         while key < count {
-            // The last ones are moved back, and some computed again.
+            // The last group is moved back to end with the tile; some products are computed again.
             products::<V, N, K>(head, first, key.min(count - K), scratch);
             key += K;
         }
     }
 }
 
-/// Products of the tile's queries with `K` keys, from key `at` of the tile on.
+/// Computes products of the tile's queries with `K` keys, from key `at` of the tile on.
 #[inline(always)]
 unsafe fn products<V: Vector, const N: usize, const K: usize>(
     head: &Head,
@@ -316,7 +316,7 @@ unsafe fn add_bias<V: Vector, const N: usize>(
     }
 }
 
-/// Adds `f32::MIN` to the products of keys that do not count.
+/// Adds `f32::MIN` to the products of masked keys.
 #[inline(always)]
 unsafe fn mask<V: Vector, const N: usize>(
     head: &Head,
@@ -341,7 +341,7 @@ unsafe fn mask<V: Vector, const N: usize>(
     }
 }
 
-/// Makes weights of the products with `count` keys.
+/// Turns the products with `count` keys into weights.
 #[inline(always)]
 #[allow(
     clippy::needless_range_loop,
@@ -349,7 +349,7 @@ unsafe fn mask<V: Vector, const N: usize>(
 )]
 unsafe fn soften<V: Vector, const N: usize>(count: usize, scratch: &mut Scratch) {
     let pitch = COLUMNS * V::LANES;
-    // SAFETY: vectors of queries of the keys' rows, and of what there is one of for each query.
+    // SAFETY: vectors of queries lie within the keys' rows, and within the lists that have a value for each query.
     unsafe {
         let weights = scratch.weights.as_mut_ptr();
         let mut largest = [V::splat(0.0); N];
@@ -383,7 +383,7 @@ unsafe fn soften<V: Vector, const N: usize>(count: usize, scratch: &mut Scratch)
     }
 }
 
-/// Multiplies the sums of the queries whose largest product has changed.
+/// Rescales the sums of queries whose largest product has changed.
 #[inline(always)]
 unsafe fn rescale<V: Vector>(head: &Head, queries: usize, scratch: &mut Scratch) {
     let size = head.value_size.next_multiple_of(V::LANES);
@@ -403,7 +403,7 @@ unsafe fn rescale<V: Vector>(head: &Head, queries: usize, scratch: &mut Scratch)
     }
 }
 
-/// Adds the values of `count` keys, weighed, to the sums of all queries.
+/// Adds the weighted values of `count` keys to the sums of all queries.
 #[inline(always)]
 unsafe fn weigh<V: Vector, const N: usize>(
     head: &Head,
@@ -412,8 +412,7 @@ unsafe fn weigh<V: Vector, const N: usize>(
     scratch: &mut Scratch,
 ) {
     let vectors = head.value_size.div_ceil(V::LANES);
-    // SAFETY: the values are the head's or were just copied; rows of weights and sums that are more
-    // than there are queries are in the scratch.
+    // SAFETY: the values are the head's or were just copied; the scratch has rows of weights and sums for whole tiles.
     unsafe {
         let (values, block) = if head.is_aligned::<V>() {
             let at = Head::at::<V>(head.key_block, head.value_first, first);
@@ -444,7 +443,7 @@ unsafe fn weigh<V: Vector, const N: usize>(
     }
 }
 
-/// `C` vectors of the values' channels, for `ROWS` queries.
+/// Adds weighted values to `C` vectors of channels, for `ROWS` queries.
 #[inline(always)]
 unsafe fn weigh_rows<V: Vector, const C: usize>(
     head: &Head,
@@ -490,8 +489,8 @@ unsafe fn weigh_rows<V: Vector, const C: usize>(
     }
 }
 
-/// Copies the values of a head that starts or ends within a block, so that it starts with one. What is behind
-/// its last channel is never written.
+/// Copies the values of a head that starts or ends within a block, so that it starts with one. Lanes behind its last
+/// channel are never written to the output.
 #[inline(always)]
 unsafe fn load_values<V: Vector>(head: &Head, first: usize, count: usize, scratch: &mut Scratch) {
     let shift = head.value_first % V::LANES;

@@ -4,7 +4,7 @@
 use core::ops::Range;
 
 use super::Conv2dSpec;
-use crate::reference::Shape;
+use crate::shape::Shape;
 
 /// Neighbouring output rows or columns that read the same taps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Some of its outputs.
+    /// A part of the run's outputs, which read the same taps.
     pub fn part(&self, outputs: Range<usize>) -> Run {
         let taps = self.taps.clone();
         Run { outputs, taps }

@@ -1,10 +1,9 @@
 //! In which pieces a convolution goes through its images.
 //!
-//! A strip's kernel reads its input once for each few output blocks. An input that stays in the
-//! second-level cache meanwhile is as good as read once; a larger one is better taken in pieces
-//! that stay there, all output blocks for one piece, as long as the weights, which are then read
-//! once a piece, are not larger still. A row that does not stay, as of many tokens, is cut into runs of columns.
-//! The order of no sum depends on it.
+//! A strip's kernel reads its input once for each few output blocks. An input that stays in the second-level cache
+//! meanwhile is as good as read once; a larger one is better taken in pieces that stay there, all output blocks for one
+//! piece, as long as the weights, which are then read once a piece, are not larger still. A row that does not stay,
+//! such as one of many tokens, is cut into runs of columns. No sum's order depends on this.
 
 use super::tiles::Choices;
 use super::{Columns, Conv2d, Conv2dSpec, Kernels};
@@ -18,7 +17,7 @@ const STAYS: usize = 96 << 10;
 pub(super) struct Pieces {
     pub images: usize,
     pub rows: usize,
-    /// The most, of whole runs.
+    /// The most columns of one run that are computed before the next output blocks.
     pub columns: usize,
 }
 
@@ -68,14 +67,14 @@ impl Conv2d {
     }
 }
 
-/// Floats of the input under one output row, of so many input blocks or planes.
+/// Floats of the input that one output row reads, in `sources` input blocks or planes.
 fn row(spec: &Conv2dSpec, sources: usize) -> usize {
     let (input_row, _) = spec.input.strides();
     sources * input_row * spec.window.stride.height as usize
 }
 
-/// How many columns of one run to compute for all output blocks before the next ones, if its rows do not stay: whole
-/// tiles, about as many in each piece.
+/// How many columns of one run to compute for all output blocks before the next columns, if rows do not stay in the
+/// cache: whole tiles, about as many in each piece.
 pub(super) fn columns(spec: &Conv2dSpec, choices: &Choices, columns: usize) -> Option<usize> {
     if spec.groups > 1 {
         return None;
@@ -91,13 +90,13 @@ pub(super) fn columns(spec: &Conv2dSpec, choices: &Choices, columns: usize) -> O
     Some(columns.div_ceil(pieces).next_multiple_of(choices.columns()))
 }
 
-/// Of `columns` of tiles with so much input.
+/// How many of `columns` columns, which read `input` floats together, stay in the cache.
 fn columns_that_stay(input: usize, columns: usize) -> usize {
     STAYS * columns / input
 }
 
 impl Conv2d {
-    /// The columns in pieces of at most so many, or of one run.
+    /// The columns in pieces of at most `most`, each within one run.
     pub(super) fn column_pieces(&self, most: usize) -> impl Iterator<Item = &[Columns]> {
         let mut left = &self.columns[..];
         core::iter::from_fn(move || {

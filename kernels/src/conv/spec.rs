@@ -5,8 +5,9 @@ use punctual_types::{Activation, Window};
 use super::packed;
 use crate::activation;
 use crate::layout::{ELEMENTS_MAX, check_limit};
-use crate::reference::Shape;
-use crate::spec::{check_equal, check_finite, check_output, check_window};
+use crate::shape::Shape;
+use crate::spec::check_weights;
+use crate::window::{check_output, check_window};
 use crate::{BlockedLayout, Image, Isa, KernelError, Part, PlanarLayout};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,13 +148,7 @@ impl Conv2dSpec {
         let Conv2dSpec { window, groups, .. } = self;
         let (channels, outputs) = (self.input.sizes().channels, self.output.channels());
         let taps = window.kernel.area();
-        check_equal(
-            "the number of weights",
-            weights.len(),
-            outputs * (channels / groups) * taps,
-        )?;
-        check_equal("the number of biases", bias.len(), outputs)?;
-        check_finite("weights", weights)?;
-        check_finite("bias", bias)
+        let count = outputs * (channels / groups) * taps;
+        check_weights((weights, count), (bias, outputs))
     }
 }

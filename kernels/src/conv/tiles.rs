@@ -223,12 +223,11 @@ impl Choices {
         self.cost
     }
 
-    /// Rows of the tile for strips of the whole image.
+    /// Rows and columns of the tile for strips of the whole image.
     pub fn rows(&self) -> usize {
         self.best.rows
     }
 
-    /// Columns of the same.
     pub fn columns(&self) -> usize {
         self.best.columns
     }
@@ -333,7 +332,7 @@ mod tests {
     }
 
     fn check_on_an_image(isa: Isa, tile: &Tile, rows: usize, columns: usize) {
-        // Enough for sums in three parts.
+        // Enough input channels for sums in three parts.
         const INPUTS: usize = 70;
         let stride = stride(tile);
         let (height, width) = ((rows - 1) * stride + 1, (columns - 1) * stride + 1);

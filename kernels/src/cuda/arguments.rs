@@ -257,7 +257,7 @@ impl Arguments {
             }
             Self::Answers(p) => all(&mut [
                 &mut p.scores,
-                &mut p.sureness,
+                &mut p.confidence,
                 &mut p.counts,
                 &mut p.answers,
                 &mut p.done,

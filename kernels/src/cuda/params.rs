@@ -1,6 +1,7 @@
 //! Parameters of kernels, laid out as C lays out the structures of the same names in
-//! `kernels/cuda/src/params.cuh`: addresses first, then 32-bit numbers, so that there are no gaps but
-//! the written ones. All addresses are device addresses; 0 where something is not there.
+//! `kernels/cuda/src/params.cuh`: addresses first, then 32-bit numbers, so that the only padding is the
+//! fields `gap`, which no kernel reads. All addresses are device addresses; 0 where something is not there.
+//! `curve`, `function`, `kept` and `form` are codes of the enumerations of these names.
 
 mod function;
 
@@ -27,7 +28,6 @@ pub struct Guard {
     pub index: u32,
     /// Tiles of a main loop between two looks at the epoch; 0: at the block's start only.
     pub check_stride: u32,
-    /// Not used.
     pub gap: u32,
 }
 
@@ -48,13 +48,12 @@ pub struct TensorView {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Epilogue {
-    /// A code of [`Curve`].
     pub curve: u32,
-    /// Lower bound of [`Curve::Clip`]; slope of [`Curve::LeakyRelu`]; of [`Curve::Elu`] what is above 0.
+    /// Lower bound of [`Curve::Clip`]; slope of [`Curve::LeakyRelu`]; factor above 0 of [`Curve::Elu`].
     pub low: f32,
-    /// Upper bound of [`Curve::Clip`]; of [`Curve::Elu`] what is below 0.
+    /// Upper bound of [`Curve::Clip`]; factor below 0 of [`Curve::Elu`].
     pub high: f32,
-    /// Of [`Curve::Elu`].
+    /// Factor of the exponent of [`Curve::Elu`].
     pub rate: f32,
 }
 
@@ -144,7 +143,6 @@ pub struct Conv {
     /// Rows of the input between two of the kernel's; at least 1.
     pub dilation_height: u32,
     pub dilation_width: u32,
-    /// Not used.
     pub gap: u32,
     /// What is applied last.
     pub epilogue: Epilogue,
@@ -186,7 +184,6 @@ pub struct GlobalPool {
     pub input: TensorView,
     pub output: TensorView,
     pub images: u32,
-    /// Not used.
     pub gap: u32,
 }
 
@@ -219,7 +216,6 @@ pub struct Linear {
     pub feature_count: u32,
     /// Of `linear_reduce`: parts that the sum was cut into.
     pub splits: u32,
-    /// Not used.
     pub gap: u32,
     /// What is applied last.
     pub epilogue: Epilogue,
@@ -236,7 +232,6 @@ pub enum Kept {
 }
 
 impl Kept {
-    /// Bytes of a value.
     #[must_use]
     pub const fn bytes(self) -> u32 {
         match self {
@@ -247,24 +242,22 @@ impl Kept {
     }
 }
 
-/// What `elementwise` reads at each pixel of its result. Steps are in values; 0 where the operand has one position,
-/// which is repeated.
+/// An operand of `elementwise`. Steps are in values; 0 where the operand has one position, which is repeated.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operand {
-    /// 0: not there.
+    /// 0 for the second operand of a function of one value.
     pub address: u64,
-    /// From an image to the next; 0 for constants.
+    /// Step from an image to the next; 0 for constants.
     pub image: u32,
-    /// From a row to the next.
+    /// Step from a row to the next.
     pub row: u32,
-    /// From a column to the next.
+    /// Step from a column to the next.
     pub column: u32,
     /// 1, or 0 for one channel that is repeated.
     pub channel: u32,
-    /// A code of [`Kept`]: halves or floats.
+    /// Halves or floats.
     pub kept: u32,
-    /// Not used.
     pub gap: u32,
 }
 
@@ -276,7 +269,6 @@ pub struct Elementwise {
     pub first: Operand,
     pub second: Operand,
     pub images: u32,
-    /// A code of [`Function`].
     pub function: u32,
     /// What is applied last.
     pub epilogue: Epilogue,
@@ -285,8 +277,17 @@ pub struct Elementwise {
 /// Most digits that say in which order values are read.
 pub const DIGITS_MAX: usize = 8;
 
-/// Of `copy`: a box of the output from values of one tensor. Digits are mixed-radix ones, the last of which counts
-/// fastest; those that are not used come first and have the extent 1. A digit's step is in values of the source.
+/// In which order values of a tensor are read: mixed-radix digits, the last of which counts fastest. Unused digits come
+/// first and have the extent 1.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Digits {
+    pub extents: [u32; DIGITS_MAX],
+    /// Values of the tensor from one of a digit to the next.
+    pub steps: [u32; DIGITS_MAX],
+}
+
+/// Of `copy`: a box of the output from values of one tensor.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copy {
@@ -302,17 +303,13 @@ pub struct Copy {
     pub channels: u32,
     pub rows: u32,
     pub columns: u32,
-    /// Of the pixels of the box, row by row.
-    pub pixel_extents: [u32; DIGITS_MAX],
-    pub pixel_steps: [u32; DIGITS_MAX],
-    pub channel_extents: [u32; DIGITS_MAX],
-    pub channel_steps: [u32; DIGITS_MAX],
-    /// A code of [`Kept`]: of the source.
+    /// They count the box's pixels, row by row.
+    pub pixel_digits: Digits,
+    pub channel_digits: Digits,
+    /// A code of [`Kept`] for the source; `to` is one for the output.
     pub from: u32,
-    /// Likewise of the output.
     pub to: u32,
     pub images: u32,
-    /// Not used.
     pub gap: u32,
 }
 
@@ -321,9 +318,9 @@ pub struct Copy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Output {
     pub source: u64,
-    /// In mapped host memory.
+    /// Of the first image's values, in mapped host memory.
     pub target: u64,
-    /// Of a `u32` a block, `[image][all_counts]`: how many of its values are not finite.
+    /// Of a `u32` for each block, `[image][all_counts]`: how many of its values are not finite.
     pub counts: u64,
     /// Bytes from an image's target to the next's.
     pub target_image: u64,
@@ -331,14 +328,11 @@ pub struct Output {
     pub source_image: u32,
     /// Values from the image's first to the first that is read.
     pub start: u32,
-    /// Of an image.
+    /// How many values of an image are written.
     pub elements: u32,
-    /// As of [`Copy`].
-    pub extents: [u32; DIGITS_MAX],
-    pub steps: [u32; DIGITS_MAX],
-    /// A code of [`Kept`].
+    pub digits: Digits,
+    /// A code of [`Kept`] for the source; `to` is one of [`Type`] for the target.
     pub from: u32,
-    /// A code of [`Type`].
     pub to: u32,
     /// Where the launch's counts begin among those of an image.
     pub first_count: u32,
@@ -348,14 +342,14 @@ pub struct Output {
 }
 
 impl Output {
-    /// Blocks of an image.
+    /// Blocks that write an image's values: each writes 1,024.
     #[must_use]
     pub const fn blocks(elements: u32) -> u32 {
         elements.div_ceil(1024)
     }
 }
 
-/// What a client reads.
+/// Types of the values that a client reads.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Type {
@@ -386,18 +380,18 @@ pub struct Softmax {
     pub input: u64,
     pub output: u64,
     pub images: u32,
-    /// How many there are of an image.
+    /// How many values `rest` takes in an image.
     pub rest: u32,
     pub rest_step: u32,
     pub outer: u32,
     pub inner: u32,
-    /// Positions of a group.
+    /// How many positions a group has.
     pub extent: u32,
     pub step: u32,
     /// Threads that share a group: a power of 2 up to 32.
     pub lanes: u32,
     pub channels: u32,
-    /// Channels, padded.
+    /// Halves from a pixel to the next.
     pub pitch: u32,
     /// 1: the positions are channels.
     pub along_channels: u32,
@@ -405,27 +399,27 @@ pub struct Softmax {
     pub logarithm: u32,
 }
 
-/// Of `resize`.
+/// Of `resize`: each pixel from up to four pixels of the input.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resize {
     pub input: TensorView,
     pub output: TensorView,
-    /// For each row of the output, then for each column, four words: between which two of the input's it lies, the
-    /// share of the second as an `f32`, and nothing. Lies with the weights.
+    /// For each row of the output, then for each column, four words: the two rows (or columns) of the input that it
+    /// lies between, the weight of the second as an `f32`, and padding. Lies with the weights.
     pub table: u64,
     pub images: u32,
-    /// A code of [`Kept`]: halves, or bytes, of which the first is taken.
+    /// Halves; or bytes, which are not blended: the nearer pixel is the table's first.
     pub kept: u32,
 }
 
-/// Of `layer_norm`.
+/// Of `layer_norm`: the channels of each pixel, normalised.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LayerNorm {
     pub input: TensorView,
     pub output: u64,
-    /// One `f32` a channel, zeros for the padding.
+    /// One `f32` for each channel, zeros for the padding.
     pub scale: u64,
     pub bias: u64,
     pub images: u32,
@@ -444,7 +438,7 @@ pub struct Embedding {
     pub rows: u32,
     /// Values from a pixel of the input to the next.
     pub pitch: u32,
-    /// A code of [`Kept`]: of the input, halves or floats.
+    /// Of the input: halves or floats.
     pub kept: u32,
     /// The first channel that this launch writes, a multiple of 8.
     pub first_channel: u32,
@@ -455,44 +449,44 @@ pub struct Embedding {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// One row.
+    /// Has one row, whose pixels are the tokens.
     pub output: TensorView,
     pub input: u64,
     /// Halves, `[token][channel of the launch]`.
     pub table: u64,
     pub images: u32,
-    /// Constant pixels.
+    /// How many tokens come before the input's and are the table's alone.
     pub prefix: u32,
     /// The first channel that this launch writes, a multiple of 8.
     pub first_channel: u32,
     pub channel_count: u32,
 }
 
-/// Of `attention_64` and `attention_256`, for heads of up to so many channels. The output has the query's pixels and the
-/// value's channels.
+/// Of `attention_64` and `attention_256`, for heads of up to 64 and 256 channels. The output has the query's pixels and
+/// the value's channels.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Attention {
     pub query: TensorView,
     pub key: TensorView,
-    /// Of as many pixels as the key.
+    /// Has as many pixels as the key.
     pub value: TensorView,
-    /// A tensor of one channel: keys of which it is 0 do not count. 0: all do.
+    /// Of a tensor of one channel: keys where it is 0 are ignored. 0: none is ignored.
     pub mask: u64,
-    /// Added to the products: `f32`, `[query][key]` from where row and head say. 0: nothing.
+    /// Added to the products: `f32`, `[query][key]`, at an offset by row and head. 0: nothing.
     pub bias: u64,
     pub output: u64,
-    /// Attentions of their own in an image.
+    /// How many independent attentions an image has.
     pub rows: u32,
-    /// Pixels of a row.
+    /// How many pixels each row of the query has; `keys` counts the key's.
     pub queries: u32,
     pub keys: u32,
-    /// Values of the bias from a row's to the next row's; 0 if all have the same.
+    /// Values of the bias from a row to the next; 0 if all rows have the same.
     pub bias_row: u32,
     pub bias_head: u32,
     pub images: u32,
     pub heads: u32,
-    /// Of the products.
+    /// Factor of the products of queries and keys.
     pub scale: f32,
 }
 
@@ -502,12 +496,11 @@ pub struct Attention {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Product {
     pub first: TensorView,
-    /// Of as many rows; its columns are the first's channels.
+    /// Has as many rows as the first, and as many columns as the first has channels.
     pub second: TensorView,
-    /// Of the first's pixels and the second's channels.
+    /// Has the first's pixels and the second's channels.
     pub output: u64,
     pub images: u32,
-    /// Not used.
     pub gap: u32,
 }
 
@@ -538,8 +531,8 @@ impl From<Cell> for CellCode {
     }
 }
 
-/// Of `recurrent`: some steps of a layer over the columns of one row. A state has the channels of a pixel of the output,
-/// and its pitch.
+/// Of `recurrent`: some steps of a layer over the columns of one row. A state has the channels and the pitch of a pixel
+/// of the output.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recurrent {
@@ -553,7 +546,7 @@ pub struct Recurrent {
     pub bias: u64,
     /// The state before the launch's first step. 0: zeros.
     pub state: u64,
-    /// Of the state after its last step, `f32`. 0: no launch goes on from there.
+    /// Of the state after the last step, `f32`. 0: no launch continues from there.
     pub carried: u64,
     pub images: u32,
     /// A code of [`CellCode`].
@@ -568,11 +561,12 @@ pub struct Recurrent {
     pub steps: u32,
     /// 1: the layer's first step is the last column.
     pub backwards: u32,
-    /// A code of [`Kept`]: of the state, halves or floats.
+    /// Of the state: halves or floats.
     pub kept: u32,
 }
 
-/// Of `grid_sample`: pixels of the input where a grid says. The output has the grid's pixels and the input's channels.
+/// Of `grid_sample`: pixels of the input at the positions of a grid. The output has the grid's pixels and the input's
+/// channels.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GridSample {
@@ -588,11 +582,10 @@ pub struct GridSample {
     pub outside: u32,
     /// 1: -1 and 1 are the centres of the outer pixels.
     pub align_corners: u32,
-    /// Not used.
     pub gap: u32,
 }
 
-/// Of `take`: along an axis the values at computed positions.
+/// Of `take`: the values at computed positions of an axis.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Take {
@@ -602,9 +595,8 @@ pub struct Take {
     pub images: u32,
     /// 0: channels, 1: rows, 2: columns.
     pub axis: u32,
-    /// A code of [`Kept`]: of the indices, halves or floats.
+    /// Of the indices: halves or floats.
     pub kept: u32,
-    /// Not used.
     pub gap: u32,
 }
 
@@ -636,26 +628,23 @@ pub struct Gather {
     pub sources: [u64; SOURCES_MAX],
     pub pitches: [u32; SOURCES_MAX],
     pub images: u32,
-    /// Not used.
     pub gap: u32,
 }
 
-/// How steps of a quantised result become its bytes: half to even, with the byte of zero added, none outside of the
-/// bounds.
+/// How quantisation steps of a result become bytes: rounded half to even, offset by the byte of zero, clamped.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rounding {
-    /// The byte of zero.
+    /// The byte that stands for zero.
     pub zero: f32,
-    /// Bytes: those of the activation.
+    /// Bounds of the result, in bytes: the activation's.
     pub low: f32,
     pub high: f32,
-    /// Not used.
     pub gap: u32,
 }
 
 impl Rounding {
-    /// To bytes that stand for `to`, clipped by an activation.
+    /// To the quantisation of the result, with an activation that clips.
     #[must_use]
     pub fn of(to: Quantisation, activation: Activation) -> Self {
         let zero = f32::from(to.zero);
@@ -670,19 +659,19 @@ impl Rounding {
     }
 }
 
-/// Of `conv_bytes`, `conv_bytes_depthwise` and `conv_bytes_grouped`. Weights are `i8` and lie as those of [`Conv`], with
-/// channels padded to 16 where they are padded. Biases are in steps of the sums, of a dense convolution with what the
-/// byte of zero adds to them subtracted.
+/// Of `conv_bytes`, `conv_bytes_depthwise` and `conv_bytes_grouped`. Weights are `i8` and lie as those of [`Conv`],
+/// with channels padded to 16 where they are padded. Biases are in quantisation steps of the sums; those of a dense
+/// convolution compensate for the input's byte of zero.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ConvBytes {
-    /// Bytes, a pixel's padded to a multiple of 16.
+    /// Of bytes; a pixel's are padded to a multiple of 16.
     pub input: TensorView,
     pub output: TensorView,
     pub weights: u64,
     /// One `i32` for each channel that this launch computes, padding included.
     pub bias: u64,
-    /// Likewise one `f32`: what a step of the sum is worth, in steps of the output if that is of bytes.
+    /// Likewise one `f32`: the value of a step of the sum, in steps of the output if that is of bytes.
     pub factors: u64,
     pub images: u32,
     pub kernel_height: u32,
@@ -697,24 +686,21 @@ pub struct ConvBytes {
     /// The first output channel that this launch computes, a multiple of 8.
     pub first_channel: u32,
     pub channel_count: u32,
-    /// The input's byte of zero.
+    /// The byte that stands for zero in the input.
     pub zero: u32,
-    /// A code of [`Kept`]: of the output, bytes or halves.
+    /// Of the output: bytes, by `rounding`, or halves, by `epilogue`.
     pub kept: u32,
-    /// To bytes.
     pub rounding: Rounding,
-    /// Of halves.
     pub epilogue: Epilogue,
 }
 
-/// Of `pool_bytes`.
+/// Of `pool_bytes`: as [`Pool`], of bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PoolBytes {
     pub input: TensorView,
     pub output: TensorView,
     pub images: u32,
-    /// As of [`Pool`].
     pub kind: u32,
     pub kernel_height: u32,
     pub kernel_width: u32,
@@ -722,9 +708,9 @@ pub struct PoolBytes {
     pub stride_width: u32,
     pub pad_top: u32,
     pub pad_left: u32,
-    /// The input's byte of zero.
+    /// The byte that stands for zero in the input.
     pub zero: u32,
-    /// What a step of the input is worth in steps of the output.
+    /// The value of a step of the input in steps of the output.
     pub ratio: f32,
     pub rounding: Rounding,
 }
@@ -737,13 +723,12 @@ pub struct AddBytes {
     pub first: u64,
     pub second: u64,
     pub images: u32,
-    /// The byte of zero of each.
+    /// The byte that stands for zero in each.
     pub first_zero: u32,
     pub second_zero: u32,
-    /// What a step of each is worth in steps of the output.
+    /// The value of a step of each in steps of the output.
     pub first_ratio: f32,
     pub second_ratio: f32,
-    /// Not used.
     pub gap: u32,
     pub rounding: Rounding,
 }
@@ -758,12 +743,11 @@ pub struct Convert {
     /// A code of [`Kept`]: bytes or halves.
     pub from: u32,
     pub to: u32,
-    /// The input's byte of zero, if it is of bytes.
+    /// The byte that stands for zero in the input, if that is of bytes.
     pub zero: u32,
-    /// What a step of the input is worth, in steps of the output if that is of bytes too; of halves what a step of the
-    /// output is worth.
+    /// Of bytes: the value of a step of the input, in steps of the output if that is of bytes too. Of halves: the value
+    /// of a step of the output.
     pub factor: f32,
-    /// Not used.
     pub gap: u32,
     pub rounding: Rounding,
 }
@@ -780,7 +764,6 @@ pub struct Members {
     /// Of the tensor in each member's request buffer.
     pub members: [u64; IMAGES_MAX],
     pub images: u32,
-    /// Not used.
     pub gap: u32,
 }
 
@@ -796,19 +779,19 @@ pub struct InputPlanar {
     /// `f32`s from a plane to the next.
     pub plane_stride: u32,
     pub images: u32,
-    /// A code of [`Kept`]: of the output, halves or floats.
+    /// Of the output: halves or floats.
     pub kept: u32,
 }
 
-/// What class scores are.
+/// How the confidence follows from the largest class score.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// The confidence is the softmax of the largest.
+    /// By softmax over all scores.
     Softmax = 0,
-    /// It is the logistic function of the largest.
+    /// By the logistic function of the score alone.
     Sigmoid = 1,
-    /// It is the largest.
+    /// It is the score itself.
     Probability = 2,
 }
 
@@ -820,8 +803,8 @@ pub struct Answers {
     /// Of the class scores, `[image][pitch]` of `f32`. 0: there are none.
     pub scores: u64,
     /// Of the confidence that the network itself computes, the first of eight `f32` for each image. 0: it does not.
-    pub sureness: u64,
-    /// What the `output` launches have counted.
+    pub confidence: u64,
+    /// What the `output` launches counted: `u32`s, `[image][all_counts]`.
     pub counts: u64,
     /// Of an [`Answer`] for each image, in mapped host memory. 0: nobody wants them.
     pub answers: u64,
@@ -831,9 +814,8 @@ pub struct Answers {
     pub classes: u32,
     /// `f32`s from an image's scores to the next's.
     pub pitch: u32,
-    /// A code of [`Form`].
     pub form: u32,
-    /// Counts of an image.
+    /// How many counts an image has.
     pub all_counts: u32,
     /// What `done` becomes.
     pub sequence: u32,
@@ -845,12 +827,11 @@ pub struct Answers {
 pub struct Answer {
     /// The class with the largest score, the first of equals.
     pub class: u32,
-    /// How sure the network is of it. By softmax 0 if a score is not a number or infinite, so that no threshold accepts
-    /// the answer; 0 if nothing says it.
+    /// How sure the network is of the class. 0 if the network has no confidence, and by softmax if a score is not
+    /// finite, so that no threshold accepts the answer.
     pub confidence: f32,
-    /// How many values of the outputs are infinite or not a number.
+    /// How many values of the outputs are infinite or NaN.
     pub not_finite: u32,
-    /// Not used.
     pub gap: u32,
 }
 
@@ -889,7 +870,6 @@ pub struct Whereabouts {
     pub multiprocessors: u64,
     /// How long each block stays, in nanoseconds, so that the next one goes elsewhere.
     pub stay_ns: u32,
-    /// Not used.
     pub gap: u32,
 }
 

@@ -9,9 +9,9 @@ use super::params::{Conv, ConvBytes, Linear, Output, Pattern, TensorView};
 pub enum Module {
     /// What every network needs, and a kernel for each [`Pattern`].
     General,
-    /// What detectors, segmenters, transformers and recurrent networks need beside convolutions.
+    /// Operators that detectors, segmenters, transformers and recurrent networks need beside convolutions.
     Operators,
-    /// Quantised networks.
+    /// Operators on bytes, for quantised networks.
     Bytes,
     Probe,
     Preprocess,
@@ -264,7 +264,7 @@ pub static KERNELS: &[Kernel] = &[
         _ => None,
     }),
     Kernel::of(Module::Operators, "copy", 128, copy),
-    // 1024 values of an image.
+    // Each block writes 1024 values of an image.
     Kernel::of(Module::Operators, "output", 128, |a| match a {
         Arguments::Output(output) => Some([Output::blocks(output.elements), output.images, 1]),
         _ => None,
@@ -280,7 +280,7 @@ pub static KERNELS: &[Kernel] = &[
         Arguments::Resize(resize) => Some(threads(vectors(&resize.output, resize.images))),
         _ => None,
     }),
-    // A warp a pixel.
+    // Each warp normalises one pixel.
     Kernel::of(Module::Operators, "layer_norm", 128, |a| match a {
         Arguments::LayerNorm(norm) => {
             let pixels = norm.images * norm.input.height * norm.input.width;
@@ -303,7 +303,7 @@ pub static KERNELS: &[Kernel] = &[
         }
         _ => None,
     }),
-    // 32 pixels and 64 channels of a row.
+    // Each block computes 32 pixels and 64 channels of a row.
     Kernel::of(Module::Operators, "product_of_rows", 128, |a| match a {
         Arguments::Product(product) => Some([
             product.first.width.div_ceil(32),
@@ -338,7 +338,7 @@ pub static KERNELS: &[Kernel] = &[
     }),
     Kernel::of(Module::Operators, "attention_64", 128, attention),
     Kernel::of(Module::Operators, "attention_256", 128, attention),
-    // 32 pixels and 32 channels.
+    // Each block computes 32 pixels and 32 channels.
     Kernel::of(Module::Bytes, "conv_bytes", 128, |a| match a {
         Arguments::ConvBytes(conv) => Some([
             conv_bytes_pixels(conv).div_ceil(32),
@@ -436,7 +436,7 @@ fn conv_bytes_vectors(arguments: &Arguments) -> Option<[u32; 3]> {
     }
 }
 
-/// Of a box of the output: also the padding, where it has the last channel.
+/// The padding belongs to the box that has the last channel.
 fn copy(arguments: &Arguments) -> Option<[u32; 3]> {
     let Arguments::Copy(copy) = arguments else {
         return None;
@@ -450,7 +450,7 @@ fn copy(arguments: &Arguments) -> Option<[u32; 3]> {
     Some(threads(copy.images * copy.rows * copy.columns * vectors))
 }
 
-/// Sixteen queries of a head of an image a block.
+/// Each block computes sixteen queries of a head of an image.
 fn attention(arguments: &Arguments) -> Option<[u32; 3]> {
     match arguments {
         Arguments::Attention(attention) => {

@@ -5,9 +5,9 @@ use core::ops::Range;
 use punctual_types::Quantisation;
 
 use super::{Part, check_dimensions, check_elements};
-use crate::quantised::{bytes, bytes_mut, check_step};
-use crate::reference::Shape;
-use crate::spec::check_equal;
+use crate::quantised::{bytes, bytes_mut};
+use crate::shape::Shape;
+use crate::spec::{check_equal, check_step};
 use crate::{Isa, KernelError};
 
 /// Activations `[block of channels][row][column][lane]` with a border of zeros, the halo.

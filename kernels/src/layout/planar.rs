@@ -2,7 +2,7 @@
 
 use super::{check_dimensions, check_elements};
 use crate::KernelError;
-use crate::reference::Shape;
+use crate::shape::Shape;
 
 /// A network's input `[channel][row][column]` with a border of zeros, the halo.
 ///

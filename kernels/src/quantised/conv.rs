@@ -11,10 +11,11 @@ use self::strip::{Output, Strip, StripKernel};
 use self::tiles::{ANY, BLOCKS_MAX, Choices, depthwise};
 use super::rounding::Rounding;
 use super::sums::Sums;
-use super::{bytes, bytes_mut, check_step};
+use super::{bytes, bytes_mut};
 use crate::activation;
 use crate::layout::{ELEMENTS_MAX, Span, check_limit};
-use crate::spec::{check_equal, check_finite, check_output, check_window};
+use crate::spec::{check_equal, check_finite, check_room, check_step};
+use crate::window::{check_output, check_window};
 use crate::{AlignedBuffer, BlockedLayout, Element, Image, Isa, KernelError, Part};
 
 /// The most products that one sum may have: with more, sums of the largest bytes and weights would leave i32.
@@ -170,11 +171,7 @@ impl Conv2d {
         bias: &[f32],
         packed: &mut [f32],
     ) -> Result<(), KernelError> {
-        assert_eq!(
-            packed.len(),
-            self.packed_len(),
-            "the room for packed weights"
-        );
+        check_room(packed.len(), self.packed_len());
         let spec = &self.spec;
         let outputs = spec.output.channels();
         let expected = outputs * (spec.input.channels() / spec.groups) * spec.taps();

@@ -4,7 +4,8 @@
 use punctual_types::{Activation, PoolKind, Quantisation, Window};
 
 use super::rounding::{Rounding, steps};
-use crate::reference::{Shape, output_extent, source};
+use crate::reference::{output_extent, source};
+use crate::shape::Shape;
 
 /// What the sums of a convolution become.
 #[derive(Clone, Debug, PartialEq)]

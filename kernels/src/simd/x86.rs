@@ -182,7 +182,7 @@ macro_rules! vector {
     };
 }
 
-/// `yes` where the mask is set; in the order of the operands that a blend of narrower vectors has.
+/// `yes` where the mask is set, else `no`; operands in the order that blends of narrower vectors take them.
 ///
 /// # Safety
 /// The processor has AVX-512F.

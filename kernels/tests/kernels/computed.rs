@@ -1,4 +1,4 @@
-//! What depends on computed positions equals its reference on every instruction set, whatever the positions are.
+//! Operators on computed positions equal their references on every instruction set, whatever the positions are.
 
 use crate::support::{blocked, check_output, isa, noise, run_in_parts, shape};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use punctual_kernels::{
 };
 use punctual_types::{Axis, Interpolation, Outside, Ranking, Sampling};
 
-/// Numbers that no network should compute.
+/// Positions that no network should compute.
 const HOSTILE: [f32; 10] = [
     f32::INFINITY,
     f32::NEG_INFINITY,

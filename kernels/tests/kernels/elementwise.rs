@@ -32,8 +32,7 @@ fn runs() -> impl Strategy<Value = (Vec<usize>, Vec<ChannelRun>)> {
     })
 }
 
-/// Of noise, an operand that the function is tested with: of comparisons some are equal, and nothing is divided by
-/// nearly nothing.
+/// An operand made of noise that suits the function: some are equal for comparisons, and no divisor is near 0.
 fn argument(function: BinaryFunction, operand: usize, noise: f32) -> f32 {
     match function {
         BinaryFunction::Divide if operand == 1 => noise.signum() * (noise.abs() + 0.5),
@@ -43,7 +42,7 @@ fn argument(function: BinaryFunction, operand: usize, noise: f32) -> f32 {
         | BinaryFunction::LessOrEqual => (4.0 * noise).round(),
         BinaryFunction::KeepWhere | BinaryFunction::KeepUnless if operand == 1 => noise.round(),
         BinaryFunction::Power if operand == 0 => noise.abs() + 0.1,
-        // Whole numbers, which have an exact rest, none of the second 0.
+        // Integers, which have an exact remainder; no divisor is 0.
         BinaryFunction::Modulo | BinaryFunction::Remainder if operand == 0 => {
             (99.0 * noise).round()
         }
@@ -136,7 +135,7 @@ proptest! {
                 | UnaryFunction::ArcCosine
                 | UnaryFunction::ArcHyperbolicTangent => 0.9 * x,
                 UnaryFunction::Tangent => *x,
-                // Halves, too.
+                // Multiples of a half, so that some lie exactly between two integers.
                 UnaryFunction::Round | UnaryFunction::Sign => (16.0 * x).round() / 2.0,
                 _ => 4.0 * x,
             })

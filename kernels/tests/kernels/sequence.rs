@@ -40,7 +40,7 @@ struct Heads<'a> {
 }
 
 impl Heads<'_> {
-    /// What the products of a head's query with its key are.
+    /// The product of a query with a key of one head, with its bias.
     fn product(&self, head: usize, query: usize, key: usize, row: usize) -> f64 {
         let spec = self.spec;
         let size = spec.query.channels() / spec.heads;
@@ -94,7 +94,7 @@ impl Heads<'_> {
     }
 }
 
-/// Channels of a head.
+/// Channels of a head, around whole vectors and blocks.
 fn sizes() -> impl Strategy<Value = usize> {
     prop::sample::select(vec![1, 3, 4, 8, 12, 16, 20, 32, 80])
 }

@@ -42,7 +42,7 @@ pub enum Activation {
     Softplus,
     /// `x / (1 + |x|)`.
     Softsign,
-    /// [`Gelu`](Self::Gelu) by way of a tanh: `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2`.
+    /// An approximation of [`Gelu`](Self::Gelu) by a tanh: `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))) / 2`.
     TanhGelu,
 }
 
@@ -85,7 +85,7 @@ impl Activation {
         wide as f32
     }
 
-    /// The figures that it is told, with their names.
+    /// The activation's parameters with their names.
     pub fn figures(self) -> impl Iterator<Item = (&'static str, f32)> {
         let figures: [Option<(&'static str, f32)>; 3] = match self {
             Self::Clip { low, high } => [Some(("low", low)), Some(("high", high)), None],

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 /// Most hidden units of a recurrent layer.
 pub const HIDDEN_UNITS_MAX: u32 = 1024;
 
-/// A recurrent layer's cell. Each of its gates has one value a hidden unit; the gates are in ONNX's order.
+/// A recurrent layer's cell. Each of its gates has one value for each hidden unit; the gates are in ONNX's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cell {
     /// Gates `z`, `r`, `n`: `h' = (1 - z) n + z h`.
     Gru {
-        /// Whether `r` is multiplied with the state's product, bias included, as PyTorch has it; else with the state.
+        /// Whether `r` multiplies the state's product, bias included, as in PyTorch; otherwise it multiplies the state.
         resets_product: bool,
     },
     /// Gates `i`, `o`, `f`, `c`: `c' = f c + i tanh(..)`, `h' = o tanh(c')`. The state is `h`, then `c`.
@@ -34,7 +34,6 @@ impl Cell {
         Self::Relu,
     ];
 
-    /// How many gates it has.
     #[must_use]
     pub const fn gates(self) -> u32 {
         match self {
@@ -44,7 +43,7 @@ impl Cell {
         }
     }
 
-    /// How many values of the state a hidden unit has.
+    /// How many values of the state each hidden unit has.
     #[must_use]
     pub const fn values(self) -> u32 {
         match self {
@@ -53,8 +52,8 @@ impl Cell {
         }
     }
 
-    /// The state after a step, in f64: what devices and kernels are tested against. `input` is what the step's input
-    /// adds to each gate, `[gate][unit]`; `weights` are `[gate][unit][unit before]`, `bias` `[gate][unit]`.
+    /// The state after a step, in f64: the reference for devices and kernels. `input` is what the step's input adds to
+    /// each gate, `[gate][unit]`; `weights` are `[gate][unit][unit before]`, `bias` `[gate][unit]`.
     #[must_use]
     pub fn step(self, input: &[f64], weights: &[f32], bias: &[f32], state: &[f64]) -> Vec<f64> {
         let hidden = state.len() / self.values() as usize;

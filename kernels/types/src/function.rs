@@ -13,7 +13,7 @@ pub enum BinaryFunction {
     Divide,
     Minimum,
     Maximum,
-    /// 1 if `a = b`, else 0. A truth is 1 or 0; what is no number is equal to nothing, less than nothing.
+    /// 1 if `a = b`, else 0. A NaN equals nothing and is less than nothing.
     Equal,
     /// 1 unless `a = b`.
     NotEqual,
@@ -27,11 +27,11 @@ pub enum BinaryFunction {
     KeepUnless,
     /// `a` above 0, `a * b` below.
     Slope,
-    /// `a^b`, computed in f64.
+    /// `a` to the power of `b`, computed in f64.
     Power,
-    /// What is left of `a` divided by `b`, with the sign of `b`. Exact; no number if `b` is 0.
+    /// The remainder of `a` divided by `b`, with the sign of `b`. Exact; NaN if `b` is 0.
     Modulo,
-    /// What is left of `a` divided by `b`, with the sign of `a`. Exact; no number if `b` is 0.
+    /// The remainder of `a` divided by `b`, with the sign of `a`. Exact; NaN if `b` is 0.
     Remainder,
 }
 
@@ -104,7 +104,7 @@ impl BinaryFunction {
             Self::Power => f64::from(a).powf(f64::from(b)) as f32,
             Self::Modulo => {
                 let rest = a % b;
-                // Of other signs: the next multiple of `b` on the other side.
+                // Where the signs differ, the next multiple of `b` lies on the other side.
                 if rest != 0.0 && (rest < 0.0) != (b < 0.0) {
                     rest + b
                 } else {
@@ -129,17 +129,17 @@ pub enum UnaryFunction {
     /// `1 / x`.
     Reciprocal,
     SquareRoot,
-    /// The natural one: of 0 minus infinity, of less no number.
+    /// The natural logarithm: minus infinity at 0, NaN below.
     Logarithm,
-    /// -1, 0 or 1.
+    /// -1 below 0, 1 above; 0 and NaN stay as they are.
     Sign,
-    /// The largest whole number not above it.
+    /// The largest integer not above the value.
     Floor,
-    /// The smallest whole number not below it.
+    /// The smallest integer not below the value.
     Ceiling,
-    /// The nearest whole number, the even one of two.
+    /// The nearest integer, halves to the even one.
     Round,
-    /// Without what follows the point.
+    /// Rounds towards zero.
     Truncate,
     Sine,
     Cosine,
@@ -152,7 +152,7 @@ pub enum UnaryFunction {
     ArcHyperbolicSine,
     ArcHyperbolicCosine,
     ArcHyperbolicTangent,
-    /// `erf(x)`.
+    /// The error function, `erf(x)`.
     ErrorFunction,
 }
 

@@ -1,11 +1,11 @@
-//! Positions that are computed.
+//! The positions that computed numbers stand for.
 
-/// The position that a number means among `size`, at least one: a negative one counts from the end. What is no position
-/// takes the nearest, what lies between two the one nearer to 0, and what is no number the first.
+/// The position that a computed number stands for, of `size`, which is at least 1. Negative numbers count from the end.
+/// A fraction is rounded towards 0, a number outside takes the nearest position, and a NaN the first.
 #[must_use]
 #[inline]
 pub fn position(index: f32, size: u32) -> u32 {
-    // A cast of a float saturates, and takes a NaN to 0.
+    // A cast of a float saturates, and turns a NaN into 0.
     let index = index as i64;
     let from_start = if index < 0 {
         index.saturating_add(size.into())

@@ -1,30 +1,30 @@
-//! Which values come first.
+//! The order of values when the first `k` are chosen.
 
 use serde::{Deserialize, Serialize};
 
-/// An order of numbered values. One that is no number comes behind all others, whichever come first.
+/// An order of values that have positions. NaN comes behind all others, in either direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ranking {
     /// Whether the largest comes first; otherwise the smallest.
     pub largest: bool,
-    /// Of equal values, whether the one with the higher number comes first.
+    /// Whether of equal values the one at the higher position comes first.
     pub last: bool,
 }
 
 impl Ranking {
-    /// The larger it is, the earlier the value comes.
+    /// A key for sorting: the larger it is, the earlier the value comes.
     #[must_use]
     #[inline(always)]
     pub fn key(self, value: f32, number: u32) -> i64 {
         let value = if self.largest { value } else { -value };
-        // The zeros are equal. The bits of floats that are not negative are in their order.
+        // Adding 0 makes the zeros equal. The bits of floats that are not negative are in their order.
         let bits = (value + 0.0).to_bits() as i32;
         let ordered = if bits < 0 { bits ^ i32::MAX } else { bits };
         let ordered = if value.is_nan() { i32::MIN } else { ordered };
         (i64::from(ordered) << 32) | i64::from(self.rank(number))
     }
 
-    /// The number of which a key is.
+    /// The position of the value that has this key.
     #[must_use]
     #[inline(always)]
     pub fn number(self, key: i64) -> u32 {

@@ -1,8 +1,8 @@
-//! Which pixels of an image are taken where a grid says, as ONNX's `GridSample` and onnxruntime say it.
+//! Which pixels of an image a grid samples, as ONNX's `GridSample` and onnxruntime define it.
 
 use serde::{Deserialize, Serialize};
 
-/// How positions that are computed become pixels. A position is -1 to 1 from one edge of the image to the other, or from
+/// How computed positions become pixels. A position goes from -1 at one edge of the image to 1 at the other, or from
 /// the centre of the first pixel to that of the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampling {
@@ -16,43 +16,43 @@ pub struct Sampling {
 pub enum Interpolation {
     /// The pixel at the rounded position; halves to the even one.
     Nearest,
-    /// The two neighbours in each direction, each by how near it is.
+    /// The two neighbours in each direction, weighted by how near they are.
     Linear,
 }
 
-/// What lies around the image.
+/// What is sampled outside of the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outside {
     Zeros,
     /// The nearest pixel of the image.
     Border,
-    /// The image, mirrored at its edges, or at the centres of its outer pixels if these are -1 and 1.
+    /// The image reflected at its edges, or at the centres of its outer pixels if these are -1 and 1.
     Reflection,
 }
 
-/// Two neighbouring rows or columns of an image, both inside of it, and how much of each is taken.
+/// Two neighbouring rows or columns of an image, both inside of it, and their weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Taps {
     pub first: u32,
     pub second: u32,
-    /// 0 for what lies outside. Both are NaN at a position that is no number.
+    /// 0 for what lies outside. Both are NaN at a NaN position.
     pub weights: [f32; 2],
 }
 
-/// A position so far outside that it may as well be infinite, and on no image becomes so.
+/// A position so far outside that it may stand for infinity, and small enough to stay finite on any image.
 const FAR: f32 = 1e30;
 
 impl Sampling {
-    /// The rows or columns at a position, of an image of `size`, at least 1 and at most 2^20. Of the nearest the first
-    /// alone counts.
+    /// The rows or columns at a position, of an image of `size`, at least 1 and at most 2^20. For the nearest pixel
+    /// only the first counts.
     ///
-    /// Any position is safe: an infinite one is far outside, and at one that is no number NaN is taken.
+    /// Any position is safe: an infinite one is far outside, and at a NaN the weights are NaN.
     #[must_use]
     #[inline(always)]
     pub fn taps(&self, position: f32, size: u32) -> Taps {
         let length = size as f32;
         let last = length - 1.0;
-        // A NaN stays through each clamp.
+        // A NaN passes each clamp unchanged.
         let position = position.clamp(-FAR, FAR);
         // In f32 and in this order, as onnxruntime computes it: rounding decides which pixel is nearest.
         let mut place = match self.align_corners {
@@ -73,7 +73,7 @@ impl Sampling {
             true => 0.0,
             false => weight,
         };
-        // A cast of a float saturates, and takes a NaN to 0.
+        // A cast of a float saturates, and turns a NaN into 0.
         Taps {
             first: (floor as u32).min(size - 1),
             second: ((floor + 1.0) as u32).min(size - 1),
@@ -81,7 +81,7 @@ impl Sampling {
         }
     }
 
-    /// A place that is inside, as the mirrored images have it there.
+    /// The place inside of the image that `place` falls on when the image is reflected, again and again.
     #[inline(always)]
     fn reflected(&self, place: f32, length: f32) -> f32 {
         let (low, high) = match self.align_corners {
@@ -117,7 +117,7 @@ mod tests {
         }
     }
 
-    /// The place that the taps mean, where nothing of it is outside.
+    /// The place that the taps blend, where none of them is outside.
     fn place(sampling: Sampling, position: f32, size: u32) -> f32 {
         let taps = sampling.taps(position, size);
         taps.first as f32 * taps.weights[0] + taps.second as f32 * taps.weights[1]
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(at(Outside::Zeros, true, 1.5), 0.0);
         assert_eq!(at(Outside::Border, true, 1.5), 4.0);
         assert_eq!(at(Outside::Border, false, -7.0), 0.0);
-        // 5 is mirrored at 4, and at 4.5 the other way.
+        // 5 is reflected at 4 in one way, and at 4.5 in the other.
         assert_eq!(at(Outside::Reflection, true, 1.5), 3.0);
         assert_eq!(at(Outside::Reflection, false, 1.2), 4.0);
         // Two widths away it is the image again.

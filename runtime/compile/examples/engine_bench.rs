@@ -1,22 +1,22 @@
-//! The engine under a benchmark's command: compiles an ONNX file, runs it on the cores that it is given, one thread
-//! each, and says how long each run took. `models/zoo/bench.py` spawns it and alternates it with onnxruntime.
+//! The engine for a benchmark: compiles an ONNX file, runs it on the given cores, one thread each, and prints how long
+//! each run took. `models/zoo/bench.py` spawns it and alternates it with onnxruntime.
 //!
 //! ```text
 //! engine_bench NETWORK.onnx --cores CORES --out FOLDER --input NAME=FILE ... [--answer KIND] [--isa ISA]
 //! ```
 //!
-//! `CORES` are numbers with commas between; answers and inputs are as for the example `tensors`, of as many
-//! images as the files have. The first line printed names the instruction set. Each
-//! line on standard input is then answered by one line:
+//! `CORES` are numbers separated by commas; answers and inputs are as for the example `tensors`, of as many images as
+//! the files have. The first line printed names the instruction set. Each line on standard input is then answered by
+//! one line:
 //!
-//! - `outputs BATCH`: writes what all exits give for the first images into files of `FOLDER`, and describes
+//! - `outputs BATCH`: writes what all exits answer for the first images into files of `FOLDER`, and describes
 //!   these as the example `tensors` does;
 //! - `run BATCH COUNT`: nanoseconds of each of `COUNT` runs, from the inputs in the engine's memory
 //!   to the outputs of every exit in a client's, all stages one by one;
-//! - `measure ROUNDS BATCH...`: from now on with the fastest solution of each operator, measured by
-//!   so many rounds at these batch sizes; answers `operator:batch=solution` for those that are not direct;
+//! - `measure ROUNDS BATCH...`: from now on uses the fastest solution of each operator, measured in
+//!   `ROUNDS` rounds at these batch sizes; answers `operator:batch=solution` for those that are not direct;
 //! - `stages`: nanoseconds that each stage's operators took in the last run;
-//! - `operators`: of each operator in the last run `name:CHANNELSxROWSxCOLUMNS:MULTIPLICATIONS=nanoseconds`.
+//! - `operators`: for each operator of the last run `name:CHANNELSxROWSxCOLUMNS:MULTIPLICATIONS=nanoseconds`.
 #![forbid(unsafe_code)]
 
 mod tensor_files;
@@ -88,13 +88,13 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
     Ok(found)
 }
 
-/// The engine, and what it runs.
+/// The engine, with the network and the requests that it runs.
 struct Engine {
     evaluator: Evaluator,
     compiled: Compiled,
     images: Vec<Vec<Vec<f32>>>,
     isa: Isa,
-    /// Of the calling thread's mates.
+    /// Cores of the calling thread's helpers.
     mates: Vec<usize>,
     out: PathBuf,
 }

@@ -100,7 +100,7 @@ pub(crate) enum DraftKind {
         digit: Digit,
         logarithm: bool,
     },
-    /// The other one is the grid.
+    /// The second input is the grid.
     GridSample {
         groups: u32,
         sampling: Sampling,
@@ -110,7 +110,7 @@ pub(crate) enum DraftKind {
         count: u32,
         ranking: Ranking,
     },
-    /// The other one has the indices.
+    /// The second input has the indices.
     Take {
         axis: Axis,
     },
@@ -169,7 +169,8 @@ pub(crate) enum Sequence {
     },
 }
 
-/// What an attention adds to its products, `[row][head][query][key]`, one row or head for all unless it goes by them.
+/// The bias that an attention adds to its products, `[row][head][query][key]`: one for all rows, or heads, unless
+/// `by_row`, or `by_head`, is set.
 #[derive(Clone, Debug)]
 pub(crate) struct Bias {
     pub values: Vec<f32>,

@@ -40,7 +40,7 @@ pub(crate) struct Graph {
     pub output_types: Vec<Option<i32>>,
 }
 
-/// A further input: few numbers for each image of the batch.
+/// A further input: a vector of numbers for each image of the batch.
 #[derive(Clone, Debug)]
 pub(crate) struct Vector {
     pub id: ValueId,

@@ -17,6 +17,7 @@ mod join;
 mod layout;
 mod mask;
 mod normalisation;
+mod numbers;
 pub(crate) mod operands;
 mod padding;
 mod pooling;
@@ -38,12 +39,11 @@ use punctual_model::{
     DIMENSION_MAX, NAME_BYTES_MAX, OPERATORS_MAX, TENSOR_ELEMENTS_MAX, Tensor, TensorId,
     WEIGHTS_MAX,
 };
-use punctual_types::{Activation, BinaryFunction, UnaryFunction};
+use punctual_types::{Activation, BinaryFunction, Padding, UnaryFunction};
 
 use attention::Scores;
-use choices::Numbers;
 use join::Joined;
-use padding::Padded;
+use numbers::Numbers;
 use view_algebra::View;
 
 use crate::draft::{Draft, DraftKind, DraftOperator};
@@ -207,10 +207,18 @@ pub(crate) enum Value {
     Padding(Option<View>),
     /// Where weights are no numbers: nowhere.
     NoNumbers,
-    /// Tensors of the same dimensions, one batch behind the other.
+    /// Tensors of the same dimensions that are concatenated along the batch.
     Stacked(Vec<View>),
     /// Known when compiling, but for the batch.
     Constant(Rc<Constant>),
+}
+
+/// An image that consists of another one with zeros around it.
+#[derive(Clone, Debug)]
+struct Padded {
+    seen: View,
+    inner: View,
+    padding: Padding,
 }
 
 impl Value {
@@ -253,9 +261,9 @@ pub(crate) struct Lowering<'a> {
     room: Room,
     /// The values of each softmax that an operator has read.
     softmaxes: BTreeMap<ValueId, View>,
-    /// What the numbers of each value of the graph are.
+    /// The kind of numbers that each value of the graph has.
     numbers: Vec<Numbers>,
-    /// The images that have zeros around others.
+    /// Images that consist of another image with zeros around it.
     padded: BTreeMap<TensorId, Padded>,
     /// Nodes that read what is unknown.
     pub unchecked: usize,
@@ -383,7 +391,6 @@ impl<'a> Lowering<'a> {
         self.compute_scores(node)?;
         match node.operator.as_str() {
             "LayerNormalization" => self.layer_normalization(node),
-            "Erf" => self.unary(node, UnaryFunction::ErrorFunction),
             "Gather" if self.looks_up(node) => self.embedding(node),
             "MatMul" if !self.is_dense(node) => self.product(node),
             "Einsum" => self.einsum(node),
@@ -391,12 +398,6 @@ impl<'a> Lowering<'a> {
             "ConvTranspose" => self.transposed_conv(node),
             "InstanceNormalization" => self.instance_normalization(node),
             "BatchNormalization" => self.batch_normalization(node),
-            "Relu" => self.relu(node),
-            "Clip" => self.clip(node),
-            "LeakyRelu" => self.leaky_relu(node),
-            "PRelu" => self.p_relu(node),
-            "Elu" => self.elu(node),
-            "Add" => self.binary(node, BinaryFunction::Add),
             "MaxPool" => self.max_pool(node),
             "AveragePool" => self.average_pool(node),
             "GlobalAveragePool" => self.global_average_pool(node),
@@ -441,6 +442,22 @@ impl<'a> Lowering<'a> {
             "Concat" if (0..node.inputs.len()).any(|at| self.is_view(node, at)) => {
                 self.concat(node)
             }
+            "QuantizeLinear" => self.quantize_linear(node),
+            "DequantizeLinear" => self.dequantize_linear(node),
+            _ => self.function(node),
+        }
+    }
+
+    /// Functions of each value, or of two; anything else is refused.
+    fn function(&mut self, node: &Node) -> Result<(), Problem> {
+        match node.operator.as_str() {
+            "Erf" => self.unary(node, UnaryFunction::ErrorFunction),
+            "Relu" => self.relu(node),
+            "Clip" => self.clip(node),
+            "LeakyRelu" => self.leaky_relu(node),
+            "PRelu" => self.p_relu(node),
+            "Elu" => self.elu(node),
+            "Add" => self.binary(node, BinaryFunction::Add),
             "Mul" => match self.scale_heads(node) {
                 Some(scaled) => self.set(node, scaled),
                 None => self.binary(node, BinaryFunction::Multiply),
@@ -494,8 +511,6 @@ impl<'a> Lowering<'a> {
             "ThresholdedRelu" => self.thresholded_relu(node),
             "HardSigmoid" => self.hard_sigmoid(node),
             "Gelu" => self.gelu(node),
-            "QuantizeLinear" => self.quantize_linear(node),
-            "DequantizeLinear" => self.dequantize_linear(node),
             operator if fold::operators().any(|folded| folded == operator) => {
                 Err(self.not_constant(node))
             }
@@ -630,8 +645,8 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// Makes (N, channels, rows, columns) of `tensor` the node's first result; (N, channels, columns) for a node that
-    /// reads such a series.
+    /// Makes `tensor` the node's first result as (N, channels, rows, columns), or as (N, channels, columns) for a node
+    /// that reads such a series.
     fn set_image(&mut self, node: &Node, tensor: TensorId) -> Result<(), Problem> {
         let shape = self.shape(tensor);
         let view = match self.is_series(node) {
@@ -641,7 +656,7 @@ impl<'a> Lowering<'a> {
         self.set(node, Value::View(view))
     }
 
-    /// Whether a node reads (N, channels, columns): its windows have one dimension.
+    /// Whether a node reads a series, (N, channels, columns), so that its windows have one dimension.
     fn is_series(&self, node: &Node) -> bool {
         self.view(node, 0).is_ok_and(|view| view.dims.len() == 3)
     }

@@ -226,7 +226,7 @@ struct Inputs<'a> {
     dims: Vec<Option<i64>>,
     tokens: bool,
     mask: Option<&'a ValueInfoProto>,
-    /// With their dimensions.
+    /// Further inputs, each with its dimensions without the batch.
     vectors: Vec<(&'a ValueInfoProto, Vec<i64>)>,
 }
 
@@ -285,7 +285,7 @@ fn token_inputs<'a>(types: &[Typed<'a>]) -> Option<Inputs<'a>> {
     })
 }
 
-/// The dimensions but for the batch, of as many numbers as a vector may have.
+/// The dimensions without the batch; `None` if a vector may not have so many numbers.
 fn vector_dims(dims: &[Option<i64>]) -> Option<Vec<i64>> {
     let dims: Vec<i64> = dims.get(1..)?.iter().copied().collect::<Option<_>>()?;
     let limit = i64::from(VECTOR_LENGTH_MAX);

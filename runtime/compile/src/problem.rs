@@ -60,7 +60,7 @@ pub enum Problem {
         "it takes part of {from}; supported are evenly spaced positions known when compiling, of any dimension but the batch"
     )]
     Slice { from: String },
-    /// A product of two values whose dimensions do not fit, or of images with other images.
+    /// A product of two values whose dimensions do not match, or of different images of the batch.
     #[error(
         "it multiplies {first} and {second}; supported are products for each image, of tensors and constants whose dimensions but for the last two are equal or one"
     )]
@@ -70,7 +70,7 @@ pub enum Problem {
         "it computes with {first} and {second}; their dimensions must be equal or 1, and those that are equal lie in the same order"
     )]
     Operands { first: String, second: String },
-    /// An image and a grid, or values and positions, that do not go together.
+    /// An image and a grid, or values and positions, whose dimensions do not match.
     #[error(
         "it takes values of {first} at positions {second}; both must have the same images and as many dimensions, and a grid (N, rows, columns, 2)"
     )]

@@ -262,7 +262,7 @@ impl Writer<'_> {
                 return self.node("Where", &sides, Vec::new());
             }
             BinaryFunction::Modulo => {
-                // Of floats ONNX has only the other one.
+                // For floats ONNX only has the remainder with the sign of `a`.
                 let rest = self.node("Mod", &[first, second], vec![int("fmod", 1)]);
                 let more = self.node("Add", &[&rest, second], Vec::new());
                 return self.node("Mod", &[&more, second], vec![int("fmod", 1)]);
@@ -416,7 +416,7 @@ impl Writer<'_> {
         true
     }
 
-    /// Groups as images of their own.
+    /// Groups become images of the batch.
     fn grid_sample(&mut self, operator: &Operator, grid: TensorId, groups: i64, with: Sampling) {
         let shape = |id: TensorId| self.network.tensors[id.index()].sides().map(i64::from);
         let [channels, height, width] = shape(operator.input);
@@ -447,7 +447,7 @@ impl Writer<'_> {
         self.node_into("Reshape", &[&sampled, &together], &output, Vec::new());
     }
 
-    /// The positions as whole numbers. Of several with equal values a top k has the first ones.
+    /// The positions as integers. ONNX's `TopK` chooses the first of equal values.
     fn top_k(&mut self, input: &str, axis: Axis, count: u32, ranking: Ranking) -> String {
         let axis = int("axis", axis.index().map_or(0, |axis| axis as i64 + 1));
         if count == 1 {

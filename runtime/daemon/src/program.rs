@@ -1,4 +1,4 @@
-//! How much memory a program's own file takes once it is locked: of this process, and of the installed daemon.
+//! How much memory a program's own files take once they are locked: for this process, and for the installed daemon.
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -7,19 +7,19 @@ use punctual_platform::read;
 
 /// The daemon's name, beside the program that checks its manifests.
 const DAEMON: &str = "punctuald";
-/// What memory is mapped in.
+/// Memory is mapped in pages of so many bytes.
 const PAGE: u64 = 4096;
-/// More than any linker writes.
+/// Most program headers that are read: more than any linker writes.
 const HEADERS_MAX: u16 = 128;
 
-/// Bytes of all files that this process has mapped: the program and its libraries, as long as it
-/// has opened nothing. None if the kernel does not tell.
+/// Bytes of all files that this process has mapped: the program and its libraries, as long as it has mapped no others.
+/// 0 if the kernel does not tell.
 pub fn of_this_process() -> u64 {
     maps().map_or(0, |maps| files_in(&maps, |_| true))
 }
 
-/// The same of the daemon that lies beside this program, which has other code and the same libraries; of this process if
-/// there is none.
+/// The same for the daemon beside this program, which has other code and the same libraries; for this process if there
+/// is none.
 pub fn of_the_daemon() -> u64 {
     let installed = || {
         let this = std::env::current_exe().ok()?;

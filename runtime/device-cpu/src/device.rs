@@ -36,7 +36,7 @@ pub struct CpuDevice {
 pub struct OperatorTime {
     /// The operator's name.
     pub name: String,
-    /// Channels, rows and columns of what it writes.
+    /// Channels, rows and columns of the output.
     pub shape: [usize; 3],
     /// Multiply-accumulates for one image.
     pub macs: u64,

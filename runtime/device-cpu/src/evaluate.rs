@@ -31,7 +31,7 @@ pub struct Evaluator {
     /// The exits, by stage; and where their outputs go.
     exits: Vec<Option<Exit>>,
     layout: OutputLayout,
-    /// One for each image; with the request while that runs.
+    /// An area for each image, which its request has while that runs.
     areas: Vec<Option<Area>>,
 }
 
@@ -198,7 +198,7 @@ impl Evaluator {
     }
 
     /// Runs all stages on the first `batch` images that were loaded last, with their vectors, as the device does:
-    /// outputs are written to memory like a client's. For its time: it gives nothing.
+    /// outputs are written to memory like a client's. For measuring times: results are discarded.
     ///
     /// # Panics
     /// As [`run`](Self::run).

@@ -63,7 +63,7 @@ struct Run<'r> {
     list: &'r LaunchList,
     images: usize,
     workspace: u64,
-    /// Where its exit's outputs go.
+    /// The address that its exit's outputs are written to.
     outputs: u64,
     interrupt: &'r CancelFlag,
     limit_ns: u64,
@@ -144,10 +144,9 @@ impl PartitionExecutor {
         ended
     }
 
-    /// Copies the outputs of a stage that is done to the areas of the members that have one.
+    /// Copies the outputs of a completed stage to the areas of the members that have one.
     ///
-    /// # Panics
-    /// If an area is too small: it is not one of the model's.
+    /// # Panics If an area is smaller than the model's.
     fn give_back(&self, workspace: usize, staged: &StagedOutputs, members: &mut [BufferGuard<'_>]) {
         let outputs = self.workspaces.outputs(workspace);
         for (member, claim) in members.iter_mut().enumerate() {

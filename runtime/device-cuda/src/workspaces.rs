@@ -59,7 +59,7 @@ struct Paused {
 
 struct Workspace {
     memory: DeviceMemory,
-    /// What the stage that runs in it gives back.
+    /// The outputs of the stage that runs in it, which the host reads.
     outputs: MappedMemory,
     paused: Option<Paused>,
 }
@@ -72,7 +72,8 @@ pub(crate) struct Workspaces {
 }
 
 impl Workspaces {
-    /// `count` workspaces (at least one) of `bytes`, zeroed so that all of it is there, and of so many bytes for outputs.
+    /// `count` workspaces (at least one) of `bytes`, zeroed so that all of it is allocated, each with `output_bytes`
+    /// for outputs.
     pub(crate) fn take(
         context: &Arc<Context>,
         stream: &Stream,

@@ -1,8 +1,9 @@
 //! The conformance suite on the emulated driver.
 //!
-//! Left out, with the reason: operators on bytes. Where floats are halves, one at the edge of two bytes becomes the other,
-//! a whole step away (`lowered_numerics` compares bytes that come of bytes to the last step, and others with that in mind). And networks of
-//! computed positions, which another order of halves changes: their kernels are compared by themselves.
+//! Left out, with the reason: operators on bytes. Where halves replace floats, a value between two bytes may be rounded
+//! to the other, a whole step away (`lowered_numerics` compares bytes computed of bytes exactly, and others with a
+//! tolerance). And networks of computed positions, which change where halves are in another order than floats: their
+//! kernels are compared one by one.
 
 mod subject;
 

@@ -36,7 +36,7 @@ fn check(network: &Network, program: &Program, batch: u8, images: &[Vec<f32>]) {
         let found = memory.run(program, number, batch);
         for (member, scores) in found.iter().enumerate() {
             let what = format!("{}, stage {number}, member {member}", network.name);
-            // A half at the edge of two bytes is a step away from what a float would have been.
+            // A half between two bytes may be rounded a step away from the float's byte.
             let rounded = if network.quantised.tensors.is_empty() {
                 1
             } else {
@@ -86,7 +86,7 @@ fn a_recurrent_layer_of_many_steps_is_several_launches() {
     check(&network, &program, 2, &images(&network, 2));
 }
 
-/// An output of all of a tensor of bytes.
+/// An output of all values of a tensor of bytes.
 fn of_bytes(network: &Network, tensor: TensorId) -> Output {
     let Quantisation { scale, zero } = network.quantised.tensors[&tensor];
     let sides = network.tensors[tensor.index()].sides();
@@ -99,7 +99,7 @@ fn of_bytes(network: &Network, tensor: TensorId) -> Output {
     }
 }
 
-/// Convolutions of all kinds, sums, pools, means and conversions, of an input that halves hold exactly.
+/// Convolutions of all kinds, sums, pools, means and conversions, on an input that halves hold exactly.
 #[test]
 fn bytes_are_the_references_to_the_last_step() {
     let mut network = networks::quantised(13);

@@ -31,7 +31,7 @@ fn recorded() -> Vec<PathBuf> {
     found
 }
 
-/// Values like normalised pixels; of a text numbers of tokens, and a mask of which the last is no token.
+/// Values like normalised pixels; for a text the numbers of tokens, and a mask that excludes the last token.
 fn input(network: &Network, seed: u64) -> Vec<f32> {
     let mut random = Random::new(seed);
     let shape = network.tensors[network.input_tensor().index()];
@@ -44,7 +44,7 @@ fn input(network: &Network, seed: u64) -> Vec<f32> {
     (0..shape.elements() as usize).map(value).collect()
 }
 
-/// The inputs that were recorded beside a network, one after the other, if any were.
+/// The inputs that were recorded beside a network, if there are any, one after the other.
 fn recorded_inputs(path: &Path) -> Option<Vec<f32>> {
     let bytes = std::fs::read(path.with_extension("inputs.f32")).ok()?;
     Some(floats(&bytes))
@@ -65,7 +65,7 @@ fn values(output: &Output, bytes: &[u8]) -> Vec<f32> {
     }
 }
 
-/// What the interpreter's values of an output become.
+/// The interpreter's values, converted to the output's type.
 fn converted(output: &Output, values: &[f32]) -> Vec<f32> {
     let bytes = output.element.bytes() as usize;
     let mut all = vec![0; values.len() * bytes];
@@ -91,7 +91,7 @@ fn check(path: &Path) {
     };
     let compiled = match compile_with(path, &overrides) {
         Ok(compiled) => compiled,
-        // The compiler's own tests say what it lacks.
+        // The compiler's own tests cover which operators it lacks.
         Err(CompileError::Nodes(_)) => return,
         Err(error) => panic!("{name}: {error}"),
     };

@@ -275,7 +275,7 @@ pub enum OperatorKind {
         heads: u32,
         /// Factor of the products; finite.
         scale: f32,
-        /// Whether each row is an attention of its own, so that all tensors have equally many: windows.
+        /// Whether each row is an attention of its own, such as a window: all tensors have equally many rows then.
         by_row: bool,
         bias: Option<AttentionBias>,
     },
@@ -356,31 +356,30 @@ pub enum OperatorKind {
     Product {
         other: TensorId,
     },
-    /// The pixels of the image where a grid of computed positions says; the result has the grid's rows and columns.
+    /// The pixels of the image at a grid of computed positions; the result has the grid's rows and columns.
     GridSample {
         /// For each group of channels one with the columns' positions and one with the rows'.
         grid: TensorId,
-        /// Shares of the channels that have positions of their own; they divide them.
+        /// Groups of channels, each with positions of its own; a divisor of the channels.
         groups: u32,
         sampling: Sampling,
     },
-    /// Along an axis the positions, whole numbers, of the values that come first, in their order: of the channels of each
-    /// pixel one, or of the columns of each row and channel `count`.
+    /// The positions of the values that come first along an axis, in their order: one of the channels of each pixel, or
+    /// `count` of the columns of each row and channel.
     TopK {
         axis: Axis,
         count: u32,
         ranking: Ranking,
     },
-    /// Along an axis the values at the positions that the indices say, as [`position`](punctual_types::position)
-    /// understands them.
+    /// The values at the indices' positions along an axis; [`position`](punctual_types::position) defines these.
     Take {
-        /// Positions for each line of the input along the axis. On either of the other axes they may have one position,
-        /// for all lines.
+        /// Positions for each line of the input along the axis. Along the other axes they may have one position that
+        /// all lines share.
         indices: TensorId,
         axis: Axis,
     },
-    /// A recurrent layer over the columns of one row. The input has what its steps add to each gate, (gate, hidden
-    /// unit) in the channels; the result has the state after each step, (value, hidden unit). At most
+    /// A recurrent layer over the columns of one row. The input has what its steps add to each gate, with channels
+    /// (gate, hidden unit); the result has the state after each step, with channels (value, hidden unit). At most
     /// [`HIDDEN_UNITS_MAX`](punctual_types::HIDDEN_UNITS_MAX) hidden units.
     Recurrent {
         cell: Cell,
@@ -388,17 +387,17 @@ pub enum OperatorKind {
         weights: WeightRange,
         /// `[gate][hidden unit]`, added to the state's product.
         bias: WeightRange,
-        /// The state before the first step, one pixel; without it zeros.
+        /// The state before the first step, one pixel; zeros without it.
         initial: Option<TensorId>,
         /// Whether the last column is the first step.
         backwards: bool,
     },
 }
 
-/// What an [`OperatorKind::Attention`] adds to its products.
+/// The bias that an [`OperatorKind::Attention`] adds to its products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttentionBias {
-    /// `[row][head][query][key]`, one row or head for all of them unless it goes by them.
+    /// `[row][head][query][key]`: one for all rows, or heads, unless `by_row`, or `by_head`, is set.
     pub values: WeightRange,
     pub by_row: bool,
     pub by_head: bool,

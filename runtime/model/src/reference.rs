@@ -11,7 +11,7 @@ mod windows;
 
 use std::collections::BTreeMap;
 
-use punctual_types::{Activation, Piece, PoolKind, View, Window};
+use punctual_types::{Activation, Piece, PoolKind, Quantisation, View, Window};
 
 use crate::{
     Network, Operator, OperatorKind, Output, SecondOperand, Stage, Tensor, TensorId, WeightRange,
@@ -78,7 +78,12 @@ pub fn run_stage(network: &Network, stage: &Stage, values: &mut Values) -> Optio
         .map(|id| (*id, values[id].clone()))
         .collect();
     for operator in &stage.operators {
-        let result = run_operator(network, operator, &local);
+        let operation = Operation {
+            network,
+            operator,
+            values: &local,
+        };
+        let result = operation.run();
         local.insert(operator.output, result);
     }
     for output in &stage.outputs {
@@ -122,211 +127,314 @@ const AVERAGE: PoolKind = PoolKind::Average {
     counts_padding: false,
 };
 
-fn run_operator(network: &Network, operator: &Operator, values: &Values) -> Vec<f32> {
-    let planar = |id: TensorId| Planar {
-        shape: network.tensors[id.index()],
-        data: &values[&id],
-    };
-    let weights =
-        |range: WeightRange| &network.weights[range.start as usize..][..range.len as usize];
-    let of = |tensor: TensorId| network.quantisation(tensor);
-    let input = planar(operator.input);
-    let output = network.tensors[operator.output.index()];
-    match &operator.kind {
-        &OperatorKind::Conv2d {
-            weights: kernels,
-            bias,
-            window,
-            groups,
-            residual,
-            activation,
-        } => {
-            let residual = residual.map(|id| planar(id).data);
-            let sums = convolve(
-                input,
-                output,
-                weights(kernels),
-                weights(bias),
-                groups,
-                window,
-            );
-            let sums = sums.into_iter().enumerate();
-            sums.map(|(at, sum)| activation.of(sum + residual.map_or(0.0, |r| r[at])))
-                .collect()
+/// An operator with the tensors and weights that it reads.
+struct Operation<'a> {
+    network: &'a Network,
+    operator: &'a Operator,
+    values: &'a Values,
+}
+
+impl<'a> Operation<'a> {
+    fn planar(&self, id: TensorId) -> Planar<'a> {
+        Planar {
+            shape: self.network.tensors[id.index()],
+            data: &self.values[&id],
         }
-        &OperatorKind::Pool {
-            kind,
-            kernel,
-            stride,
-            padding,
-        } => {
-            let window = Window::new(kernel, stride, padding);
-            match of(operator.input).zip(of(operator.output)) {
-                Some((from, to)) => quantised::pool(input, from, kind, window, output, to),
-                None => pool(input, output, kind, window),
-            }
+    }
+
+    fn input(&self) -> Planar<'a> {
+        self.planar(self.operator.input)
+    }
+
+    fn output(&self) -> Tensor {
+        self.network.tensors[self.operator.output.index()]
+    }
+
+    fn weights(&self, range: WeightRange) -> &'a [f32] {
+        &self.network.weights[range.start as usize..][..range.len as usize]
+    }
+
+    fn quantisation(&self, tensor: TensorId) -> Option<Quantisation> {
+        self.network.quantisation(tensor)
+    }
+
+    /// The quantisations of input and output, if both are of bytes.
+    fn quantisations(&self) -> Option<(Quantisation, Quantisation)> {
+        let from = self.quantisation(self.operator.input);
+        from.zip(self.quantisation(self.operator.output))
+    }
+
+    fn run(&self) -> Vec<f32> {
+        match &self.operator.kind {
+            OperatorKind::Conv2d { .. }
+            | OperatorKind::QuantisedConv2d { .. }
+            | OperatorKind::Linear { .. }
+            | OperatorKind::Pool { .. }
+            | OperatorKind::GlobalAveragePool
+            | OperatorKind::Resize { .. } => self.weighted(),
+            OperatorKind::Convert
+            | OperatorKind::Add { .. }
+            | OperatorKind::Multiply { .. }
+            | OperatorKind::Binary { .. }
+            | OperatorKind::Unary { .. }
+            | OperatorKind::Softmax { .. } => self.elementwise(),
+            OperatorKind::Gather { .. }
+            | OperatorKind::Copy { .. }
+            | OperatorKind::Token { .. }
+            | OperatorKind::GridSample { .. }
+            | OperatorKind::TopK { .. }
+            | OperatorKind::Take { .. } => self.moved(),
+            OperatorKind::LayerNorm { .. }
+            | OperatorKind::Attention { .. }
+            | OperatorKind::Product { .. }
+            | OperatorKind::Embedding { .. }
+            | OperatorKind::Tokens { .. }
+            | OperatorKind::Recurrent { .. } => self.sequence(),
         }
-        OperatorKind::GlobalAveragePool => match of(operator.input).zip(of(operator.output)) {
-            Some((from, to)) => {
-                let (kind, window) = (AVERAGE, Window::whole(input.shape.extent()));
-                quantised::pool(input, from, kind, window, output, to)
-            }
-            None => global_average(input),
-        },
-        &OperatorKind::Linear {
-            weights: matrix,
-            bias,
-            activation,
-        } => linear(input.data, weights(matrix), weights(bias), activation),
-        &OperatorKind::Add { other, activation } => {
-            let (a, b) = (input.data, planar(other).data);
-            match of(operator.input).zip(of(other)).zip(of(operator.output)) {
-                Some(((of_a, of_b), to)) => quantised::add((a, of_a), (b, of_b), to, activation),
-                None => add(a, b, activation),
-            }
-        }
-        &OperatorKind::QuantisedConv2d {
-            weights: kernels,
-            scales,
-            bias,
-            window,
-            groups,
-            activation,
-        } => {
-            let integers = &network.quantised.weights[kernels.start as usize..];
-            let weights = quantised::Weights {
-                weights: &integers[..kernels.len as usize],
-                scales: weights(scales),
-                bias: weights(bias),
-                groups,
-            };
-            let from = of(operator.input).expect("it reads bytes");
-            let to = of(operator.output);
-            quantised::convolve(input, from, &weights, window, output, to, activation)
-        }
-        OperatorKind::Convert => {
-            quantised::convert(input.data, of(operator.input), of(operator.output))
-        }
-        &OperatorKind::Multiply { other, activation } => {
-            let factors = planar(other).data;
-            // One factor a value, or one a channel.
-            let each = input.data.len() / factors.len();
-            let pairs = input.data.iter().enumerate();
-            pairs
-                .map(|(at, a)| activation.of(a * factors[at / each]))
-                .collect()
-        }
-        OperatorKind::Gather { others, runs } => {
-            let plane = (output.height * output.width) as usize;
-            let picked = runs.iter().flat_map(|run| {
-                let source = match run.source {
-                    0 => operator.input,
-                    source => others[usize::from(source) - 1],
-                };
-                planar(source).data[run.first as usize * plane..][..run.count as usize * plane]
-                    .iter()
-            });
-            picked.copied().collect()
-        }
-        &OperatorKind::LayerNorm {
-            scale,
-            bias,
-            epsilon,
-        } => sequence::layer_norm(input.data, weights(scale), weights(bias), epsilon),
-        OperatorKind::Attention {
-            others,
-            heads,
-            scale,
-            by_row,
-            bias,
-        } => {
-            let operands = [input]
-                .into_iter()
-                .chain(others.iter().map(|id| planar(*id)));
-            let operands: Vec<Planar> = operands.collect();
-            let bias = bias.map(|bias| sequence::Bias {
-                values: weights(bias.values),
-                by_row: bias.by_row,
-                by_head: bias.by_head,
-            });
-            let heads = sequence::Heads {
-                count: *heads as usize,
-                scale: *scale,
+    }
+
+    /// Convolutions, fully connected layers, pools and resizes.
+    fn weighted(&self) -> Vec<f32> {
+        let (input, output) = (self.input(), self.output());
+        match &self.operator.kind {
+            &OperatorKind::Conv2d {
+                weights: kernels,
                 bias,
-            };
-            sequence::attention(&operands, &heads, *by_row)
-        }
-        &OperatorKind::Product { other } => sequence::product(input, planar(other), output),
-        &OperatorKind::Embedding { table } => {
-            sequence::embedding(input.data, weights(table), output.channels as usize)
-        }
-        &OperatorKind::Tokens { prefix, table } => {
-            sequence::tokens(input.data, weights(table), output, prefix as usize)
-        }
-        OperatorKind::Resize { resampling } => windows::resize(input, resampling),
-        &OperatorKind::Token { column } => {
-            let rows = input.data.chunks_exact(input.shape.width as usize);
-            rows.map(|row| row[column as usize]).collect()
-        }
-        OperatorKind::Copy {
-            others,
-            table,
-            pieces,
-        } => {
-            let table = table.map(|table| Planar {
-                shape: Tensor::features(table.len),
-                data: weights(table),
-            });
-            let sources = [input]
-                .into_iter()
-                .chain(others.iter().copied().map(planar));
-            copy(&sources.chain(table).collect::<Vec<_>>(), output, pieces)
-        }
-        &OperatorKind::Binary {
-            function,
-            second,
-            swapped,
-            activation,
-        } => {
-            let other = match second {
-                SecondOperand::Tensor(id) => planar(id),
-                SecondOperand::Constant { values, shape } => Planar {
-                    shape,
-                    data: weights(values),
-                },
-            };
-            let (a, b) = match swapped {
-                false => (input, other),
-                true => (other, input),
-            };
-            arithmetic::binary(a, b, output, |a, b| activation.of(function.of(a, b)))
-        }
-        &OperatorKind::Unary { function } => input.data.iter().map(|x| function.of(*x)).collect(),
-        &OperatorKind::Recurrent {
-            cell,
-            weights: matrices,
-            bias,
-            initial,
-            backwards,
-        } => {
-            let initial = initial.map(|id| planar(id).data);
-            cell.run(
+                window,
+                groups,
+                residual,
+                activation,
+            } => {
+                let residual = residual.map(|id| self.planar(id).data);
+                let sums = convolve(
+                    input,
+                    output,
+                    self.weights(kernels),
+                    self.weights(bias),
+                    groups,
+                    window,
+                );
+                let sums = sums.into_iter().enumerate();
+                sums.map(|(at, sum)| activation.of(sum + residual.map_or(0.0, |r| r[at])))
+                    .collect()
+            }
+            &OperatorKind::QuantisedConv2d {
+                weights: kernels,
+                scales,
+                bias,
+                window,
+                groups,
+                activation,
+            } => {
+                let integers = &self.network.quantised.weights[kernels.start as usize..];
+                let weights = quantised::Weights {
+                    weights: &integers[..kernels.len as usize],
+                    scales: self.weights(scales),
+                    bias: self.weights(bias),
+                    groups,
+                };
+                let from = self.quantisation(self.operator.input);
+                let from = from.expect("it reads bytes");
+                let to = self.quantisation(self.operator.output);
+                quantised::convolve(input, from, &weights, window, output, to, activation)
+            }
+            &OperatorKind::Linear {
+                weights: matrix,
+                bias,
+                activation,
+            } => linear(
                 input.data,
-                weights(matrices),
-                weights(bias),
+                self.weights(matrix),
+                self.weights(bias),
+                activation,
+            ),
+            &OperatorKind::Pool {
+                kind,
+                kernel,
+                stride,
+                padding,
+            } => {
+                let window = Window::new(kernel, stride, padding);
+                match self.quantisations() {
+                    Some((from, to)) => quantised::pool(input, from, kind, window, output, to),
+                    None => pool(input, output, kind, window),
+                }
+            }
+            OperatorKind::GlobalAveragePool => match self.quantisations() {
+                Some((from, to)) => {
+                    let (kind, window) = (AVERAGE, Window::whole(input.shape.extent()));
+                    quantised::pool(input, from, kind, window, output, to)
+                }
+                None => global_average(input),
+            },
+            OperatorKind::Resize { resampling } => windows::resize(input, resampling),
+            _ => unreachable!("`run` knows the families"),
+        }
+    }
+
+    /// Functions of each value, and softmaxes.
+    fn elementwise(&self) -> Vec<f32> {
+        let (input, output) = (self.input(), self.output());
+        match &self.operator.kind {
+            OperatorKind::Convert => {
+                let from = self.quantisation(self.operator.input);
+                quantised::convert(input.data, from, self.quantisation(self.operator.output))
+            }
+            &OperatorKind::Add { other, activation } => {
+                let (a, b) = (input.data, self.planar(other).data);
+                match self.quantisations().zip(self.quantisation(other)) {
+                    Some(((of_a, to), of_b)) => {
+                        quantised::add((a, of_a), (b, of_b), to, activation)
+                    }
+                    None => add(a, b, activation),
+                }
+            }
+            &OperatorKind::Multiply { other, activation } => {
+                let factors = self.planar(other).data;
+                // One factor a value, or one a channel.
+                let each = input.data.len() / factors.len();
+                let pairs = input.data.iter().enumerate();
+                pairs
+                    .map(|(at, a)| activation.of(a * factors[at / each]))
+                    .collect()
+            }
+            &OperatorKind::Binary {
+                function,
+                second,
+                swapped,
+                activation,
+            } => {
+                let other = match second {
+                    SecondOperand::Tensor(id) => self.planar(id),
+                    SecondOperand::Constant { values, shape } => Planar {
+                        shape,
+                        data: self.weights(values),
+                    },
+                };
+                let (a, b) = match swapped {
+                    false => (input, other),
+                    true => (other, input),
+                };
+                arithmetic::binary(a, b, output, |a, b| activation.of(function.of(a, b)))
+            }
+            &OperatorKind::Unary { function } => {
+                input.data.iter().map(|x| function.of(*x)).collect()
+            }
+            &OperatorKind::Softmax { digit, logarithm } => {
+                arithmetic::softmax(input, digit, logarithm)
+            }
+            _ => unreachable!("`run` knows the families"),
+        }
+    }
+
+    /// Values at other places, and positions of values.
+    fn moved(&self) -> Vec<f32> {
+        let (input, output) = (self.input(), self.output());
+        match &self.operator.kind {
+            OperatorKind::Gather { others, runs } => {
+                let plane = (output.height * output.width) as usize;
+                let picked = runs.iter().flat_map(|run| {
+                    let source = match run.source {
+                        0 => self.operator.input,
+                        source => others[usize::from(source) - 1],
+                    };
+                    self.planar(source).data[run.first as usize * plane..]
+                        [..run.count as usize * plane]
+                        .iter()
+                });
+                picked.copied().collect()
+            }
+            OperatorKind::Copy {
+                others,
+                table,
+                pieces,
+            } => {
+                let table = table.map(|table| Planar {
+                    shape: Tensor::features(table.len),
+                    data: self.weights(table),
+                });
+                let sources = [input]
+                    .into_iter()
+                    .chain(others.iter().copied().map(|id| self.planar(id)));
+                copy(&sources.chain(table).collect::<Vec<_>>(), output, pieces)
+            }
+            &OperatorKind::Token { column } => {
+                let rows = input.data.chunks_exact(input.shape.width as usize);
+                rows.map(|row| row[column as usize]).collect()
+            }
+            &OperatorKind::GridSample {
+                grid,
+                groups,
+                sampling,
+            } => computed::grid_sample(input, self.planar(grid), groups, sampling),
+            &OperatorKind::TopK { axis, ranking, .. } => {
+                computed::top_k(input, output, axis, ranking)
+            }
+            &OperatorKind::Take { indices, axis } => {
+                computed::take(input, self.planar(indices), output, axis)
+            }
+            _ => unreachable!("`run` knows the families"),
+        }
+    }
+
+    /// Sequences of tokens.
+    fn sequence(&self) -> Vec<f32> {
+        let (input, output) = (self.input(), self.output());
+        match &self.operator.kind {
+            &OperatorKind::LayerNorm {
+                scale,
+                bias,
+                epsilon,
+            } => sequence::layer_norm(input.data, self.weights(scale), self.weights(bias), epsilon),
+            OperatorKind::Attention {
+                others,
+                heads,
+                scale,
+                by_row,
+                bias,
+            } => {
+                let operands = [input]
+                    .into_iter()
+                    .chain(others.iter().map(|id| self.planar(*id)));
+                let operands: Vec<Planar> = operands.collect();
+                let bias = bias.map(|bias| sequence::Bias {
+                    values: self.weights(bias.values),
+                    by_row: bias.by_row,
+                    by_head: bias.by_head,
+                });
+                let heads = sequence::Heads {
+                    count: *heads as usize,
+                    scale: *scale,
+                    bias,
+                };
+                sequence::attention(&operands, &heads, *by_row)
+            }
+            &OperatorKind::Product { other } => {
+                sequence::product(input, self.planar(other), output)
+            }
+            &OperatorKind::Embedding { table } => {
+                sequence::embedding(input.data, self.weights(table), output.channels as usize)
+            }
+            &OperatorKind::Tokens { prefix, table } => {
+                sequence::tokens(input.data, self.weights(table), output, prefix as usize)
+            }
+            &OperatorKind::Recurrent {
+                cell,
+                weights: matrices,
+                bias,
                 initial,
                 backwards,
-            )
-        }
-        &OperatorKind::Softmax { digit, logarithm } => arithmetic::softmax(input, digit, logarithm),
-        &OperatorKind::GridSample {
-            grid,
-            groups,
-            sampling,
-        } => computed::grid_sample(input, planar(grid), groups, sampling),
-        &OperatorKind::TopK { axis, ranking, .. } => computed::top_k(input, output, axis, ranking),
-        &OperatorKind::Take { indices, axis } => {
-            computed::take(input, planar(indices), output, axis)
+            } => {
+                let initial = initial.map(|id| self.planar(id).data);
+                cell.run(
+                    input.data,
+                    self.weights(matrices),
+                    self.weights(bias),
+                    initial,
+                    backwards,
+                )
+            }
+            _ => unreachable!("`run` knows the families"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod error;
 
-use punctual_types::{Axis, Cell, Extent, HIDDEN_UNITS_MAX, Padding, Piece, Window};
+use punctual_types::{Axis, Cell, Digit, Extent, HIDDEN_UNITS_MAX, Padding, Piece, Window};
 
 use crate::{
     AttentionBias, ChannelRun, GATHER_SOURCES_MAX, Network, Operator, OperatorKind, SecondOperand,
@@ -123,19 +123,16 @@ impl OperatorKind {
             }),
             _ => Ok(output),
         };
+        let second = || match *others {
+            [other] => Ok(other),
+            _ => Err(ShapeError::Operands {
+                found: others.len(),
+                expected: 1,
+            }),
+        };
         match *self {
             Self::Conv2d { window, groups, .. } | Self::QuantisedConv2d { window, groups, .. } => {
-                if groups == 0
-                    || !input.channels.is_multiple_of(groups)
-                    || !output_channels.is_multiple_of(groups)
-                {
-                    let (inputs, outputs) = (input.channels, output_channels);
-                    return Err(ShapeError::Groups {
-                        groups,
-                        inputs,
-                        outputs,
-                    });
-                }
+                check_groups(groups, input.channels, output_channels)?;
                 addend(window_output(input, output_channels, &window)?, 1)
             }
             Self::Pool {
@@ -151,15 +148,11 @@ impl OperatorKind {
             Self::Linear { .. } => addend(Tensor::features(output_channels), 0),
             Self::Add { .. } => addend(input, 1),
             Self::Convert => addend(input, 0),
-            Self::Multiply { .. } => match *others {
-                [other] if other == input || other == Tensor::features(input.channels) => Ok(input),
-                [other] => Err(ShapeError::Factor {
+            Self::Multiply { .. } => match second()? {
+                other if other == input || other == Tensor::features(input.channels) => Ok(input),
+                other => Err(ShapeError::Factor {
                     first: input,
                     other,
-                }),
-                _ => Err(ShapeError::Operands {
-                    found: others.len(),
-                    expected: 1,
                 }),
             },
             Self::Gather { ref runs, .. } => gathered(input, others, runs),
@@ -170,14 +163,7 @@ impl OperatorKind {
                 channels: output_channels,
                 ..input
             }),
-            Self::Tokens { prefix, .. } => Ok(Tensor {
-                // Saturating: a tensor that wide is refused.
-                width: u32::try_from(u64::from(input.height) * u64::from(input.width))
-                    .unwrap_or(u32::MAX)
-                    .saturating_add(prefix),
-                height: 1,
-                ..input
-            }),
+            Self::Tokens { prefix, .. } => Ok(tokens(input, prefix)),
             Self::Token { column } if input.height != 1 || column >= input.width => {
                 Err(ShapeError::Token { column, input })
             }
@@ -195,16 +181,7 @@ impl OperatorKind {
             },
             Self::Unary { .. } => addend(input, 0),
             Self::Softmax { digit, .. } => {
-                let size = match digit.axis {
-                    Axis::Channel => input.channels,
-                    Axis::Row => input.height,
-                    Axis::Column => input.width,
-                    Axis::Repeat => 0,
-                };
-                let period = u64::from(digit.step) * u64::from(digit.extent);
-                if size == 0 || period == 0 || !u64::from(size).is_multiple_of(period) {
-                    return Err(ShapeError::Digit { digit, input });
-                }
+                check_digit(digit, input)?;
                 addend(input, 0)
             }
             Self::Resize { resampling } => {
@@ -216,37 +193,10 @@ impl OperatorKind {
                 };
                 addend(resized, 0)
             }
-            Self::Product { .. } => match *others {
-                [other] if other.height == input.height && other.width == input.channels => {
-                    Ok(Tensor {
-                        channels: other.channels,
-                        ..input
-                    })
-                }
-                [other] => Err(ShapeError::Product {
-                    first: input,
-                    other,
-                }),
-                _ => Err(ShapeError::Operands {
-                    found: others.len(),
-                    expected: 1,
-                }),
-            },
-            Self::GridSample { groups, .. } => match *others {
-                [grid] => sampled(input, grid, groups),
-                _ => Err(ShapeError::Operands {
-                    found: others.len(),
-                    expected: 1,
-                }),
-            },
+            Self::Product { .. } => multiplied(input, second()?),
+            Self::GridSample { groups, .. } => sampled(input, second()?, groups),
             Self::TopK { axis, count, .. } => addend(chosen(input, axis, count)?, 0),
-            Self::Take { axis, .. } => match *others {
-                [indices] => taken(input, indices, axis),
-                _ => Err(ShapeError::Operands {
-                    found: others.len(),
-                    expected: 1,
-                }),
-            },
+            Self::Take { axis, .. } => taken(input, second()?, axis),
             Self::Recurrent { cell, .. } => recurred(input, others, cell),
         }
     }
@@ -273,13 +223,63 @@ impl OperatorKind {
                 let terms = u64::from(input.channels);
                 output.elements().saturating_mul(terms)
             }
-            // Once a step.
+            // The state is multiplied once for each step.
             Self::Recurrent { weights, .. } => {
                 u64::from(weights.len).saturating_mul(u64::from(output.width))
             }
             _ => 0,
         }
     }
+}
+
+fn check_groups(groups: u32, inputs: u32, outputs: u32) -> Result<(), ShapeError> {
+    if groups == 0 || !inputs.is_multiple_of(groups) || !outputs.is_multiple_of(groups) {
+        return Err(ShapeError::Groups {
+            groups,
+            inputs,
+            outputs,
+        });
+    }
+    Ok(())
+}
+
+/// The digit must count positions of the input's axis, which are whole periods of it.
+fn check_digit(digit: Digit, input: Tensor) -> Result<(), ShapeError> {
+    let size = match digit.axis {
+        Axis::Channel => input.channels,
+        Axis::Row => input.height,
+        Axis::Column => input.width,
+        Axis::Repeat => 0,
+    };
+    let period = u64::from(digit.step) * u64::from(digit.extent);
+    if size == 0 || period == 0 || !u64::from(size).is_multiple_of(period) {
+        return Err(ShapeError::Digit { digit, input });
+    }
+    Ok(())
+}
+
+/// Shape of an image's pixels as tokens behind `prefix` constant ones.
+fn tokens(input: Tensor, prefix: u32) -> Tensor {
+    let pixels = u64::from(input.height) * u64::from(input.width);
+    Tensor {
+        // Saturating: a tensor that wide is refused.
+        width: u32::try_from(pixels)
+            .unwrap_or(u32::MAX)
+            .saturating_add(prefix),
+        height: 1,
+        ..input
+    }
+}
+
+/// Shape of a product of matrices in each row.
+fn multiplied(first: Tensor, other: Tensor) -> Result<Tensor, ShapeError> {
+    if other.height != first.height || other.width != first.channels {
+        return Err(ShapeError::Product { first, other });
+    }
+    Ok(Tensor {
+        channels: other.channels,
+        ..first
+    })
 }
 
 /// Shape of a function of two tensors, repeated where one has one position.
@@ -331,7 +331,7 @@ fn attended(
 }
 
 impl AttentionBias {
-    /// How many values it must have for this query and key.
+    /// How many values the bias must have for this query and key.
     #[must_use]
     pub fn elements(&self, [query, key]: [Tensor; 2], heads: u32, by_row: bool) -> u64 {
         let pixels = |tensor: Tensor| match by_row {
@@ -349,7 +349,7 @@ impl AttentionBias {
     }
 }
 
-/// Shape of an image's pixels where a grid says.
+/// Shape of an image's pixels at a grid's positions.
 fn sampled(input: Tensor, grid: Tensor, groups: u32) -> Result<Tensor, ShapeError> {
     let fits = groups > 0
         && input.channels.is_multiple_of(groups)
@@ -367,7 +367,7 @@ fn sampled(input: Tensor, grid: Tensor, groups: u32) -> Result<Tensor, ShapeErro
     }
 }
 
-/// Shape of the positions that come first: of the best channel, or of so many columns.
+/// Shape of the positions that come first: that of the best channel, or of `count` columns.
 fn chosen(input: Tensor, axis: Axis, count: u32) -> Result<Tensor, ShapeError> {
     match axis {
         Axis::Channel if count == 1 => Ok(Tensor {

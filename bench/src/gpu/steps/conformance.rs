@@ -120,9 +120,10 @@ struct OnGpu {
 impl Subject for OnGpu {
     type Device = CudaDevice;
 
-    /// A half at the edge of two bytes is a whole step away: more than the suite allows.
+    /// Where halves replace floats, a value between two bytes may be rounded to the other: a whole step, more than the
+    /// suite allows.
     const TOKENS_AND_BYTES: bool = false;
-    /// Likewise: halves are equal, or in another order, where floats are not, so that other positions are chosen.
+    /// Halves may be equal, or in another order, where floats are not, so that other positions are chosen.
     const ARITHMETIC: bool = false;
     const CONFIDENCE_TOLERANCE: f32 = confidence_tolerance(Self::SCORE_TOLERANCE);
     const SCORE_TOLERANCE: f32 = SCORE_TOLERANCE;

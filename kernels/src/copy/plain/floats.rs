@@ -149,17 +149,8 @@ impl Floats {
         piece: &Planes,
         output: *mut f32,
     ) -> usize {
-        let finite = Cell::new(true);
-        let job = Job {
-            order,
-            input,
-            piece,
-            output,
-            finite,
-        };
         // SAFETY: the caller's promise.
-        unsafe { (self.planes)(&job) };
-        if job.finite.get() {
+        if unsafe { Job::run(self.planes, order, input, piece, output) } {
             return 0;
         }
         let planes = piece.lanes.clone().flat_map(|lane| {
@@ -177,17 +168,8 @@ impl Floats {
         piece: &Tokens,
         output: *mut f32,
     ) -> usize {
-        let finite = Cell::new(true);
-        let job = Job {
-            order,
-            input,
-            piece,
-            output,
-            finite,
-        };
         // SAFETY: the caller's promise.
-        unsafe { (self.tokens)(&job) };
-        if job.finite.get() {
+        if unsafe { Job::run(self.tokens, order, input, piece, output) } {
             return 0;
         }
         // What is beside a value may have been looked at with it.
@@ -217,6 +199,30 @@ fn few_channels(tokens: &Tokens) -> impl Iterator<Item = Tokens> + '_ {
 }
 
 impl<P> Job<'_, P> {
+    /// Writes a piece, and returns whether all of its values are finite.
+    ///
+    /// # Safety
+    /// As of [`Floats::write`].
+    unsafe fn run(
+        kernel: unsafe fn(&Job<'_, P>),
+        order: &Order,
+        input: &[f32],
+        piece: &P,
+        output: *mut f32,
+    ) -> bool {
+        let finite = Cell::new(true);
+        let job = Job {
+            order,
+            input,
+            piece,
+            output,
+            finite,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { kernel(&job) };
+        job.finite.get()
+    }
+
     /// Notes lanes that were each 0, but for what was multiplied with a value that is not finite.
     ///
     /// # Safety

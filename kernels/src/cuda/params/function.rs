@@ -47,7 +47,7 @@ pub enum Function {
 }
 
 impl Function {
-    /// The kernel that has it: those that take many registers or much code have one of their own.
+    /// The kernel that computes it: functions that take many registers or much code are in one of their own.
     #[must_use]
     pub const fn kernel(self) -> &'static str {
         if (self as u32) < Self::Logarithm as u32 {

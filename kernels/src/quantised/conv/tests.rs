@@ -5,7 +5,7 @@ use punctual_types::{Extent, Padding};
 use super::*;
 use crate::Inputs;
 use crate::quantised::reference::{self, Parameters};
-use crate::reference::Shape;
+use crate::shape::Shape;
 
 const FROM: Quantisation = Quantisation {
     scale: 0.25,

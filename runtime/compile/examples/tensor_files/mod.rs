@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 /// The bytes of each output of one image, in the order of the exit; then its confidence.
 pub type Found = (Vec<Vec<u8>>, Option<f32>);
 
-/// The network of an ONNX file.
+/// Compiles the network of an ONNX file.
 pub fn compiled(onnx: &Path, answer: Option<AnswerKind>) -> Result<Compiled, String> {
     let overrides = Overrides {
-        // The files have what the network reads, whatever a client would have to do for it.
+        // The files hold prepared inputs, so no preprocessing is compiled.
         input: InputOptions {
             prepared: Some(true),
             ..InputOptions::default()
@@ -28,7 +28,7 @@ pub fn compiled(onnx: &Path, answer: Option<AnswerKind>) -> Result<Compiled, Str
     compile_with(onnx, &overrides).map_err(every_problem)
 }
 
-/// One problem a line.
+/// The problems of all nodes, one per line.
 fn every_problem(error: CompileError) -> String {
     let CompileError::Nodes(unsupported) = error else {
         return error.to_string();
@@ -83,7 +83,7 @@ pub fn read_images(
     Ok(images)
 }
 
-/// Puts inputs where the evaluator's network reads them.
+/// Loads inputs as the evaluator's network reads them.
 pub fn load(evaluator: &mut Evaluator, images: &[Vec<Vec<f32>>]) {
     let first: Vec<&[f32]> = images.iter().map(|inputs| inputs[0].as_slice()).collect();
     evaluator.load(&first);
@@ -93,7 +93,7 @@ pub fn load(evaluator: &mut Evaluator, images: &[Vec<Vec<f32>>]) {
     }
 }
 
-/// What each exit gives for the first images that were loaded, `[exit][image]`.
+/// What each exit answers for the first loaded images, `[exit][image]`.
 pub fn on_cpu(evaluator: &mut Evaluator, batch: usize) -> Vec<Vec<Found>> {
     let exits = evaluator.exits(batch).into_iter();
     let exits = exits.filter(|exit| !exit.is_empty());
@@ -120,7 +120,7 @@ pub fn bytes(element: Element, values: &[f32]) -> Vec<u8> {
     bytes
 }
 
-/// Writes the file of each tensor, and describes them.
+/// Writes a file for each tensor, and describes the files.
 pub fn written(
     compiled: &Compiled,
     found: Vec<Vec<Found>>,
@@ -169,7 +169,7 @@ pub fn written(
     Ok(tensors)
 }
 
-/// Whether the file has a softmax behind an output that the compiler left out.
+/// Whether the file ends an output with a softmax that the compiler left out.
 fn ends_in_softmax(compiled: &Compiled, exit_name: &str, exit: &Exit, output: &Output) -> bool {
     let exit_name = exit_name.to_owned();
     let dropped = Note::SoftmaxDropped { exit: exit_name };

@@ -85,7 +85,7 @@ impl Integer {
         }
         let part = |value: i64| (value.checked_rem(by)? == 0).then(|| value / by);
         let is_positive = by > 0 && self.offset.min(self.images).min(self.batches) >= 0;
-        // The rest divides evenly, so that towards zero is down for the offset alone.
+        // The rest divides evenly, so rounding towards zero is rounding down for the offset alone.
         let offset = match is_positive {
             true => Some(self.offset / by),
             false => part(self.offset),
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(place.plus(Integer::of(i64::MAX), 1), None);
         assert_eq!(place.divided(Integer::of(2)).unwrap().images, 3);
         assert_eq!(place.divided(Integer::of(4)), None);
-        // Half of an odd number of two batches is a batch.
+        // Half of twice the batch and one, rounded down, is the batch.
         let odd = BATCH
             .times(Integer::of(2))
             .unwrap()

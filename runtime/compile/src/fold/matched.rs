@@ -172,7 +172,7 @@ pub(super) fn gather_nd(folding: &mut Folding<'_>) -> Result<Constant, Problem> 
     Ok(Constant::new(dims, data))
 }
 
-/// Of equal values, each told by a position on every dimension, whatever these are and the batch is: a mask of ones.
+/// Equal values picked by a position on every dimension, whatever the positions and the batch: a mask of ones.
 fn gathered_of_equals(folding: &mut Folding<'_>) -> Result<Option<Constant>, Problem> {
     let (data, indices) = (folding.operand(0)?, folding.operand(1)?);
     let equal = match &data.data {

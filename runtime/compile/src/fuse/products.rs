@@ -8,7 +8,7 @@ use crate::draft::{DraftKind, DraftOperator};
 use crate::lower::curves::is_a_sixth;
 
 impl Fusion {
-    /// `x * sigmoid(x)`, and the same of its piecewise linear relative; `x * tanh(softplus(x))`.
+    /// `x * sigmoid(x)`, and the same with a hard sigmoid; `x * tanh(softplus(x))`.
     pub(super) fn recognise_product(&mut self, at: usize) {
         let Some((x, gate)) = self.factors(at) else {
             self.recognise_mish(at);
@@ -74,7 +74,7 @@ impl Fusion {
         self.readers[x.index()] -= 1;
     }
 
-    /// The position and the channels of the activation that writes a tensor which has one reader.
+    /// The position and the channels of the activation that writes the tensor, if that has one reader.
     fn lone_activation(&self, tensor: TensorId, wanted: Activation) -> Option<(usize, u32)> {
         let writer = self.exclusive_writer(tensor)?;
         match self.kind(writer) {

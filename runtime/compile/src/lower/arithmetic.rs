@@ -3,7 +3,7 @@
 use punctual_model::{Tensor, TensorId};
 use punctual_types::{Activation, BinaryFunction, UnaryFunction};
 
-use super::choices::Numbers;
+use super::numbers::Numbers;
 use super::operands::Floats;
 use super::view_algebra::{Axis, Factor, View};
 use super::views::expanded;
@@ -13,10 +13,10 @@ use crate::fold::{Dim, broadcast};
 use crate::graph::{Attribute, Attributes, Data, Node, ValueId};
 use crate::problem::Problem;
 
-/// Most operands of a sum, a mean, or the smallest or largest of several.
+/// Most operands of `Sum`, `Mean`, `Min` and `Max`.
 const OPERANDS_MAX: usize = 255;
 
-/// One of the two values of a function.
+/// An operand of a function of two values.
 #[derive(Clone, Debug)]
 pub(super) enum Operand {
     Tensor(View),
@@ -35,7 +35,7 @@ impl Operand {
     }
 }
 
-/// Whether f32 tells a whole number from its neighbours.
+/// Whether f32 holds an integer and its neighbours exactly.
 fn is_exact(known: &i64) -> bool {
     known.unsigned_abs() <= 1 << f32::MANTISSA_DIGITS
 }
@@ -62,7 +62,7 @@ impl Lowering<'_> {
         self.set(node, Value::View(result))
     }
 
-    /// Of all operands, one after the other; of `Mean` the sum divided by their number.
+    /// A function of all operands, one after the other; `Mean` is the sum divided by their number.
     pub(super) fn variadic(
         &mut self,
         node: &Node,
@@ -74,7 +74,7 @@ impl Lowering<'_> {
         for at in 1..node.inputs.len() {
             let next = self.two_sided(node, at)?;
             result = match (result, next) {
-                // A constant waits for the first tensor.
+                // A constant is combined with the first tensor that follows.
                 (constant @ Operand::Constant(_), Operand::Tensor(view)) => {
                     let operands = [Operand::Tensor(view), constant];
                     Operand::Tensor(self.combined(node, function, operands)?)
@@ -91,7 +91,7 @@ impl Lowering<'_> {
         self.set(node, Value::View(view))
     }
 
-    /// Of integers the quotient is one, too.
+    /// A quotient; of integers it is rounded towards zero.
     pub(super) fn divide(&mut self, node: &Node) -> Result<(), Problem> {
         let whole = (0..2).all(|at| self.numbers(node, at) != Numbers::Floats);
         if !whole {
@@ -100,7 +100,7 @@ impl Lowering<'_> {
         self.limit(node, 2, 1)?;
         Attributes::of(node).finish()?;
         let quotient = match [self.two_sided(node, 0)?, self.two_sided(node, 1)?] {
-            // Not by a factor: its rounding may miss a whole number.
+            // Divided, as multiplying by the reciprocal may round to the wrong integer.
             [Operand::Tensor(view), Operand::Constant(constant)] => {
                 let view = self.covering(node, &view)?;
                 self.with_table(node, BinaryFunction::Divide, &view, &constant, false)?
@@ -111,7 +111,7 @@ impl Lowering<'_> {
         self.set(node, Value::View(result))
     }
 
-    /// What is left of a division.
+    /// The remainder of a division.
     pub(super) fn modulo(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         let mut attributes = Attributes::of(node);
@@ -126,7 +126,7 @@ impl Lowering<'_> {
         self.set(node, Value::View(result))
     }
 
-    /// An operand of a function of two, as it is.
+    /// Reads an operand of a function of two values.
     pub(super) fn two_sided(&self, node: &Node, at: usize) -> Result<Operand, Problem> {
         match self.required(node, at, "operand")? {
             Value::View(view) => Ok(Operand::Tensor(view.clone())),
@@ -135,7 +135,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// A constant of floats, integers or truths.
+    /// A constant of floats, integers or booleans.
     pub(super) fn figures(&self, node: &Node, at: usize) -> Result<Floats, Problem> {
         let Value::Constant(constant) = self.required(node, at, "constant")? else {
             return Err(self.operands(node));
@@ -261,7 +261,7 @@ impl Lowering<'_> {
         Ok((moved, merged))
     }
 
-    /// The larger operand where it is, and the other one repeated to lie as that does.
+    /// The larger operand as it lies, and the other one repeated to lie in the same way.
     fn repeated(&mut self, node: &Node, views: &[View; 2]) -> Result<Option<[View; 2]>, Problem> {
         for (larger, smaller) in [(0, 1), (1, 0)] {
             let to = views[larger].sizes();
@@ -281,7 +281,7 @@ impl Lowering<'_> {
         merged(views, shapes)
     }
 
-    /// Of a view and a constant, which is the first operand if they are swapped.
+    /// A function of a view and a constant, which is the first operand if they are swapped.
     fn with_constant(
         &mut self,
         node: &Node,
@@ -358,7 +358,7 @@ impl Lowering<'_> {
         let mut view = view.clone();
         let mut together = table(&view, self.shape(view.tensor), constant);
         if together.is_none() && view.dims.len() >= constant.dims.len() {
-            // With all that it has in its channels, rows and columns are free for what the constant adds.
+            // Flattened to channels, the view leaves rows and columns free for the constant's further dimensions.
             view = self.flattened(node, &view)?;
             together = table(&view, self.shape(view.tensor), constant);
         }
@@ -407,7 +407,7 @@ impl Lowering<'_> {
         Ok(view.of(output))
     }
 
-    /// A power; by a few constant exponents as products, a root or a reciprocal.
+    /// A power. A few constant exponents become products, a root or a reciprocal.
     pub(super) fn pow(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         Attributes::of(node).finish()?;
@@ -513,7 +513,7 @@ impl Lowering<'_> {
         Ok(view.of(output))
     }
 
-    /// Computes a softmax, or scores of an attention, that are an output.
+    /// Computes a softmax, or an attention's scores, if the value is an output.
     pub(crate) fn compute_softmax_output(
         &mut self,
         exit: &str,
@@ -669,7 +669,7 @@ fn table(
         }
         let dim = &mut dims[before + at];
         if dim.is_empty() {
-            // One position, which the constant makes several: on the axis where an image has it, or on any other.
+            // One position, which the constant repeats: on the axis where an image has it, or on any other.
             let axis = [Axis::Channel, Axis::Row, Axis::Column];
             let own = (before + at).checked_sub(1);
             let own = own.filter(|_| view.dims.len() == 4).into_iter();

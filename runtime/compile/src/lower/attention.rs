@@ -23,7 +23,7 @@ const BIAS_MAX: u64 = 1 << 26;
 /// Products of a query with keys, on their way to an attention.
 #[derive(Clone, Debug)]
 pub(crate) struct Scores {
-    /// (outer dimensions, queries, channels).
+    /// Its dimensions are (outer dimensions, queries, channels).
     query: View,
     /// (outer dimensions, keys, channels), of the same outer dimensions.
     key: View,
@@ -77,7 +77,8 @@ impl Scores {
         self.added.is_empty() && self.padding.is_none() && !self.softmaxed
     }
 
-    /// With other outer dimensions.
+    /// The same scores seen with the dimensions `to`; `None` if these change queries or keys, or no views of both
+    /// exist.
     fn reshaped(&self, to: &[Dim], fixed: Option<u64>) -> Option<Self> {
         let matrix = |sizes: &[Dim]| sizes.last_chunk::<2>().copied();
         if matrix(to)? != matrix(&self.sizes())? {
@@ -97,8 +98,8 @@ impl Scores {
 }
 
 impl Lowering<'_> {
-    /// What a node does to scores on their way: a factor, an addend, the softmax. `None` if it reads no scores, or
-    /// they must be computed for it.
+    /// Applies a node to scores: a factor, an addend or the softmax. `None` if it reads no scores, or they must be
+    /// computed for it.
     pub(super) fn on_scores(&mut self, node: &Node) -> Result<Option<Value>, Problem> {
         let scores = |at| match self.operand(node, at) {
             Some(Value::Scores(scores)) => Some(scores.clone()),
@@ -153,7 +154,7 @@ impl Lowering<'_> {
         Ok(reshaped.map(Value::Scores))
     }
 
-    /// Takes a constant that is added; whether it could.
+    /// Takes in a constant that is added, and returns whether that is possible.
     fn constant_added(&self, node: &Node, at: usize, scores: &mut Scores) -> bool {
         if scores.softmaxed {
             return false;
@@ -172,7 +173,7 @@ impl Lowering<'_> {
         if floats.data.iter().all(|value| *value == 0.0) {
             return true;
         }
-        // Minus infinity, where a mask has it, is as little as has no weight.
+        // A mask's minus infinity becomes a finite number small enough for no weight.
         floats
             .data
             .iter_mut()
@@ -182,7 +183,7 @@ impl Lowering<'_> {
         true
     }
 
-    /// Takes a factor that differs by head or query, as one of the query; whether it could.
+    /// Takes in a factor that differs by head or query by scaling the query, and returns whether that is possible.
     fn constant_factor(
         &mut self,
         node: &Node,
@@ -210,7 +211,7 @@ impl Lowering<'_> {
         Ok(true)
     }
 
-    /// Computes the scores that a node reads which does not know what to make of them.
+    /// Computes the scores that a node reads, if the node is no part of an attention.
     pub(super) fn compute_scores(&mut self, node: &Node) -> Result<(), Problem> {
         if matches!(node.operator.as_str(), "MatMul" | "Einsum") {
             return Ok(());
@@ -225,7 +226,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Scores as a tensor.
+    /// Computes scores that are no part of an attention.
     pub(super) fn computed_scores(
         &mut self,
         node: &Node,
@@ -466,7 +467,7 @@ impl Lowering<'_> {
                 let (query, key) = (at / keys, at % keys);
                 let terms = scores.added.iter().zip(of(row, head));
                 let terms = terms.map(|((_, floats), start)| added(floats, *start, query, key));
-                // Two that hide a key hide it once more.
+                // Two addends that mask a key sum to minus infinity, which is clamped.
                 values.push(terms.sum::<f32>().max(f32::MIN));
             }
         }
@@ -596,7 +597,7 @@ fn start(outer: &[Dim], floats: &Floats, position: u64) -> usize {
     place
 }
 
-/// The last two dimensions.
+/// The sizes of the last two dimensions, 1 where there are fewer.
 fn inner(floats: &Floats) -> [usize; 2] {
     let at = |back: usize| {
         let at = floats.dims.len().checked_sub(back);

@@ -1,8 +1,9 @@
-//! Comparisons, truths, and the choice between two values by them. A truth is 1 or 0.
+//! Comparisons, booleans, and the choice between two values. A boolean is 1 or 0.
 
 use punctual_types::{BinaryFunction, UnaryFunction};
 
 use super::arithmetic::Operand;
+use super::numbers::Numbers;
 use super::view_algebra::View;
 use super::views::expanded;
 use super::{Lowering, Value};
@@ -11,31 +12,8 @@ use crate::graph::{Attribute, Attributes, Data, Node, ValueId};
 use crate::problem::Problem;
 use crate::schema::data_type;
 
-/// What a value's numbers are. Tensors hold all of them as f32, which has every whole number up to 2^24.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Numbers {
-    #[default]
-    Floats,
-    Integers,
-    Truths,
-}
-
-impl Numbers {
-    /// Of an ONNX element type.
-    pub fn of_type(kind: i64) -> Self {
-        let floats = [data_type::FLOAT, data_type::FLOAT16, data_type::DOUBLE];
-        if floats.map(i64::from).contains(&kind) {
-            Self::Floats
-        } else if kind == i64::from(data_type::BOOL) {
-            Self::Truths
-        } else {
-            Self::Integers
-        }
-    }
-}
-
 impl Lowering<'_> {
-    /// What the numbers of an operand are.
+    /// The kind of numbers that an operand has.
     pub(super) fn numbers(&self, node: &Node, at: usize) -> Numbers {
         match node.inputs.get(at).copied().flatten() {
             Some(id) => self.numbers_of(id),
@@ -53,7 +31,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Notes what the numbers of a node's results are.
+    /// Records the kind of numbers that a node's results have.
     pub(super) fn note_numbers(&mut self, node: &Node) {
         let first = self.numbers(node, 0);
         let numbers = match node.operator.as_str() {
@@ -70,7 +48,7 @@ impl Lowering<'_> {
         for (at, output) in node.outputs.iter().enumerate() {
             if let Some(output) = output {
                 self.numbers[output.0] = match node.operator.as_str() {
-                    // Its second result is positions.
+                    // The second result has positions.
                     "TopK" | "MaxPool" if at == 1 => Numbers::Integers,
                     _ => numbers,
                 };
@@ -78,7 +56,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// As floats, integers or truths.
+    /// Converts to floats, integers or booleans.
     pub(super) fn cast(&mut self, node: &Node) -> Result<(), Problem> {
         let mut attributes = Attributes::of(node);
         let like = node.operator == "CastLike";
@@ -96,7 +74,7 @@ impl Lowering<'_> {
             let floats = [data_type::FLOAT, data_type::FLOAT16, data_type::DOUBLE].map(i64::from);
             wide.contains(&to) || floats.contains(&to)
         };
-        // A truth is 0 or 1 in every type.
+        // A boolean is 0 or 1 in every type.
         let from = self.numbers(node, 0);
         if let Some(to) = to.filter(|to| from != Numbers::Truths && !is_supported(*to)) {
             let supported = "float32, float16, float64, int32, int64 or bool, of a tensor computed from the input";
@@ -115,7 +93,7 @@ impl Lowering<'_> {
         self.set(node, Value::View(view))
     }
 
-    /// 1 where the values are equal to 0, or are not.
+    /// 1 where the values equal 0, or where they do not.
     fn compared_with_zero(
         &mut self,
         node: &Node,
@@ -134,7 +112,7 @@ impl Lowering<'_> {
         self.set(node, Value::View(result))
     }
 
-    /// Only what is no number differs from itself.
+    /// Only NaN differs from itself.
     pub(super) fn is_nan(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 1, 1)?;
         Attributes::of(node).finish()?;
@@ -144,7 +122,7 @@ impl Lowering<'_> {
         self.set(node, Value::View(result))
     }
 
-    /// Only what is infinite lies beyond the largest number.
+    /// Only infinities lie beyond the largest number.
     pub(super) fn is_infinite(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 1, 1)?;
         let mut attributes = Attributes::of(node);
@@ -163,14 +141,14 @@ impl Lowering<'_> {
             (false, false) => self.with_number(node, less, &view, f32::MIN, true)?,
         };
         let result = match (negative, positive) {
-            // Nothing is looked for.
+            // Neither sign of infinity is looked for.
             (false, false) => self.scaled(node, &result, 0.0)?,
             _ => result,
         };
         self.set(node, Value::View(result))
     }
 
-    /// Truths joined: a product, the larger one, or whether they differ.
+    /// `And` is a product, `Or` the larger one, and `Xor` whether they differ.
     pub(super) fn truths(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         Attributes::of(node).finish()?;
@@ -187,7 +165,8 @@ impl Lowering<'_> {
         self.set(node, Value::View(result))
     }
 
-    /// The second operand where the first is true, else the third; nothing of the one that is not chosen.
+    /// The second operand where the first is true, else the third. The side that is not chosen has no influence, even
+    /// if it is NaN.
     pub(super) fn choose(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 3, 1)?;
         Attributes::of(node).finish()?;
@@ -200,7 +179,7 @@ impl Lowering<'_> {
                 .iter()
                 .all(|truth| (*truth != 0.0) == (first != 0.0))
         {
-            // The same side everywhere.
+            // The condition is the same everywhere, so one side is the result.
             let at = usize::from(first == 0.0);
             let all = [&condition, &sides[0], &sides[1]].map(Operand::sizes);
             let sizes = broadcast(&all[0], &all[1]).and_then(|both| broadcast(&both, &all[2]));
@@ -228,7 +207,7 @@ impl Lowering<'_> {
         self.set(node, Value::View(result))
     }
 
-    /// A side of a choice where it is chosen and 0 elsewhere; `None` for a side of one 0.
+    /// One side where it is chosen and 0 elsewhere; `None` for a side that is a single 0.
     fn kept(
         &mut self,
         node: &Node,
@@ -243,7 +222,7 @@ impl Lowering<'_> {
         if constant.data == [0.0] {
             return Ok(None);
         }
-        // Constants are finite: what is infinite is twice what is not.
+        // Constants must be finite, so an infinite one is halved and doubled afterwards.
         let halved = constant.data.iter().any(|value| value.is_infinite());
         if halved {
             for value in &mut constant.data {
@@ -264,7 +243,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The operand that a joined truth is, if the other is the same everywhere and decides nothing.
+/// The operand that is the result, if the other one is a constant that does not affect it.
 fn neutral(operator: &str, operands: &[Operand; 2]) -> Option<View> {
     let (view, truths) = match operands {
         [Operand::Tensor(view), Operand::Constant(truths)]

@@ -1,7 +1,7 @@
-//! What depends on positions that are computed: sampling where a grid says, the positions of the largest values, the
-//! values at such positions.
+//! Operators on computed positions: sampling by a grid, the positions of the largest values, the values at such
+//! positions.
 //!
-//! Positions are floats to devices, exact to 2^24, which no axis has.
+//! On devices positions are floats, which are exact up to 2^24: more than any axis has.
 
 use punctual_model::{Tensor, TensorId};
 use punctual_types::{Interpolation, Outside, Ranking, Sampling};
@@ -15,8 +15,8 @@ use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 
 impl Lowering<'_> {
-    /// Pixels of an image where a grid says: (N, channels, rows, columns) at (N, rows, columns, 2). Before the images of
-    /// a batch there may be others in both, as heads beside each other: groups of channels.
+    /// Pixels of an image at the positions of a grid: (N, channels, rows, columns) at (N, rows, columns, 2). Each image
+    /// of a batch may consist of several in both, such as heads: these become groups of channels.
     pub(super) fn grid_sample(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         let sampling = sampling(node)?;
@@ -29,7 +29,7 @@ impl Lowering<'_> {
             return Err(self.operands_at(node, [0, 1]));
         }
         let image = self.channelwise(node)?;
-        // The two positions of a group lie side by side, behind those of the groups before it.
+        // The channels of the grid are (group, column or row).
         let axes = [Axis::Channel, Axis::Row, Axis::Column, Axis::Channel];
         let grid = self.copied_on(node, &grid, &axes)?;
         let (of_image, of_grid) = (self.shape(image.tensor), self.shape(grid.tensor));
@@ -142,7 +142,8 @@ impl Lowering<'_> {
         self.set(node, Value::View(taken))
     }
 
-    /// (N, positions, 1) of the dimension behind the batch: whole slices; or constant ones of the first dimension.
+    /// Whole slices: at (N, positions, 1) of the dimension behind the batch, or at constant positions of the first
+    /// dimension.
     pub(super) fn gather_nd(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         if let Some(taken) = self.constant_slices(node)? {
@@ -171,8 +172,8 @@ impl Lowering<'_> {
         self.set(node, Value::View(taken))
     }
 
-    /// The slices of the first dimension at (positions, 1) that are known when compiling: what an exporter makes of the
-    /// nearest columns of a series.
+    /// The slices of the first dimension at constant (positions, 1). Exporters write the nearest columns of a series in
+    /// this way.
     fn constant_slices(&mut self, node: &Node) -> Result<Option<View>, Problem> {
         let Some(indices) = self.constant_integers(node, 1) else {
             return Ok(None);
@@ -198,13 +199,13 @@ impl Lowering<'_> {
         self.taken(node, &view, 0, &positions).map(Some)
     }
 
-    /// The same dimensions, one of them the columns of a tensor.
+    /// The view with the same dimensions, copied if needed so that `dim` is the columns of a tensor.
     fn in_columns(&mut self, node: &Node, view: &View, dim: usize) -> Result<View, Problem> {
         let axes = [Axis::Column, Axis::Row, Axis::Channel];
         self.copied_on(node, view, &super::reduce::spread(view, &[dim], axes))
     }
 
-    /// Positions of the first values along a dimension, which is the columns.
+    /// Positions of the first values along a dimension that is the columns.
     fn best_columns(
         &mut self,
         node: &Node,
@@ -229,7 +230,7 @@ impl Lowering<'_> {
         Ok(chosen)
     }
 
-    /// Values at positions of one dimension, for each place of the others.
+    /// Values at positions of one dimension, for each position of the others.
     fn taken_along(
         &mut self,
         node: &Node,
@@ -253,7 +254,7 @@ impl Lowering<'_> {
         if images_differ || !data.has_one_batch() {
             return Err(self.operands_at(node, [0, 1]));
         }
-        // Dimensions for whose places the indices are the same become channels, which move together.
+        // Dimensions whose positions share their indices become channels, which are taken together.
         let repeats = |digits: &Vec<Factor>| {
             !digits.is_empty() && digits.iter().all(|digit| digit.axis == Axis::Repeat)
         };
@@ -309,7 +310,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The images of a dimension: whether it is the batch, and how many of something are before and behind the images.
+/// How many positions are before and behind the images of the batch, in a dimension that has the batch.
 fn images(view: &View, dim: usize) -> Option<[u64; 2]> {
     let digits = &view.dims[dim];
     let batch = digits.iter().position(|digit| *digit == BATCH)?;
@@ -324,7 +325,7 @@ fn sampling(node: &Node) -> Result<Sampling, Problem> {
         Problem::attribute(name, &Attribute::Text(found.to_owned()), supported)
     };
     let interpolation = match attributes.text("mode", "linear")? {
-        // The first is its name before opset 20.
+        // `bilinear` is its name before opset 20.
         "bilinear" | "linear" => Interpolation::Linear,
         "nearest" => Interpolation::Nearest,
         other => return Err(refused("mode", other, "bilinear, linear or nearest")),

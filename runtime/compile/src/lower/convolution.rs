@@ -54,7 +54,7 @@ pub(super) fn read_window(
     Ok(Window { padding, ..window })
 }
 
-/// Figures of rows and columns; of a series the file has those of its columns only.
+/// A number for rows and one for columns; for a series the file has the latter only.
 pub(super) fn two(
     attributes: &mut Attributes,
     name: &'static str,
@@ -70,7 +70,7 @@ pub(super) fn two(
     Ok([rows, columns])
 }
 
-/// Top, left, bottom and right; of a series the file has left and right.
+/// Top, left, bottom and right; for a series the file has left and right only.
 pub(super) fn pads(attributes: &mut Attributes, series: bool) -> Result<[i64; 4], Problem> {
     if !series {
         return attributes.int_array("pads", [0; 4], "four numbers");
@@ -79,7 +79,7 @@ pub(super) fn pads(attributes: &mut Attributes, series: bool) -> Result<[i64; 4]
     Ok([0, left, 0, right])
 }
 
-/// The sides of weights: two dimensions, then rows and columns. Those of a series have no rows.
+/// The sizes of weights: two dimensions, then rows and columns. Weights of a series have no rows.
 pub(super) fn of_weights(dims: &[usize], series: bool) -> Option<[usize; 4]> {
     match *dims {
         [a, b, rows, columns] if !series => Some([a, b, rows, columns]),
@@ -173,7 +173,7 @@ impl Lowering<'_> {
                 return Err(self.wrong(2, "bias", found, "one value an output channel"));
             }
         };
-        // Zeros around the image are the window's own.
+        // Zeros around the image become the window's padding.
         let (input, window) = match self.inside_padding(node, &window) {
             Some((inner, window)) => (self.image_of(node, &inner)?, window),
             None => (input, window),

@@ -63,7 +63,7 @@ impl Lowering<'_> {
         self.activate(node, Activation::LeakyRelu { slope })
     }
 
-    /// A slope below 0 for each value that the constant tells apart.
+    /// A slope below 0 for each value, from a constant that is repeated.
     pub(super) fn p_relu(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         Attributes::of(node).finish()?;
@@ -109,7 +109,7 @@ impl Lowering<'_> {
         self.set(node, Value::View(result))
     }
 
-    /// The attributes of an operator that has no others, each with its default.
+    /// Float attributes, each with its default, of an operator that has no others.
     fn figures_of<const N: usize>(
         &self,
         node: &Node,

@@ -97,7 +97,7 @@ impl Lowering<'_> {
         if let (Some(scale), Some(shift)) = by_channel {
             return self.affine(node, &view, scale, shift);
         }
-        // The channels lie on another axis of the tensor, or are several values each.
+        // The view's channels lie on another axis of the tensor, or are several values each.
         let scaled = self.with_table(node, BinaryFunction::Multiply, &view, &scale, false)?;
         let result = self.with_table(node, BinaryFunction::Add, &scaled, &shift, false)?;
         self.set(node, Value::View(result))

@@ -30,7 +30,7 @@ impl Laid {
         self.shape == shape && self.values.start[0] == 0 && self.is_of_channels(shape)
     }
 
-    /// Whether it is consecutive channels of all pixels of a tensor of this shape as they are.
+    /// Whether the view is consecutive channels of all pixels of a tensor of this shape, in their order.
     pub fn is_of_channels(&self, shape: Tensor) -> bool {
         self.shape.extent() == shape.extent()
             && self.values.start[1..] == [0; 2]
@@ -246,7 +246,7 @@ mod tests {
         let axes = image().natural_axes();
         assert_eq!(axes[1..], [Axis::Channel, Axis::Row, Axis::Column]);
         assert!(image().on_axes(&axes).unwrap().is(SHAPE));
-        // Nor do heads of its channels.
+        // Nor do heads, which are some of its channels each.
         let heads = reshaped(&image(), &[3, 4, 24]);
         let axes = [Axis::Batch, Axis::Channel, Axis::Channel, Axis::Column];
         let row = Tensor {

@@ -28,7 +28,8 @@ impl Lowering<'_> {
         self.set(node, Value::View(result))
     }
 
-    /// As of instances, of channels in groups: their scale and bias are one a group before opset 21, one a channel since.
+    /// As instance normalisation, but of groups of channels: there is one scale and bias for each group before opset
+    /// 21, and for each channel since.
     pub(super) fn group_normalization(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 3, 1)?;
         let mut attributes = Attributes::of(node);
@@ -62,7 +63,7 @@ impl Lowering<'_> {
         self.set(node, Value::View(result))
     }
 
-    /// Divided by the root of the mean of the squares of the last dimensions, times the scale.
+    /// Divides by the root of the mean square over the last dimensions, and multiplies by the scale.
     pub(super) fn rms_normalization(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         let mut attributes = Attributes::of(node);
@@ -87,7 +88,7 @@ impl Lowering<'_> {
         self.set(node, Value::View(result))
     }
 
-    /// Divided by the length of the values along a dimension.
+    /// Divides by the norm of the values along a dimension.
     pub(super) fn lp_normalization(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 1, 1)?;
         let mut attributes = Attributes::of(node);
@@ -113,7 +114,7 @@ impl Lowering<'_> {
         self.set(node, Value::View(result))
     }
 
-    /// Dimensions of one image that are summed.
+    /// Checks that the summed dimensions do not reach across images.
     fn check_dims(&self, view: &View, dims: &[usize], axis: i64) -> Result<(), Problem> {
         let of_batch = |dim: &usize| view.dims[*dim].contains(&BATCH);
         if !view.has_one_batch() {
@@ -129,7 +130,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// (N, channels, values ...).
+    /// The node's input, which must be (N, channels, values ...).
     fn channels_of_values(&self, node: &Node) -> Result<View, Problem> {
         let view = self.view(node, 0)?.clone();
         if view.dims.len() < 3 || !view.is_batch(0) || view.dims[1].contains(&BATCH) {
@@ -138,7 +139,7 @@ impl Lowering<'_> {
         Ok(view)
     }
 
-    /// What is behind the second dimension brought to mean 0 and variance 1, for each position of that.
+    /// For each position of the second dimension, normalises what is behind it to mean 0 and variance 1.
     fn normalised(&mut self, node: &Node, view: &View, epsilon: f32) -> Result<View, Problem> {
         let mut axes = vec![Axis::Channel; view.dims.len()];
         axes[1] = Axis::Column;
@@ -154,7 +155,7 @@ impl Lowering<'_> {
         Ok(view.of(output))
     }
 
-    /// `scale * x + bias` with one of each for each position of the second dimension.
+    /// `scale * x + bias`, with a scale and a bias for each position of the second dimension.
     fn scaled_and_shifted(&mut self, node: &Node, mut result: View) -> Result<View, Problem> {
         let steps = [
             (1, "scale", BinaryFunction::Multiply, 1.0),

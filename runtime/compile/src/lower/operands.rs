@@ -44,8 +44,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// A tensor that lies as (N, channels, rows, columns), channels moved if need be; of (N, channels, columns) one of
-    /// one row.
+    /// The operand as a tensor of (N, channels, rows, columns), copied if needed; (N, channels, columns) becomes a
+    /// tensor of one row.
     pub(super) fn image(&mut self, node: &Node) -> Result<TensorId, Problem> {
         const EXPECTED: &str = "an image computed from the input, or channels of one row";
         match self.required(node, 0, "data")? {
@@ -71,7 +71,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// An image for what treats each channel alone: images beside those of the batch may be channels, too.
+    /// An image for operators that treat each channel alone: where a position of the batch has several images, their
+    /// channels become channels of one image.
     pub(super) fn channelwise(&mut self, node: &Node) -> Result<View, Problem> {
         if let Some(Value::View(view)) = self.operand(node, 0)
             && view.dims.len() == 4
@@ -86,7 +87,7 @@ impl Lowering<'_> {
         Ok(View::image(tensor, self.shape(tensor)))
     }
 
-    /// Makes a tensor with the channels of such an image, and rows and columns of its own, the node's first result.
+    /// Makes the node's first result a tensor with the channels of such an image, and rows and columns of its own.
     pub(super) fn set_channelwise(
         &mut self,
         node: &Node,
@@ -186,7 +187,7 @@ impl Lowering<'_> {
         self.emit(node, kind, view.tensor, &[], shape).map(Some)
     }
 
-    /// As [`image`](Self::image), of a view that is one.
+    /// As [`image`](Self::image), for a view.
     pub(super) fn image_of(&mut self, node: &Node, view: &View) -> Result<TensorId, Problem> {
         let wide = match view.dims.len() {
             3 => view.unsqueeze(2),

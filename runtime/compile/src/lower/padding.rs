@@ -8,7 +8,7 @@ use punctual_types::{Padding, Window};
 use super::join::Part;
 use super::view_algebra::View;
 use super::views::positions;
-use super::{Lowering, Value};
+use super::{Lowering, Padded, Value};
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
@@ -21,19 +21,12 @@ enum Border {
     Reflected,
     /// The outermost value.
     Edge,
-    /// The values at the other end.
+    /// The values at the opposite end.
     Wrapped,
 }
 
-/// An image with zeros around another.
-#[derive(Clone, Debug)]
-pub(crate) struct Padded {
-    seen: View,
-    inner: View,
-    padding: Padding,
-}
-
-/// What is added before and behind rows and columns, if that is all, of an image or of a series.
+/// The padding of an image's or a series's rows and columns; `None` if other dimensions are padded, or values are cut
+/// off.
 fn image_padding(axes: &[usize], before: &[i64], behind: &[i64], rank: usize) -> Option<Padding> {
     let mut sides = [[0_u32; 2]; 4];
     for (at, &axis) in axes.iter().enumerate() {
@@ -52,8 +45,8 @@ fn image_padding(axes: &[usize], before: &[i64], behind: &[i64], rank: usize) ->
 }
 
 impl Lowering<'_> {
-    /// The image inside the zeros around a node's operand, and the window with these zeros as its own padding, if it
-    /// may have so much.
+    /// The image inside of the zeros around a node's operand, and the window with these zeros as its own padding, if a
+    /// window may have so much.
     pub(super) fn inside_padding(&self, node: &Node, window: &Window) -> Option<(View, Window)> {
         let view = self.view(node, 0).ok()?;
         let padded = self.padded.get(&view.tensor)?;

@@ -20,7 +20,7 @@ use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
 
-/// What a product's dimension is called; those of a product of matrices are numbered.
+/// The name of a product's dimension; those of a `MatMul` are numbered.
 type Letter = u32;
 
 /// An operand, whose dimensions have letters.
@@ -55,10 +55,10 @@ impl Operand {
     }
 }
 
-/// Which letters are what.
+/// The letters of a product, by their part in it.
 struct Roles {
     rows: Vec<Letter>,
-    /// Of one operand only.
+    /// Letters of one operand only, which the result has.
     own: [Vec<Letter>; 2],
     terms: Vec<Letter>,
 }
@@ -139,7 +139,7 @@ impl Lowering<'_> {
         self.times(node, &view, factor).map(Value::View)
     }
 
-    /// What two values are that make no product.
+    /// The problem of two values that cannot be multiplied.
     fn unfit(&self, first: &Value, second: &Value) -> Problem {
         Problem::Product {
             first: self.describe(first),
@@ -290,7 +290,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// The operand, laid out so.
+    /// The operand, laid out as `laid` says.
     fn placed(&mut self, node: &Node, operand: &Operand, laid: Laid) -> Result<Operand, Problem> {
         let view = match &operand.table {
             None => self.copied(node, &operand.view, laid)?,
@@ -505,8 +505,8 @@ fn matrix_of(constant: &Constant) -> Option<[usize; 2]> {
     (same && matches!(constant.data, Data::Floats(_))).then_some(matrix)
 }
 
-/// How the second operand's dimensions must be permuted to multiply matrices, and the result's to be the output, where
-/// the first one's lie as they must: (shared..., one of its own, one that is summed).
+/// The permutation of the second operand that makes this a product of matrices, and that of its result to be the
+/// output, if the first operand is (shared..., one of its own, one that is summed).
 fn as_matrices(
     first: &[Letter],
     second: &[Letter],

@@ -1,5 +1,5 @@
-//! GRU, LSTM and RNN: the input's product for all steps at once, then one operator that carries the state from step
-//! to step.
+//! GRU, LSTM and RNN: one product of the input for all steps, then one operator that carries the state from step to
+//! step.
 
 use punctual_model::{ChannelRun, Tensor, TensorId};
 use punctual_types::{Activation, Cell, Extent, Window};
@@ -12,7 +12,7 @@ use crate::draft::{DraftKind, Sequence};
 use crate::graph::{Attribute, Attributes, Data, Node};
 use crate::problem::Problem;
 
-/// Positions of operands.
+/// Positions of the operands in the node's list of inputs.
 const WEIGHTS: usize = 1;
 const RECURRENT_WEIGHTS: usize = 2;
 const BIAS: usize = 3;
@@ -20,10 +20,10 @@ const LENGTHS: usize = 4;
 const STATE: usize = 5;
 const CELLS: usize = 6;
 
-/// What the attributes say.
+/// A recurrent layer as its attributes describe it.
 struct Layer {
     cell: Cell,
-    /// Of each direction, whether it goes backwards.
+    /// For each direction, whether it goes backwards.
     directions: Vec<bool>,
     /// Whether the batch is the first dimension of all, not the second.
     batch_first: bool,
@@ -97,7 +97,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// The input as a tensor of one row, a column a step, and the number of steps.
+    /// The input as a tensor of one row with a column for each step, and the number of steps.
     fn steps(&mut self, node: &Node, layer: &Layer) -> Result<(TensorId, u32), Problem> {
         let view = self.view(node, 0)?.clone();
         let batch = usize::from(!layer.batch_first);
@@ -121,7 +121,7 @@ impl Lowering<'_> {
         Ok((tensor, self.shape(tensor).width))
     }
 
-    /// All sequences have all steps.
+    /// Refuses sequences that are shorter than the number of steps.
     fn check_lengths(&self, node: &Node, steps: u32) -> Result<(), Problem> {
         let Some(lengths) = self.operand(node, LENGTHS) else {
             return Ok(());
@@ -210,7 +210,7 @@ impl Lowering<'_> {
         self.emit(node, kind, products, initial.as_slice(), states)
     }
 
-    /// The state before the first step, of an LSTM with its cells behind; nothing for zeros.
+    /// The state before the first step, for an LSTM with the cell states behind it; `None` for zeros.
     fn initial_state(
         &mut self,
         node: &Node,
@@ -251,7 +251,7 @@ impl Lowering<'_> {
         Ok(Some(tensor))
     }
 
-    /// One direction's (batch, hidden) of an operand.
+    /// One direction of an operand, as (batch, hidden).
     fn state_part(
         &mut self,
         node: &Node,
@@ -273,7 +273,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// (steps, directions, batch, hidden).
+    /// The states of all directions as (steps, directions, batch, hidden).
     fn all_states(
         &mut self,
         node: &Node,
@@ -291,7 +291,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// (directions, batch, hidden) of the last step of each direction: of the values from a channel on.
+    /// The values from `channel` on after each direction's last step, as (directions, batch, hidden).
     fn last_states(
         &mut self,
         node: &Node,
@@ -330,7 +330,7 @@ impl Lowering<'_> {
         }))
     }
 
-    /// The hidden units of two directions beside each other, from a channel of each on.
+    /// The hidden units of both directions side by side, from a channel of each on.
     fn both(
         &mut self,
         node: &Node,
@@ -353,7 +353,7 @@ impl Lowering<'_> {
         self.emit(node, kind, states[0], &states[1..], shape)
     }
 
-    /// (steps, directions, batch, hidden) of a tensor with a column a step.
+    /// A tensor with a column for each step as (steps, directions, batch, hidden).
     fn of_directions(&self, layer: &Layer, tensor: TensorId) -> View {
         let shape = self.shape(tensor);
         let digit = |axis, step: u64, extent: u64| normal(vec![Factor { axis, step, extent }]);
@@ -371,7 +371,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The cell, whose activations are the usual ones.
+/// The cell; activations other than the default ones are refused.
 fn activations(
     attributes: &mut Attributes<'_>,
     cell: Cell,

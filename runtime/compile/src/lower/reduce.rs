@@ -15,7 +15,7 @@ use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 
-/// Most positions of a dimension that is multiplied, and of one that is summed up step by step.
+/// Most positions of a dimension for a product over it, and for running sums along it.
 const FACTORS_MAX: i64 = 64;
 const SUMMED_MAX: i64 = 4096;
 
@@ -131,7 +131,7 @@ impl Lowering<'_> {
         Ok(view.of(squares))
     }
 
-    /// `ln(sum e^x)`: of what the values lack to the largest, which is added again.
+    /// `ln(sum e^x)`, computed of the differences to the largest value, which is added again.
     fn logarithm_of_powers(
         &mut self,
         node: &Node,
@@ -148,7 +148,7 @@ impl Lowering<'_> {
         self.combined(node, BinaryFunction::Add, operands)
     }
 
-    /// Position by position, of few.
+    /// The product over a dimension, position by position.
     fn product_over(&mut self, node: &Node, view: &View, dims: &[usize]) -> Result<View, Problem> {
         let mut result = view.clone();
         for &dim in dims {
@@ -167,7 +167,7 @@ impl Lowering<'_> {
         Ok(result)
     }
 
-    /// Sums of all positions of a dimension up to each: a triangle of ones as a matrix.
+    /// The sum up to each position of a dimension: a product with a triangular matrix of ones.
     pub(super) fn running_sum(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         let mut attributes = Attributes::of(node);
@@ -264,7 +264,7 @@ impl Lowering<'_> {
         self.pooled(node, &view, dims, (PoolKind::Max, line))
     }
 
-    /// One position of a tensor for each kernel's, which is all of some of the view's dimensions.
+    /// Pools a tensor with a kernel that covers some of the view's dimensions: one position is left of each.
     fn pooled(
         &mut self,
         node: &Node,
@@ -285,7 +285,7 @@ impl Lowering<'_> {
         Ok(reduced(view.of(output), dims))
     }
 
-    /// The kernel that pools a dimension which is all rows or all columns of a tensor.
+    /// The kernel that pools all rows or all columns of a tensor, if the dimensions are these.
     fn line(&self, view: &View, dims: &[usize]) -> Option<Extent> {
         let shape = self.shape(view.tensor);
         let &[dim] = dims else { return None };

@@ -124,7 +124,7 @@ impl Lowering<'_> {
             all[axis] = size;
         }
         match all {
-            // A file that was exported for a fixed number of images names it.
+            // A file that was exported for a fixed batch size names that.
             [images, same, Dim::Known(height), Dim::Known(width)]
                 if fits && same == channels && self.is_batch(images) =>
             {

@@ -1,5 +1,5 @@
-//! Batches one behind the other: two views of a scene on their way through one encoder. What is computed of them is
-//! computed of each by itself, and they are taken apart again.
+//! Concatenated batches, such as two views of a scene that pass one encoder. Each batch is computed by itself, until a
+//! split separates them again.
 
 use super::view_algebra::View;
 use super::{Lowering, Value};
@@ -8,7 +8,7 @@ use crate::graph::{Attributes, Node, ValueId};
 use crate::problem::Problem;
 
 impl Lowering<'_> {
-    /// Whether a concat puts batches one behind the other, which then is done.
+    /// Handles a concat along the batch; returns whether the node is one.
     pub(super) fn stack(&mut self, node: &Node) -> Result<bool, Problem> {
         let mut attributes = Attributes::of(node);
         let axis = attributes.int("axis", 1)?;
@@ -31,7 +31,8 @@ impl Lowering<'_> {
         Ok(true)
     }
 
-    /// Whether a node reads such batches, of which it then is applied to each.
+    /// Handles a node that reads concatenated batches: a split of them, or anything else, which is applied to each.
+    /// Returns whether the node reads some.
     pub(super) fn on_stacked(&mut self, node: &Node) -> Result<bool, Problem> {
         let stacks: Vec<(ValueId, Vec<View>)> = node
             .inputs
@@ -75,7 +76,7 @@ impl Lowering<'_> {
         Ok(true)
     }
 
-    /// Whether a node takes batches apart, which then is done.
+    /// Handles a split or a slice of concatenated batches; returns whether the node is one.
     fn unstacked(&mut self, node: &Node, batches: &[View]) -> Result<bool, Problem> {
         let ranges: Vec<[usize; 2]> = match node.operator.as_str() {
             "Split" if Attributes::of(node).int("axis", 0)? == 0 => {
@@ -118,7 +119,7 @@ impl Lowering<'_> {
         Ok(true)
     }
 
-    /// Whether all parts of a split are as long.
+    /// Whether all parts of a split have the same size.
     fn splits_evenly(&self, node: &Node) -> Result<bool, Problem> {
         if self.operand(node, 1).is_none() {
             return Ok(true);

@@ -96,7 +96,7 @@ impl Lowering<'_> {
         Ok(tokens)
     }
 
-    /// As [`tokens_last`](Self::tokens_last), of a view that is no operand.
+    /// As [`tokens_last`](Self::tokens_last), for a view.
     pub(super) fn as_tokens(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
         match self.are_tokens(view) {
             true => Ok(view.clone()),
@@ -116,7 +116,7 @@ impl Lowering<'_> {
         self.set(node, Value::View(result))
     }
 
-    /// As [`each_token`](Self::each_token), its result.
+    /// As [`each_token`](Self::each_token), but returns the result instead of setting it.
     pub(super) fn of_each_token(
         &mut self,
         node: &Node,
@@ -177,7 +177,7 @@ impl Lowering<'_> {
         Ok(true)
     }
 
-    /// A constant of one value a channel of each token, added, if that is what it is.
+    /// Adds a constant that has a value for each channel of each token; `None` for any other constant.
     pub(super) fn add_to_tokens(
         &mut self,
         node: &Node,

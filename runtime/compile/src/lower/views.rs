@@ -13,7 +13,7 @@ use crate::problem::Problem;
 
 /// Most slices that are joined to one.
 const SLICES_MAX: usize = 8;
-/// Most copies of several positions that are joined.
+/// Most copies that a tile joins where several positions are repeated.
 const TILES_MAX: u64 = 255;
 
 impl Lowering<'_> {

@@ -1,4 +1,4 @@
-//! Positions that are computed: what they become, and what is refused.
+//! Operators on computed positions: what they become, and what is refused.
 
 use punctual_model::{AnswerKind, Calibration, OperatorKind, reference};
 use punctual_types::{Axis, Element, Interpolation, Outside, Ranking, Sampling};
@@ -47,7 +47,7 @@ fn sampled(kinds: &[OperatorKind]) -> Option<(u32, Sampling)> {
     })
 }
 
-/// Compiled with whatever it answers.
+/// Compiled for any kind of answer.
 fn with_any_answer(onnx: &Onnx) -> Compiled {
     let options = CompileOptions {
         answer: Some(AnswerKind::None),

@@ -36,6 +36,15 @@ fn first_values(onnx: Onnx, from: &str, values: usize) -> Onnx {
         .output("exit_0")
 }
 
+/// The products of rows of values with `v` become the scores: their mean over the rows.
+fn mean_scores(onnx: Onnx, from: &str) -> Onnx {
+    let of_rows = [ints_of("axes", &[1]), int("keepdims", 0)];
+    onnx.node("MatMul", &format!("{from} v"), "m", &[])
+        .node("ReduceMean", "m", "mean", &of_rows)
+        .node("Identity", "mean", "exit_0", &[])
+        .output("exit_0")
+}
+
 #[test]
 fn anchors_of_several_levels_are_joined_by_one_copy() {
     let mut onnx = Onnx::new().floats("w", &[6, 3, 1, 1]).floats("v", &[2, 5]);
@@ -62,18 +71,8 @@ fn anchors_of_several_levels_are_joined_by_one_copy() {
             )
             .node("Reshape", &format!("{last} {anchors}"), &rows, &[]);
     }
-    let onnx = onnx
-        .node("Concat", "rows0 rows1", "j", &[int("axis", 1)])
-        .node("MatMul", "j v", "m", &[])
-        .node(
-            "ReduceMean",
-            "m",
-            "mean",
-            &[ints_of("axes", &[1]), int("keepdims", 0)],
-        )
-        .node("Identity", "mean", "exit_0", &[])
-        .output("exit_0");
-    let network = network(&onnx);
+    let onnx = onnx.node("Concat", "rows0 rows1", "j", &[int("axis", 1)]);
+    let network = network(&mean_scores(onnx, "j"));
     let [copy] = copies(&network)[..] else {
         panic!("{:?}", copies(&network));
     };
@@ -99,17 +98,8 @@ fn flat_heads_that_are_joined_and_cut_again_are_joined_as_they_are_cut() {
     let onnx = onnx
         .ints("four", &[0, -1, 4])
         .node("Concat", "flat0 flat1", "j", &[int("axis", 1)])
-        .node("Reshape", "j four", "anchors", &[])
-        .node("MatMul", "anchors v", "m", &[])
-        .node(
-            "ReduceMean",
-            "m",
-            "mean",
-            &[ints_of("axes", &[1]), int("keepdims", 0)],
-        )
-        .node("Identity", "mean", "exit_0", &[])
-        .output("exit_0");
-    let network = network(&onnx);
+        .node("Reshape", "j four", "anchors", &[]);
+    let network = network(&mean_scores(onnx, "anchors"));
     let shapes: Vec<_> = copies(&network)
         .iter()
         .map(|copy| shape(&network, copy))
@@ -289,17 +279,8 @@ fn a_network_of_more_anchors_than_65536_fits() {
         .node("Conv", "image w", "c", &[])
         .node("Reshape", "c rows", "r", &[])
         .node("Concat", "r r", "j", &[int("axis", 1)])
-        .floats("v", &[1, 5])
-        .node("MatMul", "j v", "m", &[])
-        .node(
-            "ReduceMean",
-            "m",
-            "mean",
-            &[ints_of("axes", &[1]), int("keepdims", 0)],
-        )
-        .node("Identity", "mean", "exit_0", &[])
-        .output("exit_0");
-    let network = network(&onnx);
+        .floats("v", &[1, 5]);
+    let network = network(&mean_scores(onnx, "j"));
     let wide = |tensor: &&Tensor| tensor.width == 192_000;
     assert!(network.tensors.iter().find(wide).is_some());
 }

@@ -202,7 +202,7 @@ fn images_of_other_sizes_do_not_join() {
     let batch = branches(1)
         .node("Concat", "c0 c0", "j", &[int("axis", 0)])
         .head("j", 4, "exit_0");
-    // They are two batches, of which no exit is made.
+    // They are two batches, which cannot be an exit.
     let message = compiled(&batch).unwrap_err().to_string();
     assert!(message.contains("exit_0"), "{message}");
 }

@@ -1,4 +1,4 @@
-//! What recurrent layers become, what of them is refused, and zeros around a convolution.
+//! What recurrent layers become and which are refused; zeros around a convolution.
 
 use super::builder::{Onnx, float, int, ints_of, text};
 use super::compiled;
@@ -38,7 +38,7 @@ fn all_steps_of_a_layer_are_one_operator_with_its_weights_once() {
         .clone()
         .filter(|kind| matches!(kind, OperatorKind::Recurrent { .. }));
     assert_eq!((layers.count(), kinds.count() <= 5), (1, true));
-    // Of inputs and states with their biases, and of the head.
+    // Weights and biases of inputs and states, and of the head.
     let weights = 12 * (3 + 4 + 2) + 4 * 5 + 5;
     assert_eq!(network.weights.len(), weights);
 }
@@ -93,6 +93,6 @@ fn zeros_around_a_convolution_are_its_padding() {
         operators.any(|operator| matches!(operator.kind, OperatorKind::Copy { .. }))
     };
     assert!(!padded(&[0, 0, 1, 2, 0, 0, 2, 0]));
-    // A window may not lie wholly in its padding; channels are none.
+    // A window may not lie wholly in its padding, and channels have none.
     assert!(padded(&[0, 0, 3, 0, 0, 0, 0, 0]));
 }

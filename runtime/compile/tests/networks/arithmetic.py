@@ -5,53 +5,8 @@ tensor and constants of any shape, of each value, softmaxes along every axis, an
 """
 
 import numpy as np
-import onnx
-import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
 
-IMAGES, HEIGHT, WIDTH, CLASSES = 2, 23, 18, 5
-rng = np.random.default_rng(17)
-nodes, weights, count = [], [], 0
-
-
-def constant(*shape, low=-1.0, high=1.0):
-    return fixed(rng.uniform(low, high, shape).astype(np.float32))
-
-
-def fixed(array):
-    name = f"w{len(weights)}"
-    weights.append(numpy_helper.from_array(np.asarray(array), name))
-    return name
-
-
-def ints(*values):
-    return fixed(np.array(values, np.int64))
-
-
-def node(operator, *inputs, output=None, **attributes):
-    global count
-    count += 1
-    output = output or f"t{count}"
-    nodes.append(helper.make_node(operator, list(inputs), [output], name=f"{operator}_{count}", **attributes))
-    return output
-
-
-def conv(x, inputs, outputs, kernel, stride=1):
-    bound = (3 / (inputs * kernel * kernel)) ** 0.5
-    return node(
-        "Conv",
-        x,
-        constant(outputs, inputs, kernel, kernel, low=-bound, high=bound),
-        constant(outputs, low=-0.3, high=0.3),
-        strides=[stride] * 2,
-        pads=[kernel // 2] * 4,
-    )
-
-
-def head(x, channels, name):
-    flat = node("Flatten", node("GlobalAveragePool", x))
-    return node("Gemm", flat, constant(CLASSES, channels), constant(CLASSES), output=name, transB=1)
-
+from graph import CLASSES, constant, conv, fixed, head, ints, node, write
 
 x = conv("image", 3, 20, 3, 2)  # 12x9
 gate = node("Sigmoid", conv(node("GlobalAveragePool", x), 20, 20, 1))
@@ -93,20 +48,4 @@ x = node("Add", node("GlobalAveragePool", x), node("GlobalAveragePool", conv(box
 scores = node("Gemm", node("Flatten", x), constant(CLASSES, 20), constant(CLASSES), transB=1)
 node("Softmax", scores, output="exit_1", axis=1)
 
-graph = helper.make_graph(
-    nodes,
-    "arithmetic",
-    [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["N", 3, HEIGHT, WIDTH])],
-    [helper.make_tensor_value_info(f"exit_{at}", TensorProto.FLOAT, ["N", CLASSES]) for at in range(2)],
-    weights,
-)
-model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-onnx.checker.check_model(model)
-onnx.save(model, "arithmetic.onnx")
-images = rng.normal(size=(IMAGES, 3, HEIGHT, WIDTH)).astype(np.float32)
-session = onnxruntime.InferenceSession("arithmetic.onnx")
-with open("arithmetic.f32", "wb") as file:
-    file.write(images.tobytes())
-    for exit in session.run(["exit_0", "exit_1"], {"image": images}):
-        print(exit)
-        file.write(exit.astype(np.float32).tobytes())
+write("arithmetic")

@@ -92,7 +92,7 @@ fn package() -> Package {
     Package::new(networks::gathers(5), Calibration::default()).expect("a valid network")
 }
 
-/// A segmenter: each exit also gives what its head is made of, all channels of all pixels.
+/// A segmenter: each exit also outputs the tensor that its head reads, all channels of all pixels.
 fn segmenter() -> Package {
     let mut network = networks::segments(5);
     network.answer = AnswerKind::None;
@@ -267,7 +267,7 @@ fn a_segmenter_on_the_gpu_gives_its_masks() {
     let options = Options::new(daemon.socket(), "far", PixelFormat::Rgb8);
     let mut client = options.open(soon()).expect("a place");
     for grey in [10_u8, 200] {
-        // All pixels of the frame are alike, so all of the input are.
+        // All pixels of the frame are equal, so all of the input are.
         let (mean, std) = network.input.form.normalisation();
         let plane = (network.input.height * network.input.width) as usize;
         let value = |channel: usize| (f32::from(grey) / 255.0 - mean[channel]) / std[channel];

@@ -28,6 +28,7 @@ impl Lowering<'_> {
             OperatorKind::QuantisedConv2d { .. } | OperatorKind::Convert => {
                 unreachable!("not called for operators on bytes")
             }
+            OperatorKind::Gather { .. } => unreachable!("gathers have steps of their own"),
             OperatorKind::Pool {
                 kind,
                 kernel,
@@ -53,6 +54,55 @@ impl Lowering<'_> {
                 };
                 Linear::new(isa, &spec).map(Kernel::Linear)
             }
+            &OperatorKind::Resize { resampling } => {
+                let spec = ResizeSpec {
+                    input,
+                    output,
+                    resampling,
+                };
+                Resize::new(isa, &spec).map(Kernel::Resize)
+            }
+            OperatorKind::Copy {
+                others,
+                table,
+                pieces,
+            } => {
+                let others = others.iter().map(|&id| self.layout(self.value(id)));
+                let spec = CopySpec {
+                    inputs: [input].into_iter().chain(others).collect(),
+                    table: table.map_or(0, |table| table.len as usize),
+                    output,
+                    pieces: pieces.clone(),
+                };
+                Copy::new(isa, &spec).map(Kernel::Copy)
+            }
+            OperatorKind::Add { .. }
+            | OperatorKind::Multiply { .. }
+            | OperatorKind::Binary { .. }
+            | OperatorKind::Unary { .. }
+            | OperatorKind::Softmax { .. } => self.elementwise(kind, input, output),
+            OperatorKind::LayerNorm { .. }
+            | OperatorKind::Product { .. }
+            | OperatorKind::Embedding { .. }
+            | OperatorKind::Tokens { .. }
+            | OperatorKind::Token { .. }
+            | OperatorKind::Recurrent { .. } => self.sequence(kind, input, output),
+            OperatorKind::GridSample { .. }
+            | OperatorKind::TopK { .. }
+            | OperatorKind::Take { .. } => self.computed(kind, input, output),
+            OperatorKind::Attention { .. } => self.attention(kind, input, output),
+        }
+    }
+
+    /// Functions of each value, and softmaxes.
+    fn elementwise(
+        &self,
+        kind: &OperatorKind,
+        input: BlockedLayout,
+        output: BlockedLayout,
+    ) -> Result<Kernel, KernelError> {
+        let isa = self.isa;
+        match kind {
             OperatorKind::Add { other, activation } => {
                 let other = BinaryOperand::Tensor(self.layout(self.value(*other)));
                 let operands = [BinaryOperand::Tensor(input), other];
@@ -99,7 +149,19 @@ impl Lowering<'_> {
                 };
                 Softmax::new(isa, &spec).map(Kernel::Softmax)
             }
-            OperatorKind::Gather { .. } => unreachable!("gathers have steps of their own"),
+            _ => unreachable!("`kernel` knows the families"),
+        }
+    }
+
+    /// Sequences of tokens, but for attention.
+    fn sequence(
+        &self,
+        kind: &OperatorKind,
+        input: BlockedLayout,
+        output: BlockedLayout,
+    ) -> Result<Kernel, KernelError> {
+        let isa = self.isa;
+        match kind {
             OperatorKind::LayerNorm { epsilon, .. } => {
                 let epsilon = *epsilon;
                 let spec = LayerNormSpec {
@@ -109,7 +171,6 @@ impl Lowering<'_> {
                 };
                 LayerNorm::new(isa, &spec).map(Kernel::LayerNorm)
             }
-            OperatorKind::Attention { .. } => self.attention(kind, input, output),
             OperatorKind::Product { other } => {
                 let spec = ProductSpec {
                     first: input,
@@ -121,6 +182,12 @@ impl Lowering<'_> {
             OperatorKind::Embedding { table } => {
                 let rows = table.len as usize / output.channels();
                 Embedding::new(isa, input, output, rows).map(Kernel::Embedding)
+            }
+            OperatorKind::Tokens { prefix, .. } => {
+                Tokens::new(isa, input, output, *prefix as usize).map(Kernel::Tokens)
+            }
+            OperatorKind::Token { column } => {
+                Token::new(isa, input, output, *column as usize).map(Kernel::Token)
             }
             &OperatorKind::Recurrent {
                 cell,
@@ -137,15 +204,20 @@ impl Lowering<'_> {
                 };
                 Recurrent::new(isa, &spec).map(Kernel::Recurrent)
             }
-            &OperatorKind::Resize { resampling } => {
-                let spec = ResizeSpec {
-                    input,
-                    output,
-                    resampling,
-                };
-                Resize::new(isa, &spec).map(Kernel::Resize)
-            }
-            &OperatorKind::GridSample {
+            _ => unreachable!("`kernel` knows the families"),
+        }
+    }
+
+    /// Operators on computed positions.
+    fn computed(
+        &self,
+        kind: &OperatorKind,
+        input: BlockedLayout,
+        output: BlockedLayout,
+    ) -> Result<Kernel, KernelError> {
+        let isa = self.isa;
+        match *kind {
+            OperatorKind::GridSample {
                 grid,
                 groups,
                 sampling,
@@ -159,7 +231,7 @@ impl Lowering<'_> {
                 };
                 GridSample::new(isa, &spec).map(Kernel::GridSample)
             }
-            &OperatorKind::TopK { axis, ranking, .. } => {
+            OperatorKind::TopK { axis, ranking, .. } => {
                 let spec = TopKSpec {
                     input,
                     output,
@@ -168,7 +240,7 @@ impl Lowering<'_> {
                 };
                 TopK::new(isa, &spec).map(Kernel::TopK)
             }
-            &OperatorKind::Take { indices, axis } => {
+            OperatorKind::Take { indices, axis } => {
                 let spec = TakeSpec {
                     input,
                     indices: self.layout(self.value(indices)),
@@ -177,26 +249,7 @@ impl Lowering<'_> {
                 };
                 Take::new(isa, &spec).map(Kernel::Take)
             }
-            OperatorKind::Tokens { prefix, .. } => {
-                Tokens::new(isa, input, output, *prefix as usize).map(Kernel::Tokens)
-            }
-            OperatorKind::Token { column } => {
-                Token::new(isa, input, output, *column as usize).map(Kernel::Token)
-            }
-            OperatorKind::Copy {
-                others,
-                table,
-                pieces,
-            } => {
-                let others = others.iter().map(|&id| self.layout(self.value(id)));
-                let spec = CopySpec {
-                    inputs: [input].into_iter().chain(others).collect(),
-                    table: table.map_or(0, |table| table.len as usize),
-                    output,
-                    pieces: pieces.clone(),
-                };
-                Copy::new(isa, &spec).map(Kernel::Copy)
-            }
+            _ => unreachable!("`kernel` knows the families"),
         }
     }
 

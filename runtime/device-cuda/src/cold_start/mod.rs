@@ -190,9 +190,9 @@ struct Lowered {
     program: StageProgram,
 }
 
-/// The answers of every exit of the network at `path` to what `input` gives for it, as
-/// `[channel][row][column]`, normalised, with its vectors behind it, as soon as each is computed. Best called in a fresh process:
-/// what the driver has done once it does not do again.
+/// The answers of every exit of the network at `path`, each as soon as it is computed. `input` returns the network's
+/// input as `[channel][row][column]`, normalised, with the vectors behind it. Best called in a fresh process, as the
+/// driver initialises only once.
 pub fn first_answers(
     gpu: Gpu,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Operators on bytes.
+//! The launches of operators on bytes, which quantised networks have.
 
 use punctual_kernels::cuda::Arguments;
 use punctual_kernels::cuda::params::{
@@ -10,9 +10,9 @@ use punctual_types::{Activation, Extent, PoolKind, Quantisation, Window};
 use super::list::Of;
 use super::pages::Content;
 use super::place::Place;
-use super::stage::{Launches, known};
+use super::stage::{Launches, known, pool_code};
 
-/// What a step of `from` is worth in steps of `to`.
+/// The value of a step of `from` in steps of `to`.
 fn ratio(from: Quantisation, to: Quantisation) -> f32 {
     (f64::from(from.scale) / f64::from(to.scale)) as f32
 }
@@ -22,7 +22,7 @@ impl Launches<'_> {
         self.lowering.network.quantisation(tensor)
     }
 
-    /// Of a tensor that a valid operator on bytes has in bytes.
+    /// The quantisation of a tensor, which valid operators on bytes have.
     fn bytes(&self, tensor: TensorId) -> Quantisation {
         let of = self.quantisation(tensor);
         of.expect("a valid operator on bytes reads and writes bytes")
@@ -164,18 +164,5 @@ impl Launches<'_> {
         };
         self.draft
             .push(of, known("pool_bytes"), Arguments::PoolBytes(pool));
-    }
-}
-
-/// As parameters of pools have it.
-pub(super) fn pool_code(kind: PoolKind) -> u32 {
-    match kind {
-        PoolKind::Max => 0,
-        PoolKind::Average {
-            counts_padding: true,
-        } => 1,
-        PoolKind::Average {
-            counts_padding: false,
-        } => 2,
     }
 }

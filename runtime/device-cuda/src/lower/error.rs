@@ -27,7 +27,7 @@ pub enum LowerError {
         operator: String,
         digits: usize,
     },
-    /// Larger than an area may be.
+    /// An output that is larger than an area may be.
     #[error(
         "output `{output}` of `{model}` has {elements} values: an area has at most {AREA_BYTES_MAX} bytes; ask for fewer \
          outputs"

@@ -6,7 +6,7 @@ use punctual_model::{Exit, Output, PlacedExit, ScoreForm, TensorId};
 use punctual_types::AREA_BYTES_MAX;
 
 use super::LowerError;
-use super::digits::{Digits, start_of};
+use super::digits::{digits_of, start_of};
 use super::list::Of;
 use super::place::Place;
 use super::program::StagedOutputs;
@@ -24,7 +24,7 @@ pub(super) fn staged(placed: &PlacedExit) -> StagedOutputs {
 }
 
 impl Launches<'_> {
-    /// Whether a tensor is what the stage's exit answers with, or an output that is wanted.
+    /// Whether the stage's exit answers with the tensor, or has it as a requested output.
     pub(super) fn is_of_exit(&self, tensor: TensorId) -> bool {
         let Some(exit) = &self.stage.exit else {
             return false;
@@ -35,7 +35,7 @@ impl Launches<'_> {
             || outputs.any(|output| output == tensor)
     }
 
-    /// The outputs that are wanted, each with its offset from the first.
+    /// The requested outputs, each with its offset from the first.
     fn outputs(&self) -> Vec<(&Output, u64)> {
         let stage = self.stage;
         let (Some(placed), Some(exit)) = (self.placed, &stage.exit) else {
@@ -48,7 +48,7 @@ impl Launches<'_> {
             .collect()
     }
 
-    /// The stage's last launches.
+    /// Pushes the stage's last launches: those of its outputs, then `answers`.
     pub(super) fn exit(&mut self) -> Result<(), LowerError> {
         let of = |name| Of {
             operator: None,
@@ -82,12 +82,12 @@ impl Launches<'_> {
             } as u32;
         }
         if let Some(confidence) = exit.confidence {
-            answers.sureness = self.floats(of, confidence).address;
+            answers.confidence = self.floats(of, confidence).address;
         }
     }
 
-    /// Writes the outputs to the memory for them. Where it is counted what is not finite, and how many counts an image
-    /// has.
+    /// Pushes launches that write the outputs. Returns the address of the counts of values that are not finite, and how
+    /// many counts an image has.
     fn give_back(&mut self) -> Result<(u64, u32), LowerError> {
         let outputs: Vec<(Output, u64)> = self
             .outputs()
@@ -121,7 +121,7 @@ impl Launches<'_> {
                 Some(floats) => (floats, Kept::Floats),
                 None => (self.read(output.tensor), self.kept(output.tensor)),
             };
-            let digits = Digits::of(&source, &output.view.digits);
+            let digits = digits_of(&source, &output.view.digits);
             let digits = digits.map_err(|digits| LowerError::Digits {
                 model: self.lowering.network.name.clone(),
                 operator: output.name.clone(),
@@ -135,8 +135,7 @@ impl Launches<'_> {
                 source_image: source.height * source.width * source.pitch,
                 start: start_of(&source, &output.view),
                 elements: output.elements() as u32,
-                extents: digits.extents,
-                steps: digits.steps,
+                digits,
                 from: from as u32,
                 to: Type::from(output.element) as u32,
                 first_count,

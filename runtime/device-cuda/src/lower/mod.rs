@@ -19,8 +19,8 @@
 //! `input_planar`, carried tensors by `members_in`. What it carries on goes out by `members_out` as
 //! soon as it is written. Its last launch is `answers`.
 //!
-//! Tensors are kept in halves, those of bytes in bytes. In `f32` are class scores, where a fully connected layer writes them; constants; and the
-//! numbers of tokens, of which halves tell apart too few.
+//! Tensors are kept in halves, quantised tensors in bytes. Class scores, where a fully connected layer writes them,
+//! constants and the numbers of tokens are `f32`, as halves are exact for small integers only.
 
 mod bytes;
 mod choice;
@@ -69,7 +69,7 @@ pub(crate) struct Lowering<'n> {
     network: &'n Network,
     target: &'n Target,
     choices: &'n [SolutionChoice],
-    /// Which outputs of its exits are wanted.
+    /// The requested outputs of its exits.
     outputs: Option<&'n OutputLayout>,
     pages: Pages,
     /// Where each tensor lies in a request's slot, if it is carried.
@@ -92,7 +92,7 @@ impl Program {
         Self::with_outputs((network, None), batches, target, choices)
     }
 
-    /// As [`lower`](Self::lower), with the outputs that are wanted of the network's exits.
+    /// As [`lower`](Self::lower), with the requested outputs of the network's exits.
     pub fn with_outputs(
         (network, outputs): (&Network, Option<&OutputLayout>),
         batches: &[u8],
@@ -178,7 +178,7 @@ impl<'n> Lowering<'n> {
         })
     }
 
-    /// What is wanted of a stage's exit.
+    /// The requested outputs of a stage's exit.
     fn placed(&self, stage: u32) -> Option<&'n PlacedExit> {
         self.outputs?.stage(stage as usize)
     }
@@ -204,7 +204,7 @@ impl<'n> Lowering<'n> {
             }
             for (tensor, shape) in (0..).zip(&self.network.tensors) {
                 let pixels = u64::from(shape.height) * u64::from(shape.width);
-                let pitch = shape.channels.checked_next_multiple_of(stage::BYTES_STEP);
+                let pitch = shape.channels.checked_next_multiple_of(pages::BYTES_STEP);
                 let halves = pixels.saturating_mul(pitch.unwrap_or(u32::MAX).into());
                 let bytes = halves.saturating_mul(2 * u64::from(batch));
                 // Half of it: kernels also count sums of four bytes.

@@ -11,18 +11,18 @@ use punctual_types::{
 };
 
 use super::LowerError;
-use super::digits::{Digits, start_of, step_of};
+use super::digits::{digits_of, start_of, step_of};
 use super::list::Of;
 use super::place::Place;
 use super::stage::{Launches, known};
 
-/// Whole numbers from 0 on that halves tell apart.
+/// How many integers from 0 on halves hold exactly.
 const WHOLE_HALVES: u32 = 2048;
 
 /// Most blocks of a launch in y and in z.
 const BLOCKS_DEEP_MAX: u32 = 65_535;
 
-/// What a copy reads.
+/// A tensor that a copy reads.
 struct Source {
     view: TensorView,
     kept: Kept,
@@ -170,7 +170,7 @@ impl<'l> Launches<'l> {
         piece.map_or(Place::Nothing, |piece| piece.weights())
     }
 
-    /// As floats, if it is there as such: a position may be of more than a half tells apart.
+    /// As floats if the tensor is in the workspace as floats: halves may be inexact for positions.
     fn operand(&mut self, tensor: TensorId) -> Operand {
         match self.floats_here(tensor) {
             Some(floats) => operand(&floats, Kept::Floats),
@@ -252,8 +252,8 @@ impl<'l> Launches<'l> {
             let split = piece.view.split(piece.sizes);
             let [channels, rows, columns] = split.expect("a valid piece");
             let pixels = rows.iter().chain(&columns);
-            let pixels = Digits::of(&source.view, pixels).map_err(too_many)?;
-            let digits = Digits::of(&source.view, &channels).map_err(too_many)?;
+            let pixel_digits = digits_of(&source.view, pixels).map_err(too_many)?;
+            let channel_digits = digits_of(&source.view, &channels).map_err(too_many)?;
             let copy = Copy {
                 output,
                 source: source.view.address,
@@ -265,10 +265,8 @@ impl<'l> Launches<'l> {
                 channels: piece.sizes[0],
                 rows: piece.sizes[1],
                 columns: piece.sizes[2],
-                pixel_extents: pixels.extents,
-                pixel_steps: pixels.steps,
-                channel_extents: digits.extents,
-                channel_steps: digits.steps,
+                pixel_digits,
+                channel_digits,
                 from: source.kept as u32,
                 to: to as u32,
                 images: u32::from(self.batch),
@@ -283,7 +281,7 @@ impl<'l> Launches<'l> {
         let input = self.read(operator.input);
         let step = digit.step * step_of(&input, digit.axis);
         let period = digit.step * digit.extent;
-        // What lies between two positions belongs to other groups, and what the axis is repeated by to the rest.
+        // Values between two positions belong to other groups; `rest` counts how often the axis occurs in an image.
         let (size, rest, rest_step) = match digit.axis {
             Axis::Column => (input.width, input.height, input.width * input.pitch),
             Axis::Row => (input.height, 1, input.height * input.width * input.pitch),
@@ -462,7 +460,7 @@ impl<'l> Launches<'l> {
             .push(of, known("grid_sample"), Arguments::GridSample(sample));
     }
 
-    /// Positions are floats: of halves there are too few. Who reads them as values has them in halves, too.
+    /// Positions are floats, as halves are inexact for large ones. Operators that read them as values get halves, too.
     fn top_k(
         &mut self,
         of: Of<'_>,
@@ -522,7 +520,8 @@ impl<'l> Launches<'l> {
         Ok(())
     }
 
-    /// What moves values out of others within the stage: its sources and pieces, if the tensor is of that.
+    /// The operator of this stage that copies the tensor from others, and its pieces; `None` if no copy makes the
+    /// tensor.
     fn moved(&self, tensor: TensorId) -> Option<(&'l Operator, Vec<Piece>)> {
         let mut operators = self.stage.operators.iter();
         let operator = operators.find(|operator| operator.output == tensor)?;
@@ -539,7 +538,7 @@ impl<'l> Launches<'l> {
         Some((operator, pieces))
     }
 
-    /// Whether a tensor is there as floats, or comes as such, or is only moved from such.
+    /// Whether a tensor is in the workspace as floats, is an input, or is only copied from such tensors.
     fn is_numbers(&self, tensor: TensorId) -> bool {
         let of_moved = || {
             let (operator, _) = self.moved(tensor)?;
@@ -548,7 +547,7 @@ impl<'l> Launches<'l> {
         self.floats_here(tensor).is_some() || self.is_input(tensor) || of_moved().unwrap_or(false)
     }
 
-    /// A tensor as floats that are as exact as its sources are: if it is an input, computed so or only moved.
+    /// A tensor as floats as exact as its sources: if it is an input, computed as floats, or only copied from such.
     pub(super) fn numbers(
         &mut self,
         of: Of<'_>,
@@ -591,7 +590,7 @@ impl<'l> Launches<'l> {
         }
     }
 
-    /// A tensor as floats: converted, if it is not there as such.
+    /// A tensor as floats: converted, if it is not in the workspace as floats.
     pub(super) fn floats(&mut self, of: Of<'_>, tensor: TensorId) -> TensorView {
         if let Some(floats) = self.floats_here(tensor) {
             return floats;
@@ -600,7 +599,7 @@ impl<'l> Launches<'l> {
         self.convert_kept(of, tensor, (self.kept(tensor), Kept::Floats))
     }
 
-    /// The same tensor, kept otherwise.
+    /// Converts a tensor from how it is kept to another way.
     fn convert_kept(
         &mut self,
         of: Of<'_>,
@@ -619,8 +618,6 @@ impl<'l> Launches<'l> {
             extent,
         };
         let pixels = [digit(Axis::Row, rows), digit(Axis::Column, columns)];
-        let pixels = Digits::of(&input, &pixels).expect("two");
-        let of_pixel = Digits::of(&input, &[digit(Axis::Channel, channels)]).expect("one");
         let copy = Copy {
             output,
             source: input.address,
@@ -628,10 +625,8 @@ impl<'l> Launches<'l> {
             channels,
             rows,
             columns,
-            pixel_extents: pixels.extents,
-            pixel_steps: pixels.steps,
-            channel_extents: of_pixel.extents,
-            channel_steps: of_pixel.steps,
+            pixel_digits: digits_of(&input, &pixels).expect("two"),
+            channel_digits: digits_of(&input, &[digit(Axis::Channel, channels)]).expect("one"),
             from: from as u32,
             to: to as u32,
             images: u32::from(self.batch),
@@ -642,7 +637,7 @@ impl<'l> Launches<'l> {
     }
 }
 
-/// A tensor as an operand: what has one position along an axis is repeated.
+/// A tensor as an operand, which is repeated along axes of one position.
 fn operand(view: &TensorView, kept: Kept) -> Operand {
     let step = |positions: u32, axis: Axis| match positions {
         1 => 0,
@@ -659,7 +654,7 @@ fn operand(view: &TensorView, kept: Kept) -> Operand {
     }
 }
 
-/// One column of one row.
+/// A copy of one column of one row.
 fn token(column: u32, channels: u32) -> Piece {
     let view = View {
         start: [0, 0, column],
@@ -668,7 +663,7 @@ fn token(column: u32, channels: u32) -> Piece {
     Piece::whole(view, [channels, 1, 1])
 }
 
-/// Picked channels as pieces.
+/// Runs of picked channels as pieces of a copy.
 fn gathered(runs: &[ChannelRun], height: u32, width: u32) -> Vec<Piece> {
     let mut first = 0;
     let piece = |run: &ChannelRun| {

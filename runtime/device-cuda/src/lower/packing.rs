@@ -6,8 +6,7 @@ use punctual_model::{ChannelRun, Network, Operator, OperatorKind, Tensor, Weight
 use punctual_types::{Between, Filter, Resampling};
 use thiserror::Error;
 
-use super::pages::{Content, Integers, Matrix, Pages, Piece, Rows};
-use super::stage::BYTES_STEP;
+use super::pages::{BYTES_STEP, Content, Integers, Matrix, Pages, Piece, Rows};
 
 /// A weight that no half is near to.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -134,7 +133,7 @@ impl Job<'_> {
         Ok(bits)
     }
 
-    /// Weights, biases with what the byte of zero adds subtracted, and what a step of the sums is worth.
+    /// Packs weights, biases that compensate for the input's byte of zero, and the value of a step of each sum.
     fn integers(&self, integers: &Integers, operator: &Operator, page: &mut [u8]) {
         let from = self.network.quantisation(operator.input);
         let from = from.expect("a valid convolution of bytes reads bytes");
@@ -199,7 +198,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Where each row of a resized image comes from, then each column.
+    /// Packs, for each row of a resized image and then for each column, the rows or columns that it lies between.
     fn resampling(&self, resampling: &Resampling, image: Tensor, page: &mut [u8]) {
         let at = |pixel: usize| Between {
             first: pixel,

@@ -1,9 +1,9 @@
 //! Which weights lie in which page.
 //!
-//! Known without packing anything: it depends on shapes alone. Operators fill pages in order of
-//! execution, each into the first page of its stage that has room, so that what a stage needs lies
-//! together and what networks have in common at the beginning fills equal pages. An operator whose
-//! weights exceed a page is cut by output channels, if its launches can have some of them each.
+//! Known without packing anything: it depends on shapes alone. Operators fill pages in order of execution, each into
+//! the first page of its stage that has room, so that a stage's weights lie together, and equal first stages of
+//! networks fill equal pages. An operator whose weights exceed a page is cut by output channels, if each of its
+//! launches can compute some of them.
 
 use punctual_kernels::cuda::params::{Kept, Pattern};
 use punctual_kernels::cuda::{CHANNEL_STEP, padded};
@@ -11,7 +11,9 @@ use punctual_model::{Network, Operator, OperatorKind, SecondOperand, Tensor, Wei
 
 use super::error::LowerError;
 use super::place::Place;
-use super::stage::BYTES_STEP;
+
+/// Bytes of a pixel are padded to a multiple of this: one vector load.
+pub(super) const BYTES_STEP: u32 = 16;
 
 /// Weights and biases begin at multiples of this many bytes of their page.
 const ALIGNMENT: u64 = 256;
@@ -43,7 +45,7 @@ pub(super) struct Piece {
     /// How many, padding included.
     pub(super) count: u32,
     pub(super) page: u32,
-    /// Bytes from the page's start to the weights, to the table or to the rows.
+    /// Bytes from the page's start to the weights, the table or the rows.
     pub(super) weights: u32,
     pub(super) bias: u32,
 }
@@ -55,25 +57,23 @@ pub(super) enum Content {
     /// Of a recurrent layer: each launch needs all of it.
     Recurrent(Matrix),
     Integers(Integers),
-    /// So many `u32`: where the channels of a gather or the pixels of a resize come from.
+    /// A number of `u32`s: where the channels of a gather or the pixels of a resize come from.
     Table(u32),
     Rows(Rows),
 }
 
-/// Weights of bytes, biases in steps of the sums and what such a step is worth.
+/// Weights of bytes, biases in quantisation steps of the sums, and the value of such a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Integers {
     pub(super) pattern: Pattern,
     pub(super) outputs: u32,
     /// Channels that an output channel sums.
     pub(super) inputs: u32,
-    /// Positions of the window.
+    /// Positions of the window: rows times columns.
     pub(super) taps: u32,
-    /// `[outputs][inputs][taps]`, of the network's bytes.
+    /// `[outputs][inputs][taps]`, of the network's bytes; scales and biases are `[outputs]`.
     pub(super) weights: WeightRange,
-    /// `[outputs]`.
     pub(super) scales: WeightRange,
-    /// `[outputs]`.
     pub(super) bias: WeightRange,
 }
 
@@ -88,18 +88,18 @@ impl Integers {
     }
 }
 
-/// Constants that lie as a tensor's pixels do, each with its channels side by side.
+/// Constants that lie as a tensor's pixels do: each with its channels side by side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rows {
-    /// One tensor's, and behind it another's.
+    /// The constants of one tensor, and behind them those of another.
     pub(super) ranges: [Option<WeightRange>; 2],
-    /// Pixels of each.
+    /// Pixels of each tensor's constants.
     pub(super) pixels: u32,
     pub(super) channels: u32,
-    /// Whether they come as `[channel][pixel]`, instead of `[pixel][channel]`.
+    /// Whether the package has them as `[channel][pixel]` instead of `[pixel][channel]`.
     pub(super) is_planar: bool,
     pub(super) kept: Kept,
-    /// Whether several launches can have some of the channels each.
+    /// Whether several launches can share the channels.
     pub(super) is_cut: bool,
 }
 
@@ -112,9 +112,8 @@ pub(super) struct Matrix {
     pub(super) inputs: u32,
     /// Positions of the window; all pixels of the input of a fully connected layer.
     pub(super) taps: u32,
-    /// `[outputs][inputs][taps]`.
+    /// `[outputs][inputs][taps]`; biases are `[outputs]`.
     pub(super) weights: WeightRange,
-    /// `[outputs]`.
     pub(super) bias: WeightRange,
 }
 
@@ -229,7 +228,7 @@ impl Content {
         }
     }
 
-    /// The fewest channels that a launch can have.
+    /// The fewest channels that a launch can compute.
     fn fewest(self) -> u32 {
         match self {
             Self::Matrix(_) | Self::Integers(_) | Self::Rows(Rows { is_cut: true, .. }) => {
@@ -258,7 +257,7 @@ impl Content {
     fn bytes(self, channels: u32) -> u64 {
         let biases = match self {
             Self::Matrix(_) | Self::Recurrent(_) => u64::from(channels) * size_of::<f32>() as u64,
-            // A bias and a factor.
+            // A bias and a factor for each channel.
             Self::Integers(_) => 2 * u64::from(channels) * size_of::<f32>() as u64,
             Self::Table(_) | Self::Rows(_) => 0,
         };

@@ -36,7 +36,7 @@ pub enum Place {
     },
     /// In the partition's memory for outputs, which the host reads.
     Outputs {
-        /// Bytes from its start.
+        /// Bytes from the start of that memory.
         offset: u64,
     },
     /// The partition's [`Answer`](punctual_kernels::cuda::params::Answer)s, one an image.

@@ -24,7 +24,7 @@ pub struct Program {
 pub struct StageProgram {
     /// Classes of its exit; none if it has no class scores.
     pub classes: Option<u32>,
-    /// What is wanted of its exit's tensors; none if nothing is.
+    /// The requested outputs of its exit; none if no outputs are requested.
     pub outputs: Option<StagedOutputs>,
     /// The pages of weights that its launches read, by rising number.
     pub pages: Box<[u32]>,
@@ -42,7 +42,7 @@ pub struct StagedOutputs {
     pub bytes: usize,
     /// Bytes from a member's outputs to the next one's.
     pub pitch: usize,
-    /// Where in the area it is said how many values are not finite.
+    /// Bytes from the start of the area to the count of values that are not finite.
     pub not_finite: usize,
 }
 

@@ -7,9 +7,10 @@ use punctual_kernels::cuda::params::{
 };
 use punctual_kernels::cuda::{Arguments, IMAGES_MAX, Kernel, TensorView, kernel, padded};
 use punctual_model::{Network, Operator, OperatorKind, PlacedExit, Stage, Tensor, TensorId};
+use punctual_types::PoolKind;
 
-use super::bytes::pool_code;
 use super::list::{Draft, Of};
+use super::pages::BYTES_STEP;
 use super::place::Place;
 use super::program::LaunchList;
 use super::traffic::image_bytes;
@@ -21,9 +22,9 @@ pub(super) struct Launches<'l> {
     pub(super) batch: u8,
     pub(super) draft: Draft,
     pub(super) stage: &'l Stage,
-    /// What is wanted of its exit.
+    /// The requested outputs of its exit.
     pub(super) placed: Option<&'l PlacedExit>,
-    /// Tensors that are in the workspace, as they are kept there.
+    /// The tensors in the workspace, by how they are kept.
     here: BTreeMap<(TensorId, Kept), Place>,
 }
 
@@ -49,9 +50,6 @@ pub(super) fn view_of(network: &Network, tensor: TensorId, address: u64) -> Tens
         },
     }
 }
-
-/// Bytes of a pixel are padded to a multiple of this: one vector load.
-pub(super) const BYTES_STEP: u32 = 16;
 
 /// The kernel of that name, which the table has.
 pub(super) fn known(name: &str) -> &'static Kernel {
@@ -143,7 +141,7 @@ impl<'l> Launches<'l> {
         self.view(tensor, place)
     }
 
-    /// A tensor in the workspace, if it is there as floats.
+    /// A tensor that is in the workspace as floats.
     pub(super) fn floats_here(&self, tensor: TensorId) -> Option<TensorView> {
         let place = self.here.get(&(tensor, Kept::Floats))?;
         Some(self.view(tensor, *place))
@@ -174,13 +172,13 @@ impl<'l> Launches<'l> {
         view
     }
 
-    /// Whether it comes with a request.
+    /// Whether the tensor is an input of the network.
     pub(super) fn is_input(&self, tensor: TensorId) -> bool {
         let mut inputs = self.lowering.network.input_tensors();
         inputs.any(|input| input == tensor)
     }
 
-    /// Brings an input in: the planes, or a vector, which is as planes of one value each.
+    /// Pushes the launch that copies an input into the workspace: planes, or a vector, which has planes of one value.
     pub(super) fn input(&mut self, tensor: TensorId, kept: Kept) -> TensorView {
         let output = self.room(tensor, kept);
         let layout = self.lowering.input();
@@ -287,5 +285,18 @@ impl<'l> Launches<'l> {
     pub(super) fn is_read(&self, tensor: TensorId) -> bool {
         let mut reads = self.stage.operators.iter().flat_map(Operator::reads);
         self.stage.outputs.contains(&tensor) || reads.any(|read| read == tensor)
+    }
+}
+
+/// The kind as the parameters of pools encode it.
+pub(super) fn pool_code(kind: PoolKind) -> u32 {
+    match kind {
+        PoolKind::Max => 0,
+        PoolKind::Average {
+            counts_padding: true,
+        } => 1,
+        PoolKind::Average {
+            counts_padding: false,
+        } => 2,
     }
 }

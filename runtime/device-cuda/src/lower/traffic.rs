@@ -3,7 +3,9 @@
 //! Memory is planned by this and audited by it, so that a list cannot say one thing and do another.
 
 use punctual_kernels::cuda::params::{
-    Answer, Conv, Copy, Gather, Kept, Linear, Operand, Output, Recurrent, TensorView,
+    Answer, Answers, Attention, Conv, ConvBytes, Copy, Elementwise, Embedding, Gather, GridSample,
+    InputPlanar, Kept, LayerNorm, Linear, Members, Operand, Output, Product, Recurrent, Resize,
+    Softmax, TensorView, Tokens, TopK,
 };
 use punctual_kernels::cuda::{Arguments, padded};
 
@@ -33,7 +35,7 @@ pub(super) fn image_bytes(view: &TensorView, kept: Kept) -> u64 {
     pixels * u64::from(view.pitch) * u64::from(kept.bytes())
 }
 
-/// Bytes of a value that is kept so, by its code.
+/// Bytes of a value, by the code of its [`Kept`].
 fn value_bytes(code: u32) -> u64 {
     match code {
         code if code == Kept::Floats as u32 => FLOAT,
@@ -105,24 +107,10 @@ impl Traffic {
                 [Span::tensor(&pool.input, pool.images)],
                 [Span::tensor(&pool.output, pool.images)],
             ),
-            Arguments::Elementwise(both) => Self::new(
-                [
-                    Span::operand(&both.first, both.images),
-                    Span::operand(&both.second, both.images),
-                ],
-                [Span::tensor(&both.output, both.images)],
-            ),
+            Arguments::Elementwise(both) => of_elementwise(both),
             Arguments::Copy(copy) => of_copy(copy),
             Arguments::Output(output) => of_output(output),
-            Arguments::ConvBytes(conv) => Self::new(
-                [
-                    Span::kept(&conv.input, conv.images, Kept::Bytes as u32),
-                    Span::at(conv.weights, 0),
-                    Span::at(conv.bias, 0),
-                    Span::at(conv.factors, 0),
-                ],
-                [Span::kept(&conv.output, conv.images, conv.kept)],
-            ),
+            Arguments::ConvBytes(conv) => of_conv_bytes(conv),
             Arguments::PoolBytes(pool) => Self::new(
                 [Span::kept(&pool.input, pool.images, Kept::Bytes as u32)],
                 [Span::kept(&pool.output, pool.images, Kept::Bytes as u32)],
@@ -136,66 +124,13 @@ impl Traffic {
                 [Span::kept(&convert.input, convert.images, convert.from)],
                 [Span::kept(&convert.output, convert.images, convert.to)],
             ),
-            Arguments::Softmax(softmax) => {
-                let values = u64::from(softmax.images * softmax.rest * softmax.rest_step);
-                Self::new(
-                    [Span::at(softmax.input, values * HALF)],
-                    [Span::at(softmax.output, values * HALF)],
-                )
-            }
-            Arguments::Resize(resize) => Self::new(
-                [
-                    Span::kept(&resize.input, resize.images, resize.kept),
-                    Span::at(resize.table, 0),
-                ],
-                [Span::kept(&resize.output, resize.images, resize.kept)],
-            ),
-            Arguments::LayerNorm(norm) => {
-                let input = Span::tensor(&norm.input, norm.images);
-                let output = Span::at(norm.output, input.bytes);
-                let read = [input, Span::at(norm.scale, 0), Span::at(norm.bias, 0)];
-                Self::new(read, [output])
-            }
-            Arguments::Embedding(embedding) => {
-                let output = &embedding.output;
-                let pixels = u64::from(embedding.images * output.height * output.width);
-                let values = pixels * u64::from(embedding.pitch);
-                Self::new(
-                    [
-                        Span::at(embedding.input, values * value_bytes(embedding.kept)),
-                        Span::at(embedding.table, 0),
-                    ],
-                    [Span::tensor(output, embedding.images)],
-                )
-            }
-            Arguments::Tokens(tokens) => {
-                let output = Span::tensor(&tokens.output, tokens.images);
-                let pixels = u64::from(tokens.images * (tokens.output.width - tokens.prefix));
-                let input = pixels * u64::from(tokens.output.pitch) * HALF;
-                let read = [Span::at(tokens.input, input), Span::at(tokens.table, 0)];
-                Self::new(read, [output])
-            }
-            Arguments::Attention(attention) => {
-                let query = Span::tensor(&attention.query, attention.images);
-                let key = Span::tensor(&attention.key, attention.images);
-                let value = Span::tensor(&attention.value, attention.images);
-                let rows = u64::from(attention.images * attention.rows);
-                let keys = rows * u64::from(attention.keys);
-                let mask = Span::at(attention.mask, keys * u64::from(padded(1)) * HALF);
-                let bias = Span::at(attention.bias, 0);
-                let values = rows * u64::from(attention.queries * attention.value.pitch);
-                let output = Span::at(attention.output, values * HALF);
-                Self::new([query, key, value, mask, bias], [output])
-            }
-            Arguments::GridSample(sample) => {
-                let grid = Span::tensor(&sample.grid, sample.images);
-                let pixels = u64::from(sample.images * sample.grid.height * sample.grid.width);
-                let output = pixels * u64::from(sample.input.pitch) * HALF;
-                Self::new(
-                    [Span::tensor(&sample.input, sample.images), grid],
-                    [Span::at(sample.output, output)],
-                )
-            }
+            Arguments::Softmax(softmax) => of_softmax(softmax),
+            Arguments::Resize(resize) => of_resize(resize),
+            Arguments::LayerNorm(norm) => of_layer_norm(norm),
+            Arguments::Embedding(embedding) => of_embedding(embedding),
+            Arguments::Tokens(tokens) => of_tokens(tokens),
+            Arguments::Attention(attention) => of_attention(attention),
+            Arguments::GridSample(sample) => of_grid_sample(sample),
             Arguments::Take(take) => Self::new(
                 [
                     Span::tensor(&take.input, take.images),
@@ -203,64 +138,13 @@ impl Traffic {
                 ],
                 [Span::tensor(&take.output, take.images)],
             ),
-            Arguments::TopK(top) => {
-                let lines = u64::from(top.images * top.input.height);
-                let values = match top.count {
-                    0 => lines * u64::from(top.input.width * padded(1)),
-                    count => lines * u64::from(count * top.input.pitch),
-                };
-                Self::new(
-                    [Span::tensor(&top.input, top.images)],
-                    [Span::at(top.output, values * FLOAT)],
-                )
-            }
-            Arguments::Product(product) => {
-                let (first, second) = (&product.first, &product.second);
-                let pixels = u64::from(product.images * first.height * first.width);
-                let output = pixels * u64::from(second.pitch) * HALF;
-                Self::new(
-                    [
-                        Span::tensor(first, product.images),
-                        Span::tensor(second, product.images),
-                    ],
-                    [Span::at(product.output, output)],
-                )
-            }
+            Arguments::TopK(top) => of_top_k(top),
+            Arguments::Product(product) => of_product(product),
             Arguments::Recurrent(layer) => of_recurrent(layer),
             Arguments::Gather(gather) => of_gather(gather),
-            Arguments::Members(members) => {
-                let batch = Span::at(members.batch, members.bytes * u64::from(members.images));
-                let slots = members.members.iter().take(members.images as usize);
-                let slots = slots.map(|&slot| Span::at(slot, members.bytes));
-                Self {
-                    reads: slots.collect(),
-                    writes: vec![batch],
-                }
-            }
-            Arguments::InputPlanar(input) => {
-                let members = input.members.iter().take(input.images as usize);
-                Self {
-                    reads: members.map(|&member| Span::at(member, 0)).collect(),
-                    writes: vec![Span::kept(&input.output, input.images, input.kept)],
-                }
-            }
-            Arguments::Answers(answers) => {
-                let images = u64::from(answers.images);
-                let scores = images * u64::from(answers.pitch) * FLOAT;
-                let sureness = images * u64::from(padded(1)) * FLOAT;
-                let counts = images * u64::from(answers.all_counts) * FLOAT;
-                Self::new(
-                    [
-                        Span::at(answers.scores, scores),
-                        Span::at(answers.sureness, sureness),
-                        Span::at(answers.counts, counts),
-                    ],
-                    [
-                        Span::at(answers.answers, images * size_of::<Answer>() as u64),
-                        Span::at(answers.done, size_of::<u32>() as u64),
-                    ],
-                )
-            }
+            Arguments::Members(members) => of_members(members),
+            Arguments::InputPlanar(input) => of_input_planar(input),
+            Arguments::Answers(answers) => of_answers(answers),
             Arguments::Preprocess(_) | Arguments::Whereabouts(_) | Arguments::Hold(_) => {
                 Self::default()
             }
@@ -367,4 +251,156 @@ fn of_linear(linear: &Linear) -> Traffic {
         Span::at(linear.scores, features * FLOAT),
     ];
     Traffic::new(reads, writes)
+}
+
+fn of_elementwise(both: &Elementwise) -> Traffic {
+    Traffic::new(
+        [
+            Span::operand(&both.first, both.images),
+            Span::operand(&both.second, both.images),
+        ],
+        [Span::tensor(&both.output, both.images)],
+    )
+}
+
+fn of_conv_bytes(conv: &ConvBytes) -> Traffic {
+    Traffic::new(
+        [
+            Span::kept(&conv.input, conv.images, Kept::Bytes as u32),
+            Span::at(conv.weights, 0),
+            Span::at(conv.bias, 0),
+            Span::at(conv.factors, 0),
+        ],
+        [Span::kept(&conv.output, conv.images, conv.kept)],
+    )
+}
+
+fn of_softmax(softmax: &Softmax) -> Traffic {
+    let values = u64::from(softmax.images * softmax.rest * softmax.rest_step);
+    Traffic::new(
+        [Span::at(softmax.input, values * HALF)],
+        [Span::at(softmax.output, values * HALF)],
+    )
+}
+
+fn of_embedding(embedding: &Embedding) -> Traffic {
+    let output = &embedding.output;
+    let pixels = u64::from(embedding.images * output.height * output.width);
+    let values = pixels * u64::from(embedding.pitch);
+    Traffic::new(
+        [
+            Span::at(embedding.input, values * value_bytes(embedding.kept)),
+            Span::at(embedding.table, 0),
+        ],
+        [Span::tensor(output, embedding.images)],
+    )
+}
+
+fn of_tokens(tokens: &Tokens) -> Traffic {
+    let output = Span::tensor(&tokens.output, tokens.images);
+    let pixels = u64::from(tokens.images * (tokens.output.width - tokens.prefix));
+    let input = pixels * u64::from(tokens.output.pitch) * HALF;
+    let read = [Span::at(tokens.input, input), Span::at(tokens.table, 0)];
+    Traffic::new(read, [output])
+}
+
+fn of_attention(attention: &Attention) -> Traffic {
+    let query = Span::tensor(&attention.query, attention.images);
+    let key = Span::tensor(&attention.key, attention.images);
+    let value = Span::tensor(&attention.value, attention.images);
+    let rows = u64::from(attention.images * attention.rows);
+    let keys = rows * u64::from(attention.keys);
+    let mask = Span::at(attention.mask, keys * u64::from(padded(1)) * HALF);
+    let bias = Span::at(attention.bias, 0);
+    let values = rows * u64::from(attention.queries * attention.value.pitch);
+    let output = Span::at(attention.output, values * HALF);
+    Traffic::new([query, key, value, mask, bias], [output])
+}
+
+fn of_grid_sample(sample: &GridSample) -> Traffic {
+    let grid = Span::tensor(&sample.grid, sample.images);
+    let pixels = u64::from(sample.images * sample.grid.height * sample.grid.width);
+    let output = pixels * u64::from(sample.input.pitch) * HALF;
+    Traffic::new(
+        [Span::tensor(&sample.input, sample.images), grid],
+        [Span::at(sample.output, output)],
+    )
+}
+
+fn of_top_k(top: &TopK) -> Traffic {
+    let lines = u64::from(top.images * top.input.height);
+    let values = match top.count {
+        0 => lines * u64::from(top.input.width * padded(1)),
+        count => lines * u64::from(count * top.input.pitch),
+    };
+    Traffic::new(
+        [Span::tensor(&top.input, top.images)],
+        [Span::at(top.output, values * FLOAT)],
+    )
+}
+
+fn of_product(product: &Product) -> Traffic {
+    let (first, second) = (&product.first, &product.second);
+    let pixels = u64::from(product.images * first.height * first.width);
+    let output = pixels * u64::from(second.pitch) * HALF;
+    Traffic::new(
+        [
+            Span::tensor(first, product.images),
+            Span::tensor(second, product.images),
+        ],
+        [Span::at(product.output, output)],
+    )
+}
+
+fn of_resize(resize: &Resize) -> Traffic {
+    Traffic::new(
+        [
+            Span::kept(&resize.input, resize.images, resize.kept),
+            Span::at(resize.table, 0),
+        ],
+        [Span::kept(&resize.output, resize.images, resize.kept)],
+    )
+}
+
+fn of_layer_norm(norm: &LayerNorm) -> Traffic {
+    let input = Span::tensor(&norm.input, norm.images);
+    let output = Span::at(norm.output, input.bytes);
+    let read = [input, Span::at(norm.scale, 0), Span::at(norm.bias, 0)];
+    Traffic::new(read, [output])
+}
+
+fn of_members(members: &Members) -> Traffic {
+    let batch = Span::at(members.batch, members.bytes * u64::from(members.images));
+    let slots = members.members.iter().take(members.images as usize);
+    let slots = slots.map(|&slot| Span::at(slot, members.bytes));
+    Traffic {
+        reads: slots.collect(),
+        writes: vec![batch],
+    }
+}
+
+fn of_input_planar(input: &InputPlanar) -> Traffic {
+    let members = input.members.iter().take(input.images as usize);
+    Traffic {
+        reads: members.map(|&member| Span::at(member, 0)).collect(),
+        writes: vec![Span::kept(&input.output, input.images, input.kept)],
+    }
+}
+
+fn of_answers(answers: &Answers) -> Traffic {
+    let images = u64::from(answers.images);
+    let scores = images * u64::from(answers.pitch) * FLOAT;
+    let confidence = images * u64::from(padded(1)) * FLOAT;
+    let counts = images * u64::from(answers.all_counts) * FLOAT;
+    Traffic::new(
+        [
+            Span::at(answers.scores, scores),
+            Span::at(answers.confidence, confidence),
+            Span::at(answers.counts, counts),
+        ],
+        [
+            Span::at(answers.answers, images * size_of::<Answer>() as u64),
+            Span::at(answers.done, size_of::<u32>() as u64),
+        ],
+    )
 }

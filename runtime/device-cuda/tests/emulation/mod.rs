@@ -33,7 +33,7 @@ pub struct Memory {
     pages: Vec<Bytes>,
     slots: Vec<Bytes>,
     outputs: Bytes,
-    /// Each with the vectors that come with it behind it.
+    /// Each image has its vectors behind it.
     images: Vec<Vec<f32>>,
     answers: Vec<Answer>,
     exits: Vec<Option<Exit>>,
@@ -120,7 +120,7 @@ impl Memory {
         scores
     }
 
-    /// The outputs of the stage that ran last, as a member's area would have them from the first one on.
+    /// The outputs of the stage that ran last, as they lie in a member's area from the first output on.
     pub fn outputs(&self, program: &Program, stage: usize, member: usize) -> Vec<u8> {
         let Some(staged) = &program.stages[stage].outputs else {
             return Vec::new();
@@ -129,7 +129,7 @@ impl Memory {
         all.skip(member * staged.pitch).take(staged.bytes).collect()
     }
 
-    /// What was said of a member by the stage that ran last.
+    /// The answer for a member of the stage that ran last.
     pub fn answer(&self, member: usize) -> Answer {
         self.answers[member]
     }

@@ -260,9 +260,10 @@ pub struct Emulated;
 impl Subject for Emulated {
     type Device = Cuda;
 
-    /// They are compared by tests of their own: a half at the edge of two bytes is a whole step away.
+    /// Tests of their own compare these: where halves replace floats, a value between two bytes may be rounded a step
+    /// away.
     const TOKENS_AND_BYTES: bool = false;
-    /// Likewise: halves are equal, or in another order, where floats are not, so that other positions are chosen.
+    /// Likewise: halves may be equal, or in another order, where floats are not, so that other positions are chosen.
     const ARITHMETIC: bool = false;
     const CONFIDENCE_TOLERANCE: f32 = confidence_tolerance(Self::SCORE_TOLERANCE);
     const SCORE_TOLERANCE: f32 = SCORE_TOLERANCE;

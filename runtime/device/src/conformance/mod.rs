@@ -38,7 +38,7 @@ pub trait Subject {
     /// Whether it runs operators on tokens and on bytes; those of convolutional networks it must.
     const TOKENS_AND_BYTES: bool = true;
 
-    /// Whether it runs arithmetic of any two tensors, softmaxes inside a network, and what depends on computed positions.
+    /// Whether it runs arithmetic of any two tensors, softmaxes inside a network, and operators on computed positions.
     const ARITHMETIC: bool = true;
     /// Whether it runs resizes and dilated convolutions.
     const SEGMENTS: bool = true;

@@ -340,7 +340,7 @@ pub fn arithmetic(seed: u64) -> Network {
     let along_rows = b.softmax(clipped, digit(Axis::Row, 1, 7), false);
     let along_columns = b.softmax(clipped, digit(Axis::Column, 2, 3), false);
     let channels = b.softmax(clipped, digit(Axis::Channel, 1, 20), true);
-    // Continuous where the two are equal, which devices of halves decide otherwise.
+    // Continuous where the two are equal, as devices of halves may compare them differently.
     let difference = b.binary(Subtract, sum, clipped);
     let smaller = b.binary(Less, clipped, sum);
     let kept = b.binary(KeepWhere, difference, smaller);
@@ -359,8 +359,8 @@ pub fn arithmetic(seed: u64) -> Network {
     b.finish()
 }
 
-/// Two exits; samples at computed positions of one group, of several and of one for each channel; the best channels, the
-/// best columns, and what is taken there.
+/// Two exits; samples at computed positions in one group, in several and in one for each channel; the best channels,
+/// the best columns, and values taken at these.
 #[must_use]
 pub fn computed(seed: u64) -> Network {
     let sampling = |interpolation, outside, align_corners| Sampling {

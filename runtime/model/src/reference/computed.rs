@@ -1,11 +1,11 @@
-//! What depends on positions that are computed.
+//! Operators on computed positions.
 
 use punctual_types::{Axis, Ranking, Sampling, position};
 
 use super::windows::Planar;
 use crate::Tensor;
 
-/// Pixels of the input where the grid says.
+/// Pixels of the input at the grid's positions.
 pub(super) fn grid_sample(
     input: Planar,
     grid: Planar,
@@ -37,7 +37,7 @@ pub(super) fn grid_sample(
     places(output).map(value).collect()
 }
 
-/// Of each line along the axis the positions of its first values.
+/// The positions of the values that come first in each line along the axis.
 pub(super) fn top_k(input: Planar, output: Tensor, axis: Axis, ranking: Ranking) -> Vec<f32> {
     let along = axis.index().expect("an axis of the tensor");
     let chosen = |place: [u32; 3]| {
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_grid_names_columns_first_and_each_group_has_its_own() {
         let input = tensor(2, 2, 2, &[1.0, 2.0, 3.0, 4.0, 10.0, 20.0, 30.0, 40.0]);
-        // Right and above; for the second channel the middle.
+        // The upper right corner; the middle for the second channel.
         let grid = tensor(4, 1, 1, &[1.0, -1.0, 0.0, 0.0]);
         let sampling = Sampling {
             interpolation: Interpolation::Linear,

@@ -26,7 +26,8 @@ pub(super) fn layer_norm(data: &[f32], scale: &[f32], bias: &[f32], epsilon: f32
     result
 }
 
-/// What an attention adds to its products: `[row][head][query][key]`, one row or head for all unless it goes by them.
+/// The bias that an attention adds to its products, `[row][head][query][key]`: one for all rows, or heads, unless
+/// `by_row`, or `by_head`, is set.
 #[derive(Clone, Copy)]
 pub(super) struct Bias<'a> {
     pub values: &'a [f32],
@@ -35,7 +36,7 @@ pub(super) struct Bias<'a> {
 }
 
 impl<'a> Bias<'a> {
-    /// The table of a row and a head, of so many.
+    /// The `table` values of a row and a head.
     fn of(self, row: usize, head: usize, heads: usize, table: usize) -> &'a [f32] {
         let row = if self.by_row { row } else { 0 };
         let (head, heads) = if self.by_head { (head, heads) } else { (0, 1) };
@@ -43,7 +44,7 @@ impl<'a> Bias<'a> {
     }
 }
 
-/// How an attention takes its channels.
+/// The heads of an attention: their number, the factor of their products and the bias.
 pub(super) struct Heads<'a> {
     pub count: usize,
     pub scale: f32,
@@ -57,7 +58,7 @@ pub(super) fn attention(operands: &[Planar], heads: &Heads, by_row: bool) -> Vec
     let pixels = (query.height * query.width) as usize;
     let mut result = vec![0.0; value.channels as usize * pixels];
     for row in 0..rows {
-        // Each row of all channels, as a tensor of its own.
+        // A row of all channels, as a tensor of its own.
         let of_row = |operand: &Planar| -> Vec<f32> {
             let plane = (operand.shape.height * operand.shape.width) as usize;
             let own = plane / rows;
@@ -79,7 +80,6 @@ pub(super) fn attention(operands: &[Planar], heads: &Heads, by_row: bool) -> Vec
     result
 }
 
-/// `pixels` are those of the query.
 fn attention_of_row(operands: &[Vec<f32>], pixels: usize, row: usize, heads: &Heads) -> Vec<f32> {
     let (query, key, value, mask) = (&operands[0], &operands[1], &operands[2], operands.get(3));
     let size = query.len() / pixels / heads.count;
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// Of one head, or of several.
+    /// Attention with one head or several.
     fn attend(heads: usize, operands: &[(&[f32], u32)], bias: Option<Bias>) -> Vec<f32> {
         let operands: Vec<Planar> = operands
             .iter()
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(masked(&[1.0, 0.0]), [2.0, 2.0]);
         // If none counts, all do.
         assert_eq!(masked(&[0.0, 0.0]), [4.0, 4.0]);
-        // exp(ln 3) : exp(0) is 3 : 1, whether by a key or by what is added.
+        // exp(ln 3) : exp(0) is 3 : 1, whether by a key or by the bias.
         let third = [3.0_f32.ln(), 0.0];
         let weighed = attend(1, &[(&[1.0], 1), (&third, 1), (value, 1)], None);
         assert!((weighed[0] - 3.0).abs() < 1e-6, "{weighed:?}");

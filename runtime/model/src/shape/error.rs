@@ -9,7 +9,7 @@ use crate::{ChannelRun, GATHER_SOURCES_MAX, Tensor};
 /// Why an operator cannot take its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ShapeError {
-    /// Gates that are no recurrent layer's.
+    /// Gates that do not make up whole hidden units of a recurrent layer.
     #[error(
         "a recurrent layer of {input} has no whole number of hidden units for the gates of {cell:?}, more than one row, or more than {HIDDEN_UNITS_MAX} units"
     )]
@@ -75,7 +75,7 @@ pub enum ShapeError {
         keys: [Tensor; 3],
         heads: u32,
     },
-    /// Two matrices, or rows of them, that do not fit each other.
+    /// Two matrices, or rows of them, whose sizes differ.
     #[error(
         "it multiplies {first} by {other}; both must have equally many rows, and the second as many columns as the first has channels"
     )]
@@ -99,7 +99,7 @@ pub enum ShapeError {
     /// A softmax along what does not divide an axis.
     #[error("it goes along {digit:?} of {input}; step times extent must divide the axis")]
     Digit { digit: Digit, input: Tensor },
-    /// A grid that has not two channels for each group.
+    /// A grid that does not have two channels for each group.
     #[error(
         "it takes pixels of {input} in {groups} groups where a grid {grid} says; the groups must divide the channels, and the grid have two channels for each"
     )]
@@ -108,7 +108,7 @@ pub enum ShapeError {
         grid: Tensor,
         groups: u32,
     },
-    /// More than there are, or along an axis of which devices do not choose so many.
+    /// More positions than there are, or than devices can choose along the axis.
     #[error(
         "it chooses {count} positions along {axis:?} of {input}; it can choose one channel, or as many columns as there are"
     )]
@@ -117,7 +117,7 @@ pub enum ShapeError {
         count: u32,
         input: Tensor,
     },
-    /// Indices that are not one for each line.
+    /// Indices that are not one row, column or channel for each line.
     #[error(
         "it takes values along {axis:?} of {input} at positions {indices}; on each other axis these must be as many, or one"
     )]

@@ -550,7 +550,7 @@ fn operands_that_are_repeated_and_softmaxes_fit_their_tensors() {
     }
 }
 
-/// What is wrong with an operator of a tensor of 4x4x4, which is tensor 1, that makes another.
+/// The error of an operator that reads a tensor of 4x4x4, tensor 1, and writes another.
 fn of_a_cube(kind: OperatorKind) -> String {
     let mut network = fixture::network();
     let all = network.stages[1].operators.iter_mut();

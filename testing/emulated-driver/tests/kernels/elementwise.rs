@@ -57,7 +57,7 @@ fn sums_and_products_with_an_activation_that_is_not_zero_at_zero() {
     }
 }
 
-/// Of three images of 20 x 5 x 7 values.
+/// Compares a function on three images of 20 x 5 x 7 values.
 fn check_function(function: Function, of_pair: impl Fn(f32, f32) -> f32) {
     let of = shape(20, 5, 7);
     let mut random = Random::new(9);
@@ -88,7 +88,7 @@ fn check_function(function: Function, of_pair: impl Fn(f32, f32) -> f32) {
             let expected = of_pair(a, b);
             let near = (found - expected).abs() <= 6e-4 * expected.abs().max(1.0);
             let both_none = found.is_nan() && expected.is_nan();
-            // Beyond what halves reach.
+            // Values beyond a half's range become infinite.
             let beyond = found.is_infinite() && expected.abs() >= 65504.0;
             assert!(
                 near || both_none || beyond,

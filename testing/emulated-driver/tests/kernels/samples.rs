@@ -4,9 +4,9 @@ use crate::convolution::{Case, Prepared};
 use crate::launch::Queue;
 use crate::tensor::{self, shape};
 use punctual_kernels::cuda::params::{
-    AddBytes, Answers, Attention, CellCode, ConvBytes, Convert, Copy, Elementwise, Embedding,
-    Function, Gather, GlobalPool, GridSample, InputPlanar, Kept, LayerNorm, Linear, Members,
-    Operand, Output, Pool, PoolBytes, Preprocess, Product, Recurrent, Resize, Rounding,
+    AddBytes, Answers, Attention, CellCode, ConvBytes, Convert, Copy, Digits, Elementwise,
+    Embedding, Function, Gather, GlobalPool, GridSample, InputPlanar, Kept, LayerNorm, Linear,
+    Members, Operand, Output, Pool, PoolBytes, Preprocess, Product, Recurrent, Resize, Rounding,
     SOURCES_MAX, Softmax, Take, Tokens, TopK, Whereabouts,
 };
 use punctual_kernels::cuda::{Arguments, IMAGES_MAX, KERNELS, TensorView};
@@ -257,10 +257,14 @@ fn moved() -> Vec<Sample> {
             rows: 12,
             columns: 11,
             // Transposed: the source has eleven rows of twelve columns.
-            pixel_extents: [1, 1, 1, 1, 1, 1, 12, 11],
-            pixel_steps: [0, 0, 0, 0, 0, 0, 16, 12 * 16],
-            channel_extents: [1, 1, 1, 1, 1, 1, 1, 16],
-            channel_steps: [0, 0, 0, 0, 0, 0, 0, 1],
+            pixel_digits: Digits {
+                extents: [1, 1, 1, 1, 1, 1, 12, 11],
+                steps: [0, 0, 0, 0, 0, 0, 16, 12 * 16],
+            },
+            channel_digits: Digits {
+                extents: [1, 1, 1, 1, 1, 1, 1, 16],
+                steps: [0, 0, 0, 0, 0, 0, 0, 1],
+            },
             images: 3,
             ..Copy::default()
         })
@@ -273,8 +277,10 @@ fn moved() -> Vec<Sample> {
             target_image: 8448,
             source_image: 12 * 11 * 16,
             elements: 12 * 11 * 16,
-            extents: [1, 1, 1, 1, 1, 1, 16, 132],
-            steps: [0, 0, 0, 0, 0, 0, 1, 16],
+            digits: Digits {
+                extents: [1, 1, 1, 1, 1, 1, 16, 132],
+                steps: [0, 0, 0, 0, 0, 0, 1, 16],
+            },
             all_counts: 3,
             images: 3,
             ..Output::default()
@@ -468,9 +474,9 @@ fn recurrent() -> Sample {
     )
 }
 
-/// Of 12x11 pixels with 16 channels, in three images.
+/// Samples of three images of 12x11 pixels with 16 channels.
 fn of_bytes() -> Vec<Sample> {
-    // Below what memory has that nobody wrote.
+    // Bounds below the bytes of memory that nobody has written.
     let rounding = Rounding {
         zero: 128.0,
         high: 200.0,
@@ -538,7 +544,7 @@ fn of_bytes() -> Vec<Sample> {
         })
     };
     let input = || halves(ELEMENTS / 2);
-    // Neither weights of three taps nor biases mean anything here.
+    // The values of weights and biases do not matter here.
     let weighed = || vec![input(), halves(16 * 9 * 16 / 2), floats(16)];
     let smaller = || Buffer::of_bytes(3 * 90 * 16);
     let same = || Buffer::of_bytes(ELEMENTS);

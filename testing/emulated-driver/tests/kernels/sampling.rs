@@ -1,4 +1,4 @@
-//! What depends on positions that are computed. Values are halves, so that no rounding changes what is chosen.
+//! Operators on computed positions. Values are halves, so that no rounding changes which positions are chosen.
 use crate::buffer::Buffer;
 use crate::error;
 use crate::launch::launch;
@@ -8,7 +8,7 @@ use punctual_kernels::cuda::params::{GridSample, Take, TopK};
 use punctual_kernels::reference::{self, Shape};
 use punctual_types::{Axis, Interpolation, Outside, Random, Ranking, Sampling};
 
-/// Two images of few different values, so that many are equal.
+/// Two images with few different values, so that many are equal.
 fn steps(of: Shape, random: &mut Random) -> (Tensor, Vec<Vec<f32>>) {
     let value = |random: &mut Random| (random.signed_unit() * 4.0).round() / 4.0;
     let mut image = || (0..of.elements()).map(|_| value(random)).collect();

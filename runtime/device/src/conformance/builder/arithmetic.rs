@@ -41,7 +41,7 @@ impl Builder {
         self.push(input, OperatorKind::Unary { function }, self.shape(input))
     }
 
-    /// A layer over the columns of `gates`, which has what their inputs add to each gate.
+    /// A recurrent layer over the columns of `gates`, which has what the inputs add to each gate.
     pub fn recurrent(
         &mut self,
         cell: Cell,

@@ -1,4 +1,4 @@
-//! What depends on positions that are computed.
+//! Operators on computed positions.
 
 use punctual_model::{OperatorKind, Tensor, TensorId};
 use punctual_types::{Axis, Ranking, Sampling};
@@ -6,7 +6,7 @@ use punctual_types::{Axis, Ranking, Sampling};
 use super::Builder;
 
 impl Builder {
-    /// Pixels where a grid of two channels for each group says.
+    /// Pixels at the positions of a grid, which has two channels for each group.
     pub fn grid_sample(&mut self, input: TensorId, grid: TensorId, sampling: Sampling) -> TensorId {
         let of_grid = self.shape(grid);
         let kind = OperatorKind::GridSample {
@@ -49,7 +49,7 @@ impl Builder {
         self.push(input, kind, output)
     }
 
-    /// The columns that the indices say.
+    /// The columns at the positions of the indices.
     pub fn take_columns(&mut self, input: TensorId, indices: TensorId) -> TensorId {
         let axis = Axis::Column;
         let output = Tensor {

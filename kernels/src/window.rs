@@ -1,0 +1,40 @@
+//! The checks of windows that operators share.
+
+use punctual_types::{Extent, Window};
+
+use crate::layout::{DIMENSION_MAX, check_limit};
+use crate::spec::check_equal;
+use crate::{BlockedLayout, KernelError};
+
+/// Checks that the window's sizes can be counted with.
+pub(crate) fn check_window(window: &Window) -> Result<(), KernelError> {
+    let Window { stride, .. } = window;
+    let span = window.span();
+    for (what, found) in [
+        ("kernel height", span.height),
+        ("kernel width", span.width),
+        ("stride", stride.height.max(stride.width)),
+    ] {
+        check_limit(what, found as usize, DIMENSION_MAX)?;
+    }
+    Ok(())
+}
+
+/// Checks that the output has the rows and columns that the window makes of the input's.
+pub(crate) fn check_output(
+    output: &BlockedLayout,
+    window: &Window,
+    height: usize,
+    width: usize,
+) -> Result<(), KernelError> {
+    let extent = window.output(Extent {
+        height: height as u32,
+        width: width as u32,
+    })?;
+    check_equal(
+        "the output's height",
+        output.height(),
+        extent.height as usize,
+    )?;
+    check_equal("the output's width", output.width(), extent.width as usize)
+}

@@ -1,0 +1,26 @@
+//! Kinds of numbers.
+
+use crate::schema::data_type;
+
+/// The kind of numbers that a value has. Tensors hold all of them as f32, which is exact for integers up to 2^24.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Numbers {
+    #[default]
+    Floats,
+    Integers,
+    Truths,
+}
+
+impl Numbers {
+    /// The kind of an ONNX element type.
+    pub fn of_type(kind: i64) -> Self {
+        let floats = [data_type::FLOAT, data_type::FLOAT16, data_type::DOUBLE];
+        if floats.map(i64::from).contains(&kind) {
+            Self::Floats
+        } else if kind == i64::from(data_type::BOOL) {
+            Self::Truths
+        } else {
+            Self::Integers
+        }
+    }
+}
