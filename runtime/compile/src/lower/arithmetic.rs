@@ -308,7 +308,9 @@ impl Lowering<'_> {
                 return self.affine_of(node, &view, scale, shift);
             }
         }
-        if let ([bound], false) = (&constant.data[..], constant.data[0].is_nan()) {
+        if let [bound] = constant.data[..]
+            && !bound.is_nan()
+        {
             let bound = bound.clamp(f32::MIN, f32::MAX);
             let activation = match function {
                 BinaryFunction::Maximum if bound == 0.0 => Some(Activation::Relu),

@@ -179,7 +179,13 @@ impl Lowering<'_> {
             None => (input, window),
         };
         let output = window_output(self.shape(input), outputs, &window)?;
-        let (weights, activation) = (weights.data, Activation::None);
+        let one_pixel =
+            [self.shape(input), output].map(|image| image.height * image.width) == [1, 1];
+        let (window, weights) = match one_pixel {
+            true => on_one_pixel(&window, &weights.data),
+            false => (window, weights.data),
+        };
+        let activation = Activation::None;
         let kind = DraftKind::Conv {
             weights,
             bias,
@@ -190,6 +196,28 @@ impl Lowering<'_> {
         let output = self.emit(node, kind, input, &[], output)?;
         self.set_image(node, output)
     }
+}
+
+/// The window on an image of one pixel, of which one tap at most is not in the padding, and that tap's weights.
+fn on_one_pixel(window: &Window, weights: &[f32]) -> (Window, Vec<f32>) {
+    let tap = |padding: u32, dilation: u32, taps: u32| {
+        let tap = padding / dilation.max(1);
+        (padding.is_multiple_of(dilation.max(1)) && tap < taps).then_some(tap as usize)
+    };
+    let Window {
+        kernel,
+        dilation,
+        padding,
+        ..
+    } = *window;
+    let row = tap(padding.top, dilation.height, kernel.height);
+    let column = tap(padding.left, dilation.width, kernel.width);
+    let at = row.zip(column);
+    let at = at.map(|(row, column)| row * kernel.width as usize + column);
+    let planes = weights.chunks_exact(kernel.area().max(1));
+    let seen = planes.map(|plane| at.map_or(0.0, |at| plane[at])).collect();
+    let one = Extent::square(1);
+    (Window::new(one, one, Padding::default()), seen)
 }
 
 /// A dimension of a constant as a tensor's.

@@ -115,7 +115,10 @@ impl View {
         let one_channel = dims.len() > 2 && dims[1].is_empty();
         if !dims.iter().any(channels) && !one_channel {
             let dim = (1..dims.len()).find(has_channels).unwrap_or(1);
-            axes[dim] = Axis::Channel;
+            // A list of images alone has no such dimension.
+            if let Some(axis) = axes.get_mut(dim) {
+                *axis = Axis::Channel;
+            }
         }
         let last = (0..dims.len()).rfind(|&dim| axes[dim] == Axis::Row && !dims[dim].is_empty());
         if let Some(last) = last {

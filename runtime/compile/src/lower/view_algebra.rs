@@ -259,8 +259,10 @@ impl View {
 
     /// Without a dimension of one position.
     pub fn squeeze(&self, dim: usize) -> Option<Self> {
+        let is_one = self.dims.get(dim)?.is_empty();
         let mut view = self.clone();
-        view.dims.remove(dim).is_empty().then_some(view)
+        view.dims.remove(dim);
+        is_one.then_some(view)
     }
 
     /// With a further dimension of one position before `dim`.

@@ -3,7 +3,9 @@
 use super::builder::{Onnx, everything, int, ints_of};
 use super::compiled;
 use crate::{Compiled, Note};
-use punctual_model::{Operator, OperatorKind};
+use punctual_device_cpu::Evaluator;
+use punctual_kernels::Isa;
+use punctual_model::{Operator, OperatorKind, reference};
 use punctual_types::Activation;
 
 fn names(onnx: &Onnx) -> Vec<Vec<String>> {
@@ -179,5 +181,35 @@ fn same_padding_puts_the_odd_pixel_where_it_is_told() {
         };
         assert_eq!((padding.top, padding.bottom), (top, bottom), "{mode}");
         assert_eq!((padding.left, padding.right), (top, bottom), "{mode}");
+    }
+}
+
+#[test]
+fn a_window_on_one_pixel_has_the_one_tap_that_sees_it() {
+    for (dilation, expected) in [(1, [78.0, 240.0]), (2, [0.0, 0.0])] {
+        let onnx = Onnx::new()
+            .exactly("w", &[2, 3, 3, 3], (0..54).map(|at| at as f32).collect())
+            .node("GlobalAveragePool", "image", "mean", &[])
+            .node(
+                "Conv",
+                "mean w",
+                "c",
+                &[
+                    ints_of(
+                        "pads",
+                        &[1, 1, 1 + 2 * (dilation - 1), 1 + 2 * (dilation - 1)],
+                    ),
+                    ints_of("dilations", &[dilation; 2]),
+                ],
+            )
+            .node("Flatten", "c", "x", &[])
+            .output("x");
+        let compiled = compiled(&onnx).unwrap();
+        let network = compiled.package.network();
+        let found = reference::run(network, &[2.0; 192]).remove(0);
+        assert_eq!(found, expected);
+        let mut device = Evaluator::new(Isa::detect(), network, 1).unwrap();
+        device.load(&[&[2.0; 192]]);
+        assert_eq!(device.exits(1)[0][0].scores, expected);
     }
 }

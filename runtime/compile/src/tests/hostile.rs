@@ -1,13 +1,17 @@
 //! Files from anywhere: an error or a package, never a panic, and no more memory than limits say.
 
+use std::path::Path;
+
 use fastrand::Rng;
 use prost::Message;
+use punctual_device_cpu::Evaluator;
+use punctual_kernels::Isa;
 
 use super::builder::{Onnx, everything, int};
 use super::{compiled, options};
-use crate::schema::ModelProto;
-use crate::{Compiled, compile};
-use punctual_model::{Calibration, Package, reference};
+use crate::schema::{GraphProto, ModelProto, TensorProto};
+use crate::{Compiled, InputOptions, compile};
+use punctual_model::{AnswerKind, Calibration, Package, reference};
 
 /// What compiles must be a valid package that runs.
 fn check(
@@ -90,17 +94,23 @@ const NUMBERS: [i64; 12] = [
     i64::MIN,
 ];
 
+/// Any of the constants, those of nodes among them.
+fn a_constant<'g>(graph: &'g mut GraphProto, random: &mut Rng) -> Option<&'g mut TensorProto> {
+    let attributes = graph.node.iter_mut().flat_map(|node| &mut node.attribute);
+    let of_nodes = attributes.filter_map(|attribute| attribute.t.as_mut());
+    let mut all: Vec<_> = graph.initializer.iter_mut().chain(of_nodes).collect();
+    let count = all.len();
+    (count > 0).then(|| all.swap_remove(random.usize(..count)))
+}
+
 /// Changes one thing of a well-formed file into another well-formed thing.
 fn forge(model: &mut ModelProto, random: &mut Rng) {
     let number = NUMBERS[random.usize(..NUMBERS.len())];
     let graph = model.graph.as_mut().expect("there is a graph");
     let count = graph.node.len();
     let other = graph.node[random.usize(..count)].clone();
-    let node = random.choice(&mut graph.node).expect("there are nodes");
-    let tensor = random
-        .choice(&mut graph.initializer)
-        .expect("there are initializers");
-    match random.usize(..8) {
+    let node = &mut graph.node[random.usize(..count)];
+    match random.usize(..9) {
         0 => graph
             .node
             .swap(random.usize(..count), random.usize(..count)),
@@ -117,15 +127,29 @@ fn forge(model: &mut ModelProto, random: &mut Rng) {
                 }
             }
         }
-        5 => {
-            if let Some(dim) = random.choice(&mut tensor.dims) {
-                *dim = number;
-            }
-            if let Some(value) = random.choice(&mut tensor.int64_data) {
-                *value = number;
+        5..=7 => {
+            let Some(tensor) = a_constant(graph, random) else {
+                return;
+            };
+            match random.usize(..3) {
+                0 => tensor.dims.reverse(),
+                1 => {
+                    if let Some(dim) = random.choice(&mut tensor.dims) {
+                        *dim = number;
+                    }
+                }
+                _ => {
+                    if let Some(value) = random.choice(&mut tensor.int64_data) {
+                        *value = number;
+                    }
+                    let words = tensor.raw_data.iter_mut();
+                    let mut words = words.flat_map(|bytes| bytes.as_chunks_mut::<8>().0);
+                    if let Some(word) = words.next() {
+                        *word = number.to_le_bytes();
+                    }
+                }
             }
         }
-        6 => tensor.dims.reverse(),
         _ => node.op_type.clone_from(&other.op_type),
     }
 }
@@ -183,4 +207,74 @@ fn more_operators_than_a_device_takes_are_refused_at_the_first_one() {
         message.contains("(Relu): with it the network has more than 4096 operators"),
         "{message}"
     );
+}
+
+/// The recorded networks of robots have every operator that exporters write.
+#[test]
+fn recorded_networks_that_lie_are_refused_or_compile() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/zoo/recorded");
+    let mut options = options();
+    options.input = InputOptions {
+        prepared: Some(true),
+        ..InputOptions::default()
+    };
+    options.answer = Some(AnswerKind::None);
+    let tries = std::env::var("PUNCTUAL_LIES").map_or(20, |tries| tries.parse().unwrap());
+    let (mut networks, mut taken, mut panicked) = (0, 0, Vec::new());
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "onnx") {
+            continue;
+        }
+        networks += 1;
+        let bytes = std::fs::read(&path).unwrap();
+        for seed in 0..tries {
+            let mut random = Rng::with_seed(seed);
+            let mut model = ModelProto::decode(&bytes[..]).unwrap();
+            for _ in 0..=random.usize(..2) {
+                forge(&mut model, &mut random);
+            }
+            let told = std::panic::catch_unwind(|| {
+                let lie = Onnx(model).bytes();
+                match compile(&lie, Calibration::default(), &options) {
+                    Ok(compiled) => run(&compiled),
+                    Err(error) => {
+                        assert!(!error.to_string().is_empty());
+                        0
+                    }
+                }
+            });
+            match told {
+                Ok(ran) => taken += ran,
+                Err(_) => panicked.push((path.clone(), seed)),
+            }
+        }
+    }
+    assert!(panicked.is_empty(), "{panicked:#?}");
+    assert!(networks >= 40, "{networks} networks");
+    assert!(taken > networks, "only {taken} lies reached the end");
+}
+
+/// Runs a small network in the interpreter and on the CPU device; 1.
+fn run(compiled: &Compiled) -> usize {
+    let package = &compiled.package;
+    assert_eq!(&Package::decode(&package.encode()).unwrap(), package);
+    let network = package.network();
+    let stages = network.stages.iter();
+    let work: u64 = stages.map(|stage| network.multiplications(stage)).sum();
+    let elements = network.tensors.iter().map(|tensor| tensor.elements());
+    if work.saturating_add(elements.sum()) > 1_000_000 {
+        return 1;
+    }
+    let inputs: Vec<Vec<f32>> = network
+        .input_tensors()
+        .map(|tensor| vec![0.5; network.tensors[tensor.index()].elements() as usize])
+        .collect();
+    let inputs: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
+    assert!(!reference::run_all(network, &inputs).is_empty());
+    let mut device = Evaluator::new(Isa::detect(), network, 1).unwrap();
+    device.load(&inputs[..1]);
+    device.load_vectors(0, &inputs[1..]);
+    assert!(!device.exits(1).is_empty());
+    1
 }
