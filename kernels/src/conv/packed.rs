@@ -120,13 +120,14 @@ fn tap_weights(spec: &Conv2dSpec) -> usize {
 
 /// The most elements that packing may need: in `u128`, since nothing has been checked yet.
 pub(super) fn elements_max(spec: &Conv2dSpec) -> u128 {
-    let blocks = match spec.input {
+    let inputs = match spec.input {
+        _ if spec.is_depthwise() => 1,
         ConvInput::Planar(input) => input.channels(),
         ConvInput::Blocked(input) => input.blocks() * input.lanes(),
     };
     [
         spec.output.blocks() * spec.output.lanes(),
-        blocks,
+        inputs,
         spec.window.kernel.height as usize,
     ]
     .into_iter()

@@ -125,12 +125,12 @@ impl Plan {
             let own = start(0).max(begin)..end(0).min(begin + lanes);
             let channels = &channels[own.start - start(0)..own.end - start(0)];
             let whole = own.len() == lanes || {
-                // As many surplus lanes there as here, wherever the pixel is.
+                // No lanes before, and as many surplus lanes there as here, wherever the pixel is.
                 let moves = |digit: &Digit| digit.axis == Axis::Channel;
                 let channel = channels[0].channel + first_channel;
                 let there = source.channels().saturating_sub(channel);
                 let fixed = !rows.iter().chain(&columns).any(moves);
-                fixed && own.end == output.channels() && there == own.len()
+                fixed && own.start == begin && own.end == output.channels() && there == own.len()
             };
             for phase in plan.phases.clone() {
                 plan.make(own.start - begin, channels, phase, whole);

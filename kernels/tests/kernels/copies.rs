@@ -417,6 +417,22 @@ fn usual_copies_equal_their_references() {
                 ([0; 3], [10, 1, 192]),
             )],
         ),
+        // The last channels, in their own lanes, behind others of the same block.
+        (
+            0,
+            [40, 6, 8],
+            [(2, 0, 36), (36, 36, 4)]
+                .map(|(from, to, count)| Piece {
+                    source: 0,
+                    view: View {
+                        start: [from, 0, 0],
+                        digits: vec![channels(1, count), row(1, 6), column(1, 8)],
+                    },
+                    at: [to, 0, 0],
+                    sizes: [count, 6, 8],
+                })
+                .to_vec(),
+        ),
         (
             0,
             [40, 8, 6],

@@ -79,6 +79,11 @@ impl Integer {
 
     /// Towards zero.
     pub fn divided(self, by: Self) -> Option<Self> {
+        if let (Some(Dim::Batches(own)), Some(Dim::Batches(by))) = (self.dim(), by.dim())
+            && own.checked_rem(by)? == 0
+        {
+            return own.checked_div(by).map(Self::of);
+        }
         let by = by.known()?;
         if let Some(value) = self.known() {
             return value.checked_div(by).map(Self::of);
