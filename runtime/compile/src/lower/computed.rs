@@ -10,7 +10,7 @@ use super::view_algebra::{Axis, BATCH, Factor, View};
 use super::views::position;
 use super::{Lowering, Value};
 use crate::draft::DraftKind;
-use crate::fold::{Dim, Integer};
+use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 
@@ -175,28 +175,20 @@ impl Lowering<'_> {
     /// The slices of the first dimension at constant (positions, 1). Exporters write the nearest columns of a series in
     /// this way.
     fn constant_slices(&mut self, node: &Node) -> Result<Option<View>, Problem> {
-        let Some(indices) = self.constant_integers(node, 1) else {
-            return Ok(None);
-        };
-        let by_batch = Attributes::of(node).int("batch_dims", 0)? != 0;
-        let (dims, positions) = (indices.dims.clone(), indices.integers());
-        let known = |index: &Integer| match index.dim() {
-            Some(Dim::Known(index)) => Some(index),
-            _ => None,
-        };
-        let positions = positions.and_then(|all| all.iter().map(known).collect::<Option<Vec<_>>>());
-        let view = self.view(node, 0)?.clone();
-        let (Some(positions), [_, 1], false, Dim::Known(size)) =
-            (positions, &dims[..], by_batch, view.sizes()[0])
-        else {
-            return Ok(None);
-        };
-        let from_start = |index: i64| if index < 0 { index + size } else { index };
-        let positions: Vec<i64> = positions.into_iter().map(from_start).collect();
-        if !positions.iter().all(|at| (0..size).contains(at)) {
+        if self.constant_integers(node, 1).is_none() {
             return Ok(None);
         }
-        self.taken(node, &view, 0, &positions).map(Some)
+        let by_batch = Attributes::of(node).int("batch_dims", 0)? != 0;
+        let view = self.view(node, 0)?.clone();
+        let (false, Dim::Known(size)) = (by_batch, view.sizes()[0]) else {
+            return Ok(None);
+        };
+        match self.positions(node, 1, size) {
+            Some((dims, positions)) if matches!(dims[..], [_, 1]) => {
+                self.taken(node, &view, 0, &positions).map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// The view with the same dimensions, copied if needed so that `dim` is the columns of a tensor.

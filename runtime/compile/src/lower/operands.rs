@@ -13,6 +13,9 @@ use crate::graph::{Constant, Data, Node};
 use crate::problem::Problem;
 use crate::schema::data_type;
 
+/// Most constant positions of a gather: each can become a piece of a copy.
+const POSITIONS_MAX: usize = 4096;
+
 #[derive(Clone, Debug)]
 pub(super) struct Floats {
     pub dims: Vec<usize>,
@@ -249,10 +252,25 @@ impl Lowering<'_> {
         }
     }
 
-    /// Whether the constant at `position` is a scalar.
-    pub(super) fn is_scalar(&self, node: &Node, position: usize) -> bool {
-        let constant = self.constant_integers(node, position);
-        constant.is_some_and(|constant| constant.dims.is_empty())
+    /// The dimensions and the values of constant positions on a dimension of `size`, if all of them are on it.
+    pub(super) fn positions(
+        &self,
+        node: &Node,
+        position: usize,
+        size: i64,
+    ) -> Option<(Vec<usize>, Vec<i64>)> {
+        let constant = self.constant_integers(node, position)?;
+        let few = constant.elements() <= POSITIONS_MAX;
+        let from_start = |dim| match dim {
+            Dim::Known(index @ ..0) => Some(index + size),
+            Dim::Known(index) => Some(index),
+            Dim::Batches(_) => None,
+        };
+        let integers = constant.integers().filter(|_| few)?;
+        let found = integers.iter().map(|index| from_start(index.dim()?));
+        let found = found.collect::<Option<Vec<i64>>>()?;
+        let inside = found.iter().all(|index| (0..size).contains(index));
+        inside.then(|| (constant.dims.clone(), found))
     }
 
     pub(super) fn floats(

@@ -331,25 +331,26 @@ impl Lowering<'_> {
             let view = self.reshaped(node, &view, &sizes)?;
             return self.set(node, Value::View(view));
         }
-        let indices = self.sizes(node, 1, "indices")?;
-        let scalar = self.is_scalar(node, 1);
+        if self.constant_integers(node, 1).is_none() {
+            let found = self.required(node, 1, "indices")?;
+            return Err(self.wrong(1, "indices", found, "integers known when compiling"));
+        }
         let Dim::Known(size) = view.sizes()[axis] else {
             return Err(self.no_slice(node));
         };
-        let from_start = |dim: &Dim| match *dim {
-            Dim::Known(index @ ..0) => Some(index + size),
-            Dim::Known(index) => Some(index),
-            Dim::Batches(_) => None,
-        };
-        let indices: Option<Vec<i64>> = indices.iter().map(from_start).collect();
-        let inside = |indices: &Vec<i64>| indices.iter().all(|index| (0..size).contains(index));
-        let Some(indices) = indices.filter(inside) else {
+        let Some((dims, positions)) = self.positions(node, 1, size) else {
             return Err(self.no_slice(node));
         };
-        let picked = self.taken(node, &view, axis, &indices)?;
-        let picked = match scalar {
-            true => picked.squeeze(axis),
-            false => Some(picked),
+        let picked = self.taken(node, &view, axis, &positions)?;
+        let picked = match dims[..] {
+            [] => picked.squeeze(axis),
+            [_] => Some(picked),
+            _ => {
+                let mut sizes = picked.sizes();
+                let known = dims.iter().map(|&size| Dim::Known(size as i64));
+                sizes.splice(axis..=axis, known);
+                Some(self.reshaped(node, &picked, &sizes)?)
+            }
         };
         match picked {
             Some(view) => self.set(node, Value::View(view)),

@@ -1,8 +1,9 @@
 //! What reshapes, transposes, splits and slices come to: other channels of the same tensor, or nothing at all.
 
 use super::builder::{Onnx, int, ints_of};
-use super::compiled;
-use punctual_model::OperatorKind;
+use super::{compiled, options};
+use crate::compile;
+use punctual_model::{AnswerKind, Calibration, OperatorKind, reference};
 
 /// Eight channels as two groups, the groups interleaved.
 fn shuffled() -> Onnx {
@@ -111,4 +112,43 @@ fn what_is_taken_from_the_batch_is_refused() {
         .head("image", 3, "exit_0");
     let message = compiled(&batch).unwrap_err().to_string();
     assert!(message.contains("(Slice): it takes part of an image (N, 3, 8, 8)"));
+}
+
+/// A series cut into windows that overlap, as PyTorch's unfold is written; and more positions than dimensions can be.
+#[test]
+fn a_gather_at_constant_positions_takes_them_in_their_shape() {
+    let windows = Onnx::new()
+        .ints("columns", &[0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, -1])
+        .ints("three", &[3, 4])
+        .node("Reshape", "columns three", "at", &[])
+        .node("Gather", "image at", "w", &[int("axis", 3)])
+        .ints("flat", &[0, -1])
+        .node("Reshape", "w flat", "all", &[])
+        .exactly("half", &[], vec![0.5])
+        .node("Mul", "all half", "exit_0/x", &[])
+        .output("exit_0/x");
+    let many: Vec<i64> = (0..100).map(|at| at * 5 % 8).collect();
+    let repeated = Onnx::new()
+        .ints("at", &many)
+        .node("Gather", "image at", "w", &[int("axis", 2)])
+        .ints("flat", &[0, -1])
+        .node("Reshape", "w flat", "all", &[])
+        .exactly("half", &[], vec![0.5])
+        .node("Mul", "all half", "exit_0/x", &[])
+        .output("exit_0/x");
+    let image: Vec<f32> = (0..192).map(|at| 2.0 * at as f32).collect();
+    let columns = [0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7];
+    let expected = (0..24).flat_map(|row| columns.map(|column| (8 * row + column) as f32));
+    check(&windows, &image, &expected.collect::<Vec<_>>());
+    let rows = (0..3).flat_map(|channel| many.iter().map(move |row| 64 * channel + 8 * row));
+    let expected = rows.flat_map(|first| (first..first + 8).map(|at| at as f32));
+    check(&repeated, &image, &expected.collect::<Vec<_>>());
+}
+
+fn check(onnx: &Onnx, image: &[f32], expected: &[f32]) {
+    let mut options = options();
+    options.answer = Some(AnswerKind::None);
+    let compiled = compile(&onnx.bytes(), Calibration::default(), &options).unwrap();
+    let exit = reference::run_all(compiled.package.network(), &[image]).remove(0);
+    assert_eq!(exit.unwrap().outputs, [expected]);
 }
