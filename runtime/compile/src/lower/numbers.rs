@@ -1,4 +1,4 @@
-//! Kinds of numbers.
+//! The kinds of numbers that values of a graph have: ONNX has types where the engine has f32.
 
 use crate::schema::data_type;
 

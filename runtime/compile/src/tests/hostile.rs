@@ -209,9 +209,10 @@ fn more_operators_than_a_device_takes_are_refused_at_the_first_one() {
     );
 }
 
-/// The recorded networks of robots have every operator that exporters write.
+/// The recorded networks of robots have every operator that exporters write. `PUNCTUAL_FORGED` is the number of forged
+/// files of each.
 #[test]
-fn recorded_networks_that_lie_are_refused_or_compile() {
+fn forged_recorded_networks_are_refused_or_compile() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/zoo/recorded");
     let mut options = options();
     options.input = InputOptions {
@@ -219,7 +220,7 @@ fn recorded_networks_that_lie_are_refused_or_compile() {
         ..InputOptions::default()
     };
     options.answer = Some(AnswerKind::None);
-    let tries = std::env::var("PUNCTUAL_LIES").map_or(20, |tries| tries.parse().unwrap());
+    let tries = std::env::var("PUNCTUAL_FORGED").map_or(20, |tries| tries.parse().unwrap());
     let (mut networks, mut taken, mut panicked) = (0, 0, Vec::new());
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();
@@ -234,9 +235,9 @@ fn recorded_networks_that_lie_are_refused_or_compile() {
             for _ in 0..=random.usize(..2) {
                 forge(&mut model, &mut random);
             }
-            let told = std::panic::catch_unwind(|| {
-                let lie = Onnx(model).bytes();
-                match compile(&lie, Calibration::default(), &options) {
+            let outcome = std::panic::catch_unwind(|| {
+                let forged = Onnx(model).bytes();
+                match compile(&forged, Calibration::default(), &options) {
                     Ok(compiled) => run(&compiled),
                     Err(error) => {
                         assert!(!error.to_string().is_empty());
@@ -244,7 +245,7 @@ fn recorded_networks_that_lie_are_refused_or_compile() {
                     }
                 }
             });
-            match told {
+            match outcome {
                 Ok(ran) => taken += ran,
                 Err(_) => panicked.push((path.clone(), seed)),
             }
@@ -252,7 +253,10 @@ fn recorded_networks_that_lie_are_refused_or_compile() {
     }
     assert!(panicked.is_empty(), "{panicked:#?}");
     assert!(networks >= 40, "{networks} networks");
-    assert!(taken > networks, "only {taken} lies reached the end");
+    assert!(
+        taken > networks,
+        "only {taken} forged files reached the end"
+    );
 }
 
 /// Runs a small network in the interpreter and on the CPU device; 1.
