@@ -4,6 +4,7 @@
 mod answers;
 mod cold_start;
 mod cold_start_report;
+mod detection;
 #[cfg(test)]
 mod documented;
 mod engine;
@@ -36,6 +37,8 @@ enum What {
     Answers(answers::Options),
     /// How soon a network answers after its process was started.
     ColdStart(cold_start::Options),
+    /// A detector with early exits, beside the same one at full depth only.
+    Detection(detection::Options),
     /// Our engine and ONNX Runtime on one file, in alternation.
     Engine(engine::Options),
     /// Measurements of the CUDA device on a GPU.
@@ -61,6 +64,7 @@ fn main() -> std::process::ExitCode {
     let termination = match arguments.what {
         What::Answers(options) => Termination::of("bench answers", answers::run(&options)),
         What::ColdStart(options) => Termination::of("bench cold-start", cold_start::run(&options)),
+        What::Detection(options) => Termination::of("bench detection", detection::run(&options)),
         What::Engine(options) => Termination::of("bench engine", engine::run(&options)),
         What::Gpu(options) => Termination::of("bench gpu", gpu::run(&options)),
         What::Paging(options) => Termination::of("bench paging", paging::run(&options)),

@@ -93,4 +93,11 @@ pub enum KernelError {
     /// An activation's bounds are not ordered.
     #[error("the activation clips to [{low}, {high}]: give low <= high, neither of them NaN")]
     ClipBounds { low: f32, high: f32 },
+    /// A decoder of detections with a figure out of range.
+    #[error("the decoder's {what} is {value}: it must be {bounds}")]
+    Figure {
+        what: &'static str,
+        value: f64,
+        bounds: &'static str,
+    },
 }

@@ -14,9 +14,11 @@
 mod activation;
 mod aligned;
 mod attention;
+mod best_score;
 mod conv;
 mod copy;
 pub mod cuda;
+mod detections;
 mod elementwise;
 mod error;
 mod functions;
@@ -46,8 +48,10 @@ mod window;
 
 pub use aligned::AlignedBuffer;
 pub use attention::{Attention, AttentionBias, AttentionSpec, HEAD_CHANNELS_MAX};
+pub use best_score::{BestScore, BestScoreSpec};
 pub use conv::{Conv2d, Conv2dSpec, ConvInput, Solution, Winograd};
 pub use copy::{Copy, CopySpec, PlainCopy};
+pub use detections::{Detections, DetectionsSpec};
 pub use elementwise::{Binary, BinaryOperand, BinarySpec, Unary};
 pub use error::KernelError;
 pub use gather::{ChannelRun, Gather, GatherSpec};

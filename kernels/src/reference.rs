@@ -2,8 +2,8 @@
 //! `[channel][row][column]`, sums in f64. Slow, allocating, obviously right.
 
 use punctual_types::{
-    Activation, Axis, Between, BinaryFunction, Digit, Extent, Filter, Piece, PoolKind, Ranking,
-    Resampling, Sampling, View, Window, position,
+    Activation, Axis, Between, BinaryFunction, Decoder, Digit, Extent, Filter, Piece, PoolKind,
+    Ranking, Resampling, Sampling, Scoring, View, Window, clean, position,
 };
 
 use crate::ChannelRun;
@@ -381,4 +381,91 @@ pub(crate) fn source(
         under(row, stride.height, ky * dilation.height, padding.top),
         under(column, stride.width, kx * dilation.width, padding.left),
     )
+}
+
+/// The best score of each pixel, times the pixel's objectness if there is one.
+pub fn best_score(
+    scores: &[f32],
+    shape: Shape,
+    objectness: Option<&[f32]>,
+    scoring: Scoring,
+) -> Vec<f32> {
+    let places = shape.height * shape.width;
+    let classes = scoring.first as usize..(scoring.first + scoring.classes) as usize;
+    let score = |place: usize| {
+        let values = classes.clone().map(|class| scores[class * places + place]);
+        // `f32::max` takes the other of a NaN.
+        let best = scoring.probability(values.fold(f32::NAN, f32::max));
+        let factor = objectness.map_or(1.0, |values| scoring.probability(values[place]));
+        best * factor
+    };
+    (0..places).map(score).collect()
+}
+
+/// Detections by falling score, `[value][row]`, and behind the last row their count and the confidence. `boxes` are
+/// `[number][place]`, `scores` `[class][place]`.
+pub fn detections(
+    best: &[f32],
+    boxes: &[f32],
+    scores: &[f32],
+    scoring: Scoring,
+    decoder: &Decoder,
+) -> Vec<f32> {
+    let places = best.len();
+    let mut order: Vec<usize> = (0..places).collect();
+    order.sort_by(|&a, &b| clean(best[b]).total_cmp(&clean(best[a])).then(a.cmp(&b)));
+    order.truncate(decoder.candidates as usize);
+    let class = |place: usize| {
+        let value = |class: usize| scores[class * places + place];
+        let all = scoring.first as usize..(scoring.first + scoring.classes) as usize;
+        let mut found = (all.start, f32::NEG_INFINITY);
+        for class in all {
+            if value(class) > found.1 {
+                found = (class, value(class));
+            }
+        }
+        found.0
+    };
+    let mut kept: Vec<([f32; 4], f32, usize)> = Vec::new();
+    for &place in &order {
+        let score = clean(best[place]);
+        let corners = decoder.corners([0, 1, 2, 3].map(|at| boxes[at * places + place]));
+        let Some(corners) = corners.filter(|_| score > decoder.threshold) else {
+            continue;
+        };
+        let class = class(place);
+        let suppresses = |(other, _, of_other): &([f32; 4], f32, usize)| {
+            let compared = !decoder.by_class || *of_other == class;
+            compared
+                && decoder
+                    .overlap
+                    .is_some_and(|most| overlaps(other, &corners, most))
+        };
+        if !kept.iter().any(suppresses) {
+            kept.push((corners, score, class));
+        }
+    }
+    let columns = decoder.rows as usize + 1;
+    let mut list = vec![0.0; 6 * columns];
+    kept.truncate(decoder.rows as usize);
+    for (row, (corners, score, class)) in kept.iter().enumerate() {
+        let values = corners.iter().copied().chain([*score, *class as f32]);
+        values
+            .enumerate()
+            .for_each(|(at, value)| list[at * columns + row] = value);
+    }
+    let averaged = &order[..decoder.averaged as usize];
+    let sum: f32 = averaged.iter().map(|&place| clean(best[place])).sum();
+    list[columns - 1] = kept.len() as f32;
+    list[2 * columns - 1] = clean(sum / decoder.averaged as f32);
+    list
+}
+
+/// Whether the area that two boxes share is more than this share of their union.
+fn overlaps(a: &[f32; 4], b: &[f32; 4], most: f32) -> bool {
+    let area = |b: &[f32; 4]| (b[2] - b[0]) * (b[3] - b[1]);
+    let width = (a[2].min(b[2]) - a[0].max(b[0])).max(0.0);
+    let height = (a[3].min(b[3]) - a[1].max(b[1])).max(0.0);
+    let common = width * height;
+    common > most * (area(a) + area(b) - common)
 }

@@ -7,16 +7,16 @@ use std::cell::Cell;
 
 use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor};
 use punctual_kernels::{
-    Attention, AttentionBias, AttentionSpec, Binary, BinaryOperand, BinarySpec, BlockedLayout,
-    Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, GlobalAveragePool, GridSample, GridSampleSpec,
-    Image, Inputs, Isa, Linear, LinearSpec, Part, PlainCopy, Pool, PoolSpec, Product, ProductSpec,
-    Recurrent, RecurrentSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Take, TakeSpec, TopK,
-    TopKSpec, Unary, softmax_top1,
+    Attention, AttentionBias, AttentionSpec, BestScore, BestScoreSpec, Binary, BinaryOperand,
+    BinarySpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, Detections,
+    DetectionsSpec, GlobalAveragePool, GridSample, GridSampleSpec, Image, Inputs, Isa, Linear,
+    LinearSpec, Part, PlainCopy, Pool, PoolSpec, Product, ProductSpec, Recurrent, RecurrentSpec,
+    Resize, ResizeSpec, Softmax, SoftmaxSpec, Take, TakeSpec, TopK, TopKSpec, Unary, softmax_top1,
 };
 use punctual_types::{
-    Activation, Axis, BinaryFunction, Coordinates, Digit, Extent, Filter, Fit, FrameLayout,
-    Interpolation, Outside, Padding, Piece, PixelFormat, PoolKind, Ranking, Resampling, Rounding,
-    Sampling, Size, UnaryFunction, View, Window,
+    Activation, Axis, BinaryFunction, BoxForm, Coordinates, DETECTION_VALUES, Decoder, Digit,
+    Extent, Filter, Fit, FrameLayout, Interpolation, Outside, Padding, Piece, PixelFormat,
+    PoolKind, Ranking, Resampling, Rounding, Sampling, Scoring, Size, UnaryFunction, View, Window,
 };
 use support::noise;
 
@@ -175,6 +175,7 @@ fn kernels(
         grid_sample(isa, layout),
         best(isa, layout, Axis::Channel),
         best(isa, layout, Axis::Column),
+        best_score(isa, layout),
         take(isa, layout),
         resize(Filter::Linear),
         resize(Filter::Nearest(Rounding::Floor)),
@@ -315,6 +316,24 @@ fn best(isa: Isa, input: BlockedLayout, axis: Axis) -> (Run, BlockedLayout, bool
     (run, output, false)
 }
 
+/// Of the classes of each pixel.
+fn best_score(isa: Isa, scores: BlockedLayout) -> (Run, BlockedLayout, bool) {
+    let places = scores.height() * scores.width();
+    let spec = BestScoreSpec {
+        scores,
+        objectness: None,
+        output: BlockedLayout::new(isa, places, 1, 1, 0).unwrap(),
+        scoring: Scoring {
+            first: 1,
+            classes: 2,
+            logits: true,
+        },
+    };
+    let kernel = BestScore::new(isa, &spec).unwrap();
+    let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(part, images));
+    (run, spec.output, false)
+}
+
 /// Columns at the addend's positions.
 fn take(isa: Isa, layout: BlockedLayout) -> (Run, BlockedLayout, bool) {
     let spec = TakeSpec {
@@ -401,5 +420,47 @@ fn preparing_a_frame_allocates_nothing() {
             (Ok(()), 0),
             "{format:?} {channels}"
         );
+    }
+}
+
+#[test]
+fn making_a_list_of_detections_allocates_nothing() {
+    for isa in Isa::available() {
+        let layout = |sizes: [usize; 3]| {
+            let [channels, height, width] = sizes;
+            BlockedLayout::new(isa, channels, height, width, 0).unwrap()
+        };
+        let spec = DetectionsSpec {
+            best: layout([300, 1, 1]),
+            boxes: layout([4, 3, 100]),
+            scores: layout([9, 3, 100]),
+            output: layout([DETECTION_VALUES as usize, 1, 21]),
+            scoring: Scoring {
+                first: 0,
+                classes: 9,
+                logits: true,
+            },
+            decoder: Decoder {
+                form: BoxForm::CentreAndSize,
+                unit: [640.0, 480.0],
+                size: [640, 480],
+                threshold: 0.1,
+                rows: 20,
+                candidates: 80,
+                overlap: Some(0.5),
+                by_class: true,
+                averaged: 3,
+            },
+        };
+        let kernel = Detections::new(isa, &spec).unwrap();
+        let inputs = [spec.best, spec.boxes, spec.scores].map(|layout| noise(5, layout.len()));
+        let mut output = vec![0.0; spec.output.len()];
+        let mut images = [Image {
+            inputs: Inputs::new(inputs.iter().map(Vec::as_slice)),
+            output: &mut output,
+        }];
+        let before = ALLOCATIONS.get();
+        kernel.run(Part::WHOLE, &mut images);
+        assert_eq!(ALLOCATIONS.get(), before, "{isa}");
     }
 }

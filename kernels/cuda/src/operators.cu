@@ -1,6 +1,7 @@
 // What detectors, segmenters, transformers and recurrent networks need beside convolutions.
 #include "attention.cuh"
 #include "copy.cuh"
+#include "detections.cuh"
 #include "functions.cuh"
 #include "product.cuh"
 #include "recurrent.cuh"

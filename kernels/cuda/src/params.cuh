@@ -382,6 +382,43 @@ struct TopK {
 };
 static_assert(sizeof(TopK) == 48, "as in params.rs");
 
+struct BestScore {
+    TensorView scores;
+    TensorView output;
+    u64 objectness;
+    u32 images;
+    u32 first;
+    u32 classes;
+    u32 logits;
+};
+static_assert(sizeof(BestScore) == 72, "as in params.rs");
+
+struct Detections {
+    TensorView best;
+    TensorView boxes;
+    TensorView scores;
+    u64 output;
+    u32 images;
+    u32 kept;
+    u32 boxes_kept;
+    u32 first;
+    u32 classes;
+    u32 form;
+    f32 unit_x;
+    f32 unit_y;
+    f32 width;
+    f32 height;
+    f32 threshold;
+    f32 overlap;
+    u32 suppresses;
+    u32 by_class;
+    u32 averaged;
+    u32 rows;
+    u32 candidates;
+    u32 gap;
+};
+static_assert(sizeof(Detections) == 152, "as in params.rs");
+
 struct Gather {
     TensorView output;
     u64 table;

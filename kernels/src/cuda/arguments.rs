@@ -3,10 +3,10 @@
 use core::ffi::c_void;
 
 use super::params::{
-    AddBytes, Answers, Attention, Conv, ConvBytes, Convert, Copy as Copying, Elementwise,
-    Embedding, Gather, GlobalPool, GridSample, Hold, InputPlanar, LayerNorm, Linear, Members,
-    Output, Pool, PoolBytes, Preprocess, Product, Recurrent, Resize, Softmax, Take, TensorView,
-    Tokens, TopK, Whereabouts,
+    AddBytes, Answers, Attention, BestScore, Conv, ConvBytes, Convert, Copy as Copying, Detections,
+    Elementwise, Embedding, Gather, GlobalPool, GridSample, Hold, InputPlanar, LayerNorm, Linear,
+    Members, Output, Pool, PoolBytes, Preprocess, Product, Recurrent, Resize, Softmax, Take,
+    TensorView, Tokens, TopK, Whereabouts,
 };
 
 /// What a kernel takes behind its [`Guard`](super::params::Guard).
@@ -33,6 +33,8 @@ pub enum Arguments {
     GridSample(GridSample),
     Take(Take),
     TopK(TopK),
+    BestScore(BestScore),
+    Detections(Detections),
     Product(Product),
     Recurrent(Recurrent),
     ConvBytes(ConvBytes),
@@ -68,6 +70,8 @@ macro_rules! whichever {
             Arguments::GridSample($inner) => $body,
             Arguments::Take($inner) => $body,
             Arguments::TopK($inner) => $body,
+            Arguments::BestScore($inner) => $body,
+            Arguments::Detections($inner) => $body,
             Arguments::Product($inner) => $body,
             Arguments::Recurrent($inner) => $body,
             Arguments::ConvBytes($inner) => $body,
@@ -118,6 +122,8 @@ impl Arguments {
             Self::GridSample(params) => params.images,
             Self::Take(params) => params.images,
             Self::TopK(params) => params.images,
+            Self::BestScore(params) => params.images,
+            Self::Detections(params) => params.images,
             Self::Product(params) => params.images,
             Self::Recurrent(params) => params.images,
             Self::ConvBytes(params) => params.images,
@@ -151,6 +157,8 @@ impl Arguments {
             Self::GridSample(params) => params.images = images,
             Self::Take(params) => params.images = images,
             Self::TopK(params) => params.images = images,
+            Self::BestScore(params) => params.images = images,
+            Self::Detections(params) => params.images = images,
             Self::Product(params) => params.images = images,
             Self::Recurrent(params) => params.images = images,
             Self::ConvBytes(params) => params.images = images,
@@ -228,6 +236,15 @@ impl Arguments {
             Self::GridSample(p) => all(&mut [of(&mut p.input), of(&mut p.grid), &mut p.output]),
             Self::Take(p) => all(&mut [of(&mut p.input), of(&mut p.indices), of(&mut p.output)]),
             Self::TopK(p) => all(&mut [of(&mut p.input), &mut p.output]),
+            Self::BestScore(p) => {
+                all(&mut [of(&mut p.scores), of(&mut p.output), &mut p.objectness])
+            }
+            Self::Detections(p) => all(&mut [
+                of(&mut p.best),
+                of(&mut p.boxes),
+                of(&mut p.scores),
+                &mut p.output,
+            ]),
             Self::Product(p) => all(&mut [of(&mut p.first), of(&mut p.second), &mut p.output]),
             Self::Recurrent(p) => all(&mut [
                 of(&mut p.gates),

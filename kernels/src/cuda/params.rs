@@ -615,6 +615,59 @@ pub struct TopK {
     pub last: u32,
 }
 
+/// Of `best_score`: the best score of each pixel, of the classes that count, in `f32`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BestScore {
+    pub scores: TensorView,
+    /// A vector with a feature for each pixel.
+    pub output: TensorView,
+    /// A vector of halves, laid out as the output; 0: there is none.
+    pub objectness: u64,
+    pub images: u32,
+    /// The first class that counts.
+    pub first: u32,
+    /// How many classes count.
+    pub classes: u32,
+    /// 1: the logistic function of the scores is taken.
+    pub logits: u32,
+}
+
+/// Of `detections`: [`DETECTION_VALUES`](punctual_types::DETECTION_VALUES) of each row of a list, in `f32`, each row
+/// padded to eight; then a row with their count and the mean of the best scores. What the fields mean is said of
+/// [`Decoder`](punctual_types::Decoder) and [`Scoring`](punctual_types::Scoring).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Detections {
+    /// A vector with a feature for each pixel of the boxes.
+    pub best: TensorView,
+    pub boxes: TensorView,
+    pub scores: TensorView,
+    pub output: u64,
+    pub images: u32,
+    /// Of the best scores: halves or floats.
+    pub kept: u32,
+    /// Of the boxes: halves or floats.
+    pub boxes_kept: u32,
+    pub first: u32,
+    pub classes: u32,
+    /// 0: corners, 1: corner and size, 2: centre and size.
+    pub form: u32,
+    pub unit_x: f32,
+    pub unit_y: f32,
+    pub width: f32,
+    pub height: f32,
+    pub threshold: f32,
+    pub overlap: f32,
+    /// 1: boxes that overlap better ones are left out.
+    pub suppresses: u32,
+    pub by_class: u32,
+    pub averaged: u32,
+    pub rows: u32,
+    pub candidates: u32,
+    pub gap: u32,
+}
+
 /// Most tensors that `gather` reads.
 pub const SOURCES_MAX: usize = 8;
 

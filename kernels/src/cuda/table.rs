@@ -336,6 +336,15 @@ pub static KERNELS: &[Kernel] = &[
         Arguments::TopK(top) => Some(threads(top.images * top.input.height * top.input.width)),
         _ => None,
     }),
+    Kernel::of(Module::Operators, "best_score", 128, |a| match a {
+        Arguments::BestScore(best) => Some(threads(best.images * best.output.pitch)),
+        _ => None,
+    }),
+    // An image a block: a list is made of all of its places.
+    Kernel::of(Module::Operators, "detections", 512, |a| match a {
+        Arguments::Detections(list) => Some([list.images, 1, 1]),
+        _ => None,
+    }),
     Kernel::of(Module::Operators, "attention_64", 128, attention),
     Kernel::of(Module::Operators, "attention_256", 128, attention),
     // Each block computes 32 pixels and 32 channels.

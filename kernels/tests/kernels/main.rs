@@ -5,6 +5,7 @@ mod computed;
 mod convolution;
 mod copies;
 mod cuda_sources;
+mod detections;
 mod elementwise;
 mod pools;
 mod preprocess;

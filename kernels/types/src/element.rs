@@ -48,6 +48,24 @@ impl Element {
         }
     }
 
+    /// The values of an output in plain memory; a quantised one is what its byte stands for.
+    pub fn values(self, bytes: &[u8]) -> impl Iterator<Item = f64> + '_ {
+        bytes.chunks_exact(self.bytes() as usize).map(move |value| {
+            let four = || [value[0], value[1], value[2], value[3]];
+            match self {
+                Self::F32 => f64::from(f32::from_ne_bytes(four())),
+                Self::I32 => f64::from(i32::from_ne_bytes(four())),
+                Self::Bool => f64::from(value[0]),
+                Self::U8 { scale, zero } => {
+                    (f64::from(value[0]) - f64::from(zero)) * f64::from(scale)
+                }
+                Self::I8 { scale, zero } => {
+                    (f64::from(value[0].cast_signed()) - f64::from(zero)) * f64::from(scale)
+                }
+            }
+        })
+    }
+
     /// Writes a value as the client reads it. Of a quantised tensor the value is the network's byte.
     ///
     /// # Panics

@@ -6,6 +6,7 @@
 mod activation;
 mod answer;
 mod cell;
+mod detection;
 mod element;
 mod frame;
 mod function;
@@ -23,6 +24,9 @@ mod window;
 pub use activation::Activation;
 pub use answer::{AREA_BYTES_MAX, AREA_HEAD_BYTES, AnswerKind, OUTPUT_ALIGNMENT};
 pub use cell::{Cell, HIDDEN_UNITS_MAX};
+pub use detection::{
+    BoxForm, CANDIDATES_MAX, DETECTION_VALUES, DETECTIONS_MAX, Decoder, Scoring, clean,
+};
 pub use element::Element;
 pub use frame::{FrameError, FrameLayout, PixelFormat, SIDE_MAX, Size};
 pub use function::{BinaryFunction, UnaryFunction};

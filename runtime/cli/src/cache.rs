@@ -1,4 +1,4 @@
-//! The demo's profile, kept in the user's cache folder: keyed by machine and package, so that
+//! The demo's profiles, kept in the user's cache folder: keyed by machine and package, so that
 //! another machine or another network is measured anew.
 
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub enum CacheError {
     Manifest(#[from] Diagnostics),
     #[error(transparent)]
     Measure(#[from] MeasureError<punctual_device_cpu::StartError>),
-    /// The profile could be written neither to the cache nor beside the package.
+    /// The profile could not be written beside the package.
     #[error(transparent)]
     Write(#[from] ProfileError),
 }
@@ -36,29 +36,41 @@ impl Terminates for CacheError {
     }
 }
 
-/// The path of a profile of the only model of `manifest`, whose package lies beside it: from the
-/// cache, or measured now for a few seconds (and always when `again`).
-pub fn profile(manifest: &Path, text: &str, again: bool) -> Result<PathBuf, CacheError> {
+/// Puts a profile beside each package of `manifest`: from the cache, or measured now for a few seconds (always when
+/// `again`).
+pub fn profiles(manifest: &Path, text: &str, again: bool) -> Result<(), CacheError> {
     let needs = Needs::of_manifest(text, manifest, &Policies::shipped())?;
-    let packages = measure::by_package(&needs.models);
-    let wanted = &packages[0];
-    let package_file = manifest.with_file_name(&wanted.package);
-    let package = Package::read(&package_file)?;
-    let beside = package_file.with_extension("profile.json");
-    let kept = folder().map(|folder| folder.join(file_name(&package)));
+    for wanted in measure::by_package(&needs.models) {
+        let package_file = manifest.with_file_name(&wanted.package);
+        let package = Package::read(&package_file)?;
+        let profile = profile(&needs, &wanted, &package, again)?;
+        profile.write(&package_file.with_extension("profile.json"))?;
+    }
+    Ok(())
+}
+
+fn profile(
+    needs: &Needs,
+    wanted: &PackageNeeds,
+    package: &Package,
+    again: bool,
+) -> Result<Profile, CacheError> {
+    let kept = folder().map(|folder| folder.join(file_name(package)));
     let usable = |path: &PathBuf| {
-        Profile::read(path).is_ok_and(|profile| covers(&profile, &needs, wanted, &package))
+        let profile = Profile::read(path).ok()?;
+        covers(&profile, needs, wanted, package).then_some(profile)
     };
-    if let Some(kept) = kept.as_ref().filter(|kept| !again && usable(kept)) {
-        return Ok(kept.clone());
+    if !again && let Some(profile) = kept.as_ref().and_then(usable) {
+        return Ok(profile);
     }
     output::note(format_args!(
-        "measuring the network on this machine, once (a few seconds)"
+        "measuring the network `{}` on this machine, once (a few seconds)",
+        wanted.name
     ));
     let request = Request {
-        frames: measure::frames(wanted, &package),
+        frames: measure::frames(wanted, package),
         ..measure::request(
-            &needs,
+            needs,
             &wanted.on(DeviceKind::Cpu),
             Effort::Quick,
             wanted.paged,
@@ -67,17 +79,15 @@ pub fn profile(manifest: &Path, text: &str, again: bool) -> Result<PathBuf, Cach
     let cpu = CpuProvider {
         cores: affinity::available_cores().unwrap_or_default(),
     };
-    let measured = measure::measure(&cpu, &wanted.name, &package, &request)?;
-    if let Some(kept) = kept {
-        match keep(&measured, &kept) {
-            Ok(()) => return Ok(kept),
-            Err(error) => output::note(format_args!(
-                "punctual demo: the figures are for this run only: {error}"
-            )),
-        }
+    let measured = measure::measure(&cpu, &wanted.name, package, &request)?;
+    if let Some(kept) = kept
+        && let Err(error) = keep(&measured, &kept)
+    {
+        output::note(format_args!(
+            "punctual demo: the figures are for this run only: {error}"
+        ));
     }
-    measured.write(&beside)?;
-    Ok(beside)
+    Ok(measured)
 }
 
 fn keep(profile: &Profile, path: &Path) -> Result<(), ProfileError> {

@@ -29,7 +29,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve three cameras on this machine for a few seconds and show how it went.
+    /// Serve four cameras on this machine for a few seconds and show how it went.
     Demo(demo::Options),
     /// Run the daemon (the same as the installed `punctuald`).
     #[command(after_help = punctual_daemon::AFTER_HELP)]
@@ -39,7 +39,7 @@ enum Command {
     /// Check a manifest and show the plan made from it, or check this machine's settings.
     Check(check::Options),
     /// Compile an ONNX file with early exits into a model package.
-    Compile(compile::Options),
+    Compile(Box<compile::Options>),
     /// Show what a model package holds: input, outputs by exit, stages, weights, profiles.
     Inspect(inspect::Options),
     /// Measure each exit's accuracy as a function of its confidence, with labelled pictures.

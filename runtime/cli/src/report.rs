@@ -54,13 +54,49 @@ pub struct CameraReport {
     pub exits: Vec<u64>,
     /// Answers whose class was the label.
     pub correct: u64,
+    /// Of answers that are boxes: the mean average precision at overlap 0.5 of the last thousand.
+    pub map50: Option<f64>,
+    /// The same of the last thousand verdicts: in a frame without an answer in time nothing was found.
+    pub map50_of_all: Option<f64>,
     /// From the intended capture time, over all answers.
     pub latency_us: LatencyUs,
     /// `[captured, received]` of the late ones in monotonic nanoseconds; the first
     /// [`LATE_SPANS_MAX`].
     pub late_spans_ns: Vec<[u64; 2]>,
+    /// The last answers to the first scenes, for those who want to see them: in the last line only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shown: Vec<Shown>,
     /// True in the last line.
     pub finished: bool,
+}
+
+/// What became of a frame.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Shown {
+    /// Which of the camera's scenes it shows.
+    pub scene: u64,
+    /// In words.
+    pub verdict: String,
+    pub latency_us: u64,
+    /// None without an answer.
+    pub exit: Option<u8>,
+    /// 0 to 1; none if the network does not say how sure it is.
+    pub confidence: Option<f32>,
+    /// The name of its class; none if answers have no class.
+    pub class: Option<String>,
+    /// Whether that is the class of what it shows.
+    pub correct: Option<bool>,
+    /// What was found, in pixels of the frame.
+    pub boxes: Vec<ShownBox>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ShownBox {
+    /// Left, top, right, bottom.
+    pub sides: [f32; 4],
+    /// 0 to 1.
+    pub score: f32,
+    pub class: String,
 }
 
 /// How many late answers a camera describes one by one.
@@ -83,10 +119,10 @@ impl CameraReport {
         self.without_deadline == 0
     }
 
-    /// Share of answers that were right; none without answers.
+    /// Share of answers whose class was right; none without answers, or if answers are boxes.
     #[must_use]
     pub fn accuracy(&self) -> Option<f64> {
-        ratio(self.correct, self.answered())
+        ratio(self.correct, self.answered()).filter(|_| self.map50.is_none())
     }
 }
 

@@ -70,6 +70,8 @@ typedef int32_t punctual_status;
 #define PUNCTUAL_ERROR_INTERNAL (-10)
 /* A vector of the task was not set, or its name, length or a number is wrong. */
 #define PUNCTUAL_ERROR_VECTOR (-11)
+/* A tensor or a size does not go with the head (punctual_decode.h). */
+#define PUNCTUAL_ERROR_DECODE (-12)
 
 /* Pixel formats. */
 #define PUNCTUAL_RGB8 1

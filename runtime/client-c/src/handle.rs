@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual_client::{
     Claim, Client, Crop, Outputs, Response, SlotMemory, Stream, StreamSlot, StreamTerms, Tensor,
+    View,
 };
 
 use crate::abi::{self, Outcome, RANK_MAX, Request, SlotView, TensorView};
@@ -16,14 +17,17 @@ use crate::status::Error;
 pub struct Handle {
     kind: Kind,
     held: Mutex<HeldSlots>,
-    /// The outputs of the result that the program got last, until it takes them or gets another.
-    last: Arc<Mutex<Option<LastOutputs>>>,
+    /// Of the result that the program got last, until it gets another.
+    last: Arc<Mutex<Option<Last>>>,
 }
 
+/// What the program may ask for beside a result.
 #[derive(Debug)]
-struct LastOutputs {
+struct Last {
     sequence: u64,
-    outputs: Outputs,
+    view: Option<View>,
+    /// Until the program takes them.
+    outputs: Option<Outputs>,
 }
 
 /// `punctual_outputs`: what a program has taken.
@@ -180,13 +184,15 @@ impl HeldSlots {
 }
 
 /// The result for the program, whose outputs it may take until the next. Those of the result before are released.
-fn remember(last: &Mutex<Option<LastOutputs>>, mut response: Response) -> Outcome {
+fn remember(last: &Mutex<Option<Last>>, mut response: Response) -> Outcome {
     let outcome = Outcome::from(&response);
-    let outputs = response.take_outputs();
-    *lock(last) = outputs.map(|outputs| LastOutputs {
+    let before = lock(last).replace(Last {
         sequence: outcome.sequence,
-        outputs,
+        view: response.view(),
+        outputs: response.take_outputs(),
     });
+    // Without the lock: this gives memory back.
+    drop(before);
     outcome
 }
 
@@ -310,8 +316,14 @@ impl Handle {
     /// The outputs of the result that the program got last, if it is this one.
     pub fn take_outputs(&self, sequence: u64) -> Option<TakenOutputs> {
         let mut last = lock(&self.last);
-        let last = last.take_if(|last| last.sequence == sequence)?;
-        Some(TakenOutputs::new(last.outputs))
+        let last = last.as_mut().filter(|last| last.sequence == sequence)?;
+        Some(TakenOutputs::new(last.outputs.take()?))
+    }
+
+    /// What the network saw of the frame of the result that the program got last, if it is this one.
+    pub fn view(&self, sequence: u64) -> Option<View> {
+        let last = lock(&self.last);
+        last.as_ref().filter(|last| last.sequence == sequence)?.view
     }
 
     /// The name of a class.

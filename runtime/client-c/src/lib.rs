@@ -1,4 +1,4 @@
-//! The functions of `punctual.h`, which documents them.
+//! The functions of `punctual.h` and `punctual_decode.h`, which document them.
 //!
 //! | file | what lives there |
 //! |---|---|
@@ -6,6 +6,7 @@
 //! | `status` | return values, and the words for them |
 //! | `opening` | what a client is to be, out of the program's options |
 //! | `handle` | a client behind a pointer; slots behind tokens |
+//! | `decode` | the functions of `punctual_decode.h`; `decode::abi` its structures |
 //!
 //! Nothing that panics gets across: each body runs guarded. Pointers are checked for NULL; that
 //! they point to what the header says is the program's duty, here as in all of C.
@@ -15,6 +16,7 @@
 )]
 
 pub mod abi;
+pub mod decode;
 pub mod handle;
 mod opening;
 pub mod status;

@@ -25,7 +25,12 @@ pub(crate) unsafe fn options(pointer: *const Options) -> Result<punctual_client:
     // SAFETY: the size is the first field in every release; the rest is there if it is right.
     let found = unsafe { pointer.cast::<u32>().read() };
     if found != known {
-        return Err(Error::Size { found, known });
+        let initial = "PUNCTUAL_OPTIONS_INIT";
+        return Err(Error::Size {
+            initial,
+            found,
+            known,
+        });
     }
     // SAFETY: the header asks for initialised options; they have the size of ours.
     let given = unsafe { given(pointer, "options") }?;

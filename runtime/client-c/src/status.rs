@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use punctual_client::{Lost, SubmitError, VectorError};
+use punctual_client::{Lost, SubmitError, VectorError, Verdict};
+use punctual_decode::DecodeError;
 
 /// `punctual_status`: `PUNCTUAL_OK`, `PUNCTUAL_NOTHING` or one of [`Error`]'s.
 pub type Status = i32;
@@ -21,9 +22,11 @@ pub enum Error {
     /// An argument is not what the header says.
     #[error("argument `{0}` is NULL or invalid")]
     Argument(&'static str),
-    /// The options are of a later release, or were not initialised.
-    #[error("options of {found} bytes, this library knows {known}: use PUNCTUAL_OPTIONS_INIT")]
+    /// A structure of a later release, or one that was not initialised.
+    #[error("a structure of {found} bytes, this library knows {known}: use {initial}")]
     Size {
+        /// What to initialise it with.
+        initial: &'static str,
         /// What the program says.
         found: u32,
         /// What the library has.
@@ -47,6 +50,34 @@ pub enum Error {
     /// A name that does not fit.
     #[error("a name of {0} bytes and a zero, there is less room")]
     Room(usize),
+    /// A tensor that a decoder does not take.
+    #[error(
+        "tensor `{0}` has no float32 values without gaps: compile the network with outputs of floats"
+    )]
+    NotFloats(&'static str),
+    /// A tensor that has other dimensions than a decoder takes.
+    #[error(
+        "tensor `{what}` has {found} dimensions, {expected} were expected: give that of one frame"
+    )]
+    Rank {
+        /// Which.
+        what: &'static str,
+        /// How many.
+        found: u32,
+        /// How many it must have, in words.
+        expected: &'static str,
+    },
+    /// Tensors and sizes that do not go together.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// An array that does not take everything.
+    #[error("{needed} values, there is room for {room}")]
+    Short {
+        /// How many there are.
+        needed: usize,
+        /// How many there may be.
+        room: usize,
+    },
     /// A panic of the library's.
     #[error("a defect of libpunctual: {0}; report it")]
     Internal(Panic),
@@ -60,7 +91,11 @@ pub struct Panic(Box<str>);
 impl Error {
     fn status(&self) -> Status {
         match self {
-            Self::Argument(_) | Self::Size { .. } | Self::HasCallback | Self::Room(_) => -1,
+            Self::Argument(_)
+            | Self::Size { .. }
+            | Self::HasCallback
+            | Self::Room(_)
+            | Self::Short { .. } => -1,
             Self::Lost(Lost::NotInTime(_)) => -2,
             Self::Lost(Lost::Refused(_)) => -3,
             Self::Lost(Lost::Disconnected(_)) | Self::Submit(SubmitError::Disconnected(_)) => -4,
@@ -71,6 +106,7 @@ impl Error {
             Self::Lost(Lost::Thread(_) | Lost::Os(_)) => -9,
             Self::Internal(_) => -10,
             Self::Vector(_) | Self::Submit(SubmitError::VectorNotSet(_)) => -11,
+            Self::NotFloats(_) | Self::Rank { .. } | Self::Decode(_) => -12,
         }
     }
 }
@@ -105,6 +141,7 @@ const MEANINGS: &[(Status, &CStr)] = &[
         -11,
         c"a vector is missing, or of another name, length or value",
     ),
+    (-12, c"a tensor or a size does not go with the head"),
 ];
 
 /// What a status means.
@@ -146,25 +183,5 @@ fn words(panic: &(dyn Any + Send)) -> Panic {
 /// A verdict in words.
 #[must_use]
 pub fn verdict_text(verdict: u8, reason: u8) -> &'static CStr {
-    match (verdict, reason) {
-        (1, 0) => c"on time",
-        (2, 0) => c"late",
-        (3, 1) => c"rejected: its deadline had passed or could not be met at arrival",
-        (3, 2) => c"rejected: not enough slack beside promised deadlines",
-        (3, 3) => c"rejected: its task's queue is full",
-        (3, 4) => c"rejected: the daemon is shutting down",
-        (3, 5) => c"rejected: its capture time is in the future",
-        (3, 6) => c"rejected: submitted faster than the manifest allows",
-        (3, 7) => c"rejected: superseded by a newer frame",
-        (3, 8) => c"rejected: best-effort work is shed at present",
-        (3, 9) => c"rejected: no area is free for its outputs: release earlier ones",
-        (4, 1) => c"failed: the device reported an error",
-        (4, 2) => c"failed: its pixels could not be read or converted",
-        (4, 3) => c"failed: the client has disconnected",
-        (4, 4) => c"failed: shed to keep promised deadlines",
-        (4, 5) => c"failed: a value of the tensor is not finite",
-        (4, 6) => c"failed: a number of its vectors is out of range",
-        (4, 255) => c"failed: the daemon ended without a verdict",
-        _ => c"unknown verdict",
-    }
+    Verdict::from_codes(verdict, reason).map_or(c"unknown verdict", Verdict::text)
 }

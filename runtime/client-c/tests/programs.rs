@@ -86,7 +86,9 @@ fn the_library_is_installed_under_its_versioned_name() {
     assert!(status.success());
     let version = env!("CARGO_PKG_VERSION");
     let libdir = to.join("usr/lib/here");
-    assert!(to.join("usr/include/punctual.h").is_file());
+    for header in ["punctual.h", "punctual_decode.h"] {
+        assert!(to.join("usr/include").join(header).is_file(), "{header}");
+    }
     let content = std::fs::read_to_string(libdir.join("libpunctual.so.0")).unwrap();
     assert_eq!(content, "libpunctual.so");
     assert!(libdir.join(format!("libpunctual.so.{version}")).is_file());
@@ -123,14 +125,10 @@ fn programs_take_keep_and_release_the_tensors_of_their_answers() {
     }
 }
 
-#[test]
-fn the_detector_prints_its_boxes() {
-    let source = here().join("examples/detector.c");
-    let Some(program) = Compiler::C.build_file(&source, Linking::Shared) else {
-        return;
-    };
-    let name = format!("punctual-c-detector-{}", std::process::id());
-    let daemon = EchoDaemon::start_giving_outputs(std::env::temp_dir().join(name), terms());
+/// What an example prints; none if there is no compiler.
+fn run(example: &str, daemon: &EchoDaemon) -> Option<String> {
+    let source = here().join("examples").join(example);
+    let program = Compiler::C.build_file(&source, Linking::Shared)?;
     let output = Command::new(program)
         .arg(daemon.path())
         .arg("any")
@@ -138,7 +136,44 @@ fn the_detector_prints_its_boxes() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn the_detector_prints_its_boxes() {
+    let name = format!("punctual-c-detector-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let daemon = EchoDaemon::start_giving_detections(path, terms());
+    let Some(text) = run("detector.c", &daemon) else {
+        return;
+    };
+    let second = "frame 2: car 0.75: 16.0 8.0 32.0 24.0\nframe 2: tram 0.50: 24.0 16.0 48.0 40.0\n";
+    assert!(text.contains(second), "{text}");
+    let counts = ["car", "tram"].map(|class| text.matches(class).count());
+    assert_eq!(counts, [30, 15], "{text}");
+}
+
+#[test]
+fn heads_are_decoded_in_c_and_in_cpp() {
+    for compiler in [Compiler::C, Compiler::Cpp] {
+        let Some(program) = compiler.build("decode.c", Linking::Shared) else {
+            continue;
+        };
+        let output = Command::new(program)
+            .env("LD_LIBRARY_PATH", libraries())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
+#[test]
+fn vectors_go_with_frames_and_tensors_come_back() {
+    let name = format!("punctual-c-vectors-{}", std::process::id());
+    let daemon = EchoDaemon::start_giving_outputs(std::env::temp_dir().join(name), terms());
+    let Some(text) = run("vectors.c", &daemon) else {
+        return;
+    };
     let third = "frame 3: on time, car, boxes: 0 1.5 1 0 | 0 0 0 0\n";
     assert!(text.contains(third), "{text}");
     assert_eq!(text.matches("tram, boxes").count(), 15, "{text}");

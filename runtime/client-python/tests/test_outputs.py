@@ -26,6 +26,13 @@ def giving(daemon: Daemon) -> Daemon:
     return daemon
 
 
+@pytest.fixture
+def detecting(daemon: Daemon) -> Daemon:
+    daemon.kill()
+    daemon.start("64", "48", "detections")
+    return daemon
+
+
 def ask(client: Client, value: int, speed: object = (1.5, -0.5)) -> Result:
     with client.slot(SOON) as slot:
         slot.pixels[:] = value
@@ -111,9 +118,34 @@ def test_a_loop_gets_outputs_too(giving: Daemon) -> None:
     assert asyncio.run(asyncio.wait_for(feed(), SOON)) == list(range(30))
 
 
-def test_the_detector_prints_its_boxes(giving: Daemon) -> None:
-    program = Path(__file__).parent.parent / "examples" / "detector.py"
-    command = [sys.executable, str(program), str(giving.socket), "any"]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=SOON, check=True).stdout
+def run(example: str, daemon: Daemon) -> str:
+    program = Path(__file__).parent.parent / "examples" / example
+    command = [sys.executable, str(program), str(daemon.socket), "any"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=SOON, check=True).stdout
+
+
+def test_the_detector_prints_its_boxes(detecting: Daemon) -> None:
+    said = run("detector.py", detecting)
+    assert "frame 2: car 0.75: 16.0 8.0 32.0 24.0\nframe 2: tram 0.50: 24.0 16.0 48.0 40.0\n" in said
+    assert (said.count("car"), said.count("tram")) == (30, 15)
+
+
+def test_an_answer_says_what_the_network_saw(detecting: Daemon) -> None:
+    with Client(detecting.socket, "any") as client:
+        with client.slot(SOON) as slot:
+            slot.pixels[:] = 1
+            slot.submit(crop=(16, 8))
+        result = client.verdict(SOON)
+        assert result is not None and result.answer is not None
+        assert result.answer.view == punctual.View((16, 8, 32, 32), (80, 64), True)
+
+
+def test_a_daemon_that_says_nothing_of_its_input_gives_no_view(giving: Daemon) -> None:
+    with Client(giving.socket, "any") as client:
+        assert answer(client, 0).view is None
+
+
+def test_vectors_go_with_frames_and_tensors_come_back(giving: Daemon) -> None:
+    said = run("vectors.py", giving)
     assert "frame 3: car, boxes: 0 1.5 1 0 | 0 0 0 0" in said
     assert said.count("tram, boxes") == 15

@@ -1,10 +1,11 @@
-//! Tensors out, a vector in: thirty frames whose answers are boxes, and the speed that goes with each frame.
+//! Boxes in the camera's frame: thirty frames, and what a detector sees in the crop in their middle.
 //!
 //!     cargo run --release -p punctual-client --example detector -- /tmp/punctual.sock cars
 //!
-//! The task gives an output `boxes` and takes a vector `speed` of two numbers.
+//! The task gives `detections` and `count`, as Punctual's decoder makes them; `docs/decode.md` has the other heads.
 
 use punctual_client::{Client, Crop, PixelFormat, Response, now_ns};
+use punctual_decode::{Detections, Rows};
 use punctual_platform::output;
 
 const FRAMES: u8 = 30;
@@ -19,32 +20,37 @@ fn show() -> Result<(), Box<dyn std::error::Error>> {
         return Err("usage: detector SOCKET TASK".into());
     };
     let mut client = Client::connect(&socket, &task, PixelFormat::Rgb8)?;
+    let last = client.terms().crop_max();
+    let crop = Crop {
+        x: last.x / 2,
+        y: last.y / 2,
+    };
+    let mut detections = Detections::default();
     for frame in 0..FRAMES {
         let mut slot = client.slot(None)?.ok_or("waits without a limit")?;
-        slot.pixels().fill(frame % 2);
-        slot.set_vector("speed", &[1.5, f32::from(frame) / 2.0])?;
-        slot.submit(now_ns(), None, Crop { x: 0, y: 0 })?;
+        slot.pixels().fill(frame); // a real camera copies its pixels here
+        slot.submit(now_ns(), None, crop)?;
         let response = client.verdict(None)?.ok_or("waits without a limit")?;
-        print(&response)?;
-        // Here the daemon gets the memory of the boxes back.
+        print(&response, &mut detections)?;
     }
     Ok(())
 }
 
-fn print(response: &Response) -> Result<(), Box<dyn std::error::Error>> {
+fn print(response: &Response, found: &mut Detections) -> Result<(), Box<dyn std::error::Error>> {
     let (sequence, verdict) = (response.sequence, response.verdict);
-    let Some(outputs) = response.outputs() else {
+    let (Some(outputs), Some(view)) = (response.outputs(), response.view()) else {
         return Ok(output::line(format_args!("frame {sequence}: {verdict:?}"))?);
     };
-    let boxes = outputs.get("boxes").ok_or("the task gives no boxes")?;
-    let [_, columns] = boxes.shape() else {
-        return Err("boxes in rows and columns were expected".into());
-    };
-    let rows = boxes.as_f32()?.chunks(*columns as usize);
-    let rows: Vec<String> = rows.map(|row| format!("{row:?}")).collect();
-    let class = response.class_name().unwrap_or("no class");
-    let rows = rows.join(" ");
-    Ok(output::line(format_args!(
-        "frame {sequence}: {class}, boxes: {rows}"
-    ))?)
+    let rows = outputs.get("detections").ok_or("no `detections`")?;
+    let count = outputs.get("count").ok_or("no `count`")?.as_i32()?[0];
+    Rows { threshold: 0.3 }.decode(rows.as_f32()?, count, found)?;
+    view.detections(found); // from pixels of the network's input to pixels of the frame
+    for it in found.iter() {
+        let class = response.name_of(it.class.into()).unwrap_or("something");
+        let (rect, score) = (it.rect, it.score);
+        output::line(format_args!(
+            "frame {sequence}: {class} {score:.2}: {rect:.1}"
+        ))?;
+    }
+    Ok(())
 }

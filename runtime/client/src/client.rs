@@ -11,7 +11,7 @@ use punctual_ipc::{
 use punctual_platform::clock::{now_ns, sleep_until_ns};
 use punctual_platform::poll;
 
-use crate::ledger::Times;
+use crate::ledger::Submission;
 use crate::link::{Link, State};
 use crate::watch::{Listening, Watch};
 use crate::{Lost, Options, Response, Slot};
@@ -177,11 +177,12 @@ impl Client {
         deadline_ns: Option<u64>,
         crop: Crop,
     ) -> Result<u64, SubmitError> {
-        let times = Times {
+        let submission = Submission {
             captured_ns,
             deadline_ns,
+            crop,
         };
-        let submitted = self.link.submit(claim, times, crop);
+        let submitted = self.link.submit(claim, submission);
         self.watch_for_what_is_due();
         submitted
     }

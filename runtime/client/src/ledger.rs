@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use punctual_ipc::{Failure, ResultRecord, Verdict};
+use punctual_ipc::{Crop, Failure, ResultRecord, Verdict};
 
 use crate::Response;
 
@@ -14,8 +14,7 @@ struct Pending {
     /// Its number in the client's life.
     sequence: u64,
     slot: u16,
-    captured_ns: u64,
-    deadline_ns: Option<u64>,
+    submission: Submission,
 }
 
 /// Submissions and their verdicts, until these are read.
@@ -29,11 +28,12 @@ pub(crate) struct Ledger {
     ready: VecDeque<Response>,
 }
 
-/// The capture time and the deadline of a frame.
+/// The capture time and the deadline of a frame, and where the network is to look.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
+pub(crate) struct Submission {
     pub(crate) captured_ns: u64,
     pub(crate) deadline_ns: Option<u64>,
+    pub(crate) crop: Crop,
 }
 
 impl Ledger {
@@ -57,38 +57,45 @@ impl Ledger {
     }
 
     /// The submission has this `number` on its connection. Returns its sequence.
-    pub(crate) fn submitted(&mut self, number: u64, slot: u16, times: Times) -> u64 {
+    pub(crate) fn submitted(&mut self, number: u64, slot: u16, submission: Submission) -> u64 {
         self.submitted += 1;
         self.pending.push(Pending {
             number,
             sequence: self.submitted,
             slot,
-            captured_ns: times.captured_ns,
-            deadline_ns: times.deadline_ns,
+            submission,
         });
         self.submitted
     }
 
     /// There was no daemon to submit it to. Returns its sequence.
-    pub(crate) fn submitted_in_vain(&mut self, slot: u16, times: Times, now_ns: u64) -> u64 {
+    pub(crate) fn submitted_in_vain(
+        &mut self,
+        slot: u16,
+        submission: Submission,
+        now_ns: u64,
+    ) -> u64 {
         self.submitted += 1;
         let pending = Pending {
             number: 0,
             sequence: self.submitted,
             slot,
-            captured_ns: times.captured_ns,
-            deadline_ns: times.deadline_ns,
+            submission,
         };
         self.ready.push_back(pending.without_daemon(now_ns).into());
         self.submitted
     }
 
-    /// A daemon's verdict in terms of the client's own count; none if it was not asked for it.
-    pub(crate) fn settle(&mut self, record: ResultRecord) -> Option<ResultRecord> {
+    /// A daemon's verdict in terms of the client's own count, and the crop; none if it was not asked for it.
+    pub(crate) fn settle(&mut self, record: ResultRecord) -> Option<(ResultRecord, Crop)> {
         let is_it = |pending: &Pending| pending.number == record.sequence;
         let at = self.pending.iter().position(is_it)?;
-        let Pending { sequence, .. } = self.pending.swap_remove(at);
-        Some(ResultRecord { sequence, ..record })
+        let Pending {
+            sequence,
+            submission,
+            ..
+        } = self.pending.swap_remove(at);
+        Some((ResultRecord { sequence, ..record }, submission.crop))
     }
 
     /// A verdict that is to be read later.
@@ -118,9 +125,9 @@ impl Pending {
             slot: self.slot,
             verdict: Verdict::Failed(Failure::DaemonGone),
             answer: None,
-            captured_ns: self.captured_ns,
+            captured_ns: self.submission.captured_ns,
             // What the task's own would have been, only the daemon knew.
-            deadline_ns: self.deadline_ns.unwrap_or(u64::MAX),
+            deadline_ns: self.submission.deadline_ns.unwrap_or(u64::MAX),
             finished_ns: now_ns,
         }
     }
@@ -130,9 +137,12 @@ impl Pending {
 mod tests {
     use super::*;
 
-    const TIMES: Times = Times {
+    const CROP: Crop = Crop { x: 3, y: 4 };
+
+    const FRAME: Submission = Submission {
         captured_ns: 5,
         deadline_ns: None,
+        crop: CROP,
     };
 
     fn answer(number: u64) -> ResultRecord {
@@ -150,15 +160,16 @@ mod tests {
     #[test]
     fn sequences_go_on_across_connections_and_nothing_is_answered_twice() {
         let mut ledger = Ledger::new(4);
-        assert_eq!(ledger.submitted(1, 0, TIMES), 1);
-        assert_eq!(ledger.submitted(2, 1, TIMES), 2);
-        assert_eq!(ledger.submitted(3, 2, TIMES), 3);
-        assert_eq!(ledger.settle(answer(2)).unwrap().sequence, 2);
+        assert_eq!(ledger.submitted(1, 0, FRAME), 1);
+        assert_eq!(ledger.submitted(2, 1, FRAME), 2);
+        assert_eq!(ledger.submitted(3, 2, FRAME), 3);
+        let (settled, crop) = ledger.settle(answer(2)).unwrap();
+        assert_eq!((settled.sequence, crop), (2, CROP));
         assert_eq!(ledger.settle(answer(2)), None, "a second verdict");
         assert_eq!(ledger.settle(answer(9)), None, "never submitted");
         ledger.fail_pending(100);
-        assert_eq!(ledger.submitted_in_vain(0, TIMES, 101), 4);
-        assert_eq!(ledger.submitted(1, 0, TIMES), 5, "a new connection");
+        assert_eq!(ledger.submitted_in_vain(0, FRAME, 101), 4);
+        assert_eq!(ledger.submitted(1, 0, FRAME), 5, "a new connection");
         assert_eq!(ledger.unanswered(), 4);
         let read: Vec<_> = std::iter::from_fn(|| ledger.take()).collect();
         let sequences: Vec<u64> = read.iter().map(|record| record.sequence).collect();
@@ -167,7 +178,7 @@ mod tests {
             assert_eq!(record.verdict, Verdict::Failed(Failure::DaemonGone));
             assert_eq!((record.captured_ns, record.deadline_ns), (5, u64::MAX));
         }
-        assert_eq!(ledger.settle(answer(1)).unwrap().sequence, 5);
+        assert_eq!(ledger.settle(answer(1)).unwrap().0.sequence, 5);
         assert_eq!(ledger.unanswered(), 0);
     }
 }

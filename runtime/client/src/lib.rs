@@ -51,6 +51,7 @@ pub use slot::Slot;
 pub use stream::{Stream, StreamSlot};
 pub use streams::Streams;
 
+pub use punctual_decode::View;
 pub use punctual_ipc::{
     Answer, AnswerKind, Claim, ConnectError, Crop, Description, Disconnected, Element,
     ElementError, Failure, FrameSpec, Layout, OutputTerms, Outputs, PixelFormat, Refusal,

@@ -3,13 +3,14 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use punctual_decode::{Size, View};
 use punctual_ipc::{
-    Claim, ClientChannel, ConnectError, Crop, Description, Disconnected, Opening, Progress,
-    StreamTerms, SubmitError,
+    Claim, ClientChannel, ConnectError, Crop, Description, Disconnected, Opening, Outputs,
+    Progress, ResultRecord, StreamTerms, SubmitError,
 };
 use punctual_platform::clock::now_ns;
 
-use crate::ledger::{Ledger, Times};
+use crate::ledger::{Ledger, Submission};
 use crate::lost::may_pass;
 use crate::{Lost, Options, Response};
 
@@ -176,8 +177,7 @@ impl Link {
                 };
                 // The daemon works: after its end, attempts to connect begin with short pauses again.
                 self.pause_ns = PAUSE_NS_MIN;
-                let description = Arc::clone(channel.description());
-                Some(Response::new(settled, description, outputs))
+                Some(response(channel, settled, outputs))
             }
             Err(gone) => {
                 self.go_down(gone);
@@ -228,10 +228,8 @@ impl Link {
         if let State::Up(mut channel) = std::mem::replace(&mut self.state, next) {
             while let Ok(Some(record)) = channel.take() {
                 let outputs = channel.outputs(&record);
-                if let Some(record) = self.ledger.settle(record) {
-                    let description = Arc::clone(channel.description());
-                    self.ledger
-                        .keep(Response::new(record, description, outputs));
+                if let Some(settled) = self.ledger.settle(record) {
+                    self.ledger.keep(response(&channel, settled, outputs));
                 }
             }
         }
@@ -311,10 +309,14 @@ impl Link {
     pub(crate) fn submit(
         &mut self,
         claim: Claim,
-        times: Times,
-        crop: Crop,
+        submission: Submission,
     ) -> Result<u64, SubmitError> {
         let slot = claim.index();
+        let Submission {
+            captured_ns,
+            deadline_ns,
+            crop,
+        } = submission;
         let max = self.terms.crop_max();
         if crop.x > max.x || crop.y > max.y {
             self.give_back(claim);
@@ -325,21 +327,17 @@ impl Link {
             return Err(SubmitError::ResultsUnread(self.terms.results));
         }
         let State::Up(channel) = &mut self.state else {
-            return Ok(self.ledger.submitted_in_vain(slot, times, now_ns()));
+            return Ok(self.ledger.submitted_in_vain(slot, submission, now_ns()));
         };
-        let Times {
-            captured_ns,
-            deadline_ns,
-        } = times;
         match channel.submit(claim, captured_ns, deadline_ns, crop) {
-            Ok(number) => Ok(self.ledger.submitted(number, slot, times)),
+            Ok(number) => Ok(self.ledger.submitted(number, slot, submission)),
             Err(SubmitError::Disconnected(why)) => {
                 self.go_down(why);
-                Ok(self.ledger.submitted_in_vain(slot, times, now_ns()))
+                Ok(self.ledger.submitted_in_vain(slot, submission, now_ns()))
             }
             // Of an earlier connection: no other slot ever gets here.
             Err(SubmitError::ForeignSlot) => {
-                Ok(self.ledger.submitted_in_vain(slot, times, now_ns()))
+                Ok(self.ledger.submitted_in_vain(slot, submission, now_ns()))
             }
             Err(refused) => Err(refused),
         }
@@ -352,4 +350,24 @@ impl Link {
             let _ = channel.give_back(claim);
         }
     }
+}
+
+/// What the client is told of a submission that this channel's daemon has answered.
+fn response(
+    channel: &ClientChannel,
+    (record, crop): (ResultRecord, Crop),
+    outputs: Option<Outputs>,
+) -> Response {
+    let description = Arc::clone(channel.description());
+    let view = view(channel.terms(), &description, crop);
+    Response::new(record, description, view, outputs)
+}
+
+/// What the network saw of a frame; none if the daemon does not say what its input is.
+fn view(terms: &StreamTerms, description: &Description, crop: Crop) -> Option<View> {
+    let input = description.input?;
+    let size = |width: u32, height: u32| Size { width, height };
+    let of_frame = size(terms.crop_width, terms.crop_height);
+    let of_input = size(input.width, input.height);
+    View::new((crop.x, crop.y), of_frame, of_input, input.letterbox).ok()
 }

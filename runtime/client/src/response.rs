@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use punctual_decode::View;
 use punctual_ipc::{Description, Outputs, ResultRecord};
 
 /// The verdict of a submission, with the network's answer and its outputs. It dereferences to the [`ResultRecord`].
@@ -14,6 +15,7 @@ pub struct Response {
     record: ResultRecord,
     /// None of what no daemon answered.
     description: Option<Arc<Description>>,
+    view: Option<View>,
     outputs: Option<Outputs>,
 }
 
@@ -21,11 +23,13 @@ impl Response {
     pub(crate) fn new(
         record: ResultRecord,
         description: Arc<Description>,
+        view: Option<View>,
         outputs: Option<Outputs>,
     ) -> Self {
         Self {
             record,
             description: Some(description),
+            view,
             outputs,
         }
     }
@@ -62,6 +66,12 @@ impl Response {
         Some(f32::from(confidence) / f32::from(u16::MAX))
     }
 
+    /// What the network saw of the frame, to map places of its input to the frame; none without a daemon's answer.
+    #[must_use]
+    pub fn view(&self) -> Option<View> {
+        self.view
+    }
+
     /// The exit's tensors; none without an answer, or if the manifest wants none (`outputs` of the task).
     #[must_use]
     pub fn outputs(&self) -> Option<&Outputs> {
@@ -88,6 +98,7 @@ impl From<ResultRecord> for Response {
         Self {
             record,
             description: None,
+            view: None,
             outputs: None,
         }
     }

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use punctual_model::{ChannelRun, Tensor, TensorId};
 use punctual_types::{
-    Activation, Axis, BinaryFunction, Cell, Digit, Extent, Padding, Piece, PoolKind, Quantisation,
-    Ranking, Resampling, Sampling, UnaryFunction, Window,
+    Activation, Axis, BinaryFunction, Cell, Decoder, Digit, Extent, Padding, Piece, PoolKind,
+    Quantisation, Ranking, Resampling, Sampling, Scoring, UnaryFunction, Window,
 };
 
 /// Operators in order of execution.
@@ -113,6 +113,15 @@ pub(crate) enum DraftKind {
     /// The second input has the indices.
     Take {
         axis: Axis,
+    },
+    /// The second input, if there is one, is the objectness.
+    BestScore {
+        scoring: Scoring,
+    },
+    /// Boxes and scores are the second and the third input.
+    Detections {
+        scoring: Scoring,
+        decoder: Decoder,
     },
     /// `scale * x + shift` a channel: batch normalisation, or a constant added. Gone after fusing.
     Affine {
@@ -231,6 +240,8 @@ impl DraftKind {
             | Self::GridSample { .. }
             | Self::TopK { .. }
             | Self::Take { .. }
+            | Self::BestScore { .. }
+            | Self::Detections { .. }
             | Self::Convert
             | Self::QuantisedConv { .. }
             | Self::GlobalAveragePool

@@ -7,7 +7,7 @@ use punctual_diagnostics::Diagnostics;
 use punctual_model::{CalibrationError, PackageError};
 use thiserror::Error;
 
-use crate::{ParseError, Unsupported};
+use crate::{ParseError, Problem, Unsupported};
 
 /// Protocol buffers have no larger files.
 pub(crate) const ONNX_BYTES_MAX: u64 = (2 << 30) - 1;
@@ -118,6 +118,34 @@ pub enum CompileError {
     /// An output that is not computed from the input.
     #[error("the output {exit} is not computed from the input; leave it out when exporting")]
     ExitNotComputed { exit: String },
+    /// A declaration that names what an exit does not have.
+    #[error(
+        "{exit} has no output {output:?} that could be reduced, or it is named twice; its outputs are {outputs:?}"
+    )]
+    NoSuchOutput {
+        exit: String,
+        output: String,
+        outputs: Vec<String>,
+    },
+    #[error("the output {exit} cannot be reduced: {problem}")]
+    Reduction { exit: String, problem: Problem },
+    /// An output that is not what a decoder of detections reads.
+    #[error("detections of {exit}: what is given as {key} is {found}; it must be {expected}")]
+    DetectionOutput {
+        exit: String,
+        key: &'static str,
+        found: String,
+        expected: String,
+    },
+    #[error("detections of {exit}: the {what} is {value}; it must be {bounds}")]
+    DetectionFigure {
+        exit: String,
+        what: &'static str,
+        value: f64,
+        bounds: &'static str,
+    },
+    #[error("{exit} has a confidence of its own; declare its detections without one")]
+    TwoConfidences { exit: String },
     /// An exit that needs no operator of its own.
     #[error(
         "the exit {exit:?} adds no operator to the exits before it; leave it out or order the exits by depth"

@@ -14,8 +14,9 @@ use crate::error::CompileError;
 use crate::fold::Dim;
 use crate::graph::{Graph, ValueId};
 use crate::lower::operands::describe_dims;
-use crate::lower::{Lowering, Value};
-use crate::options::CompileOptions;
+use crate::lower::reductions::{Detected, DetectionProblem, DetectorViews, Reduced};
+use crate::lower::{Lowering, Value, view_algebra};
+use crate::options::{CompileOptions, DetectionOptions};
 use crate::report::Note;
 use crate::schema::data_type;
 
@@ -110,6 +111,21 @@ impl NamedExit {
         outputs.chain(self.confidence)
     }
 
+    /// The output of that name.
+    fn named(&self, name: &str) -> Result<&NamedOutput, CompileError> {
+        let found = self.outputs.iter().find(|output| output.name == name);
+        found.ok_or_else(|| self.no_output(name))
+    }
+
+    fn no_output(&self, name: &str) -> CompileError {
+        let outputs = self.outputs.iter().map(|output| output.name.clone());
+        CompileError::NoSuchOutput {
+            exit: self.name.clone(),
+            output: name.to_owned(),
+            outputs: outputs.collect(),
+        }
+    }
+
     /// The output with the scores of classes: the one of that name, or the only one.
     fn scores(&self) -> Option<&NamedOutput> {
         let named = self.outputs.iter().find(|output| output.name == SCORES);
@@ -167,7 +183,7 @@ pub(crate) fn resolve(
     let mut classes = options.classes.clone();
     let mut exits = Vec::with_capacity(named.len());
     for exit in named {
-        exits.push(resolved(lowering, graph, exit, kind)?);
+        exits.push(resolved(lowering, graph, exit, (kind, options))?);
     }
     let scores = exits.iter().find_map(|exit: &Exit| exit.scores);
     if let Some(Scores { tensor, .. }) = scores
@@ -207,6 +223,11 @@ fn kind(
     options: &CompileOptions,
 ) -> Result<AnswerKind, CompileError> {
     if let Some(kind) = options.answer {
+        return Ok(kind);
+    }
+    if options.detections.is_some() {
+        let (kind, why) = (AnswerKind::Detections, "they are declared");
+        lowering.notes.push(Note::Answer { kind, why });
         return Ok(kind);
     }
     let scores: Option<Vec<&Value>> = exits
@@ -253,9 +274,8 @@ fn resolved(
     lowering: &mut Lowering<'_>,
     graph: &Graph,
     named: &NamedExit,
-    kind: AnswerKind,
+    (kind, options): (AnswerKind, &CompileOptions),
 ) -> Result<Exit, CompileError> {
-    let mut outputs = Vec::with_capacity(named.outputs.len());
     let scores_of = named.scores().filter(|_| kind.has_class());
     let scores_of = scores_of.map(|output| output.value);
     for output in &named.outputs {
@@ -265,15 +285,19 @@ fn resolved(
                 exit: named.name.clone(),
             })?;
         }
-        outputs.push(self::output(lowering, graph, named, output)?);
     }
+    let (outputs, averaged) = outputs(lowering, graph, named, options)?;
     let scores = match kind.has_class() {
         true => Some(scores(lowering, named, kind)?),
         false => None,
     };
     let confidence = match named.confidence {
+        Some(_) if averaged.is_some() => {
+            let exit = named.name.clone();
+            return Err(CompileError::TwoConfidences { exit });
+        }
         Some(value) => Some(single(lowering, named, value)?),
-        None => None,
+        None => averaged,
     };
     if confidence.is_none() && scores.is_none() {
         lowering.notes.push(Note::NoConfidence {
@@ -287,21 +311,153 @@ fn resolved(
     })
 }
 
-/// The tensor behind a value, and how the client sees it.
-fn output(
-    lowering: &Lowering<'_>,
+/// What clients get of an exit, reduced as is declared, and the confidence of its detections.
+fn outputs(
+    lowering: &mut Lowering<'_>,
     graph: &Graph,
     exit: &NamedExit,
-    output: &NamedOutput,
-) -> Result<Output, CompileError> {
-    let named = || format!("{}/{}", exit.name, output.name);
-    let view = match lowering.value(output.value) {
-        Value::Softmax(view) | Value::View(view) => view,
-        _ => return Err(CompileError::ExitNotComputed { exit: named() }),
+    options: &CompileOptions,
+) -> Result<(Vec<Output>, Option<TensorId>), CompileError> {
+    let detections = options.detections.as_ref();
+    let read_by = |detections: &DetectionOptions, name: &str| {
+        let parts = [&detections.boxes, &detections.scores].into_iter();
+        let mut parts = parts.chain(&detections.objectness);
+        parts.any(|part| part.output == name)
     };
-    if view.tensor.index() < lowering.draft.inputs {
-        return Err(CompileError::ExitNotComputed { exit: named() });
+    let reductions = &options.reductions;
+    for (at, reduction) in reductions.iter().enumerate() {
+        let name = &reduction.output;
+        let read = detections.is_some_and(|detections| read_by(detections, name));
+        let before = reductions[..at].iter().any(|other| other.output == *name);
+        if read || before {
+            return Err(exit.no_output(name));
+        }
+        exit.named(name)?;
     }
+    let (mut outputs, mut averaged) = (Vec::with_capacity(exit.outputs.len()), None);
+    if let Some(detections) = detections {
+        let detected = detected(lowering, exit, detections)?;
+        for (name, view, element) in [
+            ("detections", &detected.list, Element::F32),
+            ("count", &detected.count, Element::I32),
+        ] {
+            outputs.push(output(exit, name, view, element)?);
+        }
+        averaged = detected.confidence;
+    }
+    for NamedOutput { name, value } in &exit.outputs {
+        if detections.is_some_and(|detections| read_by(detections, name)) {
+            continue;
+        }
+        let view = seen(lowering, exit, name, *value)?;
+        let Some(reduction) = reductions.iter().find(|one| one.output == *name) else {
+            outputs.push(output(exit, name, &view, element(graph, *value))?);
+            continue;
+        };
+        let full_name = format!("{}/{name}", exit.name);
+        let reduced = lowering.reduced(&full_name, &view, reduction);
+        let reduced = reduced.map_err(|problem| CompileError::Reduction {
+            exit: full_name,
+            problem,
+        })?;
+        match reduced {
+            Reduced::Positions(view, bytes) => {
+                let element = bytes.map_or(Element::I32, |bytes| Element::U8 {
+                    scale: bytes.scale,
+                    zero: bytes.zero,
+                });
+                outputs.push(output(exit, name, &view, element)?);
+            }
+            Reduced::Values(values, positions) => {
+                outputs.push(output(exit, name, &values, element(graph, *value))?);
+                let positions_of = format!("{name}_index");
+                outputs.push(output(exit, &positions_of, &positions, Element::I32)?);
+            }
+        }
+    }
+    Ok((outputs, averaged))
+}
+
+fn detected(
+    lowering: &mut Lowering<'_>,
+    exit: &NamedExit,
+    options: &DetectionOptions,
+) -> Result<Detected, CompileError> {
+    let view = |lowering: &Lowering<'_>, name: &str| {
+        let output = exit.named(name)?;
+        seen(lowering, exit, name, output.value)
+    };
+    let objectness = options.objectness.as_ref();
+    let objectness = objectness.map(|part| view(lowering, &part.output));
+    let views = DetectorViews {
+        boxes: view(lowering, &options.boxes.output)?,
+        scores: view(lowering, &options.scores.output)?,
+        objectness: objectness.transpose()?,
+    };
+    let detected = lowering.detections(&exit.name, &views, options);
+    let exit = exit.name.clone();
+    detected.map_err(|problem| match problem {
+        DetectionProblem::Output {
+            key,
+            found,
+            expected,
+        } => CompileError::DetectionOutput {
+            exit,
+            key,
+            found,
+            expected,
+        },
+        DetectionProblem::Figure {
+            what,
+            value,
+            bounds,
+        } => CompileError::DetectionFigure {
+            exit,
+            what,
+            value,
+            bounds,
+        },
+        DetectionProblem::Operator(problem) => CompileError::Reduction { exit, problem },
+    })
+}
+
+/// How an output is seen that is computed from the input.
+fn seen(
+    lowering: &Lowering<'_>,
+    exit: &NamedExit,
+    name: &str,
+    value: ValueId,
+) -> Result<view_algebra::View, CompileError> {
+    match lowering.value(value) {
+        Value::Softmax(view) | Value::View(view)
+            if view.tensor.index() >= lowering.draft.inputs =>
+        {
+            Ok(view.clone())
+        }
+        _ => {
+            let exit = format!("{}/{name}", exit.name);
+            Err(CompileError::ExitNotComputed { exit })
+        }
+    }
+}
+
+/// The type that the file declares.
+fn element(graph: &Graph, value: ValueId) -> Element {
+    let at = graph.outputs.iter().position(|id| *id == value);
+    match at.and_then(|at| graph.output_types[at]) {
+        Some(data_type::INT64 | data_type::INT32) => Element::I32,
+        Some(data_type::BOOL) => Element::Bool,
+        _ => Element::F32,
+    }
+}
+
+/// The tensor behind a view, and how the client sees it.
+fn output(
+    exit: &NamedExit,
+    name: &str,
+    view: &view_algebra::View,
+    element: Element,
+) -> Result<Output, CompileError> {
     let sizes = view.sizes();
     let shape = sizes[1..].iter().map(|size| match *size {
         Dim::Known(size) => u32::try_from(size).ok(),
@@ -310,19 +466,11 @@ fn output(
     let shape: Option<Vec<u32>> = shape.collect();
     let (Some(shape), Some(plain)) = (shape, view.of_one_image()) else {
         let found = describe_dims(&sizes);
-        return Err(CompileError::ExitView {
-            exit: named(),
-            found,
-        });
-    };
-    let at = graph.outputs.iter().position(|id| *id == output.value);
-    let element = match at.and_then(|at| graph.output_types[at]) {
-        Some(data_type::INT64 | data_type::INT32) => Element::I32,
-        Some(data_type::BOOL) => Element::Bool,
-        _ => Element::F32,
+        let exit = format!("{}/{name}", exit.name);
+        return Err(CompileError::ExitView { exit, found });
     };
     Ok(Output {
-        name: output.name.clone(),
+        name: name.to_owned(),
         tensor: view.tensor,
         shape,
         view: plain,
@@ -369,7 +517,7 @@ fn scores(
 fn vector(
     lowering: &mut Lowering<'_>,
     exit: &NamedExit,
-    view: &crate::lower::view_algebra::View,
+    view: &view_algebra::View,
 ) -> Result<TensorId, CompileError> {
     let wrong = |lowering: &Lowering<'_>| CompileError::NoVector {
         exit: exit.name.clone(),

@@ -33,7 +33,10 @@ use punctual_model::{Calibration, Network, Package, Quantised, Tensor, VectorSpe
 use punctual_platform::read;
 
 pub use error::CompileError;
-pub use options::{CompileOptions, IMAGENET_MEAN, IMAGENET_STD, InputOptions, Overrides};
+pub use options::{
+    Background, BoxUnit, CompileOptions, DeclarationError, DetectionOptions, IMAGENET_MEAN,
+    IMAGENET_STD, InputOptions, OutputPart, Overrides, Reduction, ReductionKind, ScoreValues,
+};
 pub use parse::ParseError;
 pub use problem::Problem;
 pub use report::{

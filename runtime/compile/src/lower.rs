@@ -25,6 +25,7 @@ mod products;
 mod quantised;
 mod recurrent;
 mod reduce;
+pub(crate) mod reductions;
 mod resize;
 mod stacked;
 mod tokens;
@@ -511,6 +512,7 @@ impl<'a> Lowering<'a> {
             "ThresholdedRelu" => self.thresholded_relu(node),
             "HardSigmoid" => self.hard_sigmoid(node),
             "Gelu" => self.gelu(node),
+            "NonMaxSuppression" => Err(Problem::Suppression),
             operator if fold::operators().any(|folded| folded == operator) => {
                 Err(self.not_constant(node))
             }

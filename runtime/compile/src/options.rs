@@ -16,7 +16,21 @@
 //! exits = ["exit_0", "exit_1"]       # optional: else all outputs named exit_0, exit_0/boxes, exit_1, ...
 //! answer = "classes"                 # or "labels", "detections", "none"
 //! classes = ["stop", "give way"]     # optional: else class_0, class_1, ...
+//! reduce = ["mask=argmax"]           # optional: where the best values of an output are, instead of it
+//!
+//! [output.detections]                # optional: a bounded list of objects instead of boxes and scores
+//! boxes = "boxes"                    # (places, 4) or (4, places); "output[0:4]" for some of the values of each place
+//! scores = "scores"                  # (places, classes) or (classes, places)
+//! form = "cxcywh"                    # or "xyxy", "xywh"
+//! unit = "fractions"                 # of the input's width and height; or its "pixels"
+//! values = "softmax"                 # or "logits", "probabilities"
+//! background = "last"                # or "first"; optional: a class that is none
+//! threshold = 0.3
+//! rows = 50                          # optional: at most so many; else 100
+//! overlap = 0.5                      # optional: else no box is left out for overlapping a better one of its class
 //! ```
+
+mod reductions;
 
 use std::path::{Path, PathBuf};
 
@@ -24,6 +38,12 @@ use punctual_diagnostics::{
     DeValue, Diagnostics, Document, FromToml, Invalid, Problems, Section, Spanned,
 };
 use punctual_model::AnswerKind;
+
+use reductions::Declared;
+pub use reductions::{
+    Background, BoxUnit, DeclarationError, DetectionOptions, OutputPart, Reduction, ReductionKind,
+    ScoreValues,
+};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompileOptions {
@@ -44,6 +64,10 @@ pub struct CompileOptions {
     pub answer: Option<AnswerKind>,
     /// Names of the classes or labels. Empty: `class_0`, `class_1`, ...
     pub classes: Vec<String>,
+    /// Outputs that are replaced by where their best values are.
+    pub reductions: Vec<Reduction>,
+    /// Boxes and scores that are replaced by a list of detections.
+    pub detections: Option<DetectionOptions>,
 }
 
 /// What is said of a network's first input.
@@ -72,6 +96,8 @@ impl CompileOptions {
             exits: Vec::new(),
             answer: None,
             classes: Vec::new(),
+            reductions: Vec::new(),
+            detections: None,
         }
     }
 
@@ -99,6 +125,8 @@ impl CompileOptions {
         let exits = output.or("exits", Vec::new(), problems);
         let answer = output.optional::<Answer>("answer", problems);
         let classes = output.or("classes", Vec::new(), problems);
+        let reductions = output.or::<Vec<Declared>>("reduce", Vec::new(), problems);
+        let detections = DetectionOptions::read(&mut output, problems);
         output.finish(problems);
         root.finish(problems);
         Some(Self {
@@ -109,6 +137,8 @@ impl CompileOptions {
             exits: exits.value,
             answer: answer.map(|answer| answer.value.0),
             classes: classes.value,
+            reductions: reductions.value.into_iter().map(|one| one.0).collect(),
+            detections,
         })
     }
 }
@@ -185,6 +215,9 @@ pub struct Overrides {
     pub answer: Option<AnswerKind>,
     /// A file of class names, one a line, relative to the working directory.
     pub classes: Option<PathBuf>,
+    /// In the place of all [`CompileOptions::reductions`], unless there are none.
+    pub reductions: Vec<Reduction>,
+    pub detections: Option<DetectionOptions>,
     /// The calibration records, relative to the working directory; else none.
     pub calibration: Option<PathBuf>,
 }
@@ -223,6 +256,12 @@ impl Overrides {
             options.exits.clone_from(&self.exits);
         }
         options.answer = self.answer.or(options.answer);
+        if !self.reductions.is_empty() {
+            options.reductions.clone_from(&self.reductions);
+        }
+        if self.detections.is_some() {
+            options.detections.clone_from(&self.detections);
+        }
         if let Some(classes) = classes {
             let lines = classes.lines().map(str::trim_end);
             options.classes = lines.map(str::to_owned).collect();
@@ -250,6 +289,9 @@ mod tests {
             (Some((64, 64)), 2)
         );
         assert_eq!(options.answer, Some(AnswerKind::Classes));
+        assert_eq!(options.reductions.len(), 1);
+        let detections = options.detections.unwrap();
+        assert_eq!((detections.rows, detections.overlap), (50, Some(0.5)));
     }
 
     #[test]

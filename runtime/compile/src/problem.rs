@@ -11,6 +11,11 @@ pub enum Problem {
     /// The operator is not in the list.
     #[error("this operator is not supported; supported are {}", crate::lower::supported().join(", "))]
     UnknownOperator,
+    /// What detectors end in that were exported with their post-processing.
+    #[error(
+        "how many results it has depends on the picture, so that their time and memory cannot be planned; export the network without it, with boxes and scores as its outputs, and declare the decoder with --detections"
+    )]
+    Suppression,
     /// The operator is from outside the standard set.
     #[error(
         "operators of the domain {domain:?} are not supported; export with standard operators only"

@@ -69,7 +69,7 @@ pub struct StageReport {
     pub carried_bytes: u64,
     /// Bytes of workspace for one image.
     pub workspace_bytes: u64,
-    /// Share of calibration samples that its exit gets right; `None` without calibration, or without an exit.
+    /// Mean quality of its exit's answers to the calibration samples; `None` without calibration, or without an exit.
     pub accuracy: Option<f64>,
 }
 
@@ -283,7 +283,6 @@ impl CompileReport {
 
 impl StageReport {
     fn all(package: &Package) -> Vec<Self> {
-        let samples = &package.calibration().samples;
         // Records are by exit, and a stage that others share has none.
         let mut exits = 0..;
         let stages = package
@@ -293,10 +292,7 @@ impl StageReport {
             .zip(package.stage_prefixes());
         let reports = stages.map(|(stage, prefix)| {
             let exit = stage.exit.as_ref().and_then(|_| exits.next());
-            let accuracy = exit.filter(|_| !samples.is_empty()).map(|exit: usize| {
-                let right = samples.iter().filter(|sample| sample.exits[exit].correct);
-                right.count() as f64 / samples.len() as f64
-            });
+            let accuracy = exit.and_then(|exit: usize| package.calibration().mean_quality(exit));
             Self::of(package, stage, prefix, accuracy)
         });
         reports.collect()
@@ -376,6 +372,11 @@ impl fmt::Display for Tables<'_> {
         let width = f.width().unwrap_or(WIDTH);
         writeln!(f, "{:width$}", report.stage_table(total))?;
         writeln!(f, "{:width$}", exits::table(&report.exits))?;
+        for (at, exit) in report.exits.iter().enumerate() {
+            if let Some(decoder) = exit.decoder {
+                writeln!(f, "exit {at} lists {decoder}\n")?;
+            }
+        }
         write!(f, "{:width$}", kinds::table(&report.kinds, total))?;
         if !report.thresholds.is_empty() {
             write!(f, "\n{:width$}", report.threshold_table())?;

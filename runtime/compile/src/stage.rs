@@ -260,6 +260,15 @@ fn finish_kind(kind: DraftKind, others: Vec<TensorId>, store: &mut Store) -> Ope
             indices: *others.first().expect("a take reads indices"),
             axis,
         },
+        DraftKind::BestScore { scoring } => OperatorKind::BestScore {
+            objectness: others.first().copied(),
+            scoring,
+        },
+        DraftKind::Detections { scoring, decoder } => OperatorKind::Detections {
+            others: *others.as_array().expect("detections have boxes and scores"),
+            scoring,
+            decoder,
+        },
         DraftKind::Sequence(sequence) => finish_sequence(sequence, others, store),
         DraftKind::Affine { .. } | DraftKind::Activate { .. } => {
             unreachable!("fusing leaves no such operator")

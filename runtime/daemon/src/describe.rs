@@ -1,7 +1,9 @@
 //! What clients are told of their answers, and what the threads are to know of them.
 
 use punctual_core::TaskId;
-use punctual_ipc::{Description, ExitDescription, OutputDescription, VectorDescription};
+use punctual_ipc::{
+    Description, ExitDescription, InputDescription, OutputDescription, VectorDescription,
+};
 use punctual_model::{Exit, Network, PlacedExit};
 use punctual_plan::{Plan, TaskPlan};
 
@@ -62,6 +64,11 @@ fn description(validated: &Validated, task: TaskId) -> Description {
         classes: network.classes.clone(),
         exits: exits.collect(),
         vectors: vectors.collect(),
+        input: Some(InputDescription {
+            width: network.input.width,
+            height: network.input.height,
+            letterbox: !task.frame.fit.is_stretch(),
+        }),
     }
 }
 

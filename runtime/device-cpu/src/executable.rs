@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_core::Nanos;
 use punctual_kernels::{
-    AlignedBuffer, Attention, Binary, BlockedLayout, Conv2d, Copy, Embedding, Gather,
-    GlobalAveragePool, GridSample, Image, LayerNorm, Linear, Part, Pool, Product, Recurrent,
-    Resize, Softmax, Take, Token, Tokens, TopK, Unary, quantised,
+    AlignedBuffer, Attention, BestScore, Binary, BlockedLayout, Conv2d, Copy, Detections,
+    Embedding, Gather, GlobalAveragePool, GridSample, Image, LayerNorm, Linear, Part, Pool,
+    Product, Recurrent, Resize, Softmax, Take, Token, Tokens, TopK, Unary, quantised,
 };
 
 use crate::outputs::{ByRows, OutputPlan};
@@ -131,6 +131,8 @@ impl Step {
             Kernel::TopK(kernel) => kernel.run(part, images),
             Kernel::Take(kernel) => kernel.run(part, images),
             Kernel::Recurrent(kernel) => kernel.run(packed, part, images),
+            Kernel::BestScore(kernel) => kernel.run(part, images),
+            Kernel::Detections(kernel) => kernel.run(part, images),
             #[cfg(test)]
             Kernel::Test(kernel) => kernel(part, images),
         }
@@ -166,6 +168,8 @@ pub(crate) enum Kernel {
     TopK(TopK),
     Take(Take),
     Recurrent(Recurrent),
+    BestScore(BestScore),
+    Detections(Detections),
     /// What a test wants to happen.
     #[cfg(test)]
     Test(fn(Part, &mut [Image<'_>])),

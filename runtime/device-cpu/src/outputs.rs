@@ -122,6 +122,7 @@ impl Kernel {
             | Kernel::Resize(_)
             | Kernel::TopK(_)
             | Kernel::Take(_)
+            | Kernel::BestScore(_)
             | Kernel::Pool(_)
             | Kernel::Convert(_)
             | Kernel::QuantisedAdd(_)

@@ -87,6 +87,11 @@ fn check(path: &Path) {
             answer: Some(AnswerKind::None),
             ..Overrides::default()
         },
+        // What it finds are boxes; its decoder is declared in the compiler's own test.
+        None if name == "retinanet" => Overrides {
+            answer: Some(AnswerKind::None),
+            ..Overrides::imagenet()
+        },
         None => Overrides::imagenet(),
     };
     let compiled = match compile_with(path, &overrides) {

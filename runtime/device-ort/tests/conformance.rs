@@ -17,6 +17,7 @@ impl Subject for Ort {
     type Device = OrtDevice;
 
     const TOKENS_AND_BYTES: bool = false;
+    const DETECTIONS: bool = false;
 
     fn start(&self, spec: &DeviceSpec<'_>, bell: Arc<Doorbell>) -> OrtDevice {
         let library = Library::load(None).expect("the library that the environment names");

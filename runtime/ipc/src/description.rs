@@ -16,6 +16,8 @@ const CLASSES_MAX: usize = 1 << 16;
 const RANK_MAX: usize = 8;
 /// Most vectors of a submission.
 const VECTORS_MAX: usize = 4;
+/// The longest side of a network's input.
+const INPUT_SIDE_MAX: u32 = 1 << 24;
 
 /// What a stream's answers consist of.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,6 +30,19 @@ pub struct Description {
     pub exits: Vec<ExitDescription>,
     /// What comes with each frame.
     pub vectors: Vec<VectorDescription>,
+    /// What becomes of a crop; none if the daemon does not say.
+    pub input: Option<InputDescription>,
+}
+
+/// The network's input, and how a crop is fitted into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputDescription {
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// Whether the crop keeps its aspect ratio, with borders; otherwise it is stretched.
+    pub letterbox: bool,
 }
 
 /// What an exit gives to this stream.
@@ -98,6 +113,14 @@ pub enum DescriptionError {
         bytes: u32,
         /// The area's length.
         area: u32,
+    },
+    /// An input that no network has.
+    #[error("the input is {width}x{height}; each side must be 1 to {INPUT_SIDE_MAX}")]
+    Input {
+        /// Columns.
+        width: u32,
+        /// Rows.
+        height: u32,
     },
     /// Vectors that take other memory than the terms say, or a range that is none.
     #[error("the vectors have {found} numbers, the terms say {said}, or a range is none")]
@@ -188,6 +211,12 @@ impl Description {
                 });
             }
         }
+        if let Some(InputDescription { width, height, .. }) = self.input {
+            let sides = 1..=INPUT_SIDE_MAX;
+            if !sides.contains(&width) || !sides.contains(&height) {
+                return Err(DescriptionError::Input { width, height });
+            }
+        }
         let found = self.vector_floats();
         let is_range = |vector: &VectorDescription| {
             let finite = vector.low.is_finite() && vector.high.is_finite();
@@ -246,6 +275,11 @@ mod tests {
                 low: -1.0,
                 high: 30.0,
             }],
+            input: Some(InputDescription {
+                width: 640,
+                height: 480,
+                letterbox: true,
+            }),
         }
     }
 
@@ -329,6 +363,23 @@ mod tests {
         let mut long = of(vec![]);
         long.vectors[0].length = u32::MAX;
         assert!(long.check(&terms()).is_err());
+    }
+
+    #[test]
+    fn an_input_has_sides() {
+        for (width, height, possible) in [(1, 1 << 24, true), (0, 1, false), (1, u32::MAX, false)] {
+            let description = Description {
+                input: Some(InputDescription {
+                    width,
+                    height,
+                    letterbox: false,
+                }),
+                ..of(vec![])
+            };
+            let read = Description::decode(&description.encode(), &terms());
+            let refused = Err(DescriptionError::Input { width, height });
+            assert_eq!(read, if possible { Ok(description) } else { refused });
+        }
     }
 
     #[test]

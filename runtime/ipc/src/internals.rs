@@ -68,6 +68,7 @@ pub fn terms_with_outputs() -> (StreamTerms, Description) {
             outputs: vec![boxes],
         }],
         vectors: vec![speed],
+        input: None,
     };
     let terms = StreamTerms {
         outputs: OutputTerms {

@@ -68,7 +68,8 @@ pub use client::{
     Progress, Slot, SlotMemory, SubmitError, Tensor, VectorError,
 };
 pub use description::{
-    Description, DescriptionError, ExitDescription, OutputDescription, VectorDescription,
+    Description, DescriptionError, ExitDescription, InputDescription, OutputDescription,
+    VectorDescription,
 };
 pub use descriptor::{Crop, Descriptor, DescriptorError};
 pub use frame::{FrameError, FrameSpec, Layout, PixelFormat};

@@ -1,5 +1,8 @@
 //! What became of a submission: 64 bytes in the result ring.
 
+use std::ffi::CStr;
+use std::fmt::{Display, Formatter};
+
 use crate::ring::Cell;
 
 /// One submission's result.
@@ -163,7 +166,48 @@ pub enum RecordError {
     },
 }
 
+impl Display for Verdict {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text().to_string_lossy())
+    }
+}
+
 impl Verdict {
+    /// In words, with the reason. Also for C.
+    #[must_use]
+    pub const fn text(self) -> &'static CStr {
+        match self {
+            Self::OnTime => c"on time",
+            Self::Late => c"late",
+            Self::Rejected(Rejection::LateOnArrival) => {
+                c"rejected: its deadline had passed or could not be met at arrival"
+            }
+            Self::Rejected(Rejection::NoSlack) => {
+                c"rejected: not enough slack beside promised deadlines"
+            }
+            Self::Rejected(Rejection::QueueFull) => c"rejected: its task's queue is full",
+            Self::Rejected(Rejection::Draining) => c"rejected: the daemon is shutting down",
+            Self::Rejected(Rejection::CapturedInFuture) => {
+                c"rejected: its capture time is in the future"
+            }
+            Self::Rejected(Rejection::Quota) => {
+                c"rejected: submitted faster than the manifest allows"
+            }
+            Self::Rejected(Rejection::Superseded) => c"rejected: superseded by a newer frame",
+            Self::Rejected(Rejection::Shedding) => c"rejected: best-effort work is shed at present",
+            Self::Rejected(Rejection::NoArea) => {
+                c"rejected: no area is free for its outputs: release earlier ones"
+            }
+            Self::Failed(Failure::Device) => c"failed: the device reported an error",
+            Self::Failed(Failure::Payload) => c"failed: its pixels could not be read or converted",
+            Self::Failed(Failure::ClientGone) => c"failed: the client has disconnected",
+            Self::Failed(Failure::Shed) => c"failed: shed to keep promised deadlines",
+            Self::Failed(Failure::NotFinite) => c"failed: a value of the tensor is not finite",
+            Self::Failed(Failure::Vector) => c"failed: a number of its vectors is out of range",
+            Self::Failed(Failure::DaemonGone) => c"failed: the daemon ended without a verdict",
+        }
+    }
+
     const fn codes(self) -> (u8, u8) {
         match self {
             Self::OnTime => (1, 0),
@@ -187,7 +231,9 @@ impl Verdict {
         }
     }
 
-    const fn from_codes(verdict: u8, reason: u8) -> Option<Self> {
+    /// The verdict with these numbers in a record.
+    #[must_use]
+    pub const fn from_codes(verdict: u8, reason: u8) -> Option<Self> {
         Some(match (verdict, reason) {
             (1, 0) => Self::OnTime,
             (2, 0) => Self::Late,

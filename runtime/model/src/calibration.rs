@@ -1,6 +1,8 @@
-//! Calibration: what each exit said of held-out samples, and whether it was right. Expected
+//! Calibration: what each exit said of held-out samples, and how good that was. Expected
 //! accuracy comes from this, never from a guess.
 
+mod json;
+mod record;
 mod reliability;
 mod temperature;
 
@@ -8,6 +10,7 @@ use punctual_core::{ACCURACY_BINS, Confidence};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+pub use record::CalibrationExit;
 pub use reliability::{RELIABILITY_BINS, Reliability, ReliabilityBin};
 pub use temperature::{
     Labelled, TEMPERATURE_MAX, TEMPERATURE_MIN, TemperatureError, fit_temperature,
@@ -15,25 +18,14 @@ pub use temperature::{
 
 /// Records of a held-out (tuning) set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Calibration {
     pub samples: Vec<CalibrationSample>,
 }
 
 /// One sample, run through all exits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct CalibrationSample {
     pub exits: Vec<CalibrationExit>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CalibrationExit {
-    /// Largest softmax output in units of 1/65535.
-    pub confidence: u16,
-    /// Whether that class was the label.
-    pub correct: bool,
 }
 
 /// Most samples that a calibration may have.
@@ -44,7 +36,7 @@ pub const SAMPLES_MAX: usize = 1 << 20;
 pub enum CalibrationError {
     /// Not the JSON of a calibration.
     #[error(
-        "the calibration file cannot be read as {{\"samples\": [{{\"exits\": [{{\"confidence\": 0..65535, \"correct\": true or false}}, ...]}}, ...]}}: {0}"
+        "the calibration file cannot be read as {{\"samples\": [{{\"exits\": [{{\"confidence\": 0..65535, \"correct\": true or false, or \"quality\": 0..65535}}, ...]}}, ...]}}: {0}"
     )]
     Json(#[from] serde_json::Error),
     /// A sample with another number of exits than the network.
@@ -61,7 +53,7 @@ pub enum CalibrationError {
 }
 
 /// What calibration says of one exit, in the form that `punctual_core::StageConfig` takes.
-/// Accuracies are in units of 1/65535.
+/// An accuracy is the mean quality of answers, in units of 1/65535.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExitAccuracy {
     /// Expected accuracy of this exit's answer, by the bin of its confidence.
@@ -78,7 +70,7 @@ pub struct ExitAccuracy {
 /// What a confidence threshold does to held-out samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThresholdEffect {
-    /// Share of right answers, each sample leaving at its first exit that reaches the threshold, or at the last.
+    /// Mean quality, each sample leaving at its first exit that reaches the threshold, or at the last.
     pub accuracy: f64,
     /// Mean number of stages that were run, 1 to the number of exits.
     pub depth: f64,
@@ -92,17 +84,13 @@ const PRIOR_SAMPLES: f64 = 4.0;
 impl Calibration {
     /// Parses the JSON form of this structure.
     pub fn from_json(json: &str) -> Result<Self, CalibrationError> {
-        Ok(serde_json::from_str(json)?)
+        Ok(json::read(json)?)
     }
 
     /// The JSON form, one line a sample. Same records, same text.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let line = |sample: &CalibrationSample| {
-            serde_json::to_string(sample).expect("plain data always serialises")
-        };
-        let lines: Vec<String> = self.samples.iter().map(line).collect();
-        format!("{{\"samples\":[\n{}\n]}}\n", lines.join(",\n"))
+        json::written(self)
     }
 
     /// Whether every sample has `exits` exits.
@@ -133,10 +121,7 @@ impl Calibration {
     /// what the exit before did, and before the first exit nothing.
     #[must_use]
     pub fn by_stage(&self, answers: &[bool]) -> Self {
-        let nothing = CalibrationExit {
-            confidence: 0,
-            correct: false,
-        };
+        let nothing = CalibrationExit::judged(0, false);
         let spread = |sample: &CalibrationSample| {
             let mut exits = sample.exits.iter();
             let mut said = nothing;
@@ -157,7 +142,7 @@ impl Calibration {
 
     /// Expected accuracies of a network with `exits` exits, one entry an exit.
     ///
-    /// A bin's accuracy is `(right + 4 prior) / (samples + 4)`: with many samples the records
+    /// A bin's accuracy is `(sum of qualities + 4 prior) / (samples + 4)`: with many samples the records
     /// speak, with few or none the prior does. The prior of an exit's own bin is the confidence
     /// at the bin's middle (what a perfectly calibrated network would score there); the prior of
     /// a deeper exit is that exit's accuracy over all samples or this exit's own bin, whichever
@@ -166,12 +151,8 @@ impl Calibration {
     pub fn exit_accuracies(&self, exits: usize) -> Vec<ExitAccuracy> {
         let overall: Vec<f64> = (0..exits)
             .map(|exit| {
-                let right = self
-                    .samples
-                    .iter()
-                    .filter(|sample| sample.exits[exit].correct);
-                (right.count() as f64 + PRIOR_SAMPLES * 0.5)
-                    / (self.samples.len() as f64 + PRIOR_SAMPLES)
+                let quality = total(self.samples.iter().map(|sample| sample.exits[exit].quality));
+                (quality + PRIOR_SAMPLES * 0.5) / (self.samples.len() as f64 + PRIOR_SAMPLES)
             })
             .collect();
         (0..exits)
@@ -221,10 +202,31 @@ impl Calibration {
             .samples
             .iter()
             .filter(|s| bin_of(Confidence(s.exits[exit].confidence)) == bin);
-        let (right, samples) = inside.fold((0, 0), |(right, samples), sample| {
-            (right + u32::from(sample.exits[judged].correct), samples + 1)
-        });
-        (f64::from(right) + PRIOR_SAMPLES * prior) / (f64::from(samples) + PRIOR_SAMPLES)
+        let qualities: Vec<u16> = inside.map(|sample| sample.exits[judged].quality).collect();
+        let samples = qualities.len() as f64;
+        (total(qualities) + PRIOR_SAMPLES * prior) / (samples + PRIOR_SAMPLES)
+    }
+
+    /// The exit at which each sample leaves: the first that reaches `threshold`, or the last.
+    ///
+    /// # Panics
+    /// If a sample has no exits.
+    pub fn leaving(&self, threshold: Confidence) -> impl Iterator<Item = usize> + '_ {
+        self.samples.iter().map(move |sample| {
+            let confident = |exit: &CalibrationExit| exit.confidence >= threshold.0;
+            let first = sample.exits.iter().position(confident);
+            first.unwrap_or(sample.exits.len() - 1)
+        })
+    }
+
+    /// The mean quality at an exit; `None` without samples.
+    ///
+    /// # Panics
+    /// If a sample has no such exit.
+    #[must_use]
+    pub fn mean_quality(&self, exit: usize) -> Option<f64> {
+        let qualities = self.samples.iter().map(|sample| sample.exits[exit].quality);
+        (!self.samples.is_empty()).then(|| total(qualities) / self.samples.len() as f64)
     }
 
     /// What the samples do when each leaves at its first exit that reaches `threshold`; `None` without samples.
@@ -232,17 +234,17 @@ impl Calibration {
     pub fn threshold_effect(&self, threshold: Confidence) -> Option<ThresholdEffect> {
         let exits = self.samples.first()?.exits.len();
         let mut leaving = vec![0; exits];
-        let (mut right, mut stages) = (0, 0);
-        for sample in &self.samples {
-            let confident = |exit: &CalibrationExit| exit.confidence >= threshold.0;
-            let exit = sample.exits.iter().position(confident).unwrap_or(exits - 1);
+        let mut stages = 0;
+        let qualities = self.samples.iter().zip(self.leaving(threshold));
+        let qualities = qualities.map(|(sample, exit)| {
             leaving[exit] += 1;
             stages += exit + 1;
-            right += usize::from(sample.exits[exit].correct);
-        }
+            sample.exits[exit].quality
+        });
+        let quality = total(qualities);
         let samples = self.samples.len() as f64;
         Some(ThresholdEffect {
-            accuracy: right as f64 / samples,
+            accuracy: quality / samples,
             depth: stages as f64 / samples,
             leaving,
         })
@@ -255,6 +257,12 @@ pub fn bin_of(confidence: Confidence) -> usize {
     usize::from(confidence.0) * ACCURACY_BINS / (usize::from(u16::MAX) + 1)
 }
 
+/// The sum of qualities; exactly the number of right answers where each is right or wrong.
+fn total(qualities: impl IntoIterator<Item = u16>) -> f64 {
+    let sum: u64 = qualities.into_iter().map(u64::from).sum();
+    sum as f64 / f64::from(u16::MAX)
+}
+
 fn to_u16(share: f64) -> u16 {
     (share * f64::from(u16::MAX)).round() as u16
 }
@@ -264,10 +272,9 @@ mod tests {
     use super::*;
 
     fn sample(exits: &[(u16, bool)]) -> CalibrationSample {
-        let exits = exits.iter().map(|&(confidence, correct)| CalibrationExit {
-            confidence,
-            correct,
-        });
+        let exits = exits.iter();
+        let exits =
+            exits.map(|&(confidence, correct)| CalibrationExit::judged(confidence, correct));
         CalibrationSample {
             exits: exits.collect(),
         }
@@ -290,6 +297,28 @@ mod tests {
         assert!((f64::from(table[0].accuracy[last]) / 65_535.0 - 0.5).abs() < 0.01);
         assert!(f64::from(table[0].deeper[0][last]) / 65_535.0 > 0.99);
         assert_eq!(table[1].deeper.len(), 0);
+    }
+
+    #[test]
+    fn accuracy_is_the_mean_quality_where_answers_are_neither_right_nor_wrong() {
+        let exits = |quality| {
+            vec![CalibrationExit {
+                confidence: 65_000,
+                quality,
+            }]
+        };
+        let samples = (0..1000).map(|i| CalibrationSample {
+            exits: exits(if i % 2 == 0 { 13_107 } else { 39_321 }),
+        });
+        let calibration = Calibration {
+            samples: samples.collect(),
+        };
+        assert!((calibration.mean_quality(0).unwrap() - 0.4).abs() < 1e-12);
+        let effect = calibration.threshold_effect(Confidence(0)).unwrap();
+        assert!((effect.accuracy - 0.4).abs() < 1e-12);
+        let accuracy = calibration.exit_accuracies(1)[0].accuracy[ACCURACY_BINS - 1];
+        assert!((f64::from(accuracy) / 65_535.0 - 0.4).abs() < 0.01);
+        assert_eq!(Calibration::default().mean_quality(0), None);
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! knows how a device lays a tensor out: the CPU device blocks channels and adds halos, a GPU does otherwise.
 
 use punctual_types::{
-    Activation, Axis, BinaryFunction, Cell, Digit, Extent, Padding, Piece, PoolKind, Ranking,
-    Resampling, Sampling, UnaryFunction, Window,
+    Activation, Axis, BinaryFunction, Cell, Decoder, Digit, Extent, Padding, Piece, PoolKind,
+    Ranking, Resampling, Sampling, Scoring, UnaryFunction, Window,
 };
 use serde::{Deserialize, Serialize};
 
@@ -391,6 +391,23 @@ pub enum OperatorKind {
         initial: Option<TensorId>,
         /// Whether the last column is the first step.
         backwards: bool,
+    },
+    /// The best score of each pixel, of the classes that count, as a vector: row after row. In 0 to 1; 0 where no score
+    /// is a number.
+    BestScore {
+        /// For each pixel a factor of its score, which is a score itself: a vector.
+        objectness: Option<TensorId>,
+        scoring: Scoring,
+    },
+    /// A bounded list of objects, of the pixels whose scores in the input, a vector, are the best. The result is a row of
+    /// pixels with the channels left, top, right, bottom (in pixels of the network's input), score and class, the best
+    /// score first. Those behind the last object are zero. One pixel more has their count and the mean of the best scores.
+    /// Devices do the same work whatever the values are.
+    Detections {
+        /// Boxes, of four channels, and scores, of one a class, both with as many pixels as the input has features.
+        others: [TensorId; 2],
+        scoring: Scoring,
+        decoder: Decoder,
     },
 }
 

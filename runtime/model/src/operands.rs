@@ -16,6 +16,8 @@ impl OperatorKind {
         match self {
             Self::Conv2d { residual, .. } => residual.as_slice(),
             Self::Recurrent { initial, .. } => initial.as_slice(),
+            Self::BestScore { objectness, .. } => objectness.as_slice(),
+            Self::Detections { others, .. } => others,
             Self::Add { other, .. }
             | Self::Multiply { other, .. }
             | Self::Product { other }
@@ -50,6 +52,8 @@ impl OperatorKind {
         match self {
             Self::Conv2d { residual, .. } => residual.as_mut_slice(),
             Self::Recurrent { initial, .. } => initial.as_mut_slice(),
+            Self::BestScore { objectness, .. } => objectness.as_mut_slice(),
+            Self::Detections { others, .. } => others,
             Self::Add { other, .. }
             | Self::Multiply { other, .. }
             | Self::Product { other }
@@ -109,7 +113,9 @@ impl OperatorKind {
             | Self::Resize { .. }
             | Self::GridSample { .. }
             | Self::TopK { .. }
-            | Self::Take { .. } => [None; 2],
+            | Self::Take { .. }
+            | Self::BestScore { .. }
+            | Self::Detections { .. } => [None; 2],
         };
         ranges.into_iter().flatten()
     }
@@ -144,7 +150,9 @@ impl OperatorKind {
             | Self::Resize { .. }
             | Self::GridSample { .. }
             | Self::TopK { .. }
-            | Self::Take { .. } => [None, None],
+            | Self::Take { .. }
+            | Self::BestScore { .. }
+            | Self::Detections { .. } => [None, None],
         };
         ranges.into_iter().flatten()
     }

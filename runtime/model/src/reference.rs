@@ -5,6 +5,7 @@
 
 mod arithmetic;
 mod computed;
+mod detections;
 mod quantised;
 mod sequence;
 mod windows;
@@ -190,6 +191,7 @@ impl<'a> Operation<'a> {
             | OperatorKind::Embedding { .. }
             | OperatorKind::Tokens { .. }
             | OperatorKind::Recurrent { .. } => self.sequence(),
+            OperatorKind::BestScore { .. } | OperatorKind::Detections { .. } => self.detected(),
         }
     }
 
@@ -372,6 +374,33 @@ impl<'a> Operation<'a> {
             }
             &OperatorKind::Take { indices, axis } => {
                 computed::take(input, self.planar(indices), output, axis)
+            }
+            _ => unreachable!("`run` knows the families"),
+        }
+    }
+
+    /// What a detector's places become.
+    fn detected(&self) -> Vec<f32> {
+        match &self.operator.kind {
+            &OperatorKind::BestScore {
+                objectness,
+                scoring,
+            } => {
+                let objectness = objectness.map(|tensor| self.planar(tensor).data);
+                detections::best_score(self.input(), objectness, scoring)
+            }
+            OperatorKind::Detections {
+                others: [boxes, scores],
+                scoring,
+                decoder,
+            } => {
+                let places = detections::Places {
+                    best: self.input().data,
+                    boxes: self.planar(*boxes).data,
+                    scores: self.planar(*scores).data,
+                    scoring: *scoring,
+                };
+                places.detections(decoder)
             }
             _ => unreachable!("`run` knows the families"),
         }

@@ -2,7 +2,9 @@
 
 mod error;
 
-use punctual_types::{Axis, Cell, Digit, Extent, HIDDEN_UNITS_MAX, Padding, Piece, Window};
+use punctual_types::{
+    Axis, Cell, DETECTION_VALUES, Digit, Extent, HIDDEN_UNITS_MAX, Padding, Piece, Scoring, Window,
+};
 
 use crate::{
     AttentionBias, ChannelRun, GATHER_SOURCES_MAX, Network, Operator, OperatorKind, SecondOperand,
@@ -198,6 +200,12 @@ impl OperatorKind {
             Self::TopK { axis, count, .. } => addend(chosen(input, axis, count)?, 0),
             Self::Take { axis, .. } => taken(input, second()?, axis),
             Self::Recurrent { cell, .. } => recurred(input, others, cell),
+            Self::BestScore { scoring, .. } => scored(input, others, scoring),
+            Self::Detections {
+                scoring,
+                ref decoder,
+                ..
+            } => detected(input, others, scoring, decoder.rows),
         }
     }
 
@@ -426,6 +434,74 @@ fn recurred(input: Tensor, others: &[Tensor], cell: Cell) -> Result<Tensor, Shap
             expected: 1,
         }),
     }
+}
+
+/// Shape of the best score of each pixel: a vector.
+fn scored(scores: Tensor, others: &[Tensor], scoring: Scoring) -> Result<Tensor, ShapeError> {
+    check_classes(scores, scoring)?;
+    // A vector of more features than a tensor may have is refused.
+    let places = u32::try_from(pixels(scores)).unwrap_or(u32::MAX);
+    let best = Tensor::features(places);
+    match *others {
+        [] => Ok(best),
+        [objectness] if objectness == best => Ok(best),
+        [objectness] => Err(ShapeError::Places {
+            places: best,
+            other: objectness,
+        }),
+        _ => Err(ShapeError::Operands {
+            found: others.len(),
+            expected: 1,
+        }),
+    }
+}
+
+/// Shape of a list of detections, and their count.
+fn detected(
+    best: Tensor,
+    others: &[Tensor],
+    scoring: Scoring,
+    rows: u32,
+) -> Result<Tensor, ShapeError> {
+    let &[boxes, scores] = others else {
+        return Err(ShapeError::Operands {
+            found: others.len(),
+            expected: 2,
+        });
+    };
+    let places = best;
+    if best != Tensor::features(best.channels) {
+        return Err(ShapeError::Places {
+            places,
+            other: best,
+        });
+    }
+    let of_places = |tensor: Tensor| pixels(tensor) == u64::from(best.channels);
+    if boxes.channels != 4 || !of_places(boxes) {
+        let other = boxes;
+        return Err(ShapeError::Places { places, other });
+    }
+    if !of_places(scores) {
+        let other = scores;
+        return Err(ShapeError::Places { places, other });
+    }
+    check_classes(scores, scoring)?;
+    Ok(Tensor {
+        channels: DETECTION_VALUES,
+        height: 1,
+        width: rows.saturating_add(1),
+    })
+}
+
+fn check_classes(scores: Tensor, scoring: Scoring) -> Result<(), ShapeError> {
+    match scoring.fits(scores.channels) {
+        true => Ok(()),
+        false => Err(ShapeError::Classes { scores, scoring }),
+    }
+}
+
+fn pixels(tensor: Tensor) -> u64 {
+    u64::from(tensor.height) * u64::from(tensor.width)
 }
 
 /// Shape of channels picked from tensors of equal rows and columns.

@@ -326,6 +326,16 @@ impl Network {
                     None => Ok(()),
                 }
             }
+            OperatorKind::Detections { decoder, .. } => {
+                match decoder.problem(u64::from(input.channels)) {
+                    Some((what, value, bounds)) => Err(OperatorError::Decoder {
+                        what,
+                        value,
+                        bounds,
+                    }),
+                    None => Ok(()),
+                }
+            }
             OperatorKind::Pool { .. }
             | OperatorKind::GlobalAveragePool
             | OperatorKind::Gather { .. }
@@ -338,7 +348,8 @@ impl Network {
             | OperatorKind::Product { .. }
             | OperatorKind::GridSample { .. }
             | OperatorKind::TopK { .. }
-            | OperatorKind::Take { .. } => Ok(()),
+            | OperatorKind::Take { .. }
+            | OperatorKind::BestScore { .. } => Ok(()),
         }
     }
 

@@ -89,6 +89,18 @@ impl Page {
         }
     }
 
+    /// Side by side, each at least `width` pixels wide, with small captions.
+    pub fn photographs(&mut self, width: u32, figures: impl IntoIterator<Item = Figure>) {
+        let mut figures = figures.into_iter().peekable();
+        if figures.peek().is_some() {
+            let columns =
+                format!("grid-template-columns:repeat(auto-fill,minmax(min({width}px,100%),1fr))");
+            self.add(html! {
+                div.photographs style=(columns) { @for figure in figures { (figure.markup()) } }
+            });
+        }
+    }
+
     pub fn key<'n>(&mut self, names: impl IntoIterator<Item = (&'n str, Mark)>) {
         self.add(key(names));
     }
@@ -228,6 +240,8 @@ mod tests {
         drawing.rect((0.0, 1.0), (2.0, 3.0), &style);
         drawing.line((0.0, 0.0), (1.0, 1.0), QUOTED);
         drawing.text((0.0, 0.0), Anchor::End, HOSTILE);
+        drawing.label((0.0, 0.0), 12.0, HOSTILE);
+        drawing.outline((0.0, 0.0), (5.0, 5.0), 2.0, &style);
         page.figures([Figure::new(HOSTILE, drawing.svg()).series([HOSTILE])]);
         #[cfg(feature = "charts")]
         page.figures(charts());
@@ -299,7 +313,14 @@ mod tests {
 
     #[test]
     fn a_page_needs_no_other_file() {
-        let html = hostile();
+        let mut drawing = Drawing::new(8.0, 8.0, "a photograph");
+        drawing.jpeg((0.0, 0.0), (8.0, 8.0), &[0xff, 0xd8, 0xff]);
+        let mut page = Page::new("photographs");
+        page.photographs(300, [Figure::new("one", drawing.svg())]);
+        let photograph = "href=\"data:image/jpeg;base64,/9j/\"";
+        let photographs = page.html();
+        assert!(photographs.contains(photograph), "{photographs}");
+        let html = hostile() + &photographs.replace(photograph, "");
         for outside in ["http-equiv", "src=", "href=", "@import", "url("] {
             assert!(!html.contains(outside), "{outside}");
         }

@@ -1,5 +1,7 @@
 //! Pictures as SVG: such as are drawn here of bars, lines and words, and how any of them stand alone.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use maud::{Markup, PreEscaped, html};
 
 use crate::text::printable;
@@ -74,6 +76,38 @@ impl Drawing {
             rect x=(px(corner.0)) y=(px(corner.1)) width=(px(size.0)) height=(px(size.1))
                 fill=[given(style.fill)] stroke=[given(style.stroke)] {
                 @if let Some(title) = given(style.title) { title { (printable(&title)) } }
+            }
+        });
+    }
+
+    /// A photograph, scaled to `size`.
+    pub fn jpeg(&mut self, corner: (f64, f64), size: (f64, f64), jpeg: &[u8]) {
+        let data = BASE64_STANDARD.encode(jpeg);
+        self.add(html! {
+            image x=(px(corner.0)) y=(px(corner.1)) width=(px(size.0)) height=(px(size.1))
+                href={ "data:image/jpeg;base64," (data) } {}
+        });
+    }
+
+    /// White words on a dark ground, to be read over a photograph. `corner` is the ground's upper left one; `height` of
+    /// the ground.
+    pub fn label(&mut self, corner: (f64, f64), height: f64, text: &str) {
+        // Most letters are narrower than 0.6 of their size.
+        let size = height * 0.72;
+        let width = text.chars().count() as f64 * size * 0.6 + height * 0.4;
+        let (x, y) = corner;
+        self.add(html! {
+            rect x=(px(x)) y=(px(y)) width=(px(width)) height=(px(height)) fill="#000000" fill-opacity="0.65" {}
+            text x=(px(x + height * 0.2)) y=(px(y + height * 0.76)) font-size=(px(size)) fill="#ffffff" { (printable(text)) }
+        });
+    }
+
+    /// The outline of a rectangle, `thick` pixels wide, with a title.
+    pub fn outline(&mut self, corner: (f64, f64), size: (f64, f64), thick: f64, style: &Style<'_>) {
+        self.add(html! {
+            rect x=(px(corner.0)) y=(px(corner.1)) width=(px(size.0)) height=(px(size.1))
+                fill="none" stroke=(style.stroke) stroke-width=(px(thick)) {
+                title { (printable(style.title)) }
             }
         });
     }

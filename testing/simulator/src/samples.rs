@@ -33,7 +33,7 @@ impl Samples {
                 .samples
                 .iter()
                 .flat_map(|sample| &sample.exits)
-                .map(|exit| (Confidence(exit.confidence), exit.correct))
+                .map(|exit| (Confidence(exit.confidence), exit.is_right()))
                 .collect(),
         };
         let tasks = scenario.tasks.iter();

@@ -254,7 +254,7 @@ impl Model {
         let right = |exit: usize| {
             let right = records
                 .iter()
-                .filter(move |record| record.exits[exit].correct);
+                .filter(move |record| record.exits[exit].is_right());
             right.count()
         };
         (0..self.stages.len())

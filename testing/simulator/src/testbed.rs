@@ -25,10 +25,7 @@ pub fn at(ms: u64) -> Instant {
 
 /// Records of which a half is sure and right at the first exit; the others are right only at the second.
 fn calibration() -> Calibration {
-    let exit = |(confidence, correct)| CalibrationExit {
-        confidence,
-        correct,
-    };
+    let exit = |(confidence, correct)| CalibrationExit::judged(confidence, correct);
     let easy = [(65_000, true), (65_000, true)].map(exit).to_vec();
     let hard = [(10_000, false), (65_000, true)].map(exit).to_vec();
     let sample = |index: usize| CalibrationSample {

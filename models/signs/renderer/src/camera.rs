@@ -4,46 +4,89 @@ use punctual_types::{FrameLayout, PixelFormat};
 
 use crate::colour::{to_gray8, to_nv12, to_yuyv};
 use crate::scene::{Region, Scene};
-use crate::{CROP_SIDE, FRAME_HEIGHT, FRAME_WIDTH};
+use crate::street::{Object, Street};
+use crate::{FRAME_HEIGHT, FRAME_WIDTH};
 
 /// Frames that were drawn at start, so that showing one costs a copy.
 ///
-/// To save memory and time, the scenes of a camera share the surroundings of the first one: only
-/// the crop around the sign is drawn for each. The network sees nothing but the crop.
+/// To save memory and time, the scenes of a camera of [signs](Camera::signs) share the surroundings of
+/// the first one: only the crop around the sign is drawn for each. The network sees nothing but the crop.
 #[derive(Debug)]
 pub struct Camera {
     layout: FrameLayout,
-    /// The first scene, whole.
+    /// The first scene, whole; empty if each scene is.
     surroundings: Box<[u8]>,
     scenes: Vec<Drawn>,
 }
 
-/// The crop of one scene, in the camera's format.
+/// What of a scene the network sees, in the camera's format.
 #[derive(Debug)]
 struct Drawn {
-    label: usize,
+    truth: Truth,
     crop: Region,
     pixels: Box<[u8]>,
 }
 
+/// What a frame shows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Truth {
+    /// One sign that counts: an index into [`CLASSES`](crate::CLASSES).
+    Sign(usize),
+    /// All signs of a street.
+    Objects(Vec<Object>),
+}
+
 impl Camera {
-    /// Draws the first `scenes` (at least one) scenes of `seed`: about 3 ms and 110 kB each.
+    /// A camera of signs, each within a crop of [`CROP_SIDE`](crate::CROP_SIDE)²: draws the first
+    /// `scenes` (at least one) of `seed`, about 3 ms and 110 kB each.
     ///
     /// # Panics
     /// With [`PixelFormat::Tensor`], which is no picture.
-    pub fn new(format: PixelFormat, seed: u64, scenes: u32) -> Self {
-        let scenes = (0..u64::from(scenes.max(1))).map(|index| Scene::new(seed, index));
+    pub fn signs(format: PixelFormat, seed: u64, scenes: u32) -> Self {
+        let scenes = (0..u64::from(scenes.max(1))).map(|index| {
+            let scene = Scene::new(seed, index);
+            Drawn {
+                truth: Truth::Sign(scene.label()),
+                crop: scene.crop(),
+                pixels: draw(&scene, scene.crop(), format),
+            }
+        });
+        let scenes = scenes.collect();
+        let surroundings = draw(&Scene::new(seed, 0), Region::FRAME, format);
+        Self::of(format, surroundings, scenes)
+    }
+
+    /// A camera of streets, whole frames: draws the first `scenes` (at least one) of `seed`, about
+    /// 40 ms and up to 1.2 MB each.
+    ///
+    /// # Panics
+    /// With [`PixelFormat::Tensor`], which is no picture.
+    pub fn streets(format: PixelFormat, seed: u64, scenes: u32) -> Self {
+        let scenes = (0..u64::from(scenes.max(1))).map(|index| {
+            let street = Street::new(seed, index);
+            let mut rgb = vec![0; Region::FRAME.rgb8_len()];
+            street.render(&mut rgb);
+            Drawn {
+                truth: Truth::Objects(street.objects().to_vec()),
+                crop: Region::FRAME,
+                pixels: converted(rgb, Region::FRAME, format),
+            }
+        });
+        let scenes = scenes.collect();
+        Self::of(format, Box::default(), scenes)
+    }
+
+    fn of(format: PixelFormat, surroundings: Box<[u8]>, scenes: Vec<Drawn>) -> Self {
         Self {
             layout: FrameLayout::packed(format, FRAME_WIDTH, FRAME_HEIGHT),
-            surroundings: draw(&Scene::new(seed, 0), Region::FRAME, format),
-            scenes: scenes
-                .map(|scene| Drawn {
-                    label: scene.label(),
-                    crop: scene.crop(),
-                    pixels: draw(&scene, scene.crop(), format),
-                })
-                .collect(),
+            surroundings,
+            scenes,
         }
+    }
+
+    /// How many scenes it shows before it begins anew.
+    pub fn scenes(&self) -> u64 {
+        self.scenes.len() as u64
     }
 
     /// How the frames lie in memory: 640x480, packed.
@@ -69,12 +112,11 @@ pub struct Shot<'a> {
 }
 
 impl Shot<'_> {
-    /// The sign's class: an index into [`CLASSES`](crate::CLASSES).
-    pub fn label(&self) -> usize {
-        self.drawn.label
+    pub fn truth(&self) -> &Truth {
+        &self.drawn.truth
     }
 
-    /// Column and row of the top left corner of the [`CROP_SIDE`]² crop that holds the sign.
+    /// Column and row of the top left corner of the crop that the network is to see.
     pub fn crop(&self) -> (u32, u32) {
         (self.drawn.crop.x, self.drawn.crop.y)
     }
@@ -92,17 +134,25 @@ impl Shot<'_> {
     /// Calls `put(offset, bytes)` for the pieces of the frame, in the order in which they are to be
     /// written: later ones lie over earlier ones. For memory that is not a slice.
     pub fn for_each_piece(&self, mut put: impl FnMut(usize, &[u8])) {
+        if self.drawn.crop == Region::FRAME {
+            return put(0, &self.drawn.pixels);
+        }
         put(0, &self.camera.surroundings);
         let layout = &self.camera.layout;
-        let (x, y) = (self.drawn.crop.x as usize, self.drawn.crop.y as usize);
-        let side = CROP_SIDE as usize;
+        let Region {
+            x,
+            y,
+            width,
+            height,
+        } = self.drawn.crop;
+        let (x, y, width) = (x as usize, y as usize, width as usize);
         let mut rows = |first: usize, stride: u32, bytes: &[u8], len: usize| {
             for (row, line) in bytes.chunks_exact(len).enumerate() {
                 put(first + row * stride as usize, line);
             }
         };
         match layout.format {
-            PixelFormat::Tensor => unreachable!("`Camera::new` refuses it"),
+            PixelFormat::Tensor => unreachable!("no camera is made of it"),
             PixelFormat::Rgb8
             | PixelFormat::Bgr8
             | PixelFormat::Gray8
@@ -111,16 +161,16 @@ impl Shot<'_> {
             | PixelFormat::Rgba8 => {
                 let bytes = |pixels| layout.format.row_bytes(pixels) as usize;
                 let first = y * layout.row_stride as usize + bytes(x as u32);
-                let row = bytes(CROP_SIDE);
+                let row = bytes(width as u32);
                 rows(first, layout.row_stride, &self.drawn.pixels, row);
             }
             PixelFormat::Nv12 => {
-                let (luma, chroma) = self.drawn.pixels.split_at(side * side);
+                let (luma, chroma) = self.drawn.pixels.split_at(width * height as usize);
                 let first = y * layout.row_stride as usize + x;
-                rows(first, layout.row_stride, luma, side);
+                rows(first, layout.row_stride, luma, width);
                 let first =
                     layout.chroma_offset as usize + y / 2 * layout.chroma_stride as usize + x;
-                rows(first, layout.chroma_stride, chroma, side);
+                rows(first, layout.chroma_stride, chroma, width);
             }
         }
     }
@@ -130,6 +180,11 @@ impl Shot<'_> {
 fn draw(scene: &Scene, region: Region, format: PixelFormat) -> Box<[u8]> {
     let mut rgb = vec![0; region.rgb8_len()];
     scene.render(region, &mut rgb);
+    converted(rgb, region, format)
+}
+
+/// Packed RGB8 rows of a region in this format.
+fn converted(mut rgb: Vec<u8>, region: Region, format: PixelFormat) -> Box<[u8]> {
     match format {
         PixelFormat::Rgb8 => {}
         PixelFormat::Bgr8 => rgb

@@ -49,6 +49,42 @@ pub const CLASSES: [&str; 43] = [
     "parking",
 ];
 
+/// What a detector tells apart. Some differ by shape or colour, others only by what is painted on them.
+pub const CATEGORIES: [&str; 12] = [
+    "speed limit",
+    "prohibition",
+    "danger",
+    "crossing",
+    "mandatory",
+    "end",
+    "priority",
+    "end of priority",
+    "give way",
+    "stop",
+    "no entry",
+    "parking",
+];
+
+/// The labels of one of [`CATEGORIES`].
+pub(crate) fn labels_of(category: usize) -> &'static [usize] {
+    match category {
+        0 => &[0, 1, 2, 3, 4, 5, 6, 7, 8],
+        1 => &[9, 10, 11],
+        2 => &[27, 28, 29, 30, 31, 32, 33, 34, 35, 39, 41],
+        // Of those that may cross: pedestrians, children, bicycles, animals.
+        3 => &[36, 37, 38, 40],
+        4 => &[19, 20, 21, 22, 23, 24, 25, 26],
+        5 => &[17, 18],
+        6 => &[15],
+        7 => &[16],
+        8 => &[14],
+        9 => &[13],
+        10 => &[12],
+        11 => &[42],
+        _ => unreachable!("categories are below {}", CATEGORIES.len()),
+    }
+}
+
 /// Outline of the plate, in a frame of -1 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plate {
@@ -215,5 +251,19 @@ pub(crate) fn design(label: u16) -> Design {
             ..command(ParkingLetter)
         },
         _ => unreachable!("labels are below {}", CLASSES.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_label_is_of_one_category() {
+        let mut labels: Vec<usize> = (0..CATEGORIES.len())
+            .flat_map(|category| labels_of(category).to_vec())
+            .collect();
+        labels.sort_unstable();
+        assert!(labels.into_iter().eq(0..CLASSES.len()));
     }
 }

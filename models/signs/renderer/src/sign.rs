@@ -1,7 +1,7 @@
 //! One sign: its design, where it stands, and what hides a part of it.
 
 use crate::classes::{Design, Plate, design};
-use crate::colour::{Rgb, mix};
+use crate::colour::{Rgb, mix, scaled};
 use crate::random::Random;
 use crate::stroke::{Stroke, edge};
 
@@ -98,19 +98,69 @@ impl Sign {
     pub(crate) fn neighbour(&self, label: usize, difficulty: f32, random: &mut Random) -> Self {
         let mut other = Self::new(label, self.centre, difficulty, random);
         let radius = random.between(0.55, 0.85) * self.radius;
-        let shrunk = radius / other.radius;
-        other.radius = radius;
-        other.reach *= shrunk;
-        other.softness /= shrunk;
-        other.inverse = other.inverse.map(|row| row.map(|value| value / shrunk));
+        other.resize(radius);
         let away = random.between(1.0, 1.2) * (self.radius + radius);
         let (sin, cos) = random.between(0.0, std::f32::consts::TAU).sin_cos();
         other.centre = [self.centre[0] + away * cos, self.centre[1] + away * sin];
         other
     }
 
+    /// A sign of this radius, whose blur is that of a lens: a small one is as sharp in pixels as a large one.
+    pub(crate) fn distant(
+        label: usize,
+        centre: [f32; 2],
+        radius: f32,
+        difficulty: f32,
+        random: &mut Random,
+    ) -> Self {
+        let mut sign = Self::new(label, centre, difficulty, random);
+        sign.resize(radius);
+        let blur = 0.7 + 1.6 * difficulty * random.unit();
+        sign.softness = blur / radius;
+        sign.reach = 1.35 * radius + blur;
+        sign
+    }
+
+    /// Its blur in pixels stays.
+    fn resize(&mut self, radius: f32) {
+        let shrunk = radius / self.radius;
+        self.radius = radius;
+        self.reach *= shrunk;
+        self.softness /= shrunk;
+        self.inverse = self.inverse.map(|row| row.map(|value| value / shrunk));
+    }
+
+    /// Left, top, right and bottom of the plate, in pixels.
+    pub(crate) fn bounds(&self) -> [f32; 4] {
+        let [[a, b], [c, d]] = self.inverse;
+        let determinant = a * d - b * c;
+        let plate = self.design.plate;
+        let mut bounds = [f32::MAX, f32::MAX, f32::MIN, f32::MIN];
+        // Every 2.5 degrees: all corners of all plates are among these.
+        for step in 0..144 {
+            let (sin, cos) = (step as f32 * std::f32::consts::TAU / 144.0).sin_cos();
+            // Distances grow in proportion to the way from the centre.
+            let away = plate.inner_radius() / (plate.distance([cos, sin]) + plate.inner_radius());
+            let (px, py) = (away * cos, away * sin);
+            let x = self.centre[0] + (d * px - b * py) / determinant;
+            let y = self.centre[1] + (a * py - c * px) / determinant;
+            bounds = [
+                bounds[0].min(x),
+                bounds[1].min(y),
+                bounds[2].max(x),
+                bounds[3].max(y),
+            ];
+        }
+        bounds
+    }
+
     /// The sign over `behind` at a pixel.
     pub(crate) fn over(&self, behind: Rgb, x: f32, y: f32) -> Rgb {
+        self.lit(behind, x, y, 1.0)
+    }
+
+    /// The same in a light of its own, as headlights at night.
+    pub(crate) fn lit(&self, behind: Rgb, x: f32, y: f32, light: f32) -> Rgb {
         let (dx, dy) = (x - self.centre[0], y - self.centre[1]);
         if dx * dx + dy * dy > self.reach * self.reach {
             return behind;
@@ -119,10 +169,12 @@ impl Sign {
         let plate = self.design.plate.distance(p);
         let mut colour = behind;
         if plate < self.softness {
-            colour = mix(behind, self.face(p, plate), edge(plate, self.softness));
+            let face = scaled(self.face(p, plate), light);
+            colour = mix(behind, face, edge(plate, self.softness));
         }
         for (occluder, paint) in &self.occluders {
-            colour = mix(colour, *paint, occluder.coverage(p, self.softness));
+            let paint = scaled(*paint, light);
+            colour = mix(colour, paint, occluder.coverage(p, self.softness));
         }
         colour
     }
@@ -220,6 +272,30 @@ mod tests {
                 // At least 20 of about 2,000: a glyph's detail of 4x5 pixels.
                 assert!(pixels >= 20, "{} and {}: {pixels}", CLASSES[a], CLASSES[b]);
             }
+        }
+    }
+
+    #[test]
+    fn bounds_touch_the_plate_on_all_four_sides() {
+        let mut random = Random::new(3, 3);
+        for (label, class) in CLASSES.iter().enumerate() {
+            let sign = Sign::distant(label, [100.0, 90.0], 40.0, 1.0, &mut random);
+            let bounds = sign.bounds();
+            let mut seen = [f32::MAX, f32::MAX, f32::MIN, f32::MIN];
+            for at in 0..400 * 400 {
+                let (x, y) = ((at % 400) as f32 / 2.0, (at / 400) as f32 / 2.0);
+                if sign.covers(x, y) {
+                    seen = [
+                        seen[0].min(x),
+                        seen[1].min(y),
+                        seen[2].max(x),
+                        seen[3].max(y),
+                    ];
+                }
+            }
+            // A corner may lie between two of the points.
+            let near = seen.iter().zip(bounds).all(|(a, b)| (a - b).abs() < 1.5);
+            assert!(near, "{class}: {seen:?}, {bounds:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor};
 use punctual_signs::{
-    CAMERA_EASIEST, CLASSES, CROP_SIDE, Camera, FRAME_HEIGHT, FRAME_WIDTH, Region, Scene,
+    CAMERA_EASIEST, CLASSES, CROP_SIDE, Camera, FRAME_HEIGHT, FRAME_WIDTH, Region, Scene, Truth,
 };
 use punctual_types::{Fit, FrameLayout, PixelFormat, Size};
 
@@ -151,11 +151,11 @@ fn prepared(camera: &Camera, number: u64) -> Vec<f32> {
 
 #[test]
 fn cameras_of_all_formats_with_colours_show_the_same_picture() {
-    let rgb = Camera::new(PixelFormat::Rgb8, 4, 5);
+    let rgb = Camera::signs(PixelFormat::Rgb8, 4, 5);
     for format in [PixelFormat::Nv12, PixelFormat::Yuyv, PixelFormat::Bgr8] {
-        let other = Camera::new(format, 4, 5);
+        let other = Camera::signs(format, 4, 5);
         for number in 0..5 {
-            assert_eq!(rgb.shot(number).label(), other.shot(number).label());
+            assert_eq!(rgb.shot(number).truth(), other.shot(number).truth());
             assert_eq!(rgb.shot(number).crop(), other.shot(number).crop());
             let (a, b) = (prepared(&rgb, number), prepared(&other, number));
             let off: Vec<f32> = a.iter().zip(&b).map(|(a, b)| (a - b).abs()).collect();
@@ -169,7 +169,7 @@ fn cameras_of_all_formats_with_colours_show_the_same_picture() {
 
 #[test]
 fn a_gray_camera_shows_the_luma_of_the_same_picture() {
-    let [rgb, gray] = [PixelFormat::Rgb8, PixelFormat::Gray8].map(|f| Camera::new(f, 4, 2));
+    let [rgb, gray] = [PixelFormat::Rgb8, PixelFormat::Gray8].map(|f| Camera::signs(f, 4, 2));
     let (colours, grays) = (prepared(&rgb, 1), prepared(&gray, 1));
     let pixels = colours.len() / 3;
     for pixel in 0..pixels {
@@ -184,7 +184,7 @@ fn a_gray_camera_shows_the_luma_of_the_same_picture() {
 
 #[test]
 fn a_shot_is_its_scene_within_the_crop() {
-    let camera = Camera::new(PixelFormat::Rgb8, 6, 3);
+    let camera = Camera::signs(PixelFormat::Rgb8, 6, 3);
     assert_eq!(
         camera.layout(),
         FrameLayout::packed(PixelFormat::Rgb8, FRAME_WIDTH, FRAME_HEIGHT)
@@ -194,7 +194,7 @@ fn a_shot_is_its_scene_within_the_crop() {
     for number in [1, 2, 4] {
         let scene = Scene::new(6, number % 3);
         let shot = camera.shot(number);
-        assert_eq!(shot.label(), scene.label());
+        assert_eq!(*shot.truth(), Truth::Sign(scene.label()));
         shot.write(&mut frame);
         let (x, y) = shot.crop();
         let expected = rendered(&scene, scene.crop());

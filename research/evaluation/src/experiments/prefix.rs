@@ -55,10 +55,7 @@ fn network(index: usize, lender: Option<usize>) -> Model {
         }
         times
     };
-    let exit = |confidence, correct| CalibrationExit {
-        confidence,
-        correct,
-    };
+    let exit = CalibrationExit::judged;
     Model {
         stages: vec![
             Stage {

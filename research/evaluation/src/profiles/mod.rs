@@ -81,10 +81,7 @@ fn exactly(budget: Nanos) -> StageTime {
 }
 
 fn always_right() -> Calibration {
-    let exits = vec![CalibrationExit {
-        confidence: u16::MAX,
-        correct: true,
-    }];
+    let exits = vec![CalibrationExit::judged(u16::MAX, true)];
     Calibration {
         samples: vec![CalibrationSample { exits }],
     }

@@ -84,13 +84,7 @@ impl Network {
 
 /// Records of a network that says nothing before its last exit.
 fn right_at_the_end(stages: usize) -> Calibration {
-    let mut exits = vec![
-        CalibrationExit {
-            confidence: 0,
-            correct: false,
-        };
-        stages - 1
-    ];
+    let mut exits = vec![CalibrationExit::judged(0, false); stages - 1];
     exits.extend(always_right().samples.remove(0).exits);
     Calibration {
         samples: vec![CalibrationSample { exits }],

@@ -35,10 +35,8 @@ pub fn calibration(name: &str, exits: Exits<'_>, samples: usize) -> Calibration 
         let said = abilities.iter().map(|ability| {
             let odds = exits.sharpness * (ability - difficulty);
             let confidence = logistic(odds + exits.misjudgement * random.normal());
-            CalibrationExit {
-                confidence: (confidence * f64::from(u16::MAX)) as u16,
-                correct: luck < logistic(odds),
-            }
+            let confidence = (confidence * f64::from(u16::MAX)) as u16;
+            CalibrationExit::judged(confidence, luck < logistic(odds))
         });
         CalibrationSample {
             exits: said.collect(),
@@ -86,7 +84,7 @@ mod tests {
     fn every_exit_has_its_accuracy() {
         let records = calibration("test", EXITS, 20_000);
         for (exit, accuracy) in EXITS.accuracies.iter().enumerate() {
-            let right = records.samples.iter().filter(|s| s.exits[exit].correct);
+            let right = records.samples.iter().filter(|s| s.exits[exit].is_right());
             let found = right.count() as f64 / 20_000.0;
             assert!(
                 (found - accuracy).abs() < 0.01,

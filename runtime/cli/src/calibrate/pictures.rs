@@ -4,6 +4,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use image::DynamicImage;
+use punctual_decode::{DecodeError, View};
 use punctual_kernels::preprocess::{PlanarOutput, PreprocessError, PreprocessSpec, Preprocessor};
 use punctual_model::{InputSpec, Network};
 use punctual_platform::read;
@@ -29,6 +30,23 @@ pub enum PictureError {
         path: PathBuf,
         source: PreprocessError,
     },
+    /// Its places in the network's input cannot be computed.
+    #[error("the picture {path} has no place in the network's input: {source}", path = path.display())]
+    Place { path: PathBuf, source: DecodeError },
+}
+
+/// A picture as the network sees it.
+pub struct Prepared {
+    /// `[channel][row][column]`, normalised.
+    pub planes: Vec<f32>,
+    pub placement: Placement,
+}
+
+/// Where a picture lies in the network's input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    pub picture: Size,
+    pub view: View,
 }
 
 /// Prepares pictures for one network. The tables for a size of picture are kept for the next.
@@ -59,28 +77,50 @@ impl Pictures {
         })
     }
 
-    /// The planes of one picture: `[channel][row][column]`, normalised.
-    pub fn planes(&mut self, path: &Path) -> Result<Vec<f32>, PictureError> {
+    /// Reads one picture.
+    pub fn prepared(&mut self, path: &Path) -> Result<Prepared, PictureError> {
         let (layout, pixels) = decode(path, self.input.channels)?;
-        self.prepare(layout, &pixels)
-            .map_err(|source| PictureError::Prepare {
-                path: path.to_owned(),
-                source,
-            })
+        let picture = layout.size();
+        let crop = self.cropped(picture);
+        let corner = (
+            (picture.width - crop.width) / 2,
+            (picture.height - crop.height) / 2,
+        );
+        let view = View::new(corner, crop, self.output(), !self.fit.is_stretch());
+        let view = view.map_err(|source| PictureError::Place {
+            path: path.to_owned(),
+            source,
+        })?;
+        let planes = self.planes(layout, &pixels, corner, crop);
+        let planes = planes.map_err(|source| PictureError::Prepare {
+            path: path.to_owned(),
+            source,
+        })?;
+        let placement = Placement { picture, view };
+        Ok(Prepared { planes, placement })
     }
 
-    fn prepare(&mut self, layout: FrameLayout, pixels: &[u8]) -> Result<Vec<f32>, PreprocessError> {
-        let (size, input) = (layout.size(), self.input);
-        let crop = self.cropped(size);
+    fn output(&self) -> Size {
+        Size {
+            width: self.input.width,
+            height: self.input.height,
+        }
+    }
+
+    fn planes(
+        &mut self,
+        layout: FrameLayout,
+        pixels: &[u8],
+        (left, top): (u32, u32),
+        crop: Size,
+    ) -> Result<Vec<f32>, PreprocessError> {
+        let input = self.input;
         if self.prepared.as_ref().is_none_or(|(of, _)| *of != layout) {
             let (mean, std) = input.form.normalisation();
             let spec = PreprocessSpec {
                 frame: layout,
                 crop,
-                output: Size {
-                    width: input.width,
-                    height: input.height,
-                },
+                output: self.output(),
                 channels: input.channels,
                 fit: self.fit,
                 mean,
@@ -91,11 +131,7 @@ impl Pictures {
             self.prepared = Some((layout, preprocessor));
         }
         let (_, preprocessor) = self.prepared.as_mut().expect("made above");
-        let corner = |side: u32, crop: u32| (side - crop) / 2;
-        let rows = preprocessor.crop_rows(
-            corner(size.width, crop.width),
-            corner(size.height, crop.height),
-        )?;
+        let rows = preprocessor.crop_rows(left, top)?;
         rows.copy_from(pixels, &mut self.copy);
         let [width, height] = [input.width, input.height].map(|side| side as usize);
         let mut planes = vec![0.0; preprocessor.channels() * width * height];

@@ -1,4 +1,4 @@
-//! Which pictures there are, and what each shows: folders named like classes, or a list.
+//! Which pictures there are, and which class or labels each has: folders named like classes, or a list.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ pub enum SamplesError {
 }
 
 /// The first few classes, for a message.
-fn listed(classes: &[String]) -> String {
+pub fn listed(classes: &[String]) -> String {
     const SHOWN: usize = 8;
     let shown = classes.iter().take(SHOWN).map(String::as_str);
     let rest = if classes.len() > SHOWN { ", ..." } else { "" };
@@ -184,6 +184,54 @@ fn by_name(files: Vec<PathBuf>, labels: &Labels<'_>) -> Result<Vec<Sample>, Samp
 }
 
 fn in_list(path: &Path, labels: &Labels<'_>) -> Result<Vec<Sample>, SamplesError> {
+    let lines = lines(path)?.into_iter();
+    let sample = |line: Line| {
+        let label = labels.known(&line.class);
+        let label = label.ok_or_else(|| labels.unknown(&line.class, line.place))?;
+        let path = line.picture;
+        Ok(Sample { path, label })
+    };
+    lines.map(sample).collect()
+}
+
+/// The samples of a list of lines `picture,label;label`, and for each of the network's labels whether a picture has it.
+pub fn with_labels(
+    path: &Path,
+    classes: &[String],
+) -> Result<Vec<(PathBuf, Vec<bool>)>, SamplesError> {
+    let labels = Labels::new(classes);
+    let sample = |line: Line| {
+        let mut has = vec![false; classes.len()];
+        let names = line.class.split(';').map(str::trim);
+        for name in names.filter(|name| !name.is_empty()) {
+            let label = labels.known(name);
+            has[label.ok_or_else(|| labels.unknown(name, line.place.clone()))?] = true;
+        }
+        Ok((line.picture, has))
+    };
+    lines(path)?.into_iter().map(sample).collect()
+}
+
+/// The pictures of a folder, by name.
+pub fn pictures(folder: &Path) -> Result<Vec<PathBuf>, SamplesError> {
+    let mut pictures = entries(folder)?;
+    pictures.retain(|file| is_picture(file));
+    match pictures.is_empty() {
+        true => Err(SamplesError::None {
+            path: folder.to_owned(),
+        }),
+        false => Ok(pictures),
+    }
+}
+
+/// A line of a list.
+struct Line {
+    picture: PathBuf,
+    class: String,
+    place: String,
+}
+
+fn lines(path: &Path) -> Result<Vec<Line>, SamplesError> {
     let text = read::text(path, LIST_BYTES_MAX).map_err(|source| SamplesError::Read {
         path: path.to_owned(),
         source,
@@ -201,12 +249,11 @@ fn in_list(path: &Path, labels: &Labels<'_>) -> Result<Vec<Sample>, SamplesError
                 line: at + 1,
                 found: line.to_owned(),
             })?;
-            let class = class.trim();
-            let label = labels.known(class);
-            let place = || format!("{}:{}", path.display(), at + 1);
-            let label = label.ok_or_else(|| labels.unknown(class, place()))?;
-            let path = folder.join(picture.trim());
-            Ok(Sample { path, label })
+            Ok(Line {
+                picture: folder.join(picture.trim()),
+                class: class.trim().to_owned(),
+                place: format!("{}:{}", path.display(), at + 1),
+            })
         })
         .collect()
 }

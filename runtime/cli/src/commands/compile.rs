@@ -4,8 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use punctual_compile::{
-    CompileError, Compiled, IMAGENET_MEAN, IMAGENET_STD, InputOptions, Overrides, Unsupported,
-    compile_with,
+    CompileError, Compiled, DetectionOptions, IMAGENET_MEAN, IMAGENET_STD, InputOptions, Overrides,
+    Reduction, Unsupported, compile_with,
 };
 use punctual_device_cpu::{LowerError, image_layout};
 use punctual_kernels::Isa;
@@ -23,6 +23,8 @@ use punctual_platform::termination::{Terminates, Termination};
 EXAMPLES:
   punctual compile resnet50.onnx --normalise imagenet --answer classes --classes imagenet.txt
   punctual compile segmenter.onnx --normalise imagenet --answer none
+  punctual compile segmenter.onnx --normalise imagenet --answer none --reduce mask=argmax
+  punctual compile detector.onnx --normalise none --detections form=cxcywh,unit=pixels,values=probabilities,threshold=0.3
   punctual compile model.onnx --size 96x96 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.5 --answer labels
   punctual compile resnet50.onnx --normalise imagenet --answer classes --explain
   punctual compile models/signs/signs.toml
@@ -37,6 +39,28 @@ normalised, and what an answer is:
   labels       any of several: by the logistic function, unless the network ends in one
   detections   objects: the tensors
   none         something else: the tensors
+
+REDUCTIONS (what clients get is computed on the device, in the time of the stage that ends in the exit):
+
+  --reduce mask=argmax               the best class of each pixel: a byte, or int32 for more than 256 classes
+  --reduce scores=topk:5             the 5 largest scores, and their positions as scores_index
+  --reduce map=argmax:3              along dimension 3 (0 is the batch); else 1 of four, or the last
+  --detections boxes=boxes,scores=scores,form=xyxy,unit=pixels,values=logits,threshold=0.3,rows=100,overlap=0.5
+                                     detections (100 rows of left, top, right, bottom, score, class) and count
+
+  Keys of --detections:
+    boxes, scores, objectness   outputs: (places, 4), (places, classes), (places), or the other way round; output[4:84]
+                                is a part of the values of each place. By default boxes, scores, none
+    form                        xyxy, xywh or cxcywh
+    unit                        pixels of the network's input, or fractions of its width and height
+    values                      what scores are: probabilities, logits, or softmax to have one taken over the classes
+    background                  first or last: a class that is none
+    threshold                   a detection's score is above it
+    rows                        at most so many detections (100; at most 1000)
+    candidates                  the best places that are looked at (4 for each row; at most 2048)
+    overlap                     share of the union above which a box gives way to a better one of its class (none do)
+    across_classes              true: also to one of another class
+    confidence                  the exit's confidence is the mean of so many of the best scores (it has none)
 
 An options file can say all of it; options on the command line come before it:
 
@@ -53,6 +77,8 @@ An options file can say all of it; options on the command line come before it:
   exits = [\"exit_0\", \"exit_1\"]       # optional: else as above
   answer = \"classes\"
   classes = [\"stop\", \"give way\"]     # optional
+  reduce = [\"mask=argmax\"]           # optional
+  [output.detections]                # optional: the keys above
 
 TERMINATION CODES: 0 done; 3 the network or its options cannot be compiled (the node, its operator
 and the reason are named); 4 a file is missing or cannot be written.")]
@@ -114,6 +140,13 @@ struct NetworkOptions {
     /// Names of the classes or labels, one a line.
     #[arg(long, value_name = "FILE")]
     classes: Option<PathBuf>,
+    /// Give clients of this output of each exit only where its largest values are: OUTPUT=argmax or OUTPUT=topk:COUNT,
+    /// with :AXIS behind it for another dimension than that of the classes. May be given several times.
+    #[arg(long, value_name = "OUTPUT=REDUCTION")]
+    reduce: Vec<Reduction>,
+    /// Give clients a bounded list of detections, made on the device, instead of boxes and scores: see REDUCTIONS below.
+    #[arg(long, value_name = "KEY=VALUE,...")]
+    detections: Option<DetectionOptions>,
     /// Confidence and correctness of held-out samples, as `punctual calibrate` writes them.
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
@@ -172,6 +205,8 @@ impl From<&NetworkOptions> for Overrides {
             exits: options.exits,
             answer: options.answer.map(AnswerKind::from),
             classes: options.classes,
+            reductions: options.reduce,
+            detections: options.detections,
             calibration: options.calibration,
         }
     }

@@ -1,19 +1,20 @@
-//! `punctual demo`: a real daemon, three real camera processes, a live table, a verdict.
+//! `punctual demo`: a real daemon, four real camera processes, a live table, a verdict; on request a page to look at.
 
 mod cameras;
+mod page;
 mod processes;
 mod summary;
 pub mod table;
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use punctual_daemon::Report;
 use punctual_platform::OsError;
-use punctual_platform::clock;
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::signals::TerminationSignals;
+use punctual_platform::{clock, files};
 
 use crate::cache;
 use crate::report::CameraReport;
@@ -27,8 +28,17 @@ use table::Row;
 /// The manifest that the demo serves, embedded so that it works from any folder.
 const MANIFEST: &str = include_str!("manifest.toml");
 
-/// The compiled network, likewise.
-const PACKAGE: &[u8] = include_bytes!("../../../../models/signs/signs.punctual");
+/// The compiled networks, likewise.
+const PACKAGES: [(&str, &[u8]); 2] = [
+    (
+        "signs.punctual",
+        include_bytes!("../../../../models/signs/signs.punctual"),
+    ),
+    (
+        "streets.punctual",
+        include_bytes!("../../../../models/streets/streets.punctual"),
+    ),
+];
 
 /// How often the table is drawn, in milliseconds.
 const REDRAW_MS: u64 = 500;
@@ -38,6 +48,9 @@ const START_MS: u64 = 60_000;
 
 /// How long a process may take to end after it was asked to, in milliseconds.
 const END_MS: u64 = 5_000;
+
+/// With a page, the demo runs at the cameras' own rates, and then at this many times them if nothing else is asked for.
+const OVERLOAD_SHOWN: f64 = 4.0;
 
 /// The longest demo, in seconds.
 const SECONDS_MAX: f64 = 86_400.0;
@@ -49,22 +62,29 @@ EXAMPLES:
   punctual demo
   punctual demo --seconds 60 --overload 4
   punctual demo --seconds 3 --json | jq .tasks[0].on_time
+  punctual demo --html demo.html
+  punctual demo --html demo.html --overload 8
 
-The first run measures the network on this machine for a few seconds and keeps the result in the
+The first run measures the networks on this machine for a few seconds and keeps the results in the
 user's cache folder. Real-time priorities and locked memory are used if the system grants them; the
 demo says once what is missing and how to grant it.
 
-A frame without a deadline (of `watch`) is answered, and neither on time nor late.
+A frame without a deadline (of `watch`) is answered, and neither on time nor late. The column `right` is the
+share of right classes, or the mean average precision of boxes (mAP, at an overlap of 0.5).
 
 TERMINATION CODES: 0 nothing was lost and every process ended cleanly; 1 otherwise.")]
 pub struct Options {
     /// How long the cameras send frames, in seconds.
     #[arg(long, default_value_t = 10.0, value_parser = seconds, allow_negative_numbers = true)]
     seconds: f64,
-    /// Multiply the cameras' rates.
-    #[arg(long, default_value_t = 1.0, value_parser = overload, value_name = "X", allow_negative_numbers = true)]
-    overload: f64,
-    /// Print one JSON object instead of tables.
+    /// Multiply the cameras' rates; absent: 1.
+    #[arg(long, value_parser = overload, value_name = "X", allow_negative_numbers = true)]
+    overload: Option<f64>,
+    /// Run twice, at the cameras' own rates and at --overload (absent: 4), and write a page that shows
+    /// frames of each camera with their answers at both.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Print one JSON object for each run instead of tables.
     #[arg(long)]
     json: bool,
     /// Measure the network again, even if this machine has a profile of it.
@@ -101,6 +121,8 @@ pub enum DemoError {
     NotReady { status: ExitStatus },
     #[error(transparent)]
     Cache(#[from] cache::CacheError),
+    #[error("cannot draw the page's pictures: {0}")]
+    Picture(#[from] image::ImageError),
     #[error("the daemon's report: {0}")]
     Report(#[from] punctual_daemon::ReportError),
     #[error("cannot wait for signals: {0}")]
@@ -115,7 +137,7 @@ impl Terminates for DemoError {
         match self {
             Self::Write { .. } => Termination::File,
             Self::Spawn(_) | Self::Signals(_) => Termination::Resources,
-            Self::NotReady { .. } | Self::Report(_) => Termination::BadResult,
+            Self::NotReady { .. } | Self::Report(_) | Self::Picture(_) => Termination::BadResult,
             Self::Cache(error) => error.termination(),
             Self::Output(error) => error.termination(),
         }
@@ -131,32 +153,82 @@ pub fn run(options: &Options) -> Termination {
     }
 }
 
-/// Starts everything, watches it, stops it; true when the demo did its job.
+/// Runs the demo at each load, and writes the page; true when it did its job.
 fn show(options: &Options) -> Result<bool, DemoError> {
     let folder = Folder::create()?;
     let manifest = folder.write("manifest.toml", MANIFEST.as_bytes())?;
-    folder.write("signs.punctual", PACKAGE)?;
-    let profile = cache::profile(&manifest, MANIFEST, options.profile_again)?;
+    for (name, package) in PACKAGES {
+        folder.write(name, package)?;
+    }
+    cache::profiles(&manifest, MANIFEST, options.profile_again)?;
+    let signals = TerminationSignals::take_over().map_err(DemoError::Signals)?;
+    let mut runs: Vec<Run> = Vec::new();
+    for overload in options.loads() {
+        let run = run_once(&folder, &manifest, &signals, overload, options)?;
+        print(&run, options)?;
+        let interrupted = run.interrupted;
+        runs.push(run);
+        if interrupted {
+            break;
+        }
+    }
+    if let Some(path) = &options.html {
+        let content = page::html(&runs)?;
+        let written = files::write_whole(path, content.as_bytes());
+        written.map_err(|source| DemoError::Write {
+            path: path.clone(),
+            source,
+        })?;
+    }
+    Ok(runs.iter().all(|run| run.summary.succeeded()))
+}
+
+/// One run of the demo, from the start of the daemon to its end.
+struct Run {
+    /// By which the cameras' rates were multiplied.
+    overload: f64,
+    summary: Summary,
+    rows: Vec<Row>,
+    /// A signal ended it.
+    interrupted: bool,
+}
+
+impl Options {
+    fn loads(&self) -> Vec<f64> {
+        match self.html {
+            None => vec![self.overload.unwrap_or(1.0)],
+            Some(_) => vec![1.0, self.overload.unwrap_or(OVERLOAD_SHOWN)],
+        }
+    }
+}
+
+/// Starts everything, watches it, stops it.
+fn run_once(
+    folder: &Folder,
+    manifest: &Path,
+    signals: &TerminationSignals,
+    overload: f64,
+    options: &Options,
+) -> Result<Run, DemoError> {
     let socket = folder.path("punctuald.sock");
     let report_file = folder.path("report.json");
-
-    let signals = TerminationSignals::take_over().map_err(DemoError::Signals)?;
     if !options.json {
         output::line(format_args!(
             "starting punctuald and {} camera processes ...",
             CAMERAS.len()
         ))?;
     }
-    let mut daemon = Daemon::start(&manifest, &profile, &socket, &report_file)?;
+    let mut daemon = Daemon::start(manifest, &socket, &report_file)?;
     let mut cameras = Vec::new();
     for role in CAMERAS {
         cameras.push(Camera::start(&role.arguments(
             &socket,
             options.seconds,
-            options.overload,
+            overload,
         ))?);
     }
-    let (mut rows, drawn) = watch(&mut daemon, &mut cameras, &signals, options);
+    let watched = watch(&mut daemon, &mut cameras, signals, options);
+    let mut rows = watched.rows;
     let mut clean = true;
     for (camera, (role, row)) in cameras.into_iter().zip(CAMERAS.iter().zip(&mut rows)) {
         let (status, last_words) = camera.wait(END_MS);
@@ -164,11 +236,21 @@ fn show(options: &Options) -> Result<bool, DemoError> {
         clean &= ended_well(&format!("camera {}", role.task), status);
     }
     clean &= ended_well("daemon", daemon.stop(END_MS));
-    drawn?;
+    watched.drawn?;
     let report = Report::read(&report_file)?;
-    let summary = summarise(&report, &rows, clean);
-    print(&summary, &rows, options)?;
-    Ok(summary.succeeded())
+    Ok(Run {
+        overload,
+        summary: summarise(&report, &rows, clean),
+        rows,
+        interrupted: watched.interrupted,
+    })
+}
+
+/// What the table showed at last.
+struct Watched {
+    rows: Vec<Row>,
+    drawn: Result<(), OutputError>,
+    interrupted: bool,
 }
 
 /// Draws the table until every camera has finished, or a signal, the daemon's end, or a closed standard output stops
@@ -178,7 +260,7 @@ fn watch(
     cameras: &mut [Camera],
     signals: &TerminationSignals,
     options: &Options,
-) -> (Vec<Row>, Result<(), OutputError>) {
+) -> Watched {
     let silent = |role: &CameraRole| CameraReport {
         task: role.task.to_owned(),
         ..CameraReport::default()
@@ -211,7 +293,11 @@ fn watch(
     }
     rows.iter_mut()
         .for_each(|row| row.before = CameraReport::default());
-    (rows, drawn)
+    Watched {
+        rows,
+        drawn,
+        interrupted: stopping,
+    }
 }
 
 fn summarise(report: &Report, rows: &[Row], clean: bool) -> Summary {
@@ -237,11 +323,12 @@ fn summarise(report: &Report, rows: &[Row], clean: bool) -> Summary {
     }
 }
 
-fn print(summary: &Summary, rows: &[Row], options: &Options) -> Result<(), OutputError> {
+fn print(run: &Run, options: &Options) -> Result<(), OutputError> {
     if options.json {
-        return output::line(serde_json::to_string_pretty(summary).expect("plain data serialises"));
+        let json = serde_json::to_string_pretty(&run.summary);
+        return output::line(json.expect("plain data serialises"));
     }
-    output::text(table::closing(summary, rows, options.overload))
+    output::text(table::closing(&run.summary, &run.rows, run.overload))
 }
 
 fn ended_well(what: &str, status: std::io::Result<ExitStatus>) -> bool {

@@ -36,19 +36,12 @@ fn this_program() -> Result<Command, DemoError> {
 
 impl Daemon {
     /// Starts the daemon and waits until it says that it is ready.
-    pub fn start(
-        manifest: &Path,
-        profile: &Path,
-        socket: &Path,
-        report: &Path,
-    ) -> Result<Self, DemoError> {
+    pub fn start(manifest: &Path, socket: &Path, report: &Path) -> Result<Self, DemoError> {
         // Not close-on-exec: the daemon inherits the write end under the number it is told.
         let (ready, told) = nix::unistd::pipe().map_err(|e| DemoError::Spawn(e.into()))?;
         let child = this_program()?
             .arg("daemon")
             .arg(manifest)
-            .arg("--profile")
-            .arg(profile)
             .arg("--socket")
             .arg(socket)
             .arg("--report")

@@ -57,8 +57,12 @@ pub struct TaskSummary {
     pub skipped: u64,
     /// Answers by exit.
     pub exits: Vec<u64>,
-    /// Share of answers that were right.
+    /// Share of answers whose class was right; none if answers are boxes.
     pub accuracy: Option<f64>,
+    /// Mean average precision at overlap 0.5 of answers that are boxes.
+    pub map50: Option<f64>,
+    /// The same, where nothing was found in a frame without an answer in time.
+    pub map50_of_all: Option<f64>,
     pub latency_us: LatencyUs,
 }
 
@@ -104,6 +108,8 @@ impl TaskSummary {
             skipped: camera.skipped,
             exits: camera.exits.clone(),
             accuracy: camera.accuracy(),
+            map50: camera.map50,
+            map50_of_all: camera.map50_of_all,
             latency_us: camera.latency_us,
         }
     }

@@ -47,6 +47,12 @@ impl Row {
 /// As lines of text, at most `width` columns wide.
 #[must_use]
 pub fn draw(rows: &[Row], width: usize) -> String {
+    format!("{:width$}", table(rows))
+}
+
+/// A row for each camera.
+#[must_use]
+pub fn table(rows: &[Row]) -> Table {
     let (number, words) = (Column::number, Column::words);
     let mut table = Table::of([
         words("task"),
@@ -66,7 +72,7 @@ pub fn draw(rows: &[Row], width: usize) -> String {
     for row in rows {
         table.row(cells(&row.now, row.rate()));
     }
-    format!("{table:width$}")
+    table
 }
 
 fn cells(camera: &CameraReport, rate: Option<f64>) -> [String; 13] {
@@ -84,11 +90,21 @@ fn cells(camera: &CameraReport, rate: Option<f64>) -> [String; 13] {
         camera.rejected.to_string(),
         camera.failed.to_string(),
         exits(&camera.exits),
-        or_none(camera.accuracy().map(|a| format!("{:.1}%", a * 100.0))),
+        or_none(right(camera)),
         ms(camera.latency_us.p50),
         ms(camera.latency_us.p99),
         ms(camera.latency_us.max),
     ]
+}
+
+/// How good answers were: the share of right classes, or the mean average precision of boxes.
+pub fn right(camera: &CameraReport) -> Option<String> {
+    if let Some(precision) = camera.map50 {
+        return Some(format!("mAP {precision:.2}"));
+    }
+    camera
+        .accuracy()
+        .map(|share| format!("{:.1}%", share * 100.0))
 }
 
 /// Shares of the answers by exit, in percent.

@@ -219,50 +219,6 @@ fn exits(report: &serde_json::Value) -> &[serde_json::Value] {
 }
 
 #[test]
-fn only_networks_of_classes_are_calibrated() {
-    let folder = scratch("not-of-classes");
-    fs::create_dir_all(folder.join("0")).expect("a folder");
-    let picture = [b"P6 64 64 255\n".to_vec(), vec![128; 64 * 64 * 3]].concat();
-    fs::write(folder.join("0/grey.ppm"), picture).expect("written");
-    let documented = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documented");
-    let punctual = || Command::new(env!("CARGO_BIN_EXE_punctual"));
-    for (network, answer, what) in [
-        ("detector", "detections", "its answers are `detections`"),
-        ("steering", "none", "its answers are `none`"),
-        ("classifier", "labels", "its answers are `labels`"),
-        ("classifier", "classes", ""),
-    ] {
-        let file = folder.join(format!("{network}.punctual"));
-        let compiled = punctual()
-            .args([
-                "compile",
-                "--normalise",
-                "none",
-                "--no-images",
-                "--answer",
-                answer,
-            ])
-            .arg(documented.join(format!("{network}.onnx")))
-            .arg("--output")
-            .arg(&file)
-            .output()
-            .expect("it runs");
-        assert_eq!(compiled.status.code(), Some(0), "{compiled:?}");
-        let mut calibrated = punctual();
-        calibrated
-            .arg("calibrate")
-            .arg(&file)
-            .arg("--samples")
-            .arg(&folder);
-        let calibrated = calibrated.output().expect("it runs");
-        let said = String::from_utf8_lossy(&calibrated.stderr);
-        let code = if what.is_empty() { 0 } else { 3 };
-        assert_eq!(calibrated.status.code(), Some(code), "{said}");
-        assert!(said.contains(what), "{said}");
-    }
-}
-
-#[test]
 fn what_cannot_be_used_is_named_with_a_code() {
     let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
     let missing = calibrate(&scratch("nowhere"), &[]);

@@ -17,6 +17,9 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("/etc/punctual", "a service's files"),
     ("MANIFEST", "a place for a name"),
     ("gpu.toml", "needs a GPU"),
+    ("examples/segmenter.", "drawings.rs types them"),
+    ("examples/depth.toml", "drawings.rs types them"),
+    ("examples/steering.toml", "drawings.rs types them"),
     ("loads 0.5,1,2,3,4", "a minute when it is not optimised"),
     ("seeb-pai --seeds 10", "a minute when it is not optimised"),
     ("simulate robot-day", "minutes when it is not optimised"),
@@ -27,6 +30,10 @@ const NOT_RUN: &[(&str, &str)] = &[
         "minutes of real time: bench/tests/answers.rs",
     ),
     ("bench cold-start", "seconds for each round"),
+    (
+        "bench detection",
+        "minutes of real time: bench/tests/detection.rs",
+    ),
     (
         "bench engine",
         "needs ONNX Runtime: tests of punctual-device-ort",
@@ -88,10 +95,14 @@ fn scratch() -> PathBuf {
         copy("models/signs/signs.onnx", name);
     }
     // Those of docs/networks.md, as its Python writes them.
-    for name in ["classifier", "segmenter", "detector", "steering"] {
+    for name in ["classifier", "segmenter", "detector", "steering", "depth"] {
         let name = format!("{name}.onnx");
         copy(&format!("runtime/cli/tests/documented/{name}"), &name);
     }
+    copy(
+        "runtime/compile/tests/data/retinanet.onnx",
+        "retinanet.onnx",
+    );
     for name in [
         "camera.punctual",
         "resnet.punctual",
@@ -127,7 +138,34 @@ fn scratch() -> PathBuf {
     let names = punctual_signs::CLASSES.map(|name| format!("{name}\n"));
     write("imagenet.txt", names.concat().as_bytes());
     write("held-out.csv", b"held-out/stop/1.ppm,stop\n");
+    calibrated(&folder);
     folder
+}
+
+/// Networks that are no classifiers, with a picture and what is right of it.
+fn calibrated(folder: &Path) {
+    for (file, package, answer) in [
+        ("calibrated/boxes", "finder", "detections"),
+        ("documented/segmenter", "segmenter", "none"),
+        ("documented/steering", "steering", "none"),
+    ] {
+        let file = root().join(format!("runtime/cli/tests/{file}.onnx"));
+        let (file, package) = (file.display(), format!("{package}.punctual"));
+        let line = format!("compile {file} --normalise none --answer {answer} --output {package}");
+        let compiled = punctual(folder, &line.split(' ').collect::<Vec<_>>());
+        assert!(compiled.status.success(), "{compiled:?}");
+    }
+    for part in ["pictures", "masks"] {
+        fs::create_dir(folder.join(part)).expect("a folder");
+        let picture = image::GrayImage::new(64, 64);
+        picture
+            .save(folder.join(part).join("1.png"))
+            .expect("written");
+    }
+    let write = |name: &str, content: &str| fs::write(folder.join(name), content).expect("written");
+    write("angles.csv", "pictures/1.png,0,0,0\n");
+    let annotations = r#"{"images": [{"id": 1, "file_name": "pictures/1.png"}], "annotations": [], "categories": []}"#;
+    write("annotations.json", annotations);
 }
 
 /// The help of the program and of each command below it.

@@ -3,10 +3,12 @@
 
 mod board;
 mod calibrate;
+mod calibrate_kinds;
 mod check_host;
 #[path = "../documented/mod.rs"]
 mod documented;
 mod documented_commands;
+mod drawings;
 mod explain;
 mod inspect;
 mod manuals;

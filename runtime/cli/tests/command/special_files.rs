@@ -26,6 +26,11 @@ const READING: &[&str] = &[
     "calibrate strange --samples pictures",
     "calibrate signs.punctual --samples strange",
     "calibrate signs.punctual --samples list.csv",
+    "calibrate boxes.punctual --annotations strange",
+    "calibrate boxes.punctual --annotations annotations.json",
+    "calibrate colours.punctual --samples strange",
+    "calibrate angle.punctual --values strange --tolerance 1",
+    "calibrate mask-classes.punctual --samples grey --masks masks",
     "share strange signs.punctual --output shared",
     "bench cold-start strange",
     "simulate strange.toml",
@@ -64,10 +69,43 @@ fn scratch(name: &str) -> PathBuf {
         &manifest.replace("signs.punctual", "strange"),
     );
     write("list.csv", "strange,0\n");
+    calibrated(&folder);
     let workload = fs::read_to_string(root().join("examples/workload.toml")).expect("text");
     let workload = format!("trace = \"strange\"\n{workload}");
     write("workload.toml", &workload);
     folder
+}
+
+/// Networks of all kinds of answers, a picture, and files about a picture that is `strange`.
+fn calibrated(folder: &Path) {
+    for (name, answer) in [
+        ("boxes", "detections"),
+        ("colours", "labels"),
+        ("angle", "none"),
+        ("mask-classes", "none"),
+    ] {
+        let file = root().join(format!("runtime/cli/tests/calibrated/{name}.onnx"));
+        let line = format!(
+            "compile {} --normalise none --no-images --answer {answer}",
+            file.display()
+        );
+        let line = format!("{line} --output {name}.punctual");
+        let compiled = Command::new(env!("CARGO_BIN_EXE_punctual"))
+            .args(line.split(' '))
+            .current_dir(folder)
+            .output();
+        assert!(compiled.expect("it runs").status.success(), "{line}");
+    }
+    let annotations =
+        r#"{"images": [{"id": 1, "file_name": "strange"}], "annotations": [], "categories": []}"#;
+    fs::write(folder.join("annotations.json"), annotations).expect("written");
+    for part in ["grey", "masks"] {
+        fs::create_dir(folder.join(part)).expect("a folder");
+    }
+    let picture = image::GrayImage::new(32, 32);
+    picture
+        .save(folder.join("grey/strange.png"))
+        .expect("written");
 }
 
 /// Makes `strange`, under all the names that it is asked for by.
@@ -87,6 +125,7 @@ fn make(folder: &Path, kind: &str) -> Option<UnixListener> {
         "strange.toml",
         "strange.json",
         "boards/strange.toml",
+        "masks/strange.png",
     ] {
         symlink(&strange, folder.join(name)).expect("a link");
     }

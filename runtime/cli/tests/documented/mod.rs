@@ -56,7 +56,7 @@ pub fn in_files() -> Vec<Documented> {
 }
 
 /// Shell code of a document in Markdown, and code in its sentences that begins with an option of a camera.
-fn blocks(text: &str) -> String {
+pub fn blocks(text: &str) -> String {
     let mut code = String::new();
     let mut inside = None;
     for line in text.lines() {

@@ -1,5 +1,5 @@
-/* Prints what the compiler makes of punctual.h, for comparison with the library's own. */
-#include <punctual.h>
+/* Prints what the compiler makes of punctual.h and punctual_decode.h, for comparison with the library's own. */
+#include <punctual_decode.h>
 #include <stdio.h>
 
 #define STRUCT(type) printf(#type " %zu\n", sizeof(type))
@@ -69,6 +69,56 @@ int main(void) {
     FIELD(punctual_tensor, shape);
     FIELD(punctual_tensor, scale);
     FIELD(punctual_tensor, zero);
+    STRUCT(punctual_detection);
+    FIELD(punctual_detection, left);
+    FIELD(punctual_detection, top);
+    FIELD(punctual_detection, right);
+    FIELD(punctual_detection, bottom);
+    FIELD(punctual_detection, score);
+    FIELD(punctual_detection, class_index);
+    FIELD(punctual_detection, place);
+    FIELD(punctual_detection, reserved);
+    STRUCT(punctual_key_point);
+    FIELD(punctual_key_point, x);
+    FIELD(punctual_key_point, y);
+    FIELD(punctual_key_point, score);
+    STRUCT(punctual_view);
+    FIELD(punctual_view, crop_x);
+    FIELD(punctual_view, crop_y);
+    FIELD(punctual_view, crop_width);
+    FIELD(punctual_view, crop_height);
+    FIELD(punctual_view, input_width);
+    FIELD(punctual_view, input_height);
+    FIELD(punctual_view, letterbox);
+    FIELD(punctual_view, reserved);
+    STRUCT(punctual_head);
+    FIELD(punctual_head, size);
+    FIELD(punctual_head, input_width);
+    FIELD(punctual_head, input_height);
+    FIELD(punctual_head, layout);
+    FIELD(punctual_head, activation);
+    FIELD(punctual_head, background);
+    FIELD(punctual_head, form);
+    FIELD(punctual_head, threshold);
+    FIELD(punctual_head, several_classes);
+    FIELD(punctual_head, candidates);
+    FIELD(punctual_head, candidates_of);
+    FIELD(punctual_head, suppression);
+    FIELD(punctual_head, overlap);
+    FIELD(punctual_head, weights);
+    FIELD(punctual_head, centre);
+    STRUCT(punctual_map);
+    FIELD(punctual_map, width);
+    FIELD(punctual_map, height);
+    FIELD(punctual_map, values);
+    FIELD(punctual_map, count);
+    FIELD(punctual_map, scale);
+    FIELD(punctual_map, step);
+    STRUCT(punctual_mask);
+    FIELD(punctual_mask, x);
+    FIELD(punctual_mask, y);
+    FIELD(punctual_mask, width);
+    FIELD(punctual_mask, height);
     VALUE(PUNCTUAL_ON_TIME);
     VALUE(PUNCTUAL_LATE);
     VALUE(PUNCTUAL_LATE_ON_ARRIVAL);
@@ -93,5 +143,22 @@ int main(void) {
     VALUE(PUNCTUAL_BOOL);
     VALUE(PUNCTUAL_UINT8);
     VALUE(PUNCTUAL_INT8);
+    VALUE(PUNCTUAL_PLACES);
+    VALUE(PUNCTUAL_CHANNELS);
+    VALUE(PUNCTUAL_SIGMOID);
+    VALUE(PUNCTUAL_SOFTMAX);
+    VALUE(PUNCTUAL_SCORES);
+    VALUE(PUNCTUAL_CORNERS);
+    VALUE(PUNCTUAL_CENTRE);
+    VALUE(PUNCTUAL_OF_EACH_LEVEL);
+    VALUE(PUNCTUAL_OF_EACH_CLASS);
+    VALUE(PUNCTUAL_SUPPRESS_NONE);
+    VALUE(PUNCTUAL_SUPPRESS_PER_CLASS);
+    VALUE(PUNCTUAL_SUPPRESS_ACROSS_CLASSES);
+    VALUE(PUNCTUAL_HIGHEST_CELL);
+    VALUE(PUNCTUAL_QUARTER);
+    VALUE(PUNCTUAL_DARK);
+    VALUE(PUNCTUAL_MEAN);
+    VALUE(PUNCTUAL_CORNERS_ALIGNED);
     return 0;
 }

@@ -1,15 +1,18 @@
 """Client library of Punctual: frames with deadlines in, verdicts out, on time.
 
-`Client` for one thread, `AsyncClient` for asyncio. Each submission gets exactly one `Result`.
+`Client` for one thread, `AsyncClient` for asyncio. Each submission gets exactly one `Result`. `decode` makes boxes, key points and
+masks of what detectors give.
 """
 
 from time import monotonic_ns as now_ns
 
+from . import decode
 from ._asyncio import AsyncClient, AsyncSlot
 from ._client import Client, Slot
 from ._errors import (
     ConnectError,
     CropError,
+    DecodeError,
     DisconnectedError,
     PunctualError,
     RefusedError,
@@ -29,6 +32,7 @@ from ._records import (
     Terms,
     Verdict,
 )
+from .decode import View
 
 __all__ = [
     "Answer",
@@ -37,6 +41,7 @@ __all__ = [
     "Client",
     "ConnectError",
     "CropError",
+    "DecodeError",
     "DisconnectedError",
     "Failure",
     "Format",
@@ -53,5 +58,7 @@ __all__ = [
     "UnreadError",
     "VectorError",
     "Verdict",
+    "View",
+    "decode",
     "now_ns",
 ]

@@ -18,6 +18,7 @@ from ._frame import planes
 from ._library import byref, check, library
 from ._outputs import take
 from ._records import Answer, Failure, Format, Layout, Rejection, Result, Terms, Verdict
+from .decode import View
 
 #: The longest wait of one library call, in ns, so that Python can handle Ctrl-C in between.
 _SLICE_NS = 100_000_000
@@ -189,7 +190,13 @@ class Client:
             outputs=outputs,
             quantisation=quantisation,
             is_finite=not outcome.not_finite,
+            view=self._view(outcome),
         )
+
+    def _view(self, outcome: lib.Outcome) -> View | None:
+        view = lib.FrameView()
+        found = check(library.punctual_get_view(self._open(), byref(outcome), byref(view)))
+        return View.of(view) if found else None
 
     @property
     def unanswered(self) -> int:

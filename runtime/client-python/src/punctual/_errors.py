@@ -37,6 +37,10 @@ class VectorError(PunctualError, ValueError):
     """A vector of the task was not given, or its name, its length or a number is wrong."""
 
 
+class DecodeError(PunctualError, ValueError):
+    """A tensor or a size does not go with the head."""
+
+
 #: By `punctual_status`. Any other status is a `PunctualError`.
 BY_STATUS: dict[int, type[PunctualError]] = {
     -2: ConnectError,
@@ -47,4 +51,5 @@ BY_STATUS: dict[int, type[PunctualError]] = {
     -7: UnreadError,
     -8: SlotError,
     -11: VectorError,
+    -12: DecodeError,
 }

@@ -1,10 +1,10 @@
-"""libpunctual as ctypes sees it: the structures and functions of punctual.h."""
+"""libpunctual as ctypes sees it: the structures and functions of punctual.h and punctual_decode.h."""
 
 from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int32, c_size_t, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int, c_int32, c_size_t, c_void_p
 from ctypes import c_uint8, c_uint16, c_uint32, c_uint64
 from pathlib import Path
 from typing import Final, NoReturn
@@ -115,6 +115,62 @@ class Tensor(ctypes.Structure):
     ]
 
 
+class FrameView(ctypes.Structure):
+    """punctual_view"""
+
+    _fields_ = [
+        ("crop_x", c_uint32),
+        ("crop_y", c_uint32),
+        ("crop_width", c_uint32),
+        ("crop_height", c_uint32),
+        ("input_width", c_uint32),
+        ("input_height", c_uint32),
+        ("letterbox", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class Head(ctypes.Structure):
+    """punctual_head"""
+
+    _fields_ = [
+        ("size", c_uint32),
+        ("input_width", c_uint32),
+        ("input_height", c_uint32),
+        ("layout", c_uint32),
+        ("activation", c_uint32),
+        ("background", c_int32),
+        ("form", c_uint32),
+        ("threshold", c_float),
+        ("several_classes", c_uint32),
+        ("candidates", c_uint32),
+        ("candidates_of", c_uint32),
+        ("suppression", c_uint32),
+        ("overlap", c_float),
+        ("weights", c_float * 4),
+        ("centre", c_float),
+    ]
+
+
+class Map(ctypes.Structure):
+    """punctual_map"""
+
+    _fields_ = [
+        ("width", c_uint32),
+        ("height", c_uint32),
+        ("values", POINTER(c_double)),
+        ("count", c_size_t),
+        ("scale", c_double),
+        ("step", c_double),
+    ]
+
+
+class MaskPlace(ctypes.Structure):
+    """punctual_mask"""
+
+    _fields_ = [("x", c_uint32), ("y", c_uint32), ("width", c_uint32), ("height", c_uint32)]
+
+
 def _load() -> ctypes.CDLL:
     """The one that PUNCTUAL_LIBRARY names, the one in the wheel, or the system's."""
     beside = Path(__file__).with_name("libpunctual.so.0")
@@ -125,6 +181,11 @@ def _load() -> ctypes.CDLL:
 library = _load()
 
 _client = c_void_p
+#: Arrays of detections, key points or numbers: numpy's addresses.
+_array = c_void_p
+_tensor = POINTER(Tensor)
+#: Where the detections go, for how many there is room, and how many there are.
+_found: list[object] = [_array, c_size_t, POINTER(c_size_t)]
 _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "punctual_open": (c_int32, [POINTER(Options), c_uint64, POINTER(_client)]),
     "punctual_close": (None, [_client]),
@@ -154,6 +215,35 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "punctual_connections": (c_uint64, [_client]),
     "punctual_is_connected": (c_int, [_client]),
     "punctual_last_error": (c_char_p, []),
+    "punctual_get_view": (c_int32, [_client, POINTER(Outcome), POINTER(FrameView)]),
+    "punctual_view_detections": (c_int32, [POINTER(FrameView), _array, c_size_t]),
+    "punctual_view_key_points": (c_int32, [POINTER(FrameView), _array, c_size_t]),
+    "punctual_decode_rows": (c_int32, [_tensor, _tensor, c_float, *_found]),
+    "punctual_decode_boxes": (c_int32, [POINTER(Head), _tensor, _tensor, *_found]),
+    "punctual_anchors_ssd": (
+        c_int32,
+        [POINTER(Head), POINTER(Map), c_size_t, c_double, c_int, POINTER(c_void_p)],
+    ),
+    "punctual_anchors_grid": (
+        c_int32,
+        [POINTER(Head), POINTER(Map), c_size_t, _array, c_size_t, POINTER(c_void_p)],
+    ),
+    "punctual_anchors_of": (c_int32, [_array, c_size_t, _array, c_size_t, POINTER(c_void_p)]),
+    "punctual_anchor_count": (c_size_t, [c_void_p]),
+    "punctual_anchor_rects": (c_int32, [c_void_p, _array, c_size_t]),
+    "punctual_release_anchors": (None, [c_void_p]),
+    "punctual_decode_anchors": (c_int32, [POINTER(Head), c_void_p, _tensor, _tensor, *_found]),
+    "punctual_decode_distances": (
+        c_int32,
+        [POINTER(Head), _array, c_size_t, _tensor, _tensor, _tensor, c_size_t, *_found],
+    ),
+    "punctual_decode_set": (c_int32, [POINTER(Head), _tensor, _tensor, *_found]),
+    "punctual_decode_peaks": (c_int32, [POINTER(Head), c_float, _tensor, _tensor, _tensor, *_found]),
+    "punctual_decode_key_points": (c_int32, [POINTER(Head), c_uint32, _tensor, *_found]),
+    "punctual_decode_mask": (
+        c_int32,
+        [POINTER(Head), POINTER(FrameView), _tensor, _tensor, _array, POINTER(MaskPlace), _array, c_size_t],
+    ),
 }
 for _name, (_result, _arguments) in _SIGNATURES.items():
     _function = getattr(library, _name)
@@ -176,6 +266,10 @@ def check(status: int) -> bool:
 
 __all__ = [
     "FOREVER",
+    "FrameView",
+    "Head",
+    "Map",
+    "MaskPlace",
     "NO_RECONNECT",
     "Options",
     "Outcome",

@@ -9,6 +9,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from .decode import View
+
 
 class Format(IntEnum):
     """How pixels are coded."""
@@ -125,6 +127,8 @@ class Answer:
     quantisation: Mapping[str, Quantisation] = field(default_factory=dict, compare=False)
     #: Whether all values of the outputs are finite.
     is_finite: bool = True
+    #: What the network saw of the frame: maps places of its input to the frame. None if the daemon does not say.
+    view: View | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,11 @@ fn daemon(test: &str) -> EchoDaemon {
     EchoDaemon::start_giving_outputs(std::env::temp_dir().join(name), terms())
 }
 
+fn daemon_of_detections(test: &str) -> EchoDaemon {
+    let name = format!("punctual-detecting-{}-{test}", std::process::id());
+    EchoDaemon::start_giving_detections(std::env::temp_dir().join(name), terms())
+}
+
 fn options(daemon: &EchoDaemon) -> Options {
     Options::new(daemon.path(), "any", PixelFormat::Rgb8)
 }
@@ -93,18 +98,55 @@ fn callbacks_of_a_stream_get_outputs() {
     }
 }
 
-#[test]
-fn the_detector_prints_its_boxes() {
-    let daemon = daemon("detector");
+/// What an example prints.
+fn run(example: &str, daemon: &EchoDaemon) -> String {
     let test = std::env::current_exe().unwrap();
-    let program = test.parent().unwrap().join("../examples/detector");
-    let output = Command::new(program)
+    let programs = test.parent().unwrap().join("../examples");
+    let output = Command::new(programs.join(example))
         .arg(daemon.path())
         .arg("any")
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_response_says_what_the_network_saw() {
+    let daemon = daemon_of_detections("view");
+    let mut client = options(&daemon).connect().unwrap();
+    let crops = [Crop { x: 0, y: 0 }, Crop { x: 32, y: 16 }];
+    for crop in crops {
+        let mut slot = client.slot(soon()).unwrap().unwrap();
+        slot.pixels().fill(1);
+        slot.submit(0, None, crop).unwrap();
+    }
+    for crop in crops {
+        let response = client.verdict(soon()).unwrap().unwrap();
+        let view = response.view().unwrap();
+        assert_eq!(view.corner(), (crop.x, crop.y));
+        assert_eq!((view.input().width, view.input().height), (80, 64));
+        // Beside the border of 8 columns, at twice the size.
+        let (x, y) = (crop.x as f32, crop.y as f32);
+        assert_eq!(view.to_frame(8.0, 0.0), (x, y));
+        assert_eq!(view.to_frame(72.0, 64.0), (x + 32.0, y + 32.0));
+    }
+}
+
+#[test]
+fn the_detector_prints_its_boxes() {
+    let daemon = daemon_of_detections("detector");
+    let text = run("detector", &daemon);
+    let second = "frame 2: car 0.75: 16.0 8.0 32.0 24.0\nframe 2: tram 0.50: 24.0 16.0 48.0 40.0\n";
+    assert!(text.contains(second), "{text}");
+    let counts = ["car", "tram"].map(|class| text.matches(class).count());
+    assert_eq!(counts, [30, 15], "{text}");
+}
+
+#[test]
+fn vectors_go_with_frames_and_tensors_come_back() {
+    let daemon = daemon("vectors");
+    let text = run("vectors", &daemon);
     let third = "frame 3: car, boxes: [0.0, 1.5, 1.0, 0.0] [0.0, 0.0, 0.0, 0.0]\n";
     assert!(text.contains(third), "{text}");
     assert_eq!(text.matches("tram, boxes").count(), 15, "{text}");

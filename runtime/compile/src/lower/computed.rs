@@ -96,35 +96,42 @@ impl Lowering<'_> {
             let supported = "a dimension that is not the batch";
             return Err(Problem::attribute("axis", &Attribute::Int(axis), supported));
         }
-        let shape = self.shape(view.tensor);
-        let mut best = match view.is_whole(dim, Axis::Channel, shape.channels)
-            && view.covers(shape)
-            && shape.channels > 1
-        {
-            true => {
-                let kind = DraftKind::TopK {
-                    axis: punctual_types::Axis::Channel,
-                    count: 1,
-                    ranking,
-                };
-                let one = Tensor {
-                    channels: 1,
-                    ..shape
-                };
-                let output = self.emit(node, kind, view.tensor, &[], one)?;
-                let mut best = view.of(output);
-                best.dims[dim].clear();
-                best
-            }
-            false => {
-                let values = self.in_columns(node, &view, dim)?;
-                self.best_columns(node, &values, dim, 1, ranking)?
-            }
-        };
+        let mut best = self.best_position(node, &view, dim, ranking)?;
         if !keeps {
             best.dims.remove(dim);
         }
         self.set(node, Value::View(best))
+    }
+
+    /// The position of the value that comes first along a dimension, which has one position then.
+    pub(super) fn best_position(
+        &mut self,
+        node: &Node,
+        view: &View,
+        dim: usize,
+        ranking: Ranking,
+    ) -> Result<View, Problem> {
+        let shape = self.shape(view.tensor);
+        let of_channels = view.is_whole(dim, Axis::Channel, shape.channels)
+            && view.covers(shape)
+            && shape.channels > 1;
+        if !of_channels {
+            let values = self.in_columns(node, view, dim)?;
+            return self.best_columns(node, &values, dim, 1, ranking);
+        }
+        let kind = DraftKind::TopK {
+            axis: punctual_types::Axis::Channel,
+            count: 1,
+            ranking,
+        };
+        let one = Tensor {
+            channels: 1,
+            ..shape
+        };
+        let output = self.emit(node, kind, view.tensor, &[], one)?;
+        let mut best = view.of(output);
+        best.dims[dim].clear();
+        Ok(best)
     }
 
     /// Values at computed positions of a dimension; the indices have the dimensions of the data.
@@ -192,13 +199,18 @@ impl Lowering<'_> {
     }
 
     /// The view with the same dimensions, copied if needed so that `dim` is the columns of a tensor.
-    fn in_columns(&mut self, node: &Node, view: &View, dim: usize) -> Result<View, Problem> {
+    pub(super) fn in_columns(
+        &mut self,
+        node: &Node,
+        view: &View,
+        dim: usize,
+    ) -> Result<View, Problem> {
         let axes = [Axis::Column, Axis::Row, Axis::Channel];
         self.copied_on(node, view, &super::reduce::spread(view, &[dim], axes))
     }
 
     /// Positions of the first values along a dimension that is the columns.
-    fn best_columns(
+    pub(super) fn best_columns(
         &mut self,
         node: &Node,
         values: &View,
@@ -278,7 +290,7 @@ impl Lowering<'_> {
     }
 
     /// Values at positions of the columns.
-    fn taken_at(
+    pub(super) fn taken_at(
         &mut self,
         node: &Node,
         data: TensorId,

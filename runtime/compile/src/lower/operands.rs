@@ -167,7 +167,11 @@ impl Lowering<'_> {
     }
 
     /// The tensor that lies as the view says, if it is its own, one of its tokens or one that takes channels from it.
-    fn gathered_as_it_is(&mut self, node: &Node, view: &View) -> Result<Option<TensorId>, Problem> {
+    pub(super) fn gathered_as_it_is(
+        &mut self,
+        node: &Node,
+        view: &View,
+    ) -> Result<Option<TensorId>, Problem> {
         let shape = self.shape(view.tensor);
         if view.is_image(shape) || view.is_features(shape) {
             return Ok(Some(view.tensor));

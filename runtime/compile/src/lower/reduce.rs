@@ -255,6 +255,12 @@ impl Lowering<'_> {
         view: &View,
         dims: &[usize],
     ) -> Result<View, Problem> {
+        let shape = self.shape(view.tensor);
+        let fits = shape.height.max(shape.width) <= KERNEL_MAX;
+        let whole = (fits && self.are_rows_and_columns(view, dims)).then(|| shape.extent());
+        if let Some(kernel) = whole.or_else(|| self.line(view, dims)) {
+            return self.pooled(node, view, dims, (PoolKind::Max, kernel));
+        }
         let axes = spread(view, dims, [Axis::Column, Axis::Row, Axis::Channel]);
         let view = self.copied_on(node, view, &axes)?;
         let line = Extent {

@@ -1,8 +1,8 @@
 //! What a client gets at each exit.
 
-use punctual_model::{Exit, Network, Output, ScoreForm};
+use punctual_model::{Exit, Network, OperatorKind, Output, ScoreForm, Stage};
 use punctual_report::{Column, Table};
-use punctual_types::Element;
+use punctual_types::{Decoder, Element};
 use serde::Serialize;
 
 use super::kibibytes;
@@ -15,6 +15,9 @@ pub struct ExitReport {
     pub outputs: Vec<OutputReport>,
     /// `None`: it does not say how sure it is.
     pub confidence: Option<ConfidenceSource>,
+    /// What its list of detections is limited to, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decoder: Option<Decoder>,
 }
 
 /// A tensor that a client can have.
@@ -92,8 +95,17 @@ pub(super) fn all(network: &Network) -> Vec<ExitReport> {
         stage,
         outputs: exit.outputs.iter().map(OutputReport::of).collect(),
         confidence: ConfidenceSource::of(exit),
+        decoder: decoder(&network.stages[stage]),
     });
     reports.collect()
+}
+
+fn decoder(stage: &Stage) -> Option<Decoder> {
+    let mut operators = stage.operators.iter();
+    operators.find_map(|operator| match operator.kind {
+        OperatorKind::Detections { decoder, .. } => Some(decoder),
+        _ => None,
+    })
 }
 
 /// A row for each output; what is said of the exit stands in its first.

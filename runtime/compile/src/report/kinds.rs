@@ -85,6 +85,8 @@ fn kind(operator: &Operator, channels: u32) -> String {
         OperatorKind::GridSample { .. } => "grid sample",
         OperatorKind::TopK { .. } => "top k",
         OperatorKind::Take { .. } => "values at computed positions",
+        OperatorKind::BestScore { .. } => "best score",
+        OperatorKind::Detections { .. } => "detections",
     };
     name.to_owned()
 }

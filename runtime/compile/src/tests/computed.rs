@@ -1,7 +1,7 @@
 //! Operators on computed positions: what they become, and what is refused.
 
 use punctual_model::{AnswerKind, Calibration, OperatorKind, reference};
-use punctual_types::{Axis, Element, Interpolation, Outside, Ranking, Sampling};
+use punctual_types::{Axis, Element, Interpolation, Outside, PoolKind, Ranking, Sampling};
 
 use super::builder::{Onnx, image_of, int, ints_of, text};
 use super::{compiled, options};
@@ -184,6 +184,21 @@ fn the_best_rows_are_taken_whole() {
         _ => None,
     });
     assert_eq!(take.map(|indices| indices.sides()), Some([1, 1, 4]));
+}
+
+#[test]
+fn the_largest_of_all_pixels_is_one_pool_however_many_there_are() {
+    let onnx = Onnx::new()
+        .exactly("scales", &[4], vec![1.0, 1.0, 5.0, 6.0])
+        .node("Resize", "image - scales", "large", &[])
+        .node("ReduceMax", "large", "largest", &[ints_of("axes", &[2, 3])])
+        .head("largest", 3, "exit_0");
+    let found = kinds(&with_any_answer(&onnx));
+    let whole = |kind: &OperatorKind| {
+        matches!(kind, OperatorKind::Pool { kind: PoolKind::Max, kernel, .. }
+            if (kernel.height, kernel.width) == (40, 48))
+    };
+    assert!(found.iter().any(whole), "{found:?}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod joined;
 mod products;
 mod quantised;
 mod recurrent;
+mod reduced;
 mod refused;
 mod reported;
 mod resized;
@@ -38,6 +39,8 @@ fn options() -> CompileOptions {
         exits: vec![],
         answer: Some(AnswerKind::Classes),
         classes: vec![],
+        reductions: vec![],
+        detections: None,
     }
 }
 

@@ -8,9 +8,9 @@ use crate::{CompileError, CompileReport, Note, compile};
 
 /// Ten samples; each exit is right on so many of them, and always confident by 0.6 or 1.0.
 fn report(right: [usize; 2]) -> CompileReport {
-    let exit = |sample, exit: usize| CalibrationExit {
-        confidence: if exit == 0 { 39_321 } else { 65_535 },
-        correct: sample < right[exit],
+    let exit = |sample, exit: usize| {
+        let confidence = if exit == 0 { 39_321 } else { 65_535 };
+        CalibrationExit::judged(confidence, sample < right[exit])
     };
     let samples = (0..10).map(|sample| CalibrationSample {
         exits: vec![exit(sample, 0), exit(sample, 1)],

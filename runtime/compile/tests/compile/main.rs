@@ -1,7 +1,9 @@
 //! Whole ONNX files, compiled and run, against recorded and other engines' results.
 #![forbid(unsafe_code)]
 
+mod detections;
 mod onnxruntime;
 mod recorded;
 mod sequences;
 mod signs;
+mod streets;

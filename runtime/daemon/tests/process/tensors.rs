@@ -1,7 +1,9 @@
 //! Inputs that clients prepare themselves, and letterboxes.
 
 use crate::support::{Daemon, Folder, assert_accounts, connect, package, profile, result};
-use punctual_ipc::{ClientChannel, Crop, Failure, PixelFormat, ResultRecord, Verdict};
+use punctual_ipc::{
+    ClientChannel, Crop, Failure, InputDescription, PixelFormat, ResultRecord, Verdict,
+};
 use punctual_model::{InputForm, Package, PrepareProfile};
 use punctual_platform::clock;
 
@@ -126,6 +128,24 @@ fn a_prepared_tensor_is_answered_as_the_picture_that_it_was_made_of() {
     }
     drop((pictures, boxed, tensors));
     assert_accounts(&daemon.stop());
+}
+
+#[test]
+fn clients_learn_the_networks_input_and_how_crops_are_fitted_into_it() {
+    let daemon = Daemon::start_in(folder());
+    for (task, format, letterbox) in [
+        ("picture", PixelFormat::Gray16, false),
+        ("boxed", PixelFormat::Rgba8, true),
+        ("tensor", PixelFormat::Tensor, false),
+    ] {
+        let client = connect(&daemon.socket(), task, format);
+        let expected = InputDescription {
+            width: 96,
+            height: 96,
+            letterbox,
+        };
+        assert_eq!(client.description().input, Some(expected), "{task}");
+    }
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! The kernel of each kind of operator.
 
 use punctual_kernels::{
-    Attention, AttentionBias, AttentionSpec, Binary, BinaryOperand, BinarySpec, BlockedLayout,
-    Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, Embedding, GlobalAveragePool, GridSample,
-    GridSampleSpec, KernelError, LayerNorm, LayerNormSpec, Linear, LinearSpec, Pool, PoolSpec,
-    Product, ProductSpec, Recurrent, RecurrentSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Take,
-    TakeSpec, Token, Tokens, TopK, TopKSpec, Unary,
+    Attention, AttentionBias, AttentionSpec, BestScore, BestScoreSpec, Binary, BinaryOperand,
+    BinarySpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, Detections,
+    DetectionsSpec, Embedding, GlobalAveragePool, GridSample, GridSampleSpec, KernelError,
+    LayerNorm, LayerNormSpec, Linear, LinearSpec, Pool, PoolSpec, Product, ProductSpec, Recurrent,
+    RecurrentSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Take, TakeSpec, Token, Tokens, TopK,
+    TopKSpec, Unary,
 };
 use punctual_model::{OperatorKind, SecondOperand};
 use punctual_types::{Activation, BinaryFunction, Window};
@@ -91,6 +92,9 @@ impl Lowering<'_> {
             | OperatorKind::TopK { .. }
             | OperatorKind::Take { .. } => self.computed(kind, input, output),
             OperatorKind::Attention { .. } => self.attention(kind, input, output),
+            OperatorKind::BestScore { .. } | OperatorKind::Detections { .. } => {
+                self.detected(kind, input, output)
+            }
         }
     }
 
@@ -248,6 +252,46 @@ impl Lowering<'_> {
                     axis,
                 };
                 Take::new(isa, &spec).map(Kernel::Take)
+            }
+            _ => unreachable!("`kernel` knows the families"),
+        }
+    }
+
+    /// What a detector's places become.
+    fn detected(
+        &self,
+        kind: &OperatorKind,
+        input: BlockedLayout,
+        output: BlockedLayout,
+    ) -> Result<Kernel, KernelError> {
+        match *kind {
+            OperatorKind::BestScore {
+                objectness,
+                scoring,
+            } => {
+                let spec = BestScoreSpec {
+                    scores: input,
+                    objectness: objectness.map(|id| self.layout(self.value(id))),
+                    output,
+                    scoring,
+                };
+                BestScore::new(self.isa, &spec).map(Kernel::BestScore)
+            }
+            OperatorKind::Detections {
+                others,
+                scoring,
+                decoder,
+            } => {
+                let [boxes, scores] = others.map(|id| self.layout(self.value(id)));
+                let spec = DetectionsSpec {
+                    best: input,
+                    boxes,
+                    scores,
+                    output,
+                    scoring,
+                    decoder,
+                };
+                Detections::new(self.isa, &spec).map(Kernel::Detections)
             }
             _ => unreachable!("`kernel` knows the families"),
         }

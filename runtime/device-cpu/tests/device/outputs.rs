@@ -222,6 +222,7 @@ fn every_tensor_can_be_an_output_as_floats_and_as_bytes() {
         networks::quantised(3),
         networks::gathers(3),
         networks::copies(3),
+        networks::detectors(3),
     ] {
         let network = giving_all(network);
         assert_outputs(&network, &[]);

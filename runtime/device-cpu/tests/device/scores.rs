@@ -125,6 +125,13 @@ fn arithmetic_and_softmaxes_score_as_the_interpreter_does() {
 }
 
 #[test]
+fn lists_of_detections_score_as_the_interpreter_does() {
+    for seed in 0..4 {
+        assert_network(&networks::detectors(seed), 3);
+    }
+}
+
+#[test]
 fn what_depends_on_computed_positions_scores_as_the_interpreter_does() {
     for seed in 0..4 {
         assert_network(&networks::computed(seed), 3);

@@ -24,6 +24,7 @@
 
 mod bytes;
 mod choice;
+mod detections;
 mod digits;
 mod error;
 mod exits;

@@ -87,6 +87,8 @@ impl<'l> Launches<'l> {
             OperatorKind::Embedding { table } => self.embedding(of, operator, table)?,
             OperatorKind::Tokens { prefix, .. } => self.tokens(of, operator, prefix),
             OperatorKind::Recurrent { .. } => self.recurrent(of, operator),
+            OperatorKind::BestScore { .. } => self.best_score(of, operator),
+            OperatorKind::Detections { .. } => self.detections(of, operator),
             _ => return Err(self.lowering.no_kernel(operator, "operator without a name")),
         }
         Ok(())
@@ -600,7 +602,7 @@ impl<'l> Launches<'l> {
     }
 
     /// Converts a tensor from how it is kept to another way.
-    fn convert_kept(
+    pub(super) fn convert_kept(
         &mut self,
         of: Of<'_>,
         tensor: TensorId,

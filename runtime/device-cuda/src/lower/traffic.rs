@@ -3,11 +3,12 @@
 //! Memory is planned by this and audited by it, so that a list cannot say one thing and do another.
 
 use punctual_kernels::cuda::params::{
-    Answer, Answers, Attention, Conv, ConvBytes, Copy, Elementwise, Embedding, Gather, GridSample,
-    InputPlanar, Kept, LayerNorm, Linear, Members, Operand, Output, Product, Recurrent, Resize,
-    Softmax, TensorView, Tokens, TopK,
+    Answer, Answers, Attention, BestScore, Conv, ConvBytes, Copy, Detections, Elementwise,
+    Embedding, Gather, GridSample, InputPlanar, Kept, LayerNorm, Linear, Members, Operand, Output,
+    Product, Recurrent, Resize, Softmax, TensorView, Tokens, TopK,
 };
 use punctual_kernels::cuda::{Arguments, padded};
+use punctual_types::DETECTION_VALUES;
 
 use super::place::Place;
 
@@ -139,6 +140,8 @@ impl Traffic {
                 [Span::tensor(&take.output, take.images)],
             ),
             Arguments::TopK(top) => of_top_k(top),
+            Arguments::BestScore(best) => of_best_score(best),
+            Arguments::Detections(list) => of_detections(list),
             Arguments::Product(product) => of_product(product),
             Arguments::Recurrent(layer) => of_recurrent(layer),
             Arguments::Gather(gather) => of_gather(gather),
@@ -336,6 +339,30 @@ fn of_top_k(top: &TopK) -> Traffic {
     Traffic::new(
         [Span::tensor(&top.input, top.images)],
         [Span::at(top.output, values * FLOAT)],
+    )
+}
+
+fn of_best_score(best: &BestScore) -> Traffic {
+    let objectness = u64::from(best.images) * u64::from(best.output.pitch) * HALF;
+    Traffic::new(
+        [
+            Span::tensor(&best.scores, best.images),
+            Span::at(best.objectness, objectness),
+        ],
+        [Span::kept(&best.output, best.images, Kept::Floats as u32)],
+    )
+}
+
+fn of_detections(list: &Detections) -> Traffic {
+    let row = u64::from(padded(DETECTION_VALUES)) * FLOAT;
+    let rows = u64::from(list.images) * (u64::from(list.rows) + 1);
+    Traffic::new(
+        [
+            Span::kept(&list.best, list.images, list.kept),
+            Span::kept(&list.boxes, list.images, list.boxes_kept),
+            Span::tensor(&list.scores, list.images),
+        ],
+        [Span::at(list.output, rows * row)],
     )
 }
 

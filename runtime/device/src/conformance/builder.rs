@@ -3,6 +3,7 @@
 mod arithmetic;
 mod computed;
 mod copies;
+mod detections;
 mod quantised;
 mod sequence;
 

@@ -40,6 +40,8 @@ pub trait Subject {
 
     /// Whether it runs arithmetic of any two tensors, softmaxes inside a network, and operators on computed positions.
     const ARITHMETIC: bool = true;
+    /// Whether it makes lists of detections.
+    const DETECTIONS: bool = Self::ARITHMETIC;
     /// Whether it runs resizes and dilated convolutions.
     const SEGMENTS: bool = true;
 

@@ -2,8 +2,9 @@
 
 use punctual_model::{Network, Tensor};
 use punctual_types::{
-    Activation, Axis, BinaryFunction, Cell, Coordinates, Digit, Filter, Interpolation, Outside,
-    Piece, PoolKind, Quantisation, Random, Ranking, Rounding, Sampling, UnaryFunction, View,
+    Activation, Axis, BinaryFunction, BoxForm, Cell, Coordinates, Decoder, Digit, Filter,
+    Interpolation, Outside, Piece, PoolKind, Quantisation, Random, Ranking, Rounding, Sampling,
+    Scoring, UnaryFunction, View,
 };
 
 use super::builder::{Builder, digit, view};
@@ -396,6 +397,55 @@ pub fn computed(seed: u64) -> Network {
     let classes = b.mean(best);
     let both = b.concat(&[both, classes]);
     b.head(both);
+    b.finish()
+}
+
+/// Two exits that see lists of detections: of logits by class, and of probabilities with objectness, across classes.
+#[must_use]
+pub fn detectors(seed: u64) -> Network {
+    let mut b = Builder::new("detectors", seed, 13, 11, 7);
+    let image = b.input;
+    let a = b.conv(image, 20, 3, 2, 1, None); // 7x6
+    let boxes = b.mix(a, 4, Activation::Sigmoid);
+    let scores = b.mix(a, 9, Activation::None);
+    let scoring = Scoring {
+        first: 1,
+        classes: 8,
+        logits: true,
+    };
+    let decoder = Decoder {
+        form: BoxForm::CentreAndSize,
+        unit: [11.0, 13.0],
+        size: [0; 2],
+        threshold: 0.5,
+        rows: 12,
+        candidates: 25,
+        overlap: Some(0.3),
+        by_class: true,
+        averaged: 3,
+    };
+    let list = b.detections([boxes, scores], None, scoring, decoder);
+    b.head(list);
+    let a = b.conv(a, 24, 3, 1, 1, None);
+    let boxes = b.mix(a, 4, Activation::Sigmoid);
+    let scores = b.mix(a, 3, Activation::Sigmoid);
+    let objectness = b.mix(a, 1, Activation::Sigmoid);
+    let objectness = b.places(objectness);
+    let scoring = Scoring {
+        first: 0,
+        classes: 2,
+        logits: false,
+    };
+    let decoder = Decoder {
+        form: BoxForm::CornerAndSize,
+        threshold: 0.1,
+        rows: 40,
+        candidates: 50,
+        by_class: false,
+        ..decoder
+    };
+    let list = b.detections([boxes, scores], Some(objectness), scoring, decoder);
+    b.head(list);
     b.finish()
 }
 

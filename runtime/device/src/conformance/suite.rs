@@ -79,6 +79,7 @@ pub fn answers_equal_the_reference<S: Subject>(subject: &S) {
         S::TOKENS_AND_BYTES.then(|| networks::recurrent(11, 19)),
         S::ARITHMETIC.then(|| networks::arithmetic(11)),
         S::ARITHMETIC.then(|| networks::computed(11)),
+        S::DETECTIONS.then(|| networks::detectors(11)),
         S::SEGMENTS.then(|| networks::segments(11)),
     ];
     for network in networks.into_iter().flatten() {

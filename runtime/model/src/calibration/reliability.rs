@@ -11,7 +11,7 @@ pub struct ReliabilityBin {
     pub answers: usize,
     /// Their mean confidence, 0 to 1; 0 without answers.
     pub confidence: f64,
-    /// The share of them that is right; 0 without answers.
+    /// Their mean quality, 0 to 1; of answers that are right or wrong the share that is right. 0 without answers.
     pub accuracy: f64,
 }
 
@@ -26,17 +26,17 @@ pub struct Reliability {
 }
 
 impl Reliability {
-    /// Of answers given as confidence (0 to 1) and whether it was right.
+    /// Of answers given as confidence and quality, both 0 to 1.
     #[must_use]
-    pub fn of(answers: impl IntoIterator<Item = (f64, bool)>) -> Self {
+    pub fn of(answers: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let mut bins = [ReliabilityBin::default(); RELIABILITY_BINS];
         let mut total = 0_usize;
-        for (confidence, right) in answers {
+        for (confidence, quality) in answers {
             let bin = (confidence * RELIABILITY_BINS as f64) as usize;
             let bin = &mut bins[bin.min(RELIABILITY_BINS - 1)];
             bin.answers += 1;
             bin.confidence += confidence;
-            bin.accuracy += f64::from(u8::from(right));
+            bin.accuracy += quality;
             total += 1;
         }
         for bin in bins.iter_mut().filter(|bin| bin.answers > 0) {
@@ -63,8 +63,8 @@ impl Calibration {
     pub fn reliability(&self, exit: usize) -> Reliability {
         Reliability::of(self.samples.iter().map(|sample| {
             let answer = sample.exits[exit];
-            let confidence = f64::from(answer.confidence) / f64::from(u16::MAX);
-            (confidence, answer.correct)
+            let share = |of: u16| f64::from(of) / f64::from(u16::MAX);
+            (share(answer.confidence), share(answer.quality))
         }))
     }
 }
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn confidence_that_is_met_has_no_error() {
-        let answers = (0..100).map(|i| (0.75, i % 4 != 0));
+        let answers = (0..100).map(|i| (0.75, f64::from(u8::from(i % 4 != 0))));
         let reliability = Reliability::of(answers);
         assert!(reliability.expected_error < 1e-12);
         assert_eq!(reliability.bins[7].answers, 100);
@@ -83,8 +83,8 @@ mod tests {
 
     #[test]
     fn overconfidence_is_the_distance_weighted_by_answers() {
-        let sure_and_wrong = (0..50).map(|_| (1.0, false));
-        let met = (0..50).map(|i| (0.5, i % 2 == 0));
+        let sure_and_wrong = (0..50).map(|_| (1.0, 0.0));
+        let met = (0..50).map(|i| (0.5, f64::from(u8::from(i % 2 == 0))));
         let reliability = Reliability::of(sure_and_wrong.chain(met));
         assert!((reliability.expected_error - 0.5).abs() < 1e-12);
         let last = reliability.bins[RELIABILITY_BINS - 1];

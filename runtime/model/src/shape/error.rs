@@ -1,6 +1,6 @@
 //! Why shapes do not fit.
 
-use punctual_types::{Axis, Cell, Digit, Extent, HIDDEN_UNITS_MAX, Padding, PieceError};
+use punctual_types::{Axis, Cell, Digit, Extent, HIDDEN_UNITS_MAX, Padding, PieceError, Scoring};
 use thiserror::Error;
 
 use super::KERNEL_MAX;
@@ -126,4 +126,11 @@ pub enum ShapeError {
         indices: Tensor,
         axis: Axis,
     },
+    #[error("of the scores {scores} it takes {} classes from class {} on; at least one must be there", .scoring.classes, .scoring.first)]
+    Classes { scores: Tensor, scoring: Scoring },
+    /// Best scores that are no vector, or boxes, scores or objectness of other places.
+    #[error(
+        "it makes detections of the places {places} and of {other}; the best scores must be a vector, and all else have as many pixels, boxes with four channels"
+    )]
+    Places { places: Tensor, other: Tensor },
 }

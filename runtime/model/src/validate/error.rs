@@ -177,6 +177,13 @@ pub enum OperatorError {
         "its {what} is {value}; it must be finite, and an epsilon or a resize's scale positive and not subnormal"
     )]
     Figure { what: &'static str, value: f32 },
+    /// A decoder of detections with a figure out of range.
+    #[error("its {what} is {value}; it must be {bounds}")]
+    Decoder {
+        what: &'static str,
+        value: f64,
+        bounds: &'static str,
+    },
     /// Tensors of bytes and of floats as the operator cannot take them.
     #[error("it cannot read or write this mix of tensors of bytes and of floats")]
     Elements,

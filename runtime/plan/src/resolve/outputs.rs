@@ -165,7 +165,8 @@ pub(super) fn description_bytes(network: &Network, wanted: &[String]) -> u64 {
     let vectors = network.vectors.iter();
     let vectors = vectors.map(|vector| name(&vector.name) + 3 * NUMBER);
     let all: usize = classes.chain(outputs).chain(vectors).sum();
-    (all + (4 + network.stages.len()) * NUMBER) as u64
+    // The form, the kind of answer, three lengths of lists, three numbers of the input.
+    (all + (8 + network.stages.len()) * NUMBER) as u64
 }
 
 /// Where a task's outputs are named, or would be.

@@ -5,6 +5,7 @@
 mod buffer;
 mod convolution;
 mod dense;
+mod detections;
 mod elementwise;
 mod error;
 mod eviction;

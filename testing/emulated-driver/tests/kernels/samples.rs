@@ -4,10 +4,10 @@ use crate::convolution::{Case, Prepared};
 use crate::launch::Queue;
 use crate::tensor::{self, shape};
 use punctual_kernels::cuda::params::{
-    AddBytes, Answers, Attention, CellCode, ConvBytes, Convert, Copy, Digits, Elementwise,
-    Embedding, Function, Gather, GlobalPool, GridSample, InputPlanar, Kept, LayerNorm, Linear,
-    Members, Operand, Output, Pool, PoolBytes, Preprocess, Product, Recurrent, Resize, Rounding,
-    SOURCES_MAX, Softmax, Take, Tokens, TopK, Whereabouts,
+    AddBytes, Answers, Attention, BestScore, CellCode, ConvBytes, Convert, Copy, Detections,
+    Digits, Elementwise, Embedding, Function, Gather, GlobalPool, GridSample, InputPlanar, Kept,
+    LayerNorm, Linear, Members, Operand, Output, Pool, PoolBytes, Preprocess, Product, Recurrent,
+    Resize, Rounding, SOURCES_MAX, Softmax, Take, Tokens, TopK, Whereabouts,
 };
 use punctual_kernels::cuda::{Arguments, IMAGES_MAX, KERNELS, TensorView};
 use punctual_types::{Activation, Random};
@@ -423,6 +423,39 @@ fn sequences() -> Vec<Sample> {
             })
         }
     };
+    let best = |at: &[u64]| {
+        Arguments::BestScore(BestScore {
+            scores: view(at[1], 12, 11, 16),
+            output: TensorView {
+                pitch: 136,
+                ..view(at[0], 1, 1, 12 * 11)
+            },
+            images: 3,
+            classes: 16,
+            logits: 1,
+            ..BestScore::default()
+        })
+    };
+    let detections = |at: &[u64]| {
+        Arguments::Detections(Detections {
+            best: view(at[1], 1, 1, 12 * 11),
+            boxes: view(at[1], 12, 11, 16),
+            scores: view(at[1], 12, 11, 16),
+            output: at[0],
+            images: 3,
+            classes: 16,
+            unit_x: 10.0,
+            unit_y: 10.0,
+            width: 10.0,
+            height: 10.0,
+            overlap: 0.5,
+            suppresses: 1,
+            averaged: 1,
+            rows: 20,
+            candidates: 40,
+            ..Detections::default()
+        })
+    };
     let output = || Buffer::of_bytes(ELEMENTS * 2);
     let input = || halves(ELEMENTS);
     let (columns, channel) = (3 * 12 * 4 * 16 * 4, 3 * 12 * 11 * 8 * 4);
@@ -435,6 +468,13 @@ fn sequences() -> Vec<Sample> {
         Sample::new("take", output(), vec![input()], take),
         Sample::new("top_columns", positions(columns), vec![input()], top(4)),
         Sample::new("top_channel", positions(channel), vec![input()], top(0)),
+        Sample::new("best_score", positions(3 * 136 * 4), vec![input()], best),
+        Sample::new(
+            "detections",
+            positions(3 * 21 * 8 * 4),
+            vec![input()],
+            detections,
+        ),
         Sample::new("softmax", output(), vec![input()], softmax),
         Sample::new(
             "layer_norm",

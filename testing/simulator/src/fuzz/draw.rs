@@ -213,9 +213,9 @@ fn stage(random: &mut Random, all: u16) -> Stage {
 }
 
 fn calibration(random: &mut Random, exits: usize) -> Calibration {
-    let exit = |random: &mut Random| CalibrationExit {
-        confidence: random.below(65_536) as u16,
-        correct: random.one_in(2),
+    let exit = |random: &mut Random| {
+        let confidence = random.below(65_536) as u16;
+        CalibrationExit::judged(confidence, random.one_in(2))
     };
     let samples = if random.one_in(4) { 0 } else { 12 };
     Calibration {

@@ -195,10 +195,7 @@ fn time(units: u16, durations_ns: Vec<u64>) -> Measured {
 /// Its exits know nothing before the last one: requests go all the way, as DISB's do.
 fn model_of(network: &Network, stages: Vec<Stage>) -> Model {
     let mut model = profiles::single_exit(&network.name, "this GPU", 1, &[]);
-    let unsure = punctual_model::CalibrationExit {
-        confidence: 0,
-        correct: false,
-    };
+    let unsure = punctual_model::CalibrationExit::judged(0, false);
     for sample in &mut model.calibration.samples {
         let before = std::iter::repeat_n(unsure, stages.len() - 1);
         sample.exits.splice(0..0, before);

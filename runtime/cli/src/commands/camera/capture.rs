@@ -32,10 +32,9 @@ pub fn capture(
     camera: &Camera,
     signals: &TerminationSignals,
     pace: Pace,
-    report: CameraReport,
+    mut tally: Tally<'_>,
     say: Say<'_>,
 ) -> (CameraReport, Result<(), Error>) {
-    let mut tally = Tally::new(report);
     let result = show(client, camera, signals, pace, &mut tally, say);
     let missing = client.unanswered();
     let result = result.and(if missing > 0 {
@@ -51,7 +50,7 @@ fn show(
     camera: &Camera,
     signals: &TerminationSignals,
     pace: Pace,
-    tally: &mut Tally,
+    tally: &mut Tally<'_>,
     say: Say<'_>,
 ) -> Result<(), Error> {
     let start_ns = now_ns();
@@ -86,28 +85,28 @@ fn show(
     }
     let until_ns = now_ns() + LAST_VERDICTS_NS;
     while client.unanswered() > 0 {
-        let Some(result) = client.verdict(Some(until_ns))? else {
+        let Some(response) = client.verdict(Some(until_ns))? else {
             break;
         };
-        tally.count(&result, now_ns());
+        tally.count(&response, now_ns());
     }
     Ok(())
 }
 
 /// Counts verdicts until `until_ns`.
-fn collect(client: &mut Client, tally: &mut Tally, until_ns: u64) -> Result<(), Error> {
-    while let Some(result) = client.verdict(Some(until_ns))? {
-        tally.count(&result, now_ns());
+fn collect(client: &mut Client, tally: &mut Tally<'_>, until_ns: u64) -> Result<(), Error> {
+    while let Some(response) = client.verdict(Some(until_ns))? {
+        tally.count(&response, now_ns());
     }
     Ok(())
 }
 
 /// Closed loop: waits for a verdict, whatever it is; not so long that a signal is overlooked.
-fn await_one(client: &mut Client, tally: &mut Tally) -> Result<(), Error> {
+fn await_one(client: &mut Client, tally: &mut Tally<'_>) -> Result<(), Error> {
     if client.unanswered() > 0
-        && let Some(result) = client.verdict(Some(now_ns() + SAY_NS))?
+        && let Some(response) = client.verdict(Some(now_ns() + SAY_NS))?
     {
-        tally.count(&result, now_ns());
+        tally.count(&response, now_ns());
     }
     Ok(())
 }
@@ -115,7 +114,7 @@ fn await_one(client: &mut Client, tally: &mut Tally) -> Result<(), Error> {
 fn submit(
     client: &mut Client,
     camera: &Camera,
-    tally: &mut Tally,
+    tally: &mut Tally<'_>,
     captured_ns: u64,
     wait_ns: u64,
 ) -> Result<(), Error> {
@@ -123,11 +122,12 @@ fn submit(
         tally.skip();
         return Ok(());
     };
-    let shot = camera.shot(tally.submitted());
+    let number = tally.submitted();
+    let shot = camera.shot(number);
     shot.write(slot.pixels());
     let (x, y) = shot.crop();
     // No deadline of its own: the task's.
     let sequence = slot.submit(captured_ns, None, Crop { x, y })?;
-    tally.submit(sequence, shot.label());
+    tally.submit(sequence, number);
     Ok(())
 }

@@ -1,5 +1,6 @@
-//! `punctual camera`: a camera process that shows frames with known labels.
+//! `punctual camera`: a camera process that shows frames of which it is known what they show.
 
+mod boxes;
 mod capture;
 mod tally;
 
@@ -18,9 +19,13 @@ use crate::report::CameraReport;
 use punctual_platform::termination::{Terminates, Termination};
 
 use capture::{Pace, capture};
+use tally::Tally;
 
-/// How many scenes a camera draws at start, to show them in turn.
-const SCENES: u32 = 200;
+/// How many scenes of signs a camera draws at start, to show them in turn.
+const SIGNS: u32 = 200;
+
+/// How many streets, which take longer.
+const STREETS: u32 = 40;
 
 /// Priority of a camera that asks for one: the lowest, below every thread of the daemon.
 const PRIORITY: u8 = 1;
@@ -32,6 +37,7 @@ EXAMPLES:
   punctual camera --socket /tmp/punctual.sock --task signs --fps 30
   punctual camera --socket /tmp/punctual.sock --task watch --seconds 5 --json
   punctual camera --socket /tmp/punctual.sock --task signs --fps 30 --reconnect
+  punctual camera --socket /tmp/punctual.sock --task streets --scenes streets --format nv12 --fps 10
 
 A frame is late when its answer reached this process after its deadline, whatever the daemon's own
 verdict was. A frame is skipped when all slots are in flight at its time, or there is no daemon
@@ -46,6 +52,9 @@ pub struct Options {
     /// The task to send frames to, as the daemon's manifest names it.
     #[arg(long)]
     task: String,
+    /// What the frames show: one sign within a crop of 192x192, or a street with several signs.
+    #[arg(long, value_enum, default_value = "signs")]
+    scenes: Scenes,
     /// The pixel format of the frames.
     #[arg(long, value_parser = formats(), default_value = PixelFormat::Rgb8.name())]
     format: PixelFormat,
@@ -67,9 +76,28 @@ pub struct Options {
     /// Print one JSON object a line, five a second.
     #[arg(long)]
     json: bool,
+    /// Report the last answers to the first scenes, this many, with the last counts (--json).
+    #[arg(long, default_value_t = 0, value_name = "SCENES")]
+    answers: u64,
     /// End when the process that started this one ends.
     #[arg(long, hide = true)]
     end_with_parent: bool,
+}
+
+/// What a camera shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Scenes {
+    Signs,
+    Streets,
+}
+
+impl Scenes {
+    fn camera(self, format: PixelFormat, seed: u64) -> Camera {
+        match self {
+            Self::Signs => Camera::signs(format, seed, SIGNS),
+            Self::Streets => Camera::streets(format, seed, STREETS),
+        }
+    }
 }
 
 /// Those that the camera shows.
@@ -95,6 +123,11 @@ pub enum Error {
          between rows: change `frame` in the manifest"
     )]
     Frame { width: u32, height: u32 },
+    #[error(
+        "the task's crop is {width}x{height}; --scenes streets is for tasks that see whole frames: remove `crop` from \
+         `frame` in the manifest, or show --scenes signs"
+    )]
+    Crop { width: u32, height: u32 },
     #[error(transparent)]
     Lost(#[from] Lost),
     /// A frame could not be submitted.
@@ -114,7 +147,7 @@ impl Terminates for Error {
         match self {
             Self::Output(error) => error.termination(),
             Self::Connect { .. } | Self::Os(_) => Termination::Resources,
-            Self::Frame { .. } => Termination::BadInput,
+            Self::Frame { .. } | Self::Crop { .. } => Termination::BadInput,
             Self::Lost(_) | Self::Submit(_) | Self::Missing { .. } => Termination::BadResult,
         }
     }
@@ -127,7 +160,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM);
     }
     let signals = TerminationSignals::take_over()?;
-    let camera = Camera::new(options.format, options.seed, SCENES);
+    let camera = options.scenes.camera(options.format, options.seed);
     let format = options.format.into();
     let mut client = punctual_client::Options::new(&options.socket, &options.task, format)
         .reconnect(options.reconnect)
@@ -144,6 +177,10 @@ pub fn run(options: &Options) -> Result<(), Error> {
             width: frame.width,
             height: frame.height,
         });
+    }
+    let (width, height) = (client.terms().crop_width, client.terms().crop_height);
+    if options.scenes == Scenes::Streets && (width, height) != (layout.width, layout.height) {
+        return Err(Error::Crop { width, height });
     }
     if options.realtime {
         // Without the privilege it stays an ordinary process, which the daemon has said already.
@@ -166,7 +203,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         &camera,
         &signals,
         pace,
-        report,
+        Tally::new(&camera, report, options.answers),
         &mut say_counts,
     );
     // What went wrong first is what there is to know.

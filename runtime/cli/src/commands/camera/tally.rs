@@ -1,9 +1,15 @@
 //! Counting verdicts against what is known of the frames.
 
-use hdrhistogram::Histogram;
-use punctual_client::{ResultRecord, Verdict};
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::report::{CameraReport, LATE_SPANS_MAX, LatencyUs};
+use hdrhistogram::Histogram;
+use punctual_client::{Response, Verdict};
+use punctual_decode::{Detection, Rect};
+use punctual_quality::{AveragePrecision, Matched, Object};
+use punctual_signs::{Camera, Truth};
+
+use super::boxes;
+use crate::report::{CameraReport, LATE_SPANS_MAX, LatencyUs, Shown, ShownBox};
 
 /// The longest latency that is told apart: a minute, in microseconds.
 const LATENCY_US_MAX: u64 = 60_000_000;
@@ -11,22 +17,41 @@ const LATENCY_US_MAX: u64 = 60_000_000;
 /// More than a client can have without verdicts.
 const OPEN_MAX: usize = 1024;
 
+/// Of how many answers the average precision is known: the last ones.
+const MATCHED_MAX: usize = 1000;
+
+/// Boxes with a lower score are not shown.
+const SHOWN_SCORE: f32 = 0.3;
+
 /// The verdicts of a camera's frames so far.
-pub struct Tally {
+pub struct Tally<'c> {
+    camera: &'c Camera,
     report: CameraReport,
     latency_us: Histogram<u64>,
-    /// The label of submission `n` at `n % OPEN_MAX`.
-    labels: [usize; OPEN_MAX],
+    /// The number of the frame that submission `n` shows at `n % OPEN_MAX`.
+    numbers: [u64; OPEN_MAX],
+    /// Answers that are boxes, compared with what their frames show.
+    answered: Precision,
+    /// The same of all verdicts.
+    all: Precision,
+    /// How many scenes are shown, and their last answers.
+    scenes: u64,
+    shown: BTreeMap<u64, Shown>,
 }
 
-impl Tally {
-    /// Nothing yet; `report` names the task.
-    pub fn new(report: CameraReport) -> Self {
+impl<'c> Tally<'c> {
+    /// Nothing yet; `report` names the task. The last answers to the first `scenes` are kept to be shown.
+    pub fn new(camera: &'c Camera, report: CameraReport, scenes: u64) -> Self {
         Self {
+            camera,
             report,
             latency_us: Histogram::new_with_bounds(1, LATENCY_US_MAX, 3)
                 .expect("the bounds are constants"),
-            labels: [0; OPEN_MAX],
+            numbers: [0; OPEN_MAX],
+            answered: Precision::default(),
+            all: Precision::default(),
+            scenes,
+            shown: BTreeMap::new(),
         }
     }
 
@@ -39,9 +64,10 @@ impl Tally {
         self.report.seconds = (captured_ns / 1_000_000) as f64 / 1e3;
     }
 
-    pub fn submit(&mut self, sequence: u64, label: usize) {
+    /// The camera's frame `number` was submitted.
+    pub fn submit(&mut self, sequence: u64, number: u64) {
         self.report.submitted += 1;
-        self.labels[sequence as usize % OPEN_MAX] = label;
+        self.numbers[sequence as usize % OPEN_MAX] = number;
     }
 
     /// A frame was not submitted, as no slot was free.
@@ -50,44 +76,96 @@ impl Tally {
     }
 
     /// A verdict that arrived at `received_ns`.
-    pub fn count(&mut self, result: &ResultRecord, received_ns: u64) {
-        let report = &mut self.report;
-        match result.verdict {
-            Verdict::OnTime | Verdict::Late => {}
-            Verdict::Rejected(_) => return report.rejected += 1,
-            Verdict::Failed(_) => return report.failed += 1,
+    pub fn count(&mut self, response: &Response, received_ns: u64) {
+        let number = self.numbers[response.sequence as usize % OPEN_MAX];
+        let latency_us = received_ns.saturating_sub(response.captured_ns) / 1000;
+        let mut shown = Shown {
+            scene: number % self.camera.scenes(),
+            verdict: response.verdict.to_string(),
+            latency_us,
+            ..Shown::default()
+        };
+        match response.verdict {
+            Verdict::OnTime | Verdict::Late => {
+                self.count_answer(response, received_ns, latency_us);
+                self.compare_class(response, number, &mut shown);
+            }
+            Verdict::Rejected(_) => self.report.rejected += 1,
+            Verdict::Failed(_) => self.report.failed += 1,
         }
+        let in_time = response.verdict == Verdict::OnTime;
+        self.compare_boxes(response, number, in_time, &mut shown);
+        if shown.scene < self.scenes {
+            self.shown.insert(shown.scene, shown);
+        }
+    }
+
+    fn count_answer(&mut self, response: &Response, received_ns: u64, latency_us: u64) {
+        let report = &mut self.report;
         // An answer that is read after its deadline is late for whoever reads it.
-        if !result.has_deadline() {
+        if !response.has_deadline() {
             report.without_deadline += 1;
-        } else if result.verdict == Verdict::OnTime && received_ns <= result.deadline_ns {
+        } else if response.verdict == Verdict::OnTime && received_ns <= response.deadline_ns {
             report.on_time += 1;
         } else {
             report.late += 1;
             if report.late_spans_ns.len() < LATE_SPANS_MAX {
-                report.late_spans_ns.push([result.captured_ns, received_ns]);
+                let span = [response.captured_ns, received_ns];
+                report.late_spans_ns.push(span);
             }
         }
-        let latency_us = received_ns.saturating_sub(result.captured_ns) / 1000;
         self.latency_us.saturating_record(latency_us.max(1));
-        if let Some(answer) = result.answer {
+        if let Some(answer) = response.answer {
             let exit = usize::from(answer.exit);
             if report.exits.len() <= exit {
                 report.exits.resize(exit + 1, 0);
             }
             report.exits[exit] += 1;
-            let label = self.labels[result.sequence as usize % OPEN_MAX];
-            let is_label = answer
-                .class
-                .is_some_and(|class| usize::from(class) == label);
-            report.correct += u64::from(is_label);
         }
+    }
+
+    /// Holds an answer's class against what its frame shows.
+    fn compare_class(&mut self, response: &Response, number: u64, shown: &mut Shown) {
+        shown.exit = response.answer.map(|answer| answer.exit);
+        shown.confidence = response.confidence();
+        if let Truth::Sign(label) = self.camera.shot(number).truth() {
+            let class = response.class().map(usize::from);
+            let correct = class == Some(*label);
+            self.report.correct += u64::from(correct);
+            shown.class = response.class_name().map(str::to_owned);
+            shown.correct = Some(correct);
+        }
+    }
+
+    /// Holds boxes against what their frame shows. Without an answer nothing is found.
+    fn compare_boxes(
+        &mut self,
+        response: &Response,
+        number: u64,
+        in_time: bool,
+        shown: &mut Shown,
+    ) {
+        let shot = self.camera.shot(number);
+        let Truth::Objects(objects) = shot.truth() else {
+            return;
+        };
+        let truth: Vec<Object> = objects.iter().map(boxes::truth).collect();
+        let found = boxes::of(response);
+        if let Some(found) = &found {
+            self.answered.push(Matched::of(&truth, found));
+            let clear = found.iter().filter(|found| found.score >= SHOWN_SCORE);
+            shown.boxes = clear.map(|found| shown_box(response, found)).collect();
+        }
+        let found = found.filter(|_| in_time).unwrap_or_default();
+        self.all.push(Matched::of(&truth, &found));
     }
 
     /// The counts, without the list of late ones.
     pub fn now(&self) -> CameraReport {
         CameraReport {
             latency_us: LatencyUs::of(&self.latency_us),
+            map50: self.answered.map50(),
+            map50_of_all: self.all.map50(),
             late_spans_ns: Vec::new(),
             ..self.report.clone()
         }
@@ -96,9 +174,44 @@ impl Tally {
     pub fn last(self, finished: bool) -> CameraReport {
         CameraReport {
             latency_us: LatencyUs::of(&self.latency_us),
+            map50: self.answered.map50(),
+            map50_of_all: self.all.map50(),
+            shown: self.shown.into_values().collect(),
             finished,
             ..self.report
         }
+    }
+}
+
+/// The last frames whose boxes were compared.
+#[derive(Default)]
+struct Precision(VecDeque<Matched>);
+
+impl Precision {
+    fn push(&mut self, matched: Matched) {
+        self.0.push_back(matched);
+        if self.0.len() > MATCHED_MAX {
+            self.0.pop_front();
+        }
+    }
+
+    fn map50(&self) -> Option<f64> {
+        AveragePrecision::of(&self.0).map50
+    }
+}
+
+fn shown_box(response: &Response, found: &Detection) -> ShownBox {
+    let Rect {
+        left,
+        top,
+        right,
+        bottom,
+    } = found.rect;
+    let name = response.name_of(found.class.into());
+    ShownBox {
+        sides: [left, top, right, bottom],
+        score: found.score,
+        class: name.map_or_else(|| found.class.to_string(), str::to_owned),
     }
 }
 
@@ -107,31 +220,47 @@ mod tests {
     use super::*;
     use punctual_client::{Answer, Failure, Rejection};
 
-    fn result(sequence: u64, verdict: Verdict, exit: Option<u8>) -> ResultRecord {
-        ResultRecord {
+    use punctual_client::ResultRecord;
+    use punctual_types::PixelFormat;
+
+    /// The response to a frame that shows scene 0, if its class is right.
+    fn response(camera: &Camera, sequence: u64, verdict: Verdict, exit: Option<u8>) -> Response {
+        let Truth::Sign(label) = *camera.shot(0).truth() else {
+            panic!("a camera of signs");
+        };
+        let class = |exit| Answer::of_class(exit, label as u16, 60_000);
+        Response::from(ResultRecord {
             sequence,
             slot: 0,
             verdict,
-            answer: exit.map(|exit| Answer::of_class(exit, 7, 60_000)),
+            answer: exit.map(class),
             captured_ns: 1_000_000,
             deadline_ns: 5_000_000,
             finished_ns: 3_000_000,
-        }
+        })
+    }
+
+    fn signs() -> Camera {
+        Camera::signs(PixelFormat::Rgb8, 1, 2)
+    }
+
+    fn tally(camera: &Camera) -> Tally<'_> {
+        Tally::new(camera, CameraReport::default(), 1)
     }
 
     #[test]
-    fn every_verdict_is_counted_once_and_an_answer_is_held_against_its_label() {
-        let mut tally = Tally::new(CameraReport::default());
-        for (sequence, label) in [(1, 7), (2, 8), (3, 7), (4, 7)] {
-            tally.submit(sequence, label);
+    fn every_verdict_is_counted_once_and_an_answer_is_held_against_what_its_frame_shows() {
+        let camera = signs();
+        let mut tally = tally(&camera);
+        for (sequence, number) in [(1, 0), (2, 1), (3, 0), (4, 0)] {
+            tally.submit(sequence, number);
         }
-        tally.count(&result(2, Verdict::OnTime, Some(0)), 3_500_000);
-        tally.count(&result(1, Verdict::OnTime, Some(2)), 4_000_000);
-        tally.count(
-            &result(3, Verdict::Rejected(Rejection::NoSlack), None),
-            4_000_000,
-        );
-        tally.count(&result(4, Verdict::Failed(Failure::Shed), None), 4_000_000);
+        let of = |sequence, verdict, exit| response(&camera, sequence, verdict, exit);
+        tally.count(&of(2, Verdict::OnTime, Some(0)), 3_500_000);
+        tally.count(&of(1, Verdict::OnTime, Some(2)), 4_000_000);
+        let refused = Verdict::Rejected(Rejection::NoSlack);
+        tally.count(&of(3, refused, None), 4_000_000);
+        tally.count(&of(4, Verdict::Failed(Failure::Shed), None), 4_000_000);
         let report = tally.last(true);
         assert_eq!((report.submitted, report.settled()), (4, 4));
         assert_eq!((report.on_time, report.rejected, report.failed), (2, 1, 1));
@@ -141,12 +270,58 @@ mod tests {
     }
 
     #[test]
+    fn the_last_verdict_of_each_scene_that_is_asked_for_is_kept() {
+        let camera = signs();
+        let mut tally = tally(&camera);
+        for (sequence, number) in [(1, 0), (2, 1), (3, 2)] {
+            tally.submit(sequence, number);
+        }
+        for (sequence, exit) in [(1, 0), (2, 1), (3, 2)] {
+            let answer = response(&camera, sequence, Verdict::OnTime, Some(exit));
+            tally.count(&answer, 4_000_000);
+        }
+        let shown = tally.last(true).shown;
+        let [
+            Shown {
+                scene: 0,
+                exit: Some(2),
+                correct: Some(true),
+                latency_us: 3000,
+                ..
+            },
+        ] = &shown[..]
+        else {
+            panic!("{shown:?}");
+        };
+    }
+
+    #[test]
+    fn a_frame_without_an_answer_in_time_counts_against_the_precision_of_all() {
+        let camera = Camera::streets(PixelFormat::Nv12, 1, 1);
+        let mut tally = tally(&camera);
+        tally.submit(1, 0);
+        let refused = Verdict::Rejected(Rejection::NoSlack);
+        let record = ResultRecord {
+            verdict: refused,
+            answer: None,
+            ..response(&signs(), 1, refused, None).record()
+        };
+        tally.count(&Response::from(record), 4_000_000);
+        let report = tally.last(true);
+        assert_eq!((report.map50, report.map50_of_all), (None, Some(0.0)));
+    }
+
+    #[test]
     fn an_answer_to_a_frame_without_a_deadline_is_neither_on_time_nor_late() {
-        let mut tally = Tally::new(CameraReport::default());
-        tally.submit(1, 7);
-        let mut answered = result(1, Verdict::OnTime, Some(0));
-        answered.deadline_ns = u64::MAX;
-        tally.count(&answered, 9_000_000_000);
+        let camera = signs();
+        let mut tally = tally(&camera);
+        tally.submit(1, 0);
+        let answered = response(&camera, 1, Verdict::OnTime, Some(0)).record();
+        let answered = ResultRecord {
+            deadline_ns: u64::MAX,
+            ..answered
+        };
+        tally.count(&Response::from(answered), 9_000_000_000);
         let report = tally.last(true);
         assert_eq!((report.on_time, report.late), (0, 0));
         assert_eq!((report.without_deadline, report.settled()), (1, 1));
@@ -154,9 +329,11 @@ mod tests {
 
     #[test]
     fn an_answer_that_is_read_after_its_deadline_is_late_whatever_the_daemon_says() {
-        let mut tally = Tally::new(CameraReport::default());
-        tally.submit(1, 7);
-        tally.count(&result(1, Verdict::OnTime, Some(0)), 5_000_001);
+        let camera = signs();
+        let mut tally = tally(&camera);
+        tally.submit(1, 0);
+        let answer = response(&camera, 1, Verdict::OnTime, Some(0));
+        tally.count(&answer, 5_000_001);
         let report = tally.last(true);
         assert_eq!((report.on_time, report.late), (0, 1));
         assert_eq!(report.late_spans_ns, [[1_000_000, 5_000_001]]);
