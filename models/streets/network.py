@@ -71,31 +71,34 @@ class Sure(nn.Module):
 
 
 class Streets(nn.Module):
-    """Three segments, an exit behind each. The deeper ones see coarser features too."""
+    """Three segments, an exit behind each. The deeper ones see coarser features too, the last one also finer ones."""
 
     def __init__(self):
         super().__init__()
-        self.begin = nn.Sequential(
-            conv(3, 16, stride=2), conv(16, 32, stride=2), conv(32, 64, stride=2), conv(64, 64)
-        )
+        self.begin = nn.Sequential(conv(3, 16, stride=2), conv(16, 32, stride=2))
+        self.cells = nn.Sequential(conv(32, 64, stride=2), conv(64, 64))
         self.fine = nn.ModuleList([Residual(64), Residual(64)])
         self.coarse = nn.ModuleList([
             nn.Sequential(conv(64, 128, stride=2), Residual(128)), Residual(128)
         ])
         self.merge = nn.ModuleList([conv(128, 64, kernel=1), conv(128, 64, kernel=1)])
-        widths = (16, 64, 64)
-        self.heads = nn.ModuleList([Head(64, widths[0], 1), Head(64, widths[1], 3), Head(64, widths[2], 3)])
+        # What is painted on a small sign is smaller than a cell.
+        self.detail = nn.Sequential(conv(32, 48), conv(48, 64, stride=2))
+        widths = (16, 48, 64)
+        self.heads = nn.ModuleList([Head(64, widths[0], 1), Head(64, widths[1], 1), Head(64, widths[2], 3)])
         self.sure = nn.ModuleList([Sure(width) for width in widths])
 
     def forward(self, x: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
         """Of each exit: features, scores before the logistic function, distances of the sides."""
-        x = self.begin(x)
+        half_cells = self.begin(x)
+        coarse = x = self.cells(half_cells)
         answers = [self.heads[0](x)]
-        coarse = x
         for step in range(EXITS - 1):
             coarse = self.coarse[step](coarse)
-            larger = functional.interpolate(self.merge[step](coarse), scale_factor=2.0, mode="nearest")
-            x = self.fine[step](x + larger)
+            x = x + functional.interpolate(self.merge[step](coarse), scale_factor=2.0, mode="nearest")
+            if step == EXITS - 2:
+                x = x + self.detail(half_cells)
+            x = self.fine[step](x)
             answers.append(self.heads[step + 1](x))
         return answers
 

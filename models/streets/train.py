@@ -27,7 +27,7 @@ from network import COLUMNS, EXITS, ROWS, STRIDE, Streets, centres, corners
 MEAN, STD = 0.45, 0.25  # as in streets.toml
 PROCESSES = 2
 # Deeper exits weigh more: the first must not shape the features that the others build on.
-EXIT_WEIGHTS = (0.1, 0.4, 1.0)
+EXIT_WEIGHTS = (0.1, 0.3, 1.0)
 # (rows, columns, pictures a process and step, until this share of the time). Parts of frames first.
 SIZES = ((128, 160, 32, 0.5), (176, 224, 16, 0.85), (ROWS, COLUMNS, 8, 1.0))
 RATE, WARM_UP, DECAY = 2.5e-3, 0.03, 0.02

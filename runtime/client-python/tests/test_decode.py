@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,14 +29,20 @@ def case(name: str) -> dict[str, NDArray[np.float32]]:
 
 def assert_found(found: Detections, expected: NDArray[np.float32]) -> None:
     rows = np.column_stack([found.boxes, found.scores, found.labels])
-    # By score, then by place: equal scores may come in any order.
-    order = lambda rows: rows[np.lexsort((rows[:, 0], -rows[:, 4].round(4)))]
-    np.testing.assert_allclose(order(rows), order(expected), rtol=0, atol=TOLERANCE)
+    np.testing.assert_allclose(ordered(rows), ordered(expected), rtol=0, atol=TOLERANCE)
     assert (np.diff(found.scores) <= 0).all()
 
 
+def ordered(rows: NDArray[Any]) -> NDArray[Any]:
+    """By score, then by place: equal scores may come in any order."""
+    return rows[np.lexsort((rows[:, 0], -rows[:, 4].round(4)))]
+
+
+def squares(sides: Iterable[int]) -> list[tuple[int, int]]:
+    return [(side, side) for side in sides]
+
+
 def test_anchors_are_those_of_torchvisions_networks() -> None:
-    squares = lambda sides: [(side, side) for side in sides]
     ssd300 = Anchors.ssd(
         (300, 300),
         squares([38, 19, 10, 5, 3, 1]),
