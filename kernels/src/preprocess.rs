@@ -31,11 +31,10 @@
 mod bt601;
 mod frame;
 mod gray;
-mod nv12;
 mod picture;
 mod resize;
 mod tensor;
-mod yuyv;
+mod yuv;
 
 pub use frame::{CropRows, RowSpan};
 pub use tensor::NotFinite;

@@ -76,7 +76,8 @@ class Streets(nn.Module):
     def __init__(self):
         super().__init__()
         self.begin = nn.Sequential(conv(3, 16, stride=2), conv(16, 32, stride=2))
-        self.cells = nn.Sequential(conv(32, 64, stride=2), conv(64, 64))
+        self.cells = conv(32, 64, stride=2)
+        self.deeper = conv(64, 64)
         self.fine = nn.ModuleList([Residual(64), Residual(64)])
         self.coarse = nn.ModuleList([
             nn.Sequential(conv(64, 128, stride=2), Residual(128)), Residual(128)
@@ -85,14 +86,15 @@ class Streets(nn.Module):
         # What is painted on a small sign is smaller than a cell.
         self.detail = nn.Sequential(conv(32, 48), conv(48, 64, stride=2))
         widths = (16, 48, 64)
-        self.heads = nn.ModuleList([Head(64, widths[0], 1), Head(64, widths[1], 1), Head(64, widths[2], 3)])
+        self.heads = nn.ModuleList([Head(64, widths[0], 3), Head(64, widths[1], 1), Head(64, widths[2], 3)])
         self.sure = nn.ModuleList([Sure(width) for width in widths])
 
     def forward(self, x: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
         """Of each exit: features, scores before the logistic function, distances of the sides."""
         half_cells = self.begin(x)
-        coarse = x = self.cells(half_cells)
+        x = self.cells(half_cells)
         answers = [self.heads[0](x)]
+        coarse = x = self.deeper(x)
         for step in range(EXITS - 1):
             coarse = self.coarse[step](coarse)
             x = x + functional.interpolate(self.merge[step](coarse), scale_factor=2.0, mode="nearest")

@@ -16,6 +16,7 @@ const U_TO_B: i32 = fixed(255.0 / 224.0 * 2.0 * (1.0 - 0.114));
 const HALF: i32 = 1 << (BITS - 1);
 
 /// What chroma adds to red, green and blue, with the rounding half.
+#[inline(always)]
 pub(super) fn tint([u, v]: [u8; 2]) -> [i32; 3] {
     let (u, v) = (i32::from(u) - 128, i32::from(v) - 128);
     [
@@ -25,8 +26,8 @@ pub(super) fn tint([u, v]: [u8; 2]) -> [i32; 3] {
     ]
 }
 
-/// One pixel from its luma and what its chroma adds.
-pub(super) fn pixel(luma: u8, tint: [i32; 3]) -> [u8; 3] {
-    let luma = (i32::from(luma) - 16) * LUMA;
-    tint.map(|tint| ((luma + tint) >> BITS).clamp(0, 255) as u8)
+/// One colour of a pixel from its luma and what its chroma adds.
+#[inline(always)]
+pub(super) fn colour(luma: u8, tint: i32) -> u8 {
+    (((i32::from(luma) - 16) * LUMA + tint) >> BITS).clamp(0, 255) as u8
 }

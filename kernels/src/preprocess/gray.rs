@@ -1,7 +1,7 @@
 //! Pictures to a byte of gray a pixel.
 
 use super::CropRows;
-use super::bt601::{pixel, tint};
+use super::bt601::{colour, tint};
 
 /// ITU-R BT.601's luma of full-range colours in 65536ths, rounded to the nearest byte: as Pillow's mode `L`.
 const RED: u32 = 19_595;
@@ -51,8 +51,8 @@ pub(super) fn of_yuyv(rows: &CropRows, copy: &[u8], levels: &[u8; 256], gray: &m
 
 /// The full-range gray of each limited-range luma: what all three colours would be without chroma.
 pub(super) fn levels() -> Box<[u8; 256]> {
-    let without_chroma = tint([128, 128]);
+    let [without_chroma, ..] = tint([128, 128]);
     Box::new(std::array::from_fn(|luma| {
-        pixel(luma as u8, without_chroma)[0]
+        colour(luma as u8, without_chroma)
     }))
 }

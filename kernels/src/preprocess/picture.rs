@@ -2,20 +2,24 @@
 
 use punctual_types::{Fit, Letterbox, PixelFormat};
 
-use super::resize::{self, Sample, Taps};
+use super::gray;
+use super::resize::{Columns, Rows, Sample, Taps};
+use super::yuv::Conversion;
 use super::{CHANNELS_MAX, CropRows, PlanarOutput, PreprocessError, PreprocessSpec};
-use super::{gray, nv12, yuyv};
+use crate::Isa;
 
 /// Tables and scratch for the pictures of one stream.
 #[derive(Debug)]
 pub(super) struct Picture {
+    /// Of this processor.
+    isa: Isa,
     format: PixelFormat,
     channels: u32,
     /// Where the resized crop lies in `height` rows of `width`.
     place: Letterbox,
     width: usize,
     height: usize,
-    columns: Taps,
+    columns: Columns,
     rows: Taps,
     /// Normalised = value * scale + bias, a channel.
     scale: [f32; CHANNELS_MAX],
@@ -24,9 +28,11 @@ pub(super) struct Picture {
     border: [f32; CHANNELS_MAX],
     /// The gray of each luma, where that is all that the network sees.
     levels: Option<Box<[u8; 256]>>,
+    /// To rows of red, green and blue, where that is not what the frame has and the network sees.
+    conversion: Option<Conversion>,
     /// The crop as red, green and blue, or as gray, where it is not resized as it is.
     converted: Box<[u8]>,
-    /// One row of the crop after the vertical pass: the samples of one pixel after those of the other.
+    /// One row of the crop after the vertical pass.
     row: Box<[f32]>,
 }
 
@@ -55,17 +61,27 @@ impl Picture {
             false => 0,
         };
         Ok(Self {
+            isa: Isa::detect(),
             format,
             channels,
             place,
             width: output.width as usize,
             height: output.height as usize,
-            columns: Taps::new(spec.crop.width, place.inner.width),
+            columns: Columns::new(spec.crop.width, place.inner.width),
             rows: Taps::new(spec.crop.height, place.inner.height),
             scale,
             bias,
             border: std::array::from_fn(|channel| fill * scale[channel] + bias[channel]),
             levels: (yuv && channels == 1).then(gray::levels),
+            conversion: match format {
+                PixelFormat::Nv12 if channels > 1 => {
+                    Some(Conversion::of_nv12(spec.crop.width as usize))
+                }
+                PixelFormat::Yuyv if channels > 1 => {
+                    Some(Conversion::of_yuyv(spec.crop.width as usize))
+                }
+                _ => None,
+            },
             converted: vec![0; converted].into(),
             row: vec![0.0; row_len].into(),
         })
@@ -74,24 +90,29 @@ impl Picture {
     /// From a private copy of the crop's rows to normalised planes.
     pub(super) fn prepare(&mut self, rows: &CropRows, copy: &[u8], output: &mut PlanarOutput<'_>) {
         let levels = self.levels.as_deref();
-        match (self.format, levels) {
-            (PixelFormat::Nv12, None) => nv12::to_rgb(rows, copy, &mut self.converted),
-            (PixelFormat::Nv12, Some(levels)) => gray::of_nv12(copy, levels, &mut self.converted),
-            (PixelFormat::Yuyv, None) => yuyv::to_rgb(rows, copy, &mut self.converted),
-            (PixelFormat::Yuyv, Some(levels)) => {
+        match (self.format, levels, &mut self.conversion) {
+            (_, _, Some(conversion)) => conversion.run(rows, copy, &mut self.converted),
+            (PixelFormat::Nv12, Some(levels), _) => {
+                gray::of_nv12(copy, levels, &mut self.converted)
+            }
+            (PixelFormat::Yuyv, Some(levels), _) => {
                 gray::of_yuyv(rows, copy, levels, &mut self.converted);
             }
-            (PixelFormat::Rgb8, _) if self.channels == 1 => {
+            (PixelFormat::Rgb8, ..) if self.channels == 1 => {
                 gray::of_rgb(copy, &mut self.converted);
             }
-            (PixelFormat::Bgr8, _) if self.channels == 1 => {
+            (PixelFormat::Bgr8, ..) if self.channels == 1 => {
                 gray::of_bgr(copy, &mut self.converted);
             }
             _ => return self.planes(copy, output),
         }
         // Out of self meanwhile, so that it can be read while self's row is written.
         let converted = std::mem::take(&mut self.converted);
-        self.planes(&converted, output);
+        if self.conversion.is_some() {
+            self.resize(&converted, output, Self::colour_row::<3>);
+        } else {
+            self.planes(&converted, output);
+        }
         self.converted = converted;
     }
 
@@ -99,66 +120,102 @@ impl Picture {
     fn planes(&mut self, crop: &[u8], output: &mut PlanarOutput<'_>) {
         let words = crop.as_chunks::<2>().0;
         match (self.format, self.channels) {
-            (PixelFormat::Gray16, 1) => self.resize(words, output, |gray: [f32; 1]| gray),
-            (PixelFormat::Gray16, _) => self.resize(words, output, |[gray]: [f32; 1]| [gray; 3]),
-            (_, 1) => self.resize(crop, output, |gray: [f32; 1]| gray),
-            (PixelFormat::Gray8, _) => self.resize(crop, output, |[gray]: [f32; 1]| [gray; 3]),
-            (PixelFormat::Bgr8, _) => self.resize(crop, output, |[b, g, r]: [f32; 3]| [r, g, b]),
-            (PixelFormat::Rgba8, 3) => {
-                self.resize(crop, output, |[r, g, b, _]: [f32; 4]| [r, g, b]);
+            (PixelFormat::Gray16, 1) => self.resize(words, output, Self::colour_row::<1>),
+            (PixelFormat::Gray16, _) => {
+                self.resize_pixels(words, output, |[gray]: [f32; 1]| [gray; 3])
             }
-            (PixelFormat::Rgba8, _) => self.resize(crop, output, |rgba: [f32; 4]| rgba),
-            _ => self.resize(crop, output, |rgb: [f32; 3]| rgb),
+            (_, 1) => self.resize(crop, output, Self::colour_row::<1>),
+            (PixelFormat::Gray8, _) => {
+                self.resize_pixels(crop, output, |[gray]: [f32; 1]| [gray; 3])
+            }
+            (PixelFormat::Bgr8, _) => {
+                self.resize_pixels(crop, output, |[b, g, r]: [f32; 3]| [r, g, b])
+            }
+            (PixelFormat::Rgba8, 3) => {
+                self.resize_pixels(crop, output, |[r, g, b, _]: [f32; 4]| [r, g, b]);
+            }
+            (PixelFormat::Rgba8, _) => self.resize_pixels(crop, output, |rgba: [f32; 4]| rgba),
+            _ => self.resize_pixels(crop, output, |rgb: [f32; 3]| rgb),
         }
     }
 
-    fn resize<S: Sample, const SAMPLES: usize, const PLANES: usize>(
+    /// Of a crop whose rows have the samples of one pixel after those of the other.
+    fn resize_pixels<S: Sample, const SAMPLES: usize, const PLANES: usize>(
         &mut self,
         crop: &[S],
         output: &mut PlanarOutput<'_>,
         order: impl Fn([f32; SAMPLES]) -> [f32; PLANES],
     ) {
-        let (top, inner) = (self.place.top as usize, self.place.inner.height as usize);
+        self.resize(crop, output, |picture, planes| {
+            picture.pixel_row(planes, &order)
+        });
+    }
+
+    /// `row` writes one row of each plane from `self.row`, between its borders.
+    fn resize<S: Sample, const PLANES: usize>(
+        &mut self,
+        crop: &[S],
+        output: &mut PlanarOutput<'_>,
+        row: impl Fn(&Self, [&mut [f32]; PLANES]),
+    ) {
+        let (top, left) = (self.place.top as usize, self.place.left as usize);
+        let (height, width) = (
+            self.place.inner.height as usize,
+            self.place.inner.width as usize,
+        );
         let row_len = self.row.len();
+        let sum_rows = S::sum_rows(self.isa);
         for y in 0..self.height {
-            let planes = rows_of::<PLANES>(output, y, self.width);
-            if (top..top + inner).contains(&y) {
+            let mut borders = self.border.into_iter();
+            let inside = (top..top + height).contains(&y);
+            let planes = rows_of::<PLANES>(output, y, self.width).map(|plane| {
+                let border = borders.next().unwrap_or_default();
+                let (before, rest) = plane.split_at_mut(if inside { left } else { 0 });
+                let (plane, behind) = rest.split_at_mut(if inside { width } else { 0 });
+                before.fill(border);
+                behind.fill(border);
+                plane
+            });
+            if inside {
                 let (first, weights) = self.rows.of(y - top);
                 let source = &crop[first * row_len..][..weights.len() * row_len];
-                resize::weighted_row(source, weights, &mut self.row);
-                self.write_row(planes, &order);
-            } else {
-                for (plane, border) in planes.into_iter().zip(self.border) {
-                    plane.fill(border);
-                }
+                let sums = &mut self.row;
+                // SAFETY: `self.isa` is available.
+                unsafe {
+                    sum_rows(&mut Rows {
+                        source,
+                        weights,
+                        sums,
+                    })
+                };
+                row(self, planes);
             }
         }
     }
 
-    /// The horizontal pass over `self.row`, normalised into one row of each plane, between its borders.
-    fn write_row<const SAMPLES: usize, const PLANES: usize>(
+    /// The horizontal pass over a row of each colour, normalised.
+    fn colour_row<const PLANES: usize>(&self, planes: [&mut [f32]; PLANES]) {
+        let colours = self.row.chunks_exact(self.row.len() / PLANES);
+        for (channel, (plane, row)) in planes.into_iter().zip(colours).enumerate() {
+            let (scale, bias) = (self.scale[channel], self.bias[channel]);
+            let row = row.as_chunks().0;
+            self.columns
+                .sums(row, |x, [sum]| plane[x] = sum * scale + bias);
+        }
+    }
+
+    /// The horizontal pass over a row of pixels, normalised.
+    fn pixel_row<const SAMPLES: usize, const PLANES: usize>(
         &self,
-        planes: [&mut [f32]; PLANES],
+        mut planes: [&mut [f32]; PLANES],
         order: &impl Fn([f32; SAMPLES]) -> [f32; PLANES],
     ) {
-        let (left, inner) = (self.place.left as usize, self.place.inner.width as usize);
-        let mut borders = self.border.into_iter();
-        let mut planes = planes.map(|plane| {
-            let border = borders.next().unwrap_or_default();
-            let (before, rest) = plane.split_at_mut(left);
-            let (plane, behind) = rest.split_at_mut(inner);
-            before.fill(border);
-            behind.fill(border);
-            plane
-        });
-        let row = self.row.as_chunks::<SAMPLES>().0;
-        for x in 0..inner {
-            let (first, weights) = self.columns.of(x);
-            let values = order(resize::weighted_pixel(&row[first..], weights));
-            for (channel, plane) in planes.iter_mut().enumerate() {
-                plane[x] = values[channel] * self.scale[channel] + self.bias[channel];
+        let row = self.row.as_chunks().0;
+        self.columns.sums(row, |x, sums| {
+            for (channel, (plane, value)) in planes.iter_mut().zip(order(sums)).enumerate() {
+                plane[x] = value * self.scale[channel] + self.bias[channel];
             }
-        }
+        });
     }
 }
 

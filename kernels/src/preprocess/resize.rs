@@ -2,6 +2,9 @@
 //! every source pixel counts (anti-aliasing). Vertical pass first: it runs over whole rows of
 //! bytes, which the compiler vectorises, and leaves the horizontal pass fewer rows.
 
+use crate::Isa;
+use crate::simd::vectorised;
+
 /// For each output position the source positions it reads and their weights, of sum 1.
 #[derive(Debug)]
 pub(super) struct Taps {
@@ -56,11 +59,18 @@ impl Taps {
 /// A number as it lies in a frame.
 pub(super) trait Sample: Copy {
     fn value(self) -> f32;
+
+    /// [`sum_rows`], to be called where `isa` is available.
+    fn sum_rows(isa: Isa) -> unsafe fn(&mut Rows<'_, Self>);
 }
 
 impl Sample for u8 {
     fn value(self) -> f32 {
         f32::from(self)
+    }
+
+    fn sum_rows(isa: Isa) -> unsafe fn(&mut Rows<'_, Self>) {
+        vectorised!(isa, sum_rows, Rows<'_, u8>)
     }
 }
 
@@ -69,11 +79,30 @@ impl Sample for [u8; 2] {
     fn value(self) -> f32 {
         f32::from(u16::from_le_bytes(self))
     }
+
+    fn sum_rows(isa: Isa) -> unsafe fn(&mut Rows<'_, Self>) {
+        vectorised!(isa, sum_rows, Rows<'_, [u8; 2]>)
+    }
+}
+
+/// Rows of the crop, and where their weighted sum goes.
+pub(super) struct Rows<'a, S> {
+    /// One behind the other, as long as `sums`.
+    pub source: &'a [S],
+    pub weights: &'a [f32],
+    pub sums: &'a mut [f32],
 }
 
 /// `sums[i]` = the sum over rows of `weights[row] * source[row][i]`.
-pub(super) fn weighted_row<S: Sample>(source: &[S], weights: &[f32], sums: &mut [f32]) {
-    let mut rows = source.chunks_exact(sums.len()).zip(weights);
+#[inline(always)]
+fn sum_rows<S: Sample>(
+    Rows {
+        source,
+        weights,
+        sums,
+    }: &mut Rows<'_, S>,
+) {
+    let mut rows = source.chunks_exact(sums.len()).zip(*weights);
     if let Some((row, weight)) = rows.next() {
         for (sum, sample) in sums.iter_mut().zip(row) {
             *sum = weight * sample.value();
@@ -86,23 +115,80 @@ pub(super) fn weighted_row<S: Sample>(source: &[S], weights: &[f32], sums: &mut 
     }
 }
 
-/// The weighted sum of pixels, from the first of `row` on.
-pub(super) fn weighted_pixel<const SAMPLES: usize>(
-    row: &[[f32; SAMPLES]],
-    weights: &[f32],
-) -> [f32; SAMPLES] {
-    let mut sums = [0.0; SAMPLES];
-    for (pixel, weight) in row.iter().zip(weights) {
-        for (sum, value) in sums.iter_mut().zip(pixel) {
-            *sum += weight * value;
+/// [`Taps`] of the horizontal pass: the same number of weights for each position, zeros among them, so that the loop
+/// over them has a length that the compiler knows.
+#[derive(Debug)]
+pub(super) struct Columns {
+    /// Of each position the first pixel that it reads.
+    first: Box<[u32]>,
+    /// Of each position.
+    count: usize,
+    weights: Box<[f32]>,
+}
+
+impl Columns {
+    /// As [`Taps::new`].
+    pub(super) fn new(source: u32, output: u32) -> Self {
+        let taps = Taps::new(source, output);
+        let positions = 0..output as usize;
+        let counts = positions.clone().map(|position| taps.of(position).1.len());
+        let count = counts.max().unwrap_or(0);
+        let mut weights = vec![0.0; output as usize * count];
+        let rows = weights.chunks_exact_mut(count);
+        let first = positions.zip(rows).map(|(position, row)| {
+            let (first, weights) = taps.of(position);
+            let begin = first.min(source as usize - count);
+            row[first - begin..][..weights.len()].copy_from_slice(weights);
+            begin as u32
+        });
+        Self {
+            first: first.collect(),
+            count,
+            weights: weights.into(),
         }
     }
-    sums
+
+    /// Tells `each` the weighted sum of pixels of `row` at every position.
+    pub(super) fn sums<const SAMPLES: usize>(
+        &self,
+        row: &[[f32; SAMPLES]],
+        each: impl FnMut(usize, [f32; SAMPLES]),
+    ) {
+        match self.count {
+            1 => self.sums_of(row, 1, each),
+            2 => self.sums_of(row, 2, each),
+            3 => self.sums_of(row, 3, each),
+            4 => self.sums_of(row, 4, each),
+            5 => self.sums_of(row, 5, each),
+            6 => self.sums_of(row, 6, each),
+            count => self.sums_of(row, count, each),
+        }
+    }
+
+    /// Inlined, so that `count` is known above.
+    #[inline(always)]
+    fn sums_of<const SAMPLES: usize>(
+        &self,
+        row: &[[f32; SAMPLES]],
+        count: usize,
+        mut each: impl FnMut(usize, [f32; SAMPLES]),
+    ) {
+        let positions = self.first.iter().zip(self.weights.chunks_exact(count));
+        for (position, (first, weights)) in positions.enumerate() {
+            let mut sums = [0.0; SAMPLES];
+            for (pixel, weight) in row[*first as usize..][..count].iter().zip(weights) {
+                for (sum, value) in sums.iter_mut().zip(pixel) {
+                    *sum += weight * value;
+                }
+            }
+            each(position, sums);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Taps;
+    use super::{Columns, Taps};
 
     #[test]
     fn weights_sum_to_one_and_stay_inside_the_source() {
@@ -122,6 +208,30 @@ mod tests {
                 assert!((weights.iter().sum::<f32>() - 1.0).abs() < 1e-5);
                 assert!(weights.iter().all(|weight| *weight > 0.0));
             }
+        }
+    }
+
+    #[test]
+    fn columns_have_the_same_weights_and_zeros() {
+        for (source, output) in [
+            (1, 1),
+            (1, 7),
+            (7, 1),
+            (192, 64),
+            (64, 192),
+            (191, 64),
+            (5, 3),
+        ] {
+            let (taps, columns) = (Taps::new(source, output), Columns::new(source, output));
+            let row: Vec<[f32; 1]> = (0..source).map(|x| [(x * 37 % 101) as f32]).collect();
+            let mut sums = Vec::new();
+            columns.sums(&row, |_, [sum]| sums.push(sum));
+            let expected = (0..output as usize).map(|position| {
+                let (first, weights) = taps.of(position);
+                let values = row[first..].iter().zip(weights);
+                values.fold(0.0, |sum, ([value], weight)| sum + weight * value)
+            });
+            assert_eq!(sums, expected.collect::<Vec<f32>>());
         }
     }
 
