@@ -9,7 +9,7 @@ use punctual_model::{Package, PackageError, Profile, ProfileError};
 use punctual_plan::{DeviceKind, Diagnostics, Needs, Policies};
 use punctual_platform::{affinity, output};
 
-use crate::measure::{self, PackageNeeds};
+use crate::measure::{self, Job, PackageNeeds};
 use punctual_platform::termination::{Terminates, Termination};
 
 /// Why there is no profile.
@@ -36,39 +36,57 @@ impl Terminates for CacheError {
     }
 }
 
-/// Puts a profile beside each package of `manifest`: from the cache, or measured now for a few seconds (always when
-/// `again`).
+/// Puts a profile beside each package of `manifest`: from the cache, or, if one is missing there or `again`, measured now, all
+/// of them, for a few seconds.
 pub fn profiles(manifest: &Path, text: &str, again: bool) -> Result<(), CacheError> {
     let needs = Needs::of_manifest(text, manifest, &Policies::shipped())?;
-    for wanted in measure::by_package(&needs.models) {
-        let package_file = manifest.with_file_name(&wanted.package);
-        let package = Package::read(&package_file)?;
-        let profile = profile(&needs, &wanted, &package, again)?;
-        profile.write(&package_file.with_extension("profile.json"))?;
+    let packages = measure::by_package(&needs.models);
+    let mut jobs = Vec::new();
+    for wanted in &packages {
+        jobs.push(job(
+            &needs,
+            wanted,
+            manifest.with_file_name(&wanted.package),
+        )?);
     }
-    Ok(())
+    let kept: Option<Vec<Profile>> = jobs
+        .iter()
+        .zip(&packages)
+        .map(|(job, wanted)| {
+            let profile = Profile::read(&kept_at(job, &jobs)?).ok()?;
+            covers(&profile, &needs, wanted, &job.package).then_some(profile)
+        })
+        .collect();
+    if let Some(kept) = kept.filter(|_| !again) {
+        for (job, profile) in jobs.iter().zip(kept) {
+            profile.write(&job.file.with_extension("profile.json"))?;
+        }
+        return Ok(());
+    }
+    let names: Vec<String> = jobs.iter().map(|job| format!("`{}`", job.name)).collect();
+    output::note(format_args!(
+        "measuring the networks {} on this machine, once (about 15 seconds)",
+        names.join(" and ")
+    ));
+    let cpu = CpuProvider {
+        cores: affinity::available_cores().unwrap_or_default(),
+    };
+    measure::measure(&cpu, &jobs, |job, profile| {
+        if let Some(kept) = kept_at(job, &jobs)
+            && let Err(error) = keep(&profile, &kept)
+        {
+            output::note(format_args!(
+                "punctual demo: the figures are for this run only: {error}"
+            ));
+        }
+        Ok(profile.write(&job.file.with_extension("profile.json"))?)
+    })
 }
 
-fn profile(
-    needs: &Needs,
-    wanted: &PackageNeeds,
-    package: &Package,
-    again: bool,
-) -> Result<Profile, CacheError> {
-    let kept = folder().map(|folder| folder.join(file_name(package)));
-    let usable = |path: &PathBuf| {
-        let profile = Profile::read(path).ok()?;
-        covers(&profile, needs, wanted, package).then_some(profile)
-    };
-    if !again && let Some(profile) = kept.as_ref().and_then(usable) {
-        return Ok(profile);
-    }
-    output::note(format_args!(
-        "measuring the network `{}` on this machine, once (a few seconds)",
-        wanted.name
-    ));
+fn job(needs: &Needs, wanted: &PackageNeeds, file: PathBuf) -> Result<Job, CacheError> {
+    let package = Package::read(&file)?;
     let request = Request {
-        frames: measure::frames(wanted, package),
+        frames: measure::frames(wanted, &package),
         ..measure::request(
             needs,
             &wanted.on(DeviceKind::Cpu),
@@ -76,18 +94,12 @@ fn profile(
             wanted.paged,
         )
     };
-    let cpu = CpuProvider {
-        cores: affinity::available_cores().unwrap_or_default(),
-    };
-    let measured = measure::measure(&cpu, &wanted.name, package, &request)?;
-    if let Some(kept) = kept
-        && let Err(error) = keep(&measured, &kept)
-    {
-        output::note(format_args!(
-            "punctual demo: the figures are for this run only: {error}"
-        ));
-    }
-    Ok(measured)
+    Ok(Job {
+        name: wanted.name.clone(),
+        file,
+        package,
+        request,
+    })
 }
 
 fn keep(profile: &Profile, path: &Path) -> Result<(), ProfileError> {
@@ -130,8 +142,8 @@ fn covers(profile: &Profile, needs: &Needs, wanted: &PackageNeeds, package: &Pac
         })
 }
 
-/// Machine and package in a name that any file system takes.
-fn file_name(package: &Package) -> String {
+/// Where the profile of `job` is kept: by package, machine, and the networks that it is measured beside.
+fn kept_at(job: &Job, all: &[Job]) -> Option<PathBuf> {
     let machine: String = punctual_device_cpu::machine()
         .chars()
         .map(|c| {
@@ -142,8 +154,12 @@ fn file_name(package: &Package) -> String {
             }
         })
         .collect();
-    let hash = package.hash().to_string();
-    format!("{}-{machine}.profile.json", &hash[..16])
+    let others = all.iter().filter(|other| other.file != job.file);
+    let packages = [job].into_iter().chain(others);
+    let packages: Vec<String> = packages
+        .map(|job| job.package.hash().to_string()[..16].to_owned())
+        .collect();
+    Some(folder()?.join(format!("{}-{machine}.profile.json", packages.join("-"))))
 }
 
 /// `$XDG_CACHE_HOME/punctual`, or `~/.cache/punctual`; none for a user without a home.

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use punctual_device::Provider;
-use punctual_device::profile::{self, Effort, Frame, MeasureError, Progress, Request};
+use punctual_device::profile::{self, Effort, Frame, MeasureError, Progress, Request, Subject};
 use punctual_model::{Package, Profile};
 use punctual_plan::{BATCH_SIZES, DeviceKind, FrameNeeds, FramePlan, ModelNeeds, Needs};
 use punctual_platform::affinity;
@@ -113,21 +114,57 @@ pub fn frames(wanted: &PackageNeeds, package: &Package) -> Vec<Frame> {
     plans.map(frame).collect()
 }
 
-/// Measures a package on the devices of `provider`, and shows on standard error how far it is: the
-/// preparation of frames only, if `request` has some and names no partition size.
-pub fn measure<P: Provider>(
+/// What to measure of a package on one device.
+pub struct Job {
+    /// The first model of it.
+    pub name: String,
+    pub file: PathBuf,
+    pub package: Package,
+    pub request: Request,
+}
+
+/// Measures packages on the devices of `provider`, and shows on standard error how far it is; of one with frames and without
+/// partition sizes only the preparation of frames. `done` takes each profile as soon as it is there.
+///
+/// Before each request of a network the largest other one runs: all of them are in one manifest, so each will find the
+/// caches as others left them.
+pub fn measure<P: Provider, E: From<MeasureError<P::Error>>>(
     provider: &P,
-    name: &str,
-    package: &Package,
-    request: &Request,
-) -> Result<Profile, MeasureError<P::Error>> {
-    with_bar(name, |show| {
-        if request.units.is_empty() && !request.frames.is_empty() {
-            profile::measure_preparation(provider, package, request, show)
-        } else {
-            profile::measure(provider, package, request, show)
-        }
-    })
+    jobs: &[Job],
+    mut done: impl FnMut(&Job, Profile) -> Result<(), E>,
+) -> Result<(), E> {
+    let prepares_only = |job: &Job| job.request.units.is_empty() && !job.request.frames.is_empty();
+    let mut solutions = Vec::new();
+    for job in jobs {
+        solutions.push(match prepares_only(job) {
+            true => Vec::new(),
+            false => with_bar(&job.name, |show| {
+                profile::choose(provider, &job.package, &job.request, show)
+            })?,
+        });
+    }
+    let subject = |at: usize| Subject {
+        package: &jobs[at].package,
+        solutions: &solutions[at],
+    };
+    for (at, job) in jobs.iter().enumerate() {
+        let others = (0..jobs.len()).filter(|other| *other != at && !prepares_only(&jobs[*other]));
+        let largest = others.max_by_key(|other| weights(&jobs[*other].package));
+        let measured = with_bar(&job.name, |show| match prepares_only(job) {
+            true => profile::measure_preparation(provider, &job.package, &job.request, show),
+            false => {
+                let beside = largest.map(subject);
+                profile::measure(provider, subject(at), beside, &job.request, show)
+            }
+        });
+        done(job, measured?)?;
+    }
+    Ok(())
+}
+
+/// How many a network has.
+fn weights(package: &Package) -> usize {
+    package.network().weights.len()
 }
 
 fn with_bar<T>(name: &str, measure: impl FnOnce(&mut dyn FnMut(Progress)) -> T) -> T {

@@ -14,7 +14,7 @@ use punctual_platform::output::{self, OutputError};
 use punctual_platform::{affinity, read};
 use punctual_report::{Column, Table};
 
-use crate::measure::{self, PackageNeeds, Sizes};
+use crate::measure::{self, Job, PackageNeeds, Sizes};
 use punctual_platform::termination::{Terminates, Termination};
 
 /// What to measure, and where to put it.
@@ -27,7 +27,8 @@ EXAMPLES:
 
 Measures the models that the manifest names: first which solution of each convolution is the fastest,
 then, with those, each stage at each batch size and partition size, and the preparation of each frame
-format. The profile is written beside the package
+format. Before each request the largest other network of the manifest runs: in the daemon, too, its
+weights will have taken the caches. The profile is written beside the package
 (signs.punctual -> signs.profile.json), where `punctual check` and `punctual daemon` look for it, or in
 it: a package may carry the profiles of many boards. Its hash stays. Stages on partitions of the GPU are
 measured there, by TPCs, and have a profile of their own (signs.gpu.profile.json); so have stages that
@@ -122,79 +123,111 @@ pub fn run(options: &Options, policies: &Policies) -> Result<(), Error> {
         library,
         cores: cores.clone(),
     });
-    for wanted in &packages {
-        let run = Run {
-            options,
-            needs: &needs,
-            wanted,
-            file: path.parent().unwrap_or(Path::new("")).join(&wanted.package),
-        };
-        let mut sizes = wanted.on(DeviceKind::Cpu);
-        sizes.every_if(every, 1..=cores.len().clamp(1, 255) as u8);
-        let cpu = CpuProvider {
-            cores: cores.clone(),
-        };
-        run.measure(&cpu, DeviceKind::Cpu, &sizes)?;
-        let mut sizes = wanted.on(DeviceKind::Cuda);
-        if let Some(gpu) = gpu.as_ref().filter(|_| !sizes.units.is_empty()) {
-            sizes.every_if(every, 1..=gpu.offer.tpcs().min(255) as u8);
-            let granularity = gpu.offer.granularity();
-            let granted = |units: &u8| u16::from(*units).is_multiple_of(granularity);
-            sizes.units.retain(granted);
-            // Interrupts are mostly served by the first cores.
-            let leader = cores.last().copied().unwrap_or_default();
-            run.measure(&gpu.provider(leader), DeviceKind::Cuda, &sizes)?;
-        }
-        let mut sizes = wanted.on(DeviceKind::Ort);
-        if let Some(ort) = ort.as_ref().filter(|_| !sizes.units.is_empty()) {
-            sizes.every_if(every, 1..=cores.len().clamp(1, 255) as u8);
-            run.measure(ort, DeviceKind::Ort, &sizes)?;
-        }
+    let run = Run {
+        options,
+        needs: &needs,
+        packages: &packages,
+    };
+    let units = 1..=cores.len().clamp(1, 255) as u8;
+    let cpu = CpuProvider {
+        cores: cores.clone(),
+    };
+    // The processor prepares the frames of all devices.
+    run.measure(
+        &cpu,
+        DeviceKind::Cpu,
+        |_| true,
+        |sizes| {
+            sizes.every_if(every, units.clone());
+        },
+    )?;
+    if let Some(gpu) = gpu {
+        // Interrupts are mostly served by the first cores.
+        let leader = cores.last().copied().unwrap_or_default();
+        let granularity = gpu.offer.granularity();
+        run.measure(
+            &gpu.provider(leader),
+            DeviceKind::Cuda,
+            has_units,
+            |sizes| {
+                sizes.every_if(every, 1..=gpu.offer.tpcs().min(255) as u8);
+                let granted = |units: &u8| u16::from(*units).is_multiple_of(granularity);
+                sizes.units.retain(granted);
+            },
+        )?;
+    }
+    if let Some(ort) = ort {
+        run.measure(&ort, DeviceKind::Ort, has_units, |sizes| {
+            sizes.every_if(every, units.clone());
+        })?;
     }
     Ok(())
 }
 
-/// What is measured of a package, and where it is kept.
+fn has_units(sizes: &Sizes) -> bool {
+    !sizes.units.is_empty()
+}
+
+/// What is measured.
 struct Run<'r> {
     options: &'r Options,
     needs: &'r Needs,
-    wanted: &'r PackageNeeds,
-    file: PathBuf,
+    packages: &'r [PackageNeeds],
 }
 
 impl Run<'_> {
-    /// Measures the package at these sizes, shows the profile and keeps it.
+    /// Measures the packages that `are_wanted` on a device, at the sizes that `change` makes of theirs, shows the profiles and
+    /// keeps them.
     fn measure<P: Provider>(
         &self,
         provider: &P,
         device: DeviceKind,
-        sizes: &Sizes,
+        are_wanted: impl Fn(&Sizes) -> bool,
+        change: impl Fn(&mut Sizes),
     ) -> Result<(), Error>
     where
         Error: From<MeasureError<P::Error>>,
     {
-        let Options {
-            quick,
-            direct,
-            into_packages,
-            ..
-        } = *self.options;
-        let effort = match quick {
+        let mut jobs = Vec::new();
+        for wanted in self.packages {
+            let mut sizes = wanted.on(device);
+            if are_wanted(&sizes) {
+                change(&mut sizes);
+                jobs.push(self.job(wanted, device, &sizes)?);
+            }
+        }
+        measure::measure(provider, &jobs, |job, profile| {
+            let shown = table(&job.name, &profile);
+            let kept = keep(
+                profile,
+                &job.file,
+                beside(device),
+                self.options.into_packages,
+            )?;
+            output::text(format_args!("{shown}wrote {}\n", kept.display()))?;
+            Ok(())
+        })
+    }
+
+    fn job(&self, wanted: &PackageNeeds, device: DeviceKind, sizes: &Sizes) -> Result<Job, Error> {
+        let effort = match self.options.quick {
             true => Effort::Quick,
             false => Effort::Thorough,
         };
-        let package = Package::read(&self.file)?;
-        let direct = direct || self.wanted.paged;
+        let folder = self.options.manifest.parent().unwrap_or(Path::new(""));
+        let file = folder.join(&wanted.package);
+        let package = Package::read(&file)?;
+        let direct = self.options.direct || wanted.paged;
         let mut request = measure::request(self.needs, sizes, effort, direct);
-        // The processor prepares the frames of all devices.
         if device == DeviceKind::Cpu {
-            request.frames = measure::frames(self.wanted, &package);
+            request.frames = measure::frames(wanted, &package);
         }
-        let profile = measure::measure(provider, &self.wanted.name, &package, &request)?;
-        let shown = table(&self.wanted.name, &profile);
-        let kept = keep(profile, &self.file, beside(device), into_packages)?;
-        output::text(format_args!("{shown}wrote {}\n", kept.display()))?;
-        Ok(())
+        Ok(Job {
+            name: wanted.name.clone(),
+            file,
+            package,
+            request,
+        })
     }
 }
 

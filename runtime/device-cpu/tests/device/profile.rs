@@ -5,7 +5,7 @@ use std::sync::Arc;
 use punctual_core::ModelId;
 use punctual_device::conformance::networks;
 use punctual_device::profile::{
-    Effort, Frame, MeasureError, Phase, Request, measure, measure_preparation,
+    self, Effort, Frame, MeasureError, Phase, Progress, Request, Subject, measure_preparation,
 };
 use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider};
 use punctual_device_cpu::{
@@ -56,6 +56,36 @@ fn request() -> Request {
         effort: Effort::Quick,
         direct: true,
     }
+}
+
+/// Chosen and measured, with no other network.
+fn measure<P: Provider>(
+    provider: &P,
+    package: &Package,
+    request: &Request,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Profile, MeasureError<P::Error>> {
+    let solutions = &profile::choose(provider, package, request, progress)?;
+    let subject = Subject { package, solutions };
+    profile::measure(provider, subject, None, request, progress)
+}
+
+#[test]
+fn a_network_is_measured_beside_another_one() {
+    let (small, other) = (
+        package(),
+        Package::new(of_depth_and_vectors(), Calibration::default()),
+    );
+    let of = |package| Subject {
+        package,
+        solutions: &[],
+    };
+    let (request, beside) = (request(), of(other.as_ref().expect("a valid network")));
+    let profile = profile::measure(&cpu(), of(&small), Some(beside), &request, &mut |_| ());
+    let profile = profile.expect("measured");
+    // Nothing of the other one is in it.
+    assert_eq!(profile.key.package, small.hash().to_string());
+    assert_eq!(profile.stages.len(), 4);
 }
 
 #[test]

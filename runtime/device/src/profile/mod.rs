@@ -4,7 +4,8 @@
 //! # What is measured
 //! First, unless it is left out, which solution of each operator is the fastest; then, with those,
 //! what the daemon will run: a device with one partition, told stage after stage, batch after batch, in the order in which requests go through a network. So a stage finds
-//! the caches as its predecessor left them, and the core as a pause left it. The worker's own clock
+//! the caches as its predecessor left them, and the core as a pause left it. If another network shares the partition, it runs
+//! before each request: its weights and activations have then taken the caches, as they will in the daemon. The worker's own clock
 //! counts, from the claim of the first member to the last answer
 //! ([`Finished::measured`](punctual_core::Finished::measured)): wake-ups before and after are in the
 //! plan's margins. A preparation is the copy of the crop's rows and
@@ -28,7 +29,7 @@ use std::fmt;
 
 use punctual_core::Nanos;
 use punctual_kernels::preprocess::PreprocessError;
-use punctual_model::{Package, Profile, ProfileKey, SolutionMemory};
+use punctual_model::{Package, Profile, ProfileKey, SolutionChoice, SolutionMemory};
 use punctual_platform::thread::ThreadError;
 use punctual_platform::{Missing, clock};
 use punctual_types::{Fit, FrameLayout, PixelFormat, Size};
@@ -192,9 +193,38 @@ pub enum MeasureError<E> {
     },
 }
 
-/// Makes the choices that are left to measuring, and with them measures a network's stages on the devices of
-/// `provider`, and its frames' preparation; takes seconds ([`Effort`]). `progress` is called on this thread between
-/// measurements.
+/// A network, and the solutions of its operators that it runs with: those that [`choose`] found, or none.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    pub package: &'a Package,
+    pub solutions: &'a [SolutionChoice],
+}
+
+/// Makes the choices that are left to measuring; none if the request wants none. `progress` is called on this thread.
+///
+/// # Errors
+/// [`MeasureError`].
+pub fn choose<P: Provider>(
+    provider: &P,
+    package: &Package,
+    request: &Request,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Vec<SolutionChoice>, MeasureError<P::Error>> {
+    if request.units.is_empty() {
+        return Err(MeasureError::NoUnits);
+    }
+    if request.direct {
+        return Ok(Vec::new());
+    }
+    let mut steps = Steps::new(request, progress);
+    let chosen = provider.choose(package.network(), request, &mut |units| {
+        steps.report(0, Phase::Solutions { units });
+    });
+    chosen.map_err(MeasureError::Start)
+}
+
+/// Measures a network's stages on the devices of `provider`, and its frames' preparation; takes seconds ([`Effort`]). `beside`
+/// is a network that shares its partition. `progress` is called on this thread between measurements.
 ///
 /// Workers run at real-time priority if the machine grants it, as in the daemon; then they rest for a
 /// fifth of the time, so that the kernel's limit on real-time work (`sched_rt_runtime_us`) is not met.
@@ -203,7 +233,8 @@ pub enum MeasureError<E> {
 /// [`MeasureError`].
 pub fn measure<P: Provider>(
     provider: &P,
-    package: &Package,
+    subject: Subject<'_>,
+    beside: Option<Subject<'_>>,
     request: &Request,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Profile, MeasureError<P::Error>> {
@@ -211,15 +242,16 @@ pub fn measure<P: Provider>(
         return Err(MeasureError::NoUnits);
     }
     let mut steps = Steps::new(request, progress);
-    let mut profile = unmeasured(provider, package, request);
-    if !request.direct {
-        let chosen = provider.choose(package.network(), request, &mut |units| {
-            steps.report(0, Phase::Solutions { units });
-        });
-        profile.solutions = chosen.map_err(MeasureError::Start)?;
-    }
-    stages_at_all_sizes(provider, &mut profile, package, request, &mut steps)?;
-    prepare_frames(&mut profile, package, request, &mut steps)?;
+    let mut profile = unmeasured(provider, subject.package, request);
+    profile.solutions = subject.solutions.to_vec();
+    stages_at_all_sizes(
+        provider,
+        &mut profile,
+        (subject, beside),
+        request,
+        &mut steps,
+    )?;
+    prepare_frames(&mut profile, subject.package, request, &mut steps)?;
     Ok(profile)
 }
 
@@ -269,18 +301,14 @@ impl<'p> Steps<'p> {
 fn stages_at_all_sizes<P: Provider>(
     provider: &P,
     profile: &mut Profile,
-    package: &Package,
+    subjects: (Subject<'_>, Option<Subject<'_>>),
     request: &Request,
     steps: &mut Steps<'_>,
 ) -> Result<(), MeasureError<P::Error>> {
     for &units in &request.units {
         let unit = P::UNIT;
         let what = Phase::Stages { units, unit };
-        let subject = stages::Subject {
-            network: package.network(),
-            solutions: &profile.solutions,
-        };
-        let measured = stages::measure(provider, subject, request, units, &mut |round| {
+        let measured = stages::measure(provider, subjects, request, units, &mut |round| {
             steps.report(round, what);
         })?;
         steps.phase += 1;

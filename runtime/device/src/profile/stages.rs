@@ -1,19 +1,20 @@
 //! Stages at each batch size on one partition size.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use punctual_core::{
     ActionId, Criticality, Event, Finished, Infer, Instant, ModelId, Nanos, PartitionId, RequestId,
     StageId, Window,
 };
-use punctual_model::{Network, OutputLayout, SolutionChoice, SolutionMemory, StageProfile};
+use punctual_model::{Network, OutputLayout, SolutionMemory, StageProfile};
 use punctual_platform::areas::Area;
 use punctual_platform::{Doorbell, clock};
 use punctual_types::AREA_BYTES_MAX;
 use punctual_types::Random;
 
 use super::samples::{BLOCK, Samples};
-use super::{MeasureError, Request};
+use super::{MeasureError, Request, Subject};
 use crate::device::Device;
 use crate::provider::Provider;
 use crate::request_buffers::InputBuffers;
@@ -32,22 +33,15 @@ pub(super) struct Figures {
     pub(super) solution_memory: SolutionMemory,
 }
 
-/// What is run: a network, and how its operators are computed.
-#[derive(Clone, Copy)]
-pub(super) struct Subject<'a> {
-    pub(super) network: &'a Network,
-    pub(super) solutions: &'a [SolutionChoice],
-}
-
 /// Measures all stages at all batch sizes on `units` compute units; `progress` is told the round.
 pub(super) fn measure<P: Provider>(
     provider: &P,
-    subject: Subject<'_>,
+    (subject, beside): (Subject<'_>, Option<Subject<'_>>),
     request: &Request,
     units: u8,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Figures, MeasureError<P::Error>> {
-    let mut bench = Bench::start(provider, subject, request, units)?;
+    let mut bench = Bench::start(provider, subject, beside, request, units)?;
     for round in 0..WARM_UP {
         bench.round(round)?;
     }
@@ -77,6 +71,8 @@ struct Bench<D> {
     /// Request buffers: two sets of the largest batch, used in turn, so that a batch does not find
     /// its own input in the nearest cache.
     set: u16,
+    /// Stages of the network that runs before each request.
+    stages_beside: u8,
     /// Batch after batch, stage after stage.
     figures: Vec<Figure>,
     actions: u64,
@@ -99,29 +95,44 @@ impl Figure {
 impl<D: HostedDevice> Bench<D> {
     fn start<P: Provider<Device = D>>(
         provider: &P,
-        Subject { network, solutions }: Subject<'_>,
+        subject: Subject<'_>,
+        beside: Option<Subject<'_>>,
         request: &Request,
         units: u8,
     ) -> Result<Self, MeasureError<P::Error>> {
         let set = request.batches.iter().copied().max().unwrap_or(1);
-        let buffers = 2 * u16::from(set);
+        let own = 2 * u16::from(set);
         let bell = Arc::new(Doorbell::new());
         let partition = provider.partition(units).map_err(MeasureError::Start)?;
-        let outputs = all_outputs(network);
+        let subjects: Vec<Subject<'_>> = [subject].into_iter().chain(beside).collect();
+        let networks = subjects.iter().map(|subject| subject.package.network());
+        let outputs: Vec<OutputLayout> = networks.clone().map(all_outputs).collect();
+        let batches = [&request.batches[..], &[1]];
+        let models: Vec<ModelSpec<'_>> = subjects
+            .iter()
+            .zip(batches)
+            .zip(&outputs)
+            .map(|((subject, batches), outputs)| ModelSpec {
+                outputs: Some(outputs),
+                solutions: subject.solutions,
+                ..ModelSpec::resident(subject.package.network(), batches)
+            })
+            .collect();
         let spec = DeviceSpec {
-            models: &[ModelSpec {
-                outputs: Some(&outputs),
-                solutions,
-                ..ModelSpec::resident(network, &request.batches)
-            }],
+            models: &models,
             partitions: &[partition],
-            request_buffers: buffers,
+            request_buffers: own + u16::from(beside.is_some()),
             cache: None,
         };
         let started = provider.start(&spec, bell.clone());
         let device = started.map_err(MeasureError::Start)?;
-        write_inputs(&device.shell().input_buffers(), buffers, network);
-        give_areas(&device.shell().input_buffers(), &outputs);
+        let buffers = [0..own, own..spec.request_buffers];
+        for (model, (network, buffers)) in networks.zip(buffers).enumerate() {
+            let inputs = device.shell().input_buffers();
+            write_inputs(&inputs, buffers.clone(), ModelId(model as u16), network);
+            give_areas(&inputs, buffers, &outputs[model]);
+        }
+        let network = subject.package.network();
         let rounds = request.effort.rounds();
         let figure = |batch: u8, stage: usize| Figure {
             stage: stage as u8,
@@ -136,6 +147,7 @@ impl<D: HostedDevice> Bench<D> {
             preemptible: P::PROMISES.preemptible,
             bell,
             set: set.into(),
+            stages_beside: beside.map_or(0, |other| other.package.network().stages.len() as u8),
             figures: request.batches.iter().flat_map(of_batch).collect(),
             actions: 0,
         })
@@ -146,7 +158,12 @@ impl<D: HostedDevice> Bench<D> {
         let first = (round % 2) as u16 * self.set;
         for index in 0..self.figures.len() {
             let Figure { stage, batch, .. } = self.figures[index];
-            let finished = self.run(stage, batch, first)?;
+            if stage == 0 {
+                for stage in 0..self.stages_beside {
+                    self.run(ModelId(1), stage, 1, 2 * self.set)?;
+                }
+            }
+            let finished = self.run(ModelId(0), stage, batch, first)?;
             let longest = self.device.longest_step(ModelId(0), StageId(stage));
             let longest = longest.filter(|_| self.preemptible);
             let longest = longest.unwrap_or(finished.measured);
@@ -157,12 +174,18 @@ impl<D: HostedDevice> Bench<D> {
         Ok(())
     }
 
-    fn run<E>(&mut self, stage: u8, batch: u8, first: u16) -> Result<Finished, MeasureError<E>> {
+    fn run<E>(
+        &mut self,
+        model: ModelId,
+        stage: u8,
+        batch: u8,
+        first: u16,
+    ) -> Result<Finished, MeasureError<E>> {
         self.actions += 1;
         let infer = Infer {
             id: ActionId(self.actions),
             partition: PartitionId(0),
-            model: ModelId(0),
+            model,
             stage: StageId(stage),
             batch,
             members: (first..first + u16::from(batch)).map(request).collect(),
@@ -229,23 +252,23 @@ fn all_outputs(network: &Network) -> OutputLayout {
 }
 
 /// Gives each request buffer an area.
-fn give_areas(inputs: &InputBuffers, outputs: &OutputLayout) {
+fn give_areas(inputs: &InputBuffers, buffers: Range<u16>, outputs: &OutputLayout) {
     let regions = inputs.regions();
-    let buffers = 0..regions.count();
     for buffer in buffers.filter(|_| !outputs.is_empty()) {
         let area = Area::private(outputs.area_bytes as usize);
-        let mut claim = regions.claim(buffer).expect("there is no other claim");
+        let claim = regions.claim(buffer.into());
+        let mut claim = claim.expect("there is no other claim");
         claim.replace_area(Some(area));
     }
 }
 
 /// Noise in the range of normalised pixels, and as vectors. How long a stage takes does not depend on it, unless
 /// all of it were denormal.
-fn write_inputs(inputs: &InputBuffers, buffers: u16, network: &Network) {
+fn write_inputs(inputs: &InputBuffers, buffers: Range<u16>, model: ModelId, network: &Network) {
     let mut random = Random::new(1);
     let mut value = move || random.below(4_001) as f32 / 1_000.0 - 2.0;
-    for buffer in 0..buffers {
-        let claim = inputs.claim(buffer, ModelId(0));
+    for buffer in buffers {
+        let claim = inputs.claim(buffer, model);
         let mut writer = claim.expect("there is no other claim");
         let image: Vec<f32> = (0..network.input.tensor().elements())
             .map(|_| value())

@@ -21,7 +21,7 @@ const OPEN_MAX: usize = 1024;
 const MATCHED_MAX: usize = 1000;
 
 /// Boxes with a lower score are not shown.
-const SHOWN_SCORE: f32 = 0.3;
+const SHOWN_SCORE: f32 = 0.35;
 
 /// The verdicts of a camera's frames so far.
 pub struct Tally<'c> {
