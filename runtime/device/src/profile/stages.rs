@@ -24,6 +24,11 @@ use crate::spec::{DeviceSpec, ModelSpec};
 /// Rounds before the first that counts: pages are touched, caches and the clock's speed are up.
 const WARM_UP: usize = 10;
 
+/// Every so many requests of a batch size come after a pause, as frames of a camera do: meanwhile whoever shares the memory takes
+/// what was kept of a network in the far caches, and clocks go down. A block of samples has eleven of them.
+const PAUSE_EVERY: usize = 6;
+const PAUSE_NS: u64 = 40_000_000;
+
 /// The figures of one partition size.
 pub(super) struct Figures {
     pub(super) stages: Vec<StageProfile>,
@@ -159,6 +164,9 @@ impl<D: HostedDevice> Bench<D> {
         for index in 0..self.figures.len() {
             let Figure { stage, batch, .. } = self.figures[index];
             if stage == 0 {
+                if (round + index).is_multiple_of(PAUSE_EVERY) {
+                    clock::sleep_until_ns(clock::now_ns() + PAUSE_NS);
+                }
                 for stage in 0..self.stages_beside {
                     self.run(ModelId(1), stage, 1, 2 * self.set)?;
                 }
