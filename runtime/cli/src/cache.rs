@@ -1,6 +1,7 @@
 //! The demo's profiles, kept in the user's cache folder: keyed by machine and package, so that
 //! another machine or another network is measured anew.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use punctual_device::profile::{Effort, MeasureError, Request};
@@ -38,7 +39,12 @@ impl Terminates for CacheError {
 
 /// Puts a profile beside each package of `manifest`: from the cache, or, if one is missing there or `again`, measured now, all
 /// of them, for a few seconds.
-pub fn profiles(manifest: &Path, text: &str, again: bool) -> Result<(), CacheError> {
+/// By the name of each package's first model.
+pub fn profiles(
+    manifest: &Path,
+    text: &str,
+    again: bool,
+) -> Result<BTreeMap<String, Profile>, CacheError> {
     let needs = Needs::of_manifest(text, manifest, &Policies::shipped())?;
     let packages = measure::by_package(&needs.models);
     let mut jobs = Vec::new();
@@ -57,11 +63,13 @@ pub fn profiles(manifest: &Path, text: &str, again: bool) -> Result<(), CacheErr
             covers(&profile, &needs, wanted, &job.package).then_some(profile)
         })
         .collect();
+    let mut profiles = BTreeMap::new();
     if let Some(kept) = kept.filter(|_| !again) {
         for (job, profile) in jobs.iter().zip(kept) {
             profile.write(&job.file.with_extension("profile.json"))?;
+            profiles.insert(job.name.clone(), profile);
         }
-        return Ok(());
+        return Ok(profiles);
     }
     let names: Vec<String> = jobs.iter().map(|job| format!("`{}`", job.name)).collect();
     output::note(format_args!(
@@ -71,7 +79,7 @@ pub fn profiles(manifest: &Path, text: &str, again: bool) -> Result<(), CacheErr
     let cpu = CpuProvider {
         cores: affinity::available_cores().unwrap_or_default(),
     };
-    measure::measure(&cpu, &jobs, |job, profile| {
+    let measured: Result<(), CacheError> = measure::measure(&cpu, &jobs, |job, profile| {
         if let Some(kept) = kept_at(job, &jobs)
             && let Err(error) = keep(&profile, &kept)
         {
@@ -79,8 +87,11 @@ pub fn profiles(manifest: &Path, text: &str, again: bool) -> Result<(), CacheErr
                 "punctual demo: the figures are for this run only: {error}"
             ));
         }
-        Ok(profile.write(&job.file.with_extension("profile.json"))?)
-    })
+        profile.write(&job.file.with_extension("profile.json"))?;
+        profiles.insert(job.name.clone(), profile);
+        Ok(())
+    });
+    measured.map(|()| profiles)
 }
 
 fn job(needs: &Needs, wanted: &PackageNeeds, file: PathBuf) -> Result<Job, CacheError> {

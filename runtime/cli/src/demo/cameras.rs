@@ -61,6 +61,14 @@ impl CameraRole {
         }
     }
 
+    /// The name of the model in the manifest.
+    pub fn network(&self) -> &'static str {
+        match self.scenes {
+            Scenes::Signs => "signs",
+            Scenes::Streets => "streets",
+        }
+    }
+
     /// The arguments after `punctual camera`.
     pub fn arguments(&self, socket: &Path, seconds: f64, overload: f64) -> Vec<String> {
         let scenes = self.scenes.to_possible_value().expect("none is hidden");

@@ -6,15 +6,17 @@ mod processes;
 mod summary;
 pub mod table;
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use punctual_daemon::Report;
+use punctual_model::Profile;
 use punctual_platform::OsError;
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::signals::TerminationSignals;
-use punctual_platform::{clock, files};
+use punctual_platform::{affinity, clock, files};
 
 use crate::cache;
 use crate::report::CameraReport;
@@ -40,6 +42,9 @@ const PACKAGES: [(&str, &[u8]); 2] = [
     ),
 ];
 
+/// With one, the daemon's own threads would delay each stage by more than the fast camera's deadline leaves.
+const CORES_MIN: usize = 2;
+
 /// How often the table is drawn, in milliseconds.
 const REDRAW_MS: u64 = 500;
 
@@ -49,8 +54,10 @@ const START_MS: u64 = 60_000;
 /// How long a process may take to end after it was asked to, in milliseconds.
 const END_MS: u64 = 5_000;
 
-/// With a page, the demo runs at the cameras' own rates, and then at this many times them if nothing else is asked for.
+/// With a page, the demo runs at the cameras' own rates, and then, if nothing else is asked for, at this many times them, or at
+/// as many more as it takes until full depth for all frames would need this many cores.
 const OVERLOAD_SHOWN: f64 = 4.0;
+const DEMAND_SHOWN: f64 = 1.3;
 
 /// The longest demo, in seconds.
 const SECONDS_MAX: f64 = 86_400.0;
@@ -80,8 +87,8 @@ pub struct Options {
     /// Multiply the cameras' rates; absent: 1.
     #[arg(long, value_parser = overload, value_name = "X", allow_negative_numbers = true)]
     overload: Option<f64>,
-    /// Run twice, at the cameras' own rates and at --overload (absent: 4), and write a page that shows
-    /// frames of each camera with their answers at both.
+    /// Run twice, at the cameras' own rates and at --overload (absent: 4, or what is too much for this
+    /// machine), and write a page that shows frames of each camera with their answers at both.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print one JSON object for each run instead of tables.
@@ -115,6 +122,11 @@ pub enum DemoError {
         path: PathBuf,
         source: std::io::Error,
     },
+    #[error(
+        "the demo needs two cores, one for the networks and one for the daemon and its cameras: this process may use \
+         {found}; allow it more (taskset, the limits of its container)"
+    )]
+    Cores { found: usize },
     #[error("cannot start a process of the demo: {0}")]
     Spawn(std::io::Error),
     #[error("the daemon terminated before it was ready ({status}); its messages are above")]
@@ -136,7 +148,7 @@ impl Terminates for DemoError {
     fn termination(&self) -> Termination {
         match self {
             Self::Write { .. } => Termination::File,
-            Self::Spawn(_) | Self::Signals(_) => Termination::Resources,
+            Self::Cores { .. } | Self::Spawn(_) | Self::Signals(_) => Termination::Resources,
             Self::NotReady { .. } | Self::Report(_) | Self::Picture(_) => Termination::BadResult,
             Self::Cache(error) => error.termination(),
             Self::Output(error) => error.termination(),
@@ -155,15 +167,19 @@ pub fn run(options: &Options) -> Termination {
 
 /// Runs the demo at each load, and writes the page; true when it did its job.
 fn show(options: &Options) -> Result<bool, DemoError> {
+    let found = affinity::available_cores().map_or(CORES_MIN, |cores| cores.len());
+    if found < CORES_MIN {
+        return Err(DemoError::Cores { found });
+    }
     let folder = Folder::create()?;
     let manifest = folder.write("manifest.toml", MANIFEST.as_bytes())?;
     for (name, package) in PACKAGES {
         folder.write(name, package)?;
     }
-    cache::profiles(&manifest, MANIFEST, options.profile_again)?;
+    let profiles = cache::profiles(&manifest, MANIFEST, options.profile_again)?;
     let signals = TerminationSignals::take_over().map_err(DemoError::Signals)?;
     let mut runs: Vec<Run> = Vec::new();
-    for overload in options.loads() {
+    for overload in options.loads(&profiles) {
         let run = run_once(&folder, &manifest, &signals, overload, options)?;
         print(&run, options)?;
         let interrupted = run.interrupted;
@@ -194,12 +210,27 @@ struct Run {
 }
 
 impl Options {
-    fn loads(&self) -> Vec<f64> {
+    fn loads(&self, profiles: &BTreeMap<String, Profile>) -> Vec<f64> {
         match self.html {
             None => vec![self.overload.unwrap_or(1.0)],
-            Some(_) => vec![1.0, self.overload.unwrap_or(OVERLOAD_SHOWN)],
+            Some(_) => vec![
+                1.0,
+                self.overload.unwrap_or_else(|| overload_shown(profiles)),
+            ],
         }
     }
+}
+
+/// At how many times the cameras' rates this machine has to answer shallower.
+fn overload_shown(profiles: &BTreeMap<String, Profile>) -> f64 {
+    let demand = |role: &CameraRole| {
+        let profile = &profiles[role.network()];
+        let single = profile.stages.iter().filter(|entry| entry.batch == 1);
+        let full_depth_ns: u64 = single.map(|entry| entry.p50_ns).sum();
+        role.fps.unwrap_or(0.0) * full_depth_ns as f64 / 1e9
+    };
+    let demand: f64 = CAMERAS.iter().map(demand).sum();
+    (DEMAND_SHOWN / demand).ceil().max(OVERLOAD_SHOWN)
 }
 
 /// Starts everything, watches it, stops it.

@@ -5,7 +5,7 @@
 //! First, unless it is left out, which solution of each operator is the fastest; then, with those,
 //! what the daemon will run: a device with one partition, told stage after stage, batch after batch, in the order in which requests go through a network. So a stage finds
 //! the caches as its predecessor left them, and the core as a pause left it. If another network shares the partition, it runs
-//! before each request: its weights and activations have then taken the caches, as they will in the daemon. One request in six
+//! before each request: its weights and activations have then taken the caches, as they will in the daemon. One request in three
 //! comes after a pause. The worker's own clock
 //! counts, from the claim of the first member to the last answer
 //! ([`Finished::measured`](punctual_core::Finished::measured)): wake-ups before and after are in the

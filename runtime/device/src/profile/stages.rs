@@ -25,8 +25,8 @@ use crate::spec::{DeviceSpec, ModelSpec};
 const WARM_UP: usize = 10;
 
 /// Every so many requests of a batch size come after a pause, as frames of a camera do: meanwhile whoever shares the memory takes
-/// what was kept of a network in the far caches, and clocks go down. A block of samples has eleven of them.
-const PAUSE_EVERY: usize = 6;
+/// what was kept of a network in the far caches, and clocks go down. A block of samples has 23 of them.
+const PAUSE_EVERY: usize = 3;
 const PAUSE_NS: u64 = 40_000_000;
 
 /// The figures of one partition size.
@@ -62,8 +62,8 @@ pub(super) fn measure<P: Provider>(
         }
         progress(round);
         let begun = clock::now_ns();
-        bench.round(round)?;
-        super::rest(&missing, begun);
+        let paused = bench.round(round)?;
+        super::rest(&missing, begun + paused);
     }
     Ok(bench.measured(units))
 }
@@ -158,14 +158,16 @@ impl<D: HostedDevice> Bench<D> {
         })
     }
 
-    /// One sample of each figure.
-    fn round<E>(&mut self, round: usize) -> Result<(), MeasureError<E>> {
+    /// One sample of each figure. Returns the nanoseconds of its pauses.
+    fn round<E>(&mut self, round: usize) -> Result<u64, MeasureError<E>> {
+        let mut paused = 0;
         let first = (round % 2) as u16 * self.set;
         for index in 0..self.figures.len() {
             let Figure { stage, batch, .. } = self.figures[index];
             if stage == 0 {
                 if (round + index).is_multiple_of(PAUSE_EVERY) {
                     clock::sleep_until_ns(clock::now_ns() + PAUSE_NS);
+                    paused += PAUSE_NS;
                 }
                 for stage in 0..self.stages_beside {
                     self.run(ModelId(1), stage, 1, 2 * self.set)?;
@@ -179,7 +181,7 @@ impl<D: HostedDevice> Bench<D> {
             figure.took.add(finished.measured);
             figure.longest_operator.add(longest);
         }
-        Ok(())
+        Ok(paused)
     }
 
     fn run<E>(
