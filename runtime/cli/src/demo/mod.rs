@@ -57,7 +57,7 @@ const END_MS: u64 = 5_000;
 /// With a page, the demo runs at the cameras' own rates, and then, if nothing else is asked for, at this many times them, or at
 /// as many more as it takes until full depth for all frames would need this many cores.
 const OVERLOAD_SHOWN: f64 = 4.0;
-const DEMAND_SHOWN: f64 = 1.3;
+const DEMAND_SHOWN: f64 = 2.0;
 
 /// The longest demo, in seconds.
 const SECONDS_MAX: f64 = 86_400.0;
