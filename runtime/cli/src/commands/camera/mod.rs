@@ -76,13 +76,18 @@ pub struct Options {
     /// Print one JSON object a line, five a second.
     #[arg(long)]
     json: bool,
-    /// Report the last answers to the first scenes, this many, with the last counts (--json).
+    /// Report the last answers to the first scenes, this many, with the last counts (--json); with --seconds, of the
+    /// first six tenths of them.
     #[arg(long, default_value_t = 0, value_name = "SCENES")]
     answers: u64,
     /// End when the process that started this one ends.
     #[arg(long, hide = true)]
     end_with_parent: bool,
 }
+
+/// Answers are shown of this share of the time: the demo's cameras begin as soon as they have drawn their scenes, so at the end some
+/// are alone.
+const SHOWN_SHARE: f64 = 0.6;
 
 /// What a camera shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -194,6 +199,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         task: options.task.clone(),
         ..CameraReport::default()
     };
+    let shown_seconds = options.seconds.map_or(f64::INFINITY, |s| SHOWN_SHARE * s);
     let mut say_counts = |report: &CameraReport| match options.json {
         true => say_json(report),
         false => Ok(()),
@@ -203,7 +209,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         &camera,
         &signals,
         pace,
-        Tally::new(&camera, report, options.answers),
+        Tally::new(&camera, report, options.answers, shown_seconds),
         &mut say_counts,
     );
     // What went wrong first is what there is to know.

@@ -34,14 +34,16 @@ pub struct Tally<'c> {
     answered: Precision,
     /// The same of all verdicts.
     all: Precision,
-    /// How many scenes are shown, and their last answers.
+    /// How many scenes are shown, and their last answers until then.
     scenes: u64,
+    shown_seconds: f64,
     shown: BTreeMap<u64, Shown>,
 }
 
 impl<'c> Tally<'c> {
-    /// Nothing yet; `report` names the task. The last answers to the first `scenes` are kept to be shown.
-    pub fn new(camera: &'c Camera, report: CameraReport, scenes: u64) -> Self {
+    /// Nothing yet; `report` names the task. The last answers to the first `scenes` are kept to be shown: those of the first
+    /// `shown_seconds`, if there are any, as later other cameras may have ended.
+    pub fn new(camera: &'c Camera, report: CameraReport, scenes: u64, shown_seconds: f64) -> Self {
         Self {
             camera,
             report,
@@ -51,6 +53,7 @@ impl<'c> Tally<'c> {
             answered: Precision::default(),
             all: Precision::default(),
             scenes,
+            shown_seconds,
             shown: BTreeMap::new(),
         }
     }
@@ -95,7 +98,8 @@ impl<'c> Tally<'c> {
         }
         let in_time = response.verdict == Verdict::OnTime;
         self.compare_boxes(response, number, in_time, &mut shown);
-        if shown.scene < self.scenes {
+        let early = self.report.seconds < self.shown_seconds;
+        if shown.scene < self.scenes && (early || !self.shown.contains_key(&shown.scene)) {
             self.shown.insert(shown.scene, shown);
         }
     }
@@ -245,7 +249,7 @@ mod tests {
     }
 
     fn tally(camera: &Camera) -> Tally<'_> {
-        Tally::new(camera, CameraReport::default(), 1)
+        Tally::new(camera, CameraReport::default(), 1, 2.0)
     }
 
     #[test]
@@ -270,13 +274,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_verdict_of_each_scene_that_is_asked_for_is_kept() {
+    fn the_last_verdict_of_each_scene_while_all_cameras_run_is_kept() {
         let camera = signs();
         let mut tally = tally(&camera);
-        for (sequence, number) in [(1, 0), (2, 1), (3, 2)] {
+        for (sequence, number) in [(1, 0), (2, 1), (3, 2), (4, 4)] {
             tally.submit(sequence, number);
         }
-        for (sequence, exit) in [(1, 0), (2, 1), (3, 2)] {
+        for (sequence, exit, seconds) in [(1, 0, 0), (2, 1, 1), (3, 2, 1), (4, 1, 3)] {
+            tally.reach(seconds * 1_000_000_000);
             let answer = response(&camera, sequence, Verdict::OnTime, Some(exit));
             tally.count(&answer, 4_000_000);
         }
