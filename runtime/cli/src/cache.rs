@@ -37,9 +37,8 @@ impl Terminates for CacheError {
     }
 }
 
-/// Puts a profile beside each package of `manifest`: from the cache, or, if one is missing there or `again`, measured now, all
-/// of them, for a few seconds.
-/// By the name of each package's first model.
+/// Puts a profile beside each package of `manifest`: from the cache, or, if one is missing there or `again`, all measured now,
+/// which takes seconds. Returns them by the name of each package's first model.
 pub fn profiles(
     manifest: &Path,
     text: &str,
