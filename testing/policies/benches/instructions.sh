@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 STEPS=20000
-bench=$(cargo build --profile bench -p punctual-policy-testing --bench step --message-format=json |
+bench=$(cargo build --profile bench -p punctual-policy-testing --bench step --message-format=json-render-diagnostics |
   sed -n 's/.*"executable":"\([^"]*\/step-[^"]*\)".*/\1/p')
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
