@@ -55,6 +55,15 @@ const IGNORED: [libc::c_int; 9] = [
     libc::SIGTTOU,
 ];
 
+fn is_ignored(number: libc::c_int) -> bool {
+    // SAFETY: a sigaction is plain data; without a new action the present one is only read, into `action`.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(number, std::ptr::null(), &raw mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
+    }
+}
+
 #[derive(Debug)]
 pub struct TerminationSignals {
     descriptor: OwnedFd,
@@ -69,7 +78,7 @@ impl TerminationSignals {
     }
 
     /// As [`take_over`](Self::take_over), every [`Signal`]; what else would end or stop the process without
-    /// need is ignored from now on. A signal that was ignored at the start, as after nohup(1), stays ignored.
+    /// need is ignored from now on. SIGHUP stays ignored where it was at the start, as after nohup(1).
     pub fn take_over_for_service() -> Result<Self, OsError> {
         for number in IGNORED {
             // SAFETY: no handler is installed; fails only for numbers that are no signals.
@@ -84,7 +93,12 @@ impl TerminationSignals {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut set);
             for signal in signals {
-                libc::sigaddset(&raw mut set, signal.number());
+                // nohup(1) ignores SIGHUP. The kernel keeps a blocked signal even so, and the descriptor would
+                // give it. SIGINT and SIGQUIT are taken in any case: a shell ignores them for whatever it
+                // starts in the background.
+                if *signal != Signal::HangUp || !is_ignored(signal.number()) {
+                    libc::sigaddset(&raw mut set, signal.number());
+                }
             }
             set
         };

@@ -129,13 +129,21 @@ fn a_file_that_may_not_grow_is_an_error_and_not_a_death() {
 
 #[test]
 fn a_daemon_that_was_started_by_nohup_outlives_the_session() {
-    let folder = Folder::with(MANIFEST);
-    let daemon = folder.command();
-    let mut shell = Command::new("sh");
-    shell.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]);
-    shell.arg(daemon.get_program()).args(daemon.get_args());
-    let child = start(&folder, shell);
-    kill(Pid::from_raw(child.id() as i32), Signal::SIGHUP).expect("it runs");
-    Report::live(&folder.path("socket")).expect("the daemon still serves its report");
-    assert_eq!(terminate(child, Signal::SIGQUIT), Some(0));
+    let daemon = Daemon::start_as(Folder::with(MANIFEST), |command| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]);
+        shell.arg(command.get_program()).args(command.get_args());
+        shell.envs(
+            command
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+        *command = shell;
+    });
+    // Of signals that wait, the one of the lower number is read first: SIGHUP would come before SIGUSR1.
+    daemon.signal("HUP");
+    daemon.signal("USR1");
+    let report = written_when(&daemon, |_| true);
+    assert_eq!(report.state, State::Serving);
+    daemon.stop();
 }
