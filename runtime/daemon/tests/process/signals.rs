@@ -22,10 +22,28 @@ fn written_when(daemon: &Daemon, wanted: impl Fn(&Report) -> bool) -> Report {
     }
 }
 
+/// A command, started by another program, which then becomes it.
+fn started_by(starter: &[&str], command: &Command) -> Command {
+    let mut all = Command::new(starter[0]);
+    all.args(&starter[1..]);
+    all.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => all.env(name, value),
+            None => all.env_remove(name),
+        };
+    }
+    all
+}
+
 #[test]
 fn whatever_asks_it_to_end_is_answered_with_a_drain() {
     for name in ["TERM", "INT", "HUP", "QUIT"] {
-        let daemon = Daemon::start(MANIFEST);
+        // Whoever runs the tests may have been started by nohup(1).
+        let default = ["env", "--default-signal=HUP"];
+        let daemon = Daemon::start_as(Folder::with(MANIFEST), |command| {
+            *command = started_by(&default, command);
+        });
         let mut client = connect(&daemon.socket(), "watch", PixelFormat::Nv12);
         for _ in 0..8 {
             submit(&mut client);
@@ -129,16 +147,9 @@ fn a_file_that_may_not_grow_is_an_error_and_not_a_death() {
 
 #[test]
 fn a_daemon_that_was_started_by_nohup_outlives_the_session() {
+    let ignoring = ["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"];
     let daemon = Daemon::start_as(Folder::with(MANIFEST), |command| {
-        let mut shell = Command::new("sh");
-        shell.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]);
-        shell.arg(command.get_program()).args(command.get_args());
-        shell.envs(
-            command
-                .get_envs()
-                .filter_map(|(name, value)| Some((name, value?))),
-        );
-        *command = shell;
+        *command = started_by(&ignoring, command);
     });
     // Of signals that wait, the one of the lower number is read first: SIGHUP would come before SIGUSR1.
     daemon.signal("HUP");
