@@ -129,7 +129,8 @@ fn at_the_default_load_every_frame_is_answered_and_on_time() {
 #[ignore = "real time: run by .ci/run"]
 fn in_overload_real_time_answers_get_shallower_or_are_refused_early_and_best_effort_yields() {
     let calm = demo(&["--seconds", "3"]);
-    let busy = demo(&["--seconds", "3", "--overload", "8"]);
+    // Too much for a machine several times as fast as those that this was written on.
+    let busy = demo(&["--seconds", "3", "--overload", "16"]);
     for name in ["signs", "signs-fast", "streets", "watch"] {
         assert_every_frame_has_its_verdict(task(&busy, name));
     }
