@@ -287,6 +287,7 @@ fn config(
                     pages,
                     load: times.load,
                 }),
+                places: Vec::new(),
             })
             .collect(),
         partitions: vec![PartitionConfig {

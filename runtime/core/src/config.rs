@@ -16,7 +16,8 @@ pub struct Config {
     /// The networks.
     pub models: Vec<ModelConfig>,
     /// The parts of the device that actions run on. Two that share a compute unit never run at the
-    /// same time, unless the policy says so ([`Partitioning::PerTask`](crate::Partitioning)).
+    /// same time, unless the policy says so ([`Partitioning::PerTask`](crate::Partitioning)). One to which no task
+    /// is assigned is used as a place only ([`ModelConfig::places`]).
     pub partitions: Vec<PartitionConfig>,
     /// Other assignments of the tasks to partitions. The policy `punctual` changes between them and the tasks'
     /// own as demand changes. In each, the partitions of two tasks are the same or share no compute unit.
@@ -136,6 +137,11 @@ pub struct ModelConfig {
     pub stages: Vec<StageConfig>,
     /// Its weights, if they can be paged; none: they are always resident.
     pub weights: Option<Weights>,
+    /// Its *places*: the partitions beside the one of its task on which its stages may run while their compute
+    /// units are idle. They may overlap other partitions, and each needs budgets that hold while all other
+    /// units are busy. Only the policy `punctual` uses them.
+    #[serde(default)]
+    pub places: Vec<PartitionId>,
 }
 
 /// The weights of a model that is not always resident (Clockwork, section 5.2).

@@ -60,7 +60,7 @@
 //! };
 //! let config = Config {
 //!     tasks: vec![camera],
-//!     models: vec![ModelConfig { stages: vec![stage(1), stage(0)], weights: None }],
+//!     models: vec![ModelConfig { stages: vec![stage(1), stage(0)], weights: None, places: vec![] }],
 //!     partitions: vec![PartitionConfig {
 //!         units: Units { first: 0, count: 1 },
 //!         preemption_bound: ms(1),

@@ -93,6 +93,8 @@ pub struct Contract {
     /// It runs later stages of a batch at the size of the members that remain. Otherwise they run at the size of
     /// the first.
     pub shrinks_batches: bool,
+    /// Stages may run on the places of their models ([`ModelConfig::places`](crate::ModelConfig::places)).
+    pub lends: bool,
     /// How long before the end of an action the next may be handed to its partition; 0: only after the end.
     pub launch_lead: Nanos,
     /// The rule by which a model loses its promises; none: it never does.
@@ -108,6 +110,7 @@ impl Contract {
             promises: false,
             pages_weights: false,
             shrinks_batches: true,
+            lends: false,
             launch_lead: Nanos::ZERO,
             demotion: None,
         }

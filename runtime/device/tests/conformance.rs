@@ -54,6 +54,7 @@ impl Subject for Virtual {
                     runs_as: None,
                 })
                 .collect(),
+            places: Vec::new(),
         });
         let partition = |first: usize| PartitionConfig {
             units: Units {

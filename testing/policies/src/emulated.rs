@@ -85,6 +85,7 @@ impl Setting {
                 pages: megabytes.div_ceil(PAGE_MB),
                 load: Nanos::from_micros(transfer),
             }),
+            places: Vec::new(),
         }
     }
 }

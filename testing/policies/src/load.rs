@@ -139,6 +139,7 @@ fn model(partitions: usize, paged: bool) -> ModelConfig {
             pages: 1,
             load: STAGE,
         }),
+        places: Vec::new(),
     }
 }
 

@@ -112,7 +112,11 @@ fn model(partitions: &[PartitionConfig], paged: bool, random: &mut Random) -> Mo
         pages: random.within(1, u64::from(PAGES)) as u32,
         load: us(random.within(100, 5_000)),
     });
-    ModelConfig { stages, weights }
+    ModelConfig {
+        stages,
+        weights,
+        places: Vec::new(),
+    }
 }
 
 fn task(

@@ -40,6 +40,7 @@ impl Network<'_> {
         ModelConfig {
             stages: (0..self.stages).map(stage).collect(),
             weights: None,
+            places: Vec::new(),
         }
     }
 }

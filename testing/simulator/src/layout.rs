@@ -28,6 +28,38 @@ pub fn choose(scenario: &Scenario) -> Vec<(Units, Vec<usize>)> {
     best(scenario, &rates(scenario)).unwrap_or_else(everything)
 }
 
+/// The same, with ranges of whole cells of `size` units; the last one also has the rest.
+#[must_use]
+pub fn aligned(scenario: &Scenario, size: u16) -> Vec<(Units, Vec<usize>)> {
+    let mut cells = scenario.clone();
+    cells.board.units /= size;
+    for measured in cells.models.iter_mut().flat_map(|model| &mut model.stages) {
+        let times = (1..=cells.board.units).flat_map(|units| {
+            let sizes: std::collections::BTreeSet<u8> =
+                measured.times.iter().map(|time| time.batch).collect();
+            let stage = &*measured;
+            let time = move |batch| crate::scenario::Measured {
+                batch,
+                units,
+                time: stage.time(batch, units * size),
+            };
+            sizes.into_iter().map(time)
+        });
+        measured.times = times.collect();
+    }
+    let mut homes = choose(&cells);
+    for (units, _) in &mut homes {
+        units.first *= size;
+        units.count *= size;
+    }
+    if let Some((last, _)) = homes.iter_mut().max_by_key(|(units, _)| units.first)
+        && last.end() == cells.board.units * size
+    {
+        last.count = scenario.board.units - last.first;
+    }
+    homes
+}
+
 /// The layouts that are best while demand is other than on average: if each task in turn is asked
 /// `busier` times as often as in the others' turns, so that over all turns the rates are the
 /// scenario's. Those that differ from what is planned and from each other, so at most one a task.

@@ -2,17 +2,21 @@
 //! and how long stages take there.
 
 use punctual_core::{
-    BatchTime, Config, Layout, ModelConfig, ModelId, PartitionConfig, PartitionId, Partitioning,
-    PolicySpec, StageConfig, TaskConfig, Units,
+    BatchTime, Config, Layout, ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId,
+    Partitioning, PolicySpec, StageConfig, TaskConfig, Units,
 };
 
-use crate::scenario::{Model, Scenario, Stage};
+use crate::scenario::{Lending, Model, Scenario, Stage};
 
 impl Scenario {
     #[must_use]
     pub fn config(&self, policy: &dyn PolicySpec) -> Config {
         let contract = policy.contract();
         let (ranges, of_task) = self.partitions(contract.partitioning);
+        let lending = self.lending.as_ref().filter(|_| contract.lends);
+        if let Some(lending) = lending {
+            return self.lending_config(lending, policy);
+        }
         let (ranges, layouts) = match contract.partitioning {
             Partitioning::Planned => self.layouts(ranges),
             _ => (ranges, Vec::new()),
@@ -50,6 +54,46 @@ impl Scenario {
             dispatch_cost: self.board.dispatch_cost,
             egress_bound: self.board.egress_bound,
         }
+    }
+
+    /// The plan of a policy that lends: aligned homes, and places behind them.
+    fn lending_config(&self, lending: &Lending, policy: &dyn PolicySpec) -> Config {
+        let mut scenario = Self {
+            planned: lending.homes.clone(),
+            lending: None,
+            ..self.clone()
+        };
+        let homes = scenario.planned.len();
+        for units in &lending.places {
+            if !scenario.planned.iter().any(|(home, _)| home == units) {
+                scenario.planned.push((*units, Vec::new()));
+            }
+        }
+        let mut config = scenario.config(policy);
+        let place = |units: &Units| {
+            let at = config.partitions.iter().position(|p| p.units == *units);
+            PartitionId(at.expect("it was added above") as u16)
+        };
+        let places: Vec<PartitionId> = lending.places.iter().map(place).collect();
+        for (index, model) in config.models.iter_mut().enumerate() {
+            model.places.clone_from(&places);
+            let own = config
+                .tasks
+                .iter()
+                .filter(|task| task.model.index() == index);
+            let own: Vec<PartitionId> = own.map(|task| task.partition).collect();
+            let times = model.stages.iter_mut().flat_map(|stage| &mut stage.times);
+            for time in times.flat_map(|time| time.on.iter_mut().enumerate()) {
+                let (partition, time) = time;
+                if partition >= homes || !own.contains(&PartitionId(partition as u16)) {
+                    let stretch =
+                        |span: Nanos| Nanos::new((span.as_nanos() as f64 * lending.corun) as u64);
+                    time.budget = stretch(time.budget);
+                    time.max_seen = stretch(time.max_seen);
+                }
+            }
+        }
+        config
     }
 
     /// A policy that promises keeps the weights that reservations need for good; the pages that are
@@ -143,6 +187,7 @@ impl Model {
                 })
                 .collect(),
             weights: self.weights,
+            places: Vec::new(),
         }
     }
 }

@@ -88,11 +88,24 @@ pub struct Scenario {
     pub board: Board,
     /// The partitions for policies that take a plan: units, and the tasks that run there.
     pub planned: Vec<(Units, Vec<usize>)>,
+    /// Where a policy that lends may run stages beside their homes.
+    pub lending: Option<Lending>,
     /// Further layouts of the same kind, between which such policies may change while they run.
     pub alternatives: Vec<Vec<(Units, Vec<usize>)>>,
     pub length: Nanos,
     pub durations: Durations,
     pub faults: Vec<Fault>,
+}
+
+/// The homes and places of a policy that lends idle compute units.
+#[derive(Clone, Debug)]
+pub struct Lending {
+    /// The partitions with their tasks, aligned to the cells.
+    pub homes: Vec<(Units, Vec<usize>)>,
+    /// Ranges on which stages of all models may run while they are idle.
+    pub places: Vec<Units>,
+    /// The factor on all times on places but a model's own home: other stages run beside it there.
+    pub corun: f64,
 }
 
 impl Board {
@@ -127,6 +140,7 @@ impl Scenario {
             name: String::new(),
             about: String::new(),
             planned: vec![(whole, (0..tasks.len()).collect())],
+            lending: None,
             alternatives: Vec::new(),
             models,
             tasks,
@@ -166,6 +180,29 @@ impl Scenario {
     #[must_use]
     pub fn planned(mut self) -> Self {
         self.planned = layout::choose(&self);
+        self
+    }
+
+    /// With places: disjoint cells of so many units, the last one with the rest, and homes aligned to them.
+    #[must_use]
+    pub fn with_cells(mut self, size: u16, corun: f64) -> Self {
+        let homes = layout::aligned(&self, size);
+        let cells = self.board.units / size;
+        let cell = |index: u16| Units {
+            first: index * size,
+            count: match index + 1 == cells {
+                true => self.board.units - index * size,
+                false => size,
+            },
+        };
+        let mut places: Vec<Units> = (0..cells).map(cell).collect();
+        places.extend(homes.iter().map(|(units, _)| *units));
+        places.dedup();
+        self.lending = Some(Lending {
+            homes,
+            places,
+            corun,
+        });
         self
     }
 

@@ -103,6 +103,7 @@ pub fn task(name: &str, criticality: Criticality, period: u64) -> Task {
 /// Two cameras every 33 ms, and best-effort work.
 pub fn scenario() -> Scenario {
     Scenario {
+        lending: None,
         name: "two cameras".to_owned(),
         about: "made up".to_owned(),
         models: vec![model()],

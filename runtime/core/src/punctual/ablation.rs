@@ -14,6 +14,10 @@ pub(crate) enum Ablation {
     UnboundedJoint,
     /// An action is handed over ahead without a test, as if it were the head alone on a free partition.
     UncheckedLookAhead,
+    /// Work starts on places without a test of the promises there.
+    UngatedLending,
+    /// Work with promised stages left may run on a place while its home starts others.
+    UnpinnedHome,
     /// A change of layout happens without condition 3: both layouts are schedulable, but the promises
     /// made in one may not fit into the other.
     UncheckedChange,

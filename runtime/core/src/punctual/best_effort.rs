@@ -75,6 +75,7 @@ impl View<'_> {
         };
         Some(Choice {
             kind: Kind::BestEffort,
+            home: self.index,
             row: head.row,
             size,
             members: members.iter().map(|m| m.buffer).collect(),

@@ -8,6 +8,8 @@ use crate::punctual::tables::Row;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     pub kind: Kind,
+    /// The partition whose queues the members come from.
+    pub home: usize,
     pub row: Row,
     /// Position of the batch size in the row's sizes.
     pub size: usize,

@@ -108,6 +108,8 @@ impl Punctual {
         let ended = self.partitions[index].slot.end(action, self.now)?;
         self.partitions.mark_dirty_around(index, ended.left);
         let running = ended.action;
+        // Its home may have waited for it.
+        self.partitions[running.home].mark_dirty();
         if running.lost {
             // Its members have had their verdicts. The report only frees their buffers.
             for id in &running.members {
@@ -118,8 +120,7 @@ impl Punctual {
         // An action that never began took no time from the operating system. Nor does best-effort work, which
         // runs at ordinary priority (docs/decisions/0003).
         if ended.ran && running.kind != Kind::BestEffort {
-            let cap = &mut self.partitions[index].cap;
-            cap.ran(running.ordered, self.now);
+            self.partitions.count_busy(index, running.ordered, self.now);
         }
         Some((index, running))
     }

@@ -1,6 +1,7 @@
 //! Construction of the policy from a plan, and its entry in the list of policies.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use crate::config::{Config, PartitionConfig};
 use crate::error::ConfigError;
@@ -14,6 +15,7 @@ use crate::punctual::lifecycle::Lifecycle;
 use crate::punctual::load::Load;
 use crate::punctual::parameters::PunctualConfig;
 use crate::punctual::partition::{Partition, Partitions};
+use crate::punctual::places::Places;
 use crate::punctual::price::Prices;
 use crate::punctual::profile_monitor::ProfileMonitor;
 use crate::punctual::reservations::Reservations;
@@ -38,6 +40,7 @@ impl PolicySpec for PunctualConfig {
             promises: true,
             pages_weights: true,
             launch_lead: self.launch_lead,
+            lends: self.lending,
             demotion: self.demotion.then_some(DemotionRule {
                 overruns: self.demote_overruns,
                 of: self.demote_of,
@@ -59,7 +62,9 @@ impl PolicySpec for PunctualConfig {
 impl Punctual {
     /// The policy for a plan that was validated. All memory is allocated here.
     pub(crate) fn from_plan(config: &Config, parameters: PunctualConfig) -> Self {
-        let tables = Tables::new(config, parameters.batching);
+        let mut tables = Tables::new(config, parameters.batching);
+        let places = Places::new(config, parameters.lending);
+        tables.find_soonest(&places);
         // No table of prices is computed if the price of depth is off.
         let priced = if parameters.price {
             tables.layouts()
@@ -79,10 +84,11 @@ impl Punctual {
             partitions: Partitions::new(
                 indices
                     .clone()
-                    .map(|index| partition(config, &parameters, index)),
+                    .map(|index| partition(config, &parameters, &places, index)),
             ),
             scans: indices.map(|index| scan(config, &tables, index)).collect(),
             layouts: Layouts::new(config),
+            places,
             holds: Holds::default(),
             now: Instant::ZERO,
             ids: ActionIds::default(),
@@ -93,7 +99,12 @@ impl Punctual {
     }
 }
 
-fn partition(config: &Config, parameters: &PunctualConfig, index: usize) -> Partition {
+fn partition(
+    config: &Config,
+    parameters: &PunctualConfig,
+    places: &Places,
+    index: usize,
+) -> Partition {
     let plan = &config.partitions[index];
     Partition::new(
         // P with δ, as the proof counts it: the order to preempt takes up to δ to reach the device.
@@ -101,6 +112,7 @@ fn partition(config: &Config, parameters: &PunctualConfig, index: usize) -> Part
         ProfileMonitor::new(config.models.len(), parameters),
         UtilizationCap::new(plan.share_max),
         overlapping(&config.partitions, index),
+        away(places, index),
     )
 }
 
@@ -122,4 +134,13 @@ fn overlapping(partitions: &[PartitionConfig], index: usize) -> Box<[u16]> {
     let others = partitions.iter().enumerate();
     let others = others.filter(|(other, plan)| *other != index && plan.units.overlaps(own));
     others.map(|(other, _)| other as u16).collect()
+}
+
+/// The places on other compute units on which requests of a home may run.
+fn away(places: &Places, home: usize) -> Box<[u16]> {
+    let mut away: Vec<u16> = places.all_of(home).collect();
+    away.retain(|&place| !places.overlap(home, place.into()));
+    away.sort_unstable();
+    away.dedup();
+    away.into()
 }

@@ -151,6 +151,7 @@ impl View<'_> {
         );
         Choice {
             kind: Kind::Demoted,
+            home: self.index,
             row: head.row,
             size: 0,
             members: core::iter::once(head.buffer).collect(),

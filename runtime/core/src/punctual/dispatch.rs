@@ -6,6 +6,7 @@ use crate::config::{Criticality, StageTime};
 use crate::ids::{ActionId, PartitionId};
 use crate::lost::{LOST_FLOOR, lost_from};
 use crate::punctual::Punctual;
+use crate::punctual::ablation::Ablation;
 use crate::punctual::choice::Choice;
 use crate::punctual::slack::SlackScan;
 use crate::punctual::slot::{Kind, Running};
@@ -97,9 +98,15 @@ impl Punctual {
     }
 
     /// Orders a choice from the device, to begin when the partition is `free`.
-    fn start(&mut self, index: usize, choice: &Choice, free: Instant, actions: &mut Actions) {
+    pub(super) fn start(
+        &mut self,
+        index: usize,
+        choice: &Choice,
+        free: Instant,
+        actions: &mut Actions,
+    ) {
         let id = self.ids.next();
-        let (running, window) = self.view(index).action(id, choice, free);
+        let (mut running, window) = self.view(index).action(id, choice, free);
         let row = self.tables.row(running.row);
         debug_assert!(
             (1..=usize::from(row.sizes[running.size])).contains(&running.members.len()),
@@ -122,10 +129,11 @@ impl Punctual {
             running.kind != Kind::BestEffort || free == self.now,
             "best-effort work is not handed over ahead"
         );
-        self.partitions[index].slot.start(running);
         // Action 0 is cohort 1, because cohort 0 means "no cohort".
         let cohort = (!self.parameters.rebatching).then_some(id.0 + 1);
         self.life.begin(&choice.members, cohort, &self.tables);
+        running.pins_home = self.view(index).pins_home(choice);
+        self.partitions[index].slot.start(running);
         actions.push(Action::Infer(infer));
     }
 }
@@ -150,7 +158,7 @@ impl View<'_> {
     /// that may run as soon as the partition is free, or because best-effort work is shed.
     fn must_preempt(&self, scan: &mut SlackScan) -> bool {
         // Promised work preempts at once and without a test: the proof lets best-effort work block for P.
-        if !self.queues.mandatory().is_empty() || self.holds.shedding {
+        if self.queues.has_promised_work_left() || self.holds.shedding {
             return true;
         }
         if self.queues.optional().is_empty() || self.share_is_spent(Voluntary::Depth) {
@@ -163,7 +171,16 @@ impl View<'_> {
 
     /// Whether real-time work has used so much of the partition's time that `work` must stop.
     pub fn share_is_spent(&self, work: Voluntary) -> bool {
-        self.partition.share_is_spent(work, self.now)
+        self.partitions.share_is_spent(self.index, work, self.now)
+    }
+
+    /// Whether members of a choice that started here have promised work left on their home, another partition.
+    fn pins_home(&self, choice: &Choice) -> bool {
+        if choice.home == self.index || self.ablations.has(Ablation::UnpinnedHome) {
+            return false;
+        }
+        let mut promised = self.life.queues[choice.home].mandatory().iter();
+        promised.any(|job| job.has_running_rest() && choice.members.contains(&job.buffer))
     }
 
     /// The action for a choice that begins when the partition is `free`, and its window.
@@ -199,6 +216,8 @@ impl View<'_> {
         let running = Running {
             id,
             kind: choice.kind,
+            home: choice.home,
+            pins_home: false,
             row: choice.row,
             size: choice.size,
             members: members.map(|&b| self.life.requests.id(b)).collect(),

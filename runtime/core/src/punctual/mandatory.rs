@@ -12,7 +12,7 @@ use crate::time::Instant;
 use crate::time::{ns, signed};
 
 /// Promised requests that run in one batch: deadline, charge for the stage, buffer. In EDF order.
-type Promised = heapless::Vec<(Instant, i64, u16), BATCH_MAX>;
+pub type Promised = heapless::Vec<(Instant, i64, u16), BATCH_MAX>;
 
 /// Requests with an answer that take free places of the batch: deadline, buffer.
 type Joining = heapless::Vec<(Instant, u16), BATCH_MAX>;
@@ -49,7 +49,9 @@ impl View<'_> {
     fn batch(&self, scan: &SlackScan, head: &MandatoryJob, size: usize, start: Instant) -> Choice {
         let row = self.tables.row(head.row);
         let (places, cost) = (row.sizes[size], row.cost[size]);
-        let promised = self.queues.batch_members(head, places);
+        let promised = self
+            .queues
+            .batch_members(self.queues.mandatory(), head, places);
         debug_assert_eq!(
             promised.first().map(|(due, ..)| *due),
             Some(head.due),
@@ -75,6 +77,7 @@ impl View<'_> {
         let members = promised.chain(joining.iter().map(|(_, buffer)| *buffer));
         Choice {
             kind: Kind::Mandatory,
+            home: self.index,
             row: head.row,
             size,
             members: members.collect(),
@@ -121,15 +124,20 @@ impl View<'_> {
 }
 
 impl Queues {
-    /// The head with the requests of its promise, and others at its stage, in EDF order. Members of another
-    /// joint promise stay out: the charge of one of them is for their whole batch.
-    fn batch_members(&self, head: &MandatoryJob, places: u8) -> Promised {
+    /// The head with the requests of its promise, and others of `jobs` at its stage, in EDF order. Members of
+    /// another joint promise stay out: the charge of one of them is for their whole batch.
+    pub fn batch_members(
+        &self,
+        jobs: &[MandatoryJob],
+        head: &MandatoryJob,
+        places: u8,
+    ) -> Promised {
         // Places for the whole promise of the head are set aside, as these run together without a test.
         let of_promise = |job: &&MandatoryJob| job.promise == head.promise && !job.running;
-        let with_head = self.mandatory().iter().filter(of_promise).count();
+        let with_head = jobs.iter().filter(of_promise).count();
         let mut others = usize::from(places).saturating_sub(with_head);
         let mut promised = Promised::new();
-        for entry in self.mandatory().iter().filter(|job| !job.running) {
+        for entry in jobs.iter().filter(|job| !job.running) {
             let own = entry.promise == head.promise;
             if !own {
                 let can = same_group(entry, head) && !entry.joint && entry.batch_max >= places;
@@ -164,7 +172,7 @@ impl SlackScan {
     ///
     /// The test covers every deadline. That the members' deadlines hold, as SEEB-GPU and Clockwork test, is
     /// not enough: others are delayed by the whole batch before the credit of its members counts.
-    fn least_after(&self, members: &Promised, cost: i64) -> i64 {
+    pub fn least_after(&self, members: &Promised, cost: i64) -> i64 {
         // Members are in EDF order, so the credited ones are a prefix.
         let mut members = members.iter().peekable();
         let mut credit = 0;

@@ -21,6 +21,7 @@
 //! | ... best-effort work, in the time that real-time work leaves | `best_effort`, `gaps` |
 //! | ... or no best-effort work, on demand | `shedding` |
 //! | ... what has to stop when real-time work has used its part of the time | `utilization` |
+//! | on which idle compute units of others work runs, and how wide | `lending`, `places` |
 //! | what a partition runs next, handed over before the running action ends | `look_ahead` |
 //! | which layout of partitions is wanted | `layouts` |
 //! | ... and whether the change to it keeps every promise | `layout_change` |
@@ -50,6 +51,7 @@ mod joint;
 mod latest;
 mod layout_change;
 mod layouts;
+mod lending;
 mod lifecycle;
 mod load;
 mod look_ahead;
@@ -61,6 +63,7 @@ mod overrun;
 mod paging;
 mod parameters;
 mod partition;
+mod places;
 mod price;
 mod profile_monitor;
 mod reservations;
@@ -90,6 +93,7 @@ use crate::punctual::lifecycle::ledger::Note;
 use crate::punctual::load::Load;
 pub use crate::punctual::parameters::PunctualConfig;
 use crate::punctual::partition::{Partition, Partitions};
+use crate::punctual::places::Places;
 use crate::punctual::price::Prices;
 use crate::punctual::reservations::Reservations;
 use crate::punctual::slack::SlackScan;
@@ -129,6 +133,7 @@ pub(crate) struct Punctual {
     /// writes to the scan while it reads everything else.
     scans: Box<[SlackScan]>,
     layouts: Layouts,
+    places: Places,
     holds: Holds,
     /// The time of this step. It never falls.
     now: Instant,
@@ -152,6 +157,8 @@ impl Policy for Punctual {
         self.give_up_lost(actions);
         // Before the dispatch: a partition that changes must start nothing under the old layout.
         self.consider_layouts(actions);
+        // Before the owners' dispatch: that runs what lending leaves.
+        self.lend(actions);
         for index in 0..self.partitions.len() {
             if self.partitions[index].take_dirty() {
                 // f first, because every slack test below starts from it.
@@ -227,6 +234,7 @@ macro_rules! view {
             reservations: &$punctual.reservations,
             arrivals: &$punctual.arrivals,
             partitions: &$punctual.partitions,
+            places: &$punctual.places,
             index: $index,
             partition: &$punctual.partitions[$index],
             queues: &$punctual.life.queues[$index],

@@ -11,6 +11,7 @@ use crate::punctual::choice::Choice;
 use crate::punctual::lifecycle::queues::OptionalJob;
 use crate::punctual::slack::SlackScan;
 use crate::punctual::slot::Kind;
+use crate::punctual::tables::Row;
 use crate::punctual::view::View;
 use crate::time::Instant;
 use crate::time::{ns, signed};
@@ -94,12 +95,37 @@ impl View<'_> {
         start: Instant,
         room: i64,
     ) -> Option<OptionalBatch> {
-        let row = self.tables.row(group[0].row);
-        let (places, cost) = (row.sizes[size], row.cost[size]);
+        let cost = self.tables.row(group[0].row).cost[size];
         // The gate: C(b) <= S.
         if ns(cost) > room {
             return None;
         }
+        let (gain, mut choice) = self.optional_on(group, group[0].row, size, start)?;
+        let left = room - ns(cost);
+        choice.start_slack = choice.start_slack.min(left);
+        let members = choice.members.iter();
+        let due = |&buffer: &u16| self.life.requests.get(buffer).due;
+        Some(OptionalBatch {
+            gain,
+            // At least 1, so that a cost of zero cannot make every comparison a tie.
+            cost: u128::from(cost.as_nanos().max(1)),
+            first_due: members.map(due).min()?,
+            choice,
+        })
+    }
+
+    /// The members of a group that gain most, in one compiled batch size, with the costs of `row`: their own row
+    /// or the same stage on a place. With the sum of their gains.
+    pub fn optional_on(
+        &self,
+        group: &[OptionalJob],
+        row: Row,
+        size: usize,
+        start: Instant,
+    ) -> Option<(u128, Choice)> {
+        let at = row;
+        let row = self.tables.row(row);
+        let (places, cost) = (row.sizes[size], row.cost[size]);
         // By falling gain. The group is sorted by deadline, and equals stay in that order.
         let mut members = heapless::Vec::<&OptionalJob, BATCH_MAX>::new();
         let eligible = group.iter().filter(|job| {
@@ -127,20 +153,16 @@ impl View<'_> {
             return None;
         }
         let first_due = members.iter().map(|m| m.due).min()?;
-        let left = room - ns(cost);
-        Some(OptionalBatch {
-            gain: members.iter().map(|m| u128::from(m.gain)).sum(),
-            // At least 1, so that a cost of zero cannot make every comparison a tie.
-            cost: u128::from(cost.as_nanos().max(1)),
-            first_due,
-            choice: Choice {
-                kind: Kind::Optional,
-                row: group[0].row,
-                size,
-                members: members.iter().map(|m| m.buffer).collect(),
-                start_slack: left.min(signed(first_due, start + cost)),
-            },
-        })
+        let gain = members.iter().map(|m| u128::from(m.gain)).sum();
+        let choice = Choice {
+            kind: Kind::Optional,
+            home: self.index,
+            row: at,
+            size,
+            members: members.iter().map(|m| m.buffer).collect(),
+            start_slack: signed(first_due, start + cost),
+        };
+        Some((gain, choice))
     }
 
     /// Whether a deeper answer gains enough for its time at the present load. It always does without a

@@ -116,10 +116,32 @@ impl Punctual {
 
     /// Sets the scale, and the work of the pending requests at that scale.
     fn set_scale(&mut self, index: usize, level: usize) {
-        self.tables.set_level(PartitionId(index as u16), level);
         self.partitions[index].scale.set_level(level, self.now);
+        if self.places.is_empty() {
+            self.tables.set_level(PartitionId(index as u16), level);
+        } else {
+            self.set_levels_of_places(index, level);
+        }
+        self.tables.find_soonest(&self.places);
         let requests = &self.life.requests;
         self.life.queues[index].rescale(requests, &self.tables);
+    }
+
+    /// A place is at the highest level of all homes and of its own: where no stage ran since the machine became
+    /// slow, its budgets would be too short.
+    fn set_levels_of_places(&mut self, index: usize, level: usize) {
+        if self.places.is_home(index) {
+            self.tables.set_level(PartitionId(index as u16), level);
+        }
+        let homes = self.places.homes().map(|home| self.tables.level(home));
+        let highest = homes.max().unwrap_or(0);
+        for place in 0..self.partitions.len() {
+            let own = self.partitions[place].scale.level();
+            if !self.places.is_home(place) && self.tables.level(place) != own.max(highest) {
+                self.tables
+                    .set_level(PartitionId(place as u16), own.max(highest));
+            }
+        }
     }
 
     /// Drops requests until no pending one is certainly late because of another one of lower value. True if

@@ -25,6 +25,8 @@ pub struct PunctualConfig {
     /// A mandatory batch waits for an expected frame, if the larger batch ends sooner than two; off: it never
     /// waits.
     pub waiting: bool,
+    /// Work runs on idle places of its model, too (`lending`); off: on its home only.
+    pub lending: bool,
     /// A deeper stage must gain enough for its time at the present load (the price of depth); off, which
     /// measures better (decision 7): every stage that endangers no promise may run.
     pub price: bool,
@@ -71,6 +73,7 @@ impl Default for PunctualConfig {
             rebatching: true,
             mandatory_first: true,
             waiting: true,
+            lending: true,
             launch_lead: Nanos::ZERO,
             price: false,
             price_margin: 50,

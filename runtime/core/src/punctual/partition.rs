@@ -30,8 +30,10 @@ pub struct Partition {
     dirty: bool,
     /// Nothing starts before this time, because the layout changes. Zero before the first change.
     opens: Instant,
-    /// Partitions that share compute units with it, in other layouts.
+    /// Partitions that share compute units with it: places, or partitions of other layouts.
     overlapping: Box<[u16]>,
+    /// Other partitions on which its requests may run: places on other compute units.
+    away: Box<[u16]>,
     /// When a decision is due here, if no event comes before.
     timer: Option<Instant>,
 }
@@ -42,6 +44,7 @@ impl Partition {
         profiles: ProfileMonitor,
         cap: UtilizationCap,
         overlapping: Box<[u16]>,
+        away: Box<[u16]>,
     ) -> Self {
         Self {
             slot,
@@ -54,6 +57,7 @@ impl Partition {
             dirty: false,
             opens: Instant::ZERO,
             overlapping,
+            away,
             timer: None,
         }
     }
@@ -85,17 +89,9 @@ impl Partition {
         self.opens
     }
 
-    /// Partitions that share compute units with it, in other layouts.
+    /// Partitions that share compute units with it: places, or partitions of other layouts.
     pub fn overlapping(&self) -> &[u16] {
         &self.overlapping
-    }
-
-    /// Whether real-time work has used so much of the time that the policy gives up `work`. Best-effort
-    /// work does not count: it runs at ordinary priority (decision 3), so the kernel does not throttle it.
-    pub fn share_is_spent(&self, work: Voluntary, now: Instant) -> bool {
-        let running = self.slot.running();
-        let running = running.filter(|r| r.kind != Kind::BestEffort);
-        self.cap.is_spent(work, now, running.map(|r| r.ordered))
     }
 
     /// Closes the partition for a change of layout: nothing starts before `opens`, nor before the actions
@@ -163,7 +159,18 @@ impl Partitions {
         let partition = &self[index];
         let mut others = self.around(index);
         let awaits = partition.opens > Instant::ZERO && self.iter().any(|p| p.slot.is_leaving());
-        !awaits && partition.opens <= now && others.all(|other| other.slot.running().is_none())
+        !awaits
+            && partition.opens <= now
+            && others.all(|other| other.slot.running().is_none())
+            && self.pinning(index).next().is_none()
+    }
+
+    /// The slots of actions on other compute units whose members have promised work left for this partition.
+    /// The EDF head may not run beside them: it would not be the earliest once they have ended.
+    fn pinning(&self, index: usize) -> impl Iterator<Item = &Slot> {
+        let away = self[index].away.iter();
+        let away = away.map(|&other| &self[usize::from(other)].slot);
+        away.filter(move |slot| slot.pins(index))
     }
 
     /// f: upper bound on when a partition is free, if nothing more is started. It covers all that
@@ -171,7 +178,8 @@ impl Partitions {
     pub fn free_from(&self, index: usize, now: Instant) -> Instant {
         let partition = &self[index];
         let others = self.around(index);
-        let others = others.map(|other| other.slot.busy_until(now));
+        let others = others.map(|other| &other.slot).chain(self.pinning(index));
+        let others = others.map(|slot| slot.busy_until(now));
         let own = partition.slot.busy_until(now).max(partition.opens);
         let changed = partition.opens > Instant::ZERO;
         let leaving = self.iter().filter(|p| changed && p.slot.is_leaving());
@@ -182,6 +190,27 @@ impl Partitions {
     /// Whether a lost action locks a partition, or compute units of it.
     pub fn is_locked(&self, index: usize) -> bool {
         self[index].slot.is_lost() || self.around(index).any(|other| other.slot.is_lost())
+    }
+
+    /// Whether real-time work has used so much of a partition's time that the policy gives up `work`. Best-effort
+    /// work does not count: it runs at ordinary priority (decision 3), so the kernel does not throttle it.
+    pub fn share_is_spent(&self, index: usize, work: Voluntary, now: Instant) -> bool {
+        let partition = &self[index];
+        let slots = core::iter::once(partition).chain(self.around(index));
+        let running = slots.filter_map(|p| p.slot.running());
+        let running = running.filter(|r| r.kind != Kind::BestEffort);
+        let busy_since = running.map(|r| r.ordered).min();
+        partition.cap.is_spent(work, now, busy_since)
+    }
+
+    /// Records that real-time work ran on the compute units of a partition, and so on those of all partitions
+    /// that share some.
+    pub fn count_busy(&mut self, index: usize, from: Instant, to: Instant) {
+        self[index].cap.ran(from, to);
+        for at in 0..self[index].overlapping.len() {
+            let other = usize::from(self[index].overlapping[at]);
+            self[other].cap.ran(from, to);
+        }
     }
 
     fn around(&self, index: usize) -> impl Iterator<Item = &Partition> {

@@ -27,6 +27,11 @@ pub enum Kind {
 pub struct Running {
     pub id: ActionId,
     pub kind: Kind,
+    /// The partition whose queues its members come from. Another one if it runs on a place.
+    pub home: usize,
+    /// It runs on a place, and a member has mandatory work left after it. So nothing starts untested on its home
+    /// before it has ended.
+    pub pins_home: bool,
     pub row: Row,
     /// Position of its batch size in the row's sizes.
     pub size: usize,
@@ -117,6 +122,13 @@ impl Slot {
     /// Whether a lost action locks the partition.
     pub fn is_lost(&self) -> bool {
         self.running.as_ref().is_some_and(|running| running.lost)
+    }
+
+    /// Whether the running action pins a home ([`Running::pins_home`]). A lost one does not: its members have
+    /// their verdicts.
+    pub fn pins(&self, home: usize) -> bool {
+        let running = self.running.as_ref();
+        running.is_some_and(|r| r.pins_home && r.home == home && !r.lost)
     }
 
     /// Upper bound on when all actions here have ended, if nothing more is started.

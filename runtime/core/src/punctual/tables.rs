@@ -8,6 +8,7 @@ use super::gain::best_gain;
 use crate::config::{ACCURACY_BINS, Config, Criticality, Delivery, ModelConfig, TaskConfig};
 use crate::ids::{BATCH_MAX, Confidence, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
 use crate::offline;
+use crate::punctual::places::Places;
 use crate::time::{Instant, Nanos};
 use crate::validate;
 
@@ -39,6 +40,8 @@ pub struct StageRow {
     pub answers: bool,
     /// C at batch 1 of the stages after it up to the next exit; zero if it ends in an exit itself.
     onward: Nanos,
+    /// The shortest time at batch 1 from its start to the next answer, on its home or a place.
+    soonest: Nanos,
     /// Compiled batch sizes that may be used, rising from 1.
     pub sizes: heapless::Vec<u8, BATCH_MAX>,
     /// Profiled budgets, by size.
@@ -156,6 +159,8 @@ pub struct Tables {
     /// By layout, partition and level: min of L - dbf(L), the longest time that an action may block.
     blocking: Box<[[Nanos; SCALES.len()]]>,
     rows: Box<[StageRow]>,
+    /// By row, then by size: C of all stages from this one on. Empty for a plan without places.
+    to_last: Box<[[Nanos; BATCH_MAX]]>,
     /// The present scale level of each partition.
     levels: Box<[usize]>,
     /// Rows of one partition.
@@ -235,6 +240,10 @@ impl Tables {
             ]
             .into(),
             levels: alloc::vec![0; config.partitions.len()].into(),
+            to_last: match config.models.iter().all(|model| model.places.is_empty()) {
+                true => Box::default(),
+                false => alloc::vec![[Nanos::ZERO; BATCH_MAX]; rows.len()].into(),
+            },
             rows: rows.into(),
             rows_each,
             dispatch_cost: config.dispatch_cost,
@@ -309,6 +318,11 @@ impl Tables {
         self.row(table.own_row(stage))
     }
 
+    /// The shortest time at batch 1 from the start of a stage to the next answer, on the home or a place.
+    pub fn soonest_answer(&self, task: TaskId, stage: StageId) -> Nanos {
+        self.own(self.task(task), stage).soonest
+    }
+
     /// The time at batch 1 from the start of a stage to the next answer.
     pub fn cost_to_answer(&self, task: TaskId, stage: StageId) -> Nanos {
         let own = self.own(self.task(task), stage);
@@ -317,6 +331,34 @@ impl Tables {
 
     pub fn row(&self, row: Row) -> &StageRow {
         &self.rows[row.index()]
+    }
+
+    /// The row of the same stage on another partition.
+    pub fn row_at(&self, partition: usize, row: Row) -> Row {
+        Row((partition * self.rows_each + row.index() % self.rows_each) as u32)
+    }
+
+    /// C of all stages from this one on, at a batch size.
+    pub fn to_last(&self, row: Row, size: usize) -> Nanos {
+        self.to_last[row.index()][size]
+    }
+
+    /// How many stages from this one on end within a time, at a batch size.
+    pub fn stages_within(&self, row: Row, size: usize, time: Nanos) -> usize {
+        let (whole, rows) = (self.to_last(row, size), &self.to_last[row.index()..]);
+        let stages = rows.iter().zip(&self.rows[row.index()..]);
+        // C of the first stages is what those after them leave of the whole.
+        let of_model = stages
+            .skip(1)
+            .take_while(|(_, r)| r.model == self.row(row).model);
+        let after = of_model.map(|(left, _)| left[size]);
+        let fits = after.take_while(|after| whole.saturating_sub(*after) <= time);
+        fits.count()
+    }
+
+    /// The present scale level of a partition.
+    pub fn level(&self, partition: usize) -> usize {
+        self.levels[partition]
     }
 
     /// The time by which the policy must decide an answer: the client's deadline less the egress bound.
@@ -352,6 +394,7 @@ impl Tables {
                 self.rows[at + 1].cost_alone() + self.rows[at + 1].onward
             };
         }
+        self.sum_to_last(start..start + self.rows_each);
         // In all layouts, not only the present one: a change of layout is tested with the costs of its target.
         let tasks = self.layouts.iter_mut().flatten();
         for task in tasks.filter(|t| t.partition == partition) {
@@ -365,6 +408,43 @@ impl Tables {
             let slope = (u128::from(left.as_nanos()) << 32).div_ceil(period);
             task.slope = u64::try_from(slope).unwrap_or(u64::MAX);
             task.guaranteed = task.guaranteed_levels >> level & 1 == 1;
+        }
+    }
+
+    fn sum_to_last(&mut self, rows: core::ops::Range<usize>) {
+        if self.to_last.is_empty() {
+            return;
+        }
+        for at in rows.clone().rev() {
+            let next = at + 1;
+            let follows = next < rows.end && self.rows[next].model == self.rows[at].model;
+            let row = &self.rows[at];
+            for size in 0..BATCH_MAX {
+                // A later stage may be compiled for fewer sizes.
+                let cost = row.cost[size.min(row.sizes.len() - 1)];
+                let after = if follows {
+                    self.to_last[next][size]
+                } else {
+                    Nanos::ZERO
+                };
+                self.to_last[at][size] = cost + after;
+            }
+        }
+    }
+
+    /// Finds for each stage the partition on which its next answer comes soonest: its home or a place.
+    pub fn find_soonest(&mut self, places: &Places) {
+        for at in 0..self.rows.len() {
+            let (home, model) = (at / self.rows_each, self.rows[at].model);
+            let alone = |row: &StageRow| row.cost_alone() + row.onward;
+            let mut soonest = alone(&self.rows[at]);
+            if !places.is_empty() && places.is_home(home) {
+                for &place in places.of(home, model) {
+                    let there = self.row_at(place.into(), Row(at as u32));
+                    soonest = soonest.min(alone(&self.rows[there.index()]));
+                }
+            }
+            self.rows[at].soonest = soonest;
         }
     }
 
@@ -421,6 +501,7 @@ fn stage_row(id: ModelId, model: &ModelConfig, stage: usize, partition: usize) -
         runs_as: Row(0),
         answers: model.stages[stage].answers,
         onward: Nanos::ZERO,
+        soonest: Nanos::ZERO,
         sizes: heapless::Vec::new(),
         budget: [Nanos::ZERO; BATCH_MAX],
         max_seen: [Nanos::ZERO; BATCH_MAX],

@@ -95,7 +95,7 @@ impl View<'_> {
     /// d - C of the stages up to the next exit: a start after it gives no answer by the deadline.
     pub fn last_start_of_optional(&self, job: &OptionalJob) -> Instant {
         let stage = self.tables.row(job.row).stage;
-        job.due - self.tables.cost_to_answer(job.task, stage)
+        job.due - self.tables.soonest_answer(job.task, stage)
     }
 
     /// The last start that can give an answer by the deadline: a deeper one if the request holds a mandatory

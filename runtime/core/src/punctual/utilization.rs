@@ -55,7 +55,7 @@ impl UtilizationCap {
     /// Records that real-time work ran.
     pub fn ran(&mut self, from: Instant, to: Instant) {
         self.excess = self.after(from, to);
-        self.since = to;
+        self.since = self.since.max(to);
     }
 
     /// Whether no time is left for `work`. `busy_since`: the start of the real-time work that runs now.
@@ -72,6 +72,8 @@ impl UtilizationCap {
 
     /// The excess at `to`, when the partition is idle until `from` and busy from then on.
     fn after(&self, from: Instant, to: Instant) -> u64 {
+        // Work on several compute units of the partition at once counts once.
+        let from = from.max(self.since);
         let idle = from.since(self.since).as_nanos();
         let busy = to.since(from).as_nanos();
         let rest = u64::from(WHOLE) - self.of;

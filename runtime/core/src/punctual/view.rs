@@ -8,6 +8,7 @@ use crate::punctual::lifecycle::Lifecycle;
 use crate::punctual::lifecycle::queues::Queues;
 use crate::punctual::parameters::PunctualConfig;
 use crate::punctual::partition::{Partition, Partitions};
+use crate::punctual::places::Places;
 use crate::punctual::price::Prices;
 use crate::punctual::reservations::Reservations;
 use crate::punctual::slack::{Candidate, Reservation, SlackScan};
@@ -36,6 +37,7 @@ pub struct View<'a> {
     /// By task.
     pub arrivals: &'a [ArrivalPredictor],
     pub partitions: &'a Partitions,
+    pub places: &'a Places,
     /// The partition's position among all.
     pub index: usize,
     pub partition: &'a Partition,

@@ -57,6 +57,7 @@ fn virtual_device(models: usize, partitions: u16, ns: u64, pages: u32) -> Virtua
             pages: 1,
             load: Nanos::new(10 * ns),
         }),
+        places: Vec::new(),
     };
     let partition = |first| PartitionConfig {
         units: Units { first, count: 1 },

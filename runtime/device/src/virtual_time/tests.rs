@@ -55,6 +55,7 @@ fn device(units: &[(u16, u16)], odd: Ending) -> Tested {
             answers: true,
             runs_as: None,
         }],
+        places: Vec::new(),
     };
     let partition = |&(first, count): &(u16, u16)| PartitionConfig {
         units: Units { first, count },

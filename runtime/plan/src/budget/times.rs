@@ -107,6 +107,7 @@ pub(crate) fn config(
     ModelConfig {
         stages,
         weights: None,
+        places: Vec::new(),
     }
 }
 

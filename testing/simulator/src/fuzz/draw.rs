@@ -36,6 +36,7 @@ pub(super) fn case(seed: u64, policies: &[Arc<dyn PolicySpec>]) -> Case {
         .collect();
     let clients: u16 = tasks.iter().map(|task| task.clients).sum();
     let mut scenario = Scenario {
+        lending: None,
         name: format!("fuzz-{seed}"),
         about: String::new(),
         planned: planned(&mut random, board.units, tasks.len()),

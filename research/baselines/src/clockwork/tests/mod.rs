@@ -36,6 +36,7 @@ fn model(times: &[(u8, u64)], weights: Option<(u32, u64)>) -> ModelConfig {
             pages,
             load: Nanos::from_millis(load),
         }),
+        places: Vec::new(),
     }
 }
 

@@ -47,6 +47,7 @@ fn model(stages: &[Sizes], partitions: usize) -> ModelConfig {
     ModelConfig {
         stages: stages.iter().enumerate().map(stage).collect(),
         weights: None,
+        places: Vec::new(),
     }
 }
 

@@ -43,6 +43,11 @@ impl MandatoryJob {
     pub fn charge_of_stage(&self) -> i64 {
         ns(self.work) - ns(self.rest)
     }
+
+    /// Whether a stage of it runs and promised work is left after that.
+    pub fn has_running_rest(&self) -> bool {
+        self.running && self.rest > Nanos::ZERO
+    }
 }
 
 /// A real-time request that holds an answer that counts and may go deeper.
@@ -121,6 +126,12 @@ impl Queues {
     /// The first job in EDF order that does not run yet.
     pub fn head(&self) -> Option<&MandatoryJob> {
         self.mandatory.iter().find(|p| !p.running)
+    }
+
+    /// Whether promised work is left that no running stage does.
+    pub fn has_promised_work_left(&self) -> bool {
+        let mut jobs = self.mandatory.iter();
+        jobs.any(|job| !job.running || job.has_running_rest())
     }
 
     /// Whether a request beyond the reservations waits for its mandatory work. While one does, more

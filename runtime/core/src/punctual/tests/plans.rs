@@ -44,6 +44,7 @@ pub fn model(stages: &[Vec<(u8, Nanos)>], partitions: usize) -> ModelConfig {
     ModelConfig {
         stages: stages.iter().enumerate().map(stage).collect(),
         weights: None,
+        places: Vec::new(),
     }
 }
 

@@ -43,6 +43,7 @@ pub fn model(one: Nanos, two: Nanos) -> ModelConfig {
     ModelConfig {
         stages: vec![stage(1), stage(0)],
         weights: None,
+        places: Vec::new(),
     }
 }
 

@@ -1,0 +1,140 @@
+//! The places of a plan: partitions on which work of other homes may run while their compute units are idle.
+//! The *home* of a task is the partition to which the plan assigns it.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::config::Config;
+use crate::ids::ModelId;
+use crate::punctual::partition::Partitions;
+
+/// The most partitions of a plan with places: one bit each.
+pub const PLACED_PARTITIONS_MAX: usize = Set::BITS as usize;
+
+/// A set of partitions, one bit each.
+pub type Set = u128;
+
+/// The relations between homes and places, computed once. Empty for a plan without places.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// By partition: those that share a compute unit with it, and itself.
+    overlaps: Box<[Set]>,
+    /// By partition: its number of compute units.
+    widths: Box<[u16]>,
+    /// The partitions with tasks.
+    homes: Set,
+    /// By partition, then by model: where stages of the model may run for tasks whose home the partition is, by
+    /// rising width. The home itself is among them. Empty if the partition is no home.
+    offered: Box<[Box<[u16]>]>,
+    models: usize,
+}
+
+impl Places {
+    pub fn new(config: &Config, lending: bool) -> Self {
+        let partitions = config.partitions.len();
+        if !lending || config.models.iter().all(|model| model.places.is_empty()) {
+            return Self {
+                overlaps: Box::default(),
+                widths: Box::default(),
+                homes: 0,
+                offered: Box::default(),
+                models: 0,
+            };
+        }
+        let units = |index: usize| config.partitions[index].units;
+        let overlaps = |index: usize| {
+            let others = (0..partitions).filter(|&other| units(other).overlaps(units(index)));
+            others.fold(0, |set, other| set | bit(other))
+        };
+        let homes = config.tasks.iter().map(|task| task.partition.index());
+        let homes = homes.fold(0, |set, home| set | bit(home));
+        let mut offered = Vec::with_capacity(partitions * config.models.len());
+        for home in 0..partitions {
+            for model in &config.models {
+                let is_home = homes & bit(home) != 0;
+                let mut places: Vec<u16> = match is_home {
+                    true => model.places.iter().map(|place| place.0).collect(),
+                    false => Vec::new(),
+                };
+                if is_home && !places.contains(&(home as u16)) {
+                    places.push(home as u16);
+                }
+                places.sort_by_key(|&place| (units(place.into()).count, place));
+                offered.push(places.into());
+            }
+        }
+        Self {
+            overlaps: (0..partitions).map(overlaps).collect(),
+            widths: (0..partitions).map(|index| units(index).count).collect(),
+            homes,
+            offered: offered.into(),
+            models: config.models.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.overlaps.is_empty()
+    }
+
+    /// Where stages of a model may run for tasks of a home, by rising width, the home among them.
+    pub fn of(&self, home: usize, model: ModelId) -> &[u16] {
+        &self.offered[home * self.models + model.index()]
+    }
+
+    /// Where stages of any model may run for tasks of a home.
+    pub fn all_of(&self, home: usize) -> impl Iterator<Item = u16> {
+        let models = self.models;
+        let offered = self.offered.iter().skip(home * models).take(models);
+        offered.flat_map(|places| places.iter().copied())
+    }
+
+    pub fn width(&self, partition: usize) -> u16 {
+        self.widths[partition]
+    }
+
+    pub fn is_home(&self, partition: usize) -> bool {
+        self.homes & bit(partition) != 0
+    }
+
+    /// The homes, by rising position.
+    pub fn homes(&self) -> impl Iterator<Item = usize> + use<> {
+        members(self.homes)
+    }
+
+    /// The homes that share a compute unit with a partition.
+    pub fn homes_under(&self, partition: usize) -> impl Iterator<Item = usize> + use<> {
+        members(self.overlaps[partition] & self.homes)
+    }
+
+    pub fn overlap(&self, a: usize, b: usize) -> bool {
+        self.overlaps[a] & bit(b) != 0
+    }
+
+    /// The partitions whose compute units are all idle.
+    pub fn idle(&self, partitions: &Partitions) -> Set {
+        let running = partitions.iter().enumerate();
+        let running = running.filter(|(_, partition)| partition.slot.running().is_some());
+        let busy = running.fold(0, |set, (index, _)| set | self.overlaps[index]);
+        !busy & (Set::MAX >> (Set::BITS as usize - self.overlaps.len()))
+    }
+
+    /// How many of the idle partitions are no longer idle if work starts on this one.
+    pub fn blocked(&self, partition: usize, idle: Set) -> u32 {
+        (self.overlaps[partition] & idle).count_ones()
+    }
+}
+
+pub const fn bit(partition: usize) -> Set {
+    1 << partition
+}
+
+fn members(set: Set) -> impl Iterator<Item = usize> {
+    let mut left = set;
+    core::iter::from_fn(move || {
+        let next = left.trailing_zeros();
+        (left != 0).then(|| {
+            left &= left - 1;
+            next as usize
+        })
+    })
+}
