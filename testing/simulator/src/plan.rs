@@ -64,33 +64,19 @@ impl Scenario {
             ..self.clone()
         };
         let homes = scenario.planned.len();
-        for units in &lending.places {
-            if !scenario.planned.iter().any(|(home, _)| home == units) {
-                scenario.planned.push((*units, Vec::new()));
-            }
-        }
+        let places = lending.places.iter().map(|units| (*units, Vec::new()));
+        scenario.planned.extend(places);
         let mut config = scenario.config(policy);
-        let place = |units: &Units| {
-            let at = config.partitions.iter().position(|p| p.units == *units);
-            PartitionId(at.expect("it was added above") as u16)
-        };
-        let places: Vec<PartitionId> = lending.places.iter().map(place).collect();
-        for (index, model) in config.models.iter_mut().enumerate() {
-            model.places.clone_from(&places);
-            let own = config
-                .tasks
-                .iter()
-                .filter(|task| task.model.index() == index);
-            let own: Vec<PartitionId> = own.map(|task| task.partition).collect();
-            let times = model.stages.iter_mut().flat_map(|stage| &mut stage.times);
-            for time in times.flat_map(|time| time.on.iter_mut().enumerate()) {
-                let (partition, time) = time;
-                if partition >= homes || !own.contains(&PartitionId(partition as u16)) {
-                    let stretch =
-                        |span: Nanos| Nanos::new((span.as_nanos() as f64 * lending.corun) as u64);
-                    time.budget = stretch(time.budget);
-                    time.max_seen = stretch(time.max_seen);
-                }
+        let places = homes..config.partitions.len();
+        for model in &mut config.models {
+            model.places = places.clone().map(|at| PartitionId(at as u16)).collect();
+            let stages = model.stages.iter_mut();
+            let times = stages.flat_map(|stage| &mut stage.times);
+            for time in times.flat_map(|time| &mut time.on[homes..]) {
+                let stretch =
+                    |span: Nanos| Nanos::new((span.as_nanos() as f64 * lending.corun) as u64);
+                time.budget = stretch(time.budget);
+                time.max_seen = stretch(time.max_seen);
             }
         }
         config

@@ -108,6 +108,11 @@ impl Punctual {
         let ended = self.partitions[index].slot.end(action, self.now)?;
         self.partitions.mark_dirty_around(index, ended.left);
         let running = ended.action;
+        if running.home != index && !self.places.overlap(index, running.home) {
+            let took = self.now.since(running.ordered);
+            let lender = &mut self.partitions[running.home].lender;
+            lender.borrowed(took, self.now);
+        }
         // Its home may have waited for it.
         self.partitions[running.home].mark_dirty();
         if running.lost {

@@ -87,6 +87,7 @@ impl Punctual {
                     .map(|index| partition(config, &parameters, &places, index)),
             ),
             scans: indices.map(|index| scan(config, &tables, index)).collect(),
+            limits: alloc::vec![Instant::ZERO; config.partitions.len()].into(),
             layouts: Layouts::new(config),
             places,
             holds: Holds::default(),

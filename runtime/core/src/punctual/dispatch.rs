@@ -23,6 +23,10 @@ impl Punctual {
     pub(super) fn dispatch(&mut self, index: usize, actions: &mut Actions) {
         // Each dispatch decides anew whether to wait, as the arrivals that it waits for may have come.
         self.partitions[index].waits = None;
+        if !self.places.is_empty() && self.places.is_home(index) {
+            let waits = self.view(index).waits_for_others();
+            self.partitions[index].lender.waits(waits, self.now);
+        }
         match self.partitions[index].slot.running() {
             None if !self.partitions.may_start(index, self.now) => {}
             None => {

@@ -4,7 +4,7 @@
 use crate::action::{Action, Failure, Rejection, Verdict};
 use crate::actions::Actions;
 use crate::event::Arrival;
-use crate::ids::RequestId;
+use crate::ids::{RequestId, TaskId};
 use crate::punctual::Punctual;
 use crate::punctual::admission::{Admission, Entry};
 use crate::punctual::lifecycle::requests::{State, Submission};
@@ -31,6 +31,9 @@ impl Punctual {
         self.load.arrived(arrival.task);
         let (task, entry) = match self.assign(&arrival, due) {
             Err(reason) => {
+                if reason == Rejection::NoSlack {
+                    self.count_rejected_by_lending(arrival.task);
+                }
                 let ledger = &mut self.life.ledger;
                 return ledger.refuse(&arrival, deadline, reason, actions);
             }
@@ -138,7 +141,10 @@ impl Punctual {
             return self.life.supersede(&request, &self.tables, actions);
         }
         match Admission::of(self.look(index)).test(&request) {
-            Err(reason) => self.life.finish(buffer, Verdict::Rejected(reason), actions),
+            Err(reason) => {
+                self.count_rejected_by_lending(request.task);
+                self.life.finish(buffer, Verdict::Rejected(reason), actions);
+            }
             Ok(grant) => {
                 if let Some(next) = grant.next {
                     self.reservations.use_reservation(request.task, next);
@@ -147,6 +153,15 @@ impl Punctual {
                 // Only after the promise: an older frame stays unless a newer one is certain to run.
                 self.life.supersede(&request, &self.tables, actions);
             }
+        }
+    }
+
+    /// A frame found no slack: if its home lends, that counts as its loss.
+    fn count_rejected_by_lending(&mut self, task: TaskId) {
+        let table = self.tables.task(task);
+        let home = table.partition.index();
+        if self.partitions.is_lent(home) {
+            self.partitions[home].lender.lost(table.work(), self.now);
         }
     }
 

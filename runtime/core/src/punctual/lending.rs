@@ -1,31 +1,33 @@
-//! Lending: work of one home starts on idle compute units of others, as wide as it needs to be.
+//! Lending: work of one home starts on idle compute units, its own or others', as wide as it needs to be.
 //!
-//! A home would otherwise leave its compute units idle while another one's requests wait. And wide partitions
-//! run networks inefficiently: a stage's time falls more slowly than its width rises. So each step first starts
-//! what it can on *places* (`places`), the promised requests in EDF order and then the optional ones that gain
-//! most for their width and time. Then the owners' dispatch runs, on homes that are idle as a whole.
+//! Without it a home leaves its compute units idle while requests of another one wait. And wide partitions run
+//! networks inefficiently, because a stage's time falls more slowly than its width rises. So each step first starts
+//! what it can on *places* (`places`): promised requests in EDF order, then the optional ones that gain most for
+//! their width and time. After that the owners' dispatch runs, on homes that are idle as a whole.
 //!
-//! A start on a place is voluntary, so it is tested like an optional stage: with e its latest end, every home
+//! A start on a place is voluntary, and is tested like an optional stage. With e its latest end, each home
 //! whose compute units it takes, or that has promised work of its members left, must keep SAFE with
 //! max(f, e) for f. A home that is busy until e anyway loses nothing (docs/proof.md, "Lending").
-//!
-//! The width is the narrowest on which the most urgent member can still reach its last exit. If none is wide
-//! enough, it is the narrowest that reaches the deepest possible one. Wider places, then narrower ones, are
-//! used if no such place is idle.
+
+use core::ops::Range;
 
 use crate::actions::Actions;
-use crate::ids::ModelId;
 use crate::punctual::Punctual;
 use crate::punctual::ablation::Ablation;
 use crate::punctual::choice::Choice;
-use crate::punctual::lifecycle::queues::MandatoryJob;
 use crate::punctual::mandatory::Promised;
-use crate::punctual::places::{Set, bit};
+use crate::punctual::partition::Partition;
+use crate::punctual::places::{Set, bit, members};
+use crate::punctual::slack::SlackScan;
 use crate::punctual::slot::Kind;
 use crate::punctual::tables::Row;
 use crate::punctual::utilization::Voluntary;
 use crate::punctual::view::View;
-use crate::time::{Instant, signed};
+use crate::time::{Instant, Nanos, signed};
+
+/// How many promised requests of a home are tried in a step: the cost of a decision must not grow with the
+/// length of a queue.
+const TRIED_MAX: usize = 8;
 
 /// Work to start on a place.
 struct Loan {
@@ -33,14 +35,31 @@ struct Loan {
     choice: Choice,
 }
 
-/// The homes whose slack scans are those of the present state, so that no scan is repeated.
-#[derive(Default)]
-struct Scanned(Set);
+/// A loan of optional work with its gain and its cost: width times time.
+struct OptionalLoan {
+    gain: u128,
+    cost: u128,
+    loan: Loan,
+}
+
+/// The search for one loan.
+struct Search<'a> {
+    /// Of any partition.
+    view: View<'a>,
+    /// By partition.
+    scans: &'a mut [SlackScan],
+    /// By partition: the latest end of foreign work with which SAFE holds.
+    limits: &'a mut [Instant],
+    /// The homes whose scans and limits are those of the present state.
+    scanned: &'a mut Set,
+    /// The partitions whose compute units are all idle.
+    idle: Set,
+}
 
 impl Punctual {
     /// Starts work on idle places while any may start.
     pub(super) fn lend(&mut self, actions: &mut Actions) {
-        if self.places.is_empty() || !self.partitions.iter().any(|p| p.is_dirty()) {
+        if self.places.is_empty() || !self.partitions.iter().any(Partition::is_dirty) {
             return;
         }
         // f first, because every test below starts from it.
@@ -49,38 +68,60 @@ impl Punctual {
                 self.watch_overrun(index, actions);
             }
         }
-        let mut scanned = Scanned::default();
-        while let Some(loan) = self.next_loan(&mut scanned) {
-            let (place, home) = (loan.place, loan.choice.home);
-            self.start(place, &loan.choice, self.now, actions);
+        let mut scanned = 0;
+        loop {
+            let (view, scans, limits) = self.look_at_all();
+            let Some(Loan { place, choice }) =
+                Search::new(view, scans, limits, &mut scanned).next()
+            else {
+                return;
+            };
+            self.start(place, &choice, self.now, actions);
             self.partitions[place].mark_dirty();
-            self.partitions[home].mark_dirty();
-            scanned.0 &= !bit(home);
-            for under in self.places.homes_under(place) {
-                scanned.0 &= !bit(under);
-            }
+            self.partitions[choice.home].mark_dirty();
+            // The queue of the one has changed, and f of the others.
+            scanned &= !(bit(choice.home) | self.places.homes_under(place));
+        }
+    }
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        view: View<'a>,
+        scans: &'a mut [SlackScan],
+        limits: &'a mut [Instant],
+        scanned: &'a mut Set,
+    ) -> Self {
+        Self {
+            idle: view.places.idle(view.partitions),
+            view,
+            scans,
+            limits,
+            scanned,
         }
     }
 
-    fn next_loan(&mut self, scanned: &mut Scanned) -> Option<Loan> {
-        let idle = self.places.idle(&self.partitions);
-        if idle == 0 {
+    fn next(&mut self) -> Option<Loan> {
+        if self.idle == 0 {
             return None;
         }
-        self.next_promised(idle, scanned)
-            .or_else(|| self.next_optional(idle, scanned))
+        self.promised().or_else(|| self.optional())
     }
 
     /// The promised request with the earliest deadline that may start on a place, with the others of its batch.
-    fn next_promised(&mut self, idle: Set, scanned: &mut Scanned) -> Option<Loan> {
+    fn promised(&mut self) -> Option<Loan> {
+        let closed = self.closed(View::lends_to_promised);
         let mut best: Option<(Instant, Loan)> = None;
-        for home in self.places.homes() {
-            for at in 0..self.life.queues[home].mandatory().len() {
-                let job = self.life.queues[home].mandatory()[at];
+        for home in self.view.places.homes() {
+            let open = self.open(home, closed);
+            let view = self.view.of(home);
+            let waiting = view.queues.mandatory().iter().enumerate();
+            let waiting = waiting.filter(|(_, job)| !job.running).take(TRIED_MAX);
+            for (at, job) in waiting {
                 if best.as_ref().is_some_and(|(due, _)| *due <= job.due) {
                     break;
                 }
-                if let Some(loan) = self.promised_loan(home, at, &job, idle, scanned) {
+                if let Some(loan) = self.promised_job(view, at, open) {
                     best = Some((job.due, loan));
                     break;
                 }
@@ -89,301 +130,287 @@ impl Punctual {
         best.map(|(_, loan)| loan)
     }
 
-    /// The largest batch around a promised request that may start on an idle place, at the width that it needs.
-    fn promised_loan(
-        &mut self,
-        home: usize,
-        at: usize,
-        job: &MandatoryJob,
-        idle: Set,
-        scanned: &mut Scanned,
-    ) -> Option<Loan> {
-        let view = self.view(home);
-        if !view.may_lend(job) || !view.any_idle(job.row, idle) {
+    /// The largest batch around a promised request that may start on an open place.
+    fn promised_job(&mut self, view: View<'a>, at: usize, open: Set) -> Option<Loan> {
+        let jobs = &view.queues.mandatory()[at..];
+        let (job, row) = (&jobs[0], view.tables.row(jobs[0].row));
+        let offered = view.offered(job.row) & open;
+        // A joint promise runs whole, so it is tried at its first member only.
+        if offered == 0 || job.joint && !view.queues.is_first_of_promise(at) {
             return None;
         }
-        let jobs = &view.queues.mandatory()[at..];
-        let whole = jobs
-            .iter()
-            .filter(|j| j.promise == job.promise && !j.running);
-        let (least, most) = whole.fold((0, u8::MAX), |(count, most), member| {
+        let whole = jobs.iter();
+        let whole = whole.filter(|other| other.promise == job.promise && !other.running);
+        let (count, batch_max) = whole.fold((0, u8::MAX), |(count, most), member| {
             (count + 1, most.min(member.batch_max))
         });
-        let together = view.queues.batch_members(jobs, job, most).len();
-        let row = view.tables.row(job.row);
-        let (least, most) = (row.size_holding(least)?, row.size_holding(together));
-        for size in (least..=most.unwrap_or(row.sizes.len() - 1)).rev() {
-            let mut tried = Tried::new(self.view(home), job.row, size, job.due, idle);
-            while let Some(place) = tried.next(&self.view(home)) {
-                if let Some(choice) = self.promised_on(home, at, size, place, scanned) {
-                    return Some(Loan { place, choice });
-                }
-            }
-        }
-        None
+        let least = row.size_holding(count)?;
+        let together = view.queues.batch_members(jobs, job, batch_max).len();
+        let most = row.size_holding(together).unwrap_or(row.sizes.len() - 1);
+        (least..=most).rev().find_map(|size| {
+            view.by_preference(job.row, size, job.due, offered, self.idle)
+                .find_map(|place| {
+                    let choice = self.promised_on(view, at, size, place)?;
+                    Some(Loan { place, choice })
+                })
+        })
     }
 
-    /// A batch of a compiled size around the promised request at a position, on a place, if it may start there.
+    /// A batch around the promised request at a position, on a place, if it may start there.
     fn promised_on(
         &mut self,
-        home: usize,
+        view: View<'a>,
         at: usize,
         size: usize,
         place: usize,
-        scanned: &mut Scanned,
     ) -> Option<Choice> {
-        let view = self.view(home);
         let jobs = &view.queues.mandatory()[at..];
-        let job = jobs[0];
-        let row = view.tables.row(view.tables.row_at(place, job.row));
-        let (places, cost) = (row.sizes[size], row.cost[size]);
-        let end = self.now + cost;
-        if end > job.due {
+        let job = &jobs[0];
+        let there = view.tables.row_at(place, job.row);
+        let row = view.tables.row(there);
+        let end = view.now + row.cost[size];
+        if end + row.onward() > job.due {
             return None;
         }
-        let members = view.queues.batch_members(jobs, &job, places);
+        let members = view.queues.batch_members(jobs, job, row.sizes[size]);
+        // If the next smaller size holds the same members, this one only pays for empty places.
         let filled = size == 0 || members.len() > usize::from(row.sizes[size - 1]);
-        if !filled && !job.joint {
+        let in_time = |(due, ..): &(Instant, i64, u16)| end + row.onward() <= *due;
+        if !filled || !members.iter().all(in_time) {
             return None;
         }
-        let onward = row.onward();
-        if members.iter().any(|(due, ..)| end + onward > *due) {
-            return None;
-        }
-        let pins = view.queues.mandatory().iter();
-        let pins = pins
-            .filter(|j| j.rest.as_nanos() > 0)
-            .any(|j| members.iter().any(|(_, _, buffer)| *buffer == j.buffer));
-        let buffers = members.iter().map(|(_, _, buffer)| *buffer).collect();
-        for under in self.places.homes_under(place) {
-            let extras = under == home || !self.view(under).share_is_spent(Voluntary::Extras);
-            if !extras || under != home && !self.keeps_safe(under, end, &Promised::new(), scanned) {
-                return None;
-            }
-        }
-        let at_home = pins || self.places.overlap(place, home);
-        if at_home && !self.keeps_safe(home, end, &members, scanned) {
-            return None;
-        }
-        Some(Choice {
+        let leaves_rest = jobs.iter().any(|other| {
+            other.rest > Nanos::ZERO && members.iter().any(|(.., buffer)| *buffer == other.buffer)
+        });
+        let takes_own = view.places.overlap(place, view.index);
+        let safe = self.owners_keep_safe(view.index, place, end)
+            && (!(leaves_rest || takes_own) || self.keeps_safe(view.index, end, &members));
+        safe.then(|| Choice {
             kind: Kind::Mandatory,
-            home,
-            row: self.tables.row_at(place, job.row),
+            home: view.index,
+            row: there,
             size,
-            members: buffers,
+            members: members.iter().map(|(.., buffer)| *buffer).collect(),
             start_slack: 0,
         })
     }
 
-    /// Whether SAFE holds on a home if work that ends at `end` takes compute units of it. `credited` leaves its
-    /// queue: the charge of each counts from its deadline on.
-    fn keeps_safe(
-        &mut self,
-        home: usize,
-        end: Instant,
-        credited: &Promised,
-        scanned: &mut Scanned,
-    ) -> bool {
-        let free = self.view(home).free_from();
-        if end <= free || self.ablations.has(Ablation::UngatedLending) {
-            return true;
-        }
-        self.scan_once(home, free, scanned);
-        self.scans[home].least_after(credited, signed(end, free)) >= 0
-    }
-
-    fn scan_once(&mut self, home: usize, free: Instant, scanned: &mut Scanned) {
-        if scanned.0 & bit(home) == 0 {
-            let (view, scan) = self.look(home);
-            view.scan(scan, free, None);
-            scanned.0 |= bit(home);
-        }
-    }
-
     /// The optional batch that gains most for its width and time, of those that may start on a place.
-    fn next_optional(&mut self, idle: Set, scanned: &mut Scanned) -> Option<Loan> {
-        let mut best: Option<(u128, u128, Loan)> = None;
-        for home in self.places.homes() {
-            let view = self.view(home);
-            let overloaded = view.parameters.mandatory_first && view.queues.has_waiting_extra();
-            if overloaded || view.share_is_spent(Voluntary::Depth) {
+    fn optional(&mut self) -> Option<Loan> {
+        let closed = self.closed(View::lends_to_optional);
+        let mut best: Option<OptionalLoan> = None;
+        for home in self.view.places.homes() {
+            let view = self.view.of(home);
+            if !view.runs_optional() {
                 continue;
             }
+            let open = self.open(home, closed);
+            let jobs = view.queues.optional();
             let mut at = 0;
-            while let Some(first) = self.life.queues[home].optional().get(at) {
-                let group = (first.row, first.cohort);
-                let len = self.life.queues[home].optional()[at..]
-                    .iter()
-                    .take_while(|job| (job.row, job.cohort) == group)
-                    .count();
-                let range = at..at + len;
-                at += len;
-                if !self.view(home).any_idle(group.0, idle) {
-                    continue;
-                }
-                let sizes = self.tables.row(group.0).sizes.len();
-                for size in 0..sizes {
-                    if size > 0 && usize::from(self.tables.row(group.0).sizes[size - 1]) >= len {
-                        break;
-                    }
-                    let Some((gain, cost, loan)) =
-                        self.optional_loan(home, range.clone(), size, idle, scanned)
-                    else {
-                        continue;
+            for group in jobs.chunk_by(|a, b| (a.row, a.cohort) == (b.row, b.cohort)) {
+                let range = at..at + group.len();
+                at = range.end;
+                let offered = view.offered(group[0].row) & open;
+                let row = view.tables.row(group[0].row);
+                let most = row.size_holding(group.len());
+                for size in 0..=most.unwrap_or(row.sizes.len() - 1) {
+                    let found = self.optional_group(view, range.clone(), size, offered);
+                    let better = |new: &OptionalLoan| {
+                        best.as_ref()
+                            .is_none_or(|best| new.gain * best.cost > best.gain * new.cost)
                     };
-                    if best.as_ref().is_none_or(|(g, c, _)| gain * c > g * cost) {
-                        best = Some((gain, cost, loan));
-                    }
+                    best = found.filter(better).or(best);
                 }
             }
         }
-        best.map(|(_, _, loan)| loan)
+        best.map(|best| best.loan)
     }
 
     /// A group of optional requests in one compiled batch size, on the first place that it may take.
-    fn optional_loan(
+    fn optional_group(
         &mut self,
-        home: usize,
-        group: core::ops::Range<usize>,
+        view: View<'a>,
+        group: Range<usize>,
         size: usize,
-        idle: Set,
-        scanned: &mut Scanned,
-    ) -> Option<(u128, u128, Loan)> {
-        let view = self.view(home);
-        let jobs = &view.queues.optional()[group.clone()];
-        let first = jobs.first()?;
-        let row = first.row;
-        let mut tried = Tried::new(view, row, size, first.due, idle);
-        while let Some(place) = tried.next(&self.view(home)) {
-            let cost = self.tables.row(self.tables.row_at(place, row)).cost[size];
-            if !self.place_is_free_for_depth(home, place, self.now + cost, scanned) {
-                continue;
-            }
-            let view = self.view(home);
-            let jobs = &view.queues.optional()[group.clone()];
-            let at = view.tables.row_at(place, row);
-            if let Some((gain, choice)) = view.optional_on(jobs, at, size, view.now) {
-                let width = u128::from(self.places.width(place));
-                let cost = u128::from(cost.as_nanos().max(1));
-                return Some((gain, width * cost, Loan { place, choice }));
-            }
-        }
-        None
-    }
-
-    /// Whether optional work may take a place until `end`.
-    fn place_is_free_for_depth(
-        &mut self,
-        home: usize,
-        place: usize,
-        end: Instant,
-        scanned: &mut Scanned,
-    ) -> bool {
-        for under in self.places.homes_under(place) {
-            let view = self.view(under);
-            if under != home
-                && (!view.queues.best_effort().is_empty() || view.share_is_spent(Voluntary::Depth))
+        offered: Set,
+    ) -> Option<OptionalLoan> {
+        let jobs = &view.queues.optional()[group];
+        let (row, first_due) = (jobs[0].row, jobs[0].due);
+        let mut places = view.by_preference(row, size, first_due, offered, self.idle);
+        places.find_map(|place| {
+            let there = view.tables.row_at(place, row);
+            let cost = view.tables.row(there).cost[size];
+            let end = view.now + cost;
+            if !(self.owners_keep_safe(view.index, place, end)
+                && self.is_within_limit(view.index, place, end))
             {
-                return false;
+                return None;
             }
-            if !self.keeps_safe(under, end, &Promised::new(), scanned) {
-                return false;
-            }
-        }
-        true
-    }
-}
-
-/// The idle places for a batch, in the order in which they are tried.
-struct Tried {
-    /// Places not tried yet.
-    left: Set,
-    idle: Set,
-    row: Row,
-    preferred: u16,
-}
-
-impl Tried {
-    fn new(view: View<'_>, row: Row, size: usize, due: Instant, idle: Set) -> Self {
-        let model = view.tables.row(row).model;
-        let places = view.places.of(view.index, model);
-        let offered = places.iter().fold(0, |set, &place| set | bit(place.into()));
-        Self {
-            left: offered & idle,
-            idle,
-            row,
-            preferred: view.width_needed(places, row, size, due),
-        }
+            let (gain, choice) = view.optional_on(jobs, there, size, view.now)?;
+            let width = u128::from(view.places.width(place));
+            Some(OptionalLoan {
+                gain,
+                cost: width * u128::from(cost.as_nanos().max(1)),
+                loan: Loan { place, choice },
+            })
+        })
     }
 
-    /// The next place: of the preferred width, then wider, then narrower. Of equal widths, one of the own home,
-    /// then the one that leaves most other places idle.
-    fn next(&mut self, view: &View<'_>) -> Option<usize> {
-        let model = view.tables.row(self.row).model;
-        let places = view.places.of(view.index, model).iter();
-        let places = places.map(|&place| usize::from(place));
-        let best = places
-            .filter(|&place| self.left & bit(place) != 0 && view.may_take(place, model))
-            .min_by_key(|&place| {
-                let width = view.places.width(place);
-                let narrower = width < self.preferred;
-                let distance = width.abs_diff(self.preferred);
-                let foreign = !view.places.overlap(place, view.index);
-                (
-                    narrower,
-                    distance,
-                    foreign,
-                    view.places.blocked(place, self.idle),
-                )
-            })?;
-        self.left &= !bit(best);
-        Some(best)
+    /// The homes that do not lend at present.
+    fn closed(&self, lends: impl Fn(&View<'a>) -> bool) -> Set {
+        let homes = self.view.places.homes();
+        let closed = homes.filter(|&home| !lends(&self.view.of(home)));
+        closed.fold(0, |set, home| set | bit(home))
+    }
+
+    /// The idle partitions that take compute units of no other home that is closed.
+    fn open(&self, home: usize, closed: Set) -> Set {
+        self.idle & !self.view.places.touching(closed & !bit(home))
+    }
+
+    /// Whether SAFE holds on all other homes whose compute units work on a place takes until `end`.
+    fn owners_keep_safe(&mut self, home: usize, place: usize, end: Instant) -> bool {
+        let owners = self.view.places.homes_under(place) & !bit(home);
+        members(owners).all(|owner| end <= self.limit(owner) || self.is_ungated())
+    }
+
+    /// The same for the own home of optional work, which leaves no promised work.
+    fn is_within_limit(&mut self, home: usize, place: usize, end: Instant) -> bool {
+        !self.view.places.overlap(place, home) || end <= self.limit(home) || self.is_ungated()
+    }
+
+    /// Whether SAFE holds on a home if its own promised work occupies it until `end`. The charge of each member
+    /// counts from its deadline on.
+    fn keeps_safe(&mut self, home: usize, end: Instant, members: &Promised) -> bool {
+        let free = self.view.of(home).free_from();
+        if end <= free || self.is_ungated() {
+            return true;
+        }
+        self.limit(home);
+        self.scans[home].least_after(members, signed(end, free)) >= 0
+    }
+
+    /// The latest end of other work on a home's compute units with which SAFE holds: f and the least slack.
+    fn limit(&mut self, home: usize) -> Instant {
+        if *self.scanned & bit(home) == 0 {
+            let view = self.view.of(home);
+            let free = view.free_from();
+            view.scan(&mut self.scans[home], free, None);
+            let least = self.scans[home].least().max(0);
+            self.limits[home] = free + Nanos::new(least as u64);
+            *self.scanned |= bit(home);
+        }
+        self.limits[home]
+    }
+
+    fn is_ungated(&self) -> bool {
+        self.view.ablations.has(Ablation::UngatedLending)
     }
 }
 
 impl View<'_> {
-    /// Whether a promised request may run on a place: it waits, and it is the first of a joint promise.
-    fn may_lend(&self, job: &MandatoryJob) -> bool {
-        let first = |j: &&MandatoryJob| j.promise == job.promise && !j.running;
-        !job.running
-            && (!job.joint
-                || self
-                    .queues
-                    .mandatory()
-                    .iter()
-                    .find(first)
-                    .is_some_and(|j| j.buffer == job.buffer))
+    /// Whether optional stages of this home may run at present. While a request beyond the reservations waits,
+    /// its first answer is worth more (docs/decisions/0006).
+    fn runs_optional(&self) -> bool {
+        let overloaded = self.parameters.mandatory_first && self.queues.has_waiting_extra();
+        !overloaded && !self.share_is_spent(Voluntary::Depth)
     }
 
-    fn any_idle(&self, row: Row, idle: Set) -> bool {
+    /// Whether this home lends its compute units to promised work of others. Not if that would take the time of
+    /// best-effort work that uses it.
+    fn lends_to_promised(&self) -> bool {
+        let best_effort = !self.queues.best_effort().is_empty() && self.partition.gaps.fit();
+        self.partition.lender.lends(self.now)
+            && !best_effort
+            && !self.share_is_spent(Voluntary::Extras)
+    }
+
+    /// Whether this home lends its compute units to optional work of others: not while best-effort work waits.
+    fn lends_to_optional(&self) -> bool {
+        self.partition.lender.lends(self.now)
+            && self.queues.best_effort().is_empty()
+            && !self.share_is_spent(Voluntary::Depth)
+    }
+
+    /// Whether work of this home waits while work of others is on its compute units.
+    pub fn waits_for_others(&self) -> bool {
+        let waits = self.queues.head().is_some() || !self.queues.optional().is_empty();
+        waits && self.partitions.is_lent(self.index)
+    }
+
+    /// Where a stage may run, whatever runs there now.
+    fn offered(&self, row: Row) -> Set {
         let model = self.tables.row(row).model;
-        let mut places = self.places.of(self.index, model).iter();
-        places.any(|&place| idle & bit(place.into()) != 0)
+        let places = self.places.of(self.index, model).iter();
+        let places = places.map(|&place| usize::from(place));
+        let kept = places.filter(|&place| !self.partitions[place].profiles.is_demoted(model));
+        kept.fold(0, |set, place| set | bit(place))
     }
 
-    /// Whether work of this home may run on a partition at all: its model keeps its profile there, and the budgets
-    /// there are scaled as much as those of the home.
-    fn may_take(&self, place: usize, model: ModelId) -> bool {
-        !self.partitions[place].profiles.is_demoted(model)
-            && self.tables.level(place) >= self.tables.level(self.index)
+    /// The places of a set in the order in which a batch tries them: those of the width that it needs, then wider,
+    /// then narrower ones. Of equal widths, one on the own home comes first, then the one that leaves most others
+    /// idle.
+    fn by_preference(
+        &self,
+        row: Row,
+        size: usize,
+        due: Instant,
+        offered: Set,
+        idle: Set,
+    ) -> impl Iterator<Item = usize> {
+        let needed = match offered {
+            0 => 0,
+            _ => self.width_needed(row, size, due),
+        };
+        let mut left = offered;
+        let view = *self;
+        core::iter::from_fn(move || {
+            let places = members(left);
+            let key = |&place: &usize| {
+                let width = view.places.width(place);
+                let foreign = !view.places.overlap(place, view.index);
+                let blocked = view.places.blocked(place, idle);
+                (width < needed, width.abs_diff(needed), foreign, blocked)
+            };
+            let next = places.min_by_key(key)?;
+            left &= !bit(next);
+            Some(next)
+        })
+        .filter(move |&place| view.pays(place, row, size))
     }
 
     /// The narrowest width at which a request reaches its last exit by its deadline if it starts now; else the
     /// narrowest at which it reaches the deepest exit that it can.
-    fn width_needed(&self, places: &[u16], row: Row, size: usize, due: Instant) -> u16 {
+    fn width_needed(&self, row: Row, size: usize, due: Instant) -> u16 {
         let left = due.since(self.now);
-        let mut best = (0, u16::MAX);
-        for &place in places {
+        let model = self.tables.row(row).model;
+        let mut deepest: Option<(usize, u16)> = None;
+        for &place in self.places.of(self.index, model) {
             let at = self.tables.row_at(place.into(), row);
             let width = self.places.width(place.into());
             if self.tables.to_last(at, size) <= left {
                 return width;
             }
             let depth = self.tables.stages_within(at, size, left);
-            if depth > best.0 || best.1 == u16::MAX {
-                best = (depth, width);
+            if deepest.is_none_or(|(most, _)| depth > most) {
+                deepest = Some((depth, width));
             }
         }
-        best.1
+        deepest.map_or(0, |(_, width)| width)
+    }
+
+    /// Whether a place is efficient enough for a stage. On the own compute units it must not take more of them, for
+    /// longer, than the home would. On those of others, which are idle, a quarter more is allowed.
+    fn pays(&self, place: usize, row: Row, size: usize) -> bool {
+        let used = |at: usize| {
+            let there = self.tables.row(self.tables.row_at(at, row));
+            u64::from(self.places.width(at)).saturating_mul(there.cost[size].as_nanos())
+        };
+        let at_home = used(self.index);
+        let allowed = match self.places.overlap(place, self.index) {
+            true => at_home,
+            false => at_home + at_home / 4,
+        };
+        used(place) <= allowed
     }
 }

@@ -51,6 +51,7 @@ mod joint;
 mod latest;
 mod layout_change;
 mod layouts;
+mod lender;
 mod lending;
 mod lifecycle;
 mod load;
@@ -132,6 +133,8 @@ pub(crate) struct Punctual {
     /// By partition: the last scan of its slack. Here, and not in the partition, because a decision
     /// writes to the scan while it reads everything else.
     scans: Box<[SlackScan]>,
+    /// By partition: scratch of `lending`.
+    limits: Box<[Instant]>,
     layouts: Layouts,
     places: Places,
     holds: Holds,
@@ -266,6 +269,12 @@ impl Punctual {
     /// The input of decisions about a partition.
     fn view(&self, index: usize) -> View<'_> {
         view!(self, index)
+    }
+
+    /// A view, and the slack scans and limits of all partitions to write to.
+    fn look_at_all(&mut self) -> (View<'_>, &mut [SlackScan], &mut [Instant]) {
+        let first = 0;
+        (view!(self, first), &mut self.scans, &mut self.limits)
     }
 
     /// The view of a partition, and its slack scan to write to.

@@ -5,6 +5,7 @@ use core::ops::{Deref, DerefMut};
 
 use crate::ids::ActionId;
 use crate::punctual::gaps::Gaps;
+use crate::punctual::lender::Lender;
 use crate::punctual::lifecycle::requests::{Requests, State};
 use crate::punctual::load::{Load, load_of};
 use crate::punctual::profile_monitor::ProfileMonitor;
@@ -22,6 +23,7 @@ pub struct Partition {
     pub profiles: ProfileMonitor,
     pub cap: UtilizationCap,
     pub gaps: Gaps,
+    pub lender: Lender,
     /// How much mandatory work arrives, in steps of the price table ([`load_of`]).
     pub load: usize,
     /// A mandatory batch waits until this time for one more member.
@@ -52,6 +54,7 @@ impl Partition {
             profiles,
             cap,
             gaps: Gaps::new(),
+            lender: Lender::default(),
             load: 0,
             waits: None,
             dirty: false,
@@ -211,6 +214,12 @@ impl Partitions {
             let other = usize::from(self[index].overlapping[at]);
             self[other].cap.ran(from, to);
         }
+    }
+
+    /// Whether work of others runs on compute units of a partition.
+    pub fn is_lent(&self, index: usize) -> bool {
+        let mut others = self.around(index).filter_map(|p| p.slot.running());
+        others.any(|running| running.home != index)
     }
 
     fn around(&self, index: usize) -> impl Iterator<Item = &Partition> {

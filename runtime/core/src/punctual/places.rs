@@ -52,11 +52,11 @@ impl Places {
         for home in 0..partitions {
             for model in &config.models {
                 let is_home = homes & bit(home) != 0;
-                let mut places: Vec<u16> = match is_home {
-                    true => model.places.iter().map(|place| place.0).collect(),
-                    false => Vec::new(),
-                };
-                if is_home && !places.contains(&(home as u16)) {
+                let mut places = Vec::new();
+                if is_home {
+                    // The home's own budgets are at least as short as those of a place with the same units.
+                    let others = model.places.iter().map(|place| place.0);
+                    places.extend(others.filter(|&place| units(place.into()) != units(home)));
                     places.push(home as u16);
                 }
                 places.sort_by_key(|&place| (units(place.into()).count, place));
@@ -102,8 +102,13 @@ impl Places {
     }
 
     /// The homes that share a compute unit with a partition.
-    pub fn homes_under(&self, partition: usize) -> impl Iterator<Item = usize> + use<> {
-        members(self.overlaps[partition] & self.homes)
+    pub fn homes_under(&self, partition: usize) -> Set {
+        self.overlaps[partition] & self.homes
+    }
+
+    /// The partitions that share a compute unit with one of a set.
+    pub fn touching(&self, set: Set) -> Set {
+        members(set).fold(0, |all, partition| all | self.overlaps[partition])
     }
 
     pub fn overlap(&self, a: usize, b: usize) -> bool {
@@ -128,7 +133,8 @@ pub const fn bit(partition: usize) -> Set {
     1 << partition
 }
 
-fn members(set: Set) -> impl Iterator<Item = usize> {
+/// The partitions of a set, by rising position.
+pub fn members(set: Set) -> impl Iterator<Item = usize> {
     let mut left = set;
     core::iter::from_fn(move || {
         let next = left.trailing_zeros();

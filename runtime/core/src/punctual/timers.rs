@@ -14,6 +14,12 @@ impl Punctual {
     /// found no time to run. It runs after the dispatch, which can start both at their last moment.
     pub(super) fn expire(&mut self, index: usize, actions: &mut Actions) {
         while let Some(buffer) = self.view(index).next_final_answer() {
+            let request = self.life.requests.get(buffer);
+            let lender = &mut self.partitions[index].lender;
+            if lender.has_waited_since(request.captured) {
+                let work = self.tables.cost_to_answer(request.task, request.stage);
+                lender.lost(work, self.now);
+            }
             self.life.withdraw(buffer, &self.tables);
             self.life.answer(buffer, self.now, actions);
         }

@@ -46,6 +46,18 @@ pub struct View<'a> {
     pub ablations: Ablations,
 }
 
+impl<'a> View<'a> {
+    /// The same time and state, for another partition.
+    pub fn of(&self, index: usize) -> Self {
+        Self {
+            index,
+            partition: &self.partitions[index],
+            queues: &self.life.queues[index],
+            ..*self
+        }
+    }
+}
+
 impl View<'_> {
     /// f: an upper bound on when the partition is free, if nothing else starts.
     pub fn free_from(&self) -> Instant {

@@ -145,6 +145,13 @@ impl Queues {
         self.mandatory.iter().any(|p| p.joint && !p.running)
     }
 
+    /// Whether the waiting job at a position is the first of its promise.
+    pub fn is_first_of_promise(&self, at: usize) -> bool {
+        let promise = self.mandatory[at].promise;
+        let mut before = self.mandatory[..at].iter();
+        !before.any(|job| job.promise == promise && !job.running)
+    }
+
     /// Whether any queue holds a request.
     pub(super) fn holds(&self, buffer: u16) -> bool {
         self.mandatory.iter().any(|p| p.buffer == buffer)
