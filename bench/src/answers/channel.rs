@@ -347,6 +347,7 @@ fn profile(package: &Package) -> Profile {
             p99_ns: 1_000_000,
             max_ns: 1_000_000,
         }],
+        beside: Vec::new(),
         preemption_ns_max: 500_000,
         solutions: Vec::new(),
         solution_memory: SolutionMemory::default(),

@@ -19,6 +19,9 @@ pub struct Profile {
     pub key: ProfileKey,
     /// One entry for each (stage, batch, partition size).
     pub stages: Vec<StageProfile>,
+    /// The same while every other compute unit of the device runs stages, too: what places are planned with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<StageProfile>,
     /// Preparing one frame: copy in, crop, resize, normalise; one entry a frame
     /// format, frame size and crop size.
     pub prepare: Vec<PrepareProfile>,
@@ -124,7 +127,7 @@ pub enum ProfileError {
         "the profile's entry {entry} is impossible: {samples} samples, p50 {p50_ns} ns, p99 {p99_ns} ns, max {max_ns} ns"
     )]
     Impossible {
-        /// Position among the stages, or after them among the preparations.
+        /// Position among the stages, then those beside others, then the preparations.
         entry: usize,
         samples: u32,
         p50_ns: u64,
@@ -133,17 +136,27 @@ pub enum ProfileError {
     },
 }
 
+/// The nearest figure for a stage that is not faster than asked for.
+fn not_faster(figures: &[StageProfile], stage: u8, batch: u8, units: u8) -> Option<&StageProfile> {
+    let slower = figures
+        .iter()
+        .filter(|entry| entry.stage == stage && entry.batch >= batch && entry.units <= units);
+    slower.min_by_key(|entry| (entry.batch, u8::MAX - entry.units))
+}
+
 impl Profile {
     /// The figures for a stage at a batch size on a number of compute units. Where exactly that
     /// was not measured, the nearest measurement that is not faster: the next larger batch on the
     /// next smaller number of units. `None` when there is none: a figure is never extrapolated.
     #[must_use]
     pub fn stage(&self, stage: u8, batch: u8, units: u8) -> Option<&StageProfile> {
-        let slower = self
-            .stages
-            .iter()
-            .filter(|entry| entry.stage == stage && entry.batch >= batch && entry.units <= units);
-        slower.min_by_key(|entry| (entry.batch, u8::MAX - entry.units))
+        not_faster(&self.stages, stage, batch, units)
+    }
+
+    /// The same beside busy neighbours.
+    #[must_use]
+    pub fn stage_beside(&self, stage: u8, batch: u8, units: u8) -> Option<&StageProfile> {
+        not_faster(&self.beside, stage, batch, units)
     }
 
     /// The figures for preparing a crop of a frame, both `[width, height]`; only an exact match counts.
@@ -225,10 +238,8 @@ impl Profile {
     }
 
     fn check(&self) -> Result<(), ProfileError> {
-        let stages = self
-            .stages
-            .iter()
-            .map(|s| (s.samples, s.p50_ns, s.p99_ns, s.max_ns));
+        let stages = self.stages.iter().chain(&self.beside);
+        let stages = stages.map(|s| (s.samples, s.p50_ns, s.p99_ns, s.max_ns));
         let prepare = self
             .prepare
             .iter()
@@ -293,6 +304,7 @@ mod tests {
                 p99_ns: 40,
                 max_ns: 50,
             }],
+            beside: Vec::new(),
             preemption_ns_max: 50,
             solutions: vec![SolutionChoice {
                 operator: 3,

@@ -178,6 +178,7 @@ fn profile(package: &str) -> Profile {
             max_ns: 1_750_000,
         }],
         prepare: vec![],
+        beside: Vec::new(),
         preemption_ns_max: 1,
         solutions: vec![],
         solution_memory: SolutionMemory::default(),

@@ -346,6 +346,7 @@ fn unmeasured<P: Provider>(provider: &P, package: &Package, request: &Request) -
         },
         stages: Vec::new(),
         prepare: Vec::new(),
+        beside: Vec::new(),
         preemption_ns_max: 0,
         solutions: Vec::new(),
         solution_memory: SolutionMemory::default(),
