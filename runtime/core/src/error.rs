@@ -288,6 +288,27 @@ pub enum ConfigError {
         /// The other.
         b: PartitionId,
     },
+    /// A model's place cannot be one.
+    #[error("model {}: partition {} cannot be a place of it: {reason}", model.0, place.0)]
+    Place {
+        /// The model.
+        model: ModelId,
+        /// The partition.
+        place: PartitionId,
+        /// Why not, and what to do.
+        reason: &'static str,
+    },
+    /// A plan with places has too many partitions.
+    #[error(
+        "a plan with places has {partitions} partitions, homes and places together; use at most {limit}, \
+         for example wider cells"
+    )]
+    PlacedPartitions {
+        /// How many it has.
+        partitions: usize,
+        /// The most.
+        limit: usize,
+    },
     /// The mandatory work of a partition does not pass the offline test.
     #[error("layout {layout}, partition {}: {reason}", partition.0)]
     Infeasible {

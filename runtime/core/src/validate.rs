@@ -7,6 +7,7 @@ use crate::error::{ConfigError, SPAN_MAX};
 use crate::ids::{BATCH_MAX, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
 use crate::offline;
 use crate::policy::{Contract, Partitioning, PolicySpec};
+use crate::punctual::PLACED_PARTITIONS_MAX;
 use crate::time::Nanos;
 
 /// Checks a plan for a policy. The offline test is made at the first scale level only: at higher levels the
@@ -36,6 +37,7 @@ pub(crate) fn check(config: &Config, policy: &dyn PolicySpec) -> Result<(), Conf
     for (index, task) in config.tasks.iter().enumerate() {
         check_offload(TaskId(index as u16), task, config)?;
     }
+    check_places(config)?;
     check_buffers(config)?;
     policy.check(config)?;
     check_layouts(config)?;
@@ -53,6 +55,42 @@ pub(crate) fn check(config: &Config, policy: &dyn PolicySpec) -> Result<(), Conf
         if contract.promises {
             check_promises(&config, layout)?;
         }
+    }
+    Ok(())
+}
+
+/// Places are partitions to which no task is assigned, so that the budgets and the scale of a home are those of its
+/// own work.
+fn check_places(config: &Config) -> Result<(), ConfigError> {
+    let partitions = config.partitions.len();
+    for (index, model) in config.models.iter().enumerate() {
+        for &place in &model.places {
+            let reason = match place {
+                _ if place.index() >= partitions => {
+                    "there is no such partition; name one of the plan's, counted from 0"
+                }
+                _ if config.tasks.iter().any(|task| task.partition == place) => {
+                    "it is the partition of a task; add a partition with the same units as the place"
+                }
+                _ if !config.layouts.is_empty() => {
+                    "the plan has other layouts, under which it may belong to a task; remove one of the two"
+                }
+                _ => continue,
+            };
+            let model = ModelId(index as u16);
+            return Err(ConfigError::Place {
+                model,
+                place,
+                reason,
+            });
+        }
+    }
+    let placed = config.models.iter().any(|model| !model.places.is_empty());
+    if placed && partitions > PLACED_PARTITIONS_MAX {
+        return Err(ConfigError::PlacedPartitions {
+            partitions,
+            limit: PLACED_PARTITIONS_MAX,
+        });
     }
     Ok(())
 }

@@ -183,15 +183,19 @@ impl<'a> Search<'a> {
             other.rest > Nanos::ZERO && members.iter().any(|(.., buffer)| *buffer == other.buffer)
         });
         let takes_own = view.places.overlap(place, view.index);
-        let safe = self.owners_keep_safe(view.index, place, end)
-            && (!(leaves_rest || takes_own) || self.keeps_safe(view.index, end, &members));
-        safe.then(|| Choice {
+        let mut start_slack = self.slack_of_owners(view.index, place, end);
+        if leaves_rest || takes_own {
+            start_slack = start_slack.min(self.slack_after(view.index, end, &members));
+        }
+        let due = members.iter().map(|(due, ..)| *due).min()?;
+        start_slack = start_slack.min(signed(due, end + row.onward()));
+        (start_slack >= 0).then(|| Choice {
             kind: Kind::Mandatory,
             home: view.index,
             row: there,
             size,
             members: members.iter().map(|(.., buffer)| *buffer).collect(),
-            start_slack: 0,
+            start_slack,
         })
     }
 
@@ -241,12 +245,15 @@ impl<'a> Search<'a> {
             let there = view.tables.row_at(place, row);
             let cost = view.tables.row(there).cost[size];
             let end = view.now + cost;
-            if !(self.owners_keep_safe(view.index, place, end)
-                && self.is_within_limit(view.index, place, end))
-            {
+            let mut start_slack = self.slack_of_owners(view.index, place, end);
+            if view.places.overlap(place, view.index) {
+                start_slack = start_slack.min(self.slack_at(view.index, end));
+            }
+            if start_slack < 0 {
                 return None;
             }
-            let (gain, choice) = view.optional_on(jobs, there, size, view.now)?;
+            let (gain, mut choice) = view.optional_on(jobs, there, size, view.now)?;
+            choice.start_slack = choice.start_slack.min(start_slack);
             let width = u128::from(view.places.width(place));
             Some(OptionalLoan {
                 gain,
@@ -268,26 +275,33 @@ impl<'a> Search<'a> {
         self.idle & !self.view.places.touching(closed & !bit(home))
     }
 
-    /// Whether SAFE holds on all other homes whose compute units work on a place takes until `end`.
-    fn owners_keep_safe(&mut self, home: usize, place: usize, end: Instant) -> bool {
-        let owners = self.view.places.homes_under(place) & !bit(home);
-        members(owners).all(|owner| end <= self.limit(owner) || self.is_ungated())
+    /// How much later than `end` work on a place may end without a negative slack on another home whose compute
+    /// units it takes.
+    fn slack_of_owners(&mut self, home: usize, place: usize, end: Instant) -> i64 {
+        let owners = members(self.view.places.homes_under(place) & !bit(home));
+        let slacks = owners.map(|owner| self.slack_at(owner, end));
+        slacks.min().unwrap_or(i64::MAX)
     }
 
-    /// The same for the own home of optional work, which leaves no promised work.
-    fn is_within_limit(&mut self, home: usize, place: usize, end: Instant) -> bool {
-        !self.view.places.overlap(place, home) || end <= self.limit(home) || self.is_ungated()
+    /// The same on one home, for work that leaves no promised work of it.
+    fn slack_at(&mut self, home: usize, end: Instant) -> i64 {
+        if self.is_ungated() {
+            return i64::MAX;
+        }
+        signed(self.limit(home), end)
     }
 
-    /// Whether SAFE holds on a home if its own promised work occupies it until `end`. The charge of each member
-    /// counts from its deadline on.
-    fn keeps_safe(&mut self, home: usize, end: Instant, members: &Promised) -> bool {
+    /// The same on a home for its own promised work. The charge of each member counts from its deadline on.
+    fn slack_after(&mut self, home: usize, end: Instant, members: &Promised) -> i64 {
+        if self.is_ungated() {
+            return i64::MAX;
+        }
         let free = self.view.of(home).free_from();
-        if end <= free || self.is_ungated() {
-            return true;
+        if end <= free {
+            return signed(free, end);
         }
         self.limit(home);
-        self.scans[home].least_after(members, signed(end, free)) >= 0
+        self.scans[home].least_after(members, signed(end, free))
     }
 
     /// The latest end of other work on a home's compute units with which SAFE holds: f and the least slack.

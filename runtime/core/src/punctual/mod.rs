@@ -94,6 +94,7 @@ use crate::punctual::lifecycle::ledger::Note;
 use crate::punctual::load::Load;
 pub use crate::punctual::parameters::PunctualConfig;
 use crate::punctual::partition::{Partition, Partitions};
+pub use crate::punctual::places::PLACED_PARTITIONS_MAX;
 use crate::punctual::places::Places;
 use crate::punctual::price::Prices;
 use crate::punctual::reservations::Reservations;

@@ -9,6 +9,7 @@ mod environment;
 mod guarantee;
 mod joint;
 mod layouts;
+mod lending;
 mod look_ahead;
 mod plans;
 mod price;

@@ -166,6 +166,53 @@ fn page(config: &mut Config, random: &mut Random) {
     }
 }
 
+/// A plan with homes of one to three units, and places beside them: cells of one unit, the ranges of the homes, the
+/// whole device and any other range. Some models may use some of them.
+pub fn random_places(random: &mut Random) -> Config {
+    let mut config = random_plan(random);
+    let mut first = 0;
+    for home in &mut config.partitions {
+        let count = random.within(1, 3) as u16;
+        home.units = Units { first, count };
+        first += count;
+    }
+    let (homes, all) = (config.partitions.len(), first);
+    let mut ranges: Vec<Units> = (0..all).map(|first| Units { first, count: 1 }).collect();
+    ranges.extend(config.partitions.iter().map(|home| home.units));
+    ranges.push(Units {
+        first: 0,
+        count: all,
+    });
+    for _ in 0..random.within(0, 3) {
+        let first = random.within(0, u64::from(all) - 1) as u16;
+        let count = random.within(1, u64::from(all - first)) as u16;
+        ranges.push(Units { first, count });
+    }
+    let like = config.partitions[0].clone();
+    let places = ranges.iter().map(|&units| PartitionConfig {
+        units,
+        ..like.clone()
+    });
+    config.partitions.extend(places);
+    // By place, not by model: stages that several models share take equal times everywhere.
+    let halves: Vec<u64> = ranges.iter().map(|_| random.within(1, 6)).collect();
+    for model in &mut config.models {
+        let unplaced = random.one_in(4);
+        for (place, &halves) in (homes..).zip(&halves) {
+            for time in model.stages.iter_mut().flat_map(|s| &mut s.times) {
+                let home = time.on[0].budget.as_nanos();
+                let budget = Nanos::new((home * halves / 2).max(1));
+                let max_seen = budget;
+                time.on.push(crate::StageTime { budget, max_seen });
+            }
+            if !unplaced && !random.one_in(4) {
+                model.places.push(PartitionId(place as u16));
+            }
+        }
+    }
+    config
+}
+
 /// A plan with three layouts: all tasks on the whole device, and two assignments to its halves, where stages take
 /// up to twice as long.
 pub fn random_layouts(random: &mut Random) -> Config {

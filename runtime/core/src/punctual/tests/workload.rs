@@ -137,6 +137,7 @@ pub fn random_parameters(seed: u64) -> PunctualConfig {
         rebatching: random.one_in(2),
         mandatory_first: random.one_in(2),
         waiting: random.one_in(2),
+        lending: true,
         launch_lead: units([0, 2, 100][random.within(0, 2) as usize]),
         price: random.one_in(2),
         price_margin: random.within(0, 500) as u16,
