@@ -9,7 +9,7 @@ use super::SURE;
 use super::plans::{best_effort, model, model_alone, plan, task};
 use punctual_core::{
     ClientId, Confidence, Config, Event, Infer, Instant, ModelId, Nanos, PartitionId, StageId,
-    StageTime, TaskConfig, TaskId,
+    StageTime, TaskConfig, TaskId, Units,
 };
 use punctual_policy_testing::world::{Ending, Nature, UNSURE, World};
 
@@ -128,6 +128,8 @@ struct Explored {
     /// Promises made in all of them, and frames that offloaded.
     promised: u64,
     offloaded: u64,
+    /// Stages on places.
+    lent: u64,
 }
 
 /// Runs every course. `gone`: the last task's client may die at one of these times.
@@ -164,6 +166,9 @@ fn explore(config: &Config, frames: &[Frames], faults: u64, gone: &[u64]) -> Exp
         explored.courses += 1;
         explored.promised += world.auditor.promised();
         explored.offloaded += world.offloaded();
+        let is_home = |p| config.tasks.iter().any(|task| task.partition == p);
+        let orders = world.orders();
+        explored.lent += orders.filter(|(_, i)| !is_home(i.partition)).count() as u64;
         if !path.borrow_mut().advance() {
             return explored;
         }
@@ -321,6 +326,109 @@ fn no_course_of_frames_that_spill_to_a_partition_with_promises_of_its_own_breaks
     };
     let explored = assert_no_course_breaks_a_promise(&config, &[own, others], 1_000);
     assert!(explored.offloaded * 3 > explored.courses, "{explored:?}");
+}
+
+/// Two homes of one unit with the same units as places, and both units together, where stages take two thirds.
+fn with_places(tasks: Vec<TaskConfig>, stages: &[&[u64]]) -> Config {
+    let models = stages.iter().map(|stages| {
+        let sizes: Vec<_> = stages
+            .iter()
+            .map(|&time| vec![(1, t(3 * time)), (2, t(5 * time))])
+            .collect();
+        let mut model = model(&sizes, 5);
+        for time in model.stages.iter_mut().flat_map(|stage| &mut stage.times) {
+            time.on[4].budget = Nanos::new(time.on[4].budget.as_nanos() * 2 / 3);
+        }
+        model.places = vec![PartitionId(2), PartitionId(3), PartitionId(4)];
+        model
+    });
+    let mut config = plan(tasks, models.collect(), t(1));
+    let home = config.partitions[0].clone();
+    for (first, count) in [(1, 1), (0, 1), (1, 1), (0, 2)] {
+        let mut other = home.clone();
+        other.units = Units { first, count };
+        config.partitions.push(other);
+    }
+    config
+}
+
+fn stages_on_places(explored: &Explored) -> bool {
+    2 * explored.lent > explored.courses
+}
+
+#[test]
+fn no_course_of_stages_on_idle_units_of_a_neighbour_with_promises_breaks_one() {
+    let twice = TaskConfig {
+        mandatory_exit: StageId(1),
+        ..task(0, t(15), t(15))
+    };
+    let extras = TaskConfig {
+        reserved: false,
+        ..task(0, t(12), t(12))
+    };
+    let neighbour = TaskConfig {
+        partition: PartitionId(1),
+        ..task(1, t(9), t(12))
+    };
+    let config = with_places(vec![twice, extras, neighbour], &[&[1, 1], &[1]]);
+    let neighbours = Frames {
+        more: 1,
+        ..frames(2, 4, 1)
+    };
+    let extras = Frames {
+        extra: &[0],
+        ..frames(1, 3, 2)
+    };
+    let all = [frames(0, 2, 2), extras, neighbours];
+    let explored = assert_no_course_breaks_a_promise(&config, &all, 5_000);
+    assert!(stages_on_places(&explored), "{explored:?}");
+}
+
+#[test]
+fn no_course_of_stages_on_places_beside_best_effort_work_breaks_a_promise() {
+    let own = TaskConfig {
+        batch_max: 2,
+        ..task(0, t(12), t(12))
+    };
+    let idle = TaskConfig {
+        partition: PartitionId(1),
+        ..best_effort(1)
+    };
+    let config = with_places(vec![own, idle], &[&[1, 1], &[2]]);
+    let own = Frames {
+        extra: &[0, 2, 5],
+        ..frames(0, 3, 1)
+    };
+    let idle = Frames {
+        extra: &[4],
+        ..frames(1, 3, 2)
+    };
+    let explored = assert_no_course_breaks_a_promise(&config, &[own, idle], 3_000);
+    assert!(stages_on_places(&explored), "{explored:?}");
+}
+
+#[test]
+fn no_course_of_failed_actions_on_places_and_a_dying_client_loses_a_verdict_or_a_buffer() {
+    let own = TaskConfig {
+        reserved: false,
+        mandatory_exit: StageId(1),
+        ..task(0, t(18), t(18))
+    };
+    let neighbour = TaskConfig {
+        partition: PartitionId(1),
+        ..task(1, t(12), t(12))
+    };
+    let config = with_places(vec![own, neighbour], &[&[1, 1], &[1]]);
+    let twice = Frames {
+        extra: &[0],
+        ..frames(0, 2, 1)
+    };
+    let explored = explore(&config, &[twice, frames(1, 3, 1)], 1, &[0, 2, 4, 6]);
+    std::println!("{explored:?}");
+    assert!(
+        explored.courses > 1_000 && stages_on_places(&explored),
+        "{explored:?}"
+    );
 }
 
 #[test]

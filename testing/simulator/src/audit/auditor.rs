@@ -40,6 +40,8 @@ pub struct Auditor {
     pub(super) config: Config,
     /// The default policy, which alone makes promises.
     pub(super) punctual: bool,
+    /// Stages may run on places.
+    pub(super) lends: bool,
     /// Batches shrink as members leave them.
     pub(super) shrinks_batches: bool,
     /// Promised work may wait for a frame to share a batch with.
@@ -86,6 +88,7 @@ impl Auditor {
         };
         Self {
             punctual,
+            lends: contract.lends,
             shrinks_batches: contract.shrinks_batches,
             may_wait: batches(config),
             promised: 0,

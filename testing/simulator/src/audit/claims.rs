@@ -131,7 +131,14 @@ impl Claims {
         domain.holds && domain.unbroken
     }
 
-    pub(super) fn broke(&mut self, partition: PartitionId, at: Instant, cause: Broken) {
+    /// An assumption broke for the promises of some partitions.
+    pub(super) fn broke(&mut self, homes: &[PartitionId], at: Instant, cause: Broken) {
+        for &home in homes {
+            self.broke_at(home, at, cause);
+        }
+    }
+
+    fn broke_at(&mut self, partition: PartitionId, at: Instant, cause: Broken) {
         let index = if self.moves { 0 } else { partition.index() };
         let domain = &mut self.domains[index];
         domain.epoch += 1;
@@ -158,12 +165,14 @@ impl Claims {
     }
 
     /// An action that has to be waited for was ordered (`more`) or reported.
-    pub(super) fn flight(&mut self, partition: PartitionId, more: bool) {
-        let domain = self.of(partition);
-        if more {
-            domain.flights += 1;
-        } else {
-            domain.flights -= 1;
+    pub(super) fn flight(&mut self, homes: &[PartitionId], more: bool) {
+        for &home in homes {
+            let domain = self.of(home);
+            if more {
+                domain.flights += 1;
+            } else {
+                domain.flights -= 1;
+            }
         }
     }
 

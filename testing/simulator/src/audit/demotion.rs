@@ -108,7 +108,7 @@ impl Conduct {
         rightly
     }
 
-    fn is_demoted(&self, partition: PartitionId, model: ModelId) -> bool {
+    pub(super) fn is_demoted(&self, partition: PartitionId, model: ModelId) -> bool {
         let record = self.records.get(&(partition.0, model.0));
         record.is_some_and(|record| record.demoted)
     }

@@ -11,6 +11,8 @@ use super::violation::Violation;
 #[derive(Clone, Debug)]
 pub(super) struct Flight {
     pub(super) infer: Infer,
+    /// The partitions of tasks that depend on its end: those of its members, and those with units of it.
+    pub(super) homes: Vec<PartitionId>,
     pub(super) ordered: Instant,
     /// When it was preempted.
     pub(super) told: Option<Instant>,
@@ -104,13 +106,14 @@ impl Floor {
     pub(super) fn take_off(
         &mut self,
         now: Instant,
-        infer: &Infer,
+        (infer, homes): (&Infer, Vec<PartitionId>),
         times: (Nanos, Nanos),
     ) -> Result<(), Violation> {
         let window = infer.window;
         let holder = self.holder(infer.partition);
         let flight = Flight {
             infer: infer.clone(),
+            homes,
             ordered: now,
             told: None,
             budget: times.0,

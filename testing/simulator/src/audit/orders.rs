@@ -1,6 +1,6 @@
 //! Preparations and stages as they are ordered.
 
-use punctual_core::{BatchTime, Criticality, Infer, RequestId, TaskId};
+use punctual_core::{BatchTime, Criticality, Infer, PartitionId, RequestId, TaskId};
 
 use super::auditor::{Auditor, Subject};
 use super::floor::wrong_window;
@@ -62,8 +62,9 @@ impl Auditor {
                 submission.place = Place::Running(action);
             }
         }
+        let homes = self.homes_of(infer);
         if infer.criticality == Criticality::RealTime {
-            self.claims.flight(infer.partition, true);
+            self.claims.flight(&homes, true);
         }
         let budget = match infer.criticality {
             Criticality::RealTime => {
@@ -74,7 +75,9 @@ impl Auditor {
             Criticality::BestEffort => on.budget,
         };
         let longest = on.max_seen.max(on.budget);
-        let placed = self.floor.take_off(self.now, infer, (budget, longest));
+        let placed = self
+            .floor
+            .take_off(self.now, (infer, homes), (budget, longest));
         // It decides when there is something to start, never ahead of that.
         let opens_late = self.punctual && infer.window.earliest > self.now;
         let placed = placed.and(match opens_late {
@@ -93,6 +96,31 @@ impl Auditor {
             self.found(violation);
         }
         sized
+    }
+
+    /// The partitions of tasks that depend on the end of an action.
+    fn homes_of(&mut self, infer: &Infer) -> Vec<PartitionId> {
+        let tasks = self.config.tasks.iter();
+        let homes = tasks.map(|task| task.partition);
+        let mut homes: Vec<PartitionId> = homes
+            .filter(|&home| self.floor.overlap(home, infer.partition))
+            .collect();
+        for member in &infer.members {
+            if let Some((_, submission)) = self.log.find(*member) {
+                homes.push(self.config.tasks[submission.task.index()].partition);
+            }
+        }
+        homes.push(infer.partition);
+        homes.sort_unstable();
+        homes.dedup();
+        homes
+    }
+
+    /// Whether the plan offers a model a place that is none of its tasks' partitions.
+    fn is_place(&self, infer: &Infer) -> bool {
+        let model = self.config.models.get(infer.model.index());
+        let offered = model.is_some_and(|model| model.places.contains(&infer.partition));
+        self.lends && offered && !self.conduct.is_demoted(infer.partition, infer.model)
     }
 
     /// The profile's entry for what is to run; none if there is none.
@@ -122,6 +150,7 @@ impl Auditor {
 
     fn check_members(&mut self, infer: &Infer) -> Result<(), Violation> {
         let action = infer.id;
+        let lent = self.is_place(infer) && infer.criticality == Criticality::RealTime;
         let mut seen: Vec<RequestId> = Vec::with_capacity(infer.members.len());
         for &member in &infer.members {
             let Some((_, submission)) = self.log.find(member) else {
@@ -141,7 +170,7 @@ impl Auditor {
                 // Others may treat best-effort work like any other, but never the other way.
                 task.criticality == Criticality::BestEffort || !stopped
             };
-            let placed = !self.punctual || self.claims.may_run_on(id, infer.partition);
+            let placed = !self.punctual || lent || self.claims.may_run_on(id, infer.partition);
             let stages = &self.config.models[task.model.index()].stages;
             let shared = stages.get(usize::from(next_stage)).and_then(|s| s.runs_as);
             // Only the default policy mixes models.

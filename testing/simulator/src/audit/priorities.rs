@@ -1,5 +1,7 @@
 //! Promised work that is ready neither waits for an idle partition nor behind best-effort work that may run on.
 
+use punctual_core::PartitionId;
+
 use super::auditor::Auditor;
 use super::request_log::Place;
 use super::violation::Violation;
@@ -19,6 +21,9 @@ impl Auditor {
             // The oldest runs; what was handed over ahead is real-time.
             let runs = flights.find(|flight| flight.infer.partition == here);
             let Some(flight) = runs else {
+                if self.keeps_from_starting(here) {
+                    return None;
+                }
                 let idle = Violation::IdleWhilePromised { task, request };
                 return (!self.may_wait).then_some(idle);
             };
@@ -33,5 +38,25 @@ impl Auditor {
         for violation in found.collect::<Vec<_>>() {
             self.found(violation);
         }
+    }
+
+    /// Whether an action elsewhere keeps a partition from starting its next promised request: one that holds some
+    /// of its units, or one that runs promised work of it with more of that left.
+    fn keeps_from_starting(&self, here: PartitionId) -> bool {
+        let mut flights = self.floor.flights.values();
+        flights.any(|flight| {
+            let holds = self.floor.overlap(flight.infer.partition, here);
+            let mut members = flight.infer.members.iter();
+            holds
+                || members.any(|id| {
+                    let open = self.log.open.values();
+                    let member = open.filter(|s| s.request == Some(*id)).next();
+                    member.is_some_and(|s| {
+                        let task = self.task(s.task);
+                        let rest = flight.infer.stage < task.mandatory_exit;
+                        s.mandatory && rest && task.partition == here
+                    })
+                })
+        })
     }
 }

@@ -96,15 +96,14 @@ impl Auditor {
             self.conduct.ran(&flight, budget, finished);
         }
         if real_time && finished.measured > flight.budget {
-            let partition = flight.infer.partition;
-            self.claims.broke(partition, self.now, Broken::Overrun);
+            self.claims.broke(&flight.homes, self.now, Broken::Overrun);
         }
         self.stolen += flight.excess(self.now);
         if !whole {
             // These answers belong to no known request.
             self.failed.extend(flight.infer.members.iter().copied());
             self.claims
-                .broke(flight.infer.partition, self.now, Broken::DeviceFailed);
+                .broke(&flight.homes, self.now, Broken::DeviceFailed);
             return;
         }
         let mut late_places = Vec::new();
@@ -154,7 +153,7 @@ impl Auditor {
             self.failed.extend(flight.infer.members.iter().copied());
         }
         if let Some(cause) = broken.filter(|_| !flight.is_best_effort()) {
-            self.claims.broke(flight.infer.partition, self.now, cause);
+            self.claims.broke(&flight.homes, self.now, cause);
         }
     }
 
@@ -162,7 +161,7 @@ impl Auditor {
     fn land(&mut self, action: ActionId) -> Option<Flight> {
         let flight = self.floor.flights.remove(&action.0)?;
         if flight.overran || !flight.is_best_effort() {
-            self.claims.flight(flight.infer.partition, false);
+            self.claims.flight(&flight.homes, false);
         }
         for id in &flight.infer.members {
             if let Some((_, submission)) = self.log.find(*id)

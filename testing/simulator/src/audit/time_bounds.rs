@@ -23,18 +23,18 @@ impl Auditor {
         for flight in self.floor.flights.values() {
             let due = flight.due(self.stop_bound(flight));
             if !flight.overran && due.is_some_and(|due| due < now) {
-                overran.push((flight.infer.id, flight.infer.partition));
+                overran.push((flight.infer.id, flight.homes.clone()));
             }
         }
-        for (id, partition) in overran {
+        for (id, homes) in overran {
             if let Some(flight) = self.floor.flights.get_mut(&id.0) {
                 flight.overran = true;
                 if flight.is_best_effort() {
                     // From here on it is in the way like promised work.
-                    self.claims.flight(partition, true);
+                    self.claims.flight(&homes, true);
                 }
             }
-            self.claims.broke(partition, now, Broken::Overrun);
+            self.claims.broke(&homes, now, Broken::Overrun);
         }
         self.check_limits();
     }
