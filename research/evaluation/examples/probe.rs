@@ -36,7 +36,14 @@ fn main() {
                         policy.lending = false;
                     } else {
                         let (c, f) = variant.split_once(':').unwrap();
-                        sc = sc.with_cells(c.parse().unwrap(), f.parse().unwrap());
+                        if c != "auto" {
+                            let c: u16 = c.parse().unwrap();
+                            let homes = punctual_simulator::layout::aligned(&sc, c);
+                            sc = sc.with_places(homes, c, 1.0);
+                        }
+                        if let Some(l) = &mut sc.lending {
+                            l.corun = f.parse().unwrap();
+                        }
                     }
                     let mut rt = Tally::default();
                     let mut be = 0;

@@ -28,6 +28,27 @@ pub fn choose(scenario: &Scenario) -> Vec<(Units, Vec<usize>)> {
     best(scenario, &rates(scenario)).unwrap_or_else(everything)
 }
 
+/// The most cells of a device: more make decisions longer and gain little (docs/results/lending.md).
+const CELLS_MAX: u16 = 10;
+
+/// The units of a cell.
+#[must_use]
+pub fn cell_size(units: u16) -> u16 {
+    (units / CELLS_MAX).max(1)
+}
+
+/// The cells of a home, the last one with the rest.
+pub fn cells(home: Units, size: u16) -> impl Iterator<Item = Units> {
+    let count = (home.count / size).max(1);
+    (0..count).map(move |cell| Units {
+        first: home.first + cell * size,
+        count: match cell + 1 == count {
+            true => home.count - cell * size,
+            false => size,
+        },
+    })
+}
+
 /// The same, with ranges of whole cells of `size` units; the last one also has the rest.
 #[must_use]
 pub fn aligned(scenario: &Scenario, size: u16) -> Vec<(Units, Vec<usize>)> {

@@ -59,17 +59,22 @@ impl Scenario {
     /// The plan of a policy that lends: aligned homes, and places behind them.
     fn lending_config(&self, lending: &Lending, policy: &dyn PolicySpec) -> Config {
         let mut scenario = Self {
-            planned: lending.homes.clone(),
             lending: None,
             ..self.clone()
         };
+        if !lending.homes.is_empty() {
+            scenario.planned.clone_from(&lending.homes);
+        }
         let homes = scenario.planned.len();
         let places = lending.places.iter().map(|units| (*units, Vec::new()));
         scenario.planned.extend(places);
         let mut config = scenario.config(policy);
         let places = homes..config.partitions.len();
-        for model in &mut config.models {
-            model.places = places.clone().map(|at| PartitionId(at as u16)).collect();
+        for (model, measured) in config.models.iter_mut().zip(&self.models) {
+            let least = measured.fewest_units();
+            let measured = |at: &usize| config.partitions[*at].units.count >= least;
+            let places = places.clone().filter(measured);
+            model.places = places.map(|at| PartitionId(at as u16)).collect();
             let stages = model.stages.iter_mut();
             let times = stages.flat_map(|stage| &mut stage.times);
             for time in times.flat_map(|time| &mut time.on[homes..]) {

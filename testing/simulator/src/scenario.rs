@@ -100,7 +100,7 @@ pub struct Scenario {
 /// The homes and places of a policy that lends idle compute units.
 #[derive(Clone, Debug)]
 pub struct Lending {
-    /// The partitions with their tasks, aligned to the cells.
+    /// The partitions with their tasks, aligned to the cells; none: those of the plan.
     pub homes: Vec<(Units, Vec<usize>)>,
     /// Ranges on which stages of all models may run while they are idle.
     pub places: Vec<Units>,
@@ -176,27 +176,38 @@ impl Scenario {
         Arrivals::new(&tasks, load, self.length, random)
     }
 
-    /// With the partitions that [`layout::choose`] finds.
+    /// With the partitions that [`layout::choose`] finds. Policies that lend get homes that consist of whole cells.
     #[must_use]
     pub fn planned(mut self) -> Self {
         self.planned = layout::choose(&self);
-        self
+        if !self.has_narrow_times() {
+            return self;
+        }
+        let cell = layout::cell_size(self.board.units);
+        let homes = layout::aligned(&self, cell);
+        self.with_places(homes, cell, 1.0)
     }
 
-    /// With places: disjoint cells of so many units, the last one with the rest, and homes aligned to them.
+    /// With these partitions, which policies that lend divide into cells.
     #[must_use]
-    pub fn with_cells(mut self, size: u16, corun: f64) -> Self {
-        let homes = layout::aligned(&self, size);
-        let cells = self.board.units / size;
-        let cell = |index: u16| Units {
-            first: index * size,
-            count: match index + 1 == cells {
-                true => self.board.units - index * size,
-                false => size,
-            },
-        };
-        let mut places: Vec<Units> = (0..cells).map(cell).collect();
-        places.extend(homes.iter().map(|(units, _)| *units));
+    pub fn partitioned(mut self, partitions: Vec<(Units, Vec<usize>)>) -> Self {
+        self.planned.clone_from(&partitions);
+        if !self.has_narrow_times() {
+            return self;
+        }
+        let cell = layout::cell_size(self.board.units);
+        self.with_places(partitions, cell, 1.0)
+    }
+
+    /// With places for policies that lend: the cells of the homes, and their own ranges for the others.
+    #[must_use]
+    pub fn with_places(mut self, homes: Vec<(Units, Vec<usize>)>, cell: u16, corun: f64) -> Self {
+        let mut places: Vec<Units> = homes
+            .iter()
+            .flat_map(|(home, _)| layout::cells(*home, cell))
+            .chain(homes.iter().map(|(home, _)| *home))
+            .collect();
+        places.sort_unstable_by_key(|units| (units.count, units.first));
         places.dedup();
         self.lending = Some(Lending {
             homes,
@@ -204,6 +215,13 @@ impl Scenario {
             corun,
         });
         self
+    }
+
+    /// Whether any model was measured on fewer units than the whole device.
+    fn has_narrow_times(&self) -> bool {
+        let stages = self.models.iter().flat_map(|model| &model.stages);
+        let mut times = stages.flat_map(|stage| &stage.times);
+        times.any(|measured| measured.units < self.board.units)
     }
 
     /// With the further layouts that [`layout::alternatives`] finds.
@@ -284,6 +302,13 @@ impl Task {
 }
 
 impl Model {
+    /// The fewest units on which all its stages were measured.
+    #[must_use]
+    pub fn fewest_units(&self) -> u16 {
+        let stage = |stage: &Stage| stage.times.iter().map(|m| m.units).min().unwrap_or(1);
+        self.stages.iter().map(stage).max().unwrap_or(1)
+    }
+
     /// The accuracy of each exit over all records.
     #[must_use]
     pub fn accuracies(&self) -> Vec<f64> {

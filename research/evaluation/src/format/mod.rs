@@ -139,7 +139,7 @@ fn read_scenario(
     scenario.durations = timing::read(root, problems);
     scenario.faults = timing::faults(root, &scenario.tasks, &names, problems);
     match partitions {
-        Some(partitions) => scenario.planned = partitions,
+        Some(partitions) => scenario = scenario.partitioned(partitions),
         // A plan for what was not understood would only bring further problems.
         None if problems.count() == 0 => scenario = scenario.planned(),
         None => {}

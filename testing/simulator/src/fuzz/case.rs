@@ -91,6 +91,15 @@ impl fmt::Display for Case {
             let end = units.first + units.count;
             writeln!(f, "partition units {}..{end}, tasks {tasks:?}", units.first)?;
         }
+        if let Some(lending) = &scenario.lending {
+            let ranges = lending.places.iter();
+            let ranges: Vec<_> = ranges.map(|u| u.first..u.end()).collect();
+            writeln!(
+                f,
+                "places    {ranges:?}, times {} of a home's",
+                lending.corun
+            )?;
+        }
         for (index, model) in scenario.models.iter().enumerate() {
             let samples = model.calibration.samples.len();
             writeln!(f, "model {index}   {samples} samples, {:?}", model.weights)?;

@@ -80,6 +80,9 @@ pub(super) fn case(seed: u64, policies: &[Arc<dyn PolicySpec>]) -> Case {
     relations::deliver(&mut root.stream("delivery", 0), &mut scenario);
     relations::fit_buffers(&mut random, &mut scenario);
     let plan = extras(&mut root.stream("extras", 0), &mut scenario);
+    if plan.layouts.is_empty() {
+        relations::lend(&mut root.stream("lending", 0), &mut scenario);
+    }
     let mut case = Case {
         seed,
         policy,
@@ -111,6 +114,7 @@ fn punctual(random: &mut Random) -> PunctualConfig {
         waiting: on(),
         launch_lead: units(lead.below(3) * lead.below(40)),
         price: on(),
+        lending: true,
         price_margin: random.within(0, 200) as u16,
         replan_interval: units(random.within(20, 2_000)),
         ..PunctualConfig::default()

@@ -1,12 +1,14 @@
 //! What a case's networks and tasks have to do with each other: common beginnings, weights that come
-//! and go, frames that another task takes on.
+//! and go, frames that another task takes on, places that other tasks lend.
 
-use punctual_core::{Criticality, Delivery, ModelId, Nanos, StageId, TaskConfig, TaskId, Weights};
+use punctual_core::{
+    Criticality, Delivery, ModelId, Nanos, StageId, TaskConfig, TaskId, Units, Weights,
+};
 use punctual_types::Random;
 
 use super::draw::units;
 use crate::arrivals::Pattern;
-use crate::scenario::{Scenario, Task};
+use crate::scenario::{Lending, Scenario, Task};
 
 /// In a third of the cases a model that begins like the first, which some of its tasks ask instead; in
 /// some of these their common beginning has no exit.
@@ -85,6 +87,37 @@ pub(super) fn offload(random: &mut Random, scenario: &mut Scenario) {
     scenario.planned[part].1.push(index);
     scenario.models.push(model);
     scenario.tasks.push(taker);
+}
+
+/// In half of the cases places: cells of one size, the ranges of the partitions and the whole device, or any ranges.
+pub(super) fn lend(random: &mut Random, scenario: &mut Scenario) {
+    if random.one_in(2) {
+        return;
+    }
+    let all = scenario.board.units;
+    let range = |first, count| Units { first, count };
+    let mut places: Vec<Units> = match random.one_in(2) {
+        true => {
+            let size = random.within(1, u64::from(all)) as u16;
+            let cells = (0..all / size).map(|cell| range(cell * size, size));
+            let homes = scenario.planned.iter().map(|(units, _)| *units);
+            cells.chain(homes).chain([range(0, all)]).collect()
+        }
+        false => {
+            let any = |_| {
+                let first = random.below(u64::from(all)) as u16;
+                range(first, random.within(1, u64::from(all - first)) as u16)
+            };
+            (0..4).map(any).collect()
+        }
+    };
+    places.sort_unstable_by_key(|units| (units.first, units.count));
+    places.dedup();
+    scenario.lending = Some(Lending {
+        homes: Vec::new(),
+        places,
+        corun: [1.0, 1.0, 1.25, 0.75][random.below(4) as usize],
+    });
 }
 
 /// Pages the weights of models that no reservation asks. Half of the unreserved tasks get a model of

@@ -62,6 +62,15 @@ fn candidates(case: &Case) -> Vec<Case> {
     for part in 0..scenario.durations_parts() {
         add(&|c| c.scenario.simplify_durations(part));
     }
+    if let Some(lending) = &scenario.lending {
+        add(&|c| c.scenario.lending = None);
+        for place in 0..lending.places.len() {
+            add(&|c| {
+                let lending = c.scenario.lending.as_mut();
+                lending.map(|lending| lending.places.remove(place));
+            });
+        }
+    }
     for layout in 0..case.plan.layouts.len() {
         add(&|c| {
             c.plan.layouts.remove(layout);
