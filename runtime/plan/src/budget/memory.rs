@@ -223,6 +223,8 @@ pub(super) struct Inventory<'a> {
     /// By model: the batch sizes that its device must be ready for.
     pub(super) batches: &'a [Vec<u8>],
     pub(super) request_buffers: u16,
+    /// How many threads the plan has.
+    pub(super) threads: u64,
 }
 
 /// The budget of the processor's memory: as much as the manifest, the board and the machine allow.
@@ -351,7 +353,7 @@ fn channels(task: &Task) -> Vec<MemoryItem> {
 fn stacks(inventory: &Inventory<'_>) -> [MemoryItem; 2] {
     // With a cache there is a thread that fills it.
     let loader = u64::from(inventory.paging.pages > 0);
-    let threads = inventory.resolved.threads.len() as u64 + loader;
+    let threads = inventory.threads + loader;
     let stack = STACK_BYTES + THREAD_HEAP_BYTES;
     let ordinary = ORDINARY_STACK_BYTES + THREAD_HEAP_BYTES;
     [

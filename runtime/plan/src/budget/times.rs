@@ -2,10 +2,11 @@
 
 use punctual_core::{BatchTime, ModelConfig, Nanos, SPAN_MAX, StageConfig, StageTime};
 use punctual_diagnostics::{Problems, Rule, and_more};
-use punctual_model::StageProfile;
+use punctual_model::{Profile, StageProfile};
 use thiserror::Error;
 
 use super::arrival::{Interference, response};
+use crate::inputs::DeviceKind;
 use crate::manifest::Margins;
 use crate::resolve::{MEASURE, Model, Placed, Resolved};
 
@@ -29,6 +30,32 @@ impl Rule for StageNotProfiled {
 
     fn help(&self) -> String {
         MEASURE.into()
+    }
+}
+
+/// A figure of a place that a profile lacks.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "the profile of model {model:?} lacks stage {stage}, batch {batch}, {units} unit(s) beside busy neighbours{}",
+    and_more(*more)
+)]
+#[non_exhaustive]
+pub struct StageNotProfiledBeside {
+    pub model: String,
+    pub stage: u8,
+    pub batch: u8,
+    pub units: u8,
+    /// How many more figures it lacks.
+    pub more: usize,
+}
+
+impl Rule for StageNotProfiledBeside {
+    fn rule(&self) -> &'static str {
+        "what runs on places is measured while all other compute units are busy"
+    }
+
+    fn help(&self) -> String {
+        "measure with `punctual profile --beside MANIFEST` on this machine, or remove the places".into()
     }
 }
 
@@ -61,7 +88,7 @@ pub(crate) fn config(
     let calibration = model.package.calibration().by_stage(&answers);
     let accuracies = calibration.exit_accuracies(answers.len());
     let mut stages = Vec::new();
-    let mut missing = Vec::new();
+    let (mut missing, mut missing_beside) = (Vec::new(), Vec::new());
     for (stage, exit) in (0..model.stages()).zip(accuracies) {
         let mut times: Vec<BatchTime> = Vec::new();
         for &batch in batches {
@@ -70,10 +97,11 @@ pub(crate) fn config(
                 // Where it is never dispatched, the longest span keeps a mistake from looking cheap.
                 let mut time = LONGEST;
                 if runs_on(position) {
-                    let units = u8::try_from(partition.unit_count()).unwrap_or(u8::MAX);
-                    match model.profile.stage(stage, batch, units) {
-                        Some(entry) => time = stage_time(entry, budgets, position),
-                        None => missing.push((stage, batch, units)),
+                    let figure = (stage, batch, partition.width());
+                    match stage_time(model.profile, figure, partitions, position, budgets) {
+                        Some(found) => time = found,
+                        None if partition.is_place => missing_beside.push(figure),
+                        None => missing.push(figure),
                     }
                 }
                 // A larger batch is never cheaper; where it was measured so, that was noise.
@@ -104,6 +132,16 @@ pub(crate) fn config(
         };
         problems.add(&model.place, cause);
     }
+    if let Some((stage, batch, units)) = missing_beside.first().copied() {
+        let cause = StageNotProfiledBeside {
+            model: model.name.clone(),
+            stage,
+            batch,
+            units,
+            more: missing_beside.len() - 1,
+        };
+        problems.add(&model.place, cause);
+    }
     ModelConfig {
         stages,
         weights: None,
@@ -116,10 +154,49 @@ const LONGEST: StageTime = StageTime {
     max_seen: SPAN_MAX,
 };
 
-fn stage_time(entry: &StageProfile, budgets: &Budgets<'_>, partition: usize) -> StageTime {
+/// The time of a stage at a batch size on a partition: on a place beside busy neighbours. Where there are places, the
+/// partitions of tasks have such neighbours, too, and the longer of their times alone and beside them.
+fn stage_time(
+    profile: &Profile,
+    (stage, batch, units): (u8, u8, u8),
+    partitions: &[Placed],
+    position: usize,
+    budgets: &Budgets<'_>,
+) -> Option<StageTime> {
+    let partition = &partitions[position];
+    let of = |entry| measured(entry, budgets, position);
+    let beside = profile.stage_beside(stage, batch, units);
+    if partition.is_place {
+        return beside.map(of);
+    }
+    let alone = profile.stage(stage, batch, units).map(of)?;
+    let lends = has_places(partition.device, partitions);
+    Some(match beside.filter(|entry| lends && entry.units == units) {
+        None => alone,
+        Some(beside) => {
+            let beside = of(beside);
+            StageTime {
+                budget: alone.budget.max(beside.budget),
+                max_seen: alone.max_seen.max(beside.max_seen),
+            }
+        }
+    })
+}
+
+pub(super) fn measured(
+    entry: &StageProfile,
+    budgets: &Budgets<'_>,
+    partition: usize,
+) -> StageTime {
     let budget = budgets.of(partition, entry.samples, entry.p99_ns, entry.max_ns);
     let max_seen = Nanos::new(entry.max_ns).max(budget).min(SPAN_MAX);
     StageTime { budget, max_seen }
+}
+
+/// Whether any place is made of a device's compute units.
+pub(super) fn has_places(device: DeviceKind, partitions: &[Placed]) -> bool {
+    let mut places = partitions.iter().filter(|partition| partition.is_place);
+    places.any(|place| place.device == device)
 }
 
 /// The device's preemption bound on a partition: the longest of its best-effort models, since

@@ -66,7 +66,7 @@ pub(crate) fn freeze(
         idle_latency: daemon.idle_latency,
         realtime: inputs.host.realtime,
         margins: daemon.margins,
-        threads: resolved.threads,
+        threads: budgeted.threads,
         partitions: partitions.map(partition_plan).collect(),
         housekeeping_cores: resolved.placement.system,
         models: models
@@ -93,6 +93,7 @@ fn partition_plan(placed: &Placed) -> PartitionPlan {
         cores: placed.cores.clone(),
         tpcs: placed.tpcs.clone(),
         device: placed.device,
+        is_place: placed.is_place,
     }
 }
 
