@@ -161,7 +161,9 @@ fn widths_lent(manifest: &Manifest, device: DeviceKind) -> Vec<u8> {
         let homes = homes.iter().filter(|home| home.device == device);
         widths.extend(homes.map(|home| u64::from(home.width)));
     }
-    let widths = widths.into_iter().filter_map(|width| u8::try_from(width).ok());
+    let widths = widths
+        .into_iter()
+        .filter_map(|width| u8::try_from(width).ok());
     widths.filter(|width| *width > 0).collect()
 }
 

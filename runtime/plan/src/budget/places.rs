@@ -19,7 +19,7 @@ pub struct PlaceReport {
     pub units: Vec<u16>,
     /// None: it pays for no model, and the plan does without it.
     pub partition: Option<PartitionId>,
-    /// One entry for each model with a real-time task on another partition of the device.
+    /// One entry for each model that real-time tasks on other partitions of the device use.
     pub models: Vec<PlaceUse>,
 }
 
@@ -77,11 +77,7 @@ fn retain<T>(list: &mut Vec<T>, kept: &[bool]) {
     list.retain(|_| kept.next() == Some(&true));
 }
 
-fn judge(
-    resolved: &Resolved<'_>,
-    config: &Config,
-    arrivals: &[ArrivalBound],
-) -> Vec<PlaceReport> {
+fn judge(resolved: &Resolved<'_>, config: &Config, arrivals: &[ArrivalBound]) -> Vec<PlaceReport> {
     let stretches = stretches(resolved, arrivals);
     let judge = Judge {
         resolved,
@@ -93,7 +89,9 @@ fn judge(
     };
     let partitions = resolved.placement.partitions.iter().enumerate();
     let places = partitions.filter(|(_, partition)| partition.is_place);
-    places.map(|(position, place)| judge.report(position, place)).collect()
+    places
+        .map(|(position, place)| judge.report(position, place))
+        .collect()
 }
 
 struct Judge<'a> {
@@ -114,7 +112,9 @@ impl Judge<'_> {
                 false => place.tpcs.clone(),
             },
             partition: None,
-            models: models.filter_map(|model| self.model(position, model)).collect(),
+            models: models
+                .filter_map(|model| self.model(position, model))
+                .collect(),
         }
     }
 
@@ -133,7 +133,9 @@ impl Judge<'_> {
         let beside = self.work(place, model).as_nanos();
         // What is left of the allowed time for the stages themselves.
         let most = (allowed / u64::from(self.units(place).count)).saturating_sub(dispatch);
-        let alone = self.alone(place, model).map(|alone| alone.as_nanos() as f64);
+        let alone = self
+            .alone(place, model)
+            .map(|alone| alone.as_nanos() as f64);
         let in_alone = |time: u64| alone.map(|alone| time as f64 / alone);
         Some(PlaceUse {
             model: ModelId(model as u16),
@@ -147,11 +149,18 @@ impl Judge<'_> {
     fn homes(&self, place: usize, model: usize) -> impl Iterator<Item = usize> {
         let device = self.resolved.placement.partitions[place].device;
         let tasks = self.resolved.tasks.iter();
-        let tasks = tasks.filter(move |task| task.model == model && !task.is_best_effort());
+        let tasks =
+            tasks.filter(move |task| !task.is_best_effort() && self.runs(task.model, model));
         tasks.map(|task| task.partition).filter(move |&home| {
             let home_device = self.resolved.placement.partitions[home].device;
             home_device == device && self.units(home) != self.units(place)
         })
+    }
+
+    /// Whether stages of a task's model run as those of a model.
+    fn runs(&self, of_task: usize, model: usize) -> bool {
+        let mut stages = self.config.models[of_task].stages.iter();
+        of_task == model || stages.any(|stage| stage.runs_as == Some(ModelId(model as u16)))
     }
 
     fn units(&self, partition: usize) -> Units {
@@ -171,9 +180,13 @@ impl Judge<'_> {
 
     /// Compute units times time of a single request, as the scheduler counts them: with the cost of its decisions.
     fn used(&self, partition: usize, model: usize) -> u64 {
-        let dispatch = self.config.dispatch_cost.saturating_mul(self.stages(model) as u64);
+        let dispatch = self
+            .config
+            .dispatch_cost
+            .saturating_mul(self.stages(model) as u64);
         let time = self.work(partition, model) + dispatch;
-        time.saturating_mul(self.units(partition).count.into()).as_nanos()
+        time.saturating_mul(self.units(partition).count.into())
+            .as_nanos()
     }
 
     /// The work if the neighbours were idle; none without figures of exactly so many compute units.

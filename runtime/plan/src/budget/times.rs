@@ -51,11 +51,12 @@ pub struct StageNotProfiledBeside {
 
 impl Rule for StageNotProfiledBeside {
     fn rule(&self) -> &'static str {
-        "what runs on places is measured while all other compute units are busy"
+        "what runs on places, or beside them, is measured while all other compute units are busy"
     }
 
     fn help(&self) -> String {
-        "measure with `punctual profile --beside MANIFEST` on this machine, or remove the places".into()
+        "measure with `punctual profile --beside MANIFEST` on this machine, or remove the places"
+            .into()
     }
 }
 
@@ -99,9 +100,9 @@ pub(crate) fn config(
                 if runs_on(position) {
                     let figure = (stage, batch, partition.width());
                     match stage_time(model.profile, figure, partitions, position, budgets) {
-                        Some(found) => time = found,
-                        None if partition.is_place => missing_beside.push(figure),
-                        None => missing.push(figure),
+                        Ok(found) => time = found,
+                        Err(Lacks::Alone) => missing.push(figure),
+                        Err(Lacks::Beside) => missing_beside.push(figure),
                     }
                 }
                 // A larger batch is never cheaper; where it was measured so, that was noise.
@@ -154,6 +155,12 @@ const LONGEST: StageTime = StageTime {
     max_seen: SPAN_MAX,
 };
 
+/// Which figures of a stage a profile lacks.
+enum Lacks {
+    Alone,
+    Beside,
+}
+
 /// The time of a stage at a batch size on a partition: on a place beside busy neighbours. Where there are places, the
 /// partitions of tasks have such neighbours, too, and the longer of their times alone and beside them.
 fn stage_time(
@@ -162,32 +169,30 @@ fn stage_time(
     partitions: &[Placed],
     position: usize,
     budgets: &Budgets<'_>,
-) -> Option<StageTime> {
+) -> Result<StageTime, Lacks> {
     let partition = &partitions[position];
     let of = |entry| measured(entry, budgets, position);
     let beside = profile.stage_beside(stage, batch, units);
     if partition.is_place {
-        return beside.map(of);
+        return beside.map(of).ok_or(Lacks::Beside);
     }
-    let alone = profile.stage(stage, batch, units).map(of)?;
-    let lends = has_places(partition.device, partitions);
-    Some(match beside.filter(|entry| lends && entry.units == units) {
-        None => alone,
-        Some(beside) => {
-            let beside = of(beside);
-            StageTime {
-                budget: alone.budget.max(beside.budget),
-                max_seen: alone.max_seen.max(beside.max_seen),
-            }
-        }
+    let alone = profile
+        .stage(stage, batch, units)
+        .map(of)
+        .ok_or(Lacks::Alone)?;
+    if !has_places(partition.device, partitions) {
+        return Ok(alone);
+    }
+    // Those of fewer compute units would make the partition look slower than it is.
+    let beside = beside.filter(|entry| entry.units == units);
+    let beside = beside.map(of).ok_or(Lacks::Beside)?;
+    Ok(StageTime {
+        budget: alone.budget.max(beside.budget),
+        max_seen: alone.max_seen.max(beside.max_seen),
     })
 }
 
-pub(super) fn measured(
-    entry: &StageProfile,
-    budgets: &Budgets<'_>,
-    partition: usize,
-) -> StageTime {
+pub(super) fn measured(entry: &StageProfile, budgets: &Budgets<'_>, partition: usize) -> StageTime {
     let budget = budgets.of(partition, entry.samples, entry.p99_ns, entry.max_ns);
     let max_seen = Nanos::new(entry.max_ns).max(budget).min(SPAN_MAX);
     StageTime { budget, max_seen }

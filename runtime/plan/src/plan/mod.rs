@@ -78,6 +78,7 @@ pub(crate) fn freeze(
         gpu: budgeted.gpu,
         policy: daemon.policy.value,
         scheduler: budgeted.scheduler,
+        places: budgeted.places,
         core_loads: promises.loads,
         schedulability: promises.schedulability,
         warnings,

@@ -32,17 +32,27 @@ pub enum PlaceRule {
         units: Vec<u16>,
         cell: u16,
     },
-    #[error("core {core} is in no partition that Punctual's own kernels run; in one are {}", numbers(known))]
+    #[error(
+        "core {core} is in no partition that Punctual's own kernels run; in one are {}",
+        numbers(known)
+    )]
     CoreOfNoPartition { core: u64, known: Vec<u16> },
     /// Cores with others between them.
-    #[error("cores {} are not neighbours in the partitions' order, {}", numbers(cores), numbers(order))]
+    #[error(
+        "cores {} are not neighbours in the partitions' order, {}",
+        numbers(cores),
+        numbers(order)
+    )]
     NotNeighbours { cores: Vec<u16>, order: Vec<u16> },
     #[error("{count} numbers in `tpcs`")]
     NotARange { count: usize },
     #[error("{count} TPCs from {first} on, and the partitions have {there}, from 0 on")]
     TpcsOfNoPartition { first: u64, count: u64, there: u16 },
     /// A number that the mechanism for partitions cannot grant.
-    #[error("a place of TPCs {}, and this machine grants them in multiples of {granularity}", shown(DeviceKind::Cuda, tpcs))]
+    #[error(
+        "a place of TPCs {}, and this machine grants them in multiples of {granularity}",
+        shown(DeviceKind::Cuda, tpcs)
+    )]
     Granularity { tpcs: Vec<u16>, granularity: u16 },
     /// Stages that may run at once, and one thread for them.
     #[error(
@@ -55,7 +65,9 @@ pub enum PlaceRule {
 impl Rule for PlaceRule {
     fn rule(&self) -> &'static str {
         match self {
-            Self::PolicyDoesNotLend { .. } => "only the policy `punctual`, with `lending`, has places",
+            Self::PolicyDoesNotLend { .. } => {
+                "only the policy `punctual`, with `lending`, has places"
+            }
             Self::CellUnused => "`cell` is the size of the cells of places = \"cells\"",
             Self::Unaligned { .. } => "each partition consists of whole cells",
             Self::CoreOfNoPartition { .. }
@@ -177,7 +189,11 @@ fn cells(run: Units, cell: u16) -> impl Iterator<Item = Units> {
     let count = (run.count / cell).max(1);
     (0..count).map(move |position| {
         let first = run.first + position * cell;
-        let end = if position + 1 == count { run.end() } else { first + cell };
+        let end = if position + 1 == count {
+            run.end()
+        } else {
+            first + cell
+        };
         Units {
             first,
             count: end - first,
@@ -192,6 +208,7 @@ pub(crate) fn generated(choice: PlaceChoice, homes: &[Home<'_>]) -> Vec<Range> {
     for device in LENDING {
         let homes = homes_on(device, homes);
         let runs = joined(&homes);
+        let has_all = ranges.iter().any(|range| range.name == "all");
         let mut add = |name: String, units: Units| {
             let known = |range: &Range| (range.device, range.units) == (device, units);
             if !ranges.iter().any(known) {
@@ -215,7 +232,7 @@ pub(crate) fn generated(choice: PlaceChoice, homes: &[Home<'_>]) -> Vec<Range> {
             }
         }
         if let (PlaceChoice::Cells(_), [all], true) = (choice, &runs[..], homes.len() > 1) {
-            let name = if device == DeviceKind::Cpu { "all" } else { "all-tpcs" };
+            let name = if has_all { "all-tpcs" } else { "all" };
             add(name.to_owned(), *all);
         }
     }
@@ -251,7 +268,9 @@ pub(super) fn find(
         problems.add(&raw.cell_place, PlaceRule::CellUnused);
     }
     let first = manifest.places.first().map(|place| &place.place);
-    let asked = (choice != PlaceChoice::None).then_some(&raw.place).or(first);
+    let asked = (choice != PlaceChoice::None)
+        .then_some(&raw.place)
+        .or(first);
     let Some(asked) = asked else {
         return Vec::new();
     };
@@ -270,7 +289,10 @@ pub(super) fn find(
         places.extend(search.written(place, problems));
     }
     search.lead(&mut places, asked, problems);
-    let (count, limit) = (places.len() + placement.partitions.len(), PLACED_PARTITIONS_MAX);
+    let (count, limit) = (
+        places.len() + placement.partitions.len(),
+        PLACED_PARTITIONS_MAX,
+    );
     if count > limit {
         let (what, count, limit) = ("partitions and places", count as u64, limit as u64);
         problems.add(asked, Invalid::TooMany { what, count, limit });
@@ -330,16 +352,23 @@ impl<'a> Search<'a> {
         }
         let ranges = generated(raw.choice, &self.homes);
         let names = self.manifest.partitions.iter().map(|p| &p.name.value);
-        let names: Vec<&String> = names.chain(self.manifest.places.iter().map(|p| &p.name.value)).collect();
+        let names: Vec<&String> = names
+            .chain(self.manifest.places.iter().map(|p| &p.name.value))
+            .collect();
         let before = problems.count();
         for Range { name, .. } in ranges.iter().filter(|range| names.contains(&&range.name)) {
             let (what, name) = ("partition", name.clone());
             problems.add(asked, Invalid::Duplicate { what, name });
         }
-        let places: Vec<Placed> = ranges.into_iter().map(|range| self.placed(range, asked)).collect();
+        let places: Vec<Placed> = ranges
+            .into_iter()
+            .map(|range| self.placed(range, asked))
+            .collect();
         // One is enough: they follow from each other.
         if problems.count() == before {
-            places.iter().find(|place| self.cannot_be_granted(place, problems));
+            places
+                .iter()
+                .find(|place| self.cannot_be_granted(place, problems));
         }
         places
     }
@@ -401,7 +430,10 @@ impl<'a> Search<'a> {
         let known: Vec<u16> = own.flat_map(|partition| partition.cores.clone()).collect();
         let mut positions = Vec::new();
         for &core in named.value.iter().take(self.cores.len()) {
-            let at = self.cores.iter().position(|known| u64::from(*known) == core);
+            let at = self
+                .cores
+                .iter()
+                .position(|known| u64::from(*known) == core);
             let at = at.filter(|&at| known.contains(&self.cores[at]));
             let Some(at) = at else {
                 problems.add(&named.place, PlaceRule::CoreOfNoPartition { core, known });
@@ -455,7 +487,9 @@ impl<'a> Search<'a> {
             let home = homes.find(|home| home.tpcs.first() == Some(&first));
             home.map(|home| home.cores[0])
         };
-        let begins = places.iter().filter_map(|place| place.tpcs.first().copied());
+        let begins = places
+            .iter()
+            .filter_map(|place| place.tpcs.first().copied());
         let mut inside: Vec<u16> = begins.filter(|&first| home(first).is_none()).collect();
         inside.sort_unstable();
         inside.dedup();
