@@ -19,7 +19,9 @@ pub fn of(plan: &Plan, role: Role, granted: Option<Policy>) -> u64 {
     let stage_ns = match role {
         Role::Worker { partition, .. } => {
             let led = led_with(plan, partition);
-            led.map(|led| longest_action_ns(plan, led)).max().unwrap_or(0)
+            led.map(|led| longest_action_ns(plan, led))
+                .max()
+                .unwrap_or(0)
         }
         Role::Ingress | Role::Scheduler | Role::Egress | Role::Intake { .. } | Role::StallProbe => {
             0
