@@ -72,28 +72,29 @@ pub(crate) fn budget<'i>(
     let batches = settings::batches(&resolved, &sharing);
     let before = problems.count();
     let arrivals = arrival::bounds(&resolved, problems);
-    let mut scheduler = settings::config(&resolved, &sharing, &batches, &arrivals, problems);
-    paging.apply(&mut scheduler);
+    let tables = |resolved: &Resolved<'_>, problems: &mut Problems<'_>| {
+        let mut config = settings::config(resolved, &sharing, &batches, &arrivals, problems);
+        paging.apply(&mut config);
+        config
+    };
+    let mut scheduler = tables(&resolved, problems);
     let mut places = Vec::new();
-    // With figures missing nothing can be said of places either.
+    // With figures missing nothing can be said of places or promises.
     if problems.count() == before && resolved.placement.has_places() {
-        places = places::choose(&mut resolved, &mut scheduler, &arrivals);
-        if !resolved.placement.has_places() {
-            // Without busy places the partitions of tasks keep their budgets alone.
-            scheduler = settings::config(&resolved, &sharing, &batches, &arrivals, problems);
-            paging.apply(&mut scheduler);
-        }
+        places = places::choose(&mut resolved, &scheduler, &arrivals);
+        // Where no place is left, partitions have no busy neighbours.
+        scheduler = tables(&resolved, problems);
+        places::assign(&places, &mut scheduler);
     }
-    let threads = threads(&resolved, &inputs.host, problems);
     if inputs.host.realtime {
         settings::leave_share(&mut scheduler);
     }
-    // With figures missing nothing can be said of promises.
     let promises = if problems.count() == before && contract.promises {
         promises::check(&resolved, &arrivals, &scheduler, problems)
     } else {
         Promises::default()
     };
+    let threads = threads(&resolved, &inputs.host, problems);
     let inventory = Inventory {
         resolved: &resolved,
         paging: &paging,

@@ -17,7 +17,7 @@ pub struct PlaceReport {
     pub device: DeviceKind,
     /// Its cores or TPCs.
     pub units: Vec<u16>,
-    /// None: it pays for no model, and the plan does without it.
+    /// None: it pays for no model, and is not in the plan.
     pub partition: Option<PartitionId>,
     /// One entry for each model that real-time tasks on other partitions of the device use.
     pub models: Vec<PlaceUse>,
@@ -35,27 +35,35 @@ pub struct PlaceUse {
     pub pays: bool,
 }
 
-/// Judges the places among the partitions, gives each model those that pay for it, and takes those that pay for none
-/// out of the partitions and the tables.
+/// Judges the places among the partitions, and takes those that pay for no model out of them.
 pub(super) fn choose(
     resolved: &mut Resolved<'_>,
-    config: &mut Config,
+    config: &Config,
     arrivals: &[ArrivalBound],
 ) -> Vec<PlaceReport> {
     let mut reports = judge(resolved, config, arrivals);
     let partitions = &mut resolved.placement.partitions;
     let homes = partitions.len() - reports.len();
-    let mut kept = vec![true; homes];
-    let mut next = homes as u16;
-    for report in &mut reports {
+    let (mut position, mut next) = (0, homes as u16);
+    partitions.retain(|_| {
+        position += 1;
+        let Some(place) = (position - 1usize).checked_sub(homes) else {
+            return true;
+        };
+        let report = &mut reports[place];
         let pays = report.models.iter().any(|model| model.pays);
-        kept.push(pays);
         if pays {
             report.partition = Some(PartitionId(next));
             next += 1;
         }
-    }
-    for report in &reports {
+        pays
+    });
+    reports
+}
+
+/// Gives each model the places that pay for it.
+pub(super) fn assign(reports: &[PlaceReport], config: &mut Config) {
+    for report in reports {
         let Some(partition) = report.partition else {
             continue;
         };
@@ -63,18 +71,6 @@ pub(super) fn choose(
             config.models[place.model.index()].places.push(partition);
         }
     }
-    retain(partitions, &kept);
-    retain(&mut config.partitions, &kept);
-    let stages = config.models.iter_mut().flat_map(|model| &mut model.stages);
-    for time in stages.flat_map(|stage| &mut stage.times) {
-        retain(&mut time.on, &kept);
-    }
-    reports
-}
-
-fn retain<T>(list: &mut Vec<T>, kept: &[bool]) {
-    let mut kept = kept.iter();
-    list.retain(|_| kept.next() == Some(&true));
 }
 
 fn judge(resolved: &Resolved<'_>, config: &Config, arrivals: &[ArrivalBound]) -> Vec<PlaceReport> {

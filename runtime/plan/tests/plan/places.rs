@@ -176,8 +176,7 @@ fn on_its_own_compute_units_a_place_pays_only_if_it_uses_no_more_than_the_partit
 #[test]
 fn only_places_that_pay_are_in_the_plan_behind_the_partitions_of_tasks() {
     let plan = built(&wide(), 110);
-    let partitions = plan.partitions.iter().enumerate();
-    for (position, partition) in partitions.clone() {
+    for (position, partition) in plan.partitions.iter().enumerate() {
         assert_eq!(partition.is_place, position >= 2);
         let config = &plan.scheduler.partitions[position];
         assert_eq!(usize::from(config.units.count), partition.units());
@@ -206,9 +205,11 @@ fn only_places_that_pay_are_in_the_plan_behind_the_partitions_of_tasks() {
         .iter()
         .filter(|item| item.purpose == Purpose::Workspace);
     let workspaces: Vec<&str> = workspaces.map(|item| item.of.as_str()).collect();
-    let names: Vec<&str> = partitions
-        .map(|(_, partition)| partition.name.as_str())
-        .collect();
+    let names = plan
+        .partitions
+        .iter()
+        .map(|partition| partition.name.as_str());
+    let names: Vec<&str> = names.collect();
     assert_eq!(workspaces, names);
     assert!(names.len() > 2 && !names.contains(&"all"), "{names:?}");
     assert_eq!(
@@ -459,4 +460,29 @@ fn the_same_manifest_gives_the_same_plan() {
         "figures that are not used"
     );
     assert!(!plan.to_json().contains("is_place"));
+}
+
+#[test]
+fn partitions_of_a_device_without_places_that_pay_keep_their_budgets() {
+    // A camera on a core, where there are no places, and one on the GPU, where a narrower place pays.
+    let written = "[[place]]\nname = \"half\"\ntpcs = [0, 2]\n";
+    let gpu = GPU.replace(
+        "[[task]]\nname = \"near\"",
+        &format!("{written}\n[[task]]\nname = \"near\""),
+    );
+    let mut inputs = fixture::inputs(&gpu, "gpu.toml");
+    let profile = inputs.profiles[1].profile.as_mut().expect("a profile");
+    profile.beside = fixture::beside(&profile.stages, 105, 100);
+    let with = plan(&inputs);
+    assert!(
+        with.partitions.iter().any(|partition| partition.is_place),
+        "{with}"
+    );
+    inputs.manifest_text = GPU.to_owned();
+    let without = plan(&inputs);
+    let times = |plan: &Plan, model: usize, partition: usize| {
+        plan.scheduler.models[model].stages[0].times[0].on[partition]
+    };
+    assert_eq!(times(&with, 0, 0), times(&without, 0, 0));
+    assert!(times(&with, 1, 1).budget > times(&without, 1, 1).budget);
 }
