@@ -11,7 +11,7 @@ use punctual_device_cpu::CpuProvider;
 use punctual_device_cuda::{CudaDevice, CudaProvider, Watchdog};
 use punctual_device_ort::OrtDevice;
 use punctual_kernels::Isa;
-use punctual_plan::{DeviceKind, PartitionPlan, Plan, Role};
+use punctual_plan::{DeviceKind, PartitionPlan, Plan};
 use punctual_platform::Doorbell;
 
 use crate::StartupError;
@@ -176,7 +176,5 @@ fn cache(plan: &Plan) -> CacheSpec {
 }
 
 fn worker_priority(plan: &Plan, partition: PartitionId) -> Option<u8> {
-    let leader = Role::Worker { partition, unit: 0 };
-    let planned = plan.threads.iter().find(|thread| thread.role == leader)?;
-    planned.priority
+    plan.leader(partition)?.priority
 }

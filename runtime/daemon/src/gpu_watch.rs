@@ -56,6 +56,7 @@ impl GpuWatch {
             .plan
             .partitions
             .iter()
+            .filter(|p| !p.is_place)
             .map(|p| p.tpcs.len() as u64);
         Some(Self {
             machine: gpu.host().machine,
@@ -77,7 +78,12 @@ impl GpuWatch {
         let on_gpu = plan.partitions.iter().filter(|p| !p.tpcs.is_empty());
         let granted = on_gpu.map(|partition| {
             let (name, tpcs, leader) = (&partition.name, partition.tpcs.len(), partition.cores[0]);
-            format!("partition {name:?} has {tpcs} TPCs, led by core {leader}")
+            let kind = if partition.is_place {
+                "place"
+            } else {
+                "partition"
+            };
+            format!("{kind} {name:?} has {tpcs} TPCs, led by core {leader}")
         });
         std::iter::once(device).chain(granted).collect()
     }

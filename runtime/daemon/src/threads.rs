@@ -159,7 +159,10 @@ impl Threads {
 
 /// The probe's core that a thread of the plan is pinned to; none if it may run on several.
 fn core_of(plan: &Plan, role: Role, probes: &[StallProbe]) -> Option<CoreWatch> {
-    let planned = plan.threads.iter().find(|thread| thread.role == role)?;
+    let planned = match role {
+        Role::Worker { partition, unit: 0 } => plan.leader(partition)?,
+        role => plan.threads.iter().find(|thread| thread.role == role)?,
+    };
     let probed = plan.threads.iter().filter(|t| t.role == Role::StallProbe);
     let at = probed
         .map(|thread| thread.core)

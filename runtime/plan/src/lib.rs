@@ -22,8 +22,8 @@ pub use punctual_diagnostics::Diagnostics;
 pub use budget::{
     ArrivalBound, BLOCKING_THREADS, CoreLoad, CoreOverloaded, GpuPlan, HEAP_BYTES,
     LOAD_BYTES_A_SECOND_ASSUMED, MemoryBudget, MemoryItem, MemoryRule, ORDINARY_STACK_BYTES,
-    PagingRule, PartitionReport, PrepareNotProfiled, PromiseRule, Purpose, STACK_BYTES,
-    StageNotProfiled, TaskReport, Unschedulable,
+    PagingRule, PartitionReport, PlaceReport, PlaceUse, PrepareNotProfiled, PromiseRule, Purpose,
+    STACK_BYTES, StageNotProfiled, StageNotProfiledBeside, TaskReport, Unschedulable,
 };
 pub use inputs::{
     Accounts, BATCH_SIZES, Board, DeviceKind, Fact, Gpu, GpuHost, Host, OrtHost, PUBLISHED,
@@ -36,7 +36,7 @@ pub use plan::{ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, Task
 pub use read::{NoSuchBoard, beside, inside, read_profile};
 pub use resolve::{
     Access, AccessRule, AdmissionPlan, ChannelPlan, DeviceRule, EntryPlan, FrameNeeds, FramePlan,
-    FrameRule, GpuRule, ModelRule, OffloadRule, OtherBoard, OutputRule, PartitionPlan,
+    FrameRule, GpuRule, ModelRule, OffloadRule, OtherBoard, OutputRule, PartitionPlan, PlaceRule,
     PlacementRule, PrioritiesExhausted, Reservation, Role, TaskRule, ThreadPlan, VectorPlan,
     VectorRule,
 };

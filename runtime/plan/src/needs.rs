@@ -7,7 +7,8 @@ use punctual_core::{Partitioning, PolicySpec};
 use serde::Serialize;
 
 use crate::inputs::{DeviceKind, Policies};
-use crate::manifest::{self, Manifest, RawModel, RawTask};
+use crate::manifest::{self, Manifest, PlaceChoice, RawModel, RawPartition, RawTask};
+use crate::resolve::places::{self, Home};
 use crate::resolve::{FrameNeeds, batches_up_to, device};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,6 +33,9 @@ pub struct ModelNeeds {
     pub device: DeviceKind,
     /// Partition sizes to measure, in cores or TPCs, rising.
     pub units: Vec<u8>,
+    /// Whether to measure all of these beside busy neighbours, too: places are planned with such figures, and then so
+    /// are the partitions that lend to them.
+    pub beside: bool,
     /// Frames to measure the preparation of, without repetition.
     pub frames: Vec<FrameNeeds>,
     /// Whether weights of its package come and go: then all of it is computed directly, and is to be measured so.
@@ -91,6 +95,11 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
             let all = all.filter_map(|p| units_of(manifest, Some(&p.name.value)));
             units.extend(1..=all.fold(0, u8::saturating_add));
         }
+        let lent = widths_lent(manifest, device);
+        let beside = !lent.is_empty() && !units.is_empty();
+        if beside {
+            units.extend(lent);
+        }
         units.sort_unstable();
         units.dedup();
         needs.push(ModelNeeds {
@@ -99,6 +108,7 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
             batches: batches_up_to(batch_max),
             device,
             units,
+            beside,
             frames,
             paged: is_paged(manifest, package),
         });
@@ -123,9 +133,46 @@ fn is_paged(manifest: &Manifest, package: &Spanned<String>) -> bool {
         })
 }
 
+/// How many compute units the places of a device have, and the partitions whose units these are; none without places.
+fn widths_lent(manifest: &Manifest, device: DeviceKind) -> Vec<u8> {
+    let choice = manifest.daemon.places.choice;
+    let asked = choice != PlaceChoice::None || !manifest.places.is_empty();
+    if !asked || !places::lends(device) || !manifest.daemon.policy.value.contract().lends {
+        return Vec::new();
+    }
+    let homes: Vec<Home<'_>> = manifest
+        .partitions
+        .iter()
+        .map(|partition| Home {
+            name: &partition.name.value,
+            device: partition.device,
+            width: width_of(partition).map_or(0, u16::from),
+        })
+        .collect();
+    let generated = places::generated(choice, &homes).into_iter();
+    let generated = generated.filter(|range| range.device == device);
+    let written = manifest.places.iter().filter_map(|place| match device {
+        DeviceKind::Cuda => place.tpcs.as_ref()?.value.get(1).copied(),
+        DeviceKind::Cpu | DeviceKind::Ort => Some(place.cores.as_ref()?.value.len() as u64),
+    });
+    let widths = generated.map(|range| u64::from(range.units.count));
+    let mut widths: Vec<u64> = widths.chain(written).collect();
+    if !widths.is_empty() {
+        let homes = homes.iter().filter(|home| home.device == device);
+        widths.extend(homes.map(|home| u64::from(home.width)));
+    }
+    let widths = widths
+        .into_iter()
+        .filter_map(|width| u8::try_from(width).ok());
+    widths.filter(|width| *width > 0).collect()
+}
+
 fn units_of(manifest: &Manifest, partition: Option<&String>) -> Option<u8> {
-    let named = |p: &&crate::manifest::RawPartition| Some(&p.name.value) == partition;
-    let partition = manifest.partitions.iter().find(named)?;
+    let named = |p: &&RawPartition| Some(&p.name.value) == partition;
+    manifest.partitions.iter().find(named).and_then(width_of)
+}
+
+fn width_of(partition: &RawPartition) -> Option<u8> {
     let cores = partition.cores.as_ref().map(|at| at.value.len() as u64);
     let cores = cores.or(partition.units.as_ref().map(|at| at.value));
     let tpcs = partition.tpcs.as_ref().map(|at| at.value);

@@ -17,7 +17,7 @@ use crate::punctual::ablation::Ablation;
 use crate::punctual::choice::Choice;
 use crate::punctual::mandatory::Promised;
 use crate::punctual::partition::Partition;
-use crate::punctual::places::{Set, bit, members};
+use crate::punctual::places::{Set, bit, members, use_allowed};
 use crate::punctual::slack::SlackScan;
 use crate::punctual::slot::Kind;
 use crate::punctual::tables::Row;
@@ -413,18 +413,13 @@ impl View<'_> {
         deepest.map_or(0, |(_, width)| width)
     }
 
-    /// Whether a place is efficient enough for a stage. On the own compute units it must not take more of them, for
-    /// longer, than the home would. On those of others, which are idle, a quarter more is allowed.
+    /// Whether a place is efficient enough for a stage.
     fn pays(&self, place: usize, row: Row, size: usize) -> bool {
         let used = |at: usize| {
             let there = self.tables.row(self.tables.row_at(at, row));
             u64::from(self.places.width(at)).saturating_mul(there.cost[size].as_nanos())
         };
-        let at_home = used(self.index);
-        let allowed = match self.places.overlap(place, self.index) {
-            true => at_home,
-            false => at_home + at_home / 4,
-        };
-        used(place) <= allowed
+        let on_own_units = self.places.overlap(place, self.index);
+        used(place) <= use_allowed(used(self.index), on_own_units)
     }
 }

@@ -96,6 +96,7 @@ pub use crate::punctual::parameters::PunctualConfig;
 use crate::punctual::partition::{Partition, Partitions};
 pub use crate::punctual::places::PLACED_PARTITIONS_MAX;
 use crate::punctual::places::Places;
+pub use crate::punctual::places::{PLACED_PARTITIONS_MAX, use_allowed};
 use crate::punctual::price::Prices;
 use crate::punctual::reservations::Reservations;
 use crate::punctual::slack::SlackScan;

@@ -11,6 +11,17 @@ use crate::punctual::partition::Partitions;
 /// The most partitions of a plan with places: one bit each.
 pub const PLACED_PARTITIONS_MAX: usize = Set::BITS as usize;
 
+/// The most that work on a place may use, in compute units times time, if it uses `at_home` at home. On the own
+/// compute units it must not take more of them, for longer, than the home would. On those of others, which are idle,
+/// a quarter more is allowed.
+#[must_use]
+pub const fn use_allowed(at_home: u64, on_own_units: bool) -> u64 {
+    match on_own_units {
+        true => at_home,
+        false => at_home.saturating_add(at_home / 4),
+    }
+}
+
 /// A set of partitions, one bit each.
 pub type Set = u128;
 

@@ -17,7 +17,12 @@ const STAGE_FLOOR_NS: u64 = 100_000_000;
 pub fn of(plan: &Plan, role: Role, granted: Option<Policy>) -> u64 {
     let bound_ns = of_turn(plan.watchdog.as_nanos(), granted);
     let stage_ns = match role {
-        Role::Worker { partition, .. } => longest_action_ns(plan, partition),
+        Role::Worker { partition, .. } => {
+            let led = led_with(plan, partition);
+            led.map(|led| longest_action_ns(plan, led))
+                .max()
+                .unwrap_or(0)
+        }
         Role::Ingress | Role::Scheduler | Role::Egress | Role::Intake { .. } | Role::StallProbe => {
             0
         }
@@ -30,6 +35,17 @@ fn of_turn(bound_ns: u64, granted: Option<Policy>) -> u64 {
         Some(Policy::Fifo(_) | Policy::Deadline { .. }) => bound_ns,
         Some(Policy::Ordinary) | None => bound_ns.saturating_mul(ORDINARY_FACTOR),
     }
+}
+
+/// A partition, and those of TPCs that have the same leader.
+fn led_with(plan: &Plan, partition: PartitionId) -> impl Iterator<Item = PartitionId> {
+    let of = &plan.partitions[partition.index()];
+    let all = (0..).map(PartitionId).zip(&plan.partitions);
+    all.filter(move |(id, other)| {
+        let shared = !of.tpcs.is_empty() && !other.tpcs.is_empty() && other.cores == of.cores;
+        *id == partition || shared
+    })
+    .map(|(id, _)| id)
 }
 
 fn longest_action_ns(plan: &Plan, partition: PartitionId) -> u64 {

@@ -10,6 +10,7 @@ mod memory;
 mod offload;
 mod ort;
 mod outputs;
+mod places;
 mod policies;
 mod reconnection;
 mod service_manager;

@@ -205,6 +205,10 @@ const HEAP_BASE_BYTES: u64 = 1 << 20;
 const SCHEDULER_BYTES_A_REQUEST: u64 = 1024;
 const SCHEDULER_BYTES_A_TASK: u64 = 8 * 1024;
 
+/// For each place: a row of costs for each stage, and queues that could hold all requests.
+const PLACE_BYTES_A_STAGE: u64 = 512;
+const PLACE_BYTES_A_REQUEST: u64 = 512;
+
 /// Models of the processor's, with their positions.
 fn on_cpu<'m, 'i>(models: &'m [Model<'i>]) -> impl Iterator<Item = (usize, &'m Model<'i>)> {
     let all = models.iter().enumerate();
@@ -223,6 +227,8 @@ pub(super) struct Inventory<'a> {
     /// By model: the batch sizes that its device must be ready for.
     pub(super) batches: &'a [Vec<u8>],
     pub(super) request_buffers: u16,
+    /// How many threads the plan has.
+    pub(super) threads: u64,
 }
 
 /// The budget of the processor's memory: as much as the manifest, the board and the machine allow.
@@ -268,10 +274,25 @@ pub(super) fn items(inventory: &Inventory<'_>, program_bytes: u64) -> Vec<Memory
     let tables = buffers + resolved.tasks.len() as u64 * SCHEDULER_BYTES_A_TASK;
     let purpose = Purpose::SchedulerTables;
     items.push(MemoryItem::new(purpose, "scheduler", tables, 1));
+    items.extend(tables_of_places(inventory));
     items.extend(stacks(inventory));
     items.extend(solutions(&resolved.models, &resolved.placement));
     items.extend(packing(&resolved.models, &items));
     items
+}
+
+/// The scheduler's tables and queues of each place.
+fn tables_of_places(inventory: &Inventory<'_>) -> Option<MemoryItem> {
+    let resolved = inventory.resolved;
+    let places = resolved.placement.partitions.iter();
+    let places = places.filter(|partition| partition.is_place).count() as u64;
+    let stages = resolved
+        .models
+        .iter()
+        .map(|model| u64::from(model.stages()));
+    let bytes = stages.sum::<u64>() * PLACE_BYTES_A_STAGE
+        + u64::from(inventory.request_buffers) * PLACE_BYTES_A_REQUEST;
+    (places > 0).then(|| MemoryItem::new(Purpose::SchedulerTables, "places", bytes, places))
 }
 
 /// Resident ones, the cache for the others, and what they are loaded from.
@@ -351,7 +372,7 @@ fn channels(task: &Task) -> Vec<MemoryItem> {
 fn stacks(inventory: &Inventory<'_>) -> [MemoryItem; 2] {
     // With a cache there is a thread that fills it.
     let loader = u64::from(inventory.paging.pages > 0);
-    let threads = inventory.resolved.threads.len() as u64 + loader;
+    let threads = inventory.threads + loader;
     let stack = STACK_BYTES + THREAD_HEAP_BYTES;
     let ordinary = ORDINARY_STACK_BYTES + THREAD_HEAP_BYTES;
     [

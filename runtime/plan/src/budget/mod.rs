@@ -8,6 +8,7 @@ mod load;
 mod memory;
 mod ort;
 mod paging;
+mod places;
 mod promises;
 mod schedulability;
 mod settings;
@@ -22,15 +23,16 @@ pub use memory::{
     Purpose, STACK_BYTES,
 };
 pub use paging::{LOAD_BYTES_A_SECOND_ASSUMED, PagingRule};
+pub use places::{PlaceReport, PlaceUse};
 pub use promises::PromiseRule;
 pub use schedulability::{PartitionReport, TaskReport, Unschedulable};
-pub use times::StageNotProfiled;
+pub use times::{StageNotProfiled, StageNotProfiledBeside};
 
 use punctual_core::{Config, PolicySpec as _};
 use punctual_diagnostics::Problems;
 
 use crate::inputs::{DeviceKind, PlanInputs};
-use crate::resolve::Resolved;
+use crate::resolve::{Resolved, ThreadPlan, threads};
 use memory::Inventory;
 use paging::Paging;
 use promises::Promises;
@@ -44,13 +46,16 @@ pub(crate) struct Budgeted<'i> {
     /// By task.
     pub(crate) arrivals: Vec<ArrivalBound>,
     pub(crate) scheduler: Config,
+    /// Every place that the manifest asks for, and whether it pays.
+    pub(crate) places: Vec<PlaceReport>,
+    pub(crate) threads: Vec<ThreadPlan>,
     pub(crate) promises: Promises,
     pub(crate) memory: MemoryBudget,
     pub(crate) gpu: Option<GpuPlan>,
 }
 
 pub(crate) fn budget<'i>(
-    resolved: Resolved<'i>,
+    mut resolved: Resolved<'i>,
     inputs: &'i PlanInputs,
     problems: &mut Problems<'_>,
 ) -> Budgeted<'i> {
@@ -67,22 +72,35 @@ pub(crate) fn budget<'i>(
     let batches = settings::batches(&resolved, &sharing);
     let before = problems.count();
     let arrivals = arrival::bounds(&resolved, problems);
-    let mut scheduler = settings::config(&resolved, &sharing, &batches, &arrivals, problems);
-    paging.apply(&mut scheduler);
+    let tables = |resolved: &Resolved<'_>, problems: &mut Problems<'_>| {
+        let mut config = settings::config(resolved, &sharing, &batches, &arrivals, problems);
+        paging.apply(&mut config);
+        config
+    };
+    let mut scheduler = tables(&resolved, problems);
+    let mut places = Vec::new();
+    // With figures missing nothing can be said of places or promises.
+    if problems.count() == before && resolved.placement.has_places() {
+        places = places::choose(&mut resolved, &scheduler, &arrivals);
+        // Where no place is left, partitions have no busy neighbours.
+        scheduler = tables(&resolved, problems);
+        places::assign(&places, &mut scheduler);
+    }
     if inputs.host.realtime {
         settings::leave_share(&mut scheduler);
     }
-    // With figures missing nothing can be said of promises.
     let promises = if problems.count() == before && contract.promises {
         promises::check(&resolved, &arrivals, &scheduler, problems)
     } else {
         Promises::default()
     };
+    let threads = threads(&resolved, &inputs.host, problems);
     let inventory = Inventory {
         resolved: &resolved,
         paging: &paging,
         batches: &batches,
         request_buffers: scheduler.request_buffers,
+        threads: threads.len() as u64,
     };
     let mut items = memory::items(&inventory, inputs.host.program_bytes);
     let gpu = inputs
@@ -96,6 +114,8 @@ pub(crate) fn budget<'i>(
         batches,
         arrivals,
         scheduler,
+        places,
+        threads,
         promises,
         memory,
         gpu,

@@ -22,9 +22,7 @@ pub(super) fn config(
 ) -> Config {
     let (tasks, placement) = (&resolved.tasks, &resolved.placement);
     let margins = &resolved.manifest.daemon.margins;
-    let stretches: Vec<Vec<Interference>> = (0..placement.partitions.len())
-        .map(|partition| arrival::on_partition(partition, resolved, arrivals))
-        .collect();
+    let stretches = stretches(resolved, arrivals);
     let budgets = Budgets {
         margins,
         stretches: &stretches,
@@ -54,6 +52,16 @@ pub(super) fn config(
         dispatch_cost: margins.dispatch,
         egress_bound: margins.egress,
     }
+}
+
+/// For each partition, what stretches whatever runs on it.
+pub(super) fn stretches(
+    resolved: &Resolved<'_>,
+    arrivals: &[ArrivalBound],
+) -> Vec<Vec<Interference>> {
+    (0..resolved.placement.partitions.len())
+        .map(|partition| arrival::on_partition(partition, resolved, arrivals))
+        .collect()
 }
 
 fn units(placement: &Placement, partition: usize) -> Units {
@@ -101,13 +109,15 @@ fn model_configs(
     let contract = resolved.manifest.daemon.policy.value.contract();
     let anywhere = contract.partitioning == Partitioning::Ranges;
     let configs = resolved.models.iter().enumerate().map(|(position, model)| {
-        let runs_on = |partition| {
+        let (batches, partitions) = (&batches[position], &resolved.placement.partitions);
+        let runs_on = |partition: usize| {
+            let place = &partitions[partition];
+            let lent = place.is_place && place.device == model.device;
             let tasks = resolved.tasks.iter();
             tasks
                 .filter(|task| sharing.are_grouped(task.model, position))
-                .any(|task| anywhere || task.partition == partition)
+                .any(|task| anywhere || lent || task.partition == partition)
         };
-        let (batches, partitions) = (&batches[position], &resolved.placement.partitions);
         times::config(model, batches, partitions, runs_on, budgets, problems)
     });
     let mut configs: Vec<ModelConfig> = configs.collect();

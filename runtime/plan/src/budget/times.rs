@@ -2,10 +2,11 @@
 
 use punctual_core::{BatchTime, ModelConfig, Nanos, SPAN_MAX, StageConfig, StageTime};
 use punctual_diagnostics::{Problems, Rule, and_more};
-use punctual_model::StageProfile;
+use punctual_model::{Profile, StageProfile};
 use thiserror::Error;
 
 use super::arrival::{Interference, response};
+use crate::inputs::DeviceKind;
 use crate::manifest::Margins;
 use crate::resolve::{MEASURE, Model, Placed, Resolved};
 
@@ -29,6 +30,33 @@ impl Rule for StageNotProfiled {
 
     fn help(&self) -> String {
         MEASURE.into()
+    }
+}
+
+/// A figure of a place that a profile lacks.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "the profile of model {model:?} lacks stage {stage}, batch {batch}, {units} unit(s) beside busy neighbours{}",
+    and_more(*more)
+)]
+#[non_exhaustive]
+pub struct StageNotProfiledBeside {
+    pub model: String,
+    pub stage: u8,
+    pub batch: u8,
+    pub units: u8,
+    /// How many more figures it lacks.
+    pub more: usize,
+}
+
+impl Rule for StageNotProfiledBeside {
+    fn rule(&self) -> &'static str {
+        "what runs on places, or beside them, is measured while all other compute units are busy"
+    }
+
+    fn help(&self) -> String {
+        "measure with `punctual profile --beside MANIFEST` on this machine, or remove the places"
+            .into()
     }
 }
 
@@ -61,7 +89,7 @@ pub(crate) fn config(
     let calibration = model.package.calibration().by_stage(&answers);
     let accuracies = calibration.exit_accuracies(answers.len());
     let mut stages = Vec::new();
-    let mut missing = Vec::new();
+    let (mut missing, mut missing_beside) = (Vec::new(), Vec::new());
     for (stage, exit) in (0..model.stages()).zip(accuracies) {
         let mut times: Vec<BatchTime> = Vec::new();
         for &batch in batches {
@@ -70,10 +98,11 @@ pub(crate) fn config(
                 // Where it is never dispatched, the longest span keeps a mistake from looking cheap.
                 let mut time = LONGEST;
                 if runs_on(position) {
-                    let units = u8::try_from(partition.unit_count()).unwrap_or(u8::MAX);
-                    match model.profile.stage(stage, batch, units) {
-                        Some(entry) => time = stage_time(entry, budgets, position),
-                        None => missing.push((stage, batch, units)),
+                    let figure = (stage, batch, partition.width());
+                    match stage_time(model.profile, figure, partitions, position, budgets) {
+                        Ok(found) => time = found,
+                        Err(Lacks::Alone) => missing.push(figure),
+                        Err(Lacks::Beside) => missing_beside.push(figure),
                     }
                 }
                 // A larger batch is never cheaper; where it was measured so, that was noise.
@@ -104,6 +133,16 @@ pub(crate) fn config(
         };
         problems.add(&model.place, cause);
     }
+    if let Some((stage, batch, units)) = missing_beside.first().copied() {
+        let cause = StageNotProfiledBeside {
+            model: model.name.clone(),
+            stage,
+            batch,
+            units,
+            more: missing_beside.len() - 1,
+        };
+        problems.add(&model.place, cause);
+    }
     ModelConfig {
         stages,
         weights: None,
@@ -116,10 +155,53 @@ const LONGEST: StageTime = StageTime {
     max_seen: SPAN_MAX,
 };
 
-fn stage_time(entry: &StageProfile, budgets: &Budgets<'_>, partition: usize) -> StageTime {
+/// Which figures of a stage a profile lacks.
+enum Lacks {
+    Alone,
+    Beside,
+}
+
+/// The time of a stage at a batch size on a partition: on a place beside busy neighbours. Where there are places, the
+/// partitions of tasks have such neighbours, too, and the longer of their times alone and beside them.
+fn stage_time(
+    profile: &Profile,
+    (stage, batch, units): (u8, u8, u8),
+    partitions: &[Placed],
+    position: usize,
+    budgets: &Budgets<'_>,
+) -> Result<StageTime, Lacks> {
+    let partition = &partitions[position];
+    let of = |entry| measured(entry, budgets, position);
+    let beside = profile.stage_beside(stage, batch, units);
+    if partition.is_place {
+        return beside.map(of).ok_or(Lacks::Beside);
+    }
+    let alone = profile
+        .stage(stage, batch, units)
+        .map(of)
+        .ok_or(Lacks::Alone)?;
+    if !has_places(partition.device, partitions) {
+        return Ok(alone);
+    }
+    // Those of fewer compute units would make the partition look slower than it is.
+    let beside = beside.filter(|entry| entry.units == units);
+    let beside = beside.map(of).ok_or(Lacks::Beside)?;
+    Ok(StageTime {
+        budget: alone.budget.max(beside.budget),
+        max_seen: alone.max_seen.max(beside.max_seen),
+    })
+}
+
+pub(super) fn measured(entry: &StageProfile, budgets: &Budgets<'_>, partition: usize) -> StageTime {
     let budget = budgets.of(partition, entry.samples, entry.p99_ns, entry.max_ns);
     let max_seen = Nanos::new(entry.max_ns).max(budget).min(SPAN_MAX);
     StageTime { budget, max_seen }
+}
+
+/// Whether any place is made of a device's compute units.
+pub(super) fn has_places(device: DeviceKind, partitions: &[Placed]) -> bool {
+    let mut places = partitions.iter().filter(|partition| partition.is_place);
+    places.any(|place| place.device == device)
 }
 
 /// The device's preemption bound on a partition: the longest of its best-effort models, since

@@ -6,6 +6,7 @@ mod byte_size;
 mod frame;
 mod limits;
 mod margins;
+mod places;
 mod socket;
 mod vector;
 
@@ -13,6 +14,7 @@ pub(crate) use access::{Account, RawAccess, RawAdmission, RawEntry};
 pub(crate) use frame::{RawFrame, RawPicture};
 pub(crate) use limits::{CLIENT_SLOTS_MAX, PARTITIONS_MAX};
 pub use margins::Margins;
+pub(crate) use places::{PlaceChoice, RawPlace, RawPlaces};
 pub use socket::{METRICS_SUFFIX, SocketRule};
 pub(crate) use vector::RawVector;
 
@@ -23,7 +25,7 @@ use serde::Serialize;
 
 use crate::inputs::{BATCH_SIZES, DeviceKind, Policies, PolicyChoice};
 use byte_size::ByteSize;
-use limits::{MODELS_MAX, TASKS_MAX};
+use limits::{MODELS_MAX, PLACES_MAX, TASKS_MAX};
 
 /// Keys of `[daemon]` that had other names.
 const DAEMON_RENAMED: [RenamedKey; 5] = [
@@ -68,6 +70,7 @@ pub(crate) struct Manifest {
     pub(crate) daemon: RawDaemon,
     pub(crate) models: Vec<RawModel>,
     pub(crate) partitions: Vec<RawPartition>,
+    pub(crate) places: Vec<RawPlace>,
     pub(crate) tasks: Vec<RawTask>,
 }
 
@@ -89,6 +92,7 @@ pub(crate) struct RawDaemon {
     pub(crate) policy: Spanned<PolicyChoice>,
     /// Whether stages that models have in common run as one.
     pub(crate) share_stages: bool,
+    pub(crate) places: RawPlaces,
 }
 
 pub(crate) struct RawModel {
@@ -156,15 +160,15 @@ pub(crate) fn read(policies: &Policies, problems: &mut Problems<'_>) -> Option<M
             problems,
             RawPartition::read,
         ),
+        places: root.list("place", 0..=PLACES_MAX, problems, RawPlace::read),
         tasks: root.list("task", 1..=TASKS_MAX, problems, RawTask::read),
     };
     root.finish(problems);
     unique("model", manifest.models.iter().map(|m| &m.name), problems);
-    unique(
-        "partition",
-        manifest.partitions.iter().map(|p| &p.name),
-        problems,
-    );
+    // A place is a partition to which no task is assigned.
+    let partitions = manifest.partitions.iter().map(|p| &p.name);
+    let places = manifest.places.iter().map(|p| &p.name);
+    unique("partition", partitions.chain(places), problems);
     unique("task", manifest.tasks.iter().map(|t| &t.name), problems);
     Some(manifest)
 }
@@ -203,6 +207,7 @@ impl RawDaemon {
         let cores = section.optional("cores", problems);
         let policy = policies.of(&mut section, problems);
         let share_stages = section.or("share_stages", true, problems).value;
+        let places = RawPlaces::read(&mut section, problems);
         let priority = section.whole("priority", 40, 1..=99, problems);
         section.finish(problems);
         Self {
@@ -221,6 +226,7 @@ impl RawDaemon {
             priority,
             policy,
             share_stages,
+            places,
         }
     }
 }

@@ -14,11 +14,11 @@ use punctual_model::{OutputLayout, PAGE_BYTES, SolutionChoice, Tensor};
 use serde::Serialize;
 
 use super::warning::Warning;
-use crate::budget::{ArrivalBound, CoreLoad, GpuPlan, MemoryBudget, PartitionReport};
+use crate::budget::{ArrivalBound, CoreLoad, GpuPlan, MemoryBudget, PartitionReport, PlaceReport};
 use crate::inputs::{DeviceKind, PolicyChoice};
 use crate::manifest::Margins;
 use crate::resolve::{
-    AdmissionPlan, ChannelPlan, EntryPlan, FramePlan, PartitionPlan, ThreadPlan, VectorPlan,
+    AdmissionPlan, ChannelPlan, EntryPlan, FramePlan, PartitionPlan, Role, ThreadPlan, VectorPlan,
 };
 
 /// A validated configuration, ready to be carried out. Made by [`Plan::build`] only.
@@ -72,6 +72,9 @@ pub struct Plan {
     pub policy: PolicyChoice,
     /// The scheduler's own part of the plan.
     pub scheduler: Config,
+    /// Every place that the manifest asks for, and whether it pays. Those that do are partitions, too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<PlaceReport>,
     /// Promised work on every core that the plan uses, by rising core.
     pub core_loads: Vec<CoreLoad>,
     /// Why the promises can be kept, a partition at a time.
@@ -109,6 +112,29 @@ impl Plan {
     #[must_use]
     pub fn task(&self, id: TaskId) -> &TaskPlan {
         &self.tasks[id.index()]
+    }
+
+    /// The thread that leads a partition. A place of TPCs may share that of a partition, or of another place, that begins
+    /// at the same TPC.
+    #[must_use]
+    pub fn leader(&self, partition: PartitionId) -> Option<&ThreadPlan> {
+        let leads = |of: PartitionId| {
+            let role = Role::Worker {
+                partition: of,
+                unit: 0,
+            };
+            self.threads.iter().find(|thread| thread.role == role)
+        };
+        let own = self.partitions.get(partition.index())?;
+        let shared = || {
+            let before = (0..).map(PartitionId).zip(&self.partitions);
+            let mut before = before.take(partition.index());
+            let (first, _) = before.find(|(_, other)| {
+                !own.tpcs.is_empty() && !other.tpcs.is_empty() && other.cores == own.cores
+            })?;
+            leads(first)
+        };
+        leads(partition).or_else(shared)
     }
 
     /// Whether a device of that kind serves any model.

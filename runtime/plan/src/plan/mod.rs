@@ -66,7 +66,7 @@ pub(crate) fn freeze(
         idle_latency: daemon.idle_latency,
         realtime: inputs.host.realtime,
         margins: daemon.margins,
-        threads: resolved.threads,
+        threads: budgeted.threads,
         partitions: partitions.map(partition_plan).collect(),
         housekeeping_cores: resolved.placement.system,
         models: models
@@ -78,6 +78,7 @@ pub(crate) fn freeze(
         gpu: budgeted.gpu,
         policy: daemon.policy.value,
         scheduler: budgeted.scheduler,
+        places: budgeted.places,
         core_loads: promises.loads,
         schedulability: promises.schedulability,
         warnings,
@@ -93,6 +94,7 @@ fn partition_plan(placed: &Placed) -> PartitionPlan {
         cores: placed.cores.clone(),
         tpcs: placed.tpcs.clone(),
         device: placed.device,
+        is_place: placed.is_place,
     }
 }
 

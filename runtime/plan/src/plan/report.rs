@@ -10,6 +10,7 @@ use punctual_types::Fit;
 use super::frozen::{Plan, TaskPlan};
 use crate::budget::{CoreLoad, LOAD_BYTES_A_SECOND_ASSUMED, MemoryBudget};
 use crate::inputs::DeviceKind;
+use crate::resolve::places::shown;
 use crate::resolve::{PartitionPlan, Reservation, Role, ThreadPlan};
 
 impl fmt::Display for Plan {
@@ -59,6 +60,9 @@ impl fmt::Display for Plan {
         if promises {
             writeln!(f, "Cores\n{:width$}", self.core_table())?;
             writeln!(f, "Partitions\n{:width$}", self.partition_table())?;
+        }
+        if !self.places.is_empty() {
+            writeln!(f, "{}\n{:width$}", self.about_places(), self.place_table())?;
         }
         writeln!(f, "Models\n{:width$}", self.model_table())?;
         if self.scheduler.pages > 0 {
@@ -145,10 +149,16 @@ impl Plan {
                 ("intake", format!("client {client} ({name})"))
             }
             Role::Worker { partition, unit } => {
-                let PartitionPlan { name, tpcs, .. } = &self.partitions[partition.index()];
+                let partition = &self.partitions[partition.index()];
+                let PartitionPlan { name, tpcs, .. } = partition;
+                let kind = if partition.is_place {
+                    "place"
+                } else {
+                    "partition"
+                };
                 let purpose = match tpcs.len() {
-                    0 => format!("partition {name}, unit {unit}"),
-                    tpcs => format!("partition {name}, leads {tpcs} TPCs"),
+                    0 => format!("{kind} {name}, unit {unit}"),
+                    tpcs => format!("{kind} {name}, leads {tpcs} TPCs"),
                 };
                 ("worker", purpose)
             }
@@ -210,6 +220,57 @@ impl Plan {
                 or_dash(report.preemption),
                 report.tested.to_string(),
             ]);
+        }
+        table
+    }
+
+    fn about_places(&self) -> &'static str {
+        if self.places.iter().all(|place| place.partition.is_none()) {
+            return "Places: none pays, and none is in the plan";
+        }
+        "Places: stages also run there while their units are idle, if that pays: if their time beside busy \
+         neighbours,\nin their time alone (co-run), is at most the break-even. Budgets of partitions that lend are \
+         the longer of\nthose alone and those beside busy neighbours"
+    }
+
+    fn place_table(&self) -> Table {
+        let mut table = Table::of([
+            Column::words("place"),
+            Column::words("units"),
+            Column::words("model"),
+            Column::number("co-run"),
+            Column::number("break-even"),
+            Column::words("pays"),
+        ])
+        .inset();
+        for place in &self.places {
+            let units = shown(place.device, &place.units);
+            if place.models.is_empty() {
+                let [none, no] = ["-", "no"].map(str::to_owned);
+                let name = place.name.clone();
+                table.row([name, units, none.clone(), none.clone(), none, no]);
+                continue;
+            }
+            for (position, of_model) in place.models.iter().enumerate() {
+                let first = |text: &str| {
+                    if position == 0 {
+                        text.to_owned()
+                    } else {
+                        String::new()
+                    }
+                };
+                let ratio = |ratio: Option<f64>| {
+                    ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"))
+                };
+                table.row([
+                    first(&place.name),
+                    first(&units),
+                    self.models[of_model.model.index()].name.clone(),
+                    ratio(of_model.co_run),
+                    ratio(of_model.break_even),
+                    if of_model.pays { "yes" } else { "no" }.to_owned(),
+                ]);
+            }
         }
         table
     }

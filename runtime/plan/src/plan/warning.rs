@@ -77,6 +77,12 @@ pub enum Warning {
         #[serde(skip)]
         promises: Promises,
     },
+    /// Places that would only cost memory.
+    #[error(
+        "no place pays, so each task runs on its own partition only: beside busy neighbours stages take too long, or \
+         places are too wide; choose other places, or remove them"
+    )]
+    NoPlacePays,
     #[error("{what} {name:?} is used by no task")]
     Unused { what: &'static str, name: String },
     #[error(
@@ -139,6 +145,10 @@ pub(super) fn all(budgeted: &Budgeted<'_>, inputs: &PlanInputs) -> Vec<Warning> 
     if manifest.daemon.weight_cache.is_some() && config.pages == 0 {
         warnings.push(Warning::NothingToPage);
     }
+    let places = &budgeted.places;
+    if !places.is_empty() && places.iter().all(|place| place.partition.is_none()) {
+        warnings.push(Warning::NoPlacePays);
+    }
     warnings.extend(unused(manifest, models, placement, tasks));
     for (position, model) in models.iter().enumerate() {
         if !tasks.iter().any(|task| task.model == position) {
@@ -170,7 +180,8 @@ fn of_host(inputs: &PlanInputs, placement: &Placement) -> Vec<Warning> {
     let mut warnings = Vec::new();
     warnings.extend(placement.shared().map(|core| Warning::SharedCore { core }));
     let on_gpu = placement.partitions.iter();
-    let partitions = on_gpu.filter(|p| p.device == DeviceKind::Cuda).count();
+    let on_gpu = on_gpu.filter(|p| p.device == DeviceKind::Cuda && !p.is_place);
+    let partitions = on_gpu.count();
     if partitions > 1 && inputs.gpu().is_some_and(|gpu| !gpu.enforced) {
         warnings.push(Warning::TpcsNotEnforced { partitions });
     }

@@ -10,6 +10,7 @@ mod offload;
 mod outputs;
 mod partition;
 mod placement;
+pub(crate) mod places;
 mod tasks;
 mod threads;
 mod vectors;
@@ -26,8 +27,10 @@ pub use outputs::OutputRule;
 pub use partition::PartitionPlan;
 pub use placement::PlacementRule;
 pub(crate) use placement::{Placed, Placement};
+pub use places::PlaceRule;
 pub(crate) use tasks::Task;
 pub use tasks::{ChannelPlan, TaskRule};
+pub(crate) use threads::threads;
 pub use threads::{PrioritiesExhausted, Reservation, Role, ThreadPlan};
 pub use vectors::{VectorPlan, VectorRule};
 
@@ -49,7 +52,6 @@ pub(crate) struct Resolved<'i> {
     pub(crate) outputs: Vec<OutputLayout>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) admission: AdmissionPlan,
-    pub(crate) threads: Vec<ThreadPlan>,
 }
 
 pub(crate) fn resolve<'i>(
@@ -62,14 +64,16 @@ pub(crate) fn resolve<'i>(
     device::check(&manifest, host, problems);
     let tpcs = gpu::tpcs(&manifest, inputs, problems);
     let devices = device::of_models(&manifest, problems);
-    let placement = Placement::new(&manifest, host, tpcs, problems);
+    let mut placement = Placement::new(&manifest, host, tpcs, problems);
     let models = models::find(&manifest, &devices, inputs, &power_mode, problems);
     let (partitions, accounts) = (&placement.partitions, &host.accounts);
     let mut tasks = tasks::resolve(&manifest, &models, partitions, accounts, problems);
     let admission = AdmissionPlan::resolve(&daemon.admission, accounts, problems);
     let outputs = outputs::layouts(&models, &mut tasks, problems);
     offload::check(&manifest, &tasks, (&models, &outputs), problems);
-    let threads = threads::threads(&manifest, &placement, &models, &tasks, host, problems);
+    // Last: no task is assigned to a place.
+    let places = places::find(&manifest, &placement, inputs, problems);
+    placement.partitions.extend(places);
     Resolved {
         power_mode,
         placement,
@@ -77,7 +81,6 @@ pub(crate) fn resolve<'i>(
         outputs,
         tasks,
         admission,
-        threads,
         manifest,
     }
 }

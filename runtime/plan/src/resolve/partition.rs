@@ -8,13 +8,17 @@ use crate::inputs::DeviceKind;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PartitionPlan {
     pub name: String,
-    /// One worker each; disjoint from every other partition's. The leader's alone if the partition is one of the GPU.
+    /// One worker each; disjoint from every other partition's unless it is a place. The leader's alone if the partition is
+    /// one of the GPU.
     pub cores: Vec<u16>,
-    /// The GPU's TPCs, rising, disjoint from every other partition's; none: it is one of cores.
+    /// The GPU's TPCs, rising, disjoint from every other partition's unless it is a place; none: it is one of cores.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tpcs: Vec<u16>,
     #[serde(skip_serializing_if = "DeviceKind::is_implied")]
     pub device: DeviceKind,
+    /// No task is assigned to it; stages of others run there while its compute units are idle.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_place: bool,
 }
 
 impl PartitionPlan {

@@ -81,8 +81,10 @@ pub(crate) struct Placement {
     /// The daemon's own: ingress, scheduler and egress on the first, intake threads on the others
     /// (or on the same, if there is only one).
     pub(crate) system: Vec<u16>,
-    /// Those partitions whose cores could be found.
+    /// Those partitions whose cores could be found; behind the manifest's own, places.
     pub(crate) partitions: Vec<Placed>,
+    /// Cores that may lead places of TPCs.
+    pub(crate) leaders: Vec<u16>,
 }
 
 pub(crate) struct Placed {
@@ -91,6 +93,8 @@ pub(crate) struct Placed {
     pub(crate) cores: Vec<u16>,
     pub(crate) tpcs: Vec<u16>,
     pub(crate) device: DeviceKind,
+    /// No task is assigned to it; stages of others run there while its compute units are idle.
+    pub(crate) is_place: bool,
     pub(crate) place: Place,
 }
 
@@ -101,6 +105,11 @@ impl Placed {
             true => self.cores.len(),
             false => self.tpcs.len(),
         }
+    }
+
+    /// The same as profiles count them.
+    pub(crate) fn width(&self) -> u8 {
+        u8::try_from(self.unit_count()).unwrap_or(u8::MAX)
     }
 }
 
@@ -121,6 +130,7 @@ impl Placement {
         for partition in &manifest.partitions {
             cores.push(named_cores(partition, available, &mut taken, problems));
         }
+        let leaders = leader_cores(manifest, available, &mut taken, problems);
         let system = system_cores(manifest, (available, isolated), &taken, problems);
         for (partition, cores) in manifest.partitions.iter().zip(&mut cores) {
             if partition.cores.is_none() {
@@ -142,11 +152,16 @@ impl Placement {
                     cores: cores?,
                     tpcs,
                     device: raw.device,
+                    is_place: false,
                     place: raw.place.clone(),
                 })
             })
             .collect();
-        let mut placement = Self { system, partitions };
+        let mut placement = Self {
+            system,
+            partitions,
+            leaders,
+        };
         placement.divide_for(&manifest.daemon.policy, problems);
         placement
     }
@@ -169,6 +184,10 @@ impl Placement {
     /// Whether any partition is run by it.
     pub(crate) fn has(&self, device: DeviceKind) -> bool {
         self.partitions.iter().any(|p| p.device == device)
+    }
+
+    pub(crate) fn has_places(&self) -> bool {
+        self.partitions.iter().any(|p| p.is_place)
     }
 
     /// Whether any partition is run by something else than the processor's own kernels.
@@ -213,6 +232,7 @@ impl Placement {
                         cores: cores.to_vec(),
                         tpcs: Vec::new(),
                         device: DeviceKind::Cpu,
+                        is_place: false,
                         place: policy.place.clone(),
                     });
                 }
@@ -283,6 +303,18 @@ fn named_cores(
         return None;
     }
     let before = problems.count();
+    let cores = take(named, &partition.name.value, available, taken, problems);
+    (problems.count() == before).then_some(cores)
+}
+
+/// The cores of a list, which nobody else has taken.
+fn take(
+    named: &Spanned<Vec<u64>>,
+    by: &str,
+    available: &[u16],
+    taken: &mut Vec<(u16, String)>,
+    problems: &mut Problems<'_>,
+) -> Vec<u16> {
     let cores = checked(named, available, problems);
     for &core in &cores {
         match taken.iter().find(|(other, _)| *other == core) {
@@ -290,10 +322,23 @@ fn named_cores(
                 let other = other.clone();
                 problems.add(&named.place, PlacementRule::CoreOverlap { core, other });
             }
-            None => taken.push((core, partition.name.value.clone())),
+            None => taken.push((core, by.to_owned())),
         }
     }
-    (problems.count() == before).then_some(cores)
+    cores
+}
+
+/// The cores that lead places of TPCs.
+fn leader_cores(
+    manifest: &Manifest,
+    available: &[u16],
+    taken: &mut Vec<(u16, String)>,
+    problems: &mut Problems<'_>,
+) -> Vec<u16> {
+    let named = manifest.daemon.places.leaders.as_ref();
+    named.map_or_else(Vec::new, |named| {
+        take(named, "leader_cores", available, taken, problems)
+    })
 }
 
 /// A list of cores, at least one of them and no more than there are, each available.

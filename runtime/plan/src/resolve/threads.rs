@@ -8,11 +8,11 @@ use punctual_diagnostics::{Problems, Rule, Spanned};
 use serde::Serialize;
 use thiserror::Error;
 
-use super::models::Model;
+use super::Resolved;
 use super::placement::Placement;
 use super::tasks::Task;
 use crate::inputs::Host;
-use crate::manifest::{Manifest, Margins, Scheduling};
+use crate::manifest::{Margins, Scheduling};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -143,14 +143,18 @@ impl Priorities {
 }
 
 /// All threads of the plan, as urgent as the host allows them to be.
-pub(super) fn threads(
-    manifest: &Manifest,
-    placement: &Placement,
-    models: &[Model<'_>],
-    tasks: &[Task],
+pub(crate) fn threads(
+    resolved: &Resolved<'_>,
     host: &Host,
     problems: &mut Problems<'_>,
 ) -> Vec<ThreadPlan> {
+    let Resolved {
+        manifest,
+        placement,
+        models,
+        tasks,
+        ..
+    } = resolved;
     let daemon = &manifest.daemon;
     let shared = placement.shared().next().is_some();
     let priorities = Priorities::new(&daemon.priority, tasks, shared, problems);
@@ -190,6 +194,12 @@ fn placed(
         }
     }
     for (position, partition) in placement.partitions.iter().enumerate() {
+        // Ranges of TPCs that begin at the same one have one leader: they never work at once.
+        let before = placement.partitions[..position].iter();
+        let mut led = before.filter(|other| !other.tpcs.is_empty());
+        if partition.is_place && led.any(|other| other.cores == partition.cores) {
+            continue;
+        }
         for (unit, core) in partition.cores.iter().enumerate() {
             let role = Role::Worker {
                 partition: PartitionId(position as u16),

@@ -12,6 +12,7 @@ mod hostile;
 mod inputs;
 mod manifests;
 mod ort;
+mod places;
 mod properties;
 mod real_time;
 mod reference;
