@@ -21,15 +21,21 @@ fn main() {
     if let (Some(steps), Some(tasks)) =
         (number(&arguments, "--steps"), number(&arguments, "--tasks"))
     {
-        let mut load = Load::new(tasks as usize);
+        let mut load = match arguments.iter().any(|argument| argument == "--places") {
+            true => Load::on_places(tasks as usize),
+            false => Load::new(tasks as usize),
+        };
         take(&mut load, steps);
         println!("{steps} steps, {} requests inside at the end", load.open());
         return;
     }
-    println!("| tasks | requests inside | p50 | p99 (least of {RUNS}) | max of that run |");
+    println!("| tasks, places | requests inside | p50 | p99 (least of {RUNS}) | max of that run |");
     println!("| --- | --- | --- | --- | --- |");
     for tasks in TASKS {
-        print_percentiles(tasks);
+        print_percentiles(&tasks.to_string(), || Load::new(tasks));
+    }
+    for tasks in [16, 64] {
+        print_percentiles(&format!("{tasks}, 17 places"), || Load::on_places(tasks));
     }
 }
 
@@ -56,9 +62,9 @@ fn one(load: &mut Load) -> Duration {
     took
 }
 
-fn print_percentiles(tasks: usize) {
+fn print_percentiles(tasks: &str, load: impl Fn() -> Load) {
     let runs = (0..RUNS).map(|_| {
-        let mut load = Load::new(tasks);
+        let mut load = load();
         take(&mut load, WARM_UP);
         let mut histogram =
             Histogram::<u64>::new_with_bounds(1, 1_000_000_000, 3).expect("valid bounds");

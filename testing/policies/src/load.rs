@@ -54,6 +54,55 @@ fn config(tasks: usize, contract: Contract) -> Config {
     }
 }
 
+/// Homes of a plan with places, and the units of each.
+const HOMES: u16 = 4;
+const HOME_UNITS: u16 = 2;
+
+/// The same tasks on four homes, with 17 places: cells of one unit, the homes, wider ranges, the whole.
+fn with_places(mut config: Config, tasks: usize) -> Config {
+    let all = HOMES * HOME_UNITS;
+    let range = |first, count| Units { first, count };
+    let homes = (0..HOMES).map(|home| range(home * HOME_UNITS, HOME_UNITS));
+    let cells = (0..all).map(|first| range(first, 1));
+    let wide = [(0, 4), (2, 4), (4, 4), (0, 6)].map(|(first, count)| range(first, count));
+    let places = cells
+        .chain(homes.clone())
+        .chain(wide)
+        .chain([range(0, all)]);
+    let ranges: Vec<Units> = homes.chain(places).collect();
+    let like = config.partitions[0].clone();
+    let partition = |&units: &Units| PartitionConfig {
+        units,
+        ..like.clone()
+    };
+    config.partitions = ranges.iter().map(partition).collect();
+    for model in &mut config.models {
+        let places = usize::from(HOMES)..ranges.len();
+        model.places = places.map(|place| PartitionId(place as u16)).collect();
+        for time in model.stages.iter_mut().flat_map(|stage| &mut stage.times) {
+            let home = time.on[0].budget.as_nanos();
+            let on = |range: &Units| {
+                // More units help, but not in proportion.
+                let budget =
+                    Nanos::new(home * (2 + u64::from(range.count)) / (2 * u64::from(range.count)));
+                let max_seen = budget.saturating_mul(2);
+                StageTime { budget, max_seen }
+            };
+            time.on = ranges.iter().map(on).collect();
+        }
+    }
+    // Each home has a quarter of the reserved tasks, and is filled as one partition with all would be.
+    let reserved = tasks.div_ceil(2) as u64;
+    let period = STAGE.saturating_mul(reserved * 2 * 10 / 6 / u64::from(HOMES));
+    for (index, task) in config.tasks.iter_mut().enumerate() {
+        *task = TaskConfig {
+            partition: PartitionId((index / 4) as u16 % HOMES),
+            ..self::task(index, period)
+        };
+    }
+    config
+}
+
 /// One for all tasks, all ranges of four units (the first of them all four), or one a task.
 fn partitions(kind: Partitioning, tasks: u16) -> Vec<PartitionConfig> {
     let whole = Units { first: 0, count: 4 };
@@ -184,7 +233,17 @@ impl Load {
 
     /// The same load for another policy.
     pub fn of(tasks: usize, policy: &dyn PolicySpec) -> Self {
+        Self::on(tasks, config(tasks, policy.contract()), policy)
+    }
+
+    /// As much load on each of four homes, with 17 places. At least 16 tasks: a home has four.
+    pub fn on_places(tasks: usize) -> Self {
+        let policy = PunctualConfig::default();
         let config = config(tasks, policy.contract());
+        Self::on(tasks, with_places(config, tasks), &policy)
+    }
+
+    fn on(tasks: usize, config: Config, policy: &dyn PolicySpec) -> Self {
         let partitions = config.partitions.len();
         let mut outside = Outside {
             // Each place of a queue has its frame or its preparation on the agenda; then there
@@ -327,7 +386,8 @@ impl Outside {
 
     fn infer(&mut self, infer: &Infer) {
         let time = self.times.iter().find(|t| t.batch == infer.batch);
-        let budget = time.expect("a compiled size").on[0].budget.as_nanos();
+        let time = time.expect("a compiled size").on[infer.partition.index()];
+        let budget = time.budget.as_nanos();
         // 70% to 100% of the budget.
         let measured = Nanos::new(budget - self.random() % (budget * 3 / 10));
         let members = infer.members.iter().map(|_| Answer {

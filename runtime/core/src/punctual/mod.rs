@@ -94,7 +94,6 @@ use crate::punctual::lifecycle::ledger::Note;
 use crate::punctual::load::Load;
 pub use crate::punctual::parameters::PunctualConfig;
 use crate::punctual::partition::{Partition, Partitions};
-pub use crate::punctual::places::PLACED_PARTITIONS_MAX;
 use crate::punctual::places::Places;
 pub use crate::punctual::places::{PLACED_PARTITIONS_MAX, use_allowed};
 use crate::punctual::price::Prices;

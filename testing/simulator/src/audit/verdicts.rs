@@ -167,7 +167,10 @@ impl Auditor {
                 let here = flight.infer.partition;
                 let meets = |place: PartitionId| self.floor.overlap(place, here);
                 let kept = !self.punctual || self.claims.places(submission.task).any(meets);
-                flight.lost_from() <= self.now && kept
+                // On a place it keeps only its own members from running.
+                let own = submission.request;
+                let member = own.is_some_and(|id| flight.infer.members.contains(&id));
+                flight.lost_from() <= self.now && (kept || member)
             })
     }
 
