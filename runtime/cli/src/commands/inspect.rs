@@ -313,7 +313,12 @@ impl fmt::Display for Measured {
             "profile {file}: board {}, power mode {}, clocks {}, {}",
             key.board, key.power_mode, key.clocks, key.machine
         )?;
-        writeln!(f, "{:width$}", profile::times(profile))
+        writeln!(
+            f,
+            "{:width$}{}",
+            profile::times(profile),
+            profile::factors(profile)
+        )
     }
 }
 
