@@ -64,7 +64,6 @@ pub(super) fn measure<P: Provider>(
         progress(round);
         let begun = clock::now_ns();
         let paused = bench.round(round)?;
-        bench.let_neighbours_end()?;
         super::rest(&missing, begun + paused);
     }
     Ok(bench.measured(sizes[0]))
@@ -182,7 +181,7 @@ impl<D: HostedDevice> Bench<D> {
         })
     }
 
-    /// One sample of each figure. Returns the nanoseconds in which no partition ran anything.
+    /// One sample of each figure; nothing runs afterwards. Returns the nanoseconds of pauses in which nothing ran either.
     fn round<E>(&mut self, round: usize) -> Result<u64, MeasureError<E>> {
         let mut paused = 0;
         let first = (round % 2) as u16 * self.set;
@@ -210,6 +209,7 @@ impl<D: HostedDevice> Bench<D> {
             figure.took.add(finished.measured);
             figure.longest_operator.add(longest);
         }
+        self.let_neighbours_end()?;
         Ok(paused)
     }
 
