@@ -127,7 +127,7 @@ struct Measured {
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Content {
-    Profile(Profile),
+    Profile(Box<Profile>),
     Problem(String),
 }
 
@@ -179,7 +179,7 @@ impl Measured {
             Ok(profile) => Self {
                 file,
                 current: profile.key.package == package,
-                content: Content::Profile(profile),
+                content: Content::Profile(Box::new(profile)),
             },
             Err(problem) => Self {
                 file,

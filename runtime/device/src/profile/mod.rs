@@ -417,6 +417,6 @@ pub const PRIORITY: u8 = 50;
 fn rest(missing: &[Missing], begun_ns: u64) {
     if !missing.contains(&Missing::Realtime) {
         let now = clock::now_ns();
-        clock::sleep_until_ns(now + (now - begun_ns) / 4);
+        clock::sleep_until_ns(now + now.saturating_sub(begun_ns) / 4);
     }
 }

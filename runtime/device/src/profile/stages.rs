@@ -9,7 +9,7 @@ use punctual_core::{
 };
 use punctual_model::{Network, OutputLayout, SolutionMemory, StageProfile};
 use punctual_platform::areas::Area;
-use punctual_platform::{Doorbell, clock};
+use punctual_platform::{Doorbell, Missing, clock};
 use punctual_types::AREA_BYTES_MAX;
 use punctual_types::Random;
 
@@ -28,6 +28,10 @@ const WARM_UP: usize = 10;
 /// what was kept of a network in the far caches, and clocks go down. A block of samples has 23 of them.
 const PAUSE_EVERY: usize = 3;
 const PAUSE_NS: u64 = 40_000_000;
+
+/// After this time without a rest there is one before the next request. Neighbours are busy all the time: on a large network they
+/// would otherwise meet the kernel's limit, by default 950 ms in each second, within a round.
+const BUSY_NS_MAX: u64 = 400_000_000;
 
 /// The figures of one partition size.
 pub(super) struct Figures {
@@ -54,7 +58,6 @@ pub(super) fn measure<P: Provider>(
     for figure in &mut bench.figures {
         figure.forget();
     }
-    let missing = bench.device.shell().missing();
     let limit = clock::now_ns() + request.effort.limit().as_nanos();
     for round in 0..request.effort.rounds() {
         let block_begins = round > 0 && round.is_multiple_of(BLOCK);
@@ -62,9 +65,7 @@ pub(super) fn measure<P: Provider>(
             break;
         }
         progress(round);
-        let begun = clock::now_ns();
-        let paused = bench.round(round)?;
-        super::rest(&missing, begun + paused);
+        bench.round(round)?;
     }
     Ok(bench.measured(sizes[0]))
 }
@@ -93,6 +94,10 @@ struct Bench<D> {
     /// Submitted, and not ended.
     running: Vec<(ActionId, Step)>,
     actions: u64,
+    /// What the machine did not grant the workers.
+    missing: Vec<Missing>,
+    /// The end of the last rest, later by the pauses since in which nothing ran.
+    busy_since_ns: u64,
 }
 
 /// What an action does.
@@ -169,6 +174,7 @@ impl<D: HostedDevice> Bench<D> {
             stages: stages(runs_on_neighbours.subject),
         };
         Ok(Self {
+            missing: device.shell().missing(),
             device,
             preemptible: P::PROMISES.preemptible,
             bell,
@@ -178,24 +184,23 @@ impl<D: HostedDevice> Bench<D> {
             figures: figures(subject, request),
             running: Vec::new(),
             actions: 0,
+            busy_since_ns: clock::now_ns(),
         })
     }
 
-    /// One sample of each figure; nothing runs afterwards. Returns the nanoseconds of pauses in which nothing ran either.
-    fn round<E>(&mut self, round: usize) -> Result<u64, MeasureError<E>> {
-        let mut paused = 0;
+    /// One sample of each figure, and a rest.
+    fn round<E>(&mut self, round: usize) -> Result<(), MeasureError<E>> {
         let first = (round % 2) as u16 * self.set;
         self.occupy_neighbours();
         for index in 0..self.figures.len() {
             let Figure { stage, batch, .. } = self.figures[index];
             if stage == 0 {
+                if clock::now_ns().saturating_sub(self.busy_since_ns) > BUSY_NS_MAX {
+                    self.rest()?;
+                    self.occupy_neighbours();
+                }
                 if (round + index).is_multiple_of(PAUSE_EVERY) {
                     self.pause()?;
-                    paused += if self.neighbours.is_empty() {
-                        PAUSE_NS
-                    } else {
-                        0
-                    };
                 }
                 for stage in 0..self.stages_before {
                     self.run(OTHER, stage, 1, 2 * self.set)?;
@@ -209,8 +214,7 @@ impl<D: HostedDevice> Bench<D> {
             figure.took.add(finished.measured);
             figure.longest_operator.add(longest);
         }
-        self.let_neighbours_end()?;
-        Ok(paused)
+        self.rest()
     }
 
     /// Runs a stage on the measured partition.
@@ -246,6 +250,9 @@ impl<D: HostedDevice> Bench<D> {
                 self.occupy(partition);
             }
         }
+        if self.neighbours.is_empty() {
+            self.busy_since_ns += PAUSE_NS;
+        }
         Ok(())
     }
 
@@ -266,11 +273,13 @@ impl<D: HostedDevice> Bench<D> {
         self.submit(step);
     }
 
-    /// Waits until neighbours have nothing to do, so that they can rest.
-    fn let_neighbours_end<E>(&mut self) -> Result<(), MeasureError<E>> {
+    /// Waits until neighbours have nothing to do; then all rest.
+    fn rest<E>(&mut self) -> Result<(), MeasureError<E>> {
         while !self.running.is_empty() {
             self.next_end(None)?;
         }
+        super::rest(&self.missing, self.busy_since_ns);
+        self.busy_since_ns = clock::now_ns();
         Ok(())
     }
 
