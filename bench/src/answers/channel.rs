@@ -1,5 +1,6 @@
 //! Through the channel: a classifier's frames beside a segmenter that gives outputs, or none.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -324,6 +325,7 @@ fn profile(package: &Package) -> Profile {
             power_mode: "default".to_owned(),
             clocks: punctual_device_cpu::clocks(),
         },
+        settings: BTreeMap::new(),
         stages: stages
             .map(|(stage, units, batch)| StageProfile {
                 stage,

@@ -8,7 +8,7 @@ use punctual_device::profile::{Effort, MeasureError, Request};
 use punctual_device_cpu::CpuProvider;
 use punctual_model::{Package, PackageError, Profile, ProfileError};
 use punctual_plan::{DeviceKind, Diagnostics, Needs, Policies};
-use punctual_platform::{affinity, output};
+use punctual_platform::{affinity, output, settings};
 
 use crate::measure::{self, Job, PackageNeeds};
 use punctual_platform::termination::{Terminates, Termination};
@@ -126,6 +126,7 @@ fn keep(profile: &Profile, path: &Path) -> Result<(), ProfileError> {
 fn covers(profile: &Profile, needs: &Needs, wanted: &PackageNeeds, package: &Package) -> bool {
     let stages = package.network().stages.len() as u8;
     let sizes = wanted.on(DeviceKind::Cpu);
+    let settings = settings::of_processor(Path::new("/"));
     let measured = |stage, batch, units| {
         profile
             .stages
@@ -134,7 +135,9 @@ fn covers(profile: &Profile, needs: &Needs, wanted: &PackageNeeds, package: &Pac
     };
     profile.key.board == needs.board
         && profile.key.machine == punctual_device_cpu::machine()
-        && profile.key.clocks == punctual_device_cpu::clocks()
+        && profile
+            .changed_settings(&punctual_device_cpu::clocks(), &settings)
+            .is_empty()
         && profile.key.package == package.hash().to_string()
         && (0..stages).all(|stage| {
             sizes.batches.iter().all(|batch| {

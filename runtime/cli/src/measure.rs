@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use punctual_device::Provider;
-use punctual_device::profile::{self, Effort, Frame, MeasureError, Progress, Request, Subject};
+use punctual_device::profile::{
+    self, Effort, Frame, MeasureError, Other, Progress, Request, Subject,
+};
 use punctual_model::{Package, Profile};
 use punctual_plan::{BATCH_SIZES, DeviceKind, FrameNeeds, FramePlan, ModelNeeds, Needs};
 use punctual_platform::affinity;
@@ -92,6 +94,7 @@ pub fn request(needs: &Needs, sizes: &Sizes, effort: Effort, direct: bool) -> Re
         power_mode: power_mode.to_owned(),
         batches: sizes.batches.clone(),
         units: sizes.units.clone(),
+        beside: Vec::new(),
         frames: Vec::new(),
         core: affinity::available_cores()
             .unwrap_or_default()
@@ -100,6 +103,13 @@ pub fn request(needs: &Needs, sizes: &Sizes, effort: Effort, direct: bool) -> Re
         effort,
         direct,
     }
+}
+
+/// The sizes of all partitions of a device, to measure stages beside busy neighbours.
+pub fn partitions_on(device: DeviceKind, needs: &Needs) -> Vec<u8> {
+    let partitions = needs.partitions.iter();
+    let on_device = partitions.filter(|partition| partition.device == device);
+    on_device.map(|partition| partition.units).collect()
 }
 
 /// The frames of a package that the processor prepares for its network.
@@ -127,7 +137,7 @@ pub struct Job {
 /// partition sizes only the preparation of frames. `done` takes each profile as soon as it is there.
 ///
 /// Before each request of a network the largest other one runs: all of them are in one manifest, so each will find the
-/// caches as others left them.
+/// caches as others left them. Busy neighbours run it, too.
 pub fn measure<P: Provider, E: From<MeasureError<P::Error>>>(
     provider: &P,
     jobs: &[Job],
@@ -147,14 +157,18 @@ pub fn measure<P: Provider, E: From<MeasureError<P::Error>>>(
         package: &jobs[at].package,
         solutions: &solutions[at],
     };
+    let other = |at: usize| Other {
+        subject: subject(at),
+        batch_max: jobs[at].request.batches.last().copied().unwrap_or(1),
+    };
     for (at, job) in jobs.iter().enumerate() {
         let others = (0..jobs.len()).filter(|other| *other != at && !prepares_only(&jobs[*other]));
         let largest = others.max_by_key(|other| weights(&jobs[*other].package));
         let measured = with_bar(&job.name, |show| match prepares_only(job) {
             true => profile::measure_preparation(provider, &job.package, &job.request, show),
             false => {
-                let beside = largest.map(subject);
-                profile::measure(provider, subject(at), beside, &job.request, show)
+                let other = largest.map(other);
+                profile::measure(provider, subject(at), other, &job.request, show)
             }
         });
         done(job, measured?)?;
@@ -245,5 +259,7 @@ mod tests {
         assert_eq!(packages[0].on(DeviceKind::Cpu), sizes(&[1, 2], &[2]));
         assert_eq!(packages[0].on(DeviceKind::Cuda), sizes(&[1, 2, 4], &[4]));
         assert_eq!(packages[0].frames.len(), 2);
+        assert_eq!(partitions_on(DeviceKind::Cpu, &needs), [2]);
+        assert_eq!(partitions_on(DeviceKind::Cuda, &needs), [4]);
     }
 }

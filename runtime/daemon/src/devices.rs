@@ -132,7 +132,7 @@ fn start_gpu(
             longest_ns: longest_ns(&validated.plan),
             ..Watchdog::default()
         },
-        ..gpu.provider(0)
+        ..gpu.provider(Vec::new())
     };
     Ok(provider.start(spec, bell)?)
 }

@@ -50,14 +50,14 @@ impl Gpu {
         Ok(Self { driver, offer })
     }
 
-    /// What starts devices on it; a partition that is measured is led by a core.
+    /// What starts devices on it; these cores lead partitions that are measured.
     #[must_use]
-    pub fn provider(&self, leader: usize) -> CudaProvider {
+    pub fn provider(&self, leaders: Vec<usize>) -> CudaProvider {
         CudaProvider {
             driver: self.driver,
             ordinal: ORDINAL,
             offer: self.offer.clone(),
-            leader,
+            leaders,
             watchdog: Watchdog::default(),
         }
     }
@@ -69,6 +69,7 @@ impl Gpu {
         GpuHost {
             machine: self.offer.machine(),
             clocks: self.offer.clocks(),
+            settings: self.offer.settings(),
             tpcs: self.offer.tpcs(),
             granularity: self.offer.granularity(),
             enforced: self.offer.is_enforced(),

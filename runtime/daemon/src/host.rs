@@ -1,8 +1,10 @@
 //! What this machine has and allows, found out once at start.
 
+use std::path::Path;
+
 use punctual_plan::{Accounts, Host};
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
-use punctual_platform::{Missing, OsError, affinity};
+use punctual_platform::{Missing, OsError, affinity, settings};
 
 use crate::program;
 
@@ -21,6 +23,7 @@ pub fn detect() -> Result<Host, OsError> {
         realtime: may_be_realtime(),
         machine: punctual_device_cpu::machine(),
         clocks: punctual_device_cpu::clocks(),
+        settings: settings::of_processor(Path::new("/")),
         lanes: punctual_device_cpu::lanes(),
         program_bytes: program::of_this_process(),
         accounts: accounts(),

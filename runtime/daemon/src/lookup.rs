@@ -41,7 +41,7 @@ pub fn look(inputs: &mut PlanInputs) -> Result<Found, StartupError> {
     if !on_gpu.is_empty() && inputs.board.gpu.is_some() {
         let gpu = Gpu::look()?;
         inputs.host.gpu = Some(gpu.host());
-        let found = footprints(&gpu.provider(0), &on_gpu, &mut inputs.packages);
+        let found = footprints(&gpu.provider(Vec::new()), &on_gpu, &mut inputs.packages);
         found.map_err(|(package, source)| GpuError::Lower { package, source })?;
         looked.gpu = Some(gpu);
     }

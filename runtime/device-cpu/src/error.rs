@@ -63,10 +63,10 @@ pub enum StartError {
     /// There is no memory for weights.
     #[error("memory for weights is not available: {0}")]
     Memory(#[from] OsError),
-    /// A partition to be measured, of no cores, or of more than there are.
-    #[error("a partition of {units} core(s) cannot be measured: this process may use 1 to {cores}")]
+    /// Partitions to be measured, or to be busy meanwhile, of no cores, or of more than there are.
+    #[error("{units} core(s) cannot be measured: this process may use 1 to {cores}")]
     Units {
-        /// Cores asked for.
+        /// Cores asked for, of all of them.
         units: u8,
         /// Cores that there are.
         cores: usize,

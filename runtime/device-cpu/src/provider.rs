@@ -1,21 +1,22 @@
 //! How CPU devices are measured and started, and what can be known of them before.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use punctual_core::BATCH_MAX;
-use punctual_device::profile::{PRIORITY, Request};
+use punctual_device::profile::{Request, on_last_cores};
 use punctual_device::{DeviceSpec, PartitionSpec, Provider};
 use punctual_kernels::Isa;
 use punctual_model::{Footprint, Network, Promises, SolutionChoice};
-use punctual_platform::Doorbell;
+use punctual_platform::{Doorbell, settings};
 
 use crate::{CpuDevice, StartError, image_layout, machine, solutions};
 
 /// Starts [`CpuDevice`]s with the best kernels that this processor has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuProvider {
-    /// Cores to measure on: a partition of `n` gets the last `n` of them, since the first ones
-    /// serve most of a machine's interrupts.
+    /// Cores to measure on: a partition of `n` gets the last `n` of them ([`on_last_cores`]).
     pub cores: Vec<usize>,
 }
 
@@ -50,12 +51,16 @@ impl Provider for CpuProvider {
         machine::clocks()
     }
 
-    fn partition(&self, units: u8) -> Result<PartitionSpec, StartError> {
-        Ok(PartitionSpec::on_cores(
-            "profile",
-            self.cores_of(units)?.to_vec(),
-            Some(PRIORITY),
-        ))
+    fn settings(&self) -> BTreeMap<String, String> {
+        settings::of_processor(Path::new("/"))
+    }
+
+    fn partitions(&self, sizes: &[u8]) -> Result<Vec<PartitionSpec>, StartError> {
+        let (units, cores) = (
+            sizes.iter().copied().fold(0, u8::saturating_add),
+            self.cores.len(),
+        );
+        on_last_cores(&self.cores, sizes).ok_or(StartError::Units { units, cores })
     }
 
     /// The same on any number of cores, but for the scratch memory of specialised solutions.

@@ -1,10 +1,11 @@
 //! What the operating system reports of a board with a GPU: the driver's build, the power mode, clocks.
 //! Everything is read from files and may be missing.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use punctual_platform::read;
+use punctual_platform::{read, settings};
 
 /// A board's files, below `/` or, in tests, elsewhere.
 #[derive(Clone, Debug)]
@@ -66,29 +67,34 @@ impl Host {
     /// The name of the power mode, on boards that have several (`nvpmodel`); its number if the name is not found.
     #[must_use]
     pub fn power_mode(&self) -> Option<String> {
-        // pmode:0002 fmode:fanNull
-        let status = self.read("var/lib/nvpmodel/status")?;
-        let number = status
-            .split_whitespace()
-            .find_map(|w| w.strip_prefix("pmode:"))?;
-        let number: u32 = number.parse().ok()?;
-        let modes = self.power_modes();
-        let named = modes.into_iter().find(|(id, _)| *id == number);
-        Some(named.map_or_else(|| number.to_string(), |(_, name)| name))
+        settings::power_mode(&self.root)
     }
 
     /// Number and name of each power mode of the board.
     #[must_use]
     pub fn power_modes(&self) -> Vec<(u32, String)> {
-        // < POWER_MODEL ID=0 NAME=MAXN >
-        let text = self.read("etc/nvpmodel.conf").unwrap_or_default();
-        let lines = text.lines().map(str::trim);
-        let modes = lines.filter_map(|line| {
-            let words = line.strip_prefix("< POWER_MODEL ")?.strip_suffix('>')?;
-            let value = |key| words.split_whitespace().find_map(|w| w.strip_prefix(key));
-            Some((value("ID=")?.parse().ok()?, value("NAME=")?.to_owned()))
-        });
-        modes.collect()
+        settings::power_modes(&self.root)
+    }
+
+    /// Settings that the speed of the GPU depends on, by name, as far as the kernel shows them: the governor and the
+    /// frequencies of an integrated GPU, the power mode.
+    #[must_use]
+    pub fn settings(&self) -> BTreeMap<String, String> {
+        let mut settings = BTreeMap::new();
+        for Clock {
+            name, range_khz, ..
+        } in self.clocks()
+        {
+            if let Some(governor) = self.read(&format!("sys/class/devfreq/{name}/governor")) {
+                settings.insert(format!("{name} governor"), governor.trim().to_owned());
+            }
+            if let Some((min, max)) = range_khz {
+                let range = format!("{} to {} MHz", min / 1000, max / 1000);
+                settings.insert(format!("{name} frequency"), range);
+            }
+        }
+        settings.extend(self.power_mode().map(|mode| ("nvpmodel".to_owned(), mode)));
+        settings
     }
 
     /// Clocks of an integrated GPU and its memory, where the kernel shows them; a card's are asked of its driver.
@@ -187,6 +193,7 @@ mod tests {
                 ("sys/class/devfreq/17000000.gpu/cur_freq", "306000000\n"),
                 ("sys/class/devfreq/17000000.gpu/min_freq", "306000000\n"),
                 ("sys/class/devfreq/17000000.gpu/max_freq", "918000000\n"),
+                ("sys/class/devfreq/17000000.gpu/governor", "nvhost_podgov\n"),
                 ("sys/class/devfreq/15340000.vic/cur_freq", "1\n"),
                 ("sys/kernel/debug/bpmp/debug/clk/emc/rate", "3199000000\n"),
                 ("proc/device-tree/model", "NVIDIA Jetson Orin NX\0"),
@@ -215,6 +222,14 @@ mod tests {
             range_khz: None,
         };
         assert_eq!(host.clocks(), [gpu, memory]);
+        let settings = [
+            ("17000000.gpu frequency", "306 to 918 MHz"),
+            ("17000000.gpu governor", "nvhost_podgov"),
+            ("nvpmodel", "15W"),
+        ];
+        let told = host.settings();
+        let told: Vec<_> = told.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        assert_eq!(told, settings);
     }
 
     #[test]
@@ -233,6 +248,7 @@ mod tests {
         assert_eq!(nothing.model(), None);
         assert_eq!(nothing.memory_bytes(), None);
         assert!(nothing.clocks().is_empty());
+        assert!(nothing.settings().is_empty());
         let nonsense = board(
             "nonsense",
             &[

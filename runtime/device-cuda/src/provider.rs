@@ -2,6 +2,8 @@
 //!
 //! Not yet run on hardware.
 
+use std::collections::BTreeMap;
+use std::iter;
 use std::sync::Arc;
 
 use punctual_core::BATCH_MAX;
@@ -24,8 +26,9 @@ pub struct CudaProvider {
     pub ordinal: u32,
     /// What it is, and how it can be divided.
     pub offer: Offer,
-    /// The core of the leader of a partition that is measured.
-    pub leader: usize,
+    /// The cores of leaders of partitions that are measured, or busy meanwhile. With fewer than there are partitions, the last
+    /// one leads several, whose stages then wait for each other.
+    pub leaders: Vec<usize>,
     pub watchdog: Watchdog,
 }
 
@@ -51,13 +54,25 @@ impl Provider for CudaProvider {
         self.offer.clocks()
     }
 
-    /// The first TPCs.
-    fn partition(&self, units: u8) -> Result<PartitionSpec, StartError> {
-        let partition = PartitionSpec::on_cores("profile", vec![self.leader], Some(PRIORITY));
-        Ok(PartitionSpec {
-            tpcs: 0..u16::from(units),
-            ..partition
-        })
+    fn settings(&self) -> BTreeMap<String, String> {
+        self.offer.settings()
+    }
+
+    /// From the first TPC on.
+    fn partitions(&self, sizes: &[u8]) -> Result<Vec<PartitionSpec>, StartError> {
+        let last = self.leaders.last().copied().unwrap_or_default();
+        let mut leaders = self.leaders.iter().copied().chain(iter::repeat(last));
+        let mut end = 0;
+        let partition = |&size: &u8| {
+            let first = end;
+            end += u16::from(size);
+            let leader = leaders.next().into_iter().collect();
+            PartitionSpec {
+                tpcs: first..end,
+                ..PartitionSpec::on_cores("profile", leader, Some(PRIORITY))
+            }
+        };
+        Ok(sizes.iter().map(partition).collect())
     }
 
     fn footprint(

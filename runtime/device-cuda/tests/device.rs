@@ -3,6 +3,7 @@
 mod device {
     mod eviction;
     mod faults;
+    mod profile;
     mod start;
 }
 mod subject;

@@ -1,13 +1,15 @@
 //! How ONNX Runtime's devices are measured and started, and what can be known of them before.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use punctual_compile::stage_to_onnx;
 use punctual_core::BATCH_MAX;
-use punctual_device::profile::PRIORITY;
+use punctual_device::profile::on_last_cores;
 use punctual_device::{DeviceSpec, PartitionSpec, Provider};
 use punctual_model::{Footprint, Network, Promises};
-use punctual_platform::Doorbell;
+use punctual_platform::{Doorbell, settings};
 
 use crate::{Library, OrtDevice, Places, StartError};
 
@@ -15,8 +17,7 @@ use crate::{Library, OrtDevice, Places, StartError};
 #[derive(Clone)]
 pub struct OrtProvider {
     pub library: Library,
-    /// Cores to measure on: a partition of `n` gets the last `n` of them, since the first ones
-    /// serve most of a machine's interrupts.
+    /// Cores to measure on: a partition of `n` gets the last `n` of them ([`on_last_cores`]).
     pub cores: Vec<usize>,
 }
 
@@ -41,12 +42,16 @@ impl Provider for OrtProvider {
         punctual_device_cpu::clocks()
     }
 
-    fn partition(&self, units: u8) -> Result<PartitionSpec, StartError> {
-        let cores = self.cores.len();
-        let first = cores.checked_sub(usize::from(units)).filter(|_| units > 0);
-        let first = first.ok_or(StartError::Units { units, cores })?;
-        let cores = self.cores[first..].to_vec();
-        Ok(PartitionSpec::on_cores("profile", cores, Some(PRIORITY)))
+    fn settings(&self) -> BTreeMap<String, String> {
+        settings::of_processor(Path::new("/"))
+    }
+
+    fn partitions(&self, sizes: &[u8]) -> Result<Vec<PartitionSpec>, StartError> {
+        let (units, cores) = (
+            sizes.iter().copied().fold(0, u8::saturating_add),
+            self.cores.len(),
+        );
+        on_last_cores(&self.cores, sizes).ok_or(StartError::Units { units, cores })
     }
 
     /// Of weights and workspaces an estimate: how much the library takes for itself it does not tell.

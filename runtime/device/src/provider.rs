@@ -1,5 +1,6 @@
 //! A kind of device: what it promises, what it takes, how it is measured and started.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use punctual_model::{Footprint, Network, Promises, SolutionChoice};
@@ -29,11 +30,17 @@ pub trait Provider {
     /// What governs its clocks: [`ProfileKey::clocks`](punctual_model::ProfileKey::clocks).
     fn clocks(&self) -> String;
 
-    /// A partition of so many units, to be measured.
+    /// The settings that its speed depends on: [`Profile::settings`](punctual_model::Profile::settings). None: they are not
+    /// known.
+    fn settings(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
+    /// Disjoint partitions of so many units each. The first is to be measured; the others may be kept busy meanwhile.
     ///
     /// # Errors
-    /// When there is none of that size.
-    fn partition(&self, units: u8) -> Result<PartitionSpec, Self::Error>;
+    /// When there are none of these sizes.
+    fn partitions(&self, sizes: &[u8]) -> Result<Vec<PartitionSpec>, Self::Error>;
 
     /// What a network takes on partitions of up to so many units.
     ///

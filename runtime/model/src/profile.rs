@@ -1,5 +1,6 @@
 //! Measured execution times of a network on one machine.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use punctual_platform::files::write_whole;
@@ -17,6 +18,10 @@ const VERSION: u32 = 2;
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     pub key: ProfileKey,
+    /// Settings of the machine that its speed depends on, by name: `governor`, `frequency`. Empty where the machine does not
+    /// tell, and in profiles of earlier versions.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
     /// One entry for each (stage, batch, partition size).
     pub stages: Vec<StageProfile>,
     /// The same while every other compute unit of the device runs stages, too: what places are planned with.
@@ -46,7 +51,8 @@ pub struct ProfileKey {
     pub package: String,
     /// Power mode, or `default`.
     pub power_mode: String,
-    /// What governs the clocks and how far they go, as the machine tells, or `unknown`.
+    /// What governs the clocks and how far they go, as the machine tells, or `unknown`. Figures of other clocks are used, with
+    /// a warning.
     pub clocks: String,
 }
 
@@ -157,6 +163,54 @@ impl Profile {
     #[must_use]
     pub fn stage_beside(&self, stage: u8, batch: u8, units: u8) -> Option<&StageProfile> {
         not_faster(&self.beside, stage, batch, units)
+    }
+
+    /// How many times as long stages take beside busy neighbours as alone, on partitions of so many units: the median of
+    /// their 99% quantiles' ratios over all stages and batch sizes. None if that was not measured.
+    #[must_use]
+    pub fn beside_factor(&self, units: u8) -> Option<f64> {
+        let ratio = |beside: &StageProfile| {
+            let same = |alone: &&StageProfile| {
+                (alone.stage, alone.batch, alone.units) == (beside.stage, beside.batch, units)
+            };
+            let alone = self.stages.iter().find(same)?;
+            Some(beside.p99_ns as f64 / alone.p99_ns as f64)
+        };
+        let measured = self.beside.iter().filter(|entry| entry.units == units);
+        let mut ratios: Vec<f64> = measured.filter_map(ratio).collect();
+        ratios.sort_unstable_by(f64::total_cmp);
+        ratios.get(ratios.len() / 2).copied()
+    }
+
+    /// The settings that differ between the measurement and a machine with these clocks and settings: name, there, now. Where
+    /// either side has no settings, only the clocks are compared.
+    #[must_use]
+    pub fn changed_settings(
+        &self,
+        clocks: &str,
+        settings: &BTreeMap<String, String>,
+    ) -> Vec<(String, String, String)> {
+        if self.settings.is_empty() || settings.is_empty() {
+            let (was, is) = (self.key.clocks.clone(), clocks.to_owned());
+            let changed = (was != is).then(|| ("clocks".to_owned(), was, is));
+            return changed.into_iter().collect();
+        }
+        let names: BTreeSet<&String> = self.settings.keys().chain(settings.keys()).collect();
+        let value = |of: &BTreeMap<String, String>, name| {
+            of.get(name)
+                .map_or_else(|| "unknown".to_owned(), String::clone)
+        };
+        names
+            .into_iter()
+            .map(|name| {
+                (
+                    name.clone(),
+                    value(&self.settings, name),
+                    value(settings, name),
+                )
+            })
+            .filter(|(_, was, is)| was != is)
+            .collect()
     }
 
     /// The figures for preparing a crop of a frame, both `[width, height]`; only an exact match counts.
@@ -286,6 +340,7 @@ mod tests {
                 power_mode: word("default"),
                 clocks: word("unknown"),
             },
+            settings: BTreeMap::new(),
             stages: vec![
                 entry(0, 4, 1, 400),
                 entry(0, 1, 1, 100),
@@ -338,6 +393,57 @@ mod tests {
         assert_eq!(p50(0, 5, 1), None, "a larger batch than measured");
         assert_eq!(p50(0, 1, 0), None, "fewer units than measured");
         assert_eq!(p50(1, 1, 1), None, "another stage");
+    }
+
+    #[test]
+    fn the_factor_beside_neighbours_is_the_median_over_stages_and_batches() {
+        let mut profile = profile();
+        assert_eq!(profile.beside_factor(1), None, "not measured");
+        // 410 and 110 alone.
+        profile.beside = vec![entry(0, 4, 1, 605), entry(0, 1, 1, 100)];
+        assert_eq!(profile.beside_factor(1), Some(615.0 / 410.0));
+        assert_eq!(profile.beside_factor(2), None, "another size");
+    }
+
+    #[test]
+    fn settings_that_differ_are_told_by_name_with_both_values() {
+        let settings = |governor: &str| {
+            let pairs = [("governor", governor), ("frequency", "400 to 2201 MHz")];
+            pairs
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into()
+        };
+        let told = |text: [&str; 3]| text.map(str::to_owned).into();
+        let mut profile = profile();
+        profile.settings = settings("performance");
+        let changed = |now| profile.changed_settings("other clocks", &now);
+        assert_eq!(changed(settings("performance")), []);
+        assert_eq!(
+            changed(settings("powersave")),
+            [told(["governor", "performance", "powersave"])]
+        );
+        let mut more = settings("performance");
+        more.insert("boost".to_owned(), "on".to_owned());
+        assert_eq!(changed(more), [told(["boost", "unknown", "on"])]);
+        // A profile of an earlier version has no settings.
+        profile.settings.clear();
+        let changed = |clocks| profile.changed_settings(clocks, &settings("powersave"));
+        assert_eq!(changed("unknown"), []);
+        assert_eq!(changed("2 GHz"), [told(["clocks", "unknown", "2 GHz"])]);
+    }
+
+    #[test]
+    fn a_profile_of_an_earlier_version_can_be_read() {
+        let mut before = profile();
+        before
+            .settings
+            .insert("governor".to_owned(), "x".to_owned());
+        before.beside = vec![entry(0, 1, 1, 120)];
+        assert_eq!(Profile::from_json(&before.to_json()).unwrap(), before);
+        // What they lack is not written where there is none of it.
+        let json = profile().to_json();
+        assert!(!json.contains("settings") && !json.contains("beside"));
+        assert!(Profile::from_json(&json).is_ok());
     }
 
     #[test]

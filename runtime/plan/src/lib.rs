@@ -31,7 +31,7 @@ pub use inputs::{
     UnknownSource,
 };
 pub use manifest::{METRICS_SUFFIX, Margins, Scheduling, SocketRule};
-pub use needs::{ModelNeeds, Needs};
+pub use needs::{ModelNeeds, Needs, PartitionNeeds};
 pub use plan::{ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, TaskPlan, Warning};
 pub use read::{NoSuchBoard, beside, inside, read_profile};
 pub use resolve::{

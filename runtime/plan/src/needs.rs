@@ -18,6 +18,17 @@ pub struct Needs {
     /// The power mode, if it says one.
     pub power_mode: Option<String>,
     pub models: Vec<ModelNeeds>,
+    /// Its partitions, in its order.
+    pub partitions: Vec<PartitionNeeds>,
+}
+
+/// A partition of the manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct PartitionNeeds {
+    pub device: DeviceKind,
+    /// Cores or TPCs.
+    pub units: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -62,6 +73,7 @@ impl Needs {
                 .as_ref()
                 .map(|at| at.value.clone()),
             models: of_models(&manifest, &mut problems),
+            partitions: of_partitions(&manifest),
         };
         problems.into_result().map(|()| needs)
     }
@@ -114,6 +126,18 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
         });
     }
     needs
+}
+
+/// Those without a size are noted elsewhere.
+fn of_partitions(manifest: &Manifest) -> Vec<PartitionNeeds> {
+    let partitions = manifest.partitions.iter();
+    let with_size = partitions.filter_map(|partition| {
+        Some(PartitionNeeds {
+            device: partition.device,
+            units: units_of(manifest, Some(&partition.name.value))?,
+        })
+    });
+    with_size.collect()
 }
 
 /// Whether any model of the package is used by tasks without a reservation only.

@@ -21,6 +21,7 @@
 //! | [`socket_path`] | paths of sockets, removed only by the process that made them |
 //! | [`heartbeat`], [`running`] | how a thread shows that it lives; whether the machine runs it |
 //! | [`idle`] | keeping cores from deep idle states |
+//! | [`settings`] | governor, frequencies, boost and power mode, from the kernel's files |
 //!
 //! Times are nanoseconds of [`clock::now_ns`] everywhere; a time limit is always absolute.
 
@@ -58,6 +59,7 @@ pub mod read;
 pub mod rt_log;
 pub mod running;
 pub mod service;
+pub mod settings;
 pub mod shared_memory;
 pub mod signals;
 pub mod socket_path;

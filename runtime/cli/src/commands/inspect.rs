@@ -127,7 +127,7 @@ struct Measured {
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Content {
-    Profile(Profile),
+    Profile(Box<Profile>),
     Problem(String),
 }
 
@@ -179,7 +179,7 @@ impl Measured {
             Ok(profile) => Self {
                 file,
                 current: profile.key.package == package,
-                content: Content::Profile(profile),
+                content: Content::Profile(Box::new(profile)),
             },
             Err(problem) => Self {
                 file,
@@ -313,7 +313,12 @@ impl fmt::Display for Measured {
             "profile {file}: board {}, power mode {}, clocks {}, {}",
             key.board, key.power_mode, key.clocks, key.machine
         )?;
-        writeln!(f, "{:width$}", profile::times(profile))
+        writeln!(
+            f,
+            "{:width$}{}",
+            profile::times(profile),
+            profile::factors(profile)
+        )
     }
 }
 

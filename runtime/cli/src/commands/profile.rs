@@ -8,7 +8,7 @@ use punctual_device::Provider;
 use punctual_device::profile::{Effort, MeasureError};
 use punctual_device_cpu::CpuProvider;
 use punctual_device_ort::{Library, LibraryError, OrtProvider};
-use punctual_model::{Package, PackageError, Profile, ProfileError, SolutionChoice};
+use punctual_model::{Package, PackageError, Profile, ProfileError, SolutionChoice, StageProfile};
 use punctual_plan::{DeviceKind, Diagnostics, Needs, Policies};
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::{affinity, read};
@@ -23,6 +23,7 @@ use punctual_platform::termination::{Terminates, Termination};
 EXAMPLES:
   punctual profile manifest.toml
   punctual profile manifest.toml --every --quick
+  punctual profile manifest.toml --beside
   punctual profile manifest.toml --into-packages
 
 Measures the models that the manifest names: first which solution of each convolution is the fastest,
@@ -33,6 +34,9 @@ weights will have taken the caches. The profile is written beside the package
 it: a package may carry the profiles of many boards. Its hash stays. Stages on partitions of the GPU are
 measured there, by TPCs, and have a profile of their own (signs.gpu.profile.json); so have stages that
 ONNX Runtime runs (signs.ort.profile.json).
+With --beside, each stage is measured a second time while all other compute units of the manifest's
+partitions are busy with stages of the largest other network; `factor` is how many times as long it takes
+then (of the 99% quantiles, the median of all stages and batch sizes).
 Measure on a quiet machine, in the power mode it will run in.
 
 TERMINATION CODES: 0 done; 3 the manifest or a package is invalid; 4 a file is missing or cannot
@@ -46,6 +50,9 @@ pub struct Options {
     /// Fewer samples: seconds instead of minutes, with a less certain tail.
     #[arg(long)]
     quick: bool,
+    /// Measure each stage also while all other compute units are busy. Takes twice as long.
+    #[arg(long)]
+    beside: bool,
     /// Use the general algorithm for every convolution. By default the fastest algorithm of each is measured first
     /// and recorded in the profile; the daemon uses it and budgets its memory.
     #[arg(long)]
@@ -143,10 +150,10 @@ pub fn run(options: &Options, policies: &Policies) -> Result<(), Error> {
     )?;
     if let Some(gpu) = gpu {
         // Interrupts are mostly served by the first cores.
-        let leader = cores.last().copied().unwrap_or_default();
+        let leaders = cores.iter().rev().copied().collect();
         let granularity = gpu.offer.granularity();
         run.measure(
-            &gpu.provider(leader),
+            &gpu.provider(leaders),
             DeviceKind::Cuda,
             has_units,
             |sizes| {
@@ -162,6 +169,12 @@ pub fn run(options: &Options, policies: &Policies) -> Result<(), Error> {
         })?;
     }
     Ok(())
+}
+
+/// Whether stages are measured beside busy neighbours, too: where work may run on idle compute units of others.
+fn measures_beside(options: &Options, needs: &Needs, device: DeviceKind) -> bool {
+    let mut models = needs.models.iter();
+    options.beside || models.any(|model| model.device == device && model.beside)
 }
 
 fn has_units(sizes: &Sizes) -> bool {
@@ -219,6 +232,9 @@ impl Run<'_> {
         let package = Package::read(&file)?;
         let direct = self.options.direct || wanted.paged;
         let mut request = measure::request(self.needs, sizes, effort, direct);
+        if measures_beside(self.options, self.needs, device) {
+            request.beside = measure::partitions_on(device, self.needs);
+        }
         if device == DeviceKind::Cpu {
             request.frames = measure::frames(wanted, &package);
         }
@@ -263,17 +279,28 @@ fn keep(
 
 /// The times of a profile, in milliseconds.
 pub(super) fn times(profile: &Profile) -> Table {
-    let times = [
+    let mut columns = vec![
         Column::words("what"),
         Column::number("samples"),
         Column::number("p50").unit("ms"),
         Column::number("p99").unit("ms"),
         Column::number("max").unit("ms"),
     ];
-    let mut table = Table::of(times).inset();
-    let mut row = |what: String, samples: u32, times: [u64; 3]| {
-        let times = times.map(|ns| format!("{:.3}", ns as f64 / 1e6));
-        table.row([what, samples.to_string()].into_iter().chain(times));
+    let has_beside = !profile.beside.is_empty();
+    if has_beside {
+        columns.push(Column::number("p99 beside").unit("ms"));
+    }
+    let mut table = Table::of(columns).inset();
+    let milliseconds = |ns: u64| format!("{:.3}", ns as f64 / 1e6);
+    let mut row = |what: String, samples: u32, times: [u64; 3], beside: Option<u64>| {
+        let times = times.map(milliseconds).into_iter();
+        let beside = has_beside.then(|| beside.map(milliseconds).unwrap_or_default());
+        table.row(
+            [what, samples.to_string()]
+                .into_iter()
+                .chain(times)
+                .chain(beside),
+        );
     };
     for entry in &profile.stages {
         let what = format!(
@@ -283,10 +310,13 @@ pub(super) fn times(profile: &Profile) -> Table {
             entry.units,
             if entry.units == 1 { "" } else { "s" }
         );
+        let key = |entry: &StageProfile| (entry.stage, entry.batch, entry.units);
+        let beside = profile.beside.iter().find(|other| key(other) == key(entry));
         row(
             what,
             entry.samples,
             [entry.p50_ns, entry.p99_ns, entry.max_ns],
+            beside.map(|beside| beside.p99_ns),
         );
     }
     for entry in &profile.prepare {
@@ -298,9 +328,23 @@ pub(super) fn times(profile: &Profile) -> Table {
             what,
             entry.samples,
             [entry.p50_ns, entry.p99_ns, entry.max_ns],
+            None,
         );
     }
     table
+}
+
+/// For each partition size how many times as long stages take while all other compute units are busy.
+pub(super) fn factors(profile: &Profile) -> String {
+    let units: BTreeSet<u8> = profile.beside.iter().map(|entry| entry.units).collect();
+    let line = |units: u8| {
+        let factor = profile.beside_factor(units)?;
+        let plural = if units == 1 { "" } else { "s" };
+        Some(format!(
+            "  with all other compute units busy, stages on {units} unit{plural} take {factor:.2} times as long (factor)\n"
+        ))
+    };
+    units.into_iter().filter_map(line).collect()
 }
 
 fn table(name: &str, profile: &Profile) -> String {
@@ -310,6 +354,7 @@ fn table(name: &str, profile: &Profile) -> String {
         profile.key.machine,
         times(profile)
     );
+    text.push_str(&factors(profile));
     let special = |choice: &&SolutionChoice| choice.solution != "direct";
     let chosen = profile.solutions.iter().filter(special);
     let operators: BTreeSet<u32> = chosen.map(|choice| choice.operator).collect();

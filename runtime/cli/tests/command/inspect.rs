@@ -1,5 +1,6 @@
 //! `punctual inspect`: what a package holds, for people and for programs; and what is said of files that are none.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -178,7 +179,16 @@ fn profile(package: &str) -> Profile {
             max_ns: 1_750_000,
         }],
         prepare: vec![],
-        beside: Vec::new(),
+        beside: vec![StageProfile {
+            stage: 1,
+            batch: 4,
+            units: 2,
+            samples: 200,
+            p50_ns: 1_500_000,
+            p99_ns: 1_800_000,
+            max_ns: 1_900_000,
+        }],
+        settings: BTreeMap::new(),
         preemption_ns_max: 1,
         solutions: vec![],
         solution_memory: SolutionMemory::default(),
@@ -202,6 +212,7 @@ fn profiles_in_the_package_and_beside_it_are_shown_and_those_of_others_are_told_
         &[
             "signs.punctual: board host, power mode 30W, clocks unknown, some processor avx2",
             "stage 1, batch 4, 2 units 200 1.250 1.500 1.750",
+            "with all other compute units busy, stages on 2 units take 1.20 times as long",
             "signs.profile.json: of another package, another; measure this one",
             "signs.gpu.profile.json: the profile cannot be parsed",
         ],

@@ -45,6 +45,7 @@ fn build(manifest_text: String) -> Result<Plan, Diagnostics> {
             realtime: true,
             machine: MACHINE.to_owned(),
             clocks: "unknown".to_owned(),
+            settings: BTreeMap::new(),
             lanes: 4,
             isolated: Vec::new(),
             program_bytes: 16 << 20,

@@ -1,6 +1,7 @@
 //! A `punctuald` process in a folder of its own, and clients of it.
 #![allow(dead_code)] // Each test binary uses a part.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -155,6 +156,7 @@ pub fn profile(machine: &str, clocks: &str, package: &Package) -> Profile {
         stages: stages.collect(),
         prepare: formats.map(|(f, w, h)| prepare(f, w, h)).to_vec(),
         beside: Vec::new(),
+        settings: BTreeMap::new(),
         preemption_ns_max: 500_000,
         solutions: Vec::new(),
         solution_memory: SolutionMemory::default(),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use punctual_core::ModelId;
 use punctual_device::conformance::networks;
 use punctual_device::profile::{
-    self, Effort, Frame, MeasureError, Phase, Progress, Request, Subject, measure_preparation,
+    self, Effort, Frame, MeasureError, Other, Phase, Progress, Request, Subject,
+    measure_preparation,
 };
 use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider};
 use punctual_device_cpu::{
@@ -15,7 +16,7 @@ use punctual_kernels::Isa;
 use punctual_model::{
     AnswerKind, Calibration, Exit, Footprint, InputForm, InputSpec, Network, Operator,
     OperatorKind, Output, Package, Profile, Promises, SecondOperand, SolutionChoice,
-    SolutionMemory, Stage, Tensor, TensorId, VectorSpec,
+    SolutionMemory, Stage, StageProfile, Tensor, TensorId, VectorSpec,
 };
 use punctual_platform::{Doorbell, affinity};
 use punctual_types::{
@@ -46,6 +47,7 @@ fn request() -> Request {
         power_mode: "default".to_owned(),
         batches: vec![1, 2],
         units: vec![1],
+        beside: Vec::new(),
         frames: vec![
             Frame::new(PixelFormat::Rgb8, size, 192, crop),
             Frame::new(PixelFormat::Nv12, size, 64, crop),
@@ -80,12 +82,101 @@ fn a_network_is_measured_beside_another_one() {
         package,
         solutions: &[],
     };
-    let (request, beside) = (request(), of(other.as_ref().expect("a valid network")));
-    let profile = profile::measure(&cpu(), of(&small), Some(beside), &request, &mut |_| ());
+    let other = Other {
+        subject: of(other.as_ref().expect("a valid network")),
+        batch_max: 1,
+    };
+    let profile = profile::measure(&cpu(), of(&small), Some(other), &request(), &mut |_| ());
     let profile = profile.expect("measured");
     // Nothing of the other one is in it.
     assert_eq!(profile.key.package, small.hash().to_string());
     assert_eq!(profile.stages.len(), 4);
+}
+
+#[test]
+fn with_all_partitions_named_each_stage_is_measured_beside_busy_ones_too() {
+    let cores = cpu().cores.len().min(2) as u8;
+    let package = package();
+    let request = Request {
+        frames: Vec::new(),
+        batches: vec![1],
+        units: (1..=cores).collect(),
+        beside: vec![1; cores.into()],
+        ..request()
+    };
+    let mut seen = Vec::new();
+    let profile = measure(&cpu(), &package, &request, &mut |progress| {
+        seen.push(progress)
+    });
+    let profile = profile.expect("measured");
+    let keys = |entries: &[StageProfile]| -> Vec<_> {
+        entries
+            .iter()
+            .map(|e| (e.stage, e.batch, e.units))
+            .collect()
+    };
+    assert_eq!(keys(&profile.beside), keys(&profile.stages));
+    let of_all = |entries: &[StageProfile]| -> Vec<_> {
+        entries
+            .iter()
+            .filter(|e| e.units == cores)
+            .copied()
+            .collect()
+    };
+    // Nobody is beside all cores: what was measured alone holds.
+    assert_eq!(of_all(&profile.beside), of_all(&profile.stages));
+    assert_eq!(profile.beside_factor(cores), Some(1.0));
+    assert!(profile.beside.iter().all(|entry| entry.samples >= 69));
+    let beside = |progress: &&Progress| matches!(progress.what, Phase::Beside { units: 1, .. });
+    assert_eq!(seen.iter().any(|progress| beside(&progress)), cores > 1);
+    let last = seen.last().expect("progress");
+    assert_eq!(last.done, last.total);
+    assert_eq!(
+        Profile::from_json(&profile.to_json()).expect("valid"),
+        profile
+    );
+}
+
+#[test]
+fn a_network_with_another_one_is_measured_beside_that_one_in_its_largest_batch() {
+    if cpu().cores.len() < 2 {
+        return;
+    }
+    let (small, other) = (
+        package(),
+        Package::new(of_depth_and_vectors(), Calibration::default()).expect("a valid network"),
+    );
+    let of = |package| Subject {
+        package,
+        solutions: &[],
+    };
+    let other = Other {
+        subject: of(&other),
+        batch_max: 4,
+    };
+    let request = Request {
+        frames: Vec::new(),
+        batches: vec![1],
+        beside: vec![2],
+        ..request()
+    };
+    let profile = profile::measure(&cpu(), of(&small), Some(other), &request, &mut |_| ());
+    let profile = profile.expect("measured");
+    assert_eq!((profile.stages.len(), profile.beside.len()), (2, 2));
+}
+
+#[test]
+fn neighbours_on_cores_that_are_not_there_are_refused() {
+    let request = Request {
+        frames: Vec::new(),
+        beside: vec![1, 200],
+        ..request()
+    };
+    let refused = measure(&cpu(), &package(), &request, &mut |_| ());
+    assert!(matches!(
+        refused,
+        Err(MeasureError::Start(StartError::Units { units: 201, .. }))
+    ));
 }
 
 #[test]
@@ -109,6 +200,7 @@ fn a_profile_has_every_stage_batch_and_frame_and_can_be_read_back() {
             .iter()
             .all(|entry| entry.samples >= samples_for_p99)
     );
+    assert_eq!(profile.beside, [], "nobody asked");
     assert_eq!(profile.prepare.len(), 3, "one entry whatever the stride");
     assert!(profile.prepare("nv12", [64, 48], [32, 24], false).is_some());
     let longest = profile.stages.iter().map(|entry| entry.max_ns).max();
@@ -264,8 +356,8 @@ impl Provider for Elsewhere {
         "fixed".to_owned()
     }
 
-    fn partition(&self, units: u8) -> Result<PartitionSpec, StartError> {
-        self.0.partition(units)
+    fn partitions(&self, sizes: &[u8]) -> Result<Vec<PartitionSpec>, StartError> {
+        self.0.partitions(sizes)
     }
 
     fn footprint(

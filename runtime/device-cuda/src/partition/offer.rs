@@ -1,5 +1,6 @@
 //! What a device offers to plans: looked at without starting anything on it.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -73,6 +74,8 @@ pub struct Facts {
     pub driver_build: Option<String>,
     /// The board's power mode; none where it has but one.
     pub power_mode: Option<String>,
+    /// What its speed depends on, where the kernel shows it.
+    pub settings: BTreeMap<String, String>,
     pub compute_capability: (u32, u32),
     pub multiprocessors: u32,
     /// Whether it shares the processor's memory.
@@ -138,6 +141,16 @@ impl Offer {
         )
     }
 
+    /// Settings that its speed depends on; none where the kernel shows none, as of a card.
+    #[must_use]
+    pub fn settings(&self) -> BTreeMap<String, String> {
+        let mut settings = self.facts.settings.clone();
+        if !settings.is_empty() {
+            settings.insert("clocks".to_owned(), self.clocks());
+        }
+        settings
+    }
+
     /// TPCs that partitions can be made of.
     #[must_use]
     pub fn tpcs(&self) -> u16 {
@@ -195,6 +208,7 @@ impl Facts {
             version: CudaVersion::new(narrow(version.major), narrow(version.minor)),
             driver_build: host.driver_build(),
             power_mode: host.power_mode(),
+            settings: host.settings(),
             compute_capability: gpu.compute_capability()?,
             multiprocessors: gpu.attribute(Attribute::Multiprocessors)?,
             integrated: gpu.can(Attribute::Integrated)?,

@@ -206,7 +206,7 @@ fn partitions_of_tpcs_run_where_they_may() {
 }
 
 /// Looks with records only.
-fn how(records: &Path) -> How {
+pub(super) fn how(records: &Path) -> How {
     How {
         host: Host::at(records),
         ..How::usual(None, Some(records.to_owned()))
@@ -214,7 +214,7 @@ fn how(records: &Path) -> How {
 }
 
 /// Keeps what a trial of stream masks came to, as `punctual board detect` would.
-fn calibrated(records: &Path, gpu: Gpu, config: &Config) {
+pub(super) fn calibrated(records: &Path, gpu: Gpu, config: &Config) {
     let bare = offer::look(gpu, 0, &how(records)).expect("a device that answers");
     let facts = bare.facts;
     let trial = Trial {

@@ -12,6 +12,11 @@
 //! plan's margins. A preparation is the copy of the crop's rows and
 //! [`Preprocessor::run`](punctual_kernels::preprocess::Preprocessor::run), on frames that change.
 //!
+//! # Beside busy neighbours
+//! If the request says which partitions there are ([`Request::beside`]), each partition size is measured a second time while
+//! all other compute units of these partitions run stages of the largest other network without a gap. They take memory
+//! bandwidth and shared caches from the measured stage, as they will when work runs on idle units while all others are busy.
+//!
 //! # Quantiles in noise
 //! Other programs and the machine beneath a virtual one disturb measurements, usually in bursts.
 //! Pooling all samples, a disturbance of 1% of the time owns the 99% quantile. So samples come in
@@ -22,6 +27,7 @@
 //! longest sample of all, bursts included. Budgets are made from `p99` with a margin (the plan's
 //! `Margins`); `max` only says when a worker is believed to be stuck.
 
+mod neighbours;
 mod prepare;
 mod samples;
 mod stages;
@@ -37,6 +43,7 @@ use punctual_types::{Fit, FrameLayout, PixelFormat, Size};
 use thiserror::Error;
 
 use crate::provider::Provider;
+use crate::spec::PartitionSpec;
 
 /// What to measure, and on what.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +56,9 @@ pub struct Request {
     pub batches: Vec<u8>,
     /// Partition sizes, in compute units (cores, TPCs).
     pub units: Vec<u8>,
+    /// Sizes of all partitions of the device, to measure stages also while all compute units but theirs are busy. Empty:
+    /// stages are measured alone only.
+    pub beside: Vec<u8>,
     /// Frames whose preparation is to be measured: for a profile of the processor.
     pub frames: Vec<Frame>,
     /// The core to prepare them on; none: wherever the kernel likes.
@@ -153,6 +163,13 @@ pub enum Phase {
         /// What they are: `core`, `TPC`.
         unit: &'static str,
     },
+    /// The same while all other compute units are busy.
+    Beside {
+        /// Of the partition.
+        units: u8,
+        /// What they are: `core`, `TPC`.
+        unit: &'static str,
+    },
     /// The preparation of frames.
     Prepare,
 }
@@ -164,6 +181,10 @@ impl fmt::Display for Phase {
             Self::Solutions { units } => write!(f, "solutions on {units} cores"),
             Self::Stages { units: 1, unit } => write!(f, "stages on 1 {unit}"),
             Self::Stages { units, unit } => write!(f, "stages on {units} {unit}s"),
+            Self::Beside { units: 1, unit } => write!(f, "stages on 1 {unit}, all others busy"),
+            Self::Beside { units, unit } => {
+                write!(f, "stages on {units} {unit}s, all others busy")
+            }
             Self::Prepare => f.write_str("preparing frames"),
         }
     }
@@ -185,7 +206,7 @@ pub enum MeasureError<E> {
     #[error(transparent)]
     Thread(#[from] ThreadError),
     /// An error of the device, which has said so.
-    #[error("stage {stage} at batch {batch} failed while it was measured; please report this")]
+    #[error("stage {stage} at batch {batch} failed during the measurement; please report this")]
     Failed {
         /// Which stage.
         stage: u8,
@@ -199,6 +220,28 @@ pub enum MeasureError<E> {
 pub struct Subject<'a> {
     pub package: &'a Package,
     pub solutions: &'a [SolutionChoice],
+}
+
+/// The largest other network of the manifest.
+#[derive(Clone, Copy, Debug)]
+pub struct Other<'a> {
+    pub subject: Subject<'a>,
+    /// The largest batch size that it is compiled for.
+    pub batch_max: u8,
+}
+
+/// Partitions of so many cores each, the first on the last of `cores`, for measurements: the first cores serve most of a
+/// machine's interrupts. None if one has no cores, or there are too few.
+#[must_use]
+pub fn on_last_cores(cores: &[usize], sizes: &[u8]) -> Option<Vec<PartitionSpec>> {
+    let mut end = cores.len();
+    let mut partition = |&size: &u8| {
+        let first = end.checked_sub(usize::from(size)).filter(|_| size > 0)?;
+        let taken = cores[first..end].to_vec();
+        end = first;
+        Some(PartitionSpec::on_cores("profile", taken, Some(PRIORITY)))
+    };
+    sizes.iter().map(&mut partition).collect()
 }
 
 /// Makes the choices that are left to measuring; none if the request wants none. `progress` is called on this thread.
@@ -224,10 +267,11 @@ pub fn choose<P: Provider>(
     chosen.map_err(MeasureError::Start)
 }
 
-/// Measures a network's stages on the devices of `provider`, and its frames' preparation; takes seconds ([`Effort`]). `beside`
-/// is a network that shares its partition. `progress` is called on this thread between measurements.
+/// Measures a network's stages on the devices of `provider`, and its frames' preparation; takes seconds ([`Effort`]). `other`
+/// is a network that shares its partition; neighbours run it, too, or without one the network itself. `progress` is called on
+/// this thread between measurements.
 ///
-/// Workers run at real-time priority if the machine grants it, as in the daemon; then they rest for a
+/// Workers run at real-time priority if the machine grants it, as in the daemon; then all of them rest for a
 /// fifth of the time, so that the kernel's limit on real-time work (`sched_rt_runtime_us`) is not met.
 ///
 /// # Errors
@@ -235,7 +279,7 @@ pub fn choose<P: Provider>(
 pub fn measure<P: Provider>(
     provider: &P,
     subject: Subject<'_>,
-    beside: Option<Subject<'_>>,
+    other: Option<Other<'_>>,
     request: &Request,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Profile, MeasureError<P::Error>> {
@@ -248,7 +292,7 @@ pub fn measure<P: Provider>(
     stages_at_all_sizes(
         provider,
         &mut profile,
-        (subject, beside),
+        (subject, other),
         request,
         &mut steps,
     )?;
@@ -284,7 +328,7 @@ impl<'p> Steps<'p> {
     fn new(request: &Request, progress: &'p mut dyn FnMut(Progress)) -> Self {
         Self {
             rounds: request.effort.rounds() as u32,
-            phases: request.units.len() as u32 + 1,
+            phases: neighbours::passes(request) as u32 + 1,
             phase: 0,
             progress,
         }
@@ -302,21 +346,33 @@ impl<'p> Steps<'p> {
 fn stages_at_all_sizes<P: Provider>(
     provider: &P,
     profile: &mut Profile,
-    subjects: (Subject<'_>, Option<Subject<'_>>),
+    subjects: (Subject<'_>, Option<Other<'_>>),
     request: &Request,
     steps: &mut Steps<'_>,
 ) -> Result<(), MeasureError<P::Error>> {
+    let unit = P::UNIT;
     for &units in &request.units {
-        let unit = P::UNIT;
-        let what = Phase::Stages { units, unit };
-        let measured = stages::measure(provider, subjects, request, units, &mut |round| {
-            steps.report(round, what);
-        })?;
-        steps.phase += 1;
-        profile.stages.extend(measured.stages);
-        let preemption = measured.preemption.as_nanos();
-        profile.preemption_ns_max = profile.preemption_ns_max.max(preemption);
-        profile.solution_memory = measured.solution_memory;
+        let mut measure = |sizes: &[u8], what| -> Result<_, MeasureError<P::Error>> {
+            let mut report = |round| steps.report(round, what);
+            let measured = stages::measure(provider, subjects, request, sizes, &mut report)?;
+            steps.phase += 1;
+            let preemption = measured.preemption.as_nanos();
+            profile.preemption_ns_max = profile.preemption_ns_max.max(preemption);
+            profile.solution_memory = measured.solution_memory;
+            Ok(measured.stages)
+        };
+        let alone = measure(&[units], Phase::Stages { units, unit })?;
+        match &neighbours::left_by(units, &request.beside)[..] {
+            [] if request.beside.is_empty() => {}
+            // There is nobody to be beside.
+            [] => profile.beside.extend(&alone),
+            others => {
+                let sizes = [&[units], others].concat();
+                let beside = measure(&sizes, Phase::Beside { units, unit })?;
+                profile.beside.extend(beside);
+            }
+        }
+        profile.stages.extend(alone);
     }
     Ok(())
 }
@@ -347,6 +403,7 @@ fn unmeasured<P: Provider>(provider: &P, package: &Package, request: &Request) -
         stages: Vec::new(),
         prepare: Vec::new(),
         beside: Vec::new(),
+        settings: provider.settings(),
         preemption_ns_max: 0,
         solutions: Vec::new(),
         solution_memory: SolutionMemory::default(),
@@ -360,6 +417,6 @@ pub const PRIORITY: u8 = 50;
 fn rest(missing: &[Missing], begun_ns: u64) {
     if !missing.contains(&Missing::Realtime) {
         let now = clock::now_ns();
-        clock::sleep_until_ns(now + (now - begun_ns) / 4);
+        clock::sleep_until_ns(now + now.saturating_sub(begun_ns) / 4);
     }
 }

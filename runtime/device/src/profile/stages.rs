@@ -9,17 +9,17 @@ use punctual_core::{
 };
 use punctual_model::{Network, OutputLayout, SolutionMemory, StageProfile};
 use punctual_platform::areas::Area;
-use punctual_platform::{Doorbell, clock};
+use punctual_platform::{Doorbell, Missing, clock};
 use punctual_types::AREA_BYTES_MAX;
 use punctual_types::Random;
 
 use super::samples::{BLOCK, Samples};
-use super::{MeasureError, Request, Subject};
+use super::{MeasureError, Other, Request, Subject};
 use crate::device::Device;
 use crate::provider::Provider;
 use crate::request_buffers::InputBuffers;
 use crate::shell::HostedDevice;
-use crate::spec::{DeviceSpec, ModelSpec};
+use crate::spec::{DeviceSpec, ModelSpec, PartitionSpec};
 
 /// Rounds before the first that counts: pages are touched, caches and the clock's speed are up.
 const WARM_UP: usize = 10;
@@ -28,6 +28,10 @@ const WARM_UP: usize = 10;
 /// what was kept of a network in the far caches, and clocks go down. A block of samples has 23 of them.
 const PAUSE_EVERY: usize = 3;
 const PAUSE_NS: u64 = 40_000_000;
+
+/// After this time without a rest there is one before the next request. Neighbours are busy all the time: on a large network they
+/// would otherwise meet the kernel's limit, by default 950 ms in each second, within a round.
+const BUSY_NS_MAX: u64 = 400_000_000;
 
 /// The figures of one partition size.
 pub(super) struct Figures {
@@ -38,22 +42,22 @@ pub(super) struct Figures {
     pub(super) solution_memory: SolutionMemory,
 }
 
-/// Measures all stages at all batch sizes on `units` compute units; `progress` is told the round.
+/// Measures all stages at all batch sizes on a partition of the first of `sizes`, while partitions of the other sizes are
+/// busy; `progress` is told the round.
 pub(super) fn measure<P: Provider>(
     provider: &P,
-    (subject, beside): (Subject<'_>, Option<Subject<'_>>),
+    subjects: (Subject<'_>, Option<Other<'_>>),
     request: &Request,
-    units: u8,
+    sizes: &[u8],
     progress: &mut dyn FnMut(usize),
 ) -> Result<Figures, MeasureError<P::Error>> {
-    let mut bench = Bench::start(provider, subject, beside, request, units)?;
+    let mut bench = Bench::start(provider, subjects, request, sizes)?;
     for round in 0..WARM_UP {
         bench.round(round)?;
     }
     for figure in &mut bench.figures {
         figure.forget();
     }
-    let missing = bench.device.shell().missing();
     let limit = clock::now_ns() + request.effort.limit().as_nanos();
     for round in 0..request.effort.rounds() {
         let block_begins = round > 0 && round.is_multiple_of(BLOCK);
@@ -61,12 +65,17 @@ pub(super) fn measure<P: Provider>(
             break;
         }
         progress(round);
-        let begun = clock::now_ns();
-        let paused = bench.round(round)?;
-        super::rest(&missing, begun + paused);
+        bench.round(round)?;
     }
-    Ok(bench.measured(units))
+    Ok(bench.measured(sizes[0]))
 }
+
+/// The partition that is measured; those of neighbours follow.
+const MEASURED: PartitionId = PartitionId(0);
+const SUBJECT: ModelId = ModelId(0);
+/// The network that runs before each request, and on neighbours. There it is a model of its own even if it is the measured
+/// network: neighbours must not share its weights in the caches, nor what the device notes of its last run.
+const OTHER: ModelId = ModelId(1);
 
 struct Bench<D> {
     device: D,
@@ -77,10 +86,36 @@ struct Bench<D> {
     /// its own input in the nearest cache.
     set: u16,
     /// Stages of the network that runs before each request.
-    stages_beside: u8,
+    stages_before: u8,
+    /// On the partitions after the measured one.
+    neighbours: Vec<Neighbour>,
     /// Batch after batch, stage after stage.
     figures: Vec<Figure>,
+    /// Submitted, and not ended.
+    running: Vec<(ActionId, Step)>,
     actions: u64,
+    /// What the machine did not grant the workers.
+    missing: Vec<Missing>,
+    /// The end of the last rest, later by the pauses since in which nothing ran.
+    busy_since_ns: u64,
+}
+
+/// What an action does.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    partition: PartitionId,
+    model: ModelId,
+    stage: u8,
+    batch: u8,
+    /// The first of its request buffers.
+    first: u16,
+}
+
+/// A partition that is busy all the time while another one is measured.
+struct Neighbour {
+    /// What it runs next.
+    next: Step,
+    stages: u8,
 }
 
 struct Figure {
@@ -100,90 +135,89 @@ impl Figure {
 impl<D: HostedDevice> Bench<D> {
     fn start<P: Provider<Device = D>>(
         provider: &P,
-        subject: Subject<'_>,
-        beside: Option<Subject<'_>>,
+        (subject, other): (Subject<'_>, Option<Other<'_>>),
         request: &Request,
-        units: u8,
+        sizes: &[u8],
     ) -> Result<Self, MeasureError<P::Error>> {
         let set = request.batches.iter().copied().max().unwrap_or(1);
-        let own = 2 * u16::from(set);
-        let bell = Arc::new(Doorbell::new());
-        let partition = provider.partition(units).map_err(MeasureError::Start)?;
-        let subjects: Vec<Subject<'_>> = [subject].into_iter().chain(beside).collect();
-        let networks = subjects.iter().map(|subject| subject.package.network());
-        let outputs: Vec<OutputLayout> = networks.clone().map(all_outputs).collect();
-        let batches = [&request.batches[..], &[1]];
-        let models: Vec<ModelSpec<'_>> = subjects
-            .iter()
-            .zip(batches)
-            .zip(&outputs)
-            .map(|((subject, batches), outputs)| ModelSpec {
-                outputs: Some(outputs),
-                solutions: subject.solutions,
-                ..ModelSpec::resident(subject.package.network(), batches)
-            })
-            .collect();
-        let spec = DeviceSpec {
-            models: &models,
-            partitions: &[partition],
-            request_buffers: own + u16::from(beside.is_some()),
-            cache: None,
+        let busy = sizes.len() - 1;
+        let itself = Other {
+            subject,
+            batch_max: set,
         };
-        let started = provider.start(&spec, bell.clone());
-        let device = started.map_err(MeasureError::Start)?;
-        let buffers = [0..own, own..spec.request_buffers];
-        for (model, (network, buffers)) in networks.zip(buffers).enumerate() {
-            let inputs = device.shell().input_buffers();
-            write_inputs(&inputs, buffers.clone(), ModelId(model as u16), network);
-            give_areas(&inputs, buffers, &outputs[model]);
+        let runs_on_neighbours = other.unwrap_or(itself);
+        let stages_before = other.map_or(0, |other| stages(other.subject));
+        let mut other_batches = vec![1];
+        if busy > 0 && runs_on_neighbours.batch_max > 1 {
+            other_batches.push(runs_on_neighbours.batch_max);
         }
-        let network = subject.package.network();
-        let rounds = request.effort.rounds();
-        let figure = |batch: u8, stage: usize| Figure {
-            stage: stage as u8,
-            batch,
-            took: Samples::with_capacity(rounds),
-            longest_operator: Samples::with_capacity(rounds),
+        let mut loaded = vec![(subject, &request.batches[..])];
+        if other.is_some() || busy > 0 {
+            loaded.push((runs_on_neighbours.subject, &other_batches[..]));
+        }
+        // One buffer for the request that runs before each, and a batch for each neighbour.
+        let own = 2 * u16::from(set);
+        let before = u16::from(other.is_some());
+        let batch = *other_batches.last().expect("never empty");
+        let buffers = own + before + busy as u16 * u16::from(batch);
+        let partitions = provider.partitions(sizes).map_err(MeasureError::Start)?;
+        let bell = Arc::new(Doorbell::new());
+        let device = load(provider, &loaded, &partitions, (own, buffers), bell.clone())?;
+        let neighbour = |index: u16| Neighbour {
+            next: Step {
+                partition: PartitionId(index + 1),
+                model: OTHER,
+                stage: 0,
+                batch,
+                first: own + before + index * u16::from(batch),
+            },
+            stages: stages(runs_on_neighbours.subject),
         };
-        let stages = network.stages.len();
-        let of_batch = |&batch: &u8| (0..stages).map(move |stage| figure(batch, stage));
         Ok(Self {
+            missing: device.shell().missing(),
             device,
             preemptible: P::PROMISES.preemptible,
             bell,
             set: set.into(),
-            stages_beside: beside.map_or(0, |other| other.package.network().stages.len() as u8),
-            figures: request.batches.iter().flat_map(of_batch).collect(),
+            stages_before,
+            neighbours: (0..busy as u16).map(neighbour).collect(),
+            figures: figures(subject, request),
+            running: Vec::new(),
             actions: 0,
+            busy_since_ns: clock::now_ns(),
         })
     }
 
-    /// One sample of each figure. Returns the nanoseconds of its pauses.
-    fn round<E>(&mut self, round: usize) -> Result<u64, MeasureError<E>> {
-        let mut paused = 0;
+    /// One sample of each figure, and a rest.
+    fn round<E>(&mut self, round: usize) -> Result<(), MeasureError<E>> {
         let first = (round % 2) as u16 * self.set;
+        self.occupy_neighbours();
         for index in 0..self.figures.len() {
             let Figure { stage, batch, .. } = self.figures[index];
             if stage == 0 {
-                if (round + index).is_multiple_of(PAUSE_EVERY) {
-                    clock::sleep_until_ns(clock::now_ns() + PAUSE_NS);
-                    paused += PAUSE_NS;
+                if clock::now_ns().saturating_sub(self.busy_since_ns) > BUSY_NS_MAX {
+                    self.rest()?;
+                    self.occupy_neighbours();
                 }
-                for stage in 0..self.stages_beside {
-                    self.run(ModelId(1), stage, 1, 2 * self.set)?;
+                if (round + index).is_multiple_of(PAUSE_EVERY) {
+                    self.pause()?;
+                }
+                for stage in 0..self.stages_before {
+                    self.run(OTHER, stage, 1, 2 * self.set)?;
                 }
             }
-            let finished = self.run(ModelId(0), stage, batch, first)?;
-            let longest = self.device.longest_step(ModelId(0), StageId(stage));
+            let finished = self.run(SUBJECT, stage, batch, first)?;
+            let longest = self.device.longest_step(SUBJECT, StageId(stage));
             let longest = longest.filter(|_| self.preemptible);
             let longest = longest.unwrap_or(finished.measured);
             let figure = &mut self.figures[index];
             figure.took.add(finished.measured);
             figure.longest_operator.add(longest);
         }
-        Ok(paused)
+        self.rest()
     }
 
+    /// Runs a stage on the measured partition.
     fn run<E>(
         &mut self,
         model: ModelId,
@@ -191,31 +225,118 @@ impl<D: HostedDevice> Bench<D> {
         batch: u8,
         first: u16,
     ) -> Result<Finished, MeasureError<E>> {
-        self.actions += 1;
-        let infer = Infer {
-            id: ActionId(self.actions),
-            partition: PartitionId(0),
+        self.submit(Step {
+            partition: MEASURED,
             model,
-            stage: StageId(stage),
+            stage,
             batch,
-            members: (first..first + u16::from(batch)).map(request).collect(),
+            first,
+        });
+        loop {
+            let ended = self.next_end(None)?;
+            let (partition, finished) = ended.expect("there is no time limit");
+            if partition == MEASURED {
+                return Ok(finished);
+            }
+            self.occupy(partition);
+        }
+    }
+
+    /// Leaves the measured partition idle for a while.
+    fn pause<E>(&mut self) -> Result<(), MeasureError<E>> {
+        let until = clock::now_ns() + PAUSE_NS;
+        while clock::now_ns() < until {
+            if let Some((partition, _)) = self.next_end(Some(until))? {
+                self.occupy(partition);
+            }
+        }
+        if self.neighbours.is_empty() {
+            self.busy_since_ns += PAUSE_NS;
+        }
+        Ok(())
+    }
+
+    /// Two actions each: the second one follows the first without a gap.
+    fn occupy_neighbours(&mut self) {
+        for _ in 0..2 {
+            for index in 0..self.neighbours.len() {
+                self.occupy(PartitionId(index as u16 + 1));
+            }
+        }
+    }
+
+    /// Gives a neighbour its next action.
+    fn occupy(&mut self, partition: PartitionId) {
+        let neighbour = &mut self.neighbours[partition.index() - 1];
+        let step = neighbour.next;
+        neighbour.next.stage = (step.stage + 1) % neighbour.stages;
+        self.submit(step);
+    }
+
+    /// Waits until neighbours have nothing to do; then all rest.
+    fn rest<E>(&mut self) -> Result<(), MeasureError<E>> {
+        while !self.running.is_empty() {
+            self.next_end(None)?;
+        }
+        super::rest(&self.missing, self.busy_since_ns);
+        self.busy_since_ns = clock::now_ns();
+        Ok(())
+    }
+
+    fn submit(&mut self, step: Step) {
+        self.actions += 1;
+        let id = ActionId(self.actions);
+        let members = step.first..step.first + u16::from(step.batch);
+        let infer = Infer {
+            id,
+            partition: step.partition,
+            model: step.model,
+            stage: StageId(step.stage),
+            batch: step.batch,
+            members: members.map(request).collect(),
             window: Window {
                 earliest: Instant::ZERO,
                 latest: Instant::FAR_FUTURE,
             },
             criticality: Criticality::RealTime,
         };
-        let mut seen = self.bell.count();
         self.device
             .submit(&infer)
-            .expect("the device was started for this action, and is idle");
+            .expect("the device was started for this action, and the partition has room for it");
+        self.running.push((id, step));
+    }
+
+    /// The next end of an action, and where it ran; none if there was none until then.
+    fn next_end<E>(
+        &mut self,
+        until_ns: Option<u64>,
+    ) -> Result<Option<(PartitionId, Finished)>, MeasureError<E>> {
+        let mut seen = self.bell.count();
         loop {
             match self.device.poll() {
-                Some(Event::Finished(finished)) => return Ok(finished),
-                Some(_) => return Err(MeasureError::Failed { stage, batch }),
-                None => seen = self.bell.wait(seen, None),
+                Some(Event::Finished(finished)) => {
+                    let Step { partition, .. } = self.ended(finished.action);
+                    return Ok(Some((partition, finished)));
+                }
+                Some(
+                    Event::Failed { action }
+                    | Event::NotRun { action, .. }
+                    | Event::Preempted { action, .. },
+                ) => {
+                    let Step { stage, batch, .. } = self.ended(action);
+                    return Err(MeasureError::Failed { stage, batch });
+                }
+                Some(event) => unreachable!("no action has this event: {event:?}"),
+                None if until_ns.is_some_and(|until| clock::now_ns() >= until) => return Ok(None),
+                None => seen = self.bell.wait(seen, until_ns),
             }
         }
+    }
+
+    fn ended(&mut self, action: ActionId) -> Step {
+        let found = self.running.iter().position(|(id, _)| *id == action);
+        let found = found.expect("only what was submitted ends");
+        self.running.swap_remove(found).1
     }
 
     fn measured(self, units: u8) -> Figures {
@@ -236,9 +357,62 @@ impl<D: HostedDevice> Bench<D> {
         Figures {
             stages: self.figures.iter().map(stage).collect(),
             preemption: Nanos::new(preemption),
-            solution_memory: self.device.solution_memory(ModelId(0)),
+            solution_memory: self.device.solution_memory(SUBJECT),
         }
     }
+}
+
+/// Starts a device with these networks, and with noise in its request buffers: before `own` for the first network, the others
+/// for the second.
+fn load<P: Provider>(
+    provider: &P,
+    loaded: &[(Subject<'_>, &[u8])],
+    partitions: &[PartitionSpec],
+    (own, buffers): (u16, u16),
+    bell: Arc<Doorbell>,
+) -> Result<P::Device, MeasureError<P::Error>> {
+    let network = |(subject, _): &(Subject<'_>, &[u8])| all_outputs(subject.package.network());
+    let outputs: Vec<OutputLayout> = loaded.iter().map(network).collect();
+    let with_outputs = loaded.iter().zip(&outputs);
+    let models: Vec<ModelSpec<'_>> = with_outputs
+        .map(|((subject, batches), outputs)| ModelSpec {
+            outputs: Some(outputs),
+            solutions: subject.solutions,
+            ..ModelSpec::resident(subject.package.network(), batches)
+        })
+        .collect();
+    let spec = DeviceSpec {
+        models: &models,
+        partitions,
+        request_buffers: buffers,
+        cache: None,
+    };
+    let device = provider.start(&spec, bell).map_err(MeasureError::Start)?;
+    let inputs = device.shell().input_buffers();
+    let of_models = [(SUBJECT, 0..own), (OTHER, own..buffers)];
+    for ((spec, outputs), (model, buffers)) in models.iter().zip(&outputs).zip(of_models) {
+        write_inputs(&inputs, buffers.clone(), model, spec.network);
+        give_areas(&inputs, buffers, outputs);
+    }
+    Ok(device)
+}
+
+/// Without samples, of all stages at all batch sizes.
+fn figures(subject: Subject<'_>, request: &Request) -> Vec<Figure> {
+    let rounds = request.effort.rounds();
+    let figure = |batch: u8, stage: u8| Figure {
+        stage,
+        batch,
+        took: Samples::with_capacity(rounds),
+        longest_operator: Samples::with_capacity(rounds),
+    };
+    let of_batch = |&batch: &u8| (0..stages(subject)).map(move |stage| figure(batch, stage));
+    request.batches.iter().flat_map(of_batch).collect()
+}
+
+/// A package never has more than `STAGES_MAX`.
+fn stages(subject: Subject<'_>) -> u8 {
+    subject.package.network().stages.len() as u8
 }
 
 fn request(buffer: u16) -> RequestId {

@@ -87,6 +87,8 @@ pub struct Host {
     pub machine: String,
     /// What governs its clocks, as in [`ProfileKey::clocks`](punctual_model::ProfileKey::clocks).
     pub clocks: String,
+    /// What its speed depends on, as in [`Profile::settings`].
+    pub settings: BTreeMap<String, String>,
     /// Floats of the vectors that its kernels have.
     pub lanes: u8,
     /// Bytes of this program and its libraries in memory, all pages of them.
@@ -119,6 +121,8 @@ pub struct GpuHost {
     /// What governs its clocks, as in
     /// [`ProfileKey::clocks`](punctual_model::ProfileKey::clocks).
     pub clocks: String,
+    /// What its speed depends on, as in [`Profile::settings`].
+    pub settings: BTreeMap<String, String>,
     /// TPCs that partitions can be made of.
     pub tpcs: u16,
     /// They are granted in multiples of this many.

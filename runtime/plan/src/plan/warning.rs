@@ -107,6 +107,17 @@ pub enum Warning {
          and confidence to mean accuracy; compile it with records of a held-out set"
     )]
     NotCalibrated { model: String },
+    /// A setting of the machine that was another one when its profile was measured.
+    #[error(
+        "the profile of model {model:?} was measured with {setting} {measured:?}, and the machine has {now:?}: \
+         stages may take longer than their budgets; set it back, or measure again with `punctual profile MANIFEST`"
+    )]
+    SettingChanged {
+        model: String,
+        setting: String,
+        measured: String,
+        now: String,
+    },
     /// A quantile from too few samples.
     #[error(
         "the profile of model {model:?} has only {samples} samples a figure: budgets are made \
@@ -160,6 +171,15 @@ pub(super) fn all(budgeted: &Budgeted<'_>, inputs: &PlanInputs) -> Vec<Warning> 
             let model = model.name.clone();
             warnings.push(Warning::NotCalibrated { model });
         }
+        let changed = model.changed_settings.iter().cloned();
+        warnings.extend(
+            changed.map(|(setting, measured, now)| Warning::SettingChanged {
+                model: model.name.clone(),
+                setting,
+                measured,
+                now,
+            }),
+        );
         let (samples, needed) = (model.samples_min(), Margins::SAMPLES_FOR_P99);
         if samples < needed {
             let model = model.name.clone();

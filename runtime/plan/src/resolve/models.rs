@@ -1,5 +1,6 @@
 //! Models: the package and the profile of each.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -114,6 +115,8 @@ pub(crate) struct Model<'i> {
     pub(crate) profile: &'i Profile,
     /// Of the processor, which prepares its frames.
     pub(crate) preparation: &'i Profile,
+    /// Settings of the machine that were others when these profiles were measured: name, then, now.
+    pub(crate) changed_settings: Vec<(String, String, String)>,
     pub(crate) place: Place,
 }
 
@@ -149,19 +152,17 @@ fn model<'i>(
         let wanted = Wanted::new(inputs, machine, power_mode);
         matching(raw, package, inputs, &wanted, problems)
     };
-    let host = &inputs.host;
-    let on_processor = matching((&host.machine, &host.clocks));
-    let profile = match (device, inputs.gpu()) {
-        (DeviceKind::Cpu, _) => on_processor,
-        (DeviceKind::Cuda, Some(gpu)) => matching((&gpu.machine, &gpu.clocks)),
-        (DeviceKind::Ort, _) if host.ort.is_ok() => {
-            let machine = host.ort.as_ref().map_or("", |ort| &ort.machine);
-            matching((machine, &host.clocks))
-        }
-        // Noted with the partition.
-        (DeviceKind::Cuda | DeviceKind::Ort, _) => None,
+    let on_processor = matching(Machine::processor(inputs));
+    let of_device = match device {
+        DeviceKind::Cpu => on_processor.clone(),
+        // One that is not there is noted with the partition.
+        DeviceKind::Cuda | DeviceKind::Ort => Machine::of(device, inputs).and_then(matching),
     };
-    let (profile, preparation) = (profile?, on_processor?);
+    let ((profile, mut changed_settings), (preparation, of_processor)) =
+        (of_device?, on_processor?);
+    changed_settings.extend(of_processor);
+    changed_settings.sort_unstable();
+    changed_settings.dedup();
     let footprint = input.footprints.get(&device);
     let (model, place) = (raw.name.value.clone(), &raw.name.place);
     match (device, footprint) {
@@ -178,6 +179,7 @@ fn model<'i>(
         footprint,
         profile,
         preparation,
+        changed_settings,
         place: raw.name.place.clone(),
     })
 }
@@ -215,25 +217,58 @@ fn package<'i>(
     Some((input, package))
 }
 
-/// The key that a profile must have, but for its package.
-struct Wanted<'i> {
-    board: &'i str,
-    machine: &'i str,
-    power_mode: &'i str,
+/// What runs stages: its name in profiles, and what its speed depends on now.
+#[derive(Clone, Copy)]
+struct Machine<'i> {
+    name: &'i str,
     clocks: &'i str,
+    settings: &'i BTreeMap<String, String>,
 }
 
+impl<'i> Machine<'i> {
+    fn processor(inputs: &'i PlanInputs) -> Self {
+        let host = &inputs.host;
+        Self {
+            name: &host.machine,
+            clocks: &host.clocks,
+            settings: &host.settings,
+        }
+    }
+
+    /// None if this machine has no such device.
+    fn of(device: DeviceKind, inputs: &'i PlanInputs) -> Option<Self> {
+        let processor = Self::processor(inputs);
+        match device {
+            DeviceKind::Cpu => Some(processor),
+            DeviceKind::Cuda => inputs.gpu().map(|gpu| Self {
+                name: &gpu.machine,
+                clocks: &gpu.clocks,
+                settings: &gpu.settings,
+            }),
+            DeviceKind::Ort => inputs.host.ort.as_ref().ok().map(|ort| Self {
+                name: &ort.machine,
+                ..processor
+            }),
+        }
+    }
+}
+
+/// The key that a profile must have, but for its package; settings that it should have.
+struct Wanted<'i> {
+    board: &'i str,
+    machine: Machine<'i>,
+    power_mode: &'i str,
+}
+
+/// A profile, and settings that were others when it was measured: name, then, now.
+type Matching<'i> = (&'i Profile, Vec<(String, String, String)>);
+
 impl<'i> Wanted<'i> {
-    fn new(
-        inputs: &'i PlanInputs,
-        (machine, clocks): (&'i str, &'i str),
-        power_mode: &'i str,
-    ) -> Self {
+    fn new(inputs: &'i PlanInputs, machine: Machine<'i>, power_mode: &'i str) -> Self {
         Self {
             board: &inputs.board.name,
             machine,
             power_mode,
-            clocks,
         }
     }
 
@@ -241,9 +276,8 @@ impl<'i> Wanted<'i> {
     fn differences(&self, key: &ProfileKey) -> Vec<(&'static str, String, String)> {
         [
             ("board", &key.board, self.board),
-            ("machine", &key.machine, self.machine),
+            ("machine", &key.machine, self.machine.name),
             ("power mode", &key.power_mode, self.power_mode),
-            ("clocks", &key.clocks, self.clocks),
         ]
         .into_iter()
         .filter(|(_, found, wanted)| found != wanted)
@@ -252,14 +286,15 @@ impl<'i> Wanted<'i> {
     }
 }
 
-/// The profile of this package on this machine; if there are only others, what differs of the one that differs least.
+/// The profile of this package on this machine, of several the one whose settings changed least; if there are only others,
+/// what differs of the one that differs least.
 fn matching<'i>(
     raw: &RawModel,
     package: &Package,
     inputs: &'i PlanInputs,
     wanted: &Wanted<'_>,
     problems: &mut Problems<'_>,
-) -> Option<&'i Profile> {
+) -> Option<Matching<'i>> {
     let hash = package.hash().to_string();
     let model = raw.name.value.clone();
     let of_package: Vec<&Profile> = inputs
@@ -269,7 +304,12 @@ fn matching<'i>(
         .filter(|profile| profile.key.package == hash)
         .collect();
     let differences = |profile: &Profile| wanted.differences(&profile.key);
-    if let Some(found) = of_package.iter().find(|p| differences(p).is_empty()) {
+    let Machine {
+        clocks, settings, ..
+    } = wanted.machine;
+    let of_key = of_package.iter().filter(|p| differences(p).is_empty());
+    let with_changes = of_key.map(|profile| (*profile, profile.changed_settings(clocks, settings)));
+    if let Some(found) = with_changes.min_by_key(|(_, changes)| changes.len()) {
         return Some(found);
     }
     let nearest = of_package.iter().min_by_key(|p| differences(p).len());

@@ -256,17 +256,65 @@ fn a_board_of_ones_own_lies_beside_the_manifest() {
 }
 
 #[test]
-fn a_profile_of_another_machine_power_mode_or_clocks_is_not_used() {
-    for (field, change) in [
-        ("machine", "another processor"),
-        ("power mode", "15W"),
-        ("clocks", "powersave to 800 MHz"),
+fn a_profile_of_other_clocks_or_settings_is_used_with_a_warning_that_names_both_values() {
+    let settings = |governor: &str| [("governor".to_owned(), governor.to_owned())].into();
+    let warnings = |change: &dyn Fn(&mut PlanInputs)| {
+        let mut inputs = crate::fixture::inputs(MANIFEST, "demo.toml");
+        change(&mut inputs);
+        let plan = Plan::build(&inputs).unwrap_or_else(|errors| panic!("{errors}"));
+        let changed = |w: &&Warning| matches!(w, Warning::SettingChanged { .. });
+        let texts = plan
+            .warnings
+            .iter()
+            .filter(changed)
+            .map(ToString::to_string);
+        texts.collect::<Vec<_>>()
+    };
+    assert_eq!(warnings(&|_| ()), [""; 0]);
+    let clocks = warnings(&|inputs| inputs.host.clocks = "powersave to 800 MHz".to_owned());
+    assert!(!clocks.is_empty());
+    for part in [
+        "clocks",
+        "unknown",
+        "powersave to 800 MHz",
+        "measure again",
+        "set it back",
     ] {
+        assert!(clocks.iter().all(|text| text.contains(part)), "{clocks:?}");
+    }
+    let governor = warnings(&|inputs| {
+        inputs.host.settings = settings("powersave");
+        for input in &mut inputs.profiles {
+            input.profile.as_mut().expect("it is there").settings = settings("performance");
+        }
+    });
+    assert!(!governor.is_empty());
+    for part in ["governor", "performance", "powersave"] {
+        assert!(
+            governor.iter().all(|text| text.contains(part)),
+            "{governor:?}"
+        );
+    }
+    // Of two profiles the one that was measured as the machine is now.
+    let both = warnings(&|inputs| {
+        inputs.host.settings = settings("powersave");
+        let mut others = inputs.profiles.clone();
+        for (input, other) in inputs.profiles.iter_mut().zip(&mut others) {
+            input.profile.as_mut().expect("it is there").settings = settings("performance");
+            other.profile.as_mut().expect("it is there").settings = settings("powersave");
+        }
+        inputs.profiles.extend(others);
+    });
+    assert_eq!(both, [""; 0]);
+}
+
+#[test]
+fn a_profile_of_another_machine_or_power_mode_is_not_used() {
+    for (field, change) in [("machine", "another processor"), ("power mode", "15W")] {
         let mut inputs = crate::fixture::inputs(MANIFEST, "demo.toml");
         let profile = inputs.profiles[0].profile.as_mut().expect("it is there");
         match field {
             "machine" => profile.key.machine = change.to_owned(),
-            "clocks" => profile.key.clocks = change.to_owned(),
             _ => profile.key.power_mode = change.to_owned(),
         }
         let errors = Plan::build(&inputs).expect_err("another's profile");

@@ -1,0 +1,143 @@
+//! The profiler on TPCs: what it measures, and what is busy meanwhile. The emulated driver says nothing about time.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use emulated_cuda::{Config, Emulator};
+use punctual_device::conformance::networks;
+use punctual_device::profile::{self, Effort, Request, Subject};
+use punctual_device::{DeviceSpec, PartitionSpec, Provider};
+use punctual_device_cuda::driver::{Driver, Gpu};
+use punctual_device_cuda::partition::offer;
+use punctual_device_cuda::{CudaDevice, CudaProvider, CudaSpec, Division, StartError, Watchdog};
+use punctual_model::{Calibration, Footprint, Network, Package, Promises};
+use punctual_platform::Doorbell;
+
+use super::start::{calibrated, how};
+use crate::subject::cuda;
+
+/// The provider, with leaders of ordinary priority and the patience of tests.
+struct Patient {
+    provider: CudaProvider,
+    gpu: Gpu,
+}
+
+impl Provider for Patient {
+    type Device = CudaDevice;
+    type Error = StartError;
+
+    const UNIT: &'static str = CudaProvider::UNIT;
+    const PROMISES: Promises = CudaProvider::PROMISES;
+
+    fn machine(&self) -> String {
+        self.provider.machine()
+    }
+
+    fn clocks(&self) -> String {
+        self.provider.clocks()
+    }
+
+    fn partitions(&self, sizes: &[u8]) -> Result<Vec<PartitionSpec>, StartError> {
+        let mut partitions = self.provider.partitions(sizes)?;
+        for partition in &mut partitions {
+            partition.priority = None;
+        }
+        Ok(partitions)
+    }
+
+    fn footprint(
+        &self,
+        network: &Network,
+        batches: &[u8],
+        units: u8,
+    ) -> Result<Footprint, StartError> {
+        self.provider.footprint(network, batches, units)
+    }
+
+    fn start(&self, spec: &DeviceSpec<'_>, bell: Arc<Doorbell>) -> Result<CudaDevice, StartError> {
+        let partitioner = Arc::new(self.provider.offer.partitioner(self.gpu)?);
+        let ranges = spec.partitions.iter().map(|p| p.tpcs.clone()).collect();
+        let spec_of_tests = CudaSpec {
+            division: Division::Tpcs {
+                partitioner,
+                ranges,
+            },
+            ..cuda()
+        };
+        CudaDevice::start(self.provider.driver, spec, &spec_of_tests, bell)
+    }
+}
+
+fn patient(name: &str, config: &Config) -> Patient {
+    let driver = Driver::open().expect("the emulated driver");
+    let gpu = driver.device(0).expect("the emulated device");
+    let records = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    calibrated(&records, gpu, config);
+    let provider = CudaProvider {
+        driver,
+        ordinal: 0,
+        offer: offer::look(gpu, 0, &how(&records)).expect("a device that answers"),
+        leaders: vec![1, 0],
+        watchdog: Watchdog::default(),
+    };
+    Patient { provider, gpu }
+}
+
+#[test]
+fn neighbours_have_the_tpcs_after_the_measured_ones_and_leaders_of_their_own_while_there_are_any() {
+    let config = Config::default();
+    let _emulator = Emulator::start(&config).expect("the emulated driver");
+    let partitions = patient("profile-partitions", &config).partitions(&[3, 2, 1]);
+    let partitions = partitions.expect("there are as many");
+    let of = |partition: &PartitionSpec| (partition.tpcs.clone(), partition.cores[0]);
+    let found: Vec<_> = partitions.iter().map(of).collect();
+    assert_eq!(found, [(0..3, 1), (3..5, 0), (5..6, 0)]);
+}
+
+#[test]
+fn stages_are_measured_while_all_other_tpcs_run_stages() {
+    let config = Config {
+        spread: true,
+        ..Config::default()
+    };
+    let emulator = Emulator::start(&config).expect("the emulated driver");
+    let patient = patient("profile-beside", &config);
+    let package = Package::new(networks::gathers(7), Calibration::default()).expect("valid");
+    let request = Request {
+        board: "emulated".to_owned(),
+        power_mode: "default".to_owned(),
+        batches: vec![1],
+        units: vec![3],
+        beside: vec![3, 5],
+        frames: Vec::new(),
+        core: None,
+        effort: Effort::Quick,
+        direct: true,
+    };
+    let subject = Subject {
+        package: &package,
+        solutions: &[],
+    };
+    let profile = profile::measure(&patient, subject, None, &request, &mut |_| ());
+    let profile = profile.unwrap_or_else(|error| panic!("{error}"));
+    let stages = package.network().stages.len();
+    assert_eq!(
+        (profile.stages.len(), profile.beside.len()),
+        (stages, stages)
+    );
+    assert!(profile.beside.iter().all(|entry| entry.units == 3));
+    let partitioner = patient
+        .provider
+        .offer
+        .partitioner(patient.gpu)
+        .expect("as before");
+    for tpcs in [0..3, 3..8] {
+        let granted = partitioner.grant(tpcs.clone()).expect("whole units").sms;
+        let launches = emulator.launches();
+        let is_there = |sms| punctual_device_cuda::partition::SmSet::of(sms) == Ok(granted);
+        assert!(
+            launches.into_iter().any(|launch| is_there(launch.sms)),
+            "{tpcs:?}"
+        );
+    }
+}
