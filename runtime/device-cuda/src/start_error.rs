@@ -1,5 +1,7 @@
 //! Why a device cannot start.
 
+use std::ops::Range;
+
 use punctual_device::SpecError;
 use punctual_platform::thread::ThreadError;
 use thiserror::Error;
@@ -27,6 +29,18 @@ pub enum StartError {
     /// Not as many parts as partitions.
     #[error("{ranges} ranges of TPCs for {partitions} partitions: give each its own")]
     Ranges { ranges: usize, partitions: usize },
+    /// A partition is to have TPCs that are not those of its spec.
+    #[error(
+        "partition `{partition}` has TPCs {} to {} in its spec, and the division gives it {} to {}: give both the same",
+        .tpcs.start, .tpcs.end - 1, .range.start, .range.end.saturating_sub(1)
+    )]
+    OtherTpcs {
+        partition: String,
+        /// Those of its spec.
+        tpcs: Range<u16>,
+        /// Those of the division.
+        range: Range<u16>,
+    },
     #[error(transparent)]
     KernelPadding(#[from] KernelPaddingError),
     /// A network has no form on it.

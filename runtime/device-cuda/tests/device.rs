@@ -3,7 +3,9 @@
 mod device {
     mod eviction;
     mod faults;
+    mod lending;
     mod start;
 }
+mod places;
 mod subject;
 mod unlowered;
