@@ -125,7 +125,7 @@ impl Shell {
         self.pool.tids().chain(loader)
     }
 
-    /// The pulses of the leaders, partition after partition.
+    /// The pulses of the leaders, partition after partition: partitions that share a leader have the same pulse.
     pub fn pulses(&self) -> impl Iterator<Item = Arc<dyn Pulse>> {
         self.pool.pulses()
     }

@@ -11,7 +11,7 @@ use thiserror::Error;
 pub struct DeviceSpec<'a> {
     /// The networks to load; borrowed during start only.
     pub models: &'a [ModelSpec<'a>],
-    /// Sets of compute units. Two may share a core; the scheduler then never has both run at the same time.
+    /// Sets of compute units. Two may share a core or a TPC; the scheduler then never has both run at the same time.
     pub partitions: &'a [PartitionSpec],
     /// How many request buffers to hold (`Config::request_buffers`).
     pub request_buffers: u16,

@@ -1,7 +1,7 @@
 //! How long each thread may take for one turn of its loop.
 
 use punctual_core::{PartitionId, SPAN_MAX};
-use punctual_plan::{Plan, Role};
+use punctual_plan::{PartitionPlan, Plan, Role};
 use punctual_platform::thread::Policy;
 
 use super::ORDINARY_FACTOR;
@@ -17,7 +17,7 @@ const STAGE_FLOOR_NS: u64 = 100_000_000;
 pub fn of(plan: &Plan, role: Role, granted: Option<Policy>) -> u64 {
     let bound_ns = of_turn(plan.watchdog.as_nanos(), granted);
     let stage_ns = match role {
-        Role::Worker { partition, .. } => longest_action_ns(plan, partition),
+        Role::Worker { partition, .. } => longest_of_leader_ns(plan, partition),
         Role::Ingress | Role::Scheduler | Role::Egress | Role::Intake { .. } | Role::StallProbe => {
             0
         }
@@ -30,6 +30,21 @@ fn of_turn(bound_ns: u64, granted: Option<Policy>) -> u64 {
         Some(Policy::Fifo(_) | Policy::Deadline { .. }) => bound_ns,
         Some(Policy::Ordinary) | None => bound_ns.saturating_mul(ORDINARY_FACTOR),
     }
+}
+
+/// The longest action of the thread that leads a partition. On the GPU it also leads those that name the same core
+/// ([`PartitionSpec::shares_leader_with`](punctual_device::PartitionSpec::shares_leader_with)), and beats for none of
+/// them while it runs a stage.
+fn longest_of_leader_ns(plan: &Plan, partition: PartitionId) -> u64 {
+    let own = &plan.partitions[partition.index()];
+    let shares = |other: &PartitionPlan| {
+        let on_gpu = !own.tpcs.is_empty() && !other.tpcs.is_empty();
+        on_gpu && own.cores.first() == other.cores.first()
+    };
+    let partitions = (0..).map(PartitionId).zip(&plan.partitions);
+    let led = partitions.filter(|(id, other)| *id == partition || shares(other));
+    let longest = led.map(|(id, _)| longest_action_ns(plan, id)).max();
+    longest.unwrap_or(0)
 }
 
 fn longest_action_ns(plan: &Plan, partition: PartitionId) -> u64 {
