@@ -306,12 +306,11 @@ pub fn requests_may_change_partition_between_stages<S: Subject>(subject: &S) {
 pub fn requests_may_change_partition_on<S: Subject>(subject: &S, network: &Network) {
     let cores: [&[usize]; 3] = [&[0, 1], &[0], &[1]];
     let mut harness = start(subject, network, &cores);
-    let stages = network.stages.len();
+    let buffers = [3_u16, 0, 6];
     for first in 0..cores.len() {
         let scores = write_and_score(&mut harness, network);
-        for stage in 0..stages {
+        for (stage, _) in network.stages.iter().enumerate() {
             let partition = (first + stage) % cores.len();
-            let buffers = [3_u16, 0, 6];
             let mut infer = harness.action(stage as u8, 4, &buffers);
             infer.partition = PartitionId(partition as u16);
             let answers = harness.answers(&infer);
