@@ -26,6 +26,16 @@ pub enum StartError {
     Driver(#[from] CallError),
     #[error(transparent)]
     Division(StreamError),
+    /// The driver refuses a green context for a partition that shares groups with one before it.
+    #[error(
+        "the driver refuses a green context for partition {partition}, which shares TPCs with partition {other} ({call}): \
+         give both TPCs of their own, or use a driver whose stream masks are known"
+    )]
+    SharedGroups {
+        partition: usize,
+        other: usize,
+        call: CallError,
+    },
     /// Not as many parts as partitions.
     #[error("{ranges} ranges of TPCs for {partitions} partitions: give each its own")]
     Ranges { ranges: usize, partitions: usize },
@@ -70,6 +80,15 @@ impl From<InstallError> for StartError {
         match error {
             InstallError::Driver(error) => Self::Driver(error),
             InstallError::Stream(error) => error.into(),
+            InstallError::SharedGroups {
+                partition,
+                other,
+                call,
+            } => Self::SharedGroups {
+                partition,
+                other,
+                call,
+            },
             InstallError::Kernels(error) => Self::Kernels(error),
         }
     }

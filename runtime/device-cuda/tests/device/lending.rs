@@ -230,15 +230,23 @@ fn after_a_fault_on_a_cell_all_partitions_run_where_they_did() {
     }
 }
 
-/// Why a device with these partitions does not start.
-fn refused(test: &str, mechanism: Mechanism, partitions: &[PartitionSpec]) -> StartError {
+/// Why a device with these partitions does not start, if the driver refuses call `fails`.
+fn refused(
+    test: &str,
+    mechanism: Mechanism,
+    partitions: &[PartitionSpec],
+    fails: Option<(&str, u64)>,
+) -> StartError {
     let config = Config {
         // Groups of green contexts have two TPCs then.
         green_fine: false,
         ..Config::default()
     };
-    let _emulator = Emulator::start(&config).expect("the emulated driver");
+    let emulator = Emulator::start(&config).expect("the emulated driver");
     let partitioner = partitioner(test, &config, mechanism);
+    if let Some((call, nth)) = fails {
+        emulator.fail_call(call, nth, Code::NOT_SUPPORTED.0);
+    }
     let network = networks::gathers(7);
     let spec = DeviceSpec {
         models: &[ModelSpec::resident(&network, &BATCHES)],
@@ -254,7 +262,7 @@ fn refused(test: &str, mechanism: Mechanism, partitions: &[PartitionSpec]) -> St
 fn partitions_that_share_a_leader_and_no_tpc_are_refused() {
     let mut partitions = places();
     partitions[CELLS[1]].cores = partitions[CELLS[0]].cores.clone();
-    let error = refused("no-common-tpc", Mechanism::StreamMask, &partitions);
+    let error = refused("no-common-tpc", Mechanism::StreamMask, &partitions, None);
     let StartError::Spec(SpecError::LeaderShared { core, .. }) = &error else {
         panic!("{error}");
     };
@@ -266,10 +274,33 @@ fn partitions_that_share_a_leader_and_no_tpc_are_refused() {
 #[test]
 fn green_contexts_refuse_a_cell_that_is_no_whole_group() {
     let partitions = [place("home", 0..4), place("cell", 0..1)];
-    let error = refused("no-whole-group", Mechanism::GreenContexts, &partitions);
+    let error = refused(
+        "no-whole-group",
+        Mechanism::GreenContexts,
+        &partitions,
+        None,
+    );
     assert_eq!(
         error.to_string(),
         "TPCs 0 to 0 of 8: green-contexts grants whole multiples of 2"
+    );
+}
+
+#[test]
+fn a_driver_that_refuses_green_contexts_with_common_groups_is_said_to() {
+    let partitions = [place("home", 0..4), place("cell", 0..2)];
+    let second = Some(("cuGreenCtxCreate", 1));
+    let error = refused(
+        "common-groups",
+        Mechanism::GreenContexts,
+        &partitions,
+        second,
+    );
+    let said = error.to_string();
+    assert!(
+        said.contains("partition 1, which shares TPCs with partition 0")
+            && said.contains("cuGreenCtxCreate"),
+        "{said}"
     );
 }
 
