@@ -68,7 +68,10 @@ impl CudaDevice {
         let bells = made.iter().map(|_| Arc::new(Doorbell::new()));
         let partners: Vec<_> = stops.iter().cloned().zip(bells).collect();
         let kernel_padding = match made.first() {
-            Some(first) => KernelPadding::prepare(cuda, &first.installation.kernels, &partners)?,
+            Some(first) => {
+                let kernels = &first.installation.kernels;
+                KernelPadding::prepare(cuda, spec.partitions, kernels, &partners)?
+            }
             None => None,
         };
         let executors: Executors = made
@@ -96,9 +99,9 @@ impl CudaDevice {
         };
         let watchdog = Arc::new(cuda.watchdog.clone());
         let mut shell = Shell::new(spec, inputs, Box::new(weights), loader, report);
-        for (partition, models) in programs.into_iter().enumerate() {
+        let leaders = programs.into_iter().enumerate().map(|(partition, models)| {
             let env = ExecutorEnv {
-                models: models.into(),
+                models,
                 table: table.clone(),
                 health: health.clone(),
                 counters: counters.clone(),
@@ -109,16 +112,16 @@ impl CudaDevice {
                     .clone()
                     .map(|kernel_padding| (kernel_padding, partition)),
             };
-            let leader = Leader {
+            Leader {
                 partition,
                 executors: executors.clone(),
                 env,
                 watchdog: watchdog.clone(),
                 stop: stops[partition].clone(),
                 answers: [Answer::default(); IMAGES_MAX],
-            };
-            shell.add_partition(&spec.partitions[partition], leader, Vec::new())?;
-        }
+            }
+        });
+        shell.add_partitions(spec.partitions.iter().cloned().zip(leaders))?;
         Ok(Self {
             shell,
             _keeper: recovery,

@@ -1,13 +1,14 @@
 //! How everything on the GPU is made: at start, and again after a fault.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use punctual_device::InputBuffers;
 use punctual_kernels::cuda::Module as Unit;
 use thiserror::Error;
 
-use crate::driver::{CallError, Context, Gpu, Stream};
+use crate::driver::{CallError, Context, Gpu, GreenError, Stream};
 use crate::executor::PartitionExecutor;
 use crate::installation::{Inputs, Installation, RequestSlots};
 use crate::kernels::{KernelError, Kernels};
@@ -39,6 +40,13 @@ pub(crate) enum InstallError {
     Driver(#[from] CallError),
     #[error(transparent)]
     Stream(#[from] StreamError),
+    /// The driver refuses a green context for a partition that shares groups with one before it.
+    #[error("partition {partition} shares groups with partition {other}: {call}")]
+    SharedGroups {
+        partition: usize,
+        other: usize,
+        call: CallError,
+    },
     #[error(transparent)]
     Kernels(#[from] KernelError),
 }
@@ -94,13 +102,27 @@ impl DevicePlan {
     }
 
     /// The stream that a partition launches into.
-    fn stream(&self, context: &Arc<Context>, partition: usize) -> Result<Stream, StreamError> {
-        match &self.spec.division {
-            Division::Whole => Ok(Stream::new(context, 0)?),
+    fn stream(&self, context: &Arc<Context>, partition: usize) -> Result<Stream, InstallError> {
+        let (partitioner, ranges) = match &self.spec.division {
+            Division::Whole => return Ok(Stream::new(context, 0)?),
             Division::Tpcs {
                 partitioner,
                 ranges,
-            } => partitioner.stream(context, ranges[partition].clone(), 0),
-        }
+            } => (partitioner, ranges),
+        };
+        let own = &ranges[partition];
+        let shares = |other: &Range<u16>| other.start < own.end && own.start < other.end;
+        let other = ranges[..partition].iter().position(shares);
+        let stream = partitioner.stream(context, own.clone(), 0);
+        stream.map_err(|error| match (error, other) {
+            (StreamError::Green(GreenError::Call(call)), Some(other)) => {
+                InstallError::SharedGroups {
+                    partition,
+                    other,
+                    call,
+                }
+            }
+            (error, _) => error.into(),
+        })
     }
 }

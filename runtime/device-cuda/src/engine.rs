@@ -17,7 +17,7 @@ use crate::spec::Watchdog;
 /// them while it restarts the device.
 pub(crate) type Executors = Arc<[Mutex<Option<PartitionExecutor>>]>;
 
-/// One partition's engine.
+/// One partition's engine, on the thread of its leader, which may serve other partitions, too.
 pub(crate) struct Leader {
     pub(crate) partition: usize,
     pub(crate) executors: Executors,

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use libsmctrl_sys::TpcMask;
 use punctual_core::{Instant, Nanos};
+use punctual_device::PartitionSpec;
 use punctual_kernels::cuda::{KERNELS, Kernel};
 use punctual_platform::{Doorbell, clock};
 use thiserror::Error;
@@ -87,6 +88,17 @@ pub enum KernelPaddingError {
     NoMasks {
         /// The first that is to fill.
         partition: usize,
+    },
+    /// A filler runs beside real-time stages: its leader has no time for theirs.
+    #[error(
+        "partition `{filler}` fills and shares the leader on core {core} with `{other}`: name another leader core for one \
+         of them"
+    )]
+    SharedLeader {
+        /// The partition that fills.
+        filler: String,
+        other: String,
+        core: usize,
     },
     #[error("`fillers` names partition {partition}; there are {partitions}")]
     NoSuchPartition { partition: usize, partitions: usize },
@@ -181,10 +193,28 @@ fn masks(choice: &Choice, tpcs: u16) -> Result<Box<[TpcMask]>, StreamError> {
     (0..tpcs).map(mask).collect()
 }
 
+/// That each filler has a leader of its own.
+fn check_leaders(fillers: &[usize], specs: &[PartitionSpec]) -> Result<(), KernelPaddingError> {
+    for &at in fillers {
+        let filler = &specs[at];
+        let mut others = specs.iter().enumerate();
+        let shared = others.find(|&(i, other)| i != at && filler.shares_leader_with(other));
+        if let Some((_, other)) = shared {
+            return Err(KernelPaddingError::SharedLeader {
+                filler: filler.name.clone(),
+                other: other.name.clone(),
+                core: filler.cores[0],
+            });
+        }
+    }
+    Ok(())
+}
+
 impl KernelPadding {
     /// None if no partition fills. `partners` are each partition's flag and bell.
     pub(crate) fn prepare(
         spec: &CudaSpec,
+        specs: &[PartitionSpec],
         kernels: &Kernels,
         partners: &[(StopFlag, Arc<Doorbell>)],
     ) -> Result<Option<Arc<Self>>, KernelPaddingError> {
@@ -198,6 +228,7 @@ impl KernelPadding {
                 partitions,
             });
         }
+        check_leaders(fillers, specs)?;
         let Division::Tpcs {
             partitioner,
             ranges,

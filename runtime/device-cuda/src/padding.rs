@@ -85,7 +85,8 @@ pub struct Left {
 }
 
 impl LaunchBoard {
-    /// A board for the TPCs of the device and those of its real-time partitions, which are disjoint.
+    /// A board for the TPCs of the device and those of its real-time partitions. Two that share TPCs never launch at
+    /// the same time: the scheduler sees to that.
     #[must_use]
     pub fn new(all: TpcSet, partitions: &[TpcSet]) -> Self {
         let notice = |&tpcs: &TpcSet| Notice {

@@ -1,8 +1,11 @@
 //! What is worked out before anything is asked of the device: programs, packed weights, sizes.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
 
-use punctual_device::{DeviceSpec, InputBuffers, ModelSpec};
+use punctual_device::{DeviceSpec, InputBuffers, ModelSpec, PartitionSpec};
 use punctual_kernels::cuda::Module as Unit;
 
 use crate::device_plan::DevicePlan;
@@ -13,49 +16,81 @@ use crate::spec::{CudaSpec, Division};
 use crate::start_error::StartError;
 use crate::weights::{self, Loader, Residents, Source};
 
-/// All models, for each partition.
+/// All models, for each partition. Partitions of the same size that take the same batches share them.
 pub(crate) fn programs(
     gpu: Gpu,
     spec: &DeviceSpec<'_>,
     cuda: &CudaSpec,
-) -> Result<Vec<Vec<Model>>, StartError> {
+) -> Result<Vec<Arc<[Model]>>, StartError> {
     let compute_capability = gpu.compute_capability()?;
-    let of_partition = |multiprocessors| {
+    let sizes = multiprocessors(gpu, spec.partitions, cuda)?;
+    let mut lowered: BTreeMap<(u32, Option<u8>), Arc<[Model]>> = BTreeMap::new();
+    let mut programs = Vec::with_capacity(sizes.len());
+    for (partition, multiprocessors) in spec.partitions.iter().zip(sizes) {
         let target = Target {
             multiprocessors,
             compute_capability,
             page_bytes: cuda.page_bytes,
         };
-        let models = spec.models.iter().map(|model| {
-            let network = (model.network, model.outputs);
-            let program = Program::with_outputs(network, model.batches, &target, model.solutions)?;
-            Ok(Model::new(program))
-        });
-        models.collect()
-    };
-    let sizes = multiprocessors(gpu, spec.partitions.len(), cuda)?;
-    sizes.into_iter().map(of_partition).collect()
+        let models = match lowered.entry((multiprocessors, partition.batch_max)) {
+            Entry::Occupied(same) => same.get().clone(),
+            Entry::Vacant(new) => new.insert(lower(spec, partition, &target)?).clone(),
+        };
+        programs.push(models);
+    }
+    Ok(programs)
 }
 
-fn multiprocessors(gpu: Gpu, partitions: usize, cuda: &CudaSpec) -> Result<Vec<u32>, StartError> {
-    match &cuda.division {
+/// All models, for the batches that the partition takes.
+fn lower(
+    spec: &DeviceSpec<'_>,
+    partition: &PartitionSpec,
+    target: &Target,
+) -> Result<Arc<[Model]>, StartError> {
+    let models = spec.models.iter().map(|model| {
+        let batches = model.batches.iter().copied();
+        let batches: Vec<u8> = batches.filter(|&b| partition.takes_batch(b)).collect();
+        let network = (model.network, model.outputs);
+        let program = Program::with_outputs(network, &batches, target, model.solutions)?;
+        Ok(Model::new(program))
+    });
+    models.collect()
+}
+
+/// How many multiprocessors each partition has.
+fn multiprocessors(
+    gpu: Gpu,
+    partitions: &[PartitionSpec],
+    cuda: &CudaSpec,
+) -> Result<Vec<u32>, StartError> {
+    let (partitioner, ranges) = match &cuda.division {
         Division::Whole => {
             let all = gpu.attribute(Attribute::Multiprocessors)?;
-            Ok(vec![all; partitions])
+            return Ok(vec![all; partitions.len()]);
         }
-        Division::Tpcs { ranges, .. } if ranges.len() != partitions => Err(StartError::Ranges {
-            ranges: ranges.len(),
-            partitions,
-        }),
         Division::Tpcs {
             partitioner,
             ranges,
-        } => {
-            let granted = ranges.iter().map(|range| partitioner.grant(range.clone()));
-            let counts = granted.map(|granted| Ok(granted?.sms.count()));
-            counts.collect()
-        }
+        } => (partitioner, ranges),
+    };
+    if ranges.len() != partitions.len() {
+        return Err(StartError::Ranges {
+            ranges: ranges.len(),
+            partitions: partitions.len(),
+        });
     }
+    let count = |(range, partition): (&Range<u16>, &PartitionSpec)| {
+        // Who shares a leader is checked by the partitions' own ranges.
+        if !partition.tpcs.is_empty() && partition.tpcs != *range {
+            return Err(StartError::OtherTpcs {
+                partition: partition.name.clone(),
+                tpcs: partition.tpcs.clone(),
+                range: range.clone(),
+            });
+        }
+        Ok(partitioner.grant(range.clone())?.sms.count())
+    };
+    ranges.iter().zip(partitions).map(count).collect()
 }
 
 /// How everything on the device will be made, and which weights are resident.
@@ -63,10 +98,12 @@ pub(crate) fn device_plan(
     gpu: Gpu,
     spec: &DeviceSpec<'_>,
     cuda: &CudaSpec,
-    programs: &[Vec<Model>],
+    programs: &[Arc<[Model]>],
 ) -> Result<(DevicePlan, Residents, Loader), StartError> {
-    let models = || programs.iter().flatten().map(|model| &model.program);
-    let first = programs.first().map_or(&[][..], Vec::as_slice);
+    let models = || programs.iter().flat_map(|models| models.iter());
+    let models = || models().map(|model| &model.program);
+    // Pages, slots of requests and inputs are the same whatever a partition's size and batches.
+    let first = programs.first().map_or(&[][..], |models| &models[..]);
     let layouts: Box<[_]> = first.iter().map(|model| model.program.input).collect();
     let floats = models().map(Program::input_floats).max().unwrap_or(0);
     let sources = spec.models.iter().zip(first);

@@ -3,7 +3,6 @@
 //! Not yet run on hardware.
 
 use std::collections::BTreeMap;
-use std::iter;
 use std::sync::Arc;
 
 use punctual_core::BATCH_MAX;
@@ -58,21 +57,31 @@ impl Provider for CudaProvider {
         self.offer.settings()
     }
 
-    /// From the first TPC on.
+    /// From the first TPC on, each with a leader of its own. If there are too few leaders, the last one gets all
+    /// TPCs that are left. With one leader alone the device refuses neighbours, as they could not run at the same time.
     fn partitions(&self, sizes: &[u8]) -> Result<Vec<PartitionSpec>, StartError> {
-        let last = self.leaders.last().copied().unwrap_or_default();
-        let mut leaders = self.leaders.iter().copied().chain(iter::repeat(last));
+        let leaders = match self.leaders.len() {
+            0 | 1 => vec![self.leaders.first().copied().unwrap_or_default(); sizes.len()],
+            _ => self.leaders.clone(),
+        };
         let mut end = 0;
-        let partition = |&size: &u8| {
+        let mut partitions: Vec<PartitionSpec> = Vec::new();
+        for (index, &size) in sizes.iter().enumerate() {
             let first = end;
             end += u16::from(size);
-            let leader = leaders.next().into_iter().collect();
-            PartitionSpec {
-                tpcs: first..end,
-                ..PartitionSpec::on_cores("profile", leader, Some(PRIORITY))
+            match (leaders.get(index), partitions.last_mut()) {
+                (None, Some(last)) => last.tpcs.end = end,
+                (leader, _) => partitions.push(PartitionSpec {
+                    tpcs: first..end,
+                    ..PartitionSpec::on_cores(
+                        "profile",
+                        leader.copied().into_iter().collect(),
+                        Some(PRIORITY),
+                    )
+                }),
             }
-        };
-        Ok(sizes.iter().map(partition).collect())
+        }
+        Ok(partitions)
     }
 
     fn footprint(

@@ -1,5 +1,7 @@
 //! Why a device cannot start.
 
+use std::ops::Range;
+
 use punctual_device::SpecError;
 use punctual_platform::thread::ThreadError;
 use thiserror::Error;
@@ -24,9 +26,31 @@ pub enum StartError {
     Driver(#[from] CallError),
     #[error(transparent)]
     Division(StreamError),
+    /// The driver refuses a green context for a partition that shares groups with one before it.
+    #[error(
+        "the driver refuses a green context for partition {partition}, which shares TPCs with partition {other} ({call}): \
+         give both TPCs of their own, or use a driver whose stream masks are known"
+    )]
+    SharedGroups {
+        partition: usize,
+        other: usize,
+        call: CallError,
+    },
     /// Not as many parts as partitions.
     #[error("{ranges} ranges of TPCs for {partitions} partitions: give each its own")]
     Ranges { ranges: usize, partitions: usize },
+    /// A partition is to have TPCs that are not those of its spec.
+    #[error(
+        "partition `{partition}` has TPCs {} to {} in its spec, and the division gives it {} to {}: give both the same",
+        .tpcs.start, .tpcs.end - 1, .range.start, .range.end.saturating_sub(1)
+    )]
+    OtherTpcs {
+        partition: String,
+        /// Those of its spec.
+        tpcs: Range<u16>,
+        /// Those of the division.
+        range: Range<u16>,
+    },
     #[error(transparent)]
     KernelPadding(#[from] KernelPaddingError),
     /// A network has no form on it.
@@ -56,6 +80,15 @@ impl From<InstallError> for StartError {
         match error {
             InstallError::Driver(error) => Self::Driver(error),
             InstallError::Stream(error) => error.into(),
+            InstallError::SharedGroups {
+                partition,
+                other,
+                call,
+            } => Self::SharedGroups {
+                partition,
+                other,
+                call,
+            },
             InstallError::Kernels(error) => Self::Kernels(error),
         }
     }

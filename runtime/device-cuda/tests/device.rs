@@ -3,8 +3,10 @@
 mod device {
     mod eviction;
     mod faults;
+    mod lending;
     mod profile;
     mod start;
 }
+mod places;
 mod subject;
 mod unlowered;

@@ -6,67 +6,27 @@
 
 mod subject;
 
-use std::ffi::OsString;
-use std::path::Path;
 use std::sync::Arc;
 
 use emulated_cuda::{After, Config, Emulator, LaunchRecord};
-use libsmctrl_sys::CudaVersion;
 use punctual_core::{Answer, Criticality, Event, Infer, Nanos, PartitionId};
 use punctual_device::conformance::networks;
-use punctual_device::{DeviceSpec, ModelSpec};
+use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec};
 use punctual_device_cuda::bench::{Subject, launch_times};
-use punctual_device_cuda::driver::{Context, Driver, Gpu};
-use punctual_device_cuda::host::Host;
+use punctual_device_cuda::driver::Context;
 use punctual_device_cuda::kernel_padding::{KernelPaddingError, KernelPaddingSpec, LaunchTimes};
 use punctual_device_cuda::lower::{Program, Target};
-use punctual_device_cuda::partition::offer::{self, How, Offer};
-use punctual_device_cuda::partition::record::{self, Key};
-use punctual_device_cuda::partition::{Mechanism, Trial};
+use punctual_device_cuda::partition::Mechanism;
 use punctual_device_cuda::queue::QueueSpec;
 use punctual_device_cuda::{Counts, CudaSpec, Division, StartError};
 use punctual_model::Network;
-use subject::{BATCHES, Cuda, begin, cuda, partitions};
+use subject::{BATCHES, Cuda, begin, cuda, gpu, offer, partitions};
 
 const TPCS: u16 = 8;
 const REAL_TIME: u16 = 4;
 
-fn gpu() -> Gpu {
-    let driver = Driver::open().expect("the emulated driver");
-    driver.device(0).expect("a device")
-}
-
-/// What the device offers, once it is on record that its masks (or groups) do what they should.
-fn offer(test: &str, mechanism: Mechanism) -> Offer {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-    let _ = std::fs::remove_dir_all(&folder);
-    let how = How {
-        host: Host::at(&folder),
-        ..How::usual(None, Some(folder.clone()))
-    };
-    let config = Config::default();
-    let bare = offer::look(gpu(), 0, &how).expect("a device").facts;
-    let key = Key {
-        driver: format!("{} unknown build", bare.version),
-        uuid: bare.uuid,
-        power_mode: "only".to_owned(),
-        sms: bare.multiprocessors,
-        mechanism,
-    };
-    let trial = Trial {
-        mechanism,
-        device: 0,
-        version: CudaVersion::from_driver(config.driver as i32).expect("a version"),
-        compute_capability: config.compute,
-        libsmctrl: OsString::from("libsmctrl-that-is-not-there.so"),
-    };
-    record::write(&folder, &key, &trial.run()).expect("a folder that can be written");
-    offer::look(gpu(), 0, &how).expect("a device")
-}
-
 fn division(test: &str, mechanism: Mechanism) -> Division {
-    let offer = offer(test, mechanism);
-    assert_eq!(offer.mechanism(), mechanism);
+    let offer = offer(test, &Config::default(), mechanism);
     Division::Tpcs {
         partitioner: Arc::new(offer.partitioner(gpu()).expect("it works here")),
         ranges: vec![0..REAL_TIME, 0..TPCS],
@@ -290,7 +250,7 @@ fn a_filler_in_the_way_is_called_off_and_goes_on_afterwards() {
 fn every_launch_of_every_list_is_measured_on_the_tpcs_that_are_named() {
     let network = networks::residual(15);
     let emulator = Emulator::start(&Config::default()).expect("the emulated driver");
-    let offer = offer("measured", Mechanism::StreamMask);
+    let offer = offer("measured", &Config::default(), Mechanism::StreamMask);
     let partitioner = offer.partitioner(gpu()).expect("it works here");
     let context = Context::retain(gpu()).expect("a context");
     let batches = [1, 2];
@@ -367,4 +327,38 @@ fn a_device_that_cannot_change_masks_does_not_fill() {
     };
     let said = refused(Division::Whole, vec![5]).to_string();
     assert_eq!(said, unknown.to_string());
+}
+
+#[test]
+fn a_filler_has_a_leader_of_its_own() {
+    let network = networks::gathers(15);
+    let mut partitions = partitions(2);
+    for (partition, tpcs) in partitions.iter_mut().zip([0..REAL_TIME, 0..TPCS]) {
+        *partition = PartitionSpec {
+            tpcs,
+            cores: vec![1],
+            ..partition.clone()
+        };
+    }
+    let spec = DeviceSpec {
+        models: &[ModelSpec::resident(&network, &BATCHES)],
+        partitions: &partitions,
+        request_buffers: 8,
+        cache: None,
+    };
+    let _emulator = Emulator::start(&Config::default()).expect("the emulated driver");
+    let cuda = CudaSpec {
+        division: division("own-leader", Mechanism::StreamMask),
+        kernel_padding: KernelPaddingSpec {
+            fillers: vec![1],
+            times: LaunchTimes::default(),
+        },
+        ..cuda()
+    };
+    let error = begin(&spec, &cuda, Arc::default()).err();
+    let error = error.expect("its leader is the real-time partition's");
+    assert_eq!(
+        error.to_string(),
+        "partition `p1` fills and shares the leader on core 1 with `p0`: name another leader core for one of them"
+    );
 }

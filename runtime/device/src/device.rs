@@ -88,6 +88,16 @@ pub enum SubmitError {
         /// The size asked for.
         batch: u8,
     },
+    /// The partition has no workspace for a batch of that size.
+    #[error("partition {} takes batches of up to {limit}, not {batch}", .partition.0)]
+    BatchTooLarge {
+        /// Which partition.
+        partition: PartitionId,
+        /// The size asked for.
+        batch: u8,
+        /// The largest (`PartitionSpec::batch_max`).
+        limit: u8,
+    },
     /// The model's weights are not on the device (any more, or yet).
     #[error("the weights of model {} are not resident: use them between `Loaded` and `Unload`", .0.0)]
     NotResident(ModelId),
@@ -135,6 +145,11 @@ impl SubmitError {
             Self::Busy(_) => Self::Busy(partition),
             Self::UnknownPartition(_) => Self::UnknownPartition(partition),
             Self::OtherDevice { .. } => Self::OtherDevice { model, partition },
+            Self::BatchTooLarge { batch, limit, .. } => Self::BatchTooLarge {
+                partition,
+                batch,
+                limit,
+            },
             other => other.of_model(model),
         }
     }
@@ -153,6 +168,7 @@ impl SubmitError {
             Self::OtherDevice { partition, .. } => Self::OtherDevice { model, partition },
             Self::Busy(_)
             | Self::UnknownPartition(_)
+            | Self::BatchTooLarge { .. }
             | Self::Members { .. }
             | Self::UnknownBuffer { .. } => self,
         }

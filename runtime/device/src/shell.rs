@@ -51,6 +51,8 @@ pub struct Shell {
     weights: Box<dyn WeightStore>,
     residency: Residency,
     catalogue: Catalogue,
+    /// The largest batch of each partition.
+    batch_max: Box<[Option<u8>]>,
     inputs: InputBuffers,
 }
 
@@ -72,6 +74,7 @@ impl Shell {
             residency: Residency::new(models.map(|model| weights.pages(model)), pages),
             weights,
             catalogue: Catalogue::of(spec),
+            batch_max: spec.partitions.iter().map(|each| each.batch_max).collect(),
             inputs,
         }
     }
@@ -87,6 +90,17 @@ impl Shell {
         helpers: Vec<Helper>,
     ) -> Result<(), ThreadError> {
         self.pool.add_partition(spec, engine, helpers)
+    }
+
+    /// Adds the next partitions, each with its engine, and a leader for those that name the same leader core.
+    ///
+    /// # Errors
+    /// When there can be no such thread.
+    pub fn add_partitions<E: Engine>(
+        &mut self,
+        partitions: impl IntoIterator<Item = (PartitionSpec, E)>,
+    ) -> Result<(), ThreadError> {
+        self.pool.add_partitions(partitions)
     }
 
     /// The request buffers' input areas, for the threads that prepare inputs.
@@ -105,13 +119,13 @@ impl Shell {
         missing
     }
 
-    /// The kernel's ids of the threads: leaders and helpers of partition after partition, then the loader.
+    /// The kernel's ids of the threads: leaders and helpers of partition after partition, each once, then the loader.
     pub fn tids(&self) -> impl Iterator<Item = i32> {
         let loader = self.loader.as_ref().and_then(LoaderThread::tid);
         self.pool.tids().chain(loader)
     }
 
-    /// The pulses of the leaders, partition after partition.
+    /// The pulses of the leaders, partition after partition: partitions that share a leader have the same pulse.
     pub fn pulses(&self) -> impl Iterator<Item = Arc<dyn Pulse>> {
         self.pool.pulses()
     }
@@ -128,6 +142,14 @@ impl Shell {
             return Err(SubmitError::UnknownPartition(infer.partition));
         };
         self.catalogue.check(infer)?;
+        let (partition, batch) = (infer.partition, infer.batch);
+        if let Some(limit) = self.batch_max[partition.index()].filter(|&limit| batch > limit) {
+            return Err(SubmitError::BatchTooLarge {
+                partition,
+                batch,
+                limit,
+            });
+        }
         self.residency.check_use(infer.model)?;
         match is_full {
             true => Err(SubmitError::Busy(infer.partition)),

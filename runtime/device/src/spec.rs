@@ -11,7 +11,7 @@ use thiserror::Error;
 pub struct DeviceSpec<'a> {
     /// The networks to load; borrowed during start only.
     pub models: &'a [ModelSpec<'a>],
-    /// Sets of compute units. Two may share a core; the scheduler then never has both run at the same time.
+    /// Sets of compute units. Two may share a core or a TPC; the scheduler then never has both run at the same time.
     pub partitions: &'a [PartitionSpec],
     /// How many request buffers to hold (`Config::request_buffers`).
     pub request_buffers: u16,
@@ -84,12 +84,14 @@ pub struct PartitionSpec {
     /// Its name, for the names of threads and messages.
     pub name: String,
     /// Core numbers of the machine: for a device on cores one worker each, the first being the
-    /// leader; for a GPU the leader's alone.
+    /// leader; for a GPU the leader's alone. Partitions of a GPU that name the same core share one leader.
     pub cores: Vec<usize>,
     /// For a GPU, its TPCs.
     pub tpcs: Range<u16>,
     /// Real-time priority of the workers (`SCHED_FIFO`); none for ordinary threads.
     pub priority: Option<u8>,
+    /// The largest batch that may run here; none: the largest of the models. A GPU's workspaces are sized for it.
+    pub batch_max: Option<u8>,
 }
 
 impl PartitionSpec {
@@ -100,7 +102,45 @@ impl PartitionSpec {
             cores,
             tpcs: 0..0,
             priority,
+            batch_max: None,
         }
+    }
+
+    /// Whether one leader serves both: on a GPU, those that name the same core. A leader there polls while a stage
+    /// runs, so a second one on its core would take its time. Partitions of cores each have their own team, whose
+    /// threads sleep while others run.
+    #[must_use]
+    pub fn shares_leader_with(&self, other: &Self) -> bool {
+        let on_gpu = !self.tpcs.is_empty() && !other.tpcs.is_empty();
+        on_gpu && self.cores.first() == other.cores.first()
+    }
+
+    /// Whether a batch of this size may run here.
+    #[must_use]
+    pub fn takes_batch(&self, batch: u8) -> bool {
+        self.batch_max.is_none_or(|most| batch <= most)
+    }
+
+    fn check_leader(&self, before: &Self, core: usize) -> Result<(), SpecError> {
+        let (first, second) = (before.name.clone(), self.name.clone());
+        let common = self.tpcs.start.max(before.tpcs.start)..self.tpcs.end.min(before.tpcs.end);
+        if common.is_empty() {
+            return Err(SpecError::LeaderShared {
+                core,
+                first,
+                first_tpcs: before.tpcs.clone(),
+                second,
+                second_tpcs: self.tpcs.clone(),
+            });
+        }
+        if self.priority != before.priority {
+            return Err(SpecError::LeaderPriorities {
+                core,
+                first,
+                second,
+            });
+        }
+        Ok(())
     }
 }
 
@@ -124,6 +164,40 @@ pub enum SpecError {
         /// Which partition.
         partition: String,
     },
+    /// One leader serves two partitions that may both run at the same time.
+    #[error(
+        "partitions `{first}` (TPCs {} to {}) and `{second}` (TPCs {} to {}) share the leader on core {core}, which runs \
+         one stage at a time, but no TPC: name another leader core for one of them",
+        .first_tpcs.start, .first_tpcs.end - 1, .second_tpcs.start, .second_tpcs.end - 1
+    )]
+    LeaderShared {
+        /// Of the leader.
+        core: usize,
+        /// Which partition.
+        first: String,
+        /// Its TPCs.
+        first_tpcs: Range<u16>,
+        /// Which other one.
+        second: String,
+        /// Its TPCs.
+        second_tpcs: Range<u16>,
+    },
+    /// One leader cannot have two priorities.
+    #[error(
+        "partitions `{first}` and `{second}` share the leader on core {core} and have different priorities: give both \
+         the same"
+    )]
+    LeaderPriorities {
+        /// Of the leader.
+        core: usize,
+        /// Which partition.
+        first: String,
+        /// Which other one.
+        second: String,
+    },
+    /// A partition on which nothing may run.
+    #[error("the largest batch of partition `{0}` is 0: set `batch_max` to 1 or more")]
+    NoBatch(String),
     /// Batch sizes are not rising from 1, or exceed [`BATCH_MAX`].
     #[error("batch sizes {batches:?} of `{model}` must rise from 1 and not exceed {BATCH_MAX}")]
     Batches {
@@ -193,11 +267,15 @@ impl DeviceSpec<'_> {
                 return Err(SpecError::NoCache(model.network.name.clone()));
             }
         }
-        for partition in self.partitions {
+        self.validate_partitions()
+    }
+
+    fn validate_partitions(&self) -> Result<(), SpecError> {
+        for (index, partition) in self.partitions.iter().enumerate() {
             let mut taken = std::collections::BTreeSet::new();
-            if partition.cores.is_empty() {
+            let Some(&leader) = partition.cores.first() else {
                 return Err(SpecError::NoCores(partition.name.clone()));
-            }
+            };
             for &core in &partition.cores {
                 if !taken.insert(core) {
                     return Err(SpecError::CoreTwice {
@@ -206,7 +284,98 @@ impl DeviceSpec<'_> {
                     });
                 }
             }
+            if partition.batch_max == Some(0) {
+                return Err(SpecError::NoBatch(partition.name.clone()));
+            }
+            let before = self.partitions[..index].iter();
+            for other in before.filter(|other| partition.shares_leader_with(other)) {
+                partition.check_leader(other, leader)?;
+            }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on_tpcs(name: &str, tpcs: Range<u16>, leader: usize) -> PartitionSpec {
+        PartitionSpec {
+            tpcs,
+            ..PartitionSpec::on_cores(name, vec![leader], None)
+        }
+    }
+
+    fn checked(partitions: &[PartitionSpec]) -> Result<(), SpecError> {
+        let spec = DeviceSpec {
+            models: &[],
+            partitions,
+            request_buffers: 1,
+            cache: None,
+        };
+        spec.validate_partitions()
+    }
+
+    #[test]
+    fn partitions_that_overlap_pairwise_may_share_a_leader() {
+        let cells = (0..4).map(|cell| {
+            on_tpcs(
+                &format!("cell{cell}"),
+                2 * cell..2 * cell + 2,
+                usize::from(cell),
+            )
+        });
+        let homes = [on_tpcs("home0", 0..4, 0), on_tpcs("home1", 4..8, 2)];
+        let all = [on_tpcs("all", 0..8, 0)];
+        let partitions: Vec<_> = cells.chain(homes).chain(all).collect();
+        assert_eq!(checked(&partitions), Ok(()));
+    }
+
+    #[test]
+    fn partitions_without_a_common_tpc_cannot_share_a_leader() {
+        let partitions = [
+            on_tpcs("home", 0..8, 3),
+            on_tpcs("left", 0..2, 3),
+            on_tpcs("right", 2..4, 3),
+        ];
+        let error = checked(&partitions).expect_err("`left` and `right` may run at once");
+        assert_eq!(
+            error.to_string(),
+            "partitions `left` (TPCs 0 to 1) and `right` (TPCs 2 to 3) share the leader on core 3, which runs one stage \
+             at a time, but no TPC: name another leader core for one of them"
+        );
+        let apart = [on_tpcs("left", 0..2, 3), on_tpcs("right", 2..4, 1)];
+        assert_eq!(checked(&apart), Ok(()));
+    }
+
+    #[test]
+    fn partitions_that_share_a_leader_have_one_priority() {
+        let urgent = PartitionSpec {
+            priority: Some(40),
+            ..on_tpcs("cell", 0..2, 0)
+        };
+        let error = checked(&[on_tpcs("home", 0..8, 0), urgent]).expect_err("two priorities");
+        assert!(
+            matches!(error, SpecError::LeaderPriorities { core: 0, .. }),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn partitions_of_cores_that_share_a_core_keep_their_own_leaders() {
+        let one = PartitionSpec::on_cores("one", vec![0], None);
+        let both = PartitionSpec::on_cores("both", vec![0, 1], Some(40));
+        assert!(!one.shares_leader_with(&both));
+        assert_eq!(checked(&[one, both]), Ok(()));
+    }
+
+    #[test]
+    fn a_partition_on_which_no_batch_may_run_is_refused() {
+        let none = PartitionSpec {
+            batch_max: Some(0),
+            ..on_tpcs("cell", 0..2, 0)
+        };
+        assert_eq!(checked(&[none]), Err(SpecError::NoBatch("cell".into())));
     }
 }

@@ -49,6 +49,9 @@ const CHECKS: &[Check] = &[
         "partitions do not disturb each other",
         suite::partitions_do_not_disturb_each_other,
     ),
+    ("requests may change partition between stages", |gpu| {
+        suite::requests_may_change_partition_on(gpu, &networks::tangle(12))
+    }),
 ];
 
 impl Step for Conformance {

@@ -66,6 +66,7 @@ mod cpu {
     actions_that_do_not_fit_are_refused,
     a_third_action_is_refused,
     partitions_do_not_disturb_each_other,
+    requests_may_change_partition_between_stages,
     weights_come_and_go,
     loads_that_do_not_fit_are_refused,
     weights_in_use_stay,

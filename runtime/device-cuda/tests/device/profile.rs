@@ -1,6 +1,5 @@
 //! The profiler on TPCs: what it measures, and what is busy meanwhile. The emulated driver says nothing about time.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use emulated_cuda::{Config, Emulator};
@@ -8,13 +7,12 @@ use punctual_device::conformance::networks;
 use punctual_device::profile::{self, Effort, Request, Subject};
 use punctual_device::{DeviceSpec, PartitionSpec, Provider};
 use punctual_device_cuda::driver::{Driver, Gpu};
-use punctual_device_cuda::partition::offer;
+use punctual_device_cuda::partition::Mechanism;
 use punctual_device_cuda::{CudaDevice, CudaProvider, CudaSpec, Division, StartError, Watchdog};
 use punctual_model::{Calibration, Footprint, Network, Package, Promises};
 use punctual_platform::Doorbell;
 
-use super::start::{calibrated, how};
-use crate::subject::cuda;
+use crate::subject::{cuda, offer};
 
 /// The provider, with leaders of ordinary priority and the patience of tests.
 struct Patient {
@@ -71,12 +69,10 @@ impl Provider for Patient {
 fn patient(name: &str, config: &Config) -> Patient {
     let driver = Driver::open().expect("the emulated driver");
     let gpu = driver.device(0).expect("the emulated device");
-    let records = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    calibrated(&records, gpu, config);
     let provider = CudaProvider {
         driver,
         ordinal: 0,
-        offer: offer::look(gpu, 0, &how(&records)).expect("a device that answers"),
+        offer: offer(name, config, Mechanism::StreamMask),
         leaders: vec![1, 0],
         watchdog: Watchdog::default(),
     };
@@ -84,14 +80,14 @@ fn patient(name: &str, config: &Config) -> Patient {
 }
 
 #[test]
-fn neighbours_have_the_tpcs_after_the_measured_ones_and_leaders_of_their_own_while_there_are_any() {
+fn neighbours_have_the_tpcs_after_the_measured_ones_and_leaders_of_their_own() {
     let config = Config::default();
     let _emulator = Emulator::start(&config).expect("the emulated driver");
     let partitions = patient("profile-partitions", &config).partitions(&[3, 2, 1]);
     let partitions = partitions.expect("there are as many");
     let of = |partition: &PartitionSpec| (partition.tpcs.clone(), partition.cores[0]);
     let found: Vec<_> = partitions.iter().map(of).collect();
-    assert_eq!(found, [(0..3, 1), (3..5, 0), (5..6, 0)]);
+    assert_eq!(found, [(0..3, 1), (3..6, 0)]);
 }
 
 #[test]

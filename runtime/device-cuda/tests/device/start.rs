@@ -1,20 +1,17 @@
 //! What a start takes, what it leaves, and how it fails.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use emulated_cuda::{Config, Emulator};
 use punctual_core::Event;
 use punctual_device::conformance::networks;
 use punctual_device::{Device, DeviceSpec, ModelSpec};
-use punctual_device_cuda::driver::{Code, Driver, Gpu, OpenError};
-use punctual_device_cuda::host::Host;
-use punctual_device_cuda::partition::record::{self, Key};
-use punctual_device_cuda::partition::{How, Mechanism, SmSet, Trial, offer};
+use punctual_device_cuda::driver::{Code, OpenError};
+use punctual_device_cuda::partition::{Mechanism, SmSet};
 use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
 use punctual_device_cuda::{CudaSpec, Division, StartError};
 
-use crate::subject::{BATCHES, Cuda, begin, cuda, partitions};
+use crate::subject::{BATCHES, Cuda, begin, cuda, gpu, offer, partitions};
 
 /// Calls by which a driver gives something away.
 const TAKING: [&str; 8] = [
@@ -146,8 +143,7 @@ fn inputs_are_copied_where_host_memory_cannot_be_registered() {
         ..Config::default()
     };
     let emulator = Emulator::start(&config).expect("the emulated driver");
-    let gpu = Driver::open().and_then(|driver| driver.device(0));
-    let queue = QueueSpec::fitting(gpu.expect("the emulated device"));
+    let queue = QueueSpec::fitting(gpu());
     let queue = queue.expect("a driver that answers");
     assert_eq!(queue.flag, FlagPlace::Device);
     let mut device = Cuda::of_network(emulator, &network, &CudaSpec { queue, ..cuda() }, 1);
@@ -162,13 +158,8 @@ fn partitions_of_tpcs_run_where_they_may() {
         ..Config::default()
     };
     let emulator = Emulator::start(&config).expect("the emulated driver");
-    let gpu = Driver::open().and_then(|driver| driver.device(0));
-    let gpu = gpu.expect("the emulated device");
-    let records = Path::new(env!("CARGO_TARGET_TMPDIR")).join("partitions-of-tpcs");
-    calibrated(&records, gpu, &config);
-    let offer = offer::look(gpu, 0, &how(&records)).expect("a device that answers");
-    assert_eq!(offer.mechanism(), Mechanism::StreamMask);
-    let partitioner = Arc::new(offer.partitioner(gpu).expect("it works here"));
+    let offer = offer("partitions-of-tpcs", &config, Mechanism::StreamMask);
+    let partitioner = Arc::new(offer.partitioner(gpu()).expect("it works here"));
     let spec = CudaSpec {
         division: Division::Tpcs {
             partitioner: partitioner.clone(),
@@ -203,33 +194,4 @@ fn partitions_of_tpcs_run_where_they_may() {
             }
         }
     }
-}
-
-/// Looks with records only.
-pub(super) fn how(records: &Path) -> How {
-    How {
-        host: Host::at(records),
-        ..How::usual(None, Some(records.to_owned()))
-    }
-}
-
-/// Keeps what a trial of stream masks came to, as `punctual board detect` would.
-pub(super) fn calibrated(records: &Path, gpu: Gpu, config: &Config) {
-    let bare = offer::look(gpu, 0, &how(records)).expect("a device that answers");
-    let facts = bare.facts;
-    let trial = Trial {
-        mechanism: Mechanism::StreamMask,
-        device: 0,
-        version: facts.version,
-        compute_capability: config.compute,
-        libsmctrl: "none".into(),
-    };
-    let key = Key {
-        driver: format!("{} unknown build", facts.version),
-        uuid: facts.uuid,
-        power_mode: "only".to_owned(),
-        sms: facts.multiprocessors,
-        mechanism: Mechanism::StreamMask,
-    };
-    record::write(records, &key, &trial.run()).expect("a folder that can be written");
 }

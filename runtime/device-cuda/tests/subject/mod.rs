@@ -1,6 +1,9 @@
 //! A CUDA device on the emulated driver, as tests start it.
 #![allow(dead_code, reason = "each test uses its part")]
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 
 use emulated_cuda::{Config, Emulator, Outcome};
@@ -13,7 +16,11 @@ use punctual_device::{
     Device, DeviceSpec, HostedDevice, InputBuffers, ModelSpec, PartitionSpec, Shell,
 };
 use punctual_device_cuda::conformance::{SCORE_TOLERANCE, confidence_tolerance};
-use punctual_device_cuda::driver::Driver;
+use punctual_device_cuda::driver::{Driver, Gpu};
+use punctual_device_cuda::host::Host;
+use punctual_device_cuda::partition::offer::{self, How, Offer};
+use punctual_device_cuda::partition::record::{self, Key};
+use punctual_device_cuda::partition::{Mechanism, Trial};
 use punctual_device_cuda::{CudaDevice, CudaSpec, StartError, Wait, Watchdog};
 use punctual_model::Network;
 use punctual_platform::Doorbell;
@@ -91,9 +98,19 @@ impl Cuda {
         cuda: &CudaSpec,
         count: usize,
     ) -> Self {
+        Self::on_partitions(emulator, network, cuda, &partitions(count))
+    }
+
+    /// The same with these partitions.
+    pub fn on_partitions(
+        emulator: Emulator,
+        network: &Network,
+        cuda: &CudaSpec,
+        partitions: &[PartitionSpec],
+    ) -> Self {
         let spec = DeviceSpec {
             models: &[ModelSpec::resident(network, &BATCHES)],
-            partitions: &partitions(count),
+            partitions,
             request_buffers: 8,
             cache: None,
         };
@@ -206,6 +223,17 @@ impl Cuda {
         });
     }
 
+    /// Waits until so many streams have launches in the driver that have not ended, from launch `first` on.
+    pub fn until_launched_on(&self, streams: usize, first: u64) {
+        self.until("launches", || {
+            let launches = self.emulator.launches_from(first).into_iter();
+            let open =
+                launches.filter(|l| [Outcome::Waiting, Outcome::Running].contains(&l.outcome));
+            let on: BTreeSet<u64> = open.map(|launch| launch.stream).collect();
+            on.len() >= streams
+        });
+    }
+
     /// Waits until eviction number `eviction` has come to the device, while `stream` stands still: its
     /// leader is emptying the stream, and no other stream has work left.
     pub fn until_evicted(&self, stream: u64, eviction: u64) {
@@ -231,6 +259,42 @@ pub fn begin(
     bell: Arc<Doorbell>,
 ) -> Result<CudaDevice, StartError> {
     CudaDevice::start(Driver::open()?, spec, cuda, bell)
+}
+
+/// What the emulated device of `config` offers, once it is on record in a folder of the test's name that `mechanism` does
+/// what it should, as `punctual board detect` would find out.
+pub fn offer(test: &str, config: &Config, mechanism: Mechanism) -> Offer {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = std::fs::remove_dir_all(&folder);
+    let how = How {
+        host: Host::at(&folder),
+        ..How::usual(None, Some(folder.clone()))
+    };
+    let facts = offer::look(gpu(), 0, &how).expect("a device").facts;
+    let key = Key {
+        driver: format!("{} unknown build", facts.version),
+        uuid: facts.uuid,
+        power_mode: "only".to_owned(),
+        sms: facts.multiprocessors,
+        mechanism,
+    };
+    let trial = Trial {
+        mechanism,
+        device: 0,
+        version: facts.version,
+        compute_capability: config.compute,
+        libsmctrl: OsString::from("libsmctrl-that-is-not-there.so"),
+    };
+    record::write(&folder, &key, &trial.run()).expect("a folder that can be written");
+    let offer = offer::look(gpu(), 0, &how).expect("a device");
+    assert_eq!(offer.mechanism(), mechanism);
+    offer
+}
+
+/// The device of the emulated driver that is there.
+pub fn gpu() -> Gpu {
+    let driver = Driver::open().expect("the emulated driver");
+    driver.device(0).expect("a device")
 }
 
 /// Partitions with a leader each, at ordinary priority: a test must not need privileges.

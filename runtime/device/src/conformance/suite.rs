@@ -296,6 +296,32 @@ pub fn partitions_do_not_disturb_each_other<S: Subject>(subject: &S) {
     }
 }
 
+/// The stages of a request may run on different partitions, also on such that share cores: it gets what it would have
+/// got on one of them.
+pub fn requests_may_change_partition_between_stages<S: Subject>(subject: &S) {
+    requests_may_change_partition_on(subject, &every_operator::<S>(18));
+}
+
+/// [`requests_may_change_partition_between_stages`] on a network.
+pub fn requests_may_change_partition_on<S: Subject>(subject: &S, network: &Network) {
+    let cores: [&[usize]; 3] = [&[0, 1], &[0], &[1]];
+    let mut harness = start(subject, network, &cores);
+    let buffers = [3_u16, 0, 6];
+    for first in 0..cores.len() {
+        let scores = write_and_score(&mut harness, network);
+        for (stage, _) in network.stages.iter().enumerate() {
+            let partition = (first + stage) % cores.len();
+            let mut infer = harness.action(stage as u8, 4, &buffers);
+            infer.partition = PartitionId(partition as u16);
+            let answers = harness.answers(&infer);
+            for (answer, buffer) in answers.iter().zip(buffers) {
+                let what = format!("buffer {buffer}, exit {stage}, partition {partition}");
+                assert_answer::<S>(*answer, &scores[usize::from(buffer)][stage], &what);
+            }
+        }
+    }
+}
+
 /// Runs all requests through all stages, in a random order, on both partitions.
 fn interleave<S: Subject>(harness: &mut Harness<S>, scores: &[Vec<Vec<f32>>], random: &mut Random) {
     let exits = scores[0].len();

@@ -5,6 +5,9 @@
 //! window, claims the members' request buffers, lets an [`Engine`] run the stage, and reports through
 //! another ring and the scheduler's bell. Best-effort actions run at ordinary priority and can be
 //! stopped. Nothing here allocates or blocks once the threads run.
+//!
+//! Partitions of a GPU that name one leader core share one leader. It runs one action at a time, so such partitions
+//! overlap pairwise ([`DeviceSpec::validate`](crate::DeviceSpec::validate)): the scheduler never has two of them run.
 
 mod cancel;
 mod partition;
@@ -14,7 +17,9 @@ mod worker;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use punctual_core::{ActionId, Answer, Confidence, Event, Infer, ModelId, PartitionId, StageId};
+use punctual_core::{
+    ActionId, Answer, Confidence, Criticality, Event, Infer, ModelId, PartitionId, StageId,
+};
 use punctual_kernels::softmax_top1;
 use punctual_model::ScoreForm;
 use punctual_platform::heartbeat::Pulse;
@@ -25,9 +30,9 @@ pub use crate::regions::BufferGuard;
 use crate::request_buffers::InputBuffers;
 use crate::spec::PartitionSpec;
 pub use cancel::CancelFlag;
-use partition::Partition;
+use partition::{LeaderLink, Partition};
 use priority::Priorities;
-use worker::Worker;
+use worker::{Served, Worker};
 
 /// How running a stage ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,13 +168,57 @@ impl WorkerPool {
         engine: impl Engine,
         helpers: Vec<Helper>,
     ) -> Result<(), ThreadError> {
-        let priorities = Priorities::new(1 + helpers.len(), spec.priority);
-        let (end, post) = partition::partition(priorities, engine.stopper());
-        let link = end.link.clone();
+        let link = leader_link(spec, helpers.len());
+        let served = vec![self.serve(&link, engine)];
+        self.start_leader(spec, link, served, helpers)
+    }
+
+    /// Adds the next partitions, each with its engine. Those that share a leader
+    /// ([`PartitionSpec::shares_leader_with`]) are served by one thread, which has the name of the first of them.
+    ///
+    /// # Errors
+    /// When a thread cannot be started.
+    pub fn add_partitions<E: Engine>(
+        &mut self,
+        partitions: impl IntoIterator<Item = (PartitionSpec, E)>,
+    ) -> Result<(), ThreadError> {
+        let mut leaders: Vec<(PartitionSpec, Arc<LeaderLink>, Vec<Served<E>>)> = Vec::new();
+        for (spec, engine) in partitions {
+            let shared = leaders
+                .iter()
+                .position(|(first, ..)| spec.shares_leader_with(first));
+            let leader = shared.unwrap_or_else(|| {
+                let link = leader_link(&spec, 0);
+                leaders.push((spec, link, Vec::new()));
+                leaders.len() - 1
+            });
+            let (_, link, served) = &mut leaders[leader];
+            served.push(self.serve(link, engine));
+        }
+        for (first, link, served) in leaders {
+            self.start_leader(&first, link, served, Vec::new())?;
+        }
+        Ok(())
+    }
+
+    /// The leader's end of the next partition.
+    fn serve<E: Engine>(&mut self, leader: &Arc<LeaderLink>, engine: E) -> Served<E> {
+        let (end, post) = partition::partition(leader.clone(), engine.stopper());
         self.partitions.push(end);
+        Served::new(post, engine)
+    }
+
+    /// Starts a leader, and helpers on the other cores of `spec`.
+    fn start_leader<E: Engine>(
+        &mut self,
+        spec: &PartitionSpec,
+        link: Arc<LeaderLink>,
+        served: Vec<Served<E>>,
+        helpers: Vec<Helper>,
+    ) -> Result<(), ThreadError> {
         let worker = Worker {
-            post,
-            engine,
+            leader: link.clone(),
+            served: served.into(),
             requests: self.inputs.regions().clone(),
             report: self.report.clone(),
         };
@@ -212,15 +261,16 @@ impl WorkerPool {
         &self.missing
     }
 
-    /// The kernel's ids of the threads, leaders and helpers of partition after partition.
+    /// The kernel's ids of the threads, leaders and helpers of partition after partition; a leader that several
+    /// partitions share counts once.
     pub fn tids(&self) -> impl Iterator<Item = i32> {
         self.workers.iter().map(RealtimeThread::tid)
     }
 
-    /// The leaders' pulses, partition after partition. A leader beats between actions; how long one
-    /// may take is the watcher's decision.
+    /// The leaders' pulses, partition after partition: partitions that share a leader have the same pulse. A leader
+    /// beats between actions; how long one may take is the watcher's decision.
     pub fn pulses(&self) -> impl Iterator<Item = Arc<dyn Pulse>> {
-        let links = self.partitions.iter().map(|partition| &partition.link);
+        let links = self.partitions.iter().map(|partition| &partition.leader);
         links.map(|link| Arc::clone(link) as Arc<dyn Pulse>)
     }
 
@@ -235,7 +285,13 @@ impl WorkerPool {
     /// # Panics
     /// If the partition does not exist or is full.
     pub fn submit(&mut self, infer: &Infer) {
-        self.partitions[infer.partition.index()].submit(infer);
+        let index = infer.partition.index();
+        let leader = &self.partitions[index].leader;
+        let led = |other: &Partition| Arc::ptr_eq(&other.leader, leader);
+        // What is in front may run right now, at ordinary priority.
+        let behind_best_effort = infer.criticality == Criticality::RealTime
+            && (self.partitions.iter()).any(|other| led(other) && other.begins_with_best_effort());
+        self.partitions[index].submit(infer, behind_best_effort);
     }
 
     /// Asks for a best-effort action to be stopped; without effect if it is not there.
@@ -258,13 +314,19 @@ impl WorkerPool {
     }
 }
 
+/// Of a leader and so many helpers.
+fn leader_link(spec: &PartitionSpec, helpers: usize) -> Arc<LeaderLink> {
+    let priorities = Priorities::new(1 + helpers, spec.priority);
+    Arc::new(LeaderLink::new(priorities))
+}
+
 impl Drop for WorkerPool {
     /// Ends the threads after the actions that they run, and waits for them.
     fn drop(&mut self) {
         for partition in &self.partitions {
             // Published to the leader by the ring; a leader that ends drops its engine.
-            partition.link.ended.store(true, Ordering::Relaxed);
-            partition.link.bell.ring();
+            partition.leader.ended.store(true, Ordering::Relaxed);
+            partition.leader.bell.ring();
         }
         for worker in self.workers.drain(..) {
             // A worker that panicked has said so.

@@ -16,22 +16,29 @@ use super::{CancelFlag, Stopper};
 /// until its event has been polled, so rings of this size never overflow.
 pub(super) const HELD_MAX: usize = 2;
 
-/// Shared by both ends.
-pub(super) struct Link {
+/// What the scheduler's thread shares with a leader, whichever partitions it serves.
+pub(super) struct LeaderLink {
     /// Rings for an action, a preemption or the end.
     pub(super) bell: Doorbell,
-    /// Set to stop the action in that slot. Actions take the slots in turn.
-    pub(super) interrupts: [CancelFlag; HELD_MAX],
     /// The device is being dropped.
     pub(super) ended: AtomicBool,
     pub(super) priorities: Priorities,
-    /// The leader's.
     pub(super) heart: Heartbeat,
-    stopper: Option<Stopper>,
+}
+
+impl LeaderLink {
+    pub(super) fn new(priorities: Priorities) -> Self {
+        Self {
+            bell: Doorbell::new(),
+            ended: AtomicBool::new(false),
+            priorities,
+            heart: Heartbeat::new(),
+        }
+    }
 }
 
 /// Of a leader, and thereby of its team: it waits for its helpers in each operator.
-impl Pulse for Link {
+impl Pulse for LeaderLink {
     fn beat(&self) -> Beat {
         self.heart.read()
     }
@@ -45,9 +52,17 @@ impl Pulse for Link {
     }
 }
 
+/// What it shares with the leader about one partition.
+pub(super) struct Link {
+    /// Set to stop the action in that slot. Actions take the slots in turn.
+    pub(super) interrupts: [CancelFlag; HELD_MAX],
+    stopper: Option<Stopper>,
+}
+
 /// The scheduler's end.
 pub(super) struct Partition {
-    pub(super) link: Arc<Link>,
+    pub(super) leader: Arc<LeaderLink>,
+    link: Arc<Link>,
     orders: Producer<Infer>,
     events: Consumer<Event>,
     held: Deque<Held, HELD_MAX>,
@@ -69,19 +84,17 @@ pub(super) struct Post {
     pub(super) events: Producer<Event>,
 }
 
-pub(super) fn partition(priorities: Priorities, stopper: Option<Stopper>) -> (Partition, Post) {
+/// A partition that `leader` serves.
+pub(super) fn partition(leader: Arc<LeaderLink>, stopper: Option<Stopper>) -> (Partition, Post) {
     let (order_in, order_out) = RingBuffer::new(HELD_MAX);
     let (event_in, event_out) = RingBuffer::new(HELD_MAX);
     let link = Arc::new(Link {
-        bell: Doorbell::new(),
         interrupts: [const { CancelFlag::new() }; HELD_MAX],
-        ended: AtomicBool::new(false),
-        priorities,
-        heart: Heartbeat::new(),
         stopper,
     });
     (
         Partition {
+            leader,
             link: link.clone(),
             orders: order_in,
             events: event_out,
@@ -101,9 +114,16 @@ impl Partition {
         self.held.is_full()
     }
 
+    /// Whether the action that runs, or begins next, is best-effort.
+    pub(super) fn begins_with_best_effort(&self) -> bool {
+        self.held.front().is_some_and(|first| first.best_effort)
+    }
+
+    /// Hands the action over, and wakes the leader; `urgent`: at its real-time priority.
+    ///
     /// # Panics
     /// If the partition is full.
-    pub(super) fn submit(&mut self, infer: &Infer) {
+    pub(super) fn submit(&mut self, infer: &Infer, urgent: bool) {
         let held = Held {
             action: infer.id,
             model: infer.model,
@@ -113,15 +133,13 @@ impl Partition {
         // The push below publishes it, and the slot's last action has been polled.
         self.link.interrupts[self.slot].clear();
         self.slot = (self.slot + 1) % HELD_MAX;
-        let behind_best_effort =
-            !held.best_effort && self.held.front().is_some_and(|first| first.best_effort);
         assert!(self.held.push_back(held).is_ok(), "a full partition");
         let pushed = self.orders.push(infer.clone());
         assert!(pushed.is_ok(), "the ring holds what the partition holds");
-        if behind_best_effort {
-            self.link.priorities.raise();
+        if urgent {
+            self.leader.priorities.raise();
         }
-        self.link.bell.ring();
+        self.leader.bell.ring();
     }
 
     pub(super) fn preempt(&self, action: ActionId) {
@@ -130,7 +148,7 @@ impl Partition {
             && held.best_effort
         {
             self.link.interrupts[held.slot].set();
-            self.link.priorities.raise();
+            self.leader.priorities.raise();
             let runs = self
                 .held
                 .front()
@@ -138,7 +156,7 @@ impl Partition {
             if runs && let Some(stop) = &self.link.stopper {
                 stop();
             }
-            self.link.bell.ring();
+            self.leader.bell.ring();
         }
     }
 

@@ -141,6 +141,34 @@ fn actions_on_other_units_do_not_disturb_each_other() {
     assert_eq!(device.busy(), 3 * 100 + 2 * 200);
 }
 
+/// A home of four units, and its two cells.
+const LENDING: [(u16, u16); 3] = [(0, 4), (0, 2), (2, 2)];
+
+#[test]
+fn two_cells_run_at_once_and_then_the_home_that_has_their_units() {
+    let mut device = device(&LENDING, Ending::Finished);
+    submit(&mut device, &infer(2, 1, 0));
+    submit(&mut device, &infer(4, 2, 0));
+    assert_eq!(ends(&mut device), [(2, 100), (4, 100)]);
+    submit(&mut device, &infer(6, 0, 0));
+    assert_eq!(ends(&mut device), [(6, 200)]);
+    assert_eq!(device.busy(), 4 * 200);
+}
+
+#[test]
+fn a_request_changes_partition_between_stages_without_a_cost() {
+    let mut device = device(&LENDING, Ending::Finished);
+    let mut ended = Vec::new();
+    for (id, partition) in [(2, 1), (4, 0), (6, 2)] {
+        let mut stage = infer(id, partition, 0);
+        stage.members[0].buffer = 3;
+        submit(&mut device, &stage);
+        ended.extend(ends(&mut device));
+    }
+    assert_eq!(ended, [(2, 100), (4, 200), (6, 300)]);
+    assert_eq!(device.busy(), 2 * 100 + 4 * 100 + 2 * 100);
+}
+
 #[test]
 fn less_contention_disturbs_less() {
     let mut device = device(&[(0, 1), (0, 1)], Ending::Finished).with_contention(200);

@@ -301,8 +301,12 @@ impl Auditor {
                 self.take_places(key);
             }
             Subject::Loaded(model) => {
+                // Those that this step has started waited until then.
                 let waits = |s: &Submission| {
-                    s.place == Place::Waiting && !s.mandatory && self.task(s.task).model == model
+                    matches!(s.place, Place::Waiting | Place::Running(_))
+                        && !s.mandatory
+                        && s.next_stage == 0
+                        && self.task(s.task).model == model
                 };
                 let open = self.log.open.iter().filter(|(_, s)| waits(s));
                 let mut keys: Vec<(u64, Key)> = open.map(|(key, s)| (s.order, *key)).collect();
