@@ -15,6 +15,7 @@ impl Punctual {
             };
             // The members end now, so that no client waits for ever. Their buffers stay locked.
             self.partitions[index].mark_dirty();
+            self.partitions[lost.home].mark_dirty();
             // Other partitions waited for this action after a change of layout.
             if lost.left {
                 self.partitions.iter_mut().for_each(Partition::mark_dirty);

@@ -72,6 +72,7 @@ pub struct Ended {
 /// An action that was declared lost.
 #[derive(Clone, Debug)]
 pub struct Lost {
+    pub home: usize,
     pub members: heapless::Vec<RequestId, BATCH_MAX>,
     /// It was in flight when the layout changed, and other partitions waited for its end.
     pub left: bool,
@@ -124,11 +125,11 @@ impl Slot {
         self.running.as_ref().is_some_and(|running| running.lost)
     }
 
-    /// Whether the running action pins a home ([`Running::pins_home`]). A lost one does not: its members have
-    /// their verdicts.
+    /// Whether the running action pins a home ([`Running::pins_home`]). One that overran does not: the guarantee is
+    /// void then, and the home must not wait for an end that is unknown.
     pub fn pins(&self, home: usize) -> bool {
         let running = self.running.as_ref();
-        running.is_some_and(|r| r.pins_home && r.home == home && !r.lost)
+        running.is_some_and(|r| r.pins_home && r.home == home && !r.overran && !r.lost)
     }
 
     /// Upper bound on when all actions here have ended, if nothing more is started.
@@ -228,10 +229,14 @@ impl Slot {
         let mut actions = self.running.iter_mut().chain(&mut self.queued);
         let action = actions.find(|r| !r.lost && r.lost_from <= now)?;
         action.lost = true;
-        let members = action.members.clone();
+        let (home, members) = (action.home, action.members.clone());
         // No change of layout waits for it any longer: it may never be reported.
         let left = core::mem::take(&mut self.leaving);
-        Some(Lost { members, left })
+        Some(Lost {
+            home,
+            members,
+            left,
+        })
     }
 
     /// Records that the layout changes: all changed partitions wait for the action in flight here.

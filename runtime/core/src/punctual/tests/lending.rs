@@ -9,13 +9,17 @@ use super::random_plans::random_places;
 use super::workload::plans;
 use crate::punctual::ablation::Ablation;
 
+/// In these a home that did not wait for its own promised work elsewhere broke a promise. It is a rare course: a
+/// member comes back with an earlier deadline just after its home has started another one.
+const UNPINNED: [u64; 4] = [525, 840, 2_452, 2_568];
+
 fn courses(ablation: Option<Ablation>) -> Vec<Course> {
     let course = |seed| {
         let mut random = Random::new(seed);
         let config = random_places(&mut random);
         run_plan(seed, config, random, ablation)
     };
-    (0..plans()).filter_map(course).collect()
+    (0..plans()).chain(UNPINNED).filter_map(course).collect()
 }
 
 #[test]
