@@ -13,7 +13,9 @@ impl Scenario {
     pub fn config(&self, policy: &dyn PolicySpec) -> Config {
         let contract = policy.contract();
         let (ranges, of_task) = self.partitions(contract.partitioning);
-        let lending = self.lending.as_ref().filter(|_| contract.lends);
+        // Homes that change with layouts have no places (`validate`).
+        let lends = contract.lends && self.alternatives.is_empty();
+        let lending = self.lending.as_ref().filter(|_| lends);
         if let Some(lending) = lending {
             return self.lending_config(lending, policy);
         }

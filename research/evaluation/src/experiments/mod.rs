@@ -7,6 +7,7 @@ mod delivery;
 mod demotion;
 mod disb;
 mod layouts;
+mod lending;
 mod nexus_drop;
 mod overload;
 mod planner;
@@ -42,6 +43,7 @@ pub fn all() -> Vec<Experiment> {
         demotion::EXPERIMENT,
         disb::EXPERIMENT,
         layouts::EXPERIMENT,
+        lending::EXPERIMENT,
         nexus_drop::EXPERIMENT,
         overload::EXPERIMENT,
         planner::EXPERIMENT,
