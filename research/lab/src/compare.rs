@@ -22,6 +22,7 @@ use crate::workload::{self, Error};
 EXAMPLES:
   punctual compare seeb-poisson
   punctual compare robot --policies punctual,seeb,clockwork --loads 0.5,1,2,4 --html robot.html
+  punctual compare seeb-poisson --policies punctual --loads 1,8 --corun 1.25
   punctual compare seeb-pai --seeds 10 --json | jq '.[] | select(.missed > 0)'
   punctual compare my-workload.toml
   punctual compare --list
@@ -29,7 +30,8 @@ EXAMPLES:
 Everything happens in virtual time: no device, no daemon, the same scheduler. The same command
 gives the same figures each time. A request is missed if it was late, rejected, failed or
 lost; latency counts from the intended submission; `of all` counts what was not answered as wrong.
-The bound is the accuracy that no scheduler can exceed, even one that knows all requests in advance.
+`punctual` runs stages on idle compute units of other partitions, too, where the workload has times for narrower
+ranges (--no-lending: not). The bound is the accuracy that no scheduler can exceed, even one that knows all requests in advance.
 
 JSON: an array of objects, one a run: workload, policy, load, seed, submitted, missed, late,
 rejected, failed, lost, accuracy, accuracy_all, accuracy_full_depth, accuracy_bound (0 to 1, null:
@@ -50,6 +52,8 @@ pub struct Options {
     /// Number of runs of each, with seeds 0, 1, ...
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     seeds: u64,
+    #[command(flatten)]
+    places: workload::Places,
     /// Print one object a run instead of a table.
     #[arg(long)]
     json: bool,
@@ -78,8 +82,11 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
     let name = options.workload.as_deref().expect("clap requires it");
     let Workload {
-        scenario, policies, ..
+        mut scenario,
+        policies,
+        ..
     } = workload::document(name)?;
+    options.places.apply(&mut scenario);
     let mut policies = workload::policies(&options.policies, &policies)?;
     if options.policies.is_empty() {
         policies.retain(|policy| takes(policy, &scenario));
@@ -206,5 +213,6 @@ fn command(options: &Options) -> String {
     let loads: Vec<String> = options.loads.iter().map(f64::to_string).collect();
     words.push(format!("--loads {}", loads.join(",")));
     words.push(format!("--seeds {}", options.seeds));
+    words.extend(options.places.words());
     words.join(" ")
 }

@@ -53,6 +53,8 @@ pub struct Options {
     /// Length of the run in seconds of virtual time, instead of the workload's own.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: Option<u64>,
+    #[command(flatten)]
+    places: workload::Places,
     /// Check every event and action against the scheduler's contract.
     #[arg(long)]
     audit: bool,
@@ -96,6 +98,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         policies,
         ..
     } = workload::document(name)?;
+    options.places.apply(&mut scenario);
     if let Some(seconds) = options.seconds {
         scenario.length = Nanos::from_millis(seconds * 1000);
     }
@@ -312,13 +315,7 @@ fn page(
     let title = format!("{} on {}", row.policy, scenario.name);
     report::Page {
         about: scenario.about.clone(),
-        command: format!(
-            "punctual simulate {} --policy {} --load {} --seed {}",
-            options.workload.as_deref().unwrap_or_default(),
-            row.policy,
-            row.load,
-            row.seed
-        ),
+        command: command(options, row),
         rows: vec![row.clone()],
         loads: vec![report::AtLoad {
             load: row.load,
@@ -327,4 +324,16 @@ fn page(
         charts: vec![report::chart(title.clone(), scenario, bars)],
         title,
     }
+}
+
+/// The command that gives the same figures again.
+fn command(options: &Options, row: &Row) -> String {
+    let mut words = vec![
+        "punctual simulate".to_owned(),
+        options.workload.clone().unwrap_or_default(),
+        format!("--policy {} --load {}", row.policy, row.load),
+        format!("--seed {}", row.seed),
+    ];
+    words.extend(options.places.words());
+    words.join(" ")
 }

@@ -73,6 +73,49 @@ impl Terminates for Error {
     }
 }
 
+/// Where policies that lend may run stages.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Places {
+    /// Run each stage on its home only.
+    #[arg(long)]
+    no_lending: bool,
+    /// How many times longer stages take on places than alone, as neighbours share memory with them.
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor, conflicts_with = "no_lending")]
+    corun: f64,
+}
+
+impl Places {
+    /// Changes a workload's places.
+    pub fn apply(self, scenario: &mut Scenario) {
+        if self.no_lending {
+            scenario.lending = None;
+        }
+        if let Some(lending) = &mut scenario.lending {
+            lending.corun = self.corun;
+        }
+    }
+
+    /// The same on the command line; nothing for what it is without.
+    pub fn words(self) -> Option<String> {
+        match self {
+            Self {
+                no_lending: true, ..
+            } => Some("--no-lending".to_owned()),
+            Self { corun, .. } if corun > 1.0 => Some(format!("--corun {corun}")),
+            Self { .. } => None,
+        }
+    }
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let factor: f64 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
+    if (1.0..=10.0).contains(&factor) {
+        Ok(factor)
+    } else {
+        Err(format!("a factor is 1 to 10, not {factor}"))
+    }
+}
+
 /// A built-in workload, or a file that describes one, with the policies whose parameters the file sets.
 pub fn document(name: &str) -> Result<Workload, Error> {
     let path = Path::new(name);
