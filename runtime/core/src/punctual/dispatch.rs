@@ -67,6 +67,10 @@ impl Punctual {
                 return waits.is_none().then_some(choice);
             }
         }
+        // Promised work that runs on a place comes back soon, and would wait for best-effort work each time.
+        if self.life.queues[index].has_promised_work_left() {
+            return None;
+        }
         // No promised work is pending, so best-effort work needs no slack test: it blocks for P at most, and
         // the offline test allows B >= P at every length. A demoted model's stage cannot be preempted, so it
         // must fit the slack.
