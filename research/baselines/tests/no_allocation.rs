@@ -39,6 +39,10 @@ fn a_decision_neither_allocates_nor_frees() {
         let open = run(Load::new(tasks), &format!("{tasks} tasks"));
         assert!(open > 2 * tasks, "the queues are full");
     }
+    for tasks in [16, 64] {
+        let open = run(Load::on_places(tasks), &format!("{tasks} tasks, places"));
+        assert!(open > 2 * tasks, "the queues are full");
+    }
     for policy in punctual_baselines::all().iter() {
         let name = policy.name();
         let open = run(Load::of(16, policy), name);

@@ -5,6 +5,7 @@
 //! cargo run --release -p punctual-evaluation --example golden            # a subset, within five minutes
 //! cargo run --release -p punctual-evaluation --example golden -- --full
 //! cargo run --release -p punctual-evaluation --example golden -- --record
+//! cargo run --release -p punctual-evaluation --example golden -- --record 'experiment seeb' fuzz   # these alone
 //! ```
 //!
 //! `testing/golden/figures.txt` has a line for each figure:
@@ -63,8 +64,18 @@ fn main() {
     let given: Vec<String> = std::env::args().skip(1).collect();
     let has = |name: &str| given.iter().any(|argument| argument == name);
     let (record, full) = (has("--record"), has("--full") || has("--record"));
-    let found = figures(full);
+    let only: Vec<&str> = given
+        .iter()
+        .filter(|argument| !argument.starts_with("--"))
+        .map(String::as_str)
+        .collect();
+    let mut found = figures(full, &only);
     if record {
+        if !only.is_empty() {
+            let mut all = recorded(Path::new(FILE));
+            all.append(&mut found);
+            found = all;
+        }
         let mut text = String::new();
         for (name, hash) in &found {
             let _ = writeln!(text, "{hash}  {name}");
@@ -83,7 +94,7 @@ fn main() {
     }
     let gone = recorded
         .keys()
-        .filter(|name| full && !found.contains_key(*name));
+        .filter(|name| full && only.is_empty() && !found.contains_key(*name));
     for name in gone {
         differ += 1;
         output::note(format_args!("gone: {name}"));
@@ -120,10 +131,21 @@ impl Job {
         }
     }
 
+    fn name(&self) -> String {
+        match self {
+            Self::Workload(workload, policy) => format!("{} {}", workload.name, policy.name()),
+            Self::Fuzz(range) => {
+                let first = range * CASES;
+                format!("fuzz {first:05} to {:05}", first + CASES - 1)
+            }
+            Self::Experiment(experiment) => format!("experiment {}", experiment.name),
+        }
+    }
+
     fn run(&self) -> Vec<(String, String)> {
+        let name = self.name();
         match self {
             Self::Workload(workload, policy) => {
-                let name = format!("{} {}", workload.name, policy.name());
                 let of_run = of_workload(&workload.scenario(), policy);
                 let [stream, summary] = of_run.unwrap_or_else(|refusal| [refusal.clone(), refusal]);
                 vec![
@@ -131,21 +153,17 @@ impl Job {
                     (format!("summary {name}"), summary),
                 ]
             }
-            Self::Fuzz(range) => {
-                let first = range * CASES;
-                let name = format!("fuzz {first:05} to {:05}", first + CASES - 1);
-                vec![(name, of_cases(first))]
-            }
+            Self::Fuzz(range) => vec![(name, of_cases(range * CASES))],
             Self::Experiment(experiment) => {
                 let hash = blake3::hash(numbers(&(experiment.run)()).as_bytes());
-                vec![(format!("experiment {}", experiment.name), short(&hash))]
+                vec![(name, short(&hash))]
             }
         }
     }
 }
 
 /// Runs everything, on all processors; what takes longest first.
-fn figures(full: bool) -> BTreeMap<String, String> {
+fn figures(full: bool, only: &[&str]) -> BTreeMap<String, String> {
     let experiments = experiments::all().into_iter().map(Job::Experiment);
     let policies: Vec<PolicyChoice> = punctual_baselines::all().iter().cloned().collect();
     let of_workload = |workload: workloads::Workload| {
@@ -156,7 +174,10 @@ fn figures(full: bool) -> BTreeMap<String, String> {
     let jobs = experiments
         .chain(workloads)
         .chain((0..RANGES[1]).map(Job::Fuzz));
-    let jobs: Vec<Job> = jobs.filter(|job| full || job.is_quick()).collect();
+    let asked = |job: &Job| only.is_empty() || only.iter().any(|part| job.name().contains(part));
+    let jobs: Vec<Job> = jobs
+        .filter(|job| (full || job.is_quick()) && asked(job))
+        .collect();
     let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = || {
         // Relaxed: the numbers are different, and order nothing.

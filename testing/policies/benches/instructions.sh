@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Instructions of one decision, with 4, 16 and 64 tasks and full queues, counted by valgrind: the
+# Instructions of one decision, with 4, 16 and 64 tasks and full queues, also with 17 places, counted by valgrind: the
 # same on every run, so a change shows even on a busy machine.
 # `bash testing/policies/benches/instructions.sh`; with `--check` it fails beyond instructions.budget.
 set -euo pipefail
@@ -13,23 +13,25 @@ trap 'rm -f "$out"' EXIT
 # Instructions inside `decide`, which calls `step` and nothing else.
 count() {
   valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect='*Load::decide*' \
-    "$bench" --steps "$1" --tasks "$2" 2>"$out" >/dev/null
+    "$bench" --steps "$1" --tasks "$2" $3 2>"$out" >/dev/null
   sed -n 's/.*Collected : //p' "$out"
 }
 
 exceeded=0
 echo "| tasks | instructions a step | budget |"
 echo "| --- | --- | --- |"
-for tasks in 4 16 64; do
+for load in "4" "16" "64" "16 --places" "64 --places"; do
+  tasks=${load%% *}
+  places=${load#"$tasks"}
   # The difference leaves out the time until the queues are full.
-  step=$((($(count $((2 * STEPS)) $tasks) - $(count $STEPS $tasks)) / STEPS))
+  step=$((($(count $((2 * STEPS)) "$tasks" "$places") - $(count $STEPS "$tasks" "$places")) / STEPS))
   # A benchmark that ended early has counted nothing.
   if ((step <= 0)); then
-    echo "nothing was counted with $tasks tasks" >&2
+    echo "nothing was counted with $load tasks" >&2
     exit 1
   fi
-  budget=$(sed -n "s/^$tasks //p" testing/policies/benches/instructions.budget)
-  echo "| $tasks | $step | $budget |"
+  budget=$(sed -n "s/^$load: //p" testing/policies/benches/instructions.budget)
+  echo "| $load | $step | $budget |"
   if ((step > budget)); then exceeded=1; fi
 done
 if [[ "${1:-}" == --check && $exceeded == 1 ]]; then

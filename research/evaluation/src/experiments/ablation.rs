@@ -1,4 +1,4 @@
-//! What re-batching at stage boundaries and mandatory-first each add: the default policy with one
+//! What lending, re-batching at stage boundaries and mandatory-first each add: the default policy with one
 //! of its parts switched off, on the same requests.
 //!
 //! At equal misses two things can be compared: how accurate the answers are at one load, and how
@@ -14,7 +14,7 @@ use punctual_simulator::summary::Summary;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ablation",
-    about: "re-batching, mandatory-first and batching, each switched off, and the price of depth on",
+    about: "lending, re-batching, mandatory-first and batching, each switched off, and the price of depth on",
     results: "docs/results/ablation.md",
     run,
 };
@@ -51,6 +51,7 @@ fn variants() -> Vec<(&'static str, PunctualConfig)> {
     };
     vec![
         ("all parts", whole),
+        ("no lending", changed(|config| config.lending = false)),
         (
             "no re-batching",
             changed(|config| config.rebatching = false),
