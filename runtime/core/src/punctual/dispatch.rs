@@ -68,7 +68,7 @@ impl Punctual {
             }
         }
         // Promised work that runs on a place comes back soon, and would wait for best-effort work each time.
-        if self.life.queues[index].has_promised_work_left() {
+        if !self.places.is_empty() && self.life.queues[index].has_promised_work_left() {
             return None;
         }
         // No promised work is pending, so best-effort work needs no slack test: it blocks for P at most, and

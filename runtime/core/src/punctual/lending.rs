@@ -16,6 +16,7 @@ use crate::punctual::Punctual;
 use crate::punctual::ablation::Ablation;
 use crate::punctual::choice::Choice;
 use crate::punctual::mandatory::Promised;
+use crate::punctual::optional::OptionalBatch;
 use crate::punctual::partition::Partition;
 use crate::punctual::places::{Set, bit, members, use_allowed};
 use crate::punctual::slack::SlackScan;
@@ -243,8 +244,7 @@ impl<'a> Search<'a> {
         let mut places = view.by_preference(row, size, first_due, offered, self.idle);
         places.find_map(|place| {
             let there = view.tables.row_at(place, row);
-            let cost = view.tables.row(there).cost[size];
-            let end = view.now + cost;
+            let end = view.now + view.tables.row(there).cost[size];
             let mut start_slack = self.slack_of_owners(view.index, place, end);
             if view.places.overlap(place, view.index) {
                 start_slack = start_slack.min(self.slack_at(view.index, end));
@@ -252,12 +252,16 @@ impl<'a> Search<'a> {
             if start_slack < 0 {
                 return None;
             }
-            let (gain, mut choice) = view.optional_on(jobs, there, size, view.now)?;
+            let OptionalBatch {
+                gain,
+                cost,
+                mut choice,
+                ..
+            } = view.optional_on(jobs, there, size, view.now)?;
             choice.start_slack = choice.start_slack.min(start_slack);
-            let width = u128::from(view.places.width(place));
             Some(OptionalLoan {
                 gain,
-                cost: width * u128::from(cost.as_nanos().max(1)),
+                cost: u128::from(view.places.width(place)) * cost,
                 loan: Loan { place, choice },
             })
         })

@@ -17,12 +17,12 @@ use crate::time::Instant;
 use crate::time::{ns, signed};
 
 /// An optional batch that passed the gate, with its gain and its cost.
-struct OptionalBatch {
-    choice: Choice,
+pub struct OptionalBatch {
+    pub choice: Choice,
     /// Sum of the members' gains.
-    gain: u128,
+    pub gain: u128,
     /// C(b) in nanoseconds.
-    cost: u128,
+    pub cost: u128,
     first_due: Instant,
 }
 
@@ -100,29 +100,20 @@ impl View<'_> {
         if ns(cost) > room {
             return None;
         }
-        let (gain, mut choice) = self.optional_on(group, group[0].row, size, start)?;
-        let left = room - ns(cost);
-        choice.start_slack = choice.start_slack.min(left);
-        let members = choice.members.iter();
-        let due = |&buffer: &u16| self.life.requests.get(buffer).due;
-        Some(OptionalBatch {
-            gain,
-            // At least 1, so that a cost of zero cannot make every comparison a tie.
-            cost: u128::from(cost.as_nanos().max(1)),
-            first_due: members.map(due).min()?,
-            choice,
-        })
+        let mut batch = self.optional_on(group, group[0].row, size, start)?;
+        batch.choice.start_slack = batch.choice.start_slack.min(room - ns(cost));
+        Some(batch)
     }
 
     /// The members of a group that gain most, in one compiled batch size, with the costs of `row`: their own row
-    /// or the same stage on a place. With the sum of their gains.
+    /// or the same stage on a place.
     pub fn optional_on(
         &self,
         group: &[OptionalJob],
         row: Row,
         size: usize,
         start: Instant,
-    ) -> Option<(u128, Choice)> {
+    ) -> Option<OptionalBatch> {
         let at = row;
         let row = self.tables.row(row);
         let (places, cost) = (row.sizes[size], row.cost[size]);
@@ -153,16 +144,20 @@ impl View<'_> {
             return None;
         }
         let first_due = members.iter().map(|m| m.due).min()?;
-        let gain = members.iter().map(|m| u128::from(m.gain)).sum();
-        let choice = Choice {
-            kind: Kind::Optional,
-            home: self.index,
-            row: at,
-            size,
-            members: members.iter().map(|m| m.buffer).collect(),
-            start_slack: signed(first_due, start + cost),
-        };
-        Some((gain, choice))
+        Some(OptionalBatch {
+            gain: members.iter().map(|m| u128::from(m.gain)).sum(),
+            // At least 1, so that a cost of zero cannot make every comparison a tie.
+            cost: u128::from(cost.as_nanos().max(1)),
+            first_due,
+            choice: Choice {
+                kind: Kind::Optional,
+                home: self.index,
+                row: at,
+                size,
+                members: members.iter().map(|m| m.buffer).collect(),
+                start_slack: signed(first_due, start + cost),
+            },
+        })
     }
 
     /// Whether a deeper answer gains enough for its time at the present load. It always does without a

@@ -21,12 +21,13 @@ impl Punctual {
     /// Moves f of an action that should have ended, and drops requests if promises of higher value need it.
     pub(super) fn watch_overrun(&mut self, index: usize, actions: &mut Actions) {
         let slot = &mut self.partitions[index].slot;
-        let home = slot.running().map(|running| running.home);
         let Some(members) = slot.extend(self.now, &self.tables) else {
             return;
         };
         self.life.note_all(members, Note::Overran);
-        if let Some(home) = home.filter(|&home| home != index) {
+        if let Some(home) = slot.running().map(|running| running.home)
+            && home != index
+        {
             // It no longer waits for this action.
             self.partitions[home].mark_dirty();
         }

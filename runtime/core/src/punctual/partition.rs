@@ -180,14 +180,19 @@ impl Partitions {
     /// [`Self::may_start`] waits for.
     pub fn free_from(&self, index: usize, now: Instant) -> Instant {
         let partition = &self[index];
-        let others = self.around(index);
-        let others = others.map(|other| &other.slot).chain(self.pinning(index));
-        let others = others.map(|slot| slot.busy_until(now));
-        let own = partition.slot.busy_until(now).max(partition.opens);
-        let changed = partition.opens > Instant::ZERO;
-        let leaving = self.iter().filter(|p| changed && p.slot.is_leaving());
-        let leaving = leaving.map(|p| p.slot.busy_until(now));
-        others.chain(leaving).fold(own, Instant::max)
+        let mut free = partition.slot.busy_until(now).max(partition.opens);
+        for slot in self.around(index).map(|other| &other.slot) {
+            free = free.max(slot.busy_until(now));
+        }
+        for slot in self.pinning(index) {
+            free = free.max(slot.busy_until(now));
+        }
+        if partition.opens > Instant::ZERO {
+            for leaving in self.iter().filter(|p| p.slot.is_leaving()) {
+                free = free.max(leaving.slot.busy_until(now));
+            }
+        }
+        free
     }
 
     /// Whether a lost action locks a partition, or compute units of it.
@@ -199,10 +204,13 @@ impl Partitions {
     /// work does not count: it runs at ordinary priority (decision 3), so the kernel does not throttle it.
     pub fn share_is_spent(&self, index: usize, work: Voluntary, now: Instant) -> bool {
         let partition = &self[index];
-        let slots = core::iter::once(partition).chain(self.around(index));
-        let running = slots.filter_map(|p| p.slot.running());
-        let running = running.filter(|r| r.kind != Kind::BestEffort);
-        let busy_since = running.map(|r| r.ordered).min();
+        let since = |p: &Partition| {
+            let running = p.slot.running();
+            let running = running.filter(|r| r.kind != Kind::BestEffort);
+            running.map(|r| r.ordered)
+        };
+        // If something runs here, nothing runs on partitions that share units.
+        let busy_since = since(partition).or_else(|| self.around(index).filter_map(since).min());
         partition.cap.is_spent(work, now, busy_since)
     }
 
