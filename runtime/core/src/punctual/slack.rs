@@ -125,12 +125,10 @@ impl SlackScan {
         let (mut pending, mut steps) = (pending.iter().peekable(), self.steps.iter().peekable());
         let mut candidate = candidate;
         loop {
-            let due = [
-                pending.peek().map(|job| job.due),
-                steps.peek().map(|step| step.at),
-                candidate.map(|(due, _)| due),
-            ];
-            let Some(at) = due.into_iter().flatten().min() else {
+            let of_queue = pending.peek().map(|job| job.due);
+            let of_step = steps.peek().map(|step| step.at);
+            let of_candidate = candidate.map(|(due, _)| due);
+            let Some(at) = earlier(earlier(of_queue, of_step), of_candidate) else {
                 return;
             };
             demand.advance(at);
@@ -176,6 +174,15 @@ impl SlackScan {
             }
         }
         self.steps.sort_unstable_by_key(|step| step.at);
+    }
+}
+
+/// The earlier of two times, if there is one.
+fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, None) => a,
+        (None, b) => b,
     }
 }
 
