@@ -1,7 +1,7 @@
 //! How long each thread may take for one turn of its loop.
 
 use punctual_core::{PartitionId, SPAN_MAX};
-use punctual_plan::{PartitionPlan, Plan, Role};
+use punctual_plan::{Plan, Role};
 use punctual_platform::thread::Policy;
 
 use super::ORDINARY_FACTOR;
