@@ -1,6 +1,6 @@
 // Charts of what ran where and when. Wheel or +/-: zoom; drag or arrow keys: move; 0 or double
-// click: everything. Bars outside the view are not drawn. With places, a bar on units of another home than its
-// task's is hatched.
+// click: everything. Bars outside the view are not drawn. With places, a borrowed bar is hatched: one with units that
+// belong to another home than its task's.
 "use strict";
 (() => {
   const NS = "http://www.w3.org/2000/svg";
@@ -42,7 +42,7 @@
       if (!home) return "";
       const units = bar.count > 1 ? `units ${bar.first} to ${bar.first + bar.count - 1}` : `unit ${bar.first}`;
       if (owners.length > 0) {
-        return `; on ${units}, of ${owners.map((owner) => owner.name).join(" and ")}; its home is ${home.name}`;
+        return `; on ${units}, borrowed from ${owners.map((owner) => owner.name).join(" and ")}; its home is ${home.name}`;
       }
       return `; on ${units}, ${common(bar, home) === home.count ? "its home" : `a cell of its home, ${home.name}`}`;
     };
