@@ -41,7 +41,6 @@ pub(super) fn report(plan: &Plan, metrics: &LendingMetrics) -> LendingReport {
 
 /// How many places there are, and how much of the work runs there; none without places.
 pub(super) fn status(plan: &Plan, metrics: &Metrics) -> Option<String> {
-    let words = words(plan)?;
     let partitions = plan.partitions.iter().zip(&metrics.partitions);
     let (mut there, mut everywhere) = (0, 0);
     for (partition, metrics) in partitions {
@@ -49,13 +48,22 @@ pub(super) fn status(plan: &Plan, metrics: &Metrics) -> Option<String> {
         everywhere += finished;
         there += if partition.is_place { finished } else { 0 };
     }
+    in_words(places(plan), there, everywhere)
+}
+
+/// With the stages that ran on places, and all.
+fn in_words(places: u64, there: u64, everywhere: u64) -> Option<String> {
     let percent = 100 * there / everywhere.max(1);
-    Some(format!("{words}, {percent}% of stages there"))
+    Some(format!("{}, {percent}% of stages there", count(places)?))
 }
 
 /// That stages may run on places, and on how many; none without places.
 pub fn words(plan: &Plan) -> Option<String> {
-    match places(plan) {
+    count(places(plan))
+}
+
+fn count(places: u64) -> Option<String> {
+    match places {
         0 => None,
         1 => Some("lending on 1 place".into()),
         places => Some(format!("lending on {places} places")),
@@ -86,4 +94,19 @@ fn width(width: &WidthUsage) -> WidthReport {
 
 const fn us(time: Nanos) -> u64 {
     time.as_nanos() / 1_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_line_has_a_few_words_of_lending_and_none_without_places() {
+        let said = |places, there, everywhere| in_words(places, there, everywhere);
+        let expected = "lending on 1 place, 0% of stages there";
+        assert_eq!(said(1, 0, 0).as_deref(), Some(expected));
+        let expected = "lending on 3 places, 33% of stages there";
+        assert_eq!(said(3, 4, 12).as_deref(), Some(expected));
+        assert_eq!(said(0, 0, 12), None);
+    }
 }
