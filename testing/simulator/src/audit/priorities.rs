@@ -49,8 +49,8 @@ impl Auditor {
             let mut members = flight.infer.members.iter();
             holds
                 || members.any(|id| {
-                    let open = self.log.open.values();
-                    let member = open.filter(|s| s.request == Some(*id)).next();
+                    let mut open = self.log.open.values();
+                    let member = open.find(|s| s.request == Some(*id));
                     member.is_some_and(|s| {
                         let task = self.task(s.task);
                         let rest = flight.infer.stage < task.mandatory_exit;
