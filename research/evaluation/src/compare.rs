@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use punctual_core::{Instant, PolicySpec};
 
 use crate::bound::{self, Knowledge};
-use crate::report::{Bar, Recorder, Row};
+use crate::report::{Record, Recorder, Row};
 use punctual_simulator::outcome::Outcome;
 use punctual_simulator::run::{RunError, Settings, simulate};
 use punctual_simulator::scenario::Scenario;
@@ -33,7 +33,7 @@ pub struct Run {
     /// All that became of it, without the single requests.
     pub outcome: Outcome,
     /// What ran where, if it was to be recorded.
-    pub bars: Vec<Bar>,
+    pub record: Record,
 }
 
 impl Comparison<'_> {
@@ -102,7 +102,7 @@ impl Comparison<'_> {
         Ok(Run {
             row,
             outcome,
-            bars: recorder.map(Recorder::into_bars).unwrap_or_default(),
+            record: recorder.map(Recorder::into_record).unwrap_or_default(),
         })
     }
 }

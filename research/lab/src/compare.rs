@@ -168,7 +168,7 @@ fn page(options: &Options, comparison: &Comparison<'_>, runs: &[Run]) -> report:
             policies: merged,
         }
     });
-    let charts = runs.iter().filter(|run| !run.bars.is_empty());
+    let charts = runs.iter().filter(|run| !run.record.bars.is_empty());
     let last = comparison.loads.last().copied().unwrap_or(1.0);
     report::Page {
         title: format!("Policies on {}", comparison.scenario.name),
@@ -179,7 +179,7 @@ fn page(options: &Options, comparison: &Comparison<'_>, runs: &[Run]) -> report:
         charts: charts
             .map(|run| {
                 let title = format!("{} at load {last}", run.row.policy);
-                report::chart(title, comparison.scenario, &run.bars)
+                report::chart(title, comparison.scenario, &run.record)
             })
             .collect(),
     }

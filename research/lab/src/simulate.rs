@@ -126,8 +126,8 @@ pub fn run(options: &Options) -> Result<(), Error> {
         &outcome.summary(),
     );
     if let Some(path) = &options.html {
-        let bars = recorder.map(Recorder::into_bars).unwrap_or_default();
-        let page = page(options, &scenario, &row, &outcome, &bars);
+        let record = recorder.map(Recorder::into_record).unwrap_or_default();
+        let page = page(options, &scenario, &row, &outcome, &record);
         workload::write(path, &report::page(&page))?;
         output::note(format_args!("wrote {}", path.display()));
     }
@@ -309,7 +309,7 @@ fn page(
     scenario: &Scenario,
     row: &Row,
     outcome: &Outcome,
-    bars: &[report::Bar],
+    record: &report::Record,
 ) -> report::Page {
     let merged = report::merged(&row.policy, std::iter::once(outcome));
     let title = format!("{} on {}", row.policy, scenario.name);
@@ -321,7 +321,7 @@ fn page(
             load: row.load,
             policies: vec![merged],
         }],
-        charts: vec![report::chart(title.clone(), scenario, bars)],
+        charts: vec![report::chart(title.clone(), scenario, record)],
         title,
     }
 }

@@ -43,6 +43,18 @@ pub struct Layout {
 }
 
 impl Config {
+    /// Whether any model may run on other partitions than those of its tasks.
+    #[must_use]
+    pub fn has_places(&self) -> bool {
+        self.models.iter().any(|model| !model.places.is_empty())
+    }
+
+    /// The compute units of a partition.
+    #[must_use]
+    pub fn units(&self, partition: PartitionId) -> Units {
+        self.partitions[partition.index()].units
+    }
+
     /// This plan with the partitions that a layout gives to its tasks: 0 their own, 1 the first of
     /// [`Self::layouts`], and so on.
     ///
@@ -222,6 +234,22 @@ impl Units {
     #[must_use]
     pub const fn overlaps(self, other: Self) -> bool {
         self.first < other.end() && other.first < self.end()
+    }
+
+    /// The number of units that both contain.
+    #[must_use]
+    pub const fn common(self, other: Self) -> u16 {
+        let first = if self.first > other.first {
+            self.first
+        } else {
+            other.first
+        };
+        let end = if self.end() < other.end() {
+            self.end()
+        } else {
+            other.end()
+        };
+        end.saturating_sub(first)
     }
 }
 

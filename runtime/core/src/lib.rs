@@ -117,6 +117,7 @@ mod punctual;
 pub mod residency;
 mod scheduler;
 mod time;
+pub mod usage;
 mod validate;
 
 pub use action::{Action, Demotion, Failure, Infer, Rejection, Reply, Verdict, Window};

@@ -85,8 +85,7 @@ fn check_places(config: &Config) -> Result<(), ConfigError> {
             });
         }
     }
-    let placed = config.models.iter().any(|model| !model.places.is_empty());
-    if placed && partitions > PLACED_PARTITIONS_MAX {
+    if config.has_places() && partitions > PLACED_PARTITIONS_MAX {
         return Err(ConfigError::PlacedPartitions {
             partitions,
             limit: PLACED_PARTITIONS_MAX,

@@ -4,6 +4,8 @@ use punctual_core::Criticality;
 use punctual_plan::Plan;
 use punctual_platform::service::{Notifier, watchdog_interval_ns};
 
+use crate::observer::lending_words;
+
 /// The service manager, if one started this process.
 pub struct Manager {
     pub notifier: Notifier,
@@ -58,8 +60,9 @@ impl Manager {
 pub fn serving(plan: &Plan) -> String {
     let realtime = plan.tasks.iter();
     let realtime = realtime.filter(|task| task.criticality == Criticality::RealTime);
+    let lending = lending_words(plan).map_or(String::new(), |words| format!(", {words}"));
     format!(
-        "serving {} tasks ({} real-time) on board {}, plan {}",
+        "serving {} tasks ({} real-time) on board {}, plan {}{lending}",
         plan.tasks.len(),
         realtime.count(),
         plan.board,

@@ -1,5 +1,7 @@
 //! Makes reports: gathers what the real-time threads counted, on an ordinary thread.
 
+mod lending;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,11 +16,12 @@ use crate::host;
 use crate::metrics::{Metrics, PagingMetrics, Quantiles, TaskMetrics};
 use crate::page_faults::PageFaults;
 use crate::report::{
-    ClientsReport, DecisionReport, LatencyReport, MemoryReport, PagingReport, PartitionReport,
-    REPORT_FORMAT, Report, StallReport, StallsReport, State, TaskReport,
+    ClientsReport, DecisionReport, LatencyReport, LendingReport, MemoryReport, PagingReport,
+    PartitionReport, REPORT_FORMAT, Report, StallReport, StallsReport, State, TaskReport,
 };
 use crate::rt_events;
 use crate::watchdog::Watchdog;
+pub use lending::words as lending_words;
 
 /// Everything a report is made of.
 pub struct Observer {
@@ -59,6 +62,7 @@ impl Observer {
             decision_us: decision(self.metrics.decisions.quantiles()),
             host_stalls: stalls,
             partitions: self.partitions(),
+            lending: self.lending(),
             gpu: self.gpu.as_ref().map(GpuWatch::report),
             paging: paging(&self.metrics.paging),
             memory: MemoryReport {
@@ -93,6 +97,10 @@ impl Observer {
             sum(|task| task.rejected().total()),
             sum(|task| task.failed().total()),
         );
+        if let Some(lending) = lending::status(&self.plan, &self.metrics) {
+            line.push_str("; ");
+            line.push_str(&lending);
+        }
         if !self.missing.is_empty() {
             line.push_str("; without ");
             line.push_str(&self.missing.join(", "));
@@ -149,6 +157,11 @@ impl Observer {
     fn unlisted(&self) -> u64 {
         let beyond = |probe: &StallProbe| probe.count().saturating_sub(probe.stalls().len() as u64);
         self.probes.iter().map(beyond).sum()
+    }
+
+    fn lending(&self) -> Option<LendingReport> {
+        let metrics = self.metrics.lending.as_ref()?;
+        Some(lending::report(&self.plan, metrics))
     }
 
     fn partitions(&self) -> Vec<PartitionReport> {

@@ -1,6 +1,7 @@
 //! The report: what the daemon says of itself, as JSON, live on the metrics socket and in
 //! `--report FILE` at termination. The same form in both places.
 
+mod lending;
 mod tasks;
 mod verdicts;
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::gpu_watch::GpuReport;
 pub use crate::granted::ThreadReport;
 pub use crate::watchdog::{SilentReport, WatchdogReport};
+pub use lending::{HomeReport, LendingReport, LoanReport, RanReport, WidthReport, WidthsReport};
 pub use tasks::TaskReport;
 pub use verdicts::{FailedReport, RejectedReport};
 
@@ -58,6 +60,9 @@ pub struct Report {
     /// Times in which the machine stood still.
     pub host_stalls: StallsReport,
     pub partitions: Vec<PartitionReport>,
+    /// What tasks borrowed and lent; none if the plan has no places.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lending: Option<LendingReport>,
     /// The GPU; none if no partition is on it.
     #[serde(default)]
     pub gpu: Option<GpuReport>,
@@ -297,6 +302,12 @@ mod tests {
         let text = serde_json::to_vec(&report).expect("serialises");
         let back = Report::from_reader(Path::new("memory"), text.as_slice()).expect("parses");
         assert_eq!(back, report);
+    }
+
+    #[test]
+    fn without_places_the_report_says_nothing_of_lending() {
+        let text = serde_json::to_string(&Report::default()).expect("serialises");
+        assert!(!text.contains("lending"), "{text}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::managed_thread::{ManagedThread, Wakeup};
 use crate::metrics::Metrics;
 use crate::validate::Validated;
 use crate::watchdog::{Machine, ThreadUsage, Watched, bounds};
-use crate::world::{DaemonWorld, LentAreas, TaskOutputs, WeightTracker};
+use crate::world::{DaemonWorld, LentAreas, TaskOfBuffer, TaskOutputs, WeightTracker};
 use punctual_device::DeviceSet;
 
 /// Stalls that each probe lists one by one.
@@ -321,6 +321,7 @@ impl ThreadFactory<'_> {
         let trackers = (
             WeightTracker::new(&self.plan().scheduler),
             self.lent_areas(&devices),
+            TaskOfBuffer::new(&self.plan().scheduler),
         );
         let world = DaemonWorld::new(ends, devices, partitions, trackers, metrics, drain);
         let heart = Arc::clone(&world.heart);

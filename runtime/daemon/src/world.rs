@@ -1,5 +1,6 @@
 //! The scheduler's world in the daemon: rings to the other threads, and the device.
 
+mod lending;
 mod outputs;
 mod weights;
 
@@ -24,6 +25,8 @@ use crate::messages::{
 };
 use crate::metrics::{LateSpan, Metrics, count};
 use crate::rt_events::{RtEvent, emit, emit_detail};
+use lending::MemberTasks;
+pub use lending::TaskOfBuffer;
 use outputs::{ClientAreas, Places};
 pub use outputs::{LentAreas, TaskOutputs};
 pub use weights::WeightTracker;
@@ -46,6 +49,8 @@ pub struct DaemonWorld<D> {
     held: Box<[Held]>,
     weights: WeightTracker,
     outputs: LentAreas,
+    /// None without places.
+    tasks: Option<TaskOfBuffer>,
     /// Actions that the device refused and whose failure the scheduler does not know yet.
     refused: heapless::Vec<ActionId, REFUSED_MAX>,
 }
@@ -108,25 +113,29 @@ impl ClientLink {
 }
 
 /// The actions in a device's hands on one partition; it holds at most two.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Held {
-    actions: [Option<ActionId>; 2],
+    actions: [Option<HeldAction>; 2],
+}
+
+#[derive(Clone, Debug)]
+struct HeldAction {
+    id: ActionId,
+    /// Of its members; empty without places.
+    tasks: MemberTasks,
 }
 
 impl Held {
-    fn add(&mut self, action: ActionId) {
+    fn add(&mut self, action: HeldAction) {
         if let Some(place) = self.actions.iter_mut().find(|place| place.is_none()) {
             *place = Some(action);
         }
     }
 
-    /// Whether `action` was here; it no longer is.
-    fn take(&mut self, action: ActionId) -> bool {
-        let place = self
-            .actions
-            .iter_mut()
-            .find(|place| **place == Some(action));
-        place.is_some_and(|place| place.take().is_some())
+    /// The action `id` if it was here; it no longer is.
+    fn take(&mut self, id: ActionId) -> Option<HeldAction> {
+        let mut places = self.actions.iter_mut();
+        places.find_map(|place| place.take_if(|held| held.id == id))
     }
 }
 
@@ -161,6 +170,9 @@ impl<D: Device> World for DaemonWorld<D> {
                 ticket,
             } => {
                 self.weights.asked(*task, &self.metrics.paging);
+                if let Some(tasks) = &mut self.tasks {
+                    tasks.set(*request, *task);
+                }
                 self.prepare(*request, *task, *ticket);
             }
             Action::Infer(infer) => self.infer(infer),
@@ -200,7 +212,7 @@ impl<D: Device> DaemonWorld<D> {
         ends: SchedulerEnds,
         device: D,
         partitions: usize,
-        (weights, outputs): (WeightTracker, LentAreas),
+        (weights, outputs, tasks): (WeightTracker, LentAreas, Option<TaskOfBuffer>),
         metrics: Arc<Metrics>,
         drain: Arc<DrainOrder>,
     ) -> Self {
@@ -217,6 +229,7 @@ impl<D: Device> DaemonWorld<D> {
             heart: Arc::default(),
             weights,
             outputs,
+            tasks,
             held: vec![Held::default(); partitions].into(),
             refused: heapless::Vec::new(),
         }
@@ -339,7 +352,11 @@ impl<D: Device> DaemonWorld<D> {
                 metrics
                     .members
                     .fetch_add(infer.members.len() as u64, Relaxed);
-                self.held[infer.partition.index()].add(infer.id);
+                let tasks = self.tasks.as_ref().map(|tasks| tasks.members(infer));
+                self.held[infer.partition.index()].add(HeldAction {
+                    id: infer.id,
+                    tasks: tasks.unwrap_or_default(),
+                });
             }
             Err(_) => {
                 // The scheduler and the device disagree about the plan: a defect of ours, but no
@@ -471,16 +488,22 @@ impl<D: Device> DaemonWorld<D> {
         else {
             return;
         };
-        let Some(partition) = self.held.iter_mut().position(|held| held.take(*action)) else {
+        let mut held = self.held.iter_mut().enumerate();
+        let Some((partition, held)) = held.find_map(|(at, held)| Some((at, held.take(*action)?)))
+        else {
             return;
         };
         let metrics = &self.metrics.partitions[partition];
+        let partition = PartitionId(partition as u16);
         match event {
             Event::Finished(finished) => {
                 count(&metrics.finished);
                 metrics
                     .busy_ns
                     .fetch_add(finished.measured.as_nanos(), Relaxed);
+                if let Some(lending) = &self.metrics.lending {
+                    lending.finished(partition, &held.tasks, finished.measured);
+                }
             }
             Event::NotRun { .. } => count(&metrics.not_run),
             Event::Preempted { .. } => count(&metrics.preempted),
@@ -488,7 +511,7 @@ impl<D: Device> DaemonWorld<D> {
                 count(&metrics.failed);
                 emit(RtEvent::ActionFailed {
                     action: *action,
-                    partition: PartitionId(partition as u16),
+                    partition,
                 });
             }
         }

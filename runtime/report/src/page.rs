@@ -32,6 +32,8 @@ pub enum Mark {
     /// As the lines, or bars, of the series at a position.
     Series(usize),
     Box(Colour),
+    /// As bars with hatching over the colour of their series.
+    Hatched,
 }
 
 impl Page {
@@ -195,11 +197,16 @@ fn key<'n>(names: impl IntoIterator<Item = (&'n str, Mark)>) -> Markup {
             format!("border-color:{colour};border-top-style:{dashes}")
         }
         Mark::Box(colour) => format!("background:{colour}"),
+        Mark::Hatched => String::new(),
     };
-    let boxed = |mark| matches!(mark, Mark::Box(_)).then_some("box");
+    let class = |mark| match mark {
+        Mark::Series(_) => None,
+        Mark::Box(_) => Some("box"),
+        Mark::Hatched => Some("box hatched"),
+    };
     html! {
         ul.key { @for (name, mark) in names {
-            li { i class=[boxed(mark)] style=(style(mark)) {} (printable(name)) }
+            li { i class=[class(mark)] style=(style(mark)) {} (printable(name)) }
         } }
     }
 }
@@ -230,7 +237,10 @@ mod tests {
         let mut table = Table::new(&[HOSTILE, "n"], 1);
         table.row([HOSTILE, "1"]);
         page.table(&table);
-        page.key([(HOSTILE, Mark::Box(Colour::of(1)))]);
+        page.key([
+            (HOSTILE, Mark::Box(Colour::of(1))),
+            (HOSTILE, Mark::Hatched),
+        ]);
         let mut drawing = Drawing::new(100.0, 50.0, HOSTILE);
         let style = Style {
             fill: QUOTED,

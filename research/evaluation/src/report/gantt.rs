@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use punctual_core::{Action, Config, Instant, StageId, TaskId, Units};
+use punctual_core::usage::Tally;
+use punctual_core::{Action, Config, Infer, Instant, PartitionId, StageId, TaskId};
 use serde::{Serialize, Serializer};
 
 use punctual_simulator::observer::{Observer, Span};
+
+use super::lending::Lending;
 
 /// Most bars of a chart: what a browser draws at once without delay.
 pub const BARS_MAX: usize = 1_500;
@@ -44,15 +47,33 @@ impl Serialize for Bar {
     }
 }
 
-/// Records the first actions of a run from a given time on.
+/// What was recorded of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// The first actions, in the order of their ends.
+    pub bars: Vec<Bar>,
+    /// Of the whole run; none if the plan has no places.
+    pub lending: Option<Lending>,
+}
+
+/// Records the first actions of a run from a given time on, and whose compute units all of them used.
 #[derive(Debug)]
 pub struct Recorder {
     from: Instant,
-    units: Vec<Units>,
+    config: Config,
     /// The task of the request in each buffer.
     tasks: Vec<TaskId>,
-    ordered: BTreeMap<u64, (TaskId, StageId, u8)>,
+    ordered: BTreeMap<u64, Ordered>,
     bars: Vec<Bar>,
+    tallies: BTreeMap<(TaskId, PartitionId), Tally>,
+}
+
+/// An action that is not over.
+#[derive(Debug)]
+struct Ordered {
+    stage: StageId,
+    /// Of its members, in their order.
+    tasks: Vec<TaskId>,
 }
 
 impl Recorder {
@@ -61,17 +82,48 @@ impl Recorder {
     pub fn new(config: &Config, from: Instant) -> Self {
         Self {
             from,
-            units: config.partitions.iter().map(|p| p.units).collect(),
+            config: config.clone(),
             tasks: vec![TaskId(0); usize::from(config.request_buffers)],
             ordered: BTreeMap::new(),
             bars: Vec::new(),
+            tallies: BTreeMap::new(),
         }
     }
 
-    /// What was recorded, in the order of ends.
     #[must_use]
-    pub fn into_bars(self) -> Vec<Bar> {
-        self.bars
+    pub fn into_record(self) -> Record {
+        let tally = |task, at| self.tallies.get(&(task, at)).copied().unwrap_or_default();
+        let lending = self.config.has_places();
+        Record {
+            lending: lending.then(|| Lending::new(&self.config, tally)),
+            bars: self.bars,
+        }
+    }
+
+    fn task_of(&self, buffer: u16) -> TaskId {
+        let task = self.tasks.get(usize::from(buffer));
+        task.copied().unwrap_or_default()
+    }
+
+    fn order(&mut self, infer: &Infer) {
+        let members = infer.members.iter();
+        let ordered = Ordered {
+            stage: infer.stage,
+            tasks: members.map(|member| self.task_of(member.buffer)).collect(),
+        };
+        self.ordered.insert(infer.id.0, ordered);
+    }
+
+    fn count(&mut self, span: &Span, tasks: &[TaskId]) {
+        for task in tasks {
+            let tally = self.tallies.entry((*task, span.partition)).or_default();
+            tally.members += 1;
+        }
+        if let Some(first) = tasks.first() {
+            let tally = self.tallies.entry((*first, span.partition)).or_default();
+            tally.ran.stages += 1;
+            tally.ran.busy += span.to.since(span.from);
+        }
     }
 }
 
@@ -83,35 +135,33 @@ impl Observer for Recorder {
                     *of = *task;
                 }
             }
-            Action::Infer(infer) if self.bars.len() < BARS_MAX => {
-                let first = infer.members.first();
-                let task = first.and_then(|id| self.tasks.get(usize::from(id.buffer)));
-                let task = task.copied().unwrap_or_default();
-                let members = infer.members.len() as u8;
-                self.ordered
-                    .insert(infer.id.0, (task, infer.stage, members));
+            Action::Infer(infer) if self.config.has_places() || self.bars.len() < BARS_MAX => {
+                self.order(infer);
             }
             _ => {}
         }
     }
 
     fn ran(&mut self, span: &Span) {
-        let Some((task, stage, members)) = self.ordered.remove(&span.action.0) else {
+        let Some(Ordered { stage, tasks }) = self.ordered.remove(&span.action.0) else {
             return;
         };
+        if span.finished && self.config.has_places() {
+            self.count(span, &tasks);
+        }
         if span.from < self.from || self.bars.len() >= BARS_MAX {
             return;
         }
-        let units = self.units[span.partition.index()];
+        let units = self.config.units(span.partition);
         let microseconds = |at: Instant| at.as_nanos() as f64 / 1e3;
         self.bars.push(Bar {
             from: microseconds(span.from),
             to: microseconds(span.to),
             first: units.first,
             count: units.count,
-            task: task.0,
+            task: tasks.first().copied().unwrap_or_default().0,
             stage: stage.0,
-            members,
+            members: tasks.len() as u8,
             finished: span.finished,
         });
     }

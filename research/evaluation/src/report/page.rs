@@ -5,7 +5,8 @@ use punctual_simulator::scenario::Scenario;
 use serde::Serialize;
 
 use super::comparison::comparison;
-use super::gantt::Bar;
+use super::gantt::{Bar, Record};
+use super::lending::{Home, Lending};
 use super::merged::Merged;
 use super::plots::{self, REST};
 use super::row::Row;
@@ -38,10 +39,13 @@ pub struct Chart {
     pub units: u16,
     pub tasks: Vec<String>,
     pub bars: Vec<Bar>,
+    /// None without places.
+    #[serde(skip)]
+    pub lending: Option<Lending>,
 }
 
 #[must_use]
-pub fn chart(title: String, scenario: &Scenario, bars: &[Bar]) -> Chart {
+pub fn chart(title: String, scenario: &Scenario, record: &Record) -> Chart {
     Chart {
         title,
         units: scenario.board.units,
@@ -50,7 +54,8 @@ pub fn chart(title: String, scenario: &Scenario, bars: &[Bar]) -> Chart {
             .iter()
             .map(|task| task.name.clone())
             .collect(),
-        bars: bars.to_vec(),
+        bars: record.bars.clone(),
+        lending: record.lending.clone(),
     }
 }
 
@@ -127,11 +132,46 @@ fn gantt(page: &mut punctual_report::Page, chart: &Chart) {
         #[serde(flatten)]
         chart: &'c Chart,
         colours: Vec<String>,
+        /// Empty without places.
+        homes: &'c [Home],
     }
     let tasks = chart.tasks.iter().enumerate();
-    page.key(tasks.map(|(task, name)| (name.as_str(), Mark::Box(Colour::of(task)))));
+    let tasks = tasks.map(|(task, name)| (name.as_str(), Mark::Box(Colour::of(task))));
+    let borrowed = ("on units of another home", Mark::Hatched);
+    page.key(tasks.chain(chart.lending.as_ref().map(|_| borrowed)));
     let colours = (0..chart.tasks.len()).map(|task| Colour::of(task).to_string());
     let colours = colours.collect();
-    let data = serde_json::to_string(&Data { chart, colours }).expect("plain data");
+    let homes = chart
+        .lending
+        .as_ref()
+        .map_or(&[][..], |lending| &lending.homes);
+    let data = Data {
+        chart,
+        colours,
+        homes,
+    };
+    let data = serde_json::to_string(&data).expect("plain data");
     page.widget("gantt", &data);
+    if let Some(lending) = &chart.lending {
+        tables(page, chart, lending);
+    }
+}
+
+/// Who lent what to whom, of the whole run.
+fn tables(page: &mut punctual_report::Page, chart: &Chart, lending: &Lending) {
+    page.paragraph(Text::soft(
+        "The home of a task is the partition that the plan assigns to it; the strip beside the rows shows homes. A \
+         stage runs at home, on a cell of it, or on units of which at least one is another home's (borrowed). Stages \
+         that came to their end, of the whole run:",
+    ));
+    page.table(&lending.by_home(&chart.tasks));
+    if lending.usage.loans.is_empty() {
+        page.paragraph("No home lent anything to another.");
+    } else {
+        page.table(&lending.by_pair());
+    }
+    page.paragraph(Text::soft(
+        "Stages by the number of compute units that ran them, counted for each request of their batch:",
+    ));
+    page.table(&lending.by_width(&chart.tasks));
 }

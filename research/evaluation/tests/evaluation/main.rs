@@ -4,3 +4,4 @@
 mod bound;
 mod disb_files;
 mod layouts;
+mod lending;

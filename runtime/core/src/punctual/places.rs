@@ -43,7 +43,7 @@ pub struct Places {
 impl Places {
     pub fn new(config: &Config, lending: bool) -> Self {
         let partitions = config.partitions.len();
-        if !lending || config.models.iter().all(|model| model.places.is_empty()) {
+        if !lending || !config.has_places() {
             return Self {
                 overlaps: Box::default(),
                 widths: Box::default(),

@@ -2,6 +2,7 @@
 
 mod histogram;
 mod late;
+mod lending;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -10,6 +11,7 @@ use punctual_plan::Plan;
 
 pub use histogram::{AtomicHistogram, Quantiles};
 pub use late::{LateSpan, LateSpans};
+pub use lending::LendingMetrics;
 
 use crate::messages::Answered;
 use crate::report::{FailedReport, RejectedReport};
@@ -21,6 +23,8 @@ pub struct Metrics {
     pub tasks: Box<[TaskMetrics]>,
     /// One entry a partition of the plan.
     pub partitions: Box<[PartitionMetrics]>,
+    /// None without places.
+    pub lending: Option<LendingMetrics>,
     pub paging: PagingMetrics,
     /// From before a step to after its actions.
     pub decisions: AtomicHistogram,
@@ -106,7 +110,10 @@ pub fn count(counter: &AtomicU64) {
 
 impl Metrics {
     pub fn new(plan: &Plan) -> Self {
-        Self::with_counts(plan.tasks.len(), plan.partitions.len())
+        Self {
+            lending: LendingMetrics::new(&plan.scheduler),
+            ..Self::with_counts(plan.tasks.len(), plan.partitions.len())
+        }
     }
 
     pub fn with_counts(tasks: usize, partitions: usize) -> Self {
@@ -115,6 +122,7 @@ impl Metrics {
             partitions: (0..partitions)
                 .map(|_| PartitionMetrics::default())
                 .collect(),
+            lending: None,
             paging: PagingMetrics::new(),
             decisions: AtomicHistogram::new(),
             late: LateSpans::new(),

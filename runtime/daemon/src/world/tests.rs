@@ -12,6 +12,7 @@ use punctual_ipc::{ClientChannel, HandedOver};
 
 use super::*;
 use crate::channels::Channels;
+use crate::metrics::LendingMetrics;
 
 /// Reports the events that it was given; refuses all actions if `refuses`.
 #[derive(Default)]
@@ -124,11 +125,15 @@ fn world_over(
     let mut channels = Channels::for_slots(&[2]);
     let spare = Channels::for_slots(&[2]).scheduler;
     let ends = std::mem::replace(&mut channels.scheduler, spare);
-    let metrics = Arc::new(Metrics::with_counts(2, 1));
+    let metrics = Metrics {
+        lending: Some(LendingMetrics::with_counts((2, 1))),
+        ..Metrics::with_counts(2, 1)
+    };
+    let metrics = Arc::new(metrics);
     // One model, whose weights come and go.
     let weights = WeightTracker::of([true].into_iter(), [ModelId(0), ModelId(0)].into_iter());
     let outputs = LentAreas::new(vec![Some(outputs), None], 2);
-    let trackers = (weights, outputs);
+    let trackers = (weights, outputs, Some(TaskOfBuffer::with_buffers(2)));
     let world = DaemonWorld::new(ends, device, 1, trackers, metrics, Arc::default());
     (world, channels)
 }
@@ -201,6 +206,50 @@ fn a_client_that_is_gone_hears_nothing_and_is_retired_with_its_last_verdict() {
     assert_eq!(retire, Ok(Outbound::Retire(ClientId(0))));
     assert_eq!(channels.intakes[0].orders.pop(), Ok(IntakeOrder::Retire));
     assert_eq!(world.metrics.tasks[0].failed().client_gone, 2);
+}
+
+#[test]
+fn a_finished_stage_counts_for_its_first_member_s_task_and_each_member_for_its_own() {
+    let (mut world, mut channels) = world(ScriptedDevice::default());
+    let other = RequestId {
+        buffer: 1,
+        generation: 1,
+    };
+    for (slot, request, task) in [(0, REQUEST, TaskId(0)), (1, other, TaskId(1))] {
+        channels.ingress.inbound.push(arrival(slot)).expect("room");
+        told(&mut world);
+        world.carry_out(&Action::Prepare {
+            request,
+            task,
+            ticket: ticket(slot),
+        });
+    }
+    let both = Infer {
+        members: [other, REQUEST].into_iter().collect(),
+        ..infer(7)
+    };
+    world.carry_out(&Action::Infer(both));
+    world.carry_out(&Action::Infer(infer(8)));
+    // Whatever becomes of the buffer: the stage that runs is the earlier request's.
+    world.tasks.as_mut().expect("places").set(other, TaskId(0));
+    let finished = |action, us| {
+        Event::Finished(Finished {
+            action: ActionId(action),
+            started: Instant::ZERO,
+            measured: Nanos::from_micros(us),
+            members: heapless::Vec::new(),
+        })
+    };
+    let failed = Event::Failed {
+        action: ActionId(8),
+    };
+    world.device.events.extend([finished(7, 30), failed]);
+    told(&mut world);
+    let lending = world.metrics.lending.as_ref().expect("places");
+    let tally = |task| lending.tally(TaskId(task), PartitionId(0));
+    let counts = |task| (tally(task).ran.stages, tally(task).members);
+    assert_eq!((counts(0), counts(1)), ((0, 1), (1, 1)));
+    assert_eq!(tally(1).ran.busy, Nanos::from_micros(30));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Stages on idle compute units of another partition.
 use crate::support::{Daemon, Folder, LIMIT, assert_accounts, connect, result, submit};
+use punctual_daemon::Report;
 use punctual_ipc::PixelFormat;
 use punctual_platform::clock;
 
@@ -25,6 +26,41 @@ fn manifest() -> String {
         task("one"),
         task("other"),
     )
+}
+
+/// That the report's sums by home agree with its partitions: only the first task had frames.
+fn assert_lending(report: &Report) {
+    let lending = report.lending.as_ref().expect("the plan has places");
+    let [one, other] = &lending.homes[..] else {
+        panic!("{:?}", lending.homes);
+    };
+    let finished = |names: &[&str]| -> u64 {
+        let partitions = report.partitions.iter();
+        let partitions = partitions.filter(|partition| names.contains(&partition.name.as_str()));
+        partitions.map(|partition| partition.finished).sum()
+    };
+    let places = report.partitions.len() as u64 - 2;
+    assert_eq!(lending.places, places, "{lending:?}");
+    // The first cell has exactly the units of the home.
+    assert_eq!(one.own.stages, finished(&["one", "cell-0"]));
+    assert_eq!(one.borrowed.stages, finished(&["other", "cell-1", "all"]));
+    assert_eq!(one.cells.stages, 0);
+    let stages = [other.own, other.cells, other.borrowed].map(|ran| ran.stages);
+    assert_eq!((stages, one.lent_unit_us), ([0; 3], 0));
+    let [loan] = &lending.loans[..] else {
+        panic!("{:?}", lending.loans);
+    };
+    assert_eq!((&loan.owner[..], &loan.borrower[..]), ("other", "one"));
+    assert_eq!(loan.stages, one.borrowed.stages);
+    // One core of the owner, whatever the width.
+    assert_eq!(loan.unit_us, loan.busy_us);
+    assert_eq!(other.lent_unit_us, loan.unit_us);
+    let members = lending.tasks[0].widths.iter().map(|width| width.members);
+    let partitions = report.partitions.iter();
+    let started: u64 = partitions.map(|partition| partition.members).sum();
+    let ended = one.own.stages + one.borrowed.stages;
+    assert!((ended..=started).contains(&members.sum()), "{lending:?}");
+    assert!(lending.tasks[1].widths.is_empty());
 }
 
 #[test]
@@ -63,4 +99,5 @@ fn a_burst_of_one_task_also_runs_on_the_idle_core_of_another_and_the_report_coun
     assert_accounts(&report);
     let one = &report.tasks[0];
     assert_eq!(one.on_time + one.late, answered as u64);
+    assert_lending(&report);
 }
