@@ -264,7 +264,7 @@ fn run_turn(
 ) -> Result<CameraReport, Error> {
     const WHAT: &str = "the camera";
     let socket = folder.path("socket");
-    let _daemon = programs.daemon(&folder.path(side.manifest()), &socket)?;
+    let _daemon = programs.daemon(&folder.path(side.manifest()), &socket, [])?;
     let mut camera = programs.command("punctual");
     let command = &mut camera.command;
     command.arg("camera").arg("--socket").arg(&socket);

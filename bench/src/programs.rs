@@ -1,5 +1,6 @@
 //! The programs that a benchmark starts, and the folder that they are started with.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -64,23 +65,19 @@ impl Programs {
         program.output(what).map(|_| ())
     }
 
-    /// Starts a daemon that listens at `socket`.
-    pub fn daemon(&self, manifest: &Path, socket: &Path) -> Result<Daemon, ProgramError> {
-        self.reporting_daemon(manifest, socket, None)
-    }
-
-    /// The same; it writes its report when it ends.
-    pub fn reporting_daemon(
+    /// Starts a daemon that listens at `socket`, with further arguments.
+    pub fn daemon<'a>(
         &self,
         manifest: &Path,
         socket: &Path,
-        report: Option<&Path>,
+        further: impl IntoIterator<Item = &'a OsStr>,
     ) -> Result<Daemon, ProgramError> {
         let Program { path, mut command } = self.command("punctuald");
-        command.arg(manifest).arg("--socket").arg(socket);
-        if let Some(report) = report {
-            command.arg("--report").arg(report);
-        }
+        command
+            .arg(manifest)
+            .arg("--socket")
+            .arg(socket)
+            .args(further);
         let child = command.stdout(Stdio::null()).spawn();
         let child = child.map_err(|source| ProgramError::Start { path, source })?;
         Ok(Daemon(child))

@@ -28,7 +28,10 @@ const LAST_VERDICTS_NS: u64 = 5_000_000_000;
 #[derive(Debug, thiserror::Error)]
 pub enum CameraError {
     #[error("task {task}: the daemon was lost: {source}")]
-    Lost { task: &'static str, source: Lost },
+    Lost {
+        task: &'static str,
+        source: Box<Lost>,
+    },
     #[error("task {task}: a frame could not be submitted: {source}")]
     Submit {
         task: &'static str,
@@ -91,7 +94,7 @@ impl Role {
     fn lost(&self, source: Lost) -> CameraError {
         CameraError::Lost {
             task: self.task,
-            source,
+            source: Box::new(source),
         }
     }
 }

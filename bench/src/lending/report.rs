@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::Side;
 use super::camera::{ROLES, Scenes, Tally};
 use super::plan::PlaceUse;
-use super::turn::{Outcome, Stages, Turn};
+use super::turn::{Outcome, Stages, Stalls, Turn};
 
 /// The turns of a load and side together.
 struct Sum {
@@ -15,6 +15,7 @@ struct Sum {
     /// In the order of [`ROLES`].
     tallies: Vec<Tally>,
     stages: Stages,
+    stalls: Stalls,
 }
 
 /// What was measured.
@@ -38,6 +39,7 @@ impl Results {
                 side,
                 tallies: ROLES.map(|_| Tally::new()).to_vec(),
                 stages: Stages::default(),
+                stalls: Stalls::default(),
             });
             self.sums.len() - 1
         });
@@ -48,6 +50,8 @@ impl Results {
         sum.stages.all += outcome.stages.all;
         sum.stages.on_places += outcome.stages.on_places;
         sum.stages.overruns += outcome.stages.overruns;
+        sum.stalls.count += outcome.stalls.count;
+        sum.stalls.longest_us = sum.stalls.longest_us.max(outcome.stalls.longest_us);
         for missing in outcome.missing {
             if !self.missing.contains(&missing) {
                 self.missing.push(missing);
@@ -87,7 +91,10 @@ struct Row {
     latency_us: Latency,
     /// Of all cameras together only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    stages: Option<StageRow>,
+    stages: Option<Stages>,
+    /// Likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stalls: Option<Stalls>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -96,13 +103,6 @@ struct Latency {
     p99: u64,
     p999: u64,
     max: u64,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-struct StageRow {
-    all: u64,
-    on_places: u64,
-    overruns: u64,
 }
 
 impl Row {
@@ -132,11 +132,8 @@ impl Row {
                 p999: at(0.999),
                 max: tally.latency_us.max(),
             },
-            stages: task.is_none().then_some(StageRow {
-                all: sum.stages.all,
-                on_places: sum.stages.on_places,
-                overruns: sum.stages.overruns,
-            }),
+            stages: task.is_none().then_some(sum.stages),
+            stalls: task.is_none().then_some(sum.stalls),
         }
     }
 
@@ -219,7 +216,7 @@ impl Report {
         if !self.rows.is_empty() {
             let (all, tasks) = (self.table(false), self.table(true));
             text += &format!(
-                "\nAll cameras\n{all:width$}\nStages\n{:width$}\nEach camera\n{tasks:width$}",
+                "\nAll cameras\n{all:width$}\nStages, and stalls of the machine\n{:width$}\nEach camera\n{tasks:width$}",
                 self.stage_table()
             );
         }
@@ -290,15 +287,21 @@ impl Report {
             Column::number("stages"),
             Column::number("on places"),
             Column::number("longer than their budgets"),
+            Column::number("stalls over 1 ms"),
+            Column::number("longest").unit("ms"),
         ]);
         for row in &self.rows {
-            let Some(stages) = row.stages else { continue };
+            let (Some(stages), Some(stalls)) = (row.stages, row.stalls) else {
+                continue;
+            };
             table.row([
                 format!("{}", row.load),
                 row.side.name().to_owned(),
                 stages.all.to_string(),
                 stages.on_places.to_string(),
                 stages.overruns.to_string(),
+                stalls.count.to_string(),
+                format!("{:.1}", stalls.longest_us as f64 / 1e3),
             ]);
         }
         table

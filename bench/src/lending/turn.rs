@@ -1,11 +1,12 @@
 //! One turn: a daemon, the cameras beside it, and what both of them say at the end.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use punctual_client::{Client, now_ns};
 use punctual_platform::read;
 use punctual_signs::Camera;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::camera::{CameraError, Feed, Pace, ROLES, Tally};
 use super::{Error, HOMES, Side};
@@ -26,12 +27,13 @@ pub struct Outcome {
     /// In the order of [`ROLES`].
     pub tallies: Vec<Tally>,
     pub stages: Stages,
+    pub stalls: Stalls,
     /// Facilities that the daemon asked for and did not get.
     pub missing: Vec<String>,
 }
 
 /// Stages that ran, as the daemon counted them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Stages {
     pub all: u64,
     /// Those that ran on a place.
@@ -40,11 +42,19 @@ pub struct Stages {
     pub overruns: u64,
 }
 
+/// Times over 1 ms in which the machine stood still.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+pub struct Stalls {
+    pub count: u64,
+    pub longest_us: u64,
+}
+
 /// A daemon's report, as far as it is needed here.
 #[derive(Deserialize)]
 struct DaemonReport {
     partitions: Vec<Partition>,
     tasks: Vec<Task>,
+    host_stalls: Stalls,
     missing: Vec<String>,
 }
 
@@ -68,17 +78,21 @@ impl Turn {
     ) -> Result<Outcome, Error> {
         let (socket, report) = (folder.path("socket"), folder.path("report.json"));
         let manifest = folder.path(self.side.file());
-        let daemon = programs.reporting_daemon(&manifest, &socket, Some(&report))?;
+        // Its warnings are those of the plan, each time; what it did not get is in its report.
+        let further = ["--log", "error", "--report"].map(OsStr::new);
+        let further = further.into_iter().chain([report.as_os_str()]);
+        let daemon = programs.daemon(&manifest, &socket, further)?;
         let clients = ROLES.iter().map(|role| role.connect(&socket));
         let clients = clients.collect::<Result<Vec<Client>, CameraError>>()?;
         let tallies = self.feed(cameras, clients)?;
         // It writes its report as it ends.
         drop(daemon);
-        let (stages, missing) = stages(&report)?;
+        let report = DaemonReport::read(&report)?;
         Ok(Outcome {
             tallies,
-            stages,
-            missing,
+            stages: report.stages(),
+            stalls: report.host_stalls,
+            missing: report.missing,
         })
     }
 
@@ -109,25 +123,26 @@ impl Turn {
     }
 }
 
-fn stages(report: &Path) -> Result<(Stages, Vec<String>), Error> {
-    let text = read::text(report, read::TEXT_BYTES_MAX);
-    let text = text.map_err(|source| ProgramError::File {
-        path: report.to_owned(),
-        source,
-    })?;
-    let report: DaemonReport = serde_json::from_str(&text).map_err(|source| Error::Json {
-        what: "daemon's report",
-        source,
-    })?;
-    let count = |place: bool| -> u64 {
-        let partitions = report.partitions.iter();
-        let of = partitions.filter(|of| place != HOMES.contains(&of.name.as_str()));
-        of.map(|of| of.actions).sum()
-    };
-    let stages = Stages {
-        all: count(true) + count(false),
-        on_places: count(true),
-        overruns: report.tasks.iter().map(|task| task.overruns).sum(),
-    };
-    Ok((stages, report.missing))
+impl DaemonReport {
+    fn read(path: &Path) -> Result<Self, Error> {
+        let text = read::text(path, read::TEXT_BYTES_MAX);
+        let text = text.map_err(|source| ProgramError::File {
+            path: path.to_owned(),
+            source,
+        })?;
+        serde_json::from_str(&text).map_err(|source| Error::Json {
+            what: "daemon's report",
+            source,
+        })
+    }
+
+    fn stages(&self) -> Stages {
+        let actions = |of: &Partition| of.actions;
+        let on_place = |of: &&Partition| !HOMES.contains(&of.name.as_str());
+        Stages {
+            all: self.partitions.iter().map(actions).sum(),
+            on_places: self.partitions.iter().filter(on_place).map(actions).sum(),
+            overruns: self.tasks.iter().map(|task| task.overruns).sum(),
+        }
+    }
 }
