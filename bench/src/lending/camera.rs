@@ -112,7 +112,10 @@ pub struct Pace {
 pub struct Tally {
     pub submitted: u64,
     pub on_time: u64,
+    /// An answer that is read after its deadline is late for whoever reads it.
     pub late: u64,
+    /// Those of `late` that the daemon gave on time: the camera got no core in time to read them.
+    pub read_late: u64,
     pub rejected: u64,
     pub failed: u64,
     /// Frames that the camera dropped, as all its slots were in work.
@@ -133,6 +136,7 @@ impl Tally {
             submitted: 0,
             on_time: 0,
             late: 0,
+            read_late: 0,
             rejected: 0,
             failed: 0,
             skipped: 0,
@@ -147,6 +151,7 @@ impl Tally {
         self.submitted += other.submitted;
         self.on_time += other.on_time;
         self.late += other.late;
+        self.read_late += other.read_late;
         self.rejected += other.rejected;
         self.failed += other.failed;
         self.skipped += other.skipped;
@@ -190,10 +195,12 @@ impl Tally {
         }
     }
 
-    /// True if it came in time: an answer that is read after its deadline is late for whoever reads it.
+    /// True if it came in time.
     fn count_answer(&mut self, response: &Response, received_ns: u64) -> bool {
-        let in_time = response.verdict == Verdict::OnTime && received_ns <= response.deadline_ns;
+        let given_in_time = response.verdict == Verdict::OnTime;
+        let in_time = given_in_time && received_ns <= response.deadline_ns;
         self.on_time += u64::from(in_time);
+        self.read_late += u64::from(given_in_time && !in_time);
         self.late += u64::from(!in_time);
         let latency_us = received_ns.saturating_sub(response.captured_ns) / 1000;
         self.latency_us.saturating_record(latency_us.max(1));

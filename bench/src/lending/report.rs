@@ -80,6 +80,8 @@ struct Row {
     frames: u64,
     on_time: u64,
     late: u64,
+    /// Those of `late` that the daemon gave on time.
+    read_late: u64,
     rejected: u64,
     failed: u64,
     skipped: u64,
@@ -119,6 +121,7 @@ impl Row {
             frames: tally.frames(),
             on_time: tally.on_time,
             late: tally.late,
+            read_late: tally.read_late,
             rejected: tally.rejected,
             failed: tally.failed,
             skipped: tally.skipped,
@@ -161,7 +164,13 @@ impl Row {
         let shares: Vec<String> = self.exits.iter().map(share).collect();
         let text = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         let ms = |us: u64| format!("{:.1}", us as f64 / 1e3);
-        let missed = [self.late, self.rejected, self.failed, self.skipped];
+        let missed = [
+            self.late,
+            self.read_late,
+            self.rejected,
+            self.failed,
+            self.skipped,
+        ];
         let mut cells = vec![
             format!("{}", self.load),
             self.side.name().to_owned(),
@@ -258,6 +267,7 @@ impl Report {
             number("frames"),
             number("on time"),
             number("late"),
+            number("read late"),
             number("rejected"),
             number("failed"),
             number("skipped"),
