@@ -1,4 +1,4 @@
-//! `punctual bench lending`, briefly: that both sides answer, and that a place that does not pay is the result.
+//! `punctual bench lending`, briefly: that both sides answer the frames of all cameras, not how fast they are.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,21 +27,18 @@ fn bench() -> Option<Command> {
     Some(Command::new(bench))
 }
 
-/// A folder of profiles in which stages take `beside` percent of their time alone while the other core is busy.
+/// A folder of profiles, so that nothing is measured.
 struct Profiles(PathBuf);
 
 impl Profiles {
-    fn new(beside: u64) -> Self {
-        let name = format!(
-            "punctual-bench-lending-test-{beside}-{}",
-            std::process::id()
-        );
+    fn new() -> Self {
+        let name = format!("punctual-bench-lending-test-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path).expect("a folder");
         for name in ["signs", "streets"] {
             let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models");
             let package = Package::read(&models.join(format!("{name}/{name}.punctual")));
-            let profile = profile(&package.expect("a package"), beside);
+            let profile = profile(&package.expect("a package"));
             let file = path.join(format!("{name}.profile.json"));
             profile.write(&file).expect("a profile");
         }
@@ -55,6 +52,7 @@ impl Drop for Profiles {
     }
 }
 
+/// In `percent` of a millisecond for each image.
 fn stages(package: &Package, percent: u64) -> Vec<StageProfile> {
     let stages = 0..package.network().stages.len() as u8;
     let sizes = stages.flat_map(|stage| {
@@ -76,7 +74,7 @@ fn stages(package: &Package, percent: u64) -> Vec<StageProfile> {
     sizes.map(entry).collect()
 }
 
-fn profile(package: &Package, beside: u64) -> Profile {
+fn profile(package: &Package) -> Profile {
     let prepare = |crop: [u32; 2]| PrepareProfile {
         format: "nv12".to_owned(),
         width: 640,
@@ -100,7 +98,7 @@ fn profile(package: &Package, beside: u64) -> Profile {
         settings: BTreeMap::new(),
         stages: stages(package, 100),
         prepare: vec![prepare([640, 480]), prepare([192, 192])],
-        beside: stages(package, beside),
+        beside: stages(package, 110),
         preemption_ns_max: 500_000,
         solutions: Vec::new(),
         solution_memory: SolutionMemory::default(),
@@ -121,7 +119,7 @@ fn report(output: &Output) -> Value {
 #[test]
 fn both_sides_answer_the_frames_of_all_cameras_and_one_of_them_has_places() {
     let Some(bench) = bench() else { return };
-    let report = report(&run(bench, &Profiles::new(110)));
+    let report = report(&run(bench, &Profiles::new()));
     let places = report["places"].as_array().expect("places");
     assert!(
         places.iter().any(|place| place["pays"] == true),
@@ -144,13 +142,4 @@ fn both_sides_answer_the_frames_of_all_cameras_and_one_of_them_has_places() {
     }
     assert_eq!(own[0]["frames"], lending[0]["frames"]);
     assert_eq!(own[0]["stages"]["on_places"], 0);
-}
-
-#[test]
-fn if_no_place_pays_that_is_the_result() {
-    let Some(bench) = bench() else { return };
-    let report = report(&run(bench, &Profiles::new(400)));
-    let places = report["places"].as_array().expect("places");
-    assert!(!places.is_empty() && places.iter().all(|place| place["pays"] == false));
-    assert_eq!(report["rows"], Value::Array(Vec::new()));
 }

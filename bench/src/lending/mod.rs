@@ -32,7 +32,9 @@ one core, with `places = \"cells\"` its stages also run on idle cores of the oth
 each load. Reported of each load and side, of all cameras and of each one: frames on time; by which exit they were answered,
 and the mean exit; right classes in time as a share of all frames; the mean average precision of boxes (mAP50) of all
 frames, where nothing was found in a frame without an answer in time; times from the intended capture to the answer; stages
-on places. `read late` are those of `late` that the daemon gave on time, and the camera, which has the lowest priority, read late. If no place pays by the plan, that is the result: nothing else is measured.
+on places. `read late` are those of `late` that the daemon gave on time: the camera, which has the lowest priority, read
+them late. Without real-time priority all threads are ordinary ones, and the result says so. If no place pays by the
+plan, that is the result: nothing else is measured.
 
 TERMINATION CODES: 0 done; 1 a camera or daemon failed; 4 a file cannot be read or written; 5 a program cannot be started.")]
 pub struct Options {

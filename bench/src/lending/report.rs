@@ -50,6 +50,7 @@ impl Results {
         sum.stages.all += outcome.stages.all;
         sum.stages.on_places += outcome.stages.on_places;
         sum.stages.overruns += outcome.stages.overruns;
+        sum.stages.demotions += outcome.stages.demotions;
         sum.stalls.count += outcome.stalls.count;
         sum.stalls.longest_us = sum.stalls.longest_us.max(outcome.stalls.longest_us);
         for missing in outcome.missing {
@@ -213,7 +214,7 @@ impl Report {
         let width = punctual_platform::output::width();
         let mut text = format!("{}\n", self.machine);
         for missing in &self.missing {
-            text += &format!("without {missing}: the daemon's threads wait longer for a core\n");
+            text += &format!("the daemon did without {missing}\n");
         }
         let verdict = match self.places.iter().any(|place| place.pays) {
             true => "Places, and whether they pay by the plan",
@@ -297,6 +298,7 @@ impl Report {
             Column::number("stages"),
             Column::number("on places"),
             Column::number("longer than their budgets"),
+            Column::number("tasks demoted"),
             Column::number("stalls over 1 ms"),
             Column::number("longest").unit("ms"),
         ]);
@@ -310,10 +312,36 @@ impl Report {
                 stages.all.to_string(),
                 stages.on_places.to_string(),
                 stages.overruns.to_string(),
+                stages.demotions.to_string(),
                 stalls.count.to_string(),
                 format!("{:.1}", stalls.longest_us as f64 / 1e3),
             ]);
         }
         table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(pays: bool) -> PlaceUse {
+        PlaceUse {
+            place: "cell-1".to_owned(),
+            cores: vec![1],
+            model: "signs".to_owned(),
+            co_run: Some(1.5),
+            break_even: Some(1.25),
+            pays,
+        }
+    }
+
+    #[test]
+    fn if_no_place_pays_the_report_says_so_and_has_the_co_run_factors() {
+        let text = Report::new(vec![place(false)], Results::default()).text();
+        assert!(text.contains("No place pays by the plan"), "{text}");
+        assert!(text.contains("1.50") && text.contains("1.25"), "{text}");
+        let text = Report::new(vec![place(true)], Results::default()).text();
+        assert!(!text.contains("No place pays"), "{text}");
     }
 }

@@ -40,6 +40,8 @@ pub struct Stages {
     pub on_places: u64,
     /// Those that took longer than their budgets.
     pub overruns: u64,
+    /// Times that a task's model lost its promises, as it broke its profile.
+    pub demotions: u64,
 }
 
 /// Times over 1 ms in which the machine stood still.
@@ -67,6 +69,7 @@ struct Partition {
 #[derive(Deserialize)]
 struct Task {
     overruns: u64,
+    demotions: u64,
 }
 
 impl Turn {
@@ -143,6 +146,7 @@ impl DaemonReport {
             all: self.partitions.iter().map(actions).sum(),
             on_places: self.partitions.iter().filter(on_place).map(actions).sum(),
             overruns: self.tasks.iter().map(|task| task.overruns).sum(),
+            demotions: self.tasks.iter().map(|task| task.demotions).sum(),
         }
     }
 }
