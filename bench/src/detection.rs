@@ -1,14 +1,13 @@
 //! `punctual bench detection`: a detector with early exits under the scheduler, beside the same network at full depth only.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::termination::{Terminates, Termination};
 use punctual_report::{Column, Table};
 use serde::{Deserialize, Serialize};
+
+use crate::programs::{Folder, ProgramError, Programs};
 
 /// How long, at which rates, with which programs.
 #[derive(Clone, Debug, clap::Args)]
@@ -47,18 +46,8 @@ pub struct Options {
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{path}: {source}", path = path.display())]
-    File {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("{path} cannot be started: {source}; --bin says where it is", path = path.display())]
-    Program {
-        path: PathBuf,
-        source: std::io::Error,
-    },
-    #[error("{what} failed; its messages are above")]
-    Failed { what: &'static str },
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     #[error("the camera's report is not understood: {0}")]
     Report(#[from] serde_json::Error),
     #[error(transparent)]
@@ -69,9 +58,8 @@ impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
             Self::Output(error) => error.termination(),
-            Self::File { .. } => Termination::File,
-            Self::Program { .. } => Termination::Resources,
-            Self::Failed { .. } | Self::Report(_) => Termination::BadResult,
+            Self::Program(error) => error.termination(),
+            Self::Report(_) => Termination::BadResult,
         }
     }
 }
@@ -180,14 +168,20 @@ impl Row {
 
 /// Measures and prints.
 pub fn run(options: &Options) -> Result<(), Error> {
-    let programs = Programs::new(options);
-    let folder = Folder::new(options.rate)?;
-    programs.profile(&folder)?;
+    let programs = Programs::new(options.bin.as_deref());
+    let folder = folder(options.rate)?;
+    programs.profile(&folder.path(Side::EarlyExits.manifest()))?;
     let mut rows = Vec::new();
     for turn in 0..options.turns {
         for &load in &options.loads {
             for side in Side::ALL {
-                let report = programs.turn(&folder, side, options.rate * load, options.seconds)?;
+                let report = run_turn(
+                    &programs,
+                    &folder,
+                    side,
+                    options.rate * load,
+                    options.seconds,
+                )?;
                 rows.push(Row::of(load, side, turn, report));
                 output::note(format_args!(
                     "turn {}, load {load}, {}",
@@ -251,129 +245,40 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-/// Where `punctual` and `punctuald` are.
-struct Programs {
-    folder: PathBuf,
+/// What the daemons are started with.
+fn folder(rate: f64) -> Result<Folder, ProgramError> {
+    let folder = Folder::new("detection")?;
+    folder.write("streets.punctual", PACKAGE)?;
+    for side in Side::ALL {
+        folder.write(side.manifest(), manifest(side, rate).as_bytes())?;
+    }
+    Ok(folder)
 }
 
-impl Programs {
-    fn new(options: &Options) -> Self {
-        let own = std::env::current_exe().unwrap_or_default();
-        let beside = own.parent().unwrap_or(Path::new(".")).to_owned();
-        Self {
-            folder: options.bin.clone().unwrap_or(beside),
-        }
-    }
-
-    fn command(&self, name: &str) -> (PathBuf, Command) {
-        let path = self.folder.join(name);
-        let mut command = Command::new(&path);
-        command.env_remove("PUNCTUAL_LOG").stdin(Stdio::null());
-        (path, command)
-    }
-
-    /// Measures the network on this machine; the profile lies beside the package.
-    fn profile(&self, folder: &Folder) -> Result<(), Error> {
-        let (path, mut command) = self.command("punctual");
-        let manifest = folder.path.join(Side::EarlyExits.manifest());
-        command
-            .arg("profile")
-            .arg(manifest)
-            .arg("--quick")
-            .stdout(Stdio::null());
-        let status = command
-            .status()
-            .map_err(|source| Error::Program { path, source })?;
-        status.success().then_some(()).ok_or(Error::Failed {
-            what: "punctual profile",
-        })
-    }
-
-    fn turn(
-        &self,
-        folder: &Folder,
-        side: Side,
-        rate: f64,
-        seconds: f64,
-    ) -> Result<CameraReport, Error> {
-        let socket = folder.path.join("socket");
-        let (path, mut command) = self.command("punctuald");
-        command
-            .arg(folder.path.join(side.manifest()))
-            .arg("--socket")
-            .arg(&socket)
-            .stdout(Stdio::null());
-        let child = command
-            .spawn()
-            .map_err(|source| Error::Program { path, source })?;
-        let _daemon = Daemon(child);
-        let (path, mut command) = self.command("punctual");
-        command.arg("camera").arg("--socket").arg(&socket);
-        command.args([
-            "--task", "streets", "--scenes", "streets", "--format", "nv12", "--seed", SEED,
-        ]);
-        command.args(["--realtime", "--reconnect", "--json"]);
-        command
-            .arg("--fps")
-            .arg(rate.to_string())
-            .arg("--seconds")
-            .arg(seconds.to_string());
-        let output = command.stderr(Stdio::inherit()).output();
-        let output = output.map_err(|source| Error::Program { path, source })?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let last = text.lines().last().unwrap_or_default();
-        let report: CameraReport = serde_json::from_str(last)?;
-        if output.status.success() && report.finished {
-            Ok(report)
-        } else {
-            Err(Error::Failed { what: "the camera" })
-        }
-    }
-}
-
-/// A daemon; ended with this.
-struct Daemon(Child);
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = kill(Pid::from_raw(self.0.id() as i32), Signal::SIGTERM);
-        let _ = self.0.wait();
-    }
-}
-
-/// What the daemons are started with; gone with this.
-struct Folder {
-    path: PathBuf,
-}
-
-impl Folder {
-    fn new(rate: f64) -> Result<Self, Error> {
-        let name = format!("punctual-bench-detection-{}", std::process::id());
-        let folder = Self {
-            path: std::env::temp_dir().join(name),
-        };
-        std::fs::create_dir_all(&folder.path).map_err(|source| Error::File {
-            path: folder.path.clone(),
-            source,
-        })?;
-        folder.write("streets.punctual", PACKAGE)?;
-        for side in Side::ALL {
-            folder.write(side.manifest(), manifest(side, rate).as_bytes())?;
-        }
-        Ok(folder)
-    }
-
-    fn write(&self, name: &str, content: &[u8]) -> Result<(), Error> {
-        let path = self.path.join(name);
-        std::fs::write(&path, content).map_err(|source| Error::File { path, source })
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Nothing can be done about what stays there.
-        let _ = std::fs::remove_dir_all(&self.path);
+fn run_turn(
+    programs: &Programs,
+    folder: &Folder,
+    side: Side,
+    rate: f64,
+    seconds: f64,
+) -> Result<CameraReport, Error> {
+    const WHAT: &str = "the camera";
+    let socket = folder.path("socket");
+    let _daemon = programs.daemon(&folder.path(side.manifest()), &socket, [])?;
+    let mut camera = programs.command("punctual");
+    let command = &mut camera.command;
+    command.arg("camera").arg("--socket").arg(&socket);
+    command.args([
+        "--task", "streets", "--scenes", "streets", "--format", "nv12", "--seed", SEED,
+    ]);
+    command.args(["--realtime", "--reconnect", "--json"]);
+    command.arg("--fps").arg(rate.to_string());
+    command.arg("--seconds").arg(seconds.to_string());
+    let text = camera.output(WHAT)?;
+    let report: CameraReport = serde_json::from_str(text.lines().last().unwrap_or_default())?;
+    match report.finished {
+        true => Ok(report),
+        false => Err(ProgramError::Failed { what: WHAT }.into()),
     }
 }
 

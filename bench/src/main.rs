@@ -10,9 +10,11 @@ mod documented;
 mod engine;
 mod engine_report;
 mod gpu;
+mod lending;
 mod measured;
 mod open_loop;
 mod paging;
+mod programs;
 mod wakeup;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -43,6 +45,8 @@ enum What {
     Engine(engine::Options),
     /// Measurements of the CUDA device on a GPU.
     Gpu(gpu::Options),
+    /// Four cameras on two cores: stages on idle cores of others, beside each task on its own core only.
+    Lending(lending::Options),
     /// Many networks, and a cache that holds a part of their weights.
     Paging(paging::Options),
     /// How soon a woken real-time thread runs, beside cyclictest.
@@ -67,6 +71,7 @@ fn main() -> std::process::ExitCode {
         What::Detection(options) => Termination::of("bench detection", detection::run(&options)),
         What::Engine(options) => Termination::of("bench engine", engine::run(&options)),
         What::Gpu(options) => Termination::of("bench gpu", gpu::run(&options)),
+        What::Lending(options) => Termination::of("bench lending", lending::run(&options)),
         What::Paging(options) => Termination::of("bench paging", paging::run(&options)),
         What::Wakeup(options) => Termination::of("bench wakeup", wakeup::run(&options)),
         What::Manuals(options) => {

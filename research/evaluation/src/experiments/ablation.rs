@@ -126,23 +126,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn batches_and_their_re_batching_make_answers_deeper_at_no_misses() {
+    fn lending_batches_and_their_re_batching_make_answers_deeper_at_no_misses() {
         let mut scenario = workloads::by_name("seeb-poisson").expect("a workload");
         scenario.length = Nanos::from_millis(5_000);
-        let at_four_times = |name: &str| {
-            let variants = variants();
-            let variant = variants.iter().find(|variant| variant.0 == name);
-            let policy = variant.expect("a variant").1;
+        let at_four_times = |change: fn(&mut PunctualConfig)| {
+            let mut policy = PunctualConfig::default();
+            change(&mut policy);
             let summary = real_time(&scenario, &policy, 4.0, &SEEDS);
-            assert_eq!(summary.missed, 0, "{name}");
+            assert_eq!(summary.missed, 0, "{policy:?}");
             summary.accuracy_on_time
         };
-        let all = at_four_times("all parts");
-        let without_re_batching = at_four_times("no re-batching");
-        let without_batching = at_four_times("no batching");
+        let all = at_four_times(|_| {});
+        let at_home = at_four_times(|policy| policy.lending = false);
+        let without_re_batching = at_four_times(|policy| {
+            (policy.lending, policy.rebatching) = (false, false);
+        });
+        let without_batching = at_four_times(|policy| {
+            (policy.lending, policy.batching) = (false, false);
+        });
+        assert!(all > at_home + 0.05, "{all} {at_home}");
         assert!(
-            all > without_re_batching + 0.03,
-            "{all} {without_re_batching}"
+            at_home > without_re_batching + 0.03,
+            "{at_home} {without_re_batching}"
         );
         assert!(without_re_batching > without_batching, "{without_batching}");
     }

@@ -38,6 +38,10 @@ const NOT_RUN: &[(&str, &str)] = &[
         "bench engine",
         "needs ONNX Runtime: tests of punctual-device-ort",
     ),
+    (
+        "bench lending",
+        "minutes of real time: bench/tests/lending.rs",
+    ),
     ("bench paging", "half a minute of real time"),
     (
         "bench wakeup",

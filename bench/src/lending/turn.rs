@@ -1,0 +1,152 @@
+//! One turn: a daemon, the cameras beside it, and what both of them say at the end.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use punctual_client::{Client, now_ns};
+use punctual_platform::read;
+use punctual_signs::Camera;
+use serde::{Deserialize, Serialize};
+
+use super::camera::{CameraError, Feed, Pace, ROLES, Tally};
+use super::{Error, HOMES, Side};
+use crate::programs::{Folder, ProgramError, Programs};
+
+/// From the last connection to the first frame.
+const START_NS: u64 = 50_000_000;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    pub side: Side,
+    pub load: f64,
+    pub seconds: f64,
+}
+
+/// What came of a turn.
+pub struct Outcome {
+    /// In the order of [`ROLES`].
+    pub tallies: Vec<Tally>,
+    pub stages: Stages,
+    pub stalls: Stalls,
+    /// Facilities that the daemon asked for and did not get.
+    pub missing: Vec<String>,
+}
+
+/// Stages that ran, as the daemon counted them.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Stages {
+    pub all: u64,
+    /// Those that ran on a place.
+    pub on_places: u64,
+    /// Those that took longer than their budgets.
+    pub overruns: u64,
+    /// Times that a task's model lost its promises, as it broke its profile.
+    pub demotions: u64,
+}
+
+/// Times over 1 ms in which the machine stood still.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+pub struct Stalls {
+    pub count: u64,
+    pub longest_us: u64,
+}
+
+/// A daemon's report, as far as it is needed here.
+#[derive(Deserialize)]
+struct DaemonReport {
+    partitions: Vec<Partition>,
+    tasks: Vec<Task>,
+    host_stalls: Stalls,
+    missing: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Partition {
+    name: String,
+    actions: u64,
+}
+
+#[derive(Deserialize)]
+struct Task {
+    overruns: u64,
+    demotions: u64,
+}
+
+impl Turn {
+    pub fn run(
+        self,
+        programs: &Programs,
+        folder: &Folder,
+        cameras: &[Camera],
+    ) -> Result<Outcome, Error> {
+        let (socket, report) = (folder.path("socket"), folder.path("report.json"));
+        let manifest = folder.path(self.side.file());
+        // Its warnings are those of the plan, each time; what it did not get is in its report.
+        let further = ["--log", "error", "--report"].map(OsStr::new);
+        let further = further.into_iter().chain([report.as_os_str()]);
+        let daemon = programs.daemon(&manifest, &socket, further)?;
+        let clients = ROLES.iter().map(|role| role.connect(&socket));
+        let clients = clients.collect::<Result<Vec<Client>, CameraError>>()?;
+        let tallies = self.feed(cameras, clients)?;
+        // It writes its report as it ends.
+        drop(daemon);
+        let report = DaemonReport::read(&report)?;
+        Ok(Outcome {
+            tallies,
+            stages: report.stages(),
+            stalls: report.host_stalls,
+            missing: report.missing,
+        })
+    }
+
+    /// Runs all cameras at once.
+    fn feed(self, cameras: &[Camera], clients: Vec<Client>) -> Result<Vec<Tally>, CameraError> {
+        let start_ns = now_ns() + START_NS;
+        std::thread::scope(|scope| {
+            let feeds = clients.into_iter().enumerate().map(|(position, client)| {
+                let pace = self.pace(position, start_ns);
+                let feed = Feed::new(ROLES[position], &cameras[position], client);
+                scope.spawn(move || feed.run(pace))
+            });
+            let feeds: Vec<_> = feeds.collect();
+            let tallies = feeds.into_iter();
+            tallies.map(|feed| feed.join().expect("no panic")).collect()
+        })
+    }
+
+    /// At different times, as cameras are.
+    fn pace(self, position: usize, start_ns: u64) -> Pace {
+        let rate = ROLES[position].rate * self.load;
+        let period_ns = (1e9 / rate) as u64;
+        Pace {
+            start_ns: start_ns + period_ns * position as u64 / ROLES.len() as u64,
+            period_ns,
+            frames: ((self.seconds * rate) as u64).max(1),
+        }
+    }
+}
+
+impl DaemonReport {
+    fn read(path: &Path) -> Result<Self, Error> {
+        let text = read::text(path, read::TEXT_BYTES_MAX);
+        let text = text.map_err(|source| ProgramError::File {
+            path: path.to_owned(),
+            source,
+        })?;
+        serde_json::from_str(&text).map_err(|source| Error::Json {
+            what: "daemon's report",
+            source,
+        })
+    }
+
+    fn stages(&self) -> Stages {
+        let actions = |of: &Partition| of.actions;
+        let on_place = |of: &&Partition| !HOMES.contains(&of.name.as_str());
+        Stages {
+            all: self.partitions.iter().map(actions).sum(),
+            on_places: self.partitions.iter().filter(on_place).map(actions).sum(),
+            overruns: self.tasks.iter().map(|task| task.overruns).sum(),
+            demotions: self.tasks.iter().map(|task| task.demotions).sum(),
+        }
+    }
+}

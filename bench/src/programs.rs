@@ -1,0 +1,149 @@
+//! The programs that a benchmark starts, and the folder that they are started with.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use punctual_platform::termination::{Terminates, Termination};
+
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    #[error("{path}: {source}", path = path.display())]
+    File {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{path} cannot be started: {source}; --bin says where it is", path = path.display())]
+    Start {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{what} failed; its messages are above")]
+    Failed { what: &'static str },
+}
+
+impl Terminates for ProgramError {
+    fn termination(&self) -> Termination {
+        match self {
+            Self::File { .. } => Termination::File,
+            Self::Start { .. } => Termination::Resources,
+            Self::Failed { .. } => Termination::BadResult,
+        }
+    }
+}
+
+/// Where `punctual` and `punctuald` are.
+pub struct Programs {
+    folder: PathBuf,
+}
+
+impl Programs {
+    /// In `folder`, or beside this program.
+    pub fn new(folder: Option<&Path>) -> Self {
+        let own = std::env::current_exe().unwrap_or_default();
+        let beside = own.parent().unwrap_or(Path::new("."));
+        Self {
+            folder: folder.unwrap_or(beside).to_owned(),
+        }
+    }
+
+    pub fn command(&self, name: &str) -> Program {
+        let path = self.folder.join(name);
+        let mut command = Command::new(&path);
+        command.env_remove("PUNCTUAL_LOG").stdin(Stdio::null());
+        Program { path, command }
+    }
+
+    /// Measures the models of a manifest on this machine; the profiles lie beside their packages.
+    pub fn profile(&self, manifest: &Path) -> Result<(), ProgramError> {
+        let mut program = self.command("punctual");
+        program.command.arg("profile").arg(manifest).arg("--quick");
+        program.command.stdout(Stdio::null());
+        let what = "punctual profile";
+        program.output(what).map(|_| ())
+    }
+
+    /// Starts a daemon that listens at `socket`, with further arguments.
+    pub fn daemon<'a>(
+        &self,
+        manifest: &Path,
+        socket: &Path,
+        further: impl IntoIterator<Item = &'a OsStr>,
+    ) -> Result<Daemon, ProgramError> {
+        let Program { path, mut command } = self.command("punctuald");
+        command
+            .arg(manifest)
+            .arg("--socket")
+            .arg(socket)
+            .args(further);
+        let child = command.stdout(Stdio::null()).spawn();
+        let child = child.map_err(|source| ProgramError::Start { path, source })?;
+        Ok(Daemon(child))
+    }
+}
+
+/// A program that is not started yet.
+pub struct Program {
+    path: PathBuf,
+    pub command: Command,
+}
+
+impl Program {
+    /// Runs it to its end. Returns what it wrote to standard output, unless that goes elsewhere.
+    pub fn output(mut self, what: &'static str) -> Result<String, ProgramError> {
+        let output = self.command.stderr(Stdio::inherit()).output();
+        let output = output.map_err(|source| ProgramError::Start {
+            path: self.path,
+            source,
+        })?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let succeeded = output.status.success().then_some(text);
+        succeeded.ok_or(ProgramError::Failed { what })
+    }
+}
+
+/// A daemon; ended with this.
+pub struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = kill(Pid::from_raw(self.0.id() as i32), Signal::SIGTERM);
+        let _ = self.0.wait();
+    }
+}
+
+/// What the daemons are started with; gone with this.
+pub struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// For the benchmark `of`, in the folder of temporary files.
+    pub fn new(of: &str) -> Result<Self, ProgramError> {
+        let name = format!("punctual-bench-{of}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        match std::fs::create_dir_all(&path) {
+            Ok(()) => Ok(Self { path }),
+            Err(source) => Err(ProgramError::File { path, source }),
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub fn write(&self, name: &str, content: &[u8]) -> Result<(), ProgramError> {
+        let path = self.path(name);
+        std::fs::write(&path, content).map_err(|source| ProgramError::File { path, source })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Nothing can be done about what stays there.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
