@@ -25,8 +25,8 @@ pub(crate) enum PlaceChoice {
     None,
     /// The other partitions, whole.
     Homes,
-    /// These, and ranges of so many compute units.
-    Cells(u16),
+    /// These, and ranges of so many compute units, or of a number that fits.
+    Cells(Option<u16>),
 }
 
 /// What `[daemon]` says of places.
@@ -47,14 +47,11 @@ impl RawPlaces {
         let word = section.optional_word("places", &WORDS, problems);
         let cell = section.optional::<u64>("cell", problems);
         let cell = cell.map(|at| at.within(1..=TPCS_MAX, " compute units", problems).value);
-        if word == Some(Word::Cells) {
-            section.missing("cell", "a number of compute units", problems);
-        }
         Self {
             choice: match (word.unwrap_or(Word::None), cell) {
-                (Word::None, _) | (Word::Cells, None) => PlaceChoice::None,
+                (Word::None, _) => PlaceChoice::None,
                 (Word::Homes, _) => PlaceChoice::Homes,
-                (Word::Cells, Some(units)) => PlaceChoice::Cells(units as u16),
+                (Word::Cells, units) => PlaceChoice::Cells(units.map(|units| units as u16)),
             },
             place: section.place_of("places"),
             cell_place: section.place_of("cell"),

@@ -201,6 +201,30 @@ fn cells(run: Units, cell: u16) -> impl Iterator<Item = Units> {
     })
 }
 
+/// The most cells of a device of which the manifest does not give the size: more make decisions longer and gain little.
+const CELLS_MAX: u16 = 10;
+
+/// The units of a cell on a device: as given, or the fewest with which there are at most ten and every partition consists of
+/// whole ones.
+fn cell_on(given: Option<u16>, homes: &[(&str, Units)]) -> u16 {
+    let all = homes.iter().map(|(_, units)| units.count).sum::<u16>();
+    let least = (all / CELLS_MAX).max(1);
+    let fits = |cell: &u16| split_by(*cell, homes).is_none();
+    given.unwrap_or_else(|| (least..=all).find(fits).unwrap_or(least))
+}
+
+/// A partition that does not consist of whole cells.
+fn split_by<'h, 'm>(cell: u16, homes: &'h [(&'m str, Units)]) -> Option<&'h (&'m str, Units)> {
+    let edges: Vec<u16> = joined(homes)
+        .iter()
+        .flat_map(|run| cells(*run, cell))
+        .flat_map(|cell| [cell.first, cell.end()])
+        .collect();
+    let is_edge = |position| edges.contains(&position);
+    let mut homes = homes.iter();
+    homes.find(|(_, units)| !(is_edge(units.first) && is_edge(units.end())))
+}
+
 /// The places that a manifest has the plan make, each range once.
 pub(crate) fn generated(choice: PlaceChoice, homes: &[Home<'_>]) -> Vec<Range> {
     let mut ranges: Vec<Range> = Vec::new();
@@ -219,7 +243,8 @@ pub(crate) fn generated(choice: PlaceChoice, homes: &[Home<'_>]) -> Vec<Range> {
                 });
             }
         };
-        if let PlaceChoice::Cells(cell) = choice {
+        if let PlaceChoice::Cells(given) = choice {
+            let cell = cell_on(given, &homes);
             for units in runs.iter().flat_map(|run| cells(*run, cell)) {
                 add(format!("cell-{cell_count}"), units);
                 cell_count += 1;
@@ -239,19 +264,13 @@ pub(crate) fn generated(choice: PlaceChoice, homes: &[Home<'_>]) -> Vec<Range> {
     ranges
 }
 
-/// A partition that does not consist of whole cells.
-fn unaligned(cell: u16, homes: &[Home<'_>]) -> Option<(String, DeviceKind, Units)> {
+/// A partition that does not consist of whole cells, and their size.
+fn unaligned(given: Option<u16>, homes: &[Home<'_>]) -> Option<(String, DeviceKind, Units, u16)> {
     LENDING.into_iter().find_map(|device| {
         let homes = homes_on(device, homes);
-        let edges: Vec<u16> = joined(&homes)
-            .iter()
-            .flat_map(|run| cells(*run, cell))
-            .flat_map(|cell| [cell.first, cell.end()])
-            .collect();
-        let is_edge = |position| edges.contains(&position);
-        let mut wrong = homes.iter();
-        let wrong = wrong.find(|(_, units)| !(is_edge(units.first) && is_edge(units.end())));
-        wrong.map(|(name, units)| ((*name).to_owned(), device, *units))
+        let cell = cell_on(given, &homes);
+        let (name, units) = split_by(cell, &homes)?;
+        Some(((*name).to_owned(), device, *units, cell))
     })
 }
 
@@ -337,8 +356,8 @@ impl<'a> Search<'a> {
 
     fn generated(&self, asked: &Place, problems: &mut Problems<'_>) -> Vec<Placed> {
         let raw = &self.manifest.daemon.places;
-        if let PlaceChoice::Cells(cell) = raw.choice
-            && let Some((home, device, units)) = unaligned(cell, &self.homes)
+        if let PlaceChoice::Cells(given) = raw.choice
+            && let Some((home, device, units, cell)) = unaligned(given, &self.homes)
         {
             let units = self.units(device, units);
             let cause = PlaceRule::Unaligned {

@@ -111,6 +111,12 @@ fn cells_are_disjoint_and_the_partitions_and_all_of_them_are_places_too() {
 }
 
 #[test]
+fn cells_without_a_size_are_the_smallest_of_at_most_ten_that_partitions_consist_of() {
+    let plan = built(&wide().replace("cell = 1\n", ""), 110);
+    assert_eq!(names(&plan)[..4], ["cell-0", "cell-1", "cell-2", "cell-3"]);
+}
+
+#[test]
 fn the_last_cell_has_the_rest() {
     let manifest = wide()
         .replace("[3, 4]", "[3, 4, 5]")
@@ -334,12 +340,7 @@ fn policies_that_do_not_lend_refuse_places() {
 }
 
 #[test]
-fn cells_have_a_size_and_nothing_else_has() {
-    let without = wide().replace("cell = 1\n", "");
-    assert!(matches!(
-        cause::<Invalid>(&without),
-        Invalid::MissingKey { key: "cell", .. }
-    ));
+fn nothing_but_cells_has_a_size() {
     let unused = wide().replace("places = \"cells\"", "places = \"homes\"");
     assert_eq!(cause::<PlaceRule>(&unused), PlaceRule::CellUnused);
 }

@@ -5,6 +5,7 @@ mod canaries;
 mod claims;
 mod delivery;
 mod demotion;
+mod lending;
 mod offload;
 mod priorities;
 mod schedulability;
