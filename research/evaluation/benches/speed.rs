@@ -118,6 +118,7 @@ fn scenario(stages: u64, tasks: u64, requests: u64) -> Scenario {
         clients: 1,
     };
     Scenario {
+        lending: None,
         name: "speed".to_owned(),
         about: "made up".to_owned(),
         models: vec![Model {

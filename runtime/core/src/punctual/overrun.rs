@@ -12,6 +12,7 @@ use crate::ids::PartitionId;
 use crate::punctual::Punctual;
 use crate::punctual::lifecycle::ledger::Note;
 use crate::punctual::lifecycle::queues::MandatoryJob;
+use crate::punctual::partition::Partition;
 use crate::punctual::profile_monitor::ProfileOutcome;
 use crate::punctual::scale::Change;
 use crate::punctual::slot::{Kind, Running};
@@ -129,6 +130,10 @@ impl Punctual {
             self.set_levels_of_places(index, level);
         }
         self.tables.find_soonest(&self.places);
+        if !self.places.is_empty() {
+            // Requests of all homes may reach their next exit later, as the costs of places have changed.
+            self.partitions.iter_mut().for_each(Partition::mark_dirty);
+        }
         let requests = &self.life.requests;
         self.life.queues[index].rescale(requests, &self.tables);
     }
