@@ -25,6 +25,13 @@ impl Punctual {
             }
             self.end_unserviceable(actions);
         }
+        // A stage that ended on a place hands its request back to its home. If that is locked by an action lost on
+        // another place, nothing starts the request again.
+        let waits =
+            |home: usize| self.partitions[home].is_dirty() && self.partitions.is_locked(home);
+        if self.partitions.iter().any(|p| p.slot.is_lost()) && self.places.homes().any(waits) {
+            self.end_unserviceable(actions);
+        }
     }
 
     /// Ends the requests that wait for a locked partition or for a lost transfer. A request with a mandatory
