@@ -23,7 +23,7 @@ pub use budget::{
     ArrivalBound, BLOCKING_THREADS, CoreLoad, CoreOverloaded, GpuPlan, HEAP_BYTES,
     LOAD_BYTES_A_SECOND_ASSUMED, MemoryBudget, MemoryItem, MemoryRule, ORDINARY_STACK_BYTES,
     PagingRule, PartitionReport, PlaceReport, PlaceUse, PrepareNotProfiled, PromiseRule, Purpose,
-    STACK_BYTES, StageNotProfiled, StageNotProfiledBeside, TaskReport, Unschedulable,
+    STACK_BYTES, StageNotProfiled, TaskReport, Unschedulable,
 };
 pub use inputs::{
     Accounts, BATCH_SIZES, Board, DeviceKind, Fact, Gpu, GpuHost, Host, OrtHost, PUBLISHED,

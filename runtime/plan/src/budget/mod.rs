@@ -26,7 +26,7 @@ pub use paging::{LOAD_BYTES_A_SECOND_ASSUMED, PagingRule};
 pub use places::{PlaceReport, PlaceUse};
 pub use promises::PromiseRule;
 pub use schedulability::{PartitionReport, TaskReport, Unschedulable};
-pub use times::{StageNotProfiled, StageNotProfiledBeside};
+pub use times::StageNotProfiled;
 
 use punctual_core::{Config, PolicySpec as _};
 use punctual_diagnostics::Problems;

@@ -12,51 +12,38 @@ use crate::resolve::{MEASURE, Model, Placed, Resolved};
 
 /// A figure that a profile lacks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the profile of model {model:?} lacks stage {stage}, batch {batch}, {units} unit(s){}", and_more(*more))]
+#[error(
+    "the profile of model {model:?} lacks stage {stage}, batch {batch}, {units} unit(s){}{}",
+    if *beside { " beside busy neighbours" } else { "" },
+    and_more(*more)
+)]
 #[non_exhaustive]
 pub struct StageNotProfiled {
     pub model: String,
     pub stage: u8,
     pub batch: u8,
     pub units: u8,
+    /// While all other compute units are busy.
+    pub beside: bool,
     /// How many more figures it lacks.
     pub more: usize,
 }
 
 impl Rule for StageNotProfiled {
     fn rule(&self) -> &'static str {
-        "all stages are measured at all batch sizes in use"
+        match self.beside {
+            false => "all stages are measured at all batch sizes in use",
+            true => {
+                "what runs on places, or beside them, is measured while all other compute units are busy"
+            }
+        }
     }
 
     fn help(&self) -> String {
-        MEASURE.into()
-    }
-}
-
-/// A figure of a place that a profile lacks.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error(
-    "the profile of model {model:?} lacks stage {stage}, batch {batch}, {units} unit(s) beside busy neighbours{}",
-    and_more(*more)
-)]
-#[non_exhaustive]
-pub struct StageNotProfiledBeside {
-    pub model: String,
-    pub stage: u8,
-    pub batch: u8,
-    pub units: u8,
-    /// How many more figures it lacks.
-    pub more: usize,
-}
-
-impl Rule for StageNotProfiledBeside {
-    fn rule(&self) -> &'static str {
-        "what runs on places, or beside them, is measured while all other compute units are busy"
-    }
-
-    fn help(&self) -> String {
-        "measure with `punctual profile --beside MANIFEST` on this machine, or remove the places"
-            .into()
+        match self.beside {
+            false => MEASURE.into(),
+            true => "measure with `punctual profile --beside MANIFEST` on this machine, or remove the places".into(),
+        }
     }
 }
 
@@ -123,25 +110,18 @@ pub(crate) fn config(
             runs_as: None,
         });
     }
-    if let Some((stage, batch, units)) = missing.first().copied() {
-        let cause = StageNotProfiled {
-            model: model.name.clone(),
-            stage,
-            batch,
-            units,
-            more: missing.len() - 1,
-        };
-        problems.add(&model.place, cause);
-    }
-    if let Some((stage, batch, units)) = missing_beside.first().copied() {
-        let cause = StageNotProfiledBeside {
-            model: model.name.clone(),
-            stage,
-            batch,
-            units,
-            more: missing_beside.len() - 1,
-        };
-        problems.add(&model.place, cause);
+    for (beside, missing) in [(false, missing), (true, missing_beside)] {
+        if let Some(&(stage, batch, units)) = missing.first() {
+            let cause = StageNotProfiled {
+                model: model.name.clone(),
+                stage,
+                batch,
+                units,
+                beside,
+                more: missing.len() - 1,
+            };
+            problems.add(&model.place, cause);
+        }
     }
     ModelConfig {
         stages,

@@ -95,7 +95,7 @@ impl Rule for PlaceRule {
             ),
             Self::CoreOfNoPartition { .. } => "name cores of partitions without `device`".into(),
             Self::NotNeighbours { .. } => {
-                "name neighbours, or list the partitions in another order".into()
+                "name at least one core, and neighbours only, or list the partitions in another order".into()
             }
             Self::NotARange { .. } => "set tpcs = [FIRST, COUNT], e.g. tpcs = [0, 4]".into(),
             Self::TpcsOfNoPartition { there, .. } => {

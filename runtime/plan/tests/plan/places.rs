@@ -6,7 +6,7 @@ use punctual_core::{Nanos, PartitionId, StageId};
 use punctual_diagnostics::{Diagnostics, Invalid, Rule};
 use punctual_plan::{
     DeviceKind, Needs, PlaceReport, PlaceRule, Plan, PlanInputs, Policies, Purpose, Role,
-    StageNotProfiledBeside, Warning,
+    StageNotProfiled, Warning,
 };
 
 use crate::fixture;
@@ -371,10 +371,11 @@ fn figures_beside_neighbours_are_asked_for() {
     profile.beside.retain(|entry| entry.units != 2);
     let errors = Plan::build(&inputs).expect_err("figures are missing");
     let causes = errors.problems().iter();
-    let causes: Vec<&StageNotProfiledBeside> = causes.filter_map(|p| p.cause()).collect();
+    let causes: Vec<&StageNotProfiled> = causes.filter_map(|p| p.cause()).collect();
     // The own partition lacks them; two cores of others would do with those of one.
     assert_eq!(causes.len(), 2, "{errors}");
     assert_eq!((causes[0].units, causes[0].more), (2, 2));
+    assert!(causes.iter().all(|cause| cause.beside), "{errors}");
     assert!(
         errors
             .to_string()
