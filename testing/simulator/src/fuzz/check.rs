@@ -6,10 +6,12 @@ use punctual_core::{Action, ConfigError, Event, Instant, Scheduler};
 use punctual_types::Random;
 
 use super::Case;
+use crate::arrivals::Pattern;
 use crate::audit::{Auditor, Finding};
 use crate::observer::Observer;
 use crate::outcome::{Ending, Outcome};
 use crate::run::{Settings, run_plan};
+use crate::scenario::Scenario;
 
 /// Why a case fails.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -88,8 +90,23 @@ pub struct Passed {
     pub infeasible: bool,
 }
 
-/// Steps after which a case is taken for endless.
+/// Steps after which a case is taken for endless, beyond those that its closed loops may need.
 const STEPS_MAX: u64 = 2_000_000;
+
+/// Steps after which this case is taken for endless. A closed loop of which every request is rejected submits one
+/// each `retry`, and each submission takes at most four steps: arrival, preparation, a timer, a completion.
+fn steps_max(scenario: &Scenario) -> u64 {
+    let retries = scenario.tasks.iter().map(|task| match task.pattern {
+        Pattern::ClosedLoop {
+            outstanding, retry, ..
+        } => {
+            let rounds = scenario.length.as_nanos() / retry.as_nanos().max(1);
+            u64::from(outstanding) * rounds
+        }
+        _ => 0,
+    });
+    STEPS_MAX + 4 * retries.sum::<u64>()
+}
 
 /// The auditor, the scheduler's own recount after each step, and an end to it all.
 struct Watch {
@@ -97,12 +114,13 @@ struct Watch {
     /// The first invariant that did not hold, and when.
     broken: Option<(&'static str, Instant)>,
     steps: u64,
+    steps_max: u64,
 }
 
 impl Observer for Watch {
     fn event(&mut self, now: Instant, event: &Event) {
         self.steps += 1;
-        assert!(self.steps < STEPS_MAX, "the run has no end");
+        assert!(self.steps < self.steps_max, "the run has no end");
         self.auditor.event(now, event);
     }
 
@@ -140,6 +158,7 @@ fn run(case: &Case) -> Result<(Passed, Option<Outcome>), Failure> {
         auditor: Auditor::new(&config, case.policy.contract()),
         broken: None,
         steps: 0,
+        steps_max: steps_max(&case.scenario),
     };
     let settings = Settings {
         seed: case.seed,
