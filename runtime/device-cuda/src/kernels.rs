@@ -38,16 +38,17 @@ impl Kernels {
     /// # Panics
     /// If the name of a kernel contains a zero.
     pub(crate) fn load(&self, context: &Arc<Context>, unit: Unit) -> Result<(), KernelError> {
-        let (major, minor) = context.gpu().compute_capability()?;
+        let gpu = context.gpu();
+        let (major, minor) = gpu.compute_capability()?;
         let mut refused = None;
-        for archive in images::candidates(major, minor) {
+        for archive in images::candidates((major, minor), gpu.driver().version()?.major) {
             if !unit.runs_on(archive.capability().0) {
                 continue;
             }
             let image = archive.module(unit)?;
             // SAFETY: images are whole, and end with a zero where they are text: the build ensures it, and
             // reading the archive checks their bounds.
-            match unsafe { Module::load(context, image.bytes) } {
+            match unsafe { Module::load(context, &image.code) } {
                 Ok(module) => return self.enlist(unit, &module),
                 Err(error) if error.code.refuses_image() => refused = Some(error),
                 Err(error) => return Err(error.into()),

@@ -257,9 +257,11 @@ const BLOCKS: u32 = 32;
 impl Launcher {
     fn new() -> Self {
         let context = Context::retain(gpu()).expect("a context");
-        let image = images::image(8, 7, cuda::Module::Probe).expect("Orin's");
+        let mut archives = images::candidates((8, 7), 12);
+        let archive = archives.next().expect("Orin's");
+        let image = archive.module(cuda::Module::Probe).expect("a module");
         // SAFETY: a whole image, as it was compiled.
-        let module = unsafe { Module::load(&context, image.bytes) }.expect("an image");
+        let module = unsafe { Module::load(&context, &image.code) }.expect("an image");
         Self {
             function: module.function(c"where_am_i").expect("a kernel"),
             seen: MappedMemory::take(&context, BLOCKS as usize * 4).expect("memory"),

@@ -38,6 +38,7 @@ mod config;
 mod driver;
 mod emulator;
 mod library;
+pub mod ptx_images;
 mod records;
 mod run;
 

@@ -136,14 +136,15 @@ impl<'m> SmProbe<'m> {
 /// The kernel, from the best code for this device that its driver takes: one that is older than the
 /// compiler refuses some.
 fn where_am_i(context: &Arc<Context>) -> Result<Function, Refusal> {
-    let (major, minor) = context.gpu().compute_capability()?;
+    let gpu = context.gpu();
+    let (major, minor) = gpu.compute_capability()?;
     let mut refused = Refusal::NoImage { major, minor };
-    for archive in images::candidates(major, minor) {
+    for archive in images::candidates((major, minor), gpu.driver().version()?.major) {
         let Ok(image) = archive.module(cuda::Module::Probe) else {
             continue;
         };
         // SAFETY: an image of ours, whole, as the crate of the kernels has it.
-        match unsafe { Module::load(context, image.bytes) } {
+        match unsafe { Module::load(context, &image.code) } {
             Ok(module) => return Ok(module.function(c"where_am_i")?),
             Err(error) => refused = error.into(),
         }

@@ -34,7 +34,7 @@ fn check(archive: &Archive, module: Module) {
     let image = archive.module(module).expect("a module");
     let mut loaded = null_mut();
     // SAFETY: a cubin or a text, room for the handle.
-    ok(unsafe { sys::cuModuleLoadData(&raw mut loaded, image.bytes.as_ptr().cast()) });
+    ok(unsafe { sys::cuModuleLoadData(&raw mut loaded, image.code.as_ptr().cast()) });
     for kernel in KERNELS.iter().filter(|kernel| kernel.module == module) {
         let (name, mut function) = (CString::new(kernel.name).expect("no zeros"), null_mut());
         // SAFETY: a text that ends in 0, room for the handle.
@@ -65,7 +65,11 @@ fn every_kernel_of_every_image_is_found_and_has_its_contract() {
         let (major, minor) = archive.capability();
         let _gpu = start(&Config {
             compute: (major, minor),
-            driver: if major >= 10 { 13000 } else { 12060 },
+            driver: match archive.cuda() {
+                11 => 11040,
+                12 => 12060,
+                _ => 13000,
+            },
             ..Config::default()
         });
         for module in Module::ALL
