@@ -40,7 +40,7 @@ pub fn ptx_of(image: &[u8]) -> Option<Ptx> {
 }
 
 /// Fowler, Noll, Vo (64 bits, 1a), as archives.py has it.
-fn hash(bytes: &[u8]) -> u64 {
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
@@ -156,6 +156,33 @@ mod tests {
             kernels.sort_unstable();
             assert_eq!(entries, kernels, "{} {}", archive.name(), module.name());
         }
+    }
+
+    #[test]
+    fn the_interpreter_reads_the_ptx_of_every_image() {
+        let mut refused = Vec::new();
+        let mut kernels = 0;
+        for archive in archives() {
+            for module in Module::ALL {
+                let Ok(image) = archive.module(module) else {
+                    continue;
+                };
+                let text = match image.is_ptx {
+                    true => String::from_utf8_lossy(&image.code)
+                        .trim_end_matches('\0')
+                        .to_owned(),
+                    false => ptx_of(&image.code).expect("an entry").text,
+                };
+                match punctual_ptx::Module::read(&text) {
+                    Ok(module) => kernels += module.kernels().count(),
+                    Err(error) => {
+                        refused.push(format!("{} {}: {error}", archive.name(), module.name()));
+                    }
+                }
+            }
+        }
+        assert_eq!(refused, Vec::<String>::new());
+        println!("{kernels} kernels of {} archives", archives().len());
     }
 
     #[test]

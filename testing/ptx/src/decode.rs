@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::error::ParseError;
 use crate::instruction::{
-    Access, Compare, Compared, Condition, Convert, Divide, Elements, Exchange, Float1, Float2,
+    Access, Atomic, Compare, Compared, Condition, Convert, Divide, Elements, Exchange, Float1, Float2,
     Instruction, Logic, Op, Order, Pointer, Reg, Rounding, Space, Vote, Word1, Word2,
 };
 use crate::registers::{File, Registers};
@@ -219,15 +219,10 @@ impl<'t> Decoder<'_, 't> {
             (["st", rest @ ..], [to, from]) => {
                 self.access(rest, from, to)?.map(Op::Store)
             }
-            (["atom", "global", "min", "u32"], [to, at, value]) => Some(Op::AtomicMin(
-                need!(self.word(to)),
-                need!(self.pointer(at)),
-                need!(self.word(value)),
-            )),
-            (["red", "global", "min", "u32"], [at, value]) => {
-                let unused = self.registers.constant(0)?;
-                let (at, value) = (need!(self.pointer(at)), need!(self.word(value)));
-                Some(Op::AtomicMin(unused, at, value))
+            (["atom", "global", op, "u32"], [to, at, value]) => {
+                let (to, at) = (need!(self.word(to)), need!(self.pointer(at)));
+                let value = need!(self.word(value));
+                atomic(op).map(|op| Op::Atomic(op, to, at, value))
             }
             (["cvta", "to", "global", "u64"] | ["cvta", "global", "u64"], [to, from]) => Some(
                 Op::Long1(Word1::Move, need!(self.long(to)), need!(self.long(from))),
@@ -409,9 +404,10 @@ impl<'t> Decoder<'_, 't> {
             ["mul", "f32"] | ["mul", "rn", "f32"] => Some(Float2::Multiply),
             ["mul", "rz", "f32"] => Some(Float2::MultiplyTowardsZero),
             ["div", "rn", "f32"] => Some(Float2::Divide),
-            ["div", "approx", "f32"] | ["div", "full", "f32"] => Some(Float2::DivideApprox),
+            ["div", "approx", "f32"] | ["div", "approx", "ftz", "f32"] | ["div", "full", "f32"] => Some(Float2::DivideApprox),
             ["min", "f32"] => Some(Float2::Min),
             ["max", "f32"] => Some(Float2::Max),
+            ["copysign", "f32"] => Some(Float2::CopySign),
             _ => None,
         };
         let three = match parts {
@@ -785,6 +781,7 @@ fn two_operands(parts: &[&str]) -> (Option<Word2>, bool) {
         ["add", kind] => (Word2::Add, kind),
         ["sub", kind] => (Word2::Subtract, kind),
         ["mul", "lo", kind] => (Word2::MultiplyLow, kind),
+        ["mul", "wide", "u16"] => return (Some(Word2::MultiplyShort), false),
         ["mul", "hi", kind @ ("u32" | "u64")] => (Word2::MultiplyHighUnsigned, kind),
         ["mul", "hi", kind @ ("s32" | "s64")] => (Word2::MultiplyHighSigned, kind),
         ["min", kind @ ("s32" | "s64")] => (Word2::MinSigned, kind),
@@ -805,6 +802,14 @@ fn two_operands(parts: &[&str]) -> (Option<Word2>, bool) {
         "b16" if matches!(op, Word2::And | Word2::Or | Word2::Xor) => (Some(op), false),
         "u64" | "s64" | "b64" => (Some(op), true),
         _ => (None, false),
+    }
+}
+
+fn atomic(op: &str) -> Option<Atomic> {
+    match op {
+        "add" => Some(Atomic::Add),
+        "min" => Some(Atomic::Min),
+        _ => None,
     }
 }
 

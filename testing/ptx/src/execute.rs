@@ -412,12 +412,12 @@ fn rare(warp: &mut Warp, e: &mut Environment<'_>, op: &Op) -> Result<(), Violati
         Op::DotBytes(first, second, to, a, b, c) => {
             each3!(warp, e, to, a, b, c, |x, y, z| dot_bytes(first, second, x, y, z));
         }
-        Op::AtomicMin(to, pointer, value) => {
+        Op::Atomic(op, to, pointer, value) => {
             let addresses = warp.addresses(e.kernel, pointer)?;
             let values = *warp.word(e.kernel, value)?;
             let mut out: Words = [0; 32];
             for lane in warp.each_lane() {
-                out[lane] = e.memory.minimum(addresses[lane], values[lane])?;
+                out[lane] = e.memory.atomic(op, addresses[lane], values[lane])?;
             }
             warp.set_word(to, &out);
         }
@@ -588,6 +588,7 @@ fn word2(
         Word2::Add => each2!(warp, e, to, a, b, |x, y| x.wrapping_add(y)),
         Word2::Subtract => each2!(warp, e, to, a, b, |x, y| x.wrapping_sub(y)),
         Word2::MultiplyLow => each2!(warp, e, to, a, b, |x, y| x.wrapping_mul(y)),
+        Word2::MultiplyShort => each2!(warp, e, to, a, b, |x, y| (x & 0xffff) * (y & 0xffff)),
         Word2::MultiplyHighUnsigned => {
             each2!(warp, e, to, a, b, |x, y| (u64::from(x) * u64::from(y) >> 32) as u32);
         }
@@ -789,6 +790,9 @@ fn float2(
         }
         Float2::Min => each2!(warp, e, to, a, b, |x, y| float::min(f(x), f(y)).to_bits()),
         Float2::Max => each2!(warp, e, to, a, b, |x, y| float::max(f(x), f(y)).to_bits()),
+        Float2::CopySign => {
+            each2!(warp, e, to, a, b, |x, y| x & 0x8000_0000 | y & 0x7fff_ffff);
+        }
         Float2::AddTowardsZero => {
             each2!(warp, e, to, a, b, |x, y| float::add(f(x), f(y), Rounding::Zero).to_bits());
         }

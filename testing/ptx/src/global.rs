@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::fault::Violation;
+use crate::instruction::Atomic;
 
 /// A range that the device may access.
 #[derive(Debug)]
@@ -79,6 +80,14 @@ impl Region {
 
     /// A copy from `source` overwrote `bytes` bytes: what was not written there is not written here.
     pub fn note_copied(&self, address: u64, source: &Region, from: u64, bytes: u64) {
+        let mut whole = true;
+        source.words(from, bytes, |word, bits| {
+            // Relaxed: as in `note_written`.
+            whole &= word.load(Ordering::Relaxed) & bits == bits;
+        });
+        if whole {
+            return self.note_written(address, bytes);
+        }
         for i in 0..bytes {
             let known = source.first_unwritten(from + i, 1, 1).is_none();
             self.words(address + i, 1, |word, bit| {
@@ -316,10 +325,13 @@ impl Launched {
         self.word(address).map(|word| word.store(value, order))
     }
 
-    pub(crate) fn minimum(&mut self, address: u64, value: u32) -> Result<u32, Violation> {
+    pub(crate) fn atomic(&mut self, op: Atomic, address: u64, value: u32) -> Result<u32, Violation> {
+        let word = self.word(address)?;
         // Relaxed, as the instruction is without an order of its own.
-        self.word(address)
-            .map(|word| word.fetch_min(value, Ordering::Relaxed))
+        Ok(match op {
+            Atomic::Add => word.fetch_add(value, Ordering::Relaxed),
+            Atomic::Min => word.fetch_min(value, Ordering::Relaxed),
+        })
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) enum Word2 {
     Add,
     Subtract,
     MultiplyLow,
+    /// Of the lowest 16 bits of each.
+    MultiplyShort,
     MultiplyHighUnsigned,
     MultiplyHighSigned,
     MinSigned,
@@ -74,6 +76,8 @@ pub(crate) enum Float2 {
     DivideApprox,
     Min,
     Max,
+    /// The sign of the first, the magnitude of the second.
+    CopySign,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,6 +211,13 @@ pub(crate) enum Vote {
     And,
 }
 
+/// Of words in global memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Atomic {
+    Add,
+    Min,
+}
+
 /// A predicate as an operand: a register, and whether it is negated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Condition {
@@ -271,8 +282,8 @@ pub(crate) enum Op {
     DotBytes(bool, bool, Reg, Reg, Reg, Reg),
     Load(Access),
     Store(Access),
-    /// `atom.min.u32`: the old value goes to the first register.
-    AtomicMin(Reg, Pointer, Reg),
+    /// The old value goes to the first register.
+    Atomic(Atomic, Reg, Pointer, Reg),
     ToShared(Reg, Reg),
     FromShared(Reg, Reg),
     Branch(u32),

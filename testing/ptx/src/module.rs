@@ -1,6 +1,7 @@
 //! A module that is ready to run.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::decode::{Decoder, Symbol};
@@ -14,7 +15,7 @@ use crate::text::{self, Array, Entry, SharedArray, Statement};
 pub struct Module {
     version: (u32, u32),
     target: String,
-    kernels: BTreeMap<String, Kernel>,
+    kernels: BTreeMap<String, Arc<Kernel>>,
 }
 
 /// A parameter's place in the bytes of all.
@@ -49,7 +50,7 @@ impl Module {
         let text = text::read(ptx)?;
         let kernels = text.entries.iter().map(|entry| {
             let kernel = Kernel::decode(entry, &text.shared)?;
-            Ok((entry.name.to_owned(), kernel))
+            Ok((entry.name.to_owned(), Arc::new(kernel)))
         });
         Ok(Self {
             version: text.version,
@@ -71,11 +72,11 @@ impl Module {
     }
 
     #[must_use]
-    pub fn kernel(&self, name: &str) -> Option<&Kernel> {
+    pub fn kernel(&self, name: &str) -> Option<&Arc<Kernel>> {
         self.kernels.get(name)
     }
 
-    pub fn kernels(&self) -> impl Iterator<Item = &Kernel> {
+    pub fn kernels(&self) -> impl Iterator<Item = &Arc<Kernel>> {
         self.kernels.values()
     }
 }

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::copy::{Copy, Way};
 use super::green::{Resource, Split};
 use super::{context, copy, device, event, fault, green, launch, memory, module, stream};
-use crate::block::Index;
+use crate::index::Index;
 use crate::code::{Code, Outcome};
 
 /// A name and the function behind it.

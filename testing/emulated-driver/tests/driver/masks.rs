@@ -124,7 +124,7 @@ fn a_launch_that_no_tpc_may_run_hangs() {
     write(stream, 0x4ec, &[1, u32::MAX, 0, 0, 0]);
     let reverse = gpu.function("trial_reverse");
     let at = gpu.alloc(4);
-    ok(gpu.try_launch(reverse, 1, 1, 4, stream, parameters![at]));
+    ok(gpu.try_launch(reverse, 1, 1, 4, stream, parameters![at, at]));
     gpu.emulator.release_hangs();
     // SAFETY: a stream of this context.
     let state = unsafe { sys::cuStreamQuery(stream) };
