@@ -219,10 +219,11 @@ def compiled(pairs: list[Pair]):
         file = f"{module}.cu"
         headers = {name: (SOURCES / name).read_text() for name in sorted(headers_of(file))}
         code = compilers[package].compile(file, (SOURCES / file).read_text(), headers, architecture, OPTIONS)
-        left = (time.monotonic() - begin) / done * (len(pairs) - done)
-        print(f"\r{done}/{len(pairs)} {image} {module}, about {left:.0f} s left".ljust(70), end="", flush=True)
+        if sys.stdout.isatty():
+            left = (time.monotonic() - begin) / done * (len(pairs) - done)
+            print(f"\r{done}/{len(pairs)} {image} {module}, about {left:.0f} s left".ljust(70), end="", flush=True)
         yield (image, module), code
-    print()
+    print(f"{len(pairs)} modules compiled in {time.monotonic() - begin:.0f} s".ljust(70))
 
 
 def refused(pair: Pair, code: Compiled) -> list[str]:
@@ -232,6 +233,12 @@ def refused(pair: Pair, code: Compiled) -> list[str]:
         for kernel, usage in code.kernels.items()
         if usage.stack_bytes + usage.spill_bytes > SPILLS_ALLOWED.get(kernel, 0)
     ]
+
+
+def commit() -> str:
+    """The checked-out commit, which chooses samples: each commit others, one always the same."""
+    head = ["git", "-C", str(HERE), "rev-parse", "HEAD"]
+    return subprocess.run(head, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def check(images: Images) -> None:
@@ -245,9 +252,7 @@ def check(images: Images) -> None:
 def sample(images: Images, count: int, seed: str | None) -> None:
     """Ends the program if a module of a sample is not what its compiler makes."""
     check(images)
-    if seed is None:
-        head = ["git", "-C", str(HERE), "rev-parse", "HEAD"]
-        seed = subprocess.run(head, check=True, capture_output=True, text=True).stdout.strip()
+    seed = seed or commit()
     pairs = all_pairs()
     chosen = sorted(random.Random(seed).sample(pairs, min(count, len(pairs))), key=pairs.index)
     print(f"--sample {count} --seed {seed}: " + ", ".join(f"{image} {module}" for image, module in chosen))

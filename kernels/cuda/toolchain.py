@@ -35,7 +35,7 @@ def installed(package: str) -> Path:
         folder.mkdir(parents=True)
         wanted = folder / "wanted.txt"
         wanted.write_text(requirement)
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--root-user-action", "ignore"]
         subprocess.run([*pip, "--no-deps", "--require-hashes", "--target", folder, "-r", wanted], check=True)
         wanted.rename(stamp)
     return folder

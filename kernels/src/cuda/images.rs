@@ -390,6 +390,15 @@ mod tests {
     }
 
     #[test]
+    fn devices_without_the_instructions_are_refused_the_modules_that_need_them() {
+        for archive in candidates((7, 2), 12).chain(candidates((7, 5), 12)) {
+            assert!(archive.module(Module::General).is_ok());
+            let refused = archive.module(Module::Gemm64x64);
+            assert!(matches!(refused, Err(ImageError::Missing { .. })));
+        }
+    }
+
+    #[test]
     fn an_archive_cut_short_anywhere_is_refused() {
         let whole = archives()[0];
         for bytes in (0..2000).chain([whole.bytes.len() - 1]) {

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use punctual_kernels::cuda::images::archives;
-use punctual_kernels::cuda::{KERNELS, Module};
+use punctual_kernels::cuda::contract::Multiprocessor;
+use punctual_kernels::cuda::images::{Archive, archives};
+use punctual_kernels::cuda::{KERNELS, Kernel, Module, kernel};
 use serde_json::Value;
 
 fn cuda() -> PathBuf {
@@ -121,6 +122,66 @@ fn all_images_together_are_smaller_than_eight_megabytes() {
         .map(|file| file.and_then(|file| file.metadata()).expect("a file").len())
         .sum();
     assert!(bytes < LIMIT, "{bytes} bytes, of at most {LIMIT}");
+}
+
+/// A number of an object of the manifest or of the figures.
+fn number(of: &Value, key: &str) -> u32 {
+    let value = of[key].as_u64().unwrap_or_else(|| panic!("{key} of {of}"));
+    value.try_into().expect("a small number")
+}
+
+#[test]
+fn figures_of_the_gate_are_those_of_the_images_and_their_occupancy_is_that_of_the_contracts() {
+    let figures: Value = serde_json::from_str(&read(&cuda().join("figures.json"))).expect("JSON");
+    let manifest = manifest();
+    let modules = figures["modules"].as_array().expect("a list");
+    let mut compared = 0;
+    for of in modules {
+        let (image, module) = (text(&of["image"]), text(&of["module"]));
+        let known = &manifest["images"][image];
+        assert_eq!(
+            of["cubin"], known["modules"][module]["hash"],
+            "run kernels/cuda/gate.py"
+        );
+        let limits = &figures["limits"][text(&known["architecture"])];
+        let multiprocessor = Multiprocessor {
+            threads: number(limits, "threads"),
+            blocks: number(limits, "blocks"),
+            registers: number(limits, "registers"),
+            shared_bytes: number(limits, "shared_bytes"),
+            reserved_bytes: number(limits, "reserved_bytes"),
+        };
+        let archive = archives().iter().find(|archive| archive.name() == image);
+        let archive = archive.expect("an archive");
+        for (name, row) in of["kernels"].as_object().expect("by name") {
+            let kernel = kernel(name).expect("a kernel");
+            let contract = archive.contract(kernel).expect("there").expect("a cubin");
+            let blocks = contract.blocks_on(&multiprocessor);
+            assert_eq!(
+                number(row, "registers"),
+                contract.registers,
+                "{name} of {image}"
+            );
+            assert_eq!(
+                number(row, "shared_bytes"),
+                contract.shared_bytes,
+                "{name} of {image}"
+            );
+            assert_eq!(number(row, "blocks"), blocks, "{name} of {image}");
+            assert_eq!(
+                number(row, "warps"),
+                blocks * kernel.block.div_ceil(32),
+                "{name} of {image}"
+            );
+            compared += 1;
+        }
+    }
+    let runs = |archive: &&Archive, kernel: &Kernel| kernel.module.runs_on(archive.capability().0);
+    let cubins = archives().iter().filter(|archive| !archive.is_ptx());
+    let all: usize = cubins
+        .map(|a| KERNELS.iter().filter(|k| runs(&a, k)).count())
+        .sum();
+    assert_eq!(compared, all);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use libsmctrl_sys::TpcMask;
+use punctual_kernels::cuda;
 use punctual_kernels::cuda::params::{Guard, Whereabouts};
-use punctual_kernels::cuda::{self, images};
 use punctual_platform::clock;
 
 use super::calibration::{Expected, Probe, Refusal};
@@ -136,10 +136,9 @@ impl<'m> SmProbe<'m> {
 /// The kernel, from the best code for this device that its driver takes: one that is older than the
 /// compiler refuses some.
 fn where_am_i(context: &Arc<Context>) -> Result<Function, Refusal> {
-    let gpu = context.gpu();
-    let (major, minor) = gpu.compute_capability()?;
+    let (major, minor) = context.gpu().compute_capability()?;
     let mut refused = Refusal::NoImage { major, minor };
-    for archive in images::candidates((major, minor), gpu.driver().version()?.major) {
+    for archive in context.gpu().archives()? {
         let Ok(image) = archive.module(cuda::Module::Probe) else {
             continue;
         };
