@@ -163,11 +163,11 @@ fn compared(outcome: &Outcome) -> Option<Table> {
     }
     let headings = [
         "of",
-        "multiprocessors",
-        "measured, us",
-        "predicted, us",
-        "measured / predicted",
-        "at least, us",
+        "SMs",
+        "measured",
+        "predicted",
+        "ratio",
+        "at least",
         "limit",
     ];
     let mut table = Table::new(&headings, 1);

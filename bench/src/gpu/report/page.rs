@@ -91,7 +91,7 @@ fn section(page: &mut Page, record: &Record, about: &str) {
         Outcome::Measured(result) => {
             found(page, result);
             if let Some(table) = compared(&record.outcome) {
-                page.subheading("Measured beside predicted");
+                page.subheading("Measured beside predicted, us");
                 page.table(&table);
             }
         }

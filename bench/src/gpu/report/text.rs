@@ -47,7 +47,10 @@ pub fn text(report: &Report, width: usize) -> String {
     for record in &report.steps {
         if let Some(table) = compared(&record.outcome) {
             let step = record.step.to_uppercase();
-            let _ = write!(text, "\n{step}, MEASURED BESIDE PREDICTED\n{table:width$}");
+            let _ = write!(
+                text,
+                "\n{step}, MEASURED BESIDE PREDICTED, US\n{table:width$}"
+            );
         }
     }
     for record in &report.steps {

@@ -9,7 +9,7 @@ use super::super::machine::Machine;
 use super::super::rig;
 use super::super::step::{Session, StepError};
 use super::devices;
-use super::predictions::{at_least_us, limit, stage_time};
+use super::predictions::{limit, stage_time};
 
 /// A measured time, and what was predicted for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub struct Compared {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     pub us: f64,
-    /// What bytes and products alone allow.
+    /// What products, and bytes that the cache has no room for, allow.
     pub at_least_us: f64,
     /// What limits most of it.
     pub limit: String,
@@ -166,7 +166,7 @@ fn stages(
         let time = time.map_err(|error| error.to_string())?;
         Ok(Stage {
             us: time.ns / 1e3,
-            at_least_us: at_least_us(&time),
+            at_least_us: time.at_least_ns / 1e3,
             limit: limit(&time).name(),
         })
     };

@@ -22,8 +22,7 @@ pub struct Devices {
 #[derive(Debug)]
 pub struct Described {
     pub device: Device,
-    /// The board of the plan that has it, if one has. Only tests ask.
-    #[cfg_attr(not(test), allow(dead_code))]
+    /// The file in `boards` that has it, if one has.
     pub board: Option<String>,
     pub facts: Vec<Fact>,
 }

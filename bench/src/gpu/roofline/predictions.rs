@@ -38,6 +38,8 @@ pub struct Predictions {
 #[derive(Debug, Serialize)]
 pub struct Figures {
     pub device: String,
+    /// Its file in `boards`, if it has one.
+    pub board: Option<String>,
     pub tpcs: u32,
     pub integrated: bool,
     pub facts: Vec<Fact>,
@@ -61,7 +63,7 @@ pub struct Predicted {
     pub tpcs: u32,
     pub multiprocessors: u32,
     pub us: f64,
-    /// What bytes and products alone allow.
+    /// What products, and bytes that the cache has no room for, allow.
     pub at_least_us: f64,
     /// As if launches did not look at the epoch.
     pub without_looks_us: f64,
@@ -109,6 +111,7 @@ pub fn all() -> Result<Predictions, PredictError> {
     };
     let figures = known.devices.iter().map(|described| Figures {
         device: described.device.name.clone(),
+        board: described.board.clone(),
         tpcs: described.device.tpcs,
         integrated: described.device.integrated,
         facts: described.facts.clone(),
@@ -166,7 +169,7 @@ fn on(network: &Network, device: &Device, tpcs: u32) -> Result<Vec<Predicted>, P
                 tpcs,
                 multiprocessors,
                 us: time.ns / 1e3,
-                at_least_us: at_least_us(&time),
+                at_least_us: time.at_least_ns / 1e3,
                 without_looks_us: without_looks_us(device, list, multiprocessors)?,
                 limit: limit(&time).name(),
                 launches: launches(&time),
@@ -201,11 +204,6 @@ fn without_looks_us(
         check_stride: 0,
     };
     Ok(blind.stage(list, partition)?.ns / 1e3)
-}
-
-pub fn at_least_us(time: &StageTime) -> f64 {
-    let launches = time.launches.iter();
-    launches.map(|launch| launch.at_least_ns).sum::<f64>() / 1e3
 }
 
 /// What limits most of a stage's time.

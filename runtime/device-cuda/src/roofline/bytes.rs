@@ -3,6 +3,8 @@
 //! A stage is taken to run over and over, as measurements do it. The cache keeps what was touched last, whole tensors
 //! at a time, and knows nothing of its sets: an assumption that favours networks that just fit.
 
+use std::collections::BTreeMap;
+
 use punctual_kernels::cuda::Arguments;
 use punctual_kernels::cuda::params::{Conv, ConvBytes, InputPlanar, Linear, Pattern, Recurrent};
 
@@ -29,6 +31,19 @@ pub(super) fn moved(list: &LaunchList, capacity: u64) -> Vec<Moved> {
     let mut run = || -> Vec<Moved> { touched.iter().map(|all| cache.launch(all)).collect() };
     run();
     run()
+}
+
+/// Different bytes of device memory that a list touches: no run of it can do with fewer, less those that a cache kept.
+pub(super) fn different(list: &LaunchList) -> u64 {
+    let mut places = BTreeMap::new();
+    for (place, bytes) in list.steps.iter().flat_map(touched) {
+        if matches!(place, Place::Weights { .. } | Place::Request { .. }) {
+            let most: &mut u64 = places.entry(place).or_default();
+            *most = bytes.max(*most);
+        }
+    }
+    // Buffers of the workspace may lie on others.
+    list.workspace_bytes + places.values().sum::<u64>()
 }
 
 /// What was touched, the last at the end.

@@ -121,7 +121,8 @@ impl Limit {
 pub struct LaunchTime {
     pub kernel: &'static str,
     pub ns: f64,
-    /// What its bytes at full bandwidth and its products at the full rate of all multiprocessors allow.
+    /// What its bytes at full bandwidth and its products at the full rate of all multiprocessors allow, if the cache does
+    /// what is assumed of it.
     pub at_least_ns: f64,
     pub limit: Limit,
     pub blocks: u32,
@@ -129,6 +130,8 @@ pub struct LaunchTime {
     pub resident: u32,
     pub waves: u32,
     pub products: f64,
+    /// They alone, at the full rate of all multiprocessors.
+    pub products_ns: f64,
     pub moved: Moved,
 }
 
@@ -137,6 +140,9 @@ pub struct StageTime {
     pub launches: Vec<LaunchTime>,
     /// As the partition's leader measures it.
     pub ns: f64,
+    /// What no run can be faster than, whatever the cache keeps: products at the full rate of all multiprocessors, and at
+    /// full bandwidth the bytes that the cache has no room for.
+    pub at_least_ns: f64,
 }
 
 /// Why there is no prediction.
@@ -191,8 +197,11 @@ impl Device {
         let launches = launches.map(|(step, moved)| self.launch(list, step, moved, partition));
         let launches = launches.collect::<Result<Vec<_>, _>>()?;
         let sum: f64 = launches.iter().map(|launch| launch.ns).sum();
+        let products: f64 = launches.iter().map(|launch| launch.products_ns).sum();
+        let rest = bytes::different(list).saturating_sub(self.memory.cache_bytes);
         Ok(StageTime {
             ns: self.times.stage + self.bring_ns(list) + sum,
+            at_least_ns: products.max(rest as f64 / self.memory.gb_s),
             launches,
         })
     }
@@ -225,15 +234,18 @@ impl Device {
             multiprocessors: partition.multiprocessors,
         };
         let (ns, limit) = self.time(&work, moved, spread, partition.check_stride);
+        let products_ns = self.products_ns(&work, spread);
+        let memory_ns = moved.memory as f64 / self.memory.gb_s;
         Ok(LaunchTime {
             kernel: step.kernel.name,
             ns,
-            at_least_ns: self.at_least(&work, moved, spread),
+            at_least_ns: products_ns.max(memory_ns),
             limit,
             blocks,
             resident,
             waves: spread.waves(),
             products: work.products * f64::from(blocks),
+            products_ns,
             moved,
         })
     }
@@ -275,14 +287,10 @@ impl Device {
         ])
     }
 
-    /// What no launch of these blocks and bytes can be faster than.
-    fn at_least(&self, work: &Work, moved: Moved, spread: Spread) -> f64 {
+    /// Of all blocks, at the full rate of all multiprocessors.
+    fn products_ns(&self, work: &Work, spread: Spread) -> f64 {
         let rate = self.products_rate(work) * f64::from(spread.multiprocessors);
-        let products = work.products * f64::from(spread.blocks) / rate * self.clock_ns();
-        let memory = moved.memory as f64 / self.memory.gb_s;
-        products
-            .max(memory)
-            .max(moved.host as f64 / self.memory.host_gb_s)
+        work.products * f64::from(spread.blocks) / rate * self.clock_ns()
     }
 
     fn clock_ns(&self) -> f64 {

@@ -96,7 +96,7 @@ fn blocks_that_only_multiply_take_their_products_over_the_rate() {
     let (ns, limit) =
         without_latency().time(&products(1_024_000.0), Moved::default(), spread(48), 1);
     assert_eq!((ns, limit), (3000.0, Limit::TensorCores));
-    let lower = without_latency().at_least(&products(1_024_000.0), Moved::default(), spread(48));
+    let lower = without_latency().products_ns(&products(1_024_000.0), spread(48));
     assert_eq!(lower, 3000.0);
 }
 
@@ -216,7 +216,11 @@ fn no_launch_is_faster_than_its_bytes_or_its_products_allow() {
     for batch in [1, 8] {
         for structure in Structure::ALL {
             for list in lists(structure, batch, 16) {
-                for launch in device().stage(&list, ALL).expect("a time").launches {
+                let time = device().stage(&list, ALL).expect("a time");
+                assert!(time.ns > time.at_least_ns);
+                let launches: f64 = time.launches.iter().map(|launch| launch.at_least_ns).sum();
+                assert!(time.at_least_ns <= launches, "it assumes less of the cache");
+                for launch in time.launches {
                     assert!(launch.ns >= launch.at_least_ns, "{launch:?}");
                     assert!(launch.resident > 0 && launch.waves > 0, "{launch:?}");
                 }
