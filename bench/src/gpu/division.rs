@@ -33,6 +33,12 @@ impl Parts {
         first * self.tpcs_per_unit..(first + count) * self.tpcs_per_unit
     }
 
+    /// How many multiprocessors `count` units from unit `first` on have.
+    pub fn multiprocessors(&self, first: u16, count: u16) -> Result<u32, StepError> {
+        let grant = self.partitioner.grant(self.tpcs(first, count))?;
+        Ok(grant.sms.count())
+    }
+
     /// Whether the TPCs of a stream can be changed between two launches.
     pub fn can_change_masks(&self) -> bool {
         self.partitioner.masking().is_some()

@@ -13,6 +13,7 @@
 //! | `recovery` | what makes everything again after a fault of the GPU |
 //! | [`padding`], [`kernel_padding`], `occupancy` | best-effort launches on the TPCs that real-time ones leave |
 //! | [`cold_start`], `deferred_modules` | answers before all code is loaded |
+//! | [`roofline`] | what stages should take, from a device's figures alone |
 //! | [`driver`] | the CUDA driver, safe and owned: most of the `unsafe` code is there |
 //! | [`structures`], [`mod@bench`] | the papers' networks, and what benchmarks need beside the contract |
 
@@ -41,6 +42,7 @@ mod programs;
 mod provider;
 pub mod queue;
 mod recovery;
+pub mod roofline;
 mod spec;
 mod start_error;
 pub mod structures;
