@@ -121,7 +121,7 @@ mod tests {
     use punctual_plan::Board;
 
     use super::*;
-    use crate::commands::board::found::Partitions;
+    use crate::commands::board::found::{Partitions, StreamMasks};
 
     fn found() -> Found {
         Found {
@@ -154,6 +154,11 @@ mod tests {
                     granularity: 1,
                     units: Vec::new(),
                     refused: Vec::new(),
+                    stream_masks: StreamMasks {
+                        offset: None,
+                        known_by: String::new(),
+                        source: None,
+                    },
                 },
             }),
             no_gpu: None,

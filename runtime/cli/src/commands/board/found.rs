@@ -88,6 +88,18 @@ pub struct Partitions {
     pub units: Vec<Unit>,
     /// Mechanisms that would have come first.
     pub refused: Vec<Refused>,
+    /// What is known of where this driver keeps the mask of a stream.
+    pub stream_masks: StreamMasks,
+}
+
+/// Where the driver keeps the mask of a stream, as `stream-mask` has it, and what that rests on.
+#[derive(Clone, Debug, Serialize)]
+pub struct StreamMasks {
+    /// Bytes; none if nothing is known of this driver.
+    pub offset: Option<usize>,
+    /// How many public sources have it, or why there is none.
+    pub known_by: String,
+    pub source: Option<&'static str>,
 }
 
 /// The smallest part that can be given away.
@@ -143,7 +155,7 @@ fn look(device: u32, records: Option<&Path>, again: bool) -> Result<Offer, NoGpu
     let folder = records.map_or_else(record::folder, Path::to_owned);
     let how = How {
         again,
-        ..How::usual(Program::punctual(), Some(folder))
+        ..How::usual(Program::punctual(), Some(folder)).map_err(OfferError::from)?
     };
     Ok(offer::look(gpu, device, &how)?)
 }
@@ -195,6 +207,18 @@ impl Partitions {
                     reason: refusal.to_string(),
                 })
                 .collect(),
+            stream_masks: match offer.facts.mask_row() {
+                Ok(row) => StreamMasks {
+                    offset: Some(row.offset),
+                    known_by: row.standing.to_string(),
+                    source: Some(row.source),
+                },
+                Err(unknown) => StreamMasks {
+                    offset: None,
+                    known_by: unknown.to_string(),
+                    source: None,
+                },
+            },
         }
     }
 }

@@ -82,6 +82,14 @@ fn of_partitions(table: &mut Table, partitions: &Partitions) {
             &format!("not by {}: {}", refused.mechanism, refused.reason),
         ]);
     }
+    let masks = &partitions.stream_masks;
+    if let (Some(offset), Some(source)) = (masks.offset, masks.source) {
+        let known_by = &masks.known_by;
+        table.row([
+            "  stream masks",
+            &format!("at {offset:#x} in a stream: {known_by} ({source})"),
+        ]);
+    }
     if partitions.enforced {
         for (place, unit) in partitions.units.iter().enumerate() {
             let sms: Vec<String> = unit.multiprocessors.iter().map(u32::to_string).collect();
