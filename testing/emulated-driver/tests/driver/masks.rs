@@ -22,6 +22,9 @@ const fn config(driver: u32) -> Config {
         green_fine: true,
         // So that the test is the same on all architectures.
         mask_offset: Some(0x4ec),
+        export_table: true,
+        descriptor: None,
+        descriptor_masks: true,
         reset_recovers: true,
         hide: Vec::new(),
         call_faults: Vec::new(),

@@ -147,6 +147,7 @@ mod tests {
                 bandwidth_gb_s: Some(102.4),
                 cuda: "12.6".to_owned(),
                 driver_build: None,
+                unmet_settings: Vec::new(),
                 partitions: Partitions {
                     mechanism: Mechanism::StreamMask,
                     enforced: true,

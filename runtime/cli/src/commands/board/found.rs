@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use punctual_device_cuda::driver::{Driver, OpenError};
+use punctual_device_cuda::driver::{Driver, OpenError, environment};
 use punctual_device_cuda::host::Host;
 use punctual_device_cuda::partition::offer::{self, How, Offer, OfferError};
 use punctual_device_cuda::partition::{Mechanism, Program, record};
@@ -72,6 +72,8 @@ pub struct Gpu {
     pub cuda: String,
     /// The driver's build.
     pub driver_build: Option<String>,
+    /// What the driver takes from the environment and is not as it should be.
+    pub unmet_settings: Vec<String>,
     pub partitions: Partitions,
 }
 
@@ -167,6 +169,7 @@ impl Gpu {
         // Twice a clock, as all these memories are double data rate.
         let bytes_s =
             2000.0 * f64::from(facts.memory_clock_khz) * f64::from(facts.memory_bus_bits) / 8.0;
+        let unmet = environment::unmet().into_iter();
         Self {
             name: facts.name.clone(),
             uuid: facts.uuid.clone(),
@@ -181,6 +184,7 @@ impl Gpu {
             bandwidth_gb_s: (bytes_s > 0.0).then(|| (bytes_s / 1e8).round() / 10.0),
             cuda: facts.version.to_string(),
             driver_build: facts.driver_build.clone(),
+            unmet_settings: unmet.map(|unmet| unmet.to_string()).collect(),
             partitions: Partitions::of(offer),
         }
     }

@@ -61,6 +61,9 @@ fn of_gpu(table: &mut Table, gpu: &Gpu) {
     ]);
     let build = gpu.driver_build.as_deref().unwrap_or("build unknown");
     table.row(["  driver", &format!("CUDA {} ({build})", gpu.cuda)]);
+    for unmet in &gpu.unmet_settings {
+        table.row(["", unmet]);
+    }
     of_partitions(table, &gpu.partitions);
 }
 
