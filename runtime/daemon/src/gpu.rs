@@ -60,6 +60,7 @@ impl Gpu {
             offer: self.offer.clone(),
             leaders,
             watchdog: Watchdog::default(),
+            look_stride: None,
         }
     }
 
