@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use punctual_device_cuda::driver::environment;
 use punctual_device_cuda::partition::Mechanism;
 use punctual_device_cuda::{Counters, CudaDevice, FaultLog};
 use punctual_plan::Plan;
@@ -69,8 +68,7 @@ impl GpuWatch {
         })
     }
 
-    /// What was granted, a line for the device and one for each of its partitions; then what the driver was
-    /// initialised without.
+    /// What was granted, a line for the device and one for each of its partitions.
     pub fn introduction(&self, plan: &Plan) -> Vec<String> {
         let enforced = match self.mechanism.is_enforced() {
             true => "enforced",
@@ -87,12 +85,7 @@ impl GpuWatch {
             };
             format!("{kind} {name:?} has {tpcs} TPCs, led by core {leader}")
         });
-        let unmet = environment::unmet().into_iter();
-        let unmet = unmet.map(|unmet| format!("warning: {unmet}"));
-        std::iter::once(device)
-            .chain(granted)
-            .chain(unmet)
-            .collect()
+        std::iter::once(device).chain(granted).collect()
     }
 
     pub fn report(&self) -> GpuReport {
