@@ -19,7 +19,7 @@ use punctual_device_cuda::conformance::{SCORE_TOLERANCE, confidence_tolerance};
 use punctual_device_cuda::driver::{Driver, Gpu};
 use punctual_device_cuda::host::Host;
 use punctual_device_cuda::partition::offer::{self, How, Offer};
-use punctual_device_cuda::partition::record::{self, Key};
+use punctual_device_cuda::partition::record;
 use punctual_device_cuda::partition::{Mechanism, Trial};
 use punctual_device_cuda::{CudaDevice, CudaSpec, StartError, Wait, Watchdog};
 use punctual_model::Network;
