@@ -240,8 +240,8 @@ impl Run<'_> {
             }
         }
         if let Some(tiles) = chosen {
-            output::text(format_args!(
-                "launches look whether they are preempted once in {tiles} tiles\n"
+            output::line(format_args!(
+                "launches look whether they are preempted once in {tiles} tiles"
             ))?;
         }
         Ok(chosen)
