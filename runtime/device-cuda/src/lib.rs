@@ -8,6 +8,7 @@
 //! | `executor` | the main path: how a partition's leader carries out a stage |
 //! | [`lower`] | a network as lists of launches, with places instead of addresses |
 //! | [`queue`] | launches handed over a few at a time, evicted by an epoch, resumed where they were cut |
+//! | [`look_stride`] | how often launches look whether they are preempted, chosen by measuring |
 //! | [`partition`] | which TPCs a stream may use, by which mechanism, proven by trial |
 //! | [`weights`] | pages on the device, and the thread that loads them |
 //! | `recovery` | what makes everything again after a fault of the GPU |
@@ -33,6 +34,7 @@ pub mod host;
 mod installation;
 pub mod kernel_padding;
 mod kernels;
+pub mod look_stride;
 pub mod lower;
 mod occupancy;
 pub mod padding;

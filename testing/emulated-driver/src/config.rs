@@ -37,6 +37,12 @@ pub struct Config {
     /// Where the mask lies in a stream, in bytes; none: where this driver has it on this architecture. A driver of
     /// which that is not known obeys no masks.
     pub mask_offset: Option<u32>,
+    /// Whether tools get the table with which they are called back for launches.
+    pub export_table: bool,
+    /// The version of launches' descriptors, major and minor in four bits each; none: that of the compute capability.
+    pub descriptor: Option<u32>,
+    /// Whether masks in launches' descriptors are obeyed.
+    pub descriptor_masks: bool,
     /// Whether a reset of the context recovers from errors that kernels made. Where it does not, the
     /// process must end.
     pub reset_recovers: bool,
@@ -83,6 +89,9 @@ impl Default for Config {
             masks: true,
             green_fine: true,
             mask_offset: None,
+            export_table: true,
+            descriptor: None,
+            descriptor_masks: true,
             reset_recovers: true,
             hide: Vec::new(),
             call_faults: Vec::new(),
@@ -108,7 +117,8 @@ pub enum ConfigError {
 }
 
 const KEYS: &str = "devices, tpcs, sms-per-tpc, spread, tpc-of-bit, compute, driver, integrated, host-register, \
-                    memory, queue, masks, green-fine, mask-offset, reset-recovers, hide, fail, fail-launch, hang-launch";
+                    memory, queue, masks, green-fine, mask-offset, export-table, descriptor, descriptor-masks, \
+                    reset-recovers, hide, fail, fail-launch, hang-launch";
 
 impl Config {
     #[must_use]
@@ -163,6 +173,12 @@ impl Config {
             "masks" => self.masks = flag(key, value)?,
             "green-fine" => self.green_fine = flag(key, value)?,
             "mask-offset" => self.mask_offset = Some(number(key, value, "bytes")?),
+            "export-table" => self.export_table = flag(key, value)?,
+            "descriptor" => {
+                let (major, minor) = pair(key, value, "a version such as 2.4")?;
+                self.descriptor = Some(major << 4 | minor);
+            }
+            "descriptor-masks" => self.descriptor_masks = flag(key, value)?,
             "reset-recovers" => self.reset_recovers = flag(key, value)?,
             "hide" => self.hide = list(key, value, |name| Some(name.to_owned()))?,
             "fail" => self.call_faults = list(key, value, call_fault)?,
@@ -311,7 +327,8 @@ impl fmt::Display for Config {
         write!(
             f,
             "devices={} tpcs={} sms-per-tpc={} spread={} tpc-of-bit={bits} compute={}.{} driver={}.{} integrated={} \
-             host-register={} memory={} queue={} masks={} green-fine={} reset-recovers={} hide={hidden} fail={calls}",
+             host-register={} memory={} queue={} masks={} green-fine={} export-table={} \
+             descriptor-masks={} reset-recovers={} hide={hidden} fail={calls}",
             self.devices,
             self.tpcs,
             self.sms_per_tpc,
@@ -326,10 +343,15 @@ impl fmt::Display for Config {
             self.queue,
             on(self.masks),
             on(self.green_fine),
+            on(self.export_table),
+            on(self.descriptor_masks),
             on(self.reset_recovers),
         )?;
         if let Some(offset) = self.mask_offset {
             write!(f, " mask-offset={offset}")?;
+        }
+        if let Some(version) = self.descriptor {
+            write!(f, " descriptor={}.{}", version >> 4, version & 15)?;
         }
         for fault in &self.launch_faults {
             match fault.code {
@@ -353,6 +375,9 @@ mod tests {
             compute: (9, 0),
             driver: 13000,
             mask_offset: Some(0x51c),
+            export_table: false,
+            descriptor: Some(0x41),
+            descriptor_masks: false,
             hide: vec!["cuGreenCtxCreate".into(), "cuMemHostRegister_v2".into()],
             call_faults: vec![CallFault {
                 name: "cuMemAlloc_v2".into(),

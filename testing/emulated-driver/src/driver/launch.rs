@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::context;
+use super::descriptor;
 use super::fault::Fate;
 use super::mask;
 use super::module::Function;
@@ -179,6 +180,7 @@ pub(crate) unsafe fn launch(
     })?;
     // SAFETY: the caller's promise.
     let parameters = unsafe { Parameters::copy(&kernel, parameters) }?;
+    let described = descriptor::called_back(|| context::with(|device| Ok(device.described())))?;
     let mut launch = Some(Box::new(QueuedLaunch {
         number: 0,
         kernel,
@@ -198,7 +200,7 @@ pub(crate) unsafe fn launch(
             return None;
         }
         let mut launch = launch.take()?;
-        launch.sms = mask::allowed(&device.config, stream);
+        launch.sms = mask::allowed(&device.config, stream, described);
         launch.number = device.launches;
         launch.fate = device.fates.of(device.launches);
         device.launches += 1;

@@ -8,6 +8,7 @@ mod attributes;
 mod context;
 mod control;
 mod copy;
+mod descriptor;
 mod device;
 mod event;
 mod fault;
