@@ -2,6 +2,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::versions;
+
 /// The environment variable from which a process takes its [`Config`], in its text form.
 pub const ENVIRONMENT: &str = "PUNCTUAL_EMULATED_DRIVER";
 
@@ -37,14 +39,31 @@ pub struct Config {
     /// Where the mask lies in a stream, in bytes; none: where this driver has it on this architecture. A driver of
     /// which that is not known obeys no masks.
     pub mask_offset: Option<u32>,
-    /// Whether a reset of the context recovers from errors that kernels made. Where it does not, the
-    /// process must end.
-    pub reset_recovers: bool,
+    /// Whether cubins of a later major version of the toolkit are loaded: no document promises that.
+    pub later_cubins: bool,
+    /// Hardware queues that streams share, 1 to 32. None: as `CUDA_DEVICE_MAX_CONNECTIONS` says at `cuInit`, else 8.
+    pub connections: Option<u32>,
+    /// Whether a kernel is loaded when its function is first asked for, once the context is idle. None: as
+    /// `CUDA_MODULE_LOADING` says at `cuInit`, else as the driver's version does.
+    pub lazy: Option<bool>,
+    pub hung_reset: HungReset,
     /// Names of calls that the library lacks, beyond those that are younger than the driver.
     pub hide: Vec<String>,
     pub call_faults: Vec<CallFault>,
     /// Launches that go wrong while they run.
     pub launch_faults: Vec<LaunchFault>,
+}
+
+/// What a reset of the context does while a kernel hangs. No document says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HungReset {
+    /// It ends the kernel.
+    Ends,
+    /// It returns when nothing hangs any more.
+    #[default]
+    Waits,
+    /// It never returns.
+    Blocks,
 }
 
 /// The `nth` call of `name` from now on, counted from 0, returns `code` and does nothing.
@@ -83,7 +102,10 @@ impl Default for Config {
             masks: true,
             green_fine: true,
             mask_offset: None,
-            reset_recovers: true,
+            later_cubins: false,
+            connections: None,
+            lazy: None,
+            hung_reset: HungReset::default(),
             hide: Vec::new(),
             call_faults: Vec::new(),
             launch_faults: Vec::new(),
@@ -108,7 +130,8 @@ pub enum ConfigError {
 }
 
 const KEYS: &str = "devices, tpcs, sms-per-tpc, spread, tpc-of-bit, compute, driver, integrated, host-register, \
-                    memory, queue, masks, green-fine, mask-offset, reset-recovers, hide, fail, fail-launch, hang-launch";
+                    memory, queue, masks, green-fine, mask-offset, later-cubins, connections, lazy, hung-reset, hide, fail, \
+                    fail-launch, hang-launch";
 
 impl Config {
     #[must_use]
@@ -128,20 +151,7 @@ impl Config {
     /// Calls that a library of this configuration lacks: those that are hidden, and those that are
     /// younger than the driver.
     pub(crate) fn lacks(&self, name: &str) -> bool {
-        let since = match name {
-            "cuGreenCtxStreamCreate" => 12050,
-            "cuDeviceGetDevResource"
-            | "cuDevSmResourceSplitByCount"
-            | "cuDevResourceGenerateDesc"
-            | "cuGreenCtxCreate"
-            | "cuGreenCtxDestroy"
-            | "cuCtxFromGreenCtx" => 12040,
-            "cuGetProcAddress_v2" => 12000,
-            "cuStreamWriteValue32_v2" => 11070,
-            "cuGetProcAddress" | "cuDeviceGetUuid_v2" => 11040,
-            _ => 0,
-        };
-        self.driver < since || self.hide.iter().any(|hidden| hidden == name)
+        self.driver < versions::since(name) || self.hide.iter().any(|hidden| hidden == name)
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
@@ -163,7 +173,12 @@ impl Config {
             "masks" => self.masks = flag(key, value)?,
             "green-fine" => self.green_fine = flag(key, value)?,
             "mask-offset" => self.mask_offset = Some(number(key, value, "bytes")?),
-            "reset-recovers" => self.reset_recovers = flag(key, value)?,
+            "later-cubins" => self.later_cubins = flag(key, value)?,
+            "connections" => {
+                self.connections = Some(within(key, value, versions::CONNECTIONS, "1 to 32")?);
+            }
+            "lazy" => self.lazy = Some(flag(key, value)?),
+            "hung-reset" => self.hung_reset = hung_reset(key, value)?,
             "hide" => self.hide = list(key, value, |name| Some(name.to_owned()))?,
             "fail" => self.call_faults = list(key, value, call_fault)?,
             "fail-launch" => self.launch_faults.extend(list(key, value, launch_fault)?),
@@ -210,6 +225,15 @@ fn flag(key: &str, value: &str) -> Result<bool, ConfigError> {
         "0" => Ok(false),
         "1" => Ok(true),
         _ => Err(wrong(key, value, "0 or 1")),
+    }
+}
+
+fn hung_reset(key: &str, value: &str) -> Result<HungReset, ConfigError> {
+    match value {
+        "ends" => Ok(HungReset::Ends),
+        "waits" => Ok(HungReset::Waits),
+        "blocks" => Ok(HungReset::Blocks),
+        _ => Err(wrong(key, value, "ends, waits or blocks")),
     }
 }
 
@@ -297,6 +321,16 @@ impl<T> fmt::Display for List<'_, T> {
     }
 }
 
+impl fmt::Display for HungReset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ends => "ends",
+            Self::Waits => "waits",
+            Self::Blocks => "blocks",
+        })
+    }
+}
+
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let on = u32::from;
@@ -311,7 +345,8 @@ impl fmt::Display for Config {
         write!(
             f,
             "devices={} tpcs={} sms-per-tpc={} spread={} tpc-of-bit={bits} compute={}.{} driver={}.{} integrated={} \
-             host-register={} memory={} queue={} masks={} green-fine={} reset-recovers={} hide={hidden} fail={calls}",
+             host-register={} memory={} queue={} masks={} green-fine={} later-cubins={} hung-reset={} \
+             hide={hidden} fail={calls}",
             self.devices,
             self.tpcs,
             self.sms_per_tpc,
@@ -326,8 +361,15 @@ impl fmt::Display for Config {
             self.queue,
             on(self.masks),
             on(self.green_fine),
-            on(self.reset_recovers),
+            on(self.later_cubins),
+            self.hung_reset,
         )?;
+        if let Some(connections) = self.connections {
+            write!(f, " connections={connections}")?;
+        }
+        if let Some(lazy) = self.lazy {
+            write!(f, " lazy={}", on(lazy))?;
+        }
         if let Some(offset) = self.mask_offset {
             write!(f, " mask-offset={offset}")?;
         }
@@ -353,6 +395,9 @@ mod tests {
             compute: (9, 0),
             driver: 13000,
             mask_offset: Some(0x51c),
+            connections: Some(32),
+            lazy: Some(false),
+            hung_reset: HungReset::Blocks,
             hide: vec!["cuGreenCtxCreate".into(), "cuMemHostRegister_v2".into()],
             call_faults: vec![CallFault {
                 name: "cuMemAlloc_v2".into(),
@@ -383,21 +428,14 @@ mod tests {
             "compute=8",
             "driver=12",
             "masks=yes",
+            "connections=0",
+            "connections=33",
+            "hung-reset=1",
             "fail=cuInit",
             "hang-launch=x",
             "tpc-of-bit=0,a",
         ] {
             assert!(text.parse::<Config>().is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn a_driver_lacks_what_is_younger_than_it() {
-        let old = Config {
-            driver: 11040,
-            ..Config::default()
-        };
-        assert!(old.lacks("cuGreenCtxCreate") && !old.lacks("cuGetProcAddress"));
-        assert!(!Config::default().lacks("cuGreenCtxStreamCreate"));
     }
 }

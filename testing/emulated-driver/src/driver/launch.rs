@@ -35,6 +35,13 @@ pub(crate) struct QueuedLaunch {
     pub(super) blocks: Arc<AtomicU64>,
 }
 
+impl QueuedLaunch {
+    /// Whether it will not end by itself.
+    pub(super) fn hangs(&self) -> bool {
+        self.fate == Fate::Hangs || self.sms.is_empty()
+    }
+}
+
 /// What was given when it was launched.
 pub(crate) struct Parameters {
     /// 16-byte aligned, as the strictest of parameters.

@@ -1,7 +1,7 @@
 use std::ptr::null_mut;
 
 use cudarc::driver::sys::{self, CUdevResource, CUdevResourceType, CUgreenCtx, CUresult, CUstream};
-use emulated_cuda::Config;
+use emulated_cuda::{Config, HungReset};
 
 use crate::gpu::{Gpu, NON_BLOCKING, ok, parameters, start};
 
@@ -22,7 +22,10 @@ const fn config(driver: u32) -> Config {
         green_fine: true,
         // So that the test is the same on all architectures.
         mask_offset: Some(0x4ec),
-        reset_recovers: true,
+        later_cubins: false,
+        connections: None,
+        lazy: None,
+        hung_reset: HungReset::Waits,
         hide: Vec::new(),
         call_faults: Vec::new(),
         launch_faults: Vec::new(),
