@@ -10,7 +10,7 @@
 //! | [`queue`] | launches handed over a few at a time, evicted by an epoch, resumed where they were cut |
 //! | [`partition`] | which TPCs a stream may use, by which mechanism, proven by trial |
 //! | [`weights`] | pages on the device, and the thread that loads them |
-//! | `recovery` | what makes everything again after a fault of the GPU |
+//! | `recovery` | what makes everything again after a fault of the GPU, and gives up where the driver asks for that ([`Loss`]) |
 //! | [`padding`], [`kernel_padding`], `occupancy` | best-effort launches on the TPCs that real-time ones leave |
 //! | [`cold_start`], `deferred_modules` | answers before all code is loaded |
 //! | [`driver`] | the CUDA driver, safe and owned: most of the `unsafe` code is there |
@@ -32,6 +32,7 @@ pub mod host;
 mod installation;
 pub mod kernel_padding;
 mod kernels;
+mod loss;
 pub mod lower;
 mod occupancy;
 pub mod padding;
@@ -48,9 +49,10 @@ pub mod weights;
 mod workspaces;
 
 pub use counters::{Counters, Counts};
-pub use device::{CudaDevice, FaultLog};
+pub use device::{CudaDevice, FaultLog, LossWatch};
 pub use device_error::DeviceError;
 pub use kernels::KernelError;
+pub use loss::Loss;
 pub use provider::CudaProvider;
 pub use spec::{Code, CudaSpec, Division, PAGE_BYTES, Wait, Watchdog};
 pub use start_error::StartError;

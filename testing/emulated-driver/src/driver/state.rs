@@ -192,7 +192,10 @@ impl Device {
         Self {
             memory: Memory::new(config.memory_bytes),
             connections: Connections::of(&config),
-            lazy: is_lazy(&config, std::env::var("CUDA_MODULE_LOADING").ok().as_deref()),
+            lazy: is_lazy(
+                &config,
+                std::env::var("CUDA_MODULE_LOADING").ok().as_deref(),
+            ),
             config,
             fates,
             complaint: None,

@@ -218,7 +218,11 @@ fn a_kernel_that_is_loaded_lazily_waits_for_the_whole_context() {
                 gpu.emulator.go_on(stream as u64);
             }
             let found = loading.join().expect("no panic");
-            let expected = if lazy { Outcome::Done } else { Outcome::Waiting };
+            let expected = if lazy {
+                Outcome::Done
+            } else {
+                Outcome::Waiting
+            };
             assert_eq!(found, expected);
         });
     }
