@@ -31,7 +31,7 @@ pub struct Config {
     pub memory_bytes: u64,
     /// Launches that wait in a stream before `cuLaunchKernel` blocks.
     pub queue: u32,
-    /// Whether masks in streams are obeyed.
+    /// Whether masks in streams are obeyed. Not: as of a client of MPS, of which no document says that they are.
     pub masks: bool,
     /// Whether groups of green contexts may be finer than what can be scheduled together
     /// (`CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING`).

@@ -2,13 +2,13 @@
 //! fails at once until the process ends.
 
 use emulated_cuda::{After, Config, HungReset};
-use punctual_core::{Answer, Event};
-use punctual_device::Device;
+use punctual_core::{ActionId, Answer, Event, ModelId};
 use punctual_device::conformance::networks;
+use punctual_device::{CacheSpec, Device, DeviceSpec, ModelSpec};
 use punctual_device_cuda::driver::Code;
 use punctual_device_cuda::{CudaSpec, DeviceError, Loss, Watchdog};
 
-use crate::subject::{ASSERT, Cuda, cuda};
+use crate::subject::{ASSERT, BATCHES, Cuda, cuda, partitions};
 
 const MEMBERS: [u16; 2] = [3, 1];
 
@@ -229,6 +229,37 @@ fn restarts_after_which_no_stage_is_completed_have_failed() {
     device.emulator.fail_launch(0, ASSERT.0);
     fails(&mut device, 0);
     assert_eq!(device.until_lost(), Loss::Restarts { times: 2 });
+}
+
+#[test]
+fn a_fault_that_only_a_load_of_weights_meets_loses_the_device_too() {
+    let (network, other) = (networks::gathers(6), networks::residual(2));
+    let spec = DeviceSpec {
+        models: &[
+            ModelSpec::resident(&network, &BATCHES),
+            ModelSpec {
+                paged: true,
+                ..ModelSpec::resident(&other, &[1])
+            },
+        ],
+        partitions: &partitions(1),
+        request_buffers: 4,
+        cache: Some(CacheSpec {
+            pages: 4,
+            core: None,
+            priority: None,
+        }),
+    };
+    let mut device = Cuda::on(&Config::default(), &spec, &cuda());
+    let copy = "cuMemcpyHtoDAsync_v2";
+    device.emulator.fail_call(copy, 0, Code::ILLEGAL_ADDRESS.0);
+    let action = ActionId(1);
+    device.load(action, ModelId(1)).expect("fits");
+    assert_eq!(device.event(), Event::Failed { action });
+    let Loss::Fault(DeviceError::Driver(error)) = device.until_lost() else {
+        panic!("{:?}", device.device.loss_watch().loss());
+    };
+    assert_eq!(error.code, Code::ILLEGAL_ADDRESS);
 }
 
 #[test]

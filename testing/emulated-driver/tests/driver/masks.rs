@@ -94,6 +94,20 @@ fn a_mask_elsewhere_does_nothing() {
 }
 
 #[test]
+fn a_driver_of_which_nobody_knows_where_masks_are_obeys_none() {
+    let gpu = start(&Config {
+        mask_offset: None,
+        ..config(12_990)
+    });
+    let stream = gpu.stream();
+    // Wherever one looks for it, all but the words of a stream's object that come before any mask.
+    for word in (0x100..0x1000).step_by(4) {
+        write(stream, word, &[1]);
+    }
+    assert_eq!(whereabouts(&gpu, stream).len(), 8);
+}
+
+#[test]
 fn a_mask_counts_for_launches_after_it() {
     let gpu = start(&config(12060));
     let stream = gpu.stream();
