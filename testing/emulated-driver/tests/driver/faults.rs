@@ -1,5 +1,5 @@
 use std::ptr::null_mut;
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 
 use cudarc::driver::sys::{self, CUresult};
 use emulated_cuda::{After, Config, HungReset, Outcome};
@@ -123,7 +123,7 @@ fn reset_while_hung(how: HungReset) -> (Gpu, JoinHandle<u32>) {
     }
     // SAFETY: nothing of the context is used afterwards.
     let resetting = || unsafe { sys::cuDevicePrimaryCtxReset_v2(0) as u32 };
-    let resetting = std::thread::spawn(resetting);
+    let resetting = Builder::new().spawn(resetting).expect("a thread");
     while gpu.emulator.calls("cuDevicePrimaryCtxReset_v2") == 0 {
         std::thread::yield_now();
     }
