@@ -103,6 +103,14 @@ impl Housekeeping {
         self.observer.gpu.as_ref().and_then(GpuWatch::loss)
     }
 
+    /// Whether nothing may wait for the GPU's driver: it may never return. What is open after the drain may be open because
+    /// the GPU hangs.
+    fn must_leave_gpu(&self) -> bool {
+        let report = || self.observer.report(self.state, self.acceptor.report());
+        let is_open = || report().tasks.iter().any(|task| task.open > 0);
+        self.observer.gpu.is_some() && (self.gpu_loss().is_some() || is_open())
+    }
+
     /// One wait, and the work that it found.
     fn turn(&mut self) {
         let tick_ns = TICK_NS.min(self.observer.watchdog.period_ns());
@@ -283,7 +291,7 @@ impl Housekeeping {
 
     fn finish(mut self, reason: Reason, interrupted: bool) -> Termination {
         let drained = self.threads.drained.is_raised();
-        let gpu_loss = self.gpu_loss();
+        let leave_gpu = self.must_leave_gpu();
         self.observer.page_faults.freeze();
         // On a pool: dropping it closes connections that were not accepted, and a reader can make that slow.
         let metrics_socket = self.metrics_socket;
@@ -293,7 +301,7 @@ impl Housekeeping {
         });
         self.acceptor.settle(&mut self.poller);
         // Joining a stuck thread would never return; the end of the process ends it.
-        let sound = drained && self.threads.stop_and_join(gpu_loss.is_some());
+        let sound = drained && self.threads.stop_and_join(leave_gpu);
         tell_events(&mut self.log, &self.acceptor);
         let report = self
             .observer
@@ -323,7 +331,7 @@ impl Housekeeping {
             () if !written => Termination::Resources,
             () => Termination::Clean,
         };
-        if gpu_loss.is_none() {
+        if !leave_gpu {
             return termination;
         }
         if termination == Termination::DeviceLost && !self.manager.notifier.has_manager() {

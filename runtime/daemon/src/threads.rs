@@ -144,14 +144,14 @@ impl Threads {
     }
 
     /// Ends them in the order in which work flows, so that each finds the last of the one before.
-    /// False if one had panicked. If a device is `lost`, the devices stay as they are: the end of the process ends them.
-    pub fn stop_and_join(self, lost: bool) -> bool {
+    /// False if one had panicked. To `leave_devices` is to leave them as they are, for the end of the process to end.
+    pub fn stop_and_join(self, leave_devices: bool) -> bool {
         // What they worked with is dropped here, on an ordinary thread; the device joins its
-        // workers then, which may wait for ever for the driver of a lost one.
+        // workers then, which may wait for a driver that never returns.
         let ingress = self.ingress.stop_and_join().is_some();
         let driver = self.scheduler.stop_and_join();
         let scheduler = driver.is_some();
-        if lost {
+        if leave_devices {
             std::mem::forget(driver);
         } else {
             drop(driver);

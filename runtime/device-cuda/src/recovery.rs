@@ -275,15 +275,12 @@ impl Recovery {
     /// Ends everything in the context, within the time for it. Of most errors it is seen later whether that helped: when
     /// everything is made again.
     fn reset(&mut self) -> Result<(), Loss> {
-        let Some(context) = self.context.take() else {
-            return Ok(());
-        };
         self.health.allow(END_MS);
-        let ended = context.reset();
+        let ended = self.context.take().map(Context::reset);
         self.health.allow(0);
         match ended {
-            Err(ResetError::Call(error)) => unless_fatal(error.into()),
-            Err(ResetError::InUse(_)) | Ok(_) => Ok(()),
+            Some(Err(ResetError::Call(error))) => unless_fatal(error.into()),
+            Some(Err(ResetError::InUse(_)) | Ok(_)) | None => Ok(()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Read as _;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use emulated_cuda::{CallFault, Config, ENVIRONMENT, HungReset, LaunchFault};
@@ -197,6 +197,36 @@ fn a_hang_whose_reset_blocks_ends_the_daemon_in_bounded_time() {
     assert_lost(&folder, daemon, "has not returned from a restart");
     assert!(now_ns() - failed_ns < END.as_nanos() as u64);
     far.assert_complete();
+}
+
+#[test]
+fn a_daemon_that_is_told_to_end_does_not_wait_for_a_gpu_that_hangs() {
+    let _turn = turn();
+    let driver = Config {
+        hung_reset: HungReset::Blocks,
+        ..faulty(60, None)
+    };
+    let folder = profiled(GPU_ONLY, &driver);
+    let daemon = Daemon::start(&folder);
+    let mut far = Camera::open(&folder, "far");
+    let until_ns = soon();
+    let is_hung = |far: &mut Camera| {
+        far.submit();
+        // Longer than a frame takes, shorter than it takes until a hang is noticed.
+        let response = far.client.verdict(Some(now_ns() + 5_000_000_000));
+        response.expect("a daemon").is_none()
+    };
+    while !is_hung(&mut far) {
+        assert!(Some(now_ns()) < until_ns, "nothing hangs");
+    }
+    let pid = daemon.0.id().to_string();
+    let told_ns = now_ns();
+    let status = Command::new("kill").args(["-s", "TERM", &pid]).status();
+    assert!(status.expect("kill runs").success());
+    let (code, words) = daemon.end();
+    assert!(now_ns() - told_ns < END.as_nanos() as u64);
+    let exceeded = i32::from(Termination::DrainExceeded.code());
+    assert_eq!(code, Some(exceeded), "{words}");
 }
 
 #[test]
