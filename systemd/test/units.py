@@ -1,6 +1,7 @@
 """The units as systemd reads them."""
 
 import re
+from fnmatch import fnmatch
 import tomllib
 
 from case import case
@@ -8,6 +9,15 @@ from machine import REPOSITORY, Failure
 
 # What the unit alone must stay below.
 EXPOSURE_MAX = 1.5
+
+# Under which names of /proc/devices the drivers of boards register what CUDA opens: by the sources of nvgpu, nvmap and host1x,
+# and by the open kernel modules.
+GPU_NODES = {
+    "Xavier, JetPack 5": ["17000000.gv11b", "nvhost", "nvmap"],
+    "Orin, JetPack 5": ["17000000.ga10b", "nvhost", "nvmap"],
+    "Orin, JetPack 6": ["17000000.gpu", "host1x-fence", "nvmap", "drm"],
+    "Thor, PC": ["nvidia", "nvidia-uvm", "nvidia-caps", "drm"],
+}
 
 
 @case(limit_s=20)
@@ -41,11 +51,27 @@ def the_exposure_is_what_the_budget_says(machine):
     return ", ".join(f"{name} {figure}" for name, figure in found.items())
 
 
+@case(limit_s=5)
+def the_gpus_drop_in_allows_the_nodes_of_every_board_and_no_others(machine):
+    text = (REPOSITORY / "systemd/drop-ins/gpu.conf").read_text()
+    allowed = re.findall(r"^DeviceAllow=char-(\S+) rw$", text, re.MULTILINE)
+    for board, names in GPU_NODES.items():
+        for name in names:
+            if not any(fnmatch(name, pattern) for pattern in allowed):
+                raise Failure(f"{board}: {name} is matched by none of {allowed}")
+    for name in ["video4linux", "mem", "input", "ttyTHS", "gpiochip", "i2c"]:
+        if any(fnmatch(name, pattern) for pattern in allowed):
+            raise Failure(f"{name} is allowed, too")
+
+
 @case(limit_s=20)
 def user_and_folders_come_from_sysusers_and_tmpfiles(machine):
     _, user = machine.run("getent", "passwd", "punctual")
     if "nologin" not in user:
         raise Failure(f"a user that can log in: {user}")
+    _, groups = machine.run("id", "-nG", "punctual")
+    if not {"video", "render"} <= set(groups.split()):
+        raise Failure(f"the nodes of a GPU are not the user's to open: {groups}")
     _, folder = machine.run("stat", "-c", "%U:%G %a", "/run/punctual")
     if folder.strip() != "punctual:punctual 750":
         raise Failure(f"/run/punctual: {folder}")

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use punctual_device_cuda::partition::Mechanism;
-use punctual_device_cuda::{Counters, CudaDevice, FaultLog};
+use punctual_device_cuda::{Counters, CudaDevice, FaultLog, Loss, LossWatch};
 use punctual_plan::Plan;
 use serde::{Deserialize, Serialize};
 
@@ -33,8 +33,11 @@ pub struct GpuReport {
     pub faults: u64,
     /// Restarts of the device after them.
     pub restarts: u64,
-    /// Restarts that failed, and were tried again.
+    /// Restarts that failed.
     pub restarts_failed: u64,
+    /// Why the process can no longer use it, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
 }
 
 /// What an ordinary thread sees of the GPU's device while it serves.
@@ -44,6 +47,7 @@ pub struct GpuWatch {
     tpcs: u64,
     counters: Arc<Counters>,
     faults: FaultLog,
+    loss: LossWatch,
     /// Of the faults, those that were told.
     told: usize,
 }
@@ -64,6 +68,7 @@ impl GpuWatch {
             tpcs: granted.sum(),
             counters: device.counters(),
             faults: device.fault_log(),
+            loss: device.loss_watch(),
             told: 0,
         })
     }
@@ -103,14 +108,20 @@ impl GpuWatch {
             faults: counts.faults,
             restarts: counts.restarts,
             restarts_failed: counts.restarts_failed,
+            lost: self.loss().map(|loss| loss.to_string()),
         }
     }
 
-    /// Says why the device was restarted since the last time.
+    /// Why the process can no longer use the device, if so. To be asked now and then.
+    pub fn loss(&self) -> Option<Loss> {
+        self.loss.loss()
+    }
+
+    /// Says what faults the device had since the last time.
     pub fn tell_faults(&mut self, mut say: impl FnMut(&str)) {
         let faults = self.faults.read();
         for fault in &faults[self.told.min(faults.len())..] {
-            say(&format!("the GPU is restarted: {fault}"));
+            say(&format!("a fault of the GPU: {fault}"));
         }
         self.told = faults.len();
     }

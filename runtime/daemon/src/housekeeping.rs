@@ -7,6 +7,7 @@ use std::sync::Arc;
 use log::{Level, error, info, warn};
 use punctual_device::LoadFailures;
 use punctual_device::weights::LoadFailure;
+use punctual_device_cuda::Loss;
 use punctual_platform::idle::IdleHold;
 use punctual_platform::poll::Poller;
 use punctual_platform::service;
@@ -16,7 +17,8 @@ use punctual_platform::{clock, logging};
 use crate::Termination;
 use crate::acceptor::Acceptor;
 use crate::drain::DrainOrder;
-use crate::log_events::{STOPPED, STOPPING, STUCK};
+use crate::gpu_watch::GpuWatch;
+use crate::log_events::{GPU_LOST, STOPPED, STOPPING, STUCK};
 use crate::manager::Manager;
 use crate::metrics_socket::MetricsSocket;
 use crate::observer::Observer;
@@ -66,6 +68,7 @@ enum Reason {
     Signal,
     ParentGone,
     ThreadEnded,
+    GpuLost(Loss),
 }
 
 impl Housekeeping {
@@ -78,7 +81,7 @@ impl Housekeeping {
             }
         };
         let interrupted = self.drain(reason);
-        self.finish(interrupted)
+        self.finish(reason, interrupted)
     }
 
     fn reason_to_end(&self) -> Option<Reason> {
@@ -89,7 +92,23 @@ impl Housekeeping {
             return Some(Reason::Signal);
         }
         let orphaned = self.parent.is_some_and(|parent| parent_id() != parent);
-        orphaned.then_some(Reason::ParentGone)
+        if orphaned {
+            return Some(Reason::ParentGone);
+        }
+        self.gpu_loss().map(Reason::GpuLost)
+    }
+
+    /// Why this process can no longer use its GPU, if so.
+    fn gpu_loss(&self) -> Option<Loss> {
+        self.observer.gpu.as_ref().and_then(GpuWatch::loss)
+    }
+
+    /// Whether nothing may wait for the GPU's driver: it may never return. What is open after the drain may be open because
+    /// the GPU hangs.
+    fn must_leave_gpu(&self) -> bool {
+        let report = || self.observer.report(self.state, self.acceptor.report());
+        let is_open = || report().tasks.iter().any(|task| task.open > 0);
+        self.observer.gpu.is_some() && (self.gpu_loss().is_some() || is_open())
     }
 
     /// One wait, and the work that it found.
@@ -239,6 +258,10 @@ impl Housekeeping {
             Reason::Signal => {}
             Reason::ParentGone => info!("the process that started this one is gone: terminating"),
             Reason::ThreadEnded => error!("a thread ended by itself, see above: terminating"),
+            Reason::GpuLost(loss) => error!(
+                event = GPU_LOST;
+                "this process can no longer use the GPU: {loss}; terminating, as a new process can"
+            ),
         }
         self.acceptor.close(&self.poller);
         let mut bound = clock::now_ns() + drain_bound_ns;
@@ -266,8 +289,9 @@ impl Housekeeping {
         self.threads.scheduler.wakeup.send();
     }
 
-    fn finish(mut self, interrupted: bool) -> Termination {
+    fn finish(mut self, reason: Reason, interrupted: bool) -> Termination {
         let drained = self.threads.drained.is_raised();
+        let leave_gpu = self.must_leave_gpu();
         self.observer.page_faults.freeze();
         // On a pool: dropping it closes connections that were not accepted, and a reader can make that slow.
         let metrics_socket = self.metrics_socket;
@@ -277,7 +301,7 @@ impl Housekeeping {
         });
         self.acceptor.settle(&mut self.poller);
         // Joining a stuck thread would never return; the end of the process ends it.
-        let sound = drained && self.threads.stop_and_join();
+        let sound = drained && self.threads.stop_and_join(leave_gpu);
         tell_events(&mut self.log, &self.acceptor);
         let report = self
             .observer
@@ -299,13 +323,26 @@ impl Housekeeping {
         if logging::goes_to_journal() {
             info!(event = STOPPED; "{status}");
         }
-        match () {
+        let termination = match () {
+            () if matches!(reason, Reason::GpuLost(_)) => Termination::DeviceLost,
             () if !sound => Termination::Internal,
             () if interrupted && lost > 0 => Termination::Interrupted,
             () if lost > 0 => Termination::DrainExceeded,
             () if !written => Termination::Resources,
             () => Termination::Clean,
+        };
+        if !leave_gpu {
+            return termination;
         }
+        if termination == Termination::DeviceLost && !self.manager.notifier.has_manager() {
+            error!(
+                "nothing is known to start this daemon again, as no service manager started it: start it again \
+                 (systemd does so by itself, see docs/deploying.md)"
+            );
+        }
+        // Not by returning: the driver's own handler for the end of the process may wait for the device.
+        logging::flush();
+        service::end_now(termination.code())
     }
 }
 

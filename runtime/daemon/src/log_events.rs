@@ -32,6 +32,12 @@ pub const STUCK: Event = Event {
     message_id: "009aeaad361d464f90ec5a68f43e5e6d",
 };
 
+/// The process can no longer use its GPU.
+pub const GPU_LOST: Event = Event {
+    name: "gpu-lost",
+    message_id: "5d7c0b3e0a9f4d0c8b1f6a2e94c7d3b8",
+};
+
 /// A model lost its promises, or got them back.
 pub const DEMOTED: Event = Event {
     name: "demoted",
@@ -44,12 +50,13 @@ pub const CLIENT_FAULT: Event = Event {
     message_id: "edb91d82256c4ddea11fbe2ed991ed05",
 };
 
-pub const ALL: [Event; 7] = [
+pub const ALL: [Event; 8] = [
     STARTED,
     NOT_STARTED,
     STOPPING,
     STOPPED,
     STUCK,
+    GPU_LOST,
     DEMOTED,
     CLIENT_FAULT,
 ];

@@ -115,6 +115,7 @@ TERMINATION CODES:
   6   the drain's bound was exceeded; what was open then is counted as lost
   7   a second signal ended the drain; what was open then is counted as lost
   8   a real-time thread was stuck for [daemon] watchdog_ms: start the daemon again
+  9   the GPU can no longer be used by this process: start the daemon again
   70  an internal error; please report it";
 
 #[cfg(test)]

@@ -20,13 +20,15 @@ pub enum Termination {
     Interrupted,
     /// A real-time thread did not beat for its bound.
     Stuck,
+    /// The GPU can no longer be used by this process; what was accepted was answered as far as it could be.
+    DeviceLost,
     /// A thread of the daemon panicked or an invariant did not hold.
     Internal,
 }
 
 impl Termination {
     /// All of them, for tests and documentation.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Clean,
         Self::ReloadRefused,
         Self::InvalidPlan,
@@ -35,6 +37,7 @@ impl Termination {
         Self::DrainExceeded,
         Self::Interrupted,
         Self::Stuck,
+        Self::DeviceLost,
         Self::Internal,
     ];
 
@@ -50,6 +53,7 @@ impl Termination {
             Self::DrainExceeded => 6,
             Self::Interrupted => 7,
             Self::Stuck => 8,
+            Self::DeviceLost => 9,
             Self::Internal => 70,
         }
     }

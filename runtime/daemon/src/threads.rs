@@ -144,12 +144,18 @@ impl Threads {
     }
 
     /// Ends them in the order in which work flows, so that each finds the last of the one before.
-    /// False if one had panicked.
-    pub fn stop_and_join(self) -> bool {
+    /// False if one had panicked. To `leave_devices` is to leave them as they are, for the end of the process to end.
+    pub fn stop_and_join(self, leave_devices: bool) -> bool {
         // What they worked with is dropped here, on an ordinary thread; the device joins its
-        // workers then.
+        // workers then, which may wait for a driver that never returns.
         let ingress = self.ingress.stop_and_join().is_some();
-        let scheduler = self.scheduler.stop_and_join().is_some();
+        let driver = self.scheduler.stop_and_join();
+        let scheduler = driver.is_some();
+        if leave_devices {
+            std::mem::forget(driver);
+        } else {
+            drop(driver);
+        }
         let egress = self.egress.stop_and_join().is_some();
         let intakes = self.intakes.into_iter().map(ManagedThread::stop_and_join);
         let intakes = intakes.fold(true, |all, intake| all & intake.is_some());

@@ -55,7 +55,7 @@ counters! {
     faults,
     /// Restarts of the device that succeeded.
     restarts,
-    /// Restarts that did not, and were tried again.
+    /// Restarts that did not.
     restarts_failed,
 }
 

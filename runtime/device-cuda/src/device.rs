@@ -16,6 +16,7 @@ use crate::engine::{Executors, Leader};
 use crate::executor::ExecutorEnv;
 use crate::health::Health;
 use crate::kernel_padding::KernelPadding;
+use crate::loss::Loss;
 use crate::preparation::{device_plan, programs};
 use crate::queue::StopFlag;
 use crate::recovery::{Recovery, RecoveryThread};
@@ -30,6 +31,7 @@ pub struct CudaDevice {
     machine: String,
     counters: Arc<Counters>,
     faults: Arc<Mutex<Vec<DeviceError>>>,
+    health: Arc<Health>,
 }
 
 /// Why a device was restarted, the first times. For ordinary threads.
@@ -45,6 +47,19 @@ impl FaultLog {
     }
 }
 
+/// Whether a device is lost to its process. For an ordinary thread.
+#[derive(Clone, Debug)]
+pub struct LossWatch(Arc<Health>);
+
+impl LossWatch {
+    /// Why the process can no longer use the device: it must end, and be started again. To be asked every now and then,
+    /// and before the device is dropped: one that is lost must not be, as that may wait for the driver.
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        self.0.loss()
+    }
+}
+
 impl CudaDevice {
     /// Lowers all models, takes all memory, loads kernels and weights, and starts the leaders. `report`
     /// is rung after each event. Nothing is taken from the driver afterwards, but by a restart.
@@ -57,7 +72,7 @@ impl CudaDevice {
         spec.validate()?;
         let gpu = driver.device(cuda.ordinal)?;
         let programs = programs(gpu, spec, cuda)?;
-        let (device_plan, weights, loader) = device_plan(gpu, spec, cuda, &programs)?;
+        let (device_plan, weights, mut loader) = device_plan(gpu, spec, cuda, &programs)?;
         let context = Context::retain(gpu)?;
         let made = device_plan.install(&context)?;
         let stops: Vec<StopFlag> = made.iter().map(|_| StopFlag::default()).collect();
@@ -91,8 +106,12 @@ impl CudaDevice {
             faults: faults.clone(),
             context: Some(context),
             deferred,
+            failed: 0,
         };
+        // The first start counts as one that worked.
+        health.prove();
         let recovery = recovery.start()?;
+        loader.report_to(health.clone());
         let loader = match &spec.cache {
             Some(cache) => Some(LoaderThread::start(loader, cache, &report)?),
             None => None,
@@ -128,12 +147,19 @@ impl CudaDevice {
             machine: gpu.name()?,
             counters,
             faults,
+            health,
         })
     }
 
     #[must_use]
     pub fn counters(&self) -> Arc<Counters> {
         self.counters.clone()
+    }
+
+    /// Whether it is lost, for threads that do not have the device itself.
+    #[must_use]
+    pub fn loss_watch(&self) -> LossWatch {
+        LossWatch(self.health.clone())
     }
 
     /// Why it was restarted, for threads that do not have the device itself.

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::driver::CallError;
+use crate::driver::{CallError, Lost};
 use crate::queue::NotHandedOver;
 
 /// Why a stage failed. Made on real-time threads: small, and without memory of its own.
@@ -40,11 +40,17 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
-    /// Whether only a restart of the device helps.
+    /// Whether not even a restart of the device helps: the process must end.
+    #[must_use]
+    pub fn is_fatal(&self) -> bool {
+        matches!(self, Self::Driver(error) if error.code.loss() == Lost::Process)
+    }
+
+    /// Whether only a restart of the device helps, if anything does.
     #[must_use]
     pub fn needs_restart(&self) -> bool {
         match self {
-            Self::Driver(error) => error.code.loses_context(),
+            Self::Driver(error) => error.code.loss() != Lost::Nothing,
             Self::Contradiction(_)
             | Self::Silent { .. }
             | Self::Hang { .. }

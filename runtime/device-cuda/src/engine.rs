@@ -55,6 +55,7 @@ impl Leader {
         self.env.health.end_stage();
         match ended {
             Ok(Ended::Done) => {
+                self.env.health.prove();
                 for (member, answer) in self.answers[..members.len()].iter_mut().enumerate() {
                     *answer = executor.answer(member);
                 }

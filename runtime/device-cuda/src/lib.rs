@@ -11,7 +11,7 @@
 //! | [`look_stride`] | how often launches look whether they are preempted, chosen by measuring |
 //! | [`partition`] | which TPCs a stream may use, by which mechanism, proven by trial |
 //! | [`weights`] | pages on the device, and the thread that loads them |
-//! | `recovery` | what makes everything again after a fault of the GPU |
+//! | `recovery` | what makes everything again after a fault of the GPU, and gives up where the driver asks for that ([`Loss`]) |
 //! | [`padding`], [`kernel_padding`], `occupancy` | best-effort launches on the TPCs that real-time ones leave |
 //! | [`cold_start`], `deferred_modules` | answers before all code is loaded |
 //! | [`roofline`] | what stages should take, from a device's figures alone |
@@ -35,6 +35,7 @@ mod installation;
 pub mod kernel_padding;
 mod kernels;
 pub mod look_stride;
+mod loss;
 pub mod lower;
 mod occupancy;
 pub mod padding;
@@ -52,9 +53,10 @@ pub mod weights;
 mod workspaces;
 
 pub use counters::{Counters, Counts};
-pub use device::{CudaDevice, FaultLog};
+pub use device::{CudaDevice, FaultLog, LossWatch};
 pub use device_error::DeviceError;
 pub use kernels::KernelError;
+pub use loss::Loss;
 pub use provider::CudaProvider;
 pub use spec::{Code, CudaSpec, Division, PAGE_BYTES, Wait, Watchdog};
 pub use start_error::StartError;

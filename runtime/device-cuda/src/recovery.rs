@@ -1,34 +1,47 @@
 //! Recovery of a device: restarts it after a fault, on a thread of its own, so that a fault of the
-//! GPU is a few failed actions and never a dead daemon.
+//! GPU is a few failed actions wherever the driver lets us go on.
 //!
 //! A leader that meets a fault reports its action as failed and wakes the recovery thread. From then on every
 //! leader answers at once that its action failed, until the recovery thread has ended everything on the device
-//! (a reset of the context, which also ends what hangs) and made it again: modules, memory, weights.
+//! (a reset of the context) and made it again: modules, memory, weights.
 //! What requests carried is gone; their further stages fail, and their clients get verdicts.
 //!
-//! NVIDIA's manual wants the process ended after some faults; whether a reset is enough is then known
-//! by whether what is made afterwards works. If it does not, it is tried again, less and less often,
-//! for as long as the daemon runs. Not yet run on hardware.
+//! After most errors of kernels the driver refuses everything until the process ends ([`Code::loss`]). No reset is tried
+//! then: the device is *lost* ([`Loss`]), and stays down. It is lost too if the driver does not return from a reset, which it
+//! need not do while a kernel hangs, and after two restarts that failed. What becomes of the process is for its owner
+//! to decide, who asks `Health::loss` now and then: this thread may wait for the driver for ever, and nobody waits for it.
+//! Not yet run on hardware.
+//!
+//! [`Code::loss`]: crate::driver::Code::loss
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-use punctual_platform::clock;
 use punctual_platform::thread::{ThreadError, spawn_ordinary};
+use punctual_platform::{Doorbell, clock};
 
 use crate::counters::Counters;
 use crate::deferred_modules::DeferredModules;
 use crate::device_error::DeviceError;
-use crate::device_plan::DevicePlan;
-use crate::driver::Context;
+use crate::device_plan::{DevicePlan, InstallError};
+use crate::driver::{Context, ResetError};
 use crate::engine::Executors;
 use crate::executor::PartitionExecutor;
 use crate::health::Health;
+use crate::loss::Loss;
 use crate::queue::StopFlag;
 
-/// Before the second try, in nanoseconds; then twice as long each time, up to [`PATIENCE_MAX_NS`].
+/// Restarts that may fail one after the other.
+const RESTARTS_FAILED_MAX: u32 = 2;
+/// Before the next try, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000;
-const PATIENCE_MAX_NS: u64 = 10_000_000_000;
+
+/// How long the driver may take to end everything on the device, in milliseconds.
+const END_MS: u64 = 2_000;
+/// How long it may take to make it again: code, memory, weights.
+const MAKE_MS: u64 = 60_000;
+/// How long everything may take to be given back one by one, when the device is dropped.
+const GIVE_BACK_MS: u64 = 10_000;
 
 /// Between two looks for a moment to load code, in nanoseconds.
 const LATER_NS: u64 = 2_000_000;
@@ -48,30 +61,54 @@ pub(crate) struct Recovery {
     pub(crate) context: Option<Arc<Context>>,
     /// What is loaded while the device runs.
     pub(crate) deferred: Option<DeferredModules>,
+    /// Restarts that failed since a stage was last completed.
+    pub(crate) failed: u32,
 }
 
 /// The recovery thread, ended with this.
 pub(crate) struct RecoveryThread {
     health: Arc<Health>,
+    over: Arc<Doorbell>,
     handle: Option<JoinHandle<()>>,
 }
 
 impl Drop for RecoveryThread {
+    /// Waits for the thread, but not longer than a driver takes that will return.
     fn drop(&mut self) {
         self.health.end();
-        if let Some(handle) = self.handle.take() {
+        let limit_ms = match self.health.is_down() {
+            true => END_MS,
+            false => GIVE_BACK_MS,
+        };
+        let until_ns = clock::now_ns() + 1_000_000 * limit_ms;
+        let is_over = self.over.wait(0, Some(until_ns)) != 0;
+        if let Some(handle) = self.handle.take().filter(|_| is_over) {
             // One that panicked has said so.
             let _ = handle.join();
         }
     }
 }
 
+/// Rings when the thread is over, after a panic too.
+struct Over(Arc<Doorbell>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.ring();
+    }
+}
+
 impl Recovery {
     pub(crate) fn start(self) -> Result<RecoveryThread, ThreadError> {
-        let health = self.health.clone();
-        let handle = spawn_ordinary("cuda/recovery", move || self.serve())?;
+        let (health, over) = (self.health.clone(), Arc::new(Doorbell::new()));
+        let end = Over(over.clone());
+        let handle = spawn_ordinary("cuda/recovery", move || {
+            let _end = end;
+            self.serve();
+        })?;
         Ok(RecoveryThread {
             health,
+            over,
             handle: Some(handle),
         })
     }
@@ -82,19 +119,25 @@ impl Recovery {
             if self.health.is_ended() {
                 break;
             }
-            if self.health.is_down() {
-                self.restart();
+            if self.health.is_lost().is_some() {
+                self.health.bell().wait(seen, None);
+            } else if self.health.is_down() {
+                if let Err(loss) = self.restart() {
+                    self.health.lose(loss);
+                }
             } else {
                 let until = self.load_later().then(|| clock::now_ns() + LATER_NS);
                 self.health.bell().wait(seen, until);
             }
         }
-        // Leaders are gone: what is left is given back one by one, or by a reset if it is lost.
-        let lost = self.health.is_down();
-        if lost && let Some(context) = &self.context {
-            context.abandon();
+        // Leaders are gone: what is left is given back one by one, or by a reset if that may help.
+        if self.health.is_down() {
+            self.abandon();
         }
-        self.end_everything(lost);
+        self.drop_everything();
+        if self.health.is_down() && self.health.is_lost().is_none() {
+            let _ = self.reset();
+        }
     }
 
     /// Loads the next module that is to be loaded later, if this is a moment for it; whether one is left.
@@ -109,85 +152,116 @@ impl Recovery {
         left
     }
 
-    /// Restarts the device, or waits for the end.
-    fn restart(&mut self) {
+    /// Restarts the device, if the driver lets us.
+    fn restart(&mut self) -> Result<(), Loss> {
         self.counters.faults.add(1);
-        self.remember();
-        // Before anything is dropped: the driver would wait for the device, which may hang.
-        if let Some(context) = &self.context {
-            context.abandon();
+        self.health.allow(END_MS);
+        let fatal = self.remember();
+        self.abandon();
+        if let Some(fault) = fatal {
+            return Err(Loss::Fault(fault));
         }
-        self.end_everything(true);
+        // One after which no stage was completed has failed, too: otherwise a device that only seems to come up
+        // would be restarted for ever.
+        self.failed = match self.health.take_proof() {
+            true => 0,
+            false => self.failed + 1,
+        };
+        self.may_go_on()?;
+        self.drop_everything();
+        self.reset()?;
         let executors = self.executors.clone();
         // Held all the while, so that leaders answer at once.
         let mut places: Vec<_> = executors.iter().map(executor).collect();
         self.health.forget_stages();
-        let mut patience = PATIENCE_NS;
-        while !self.health.is_ended() {
-            match self.make() {
-                Some(made) => {
-                    for ((place, stop), executor) in places.iter_mut().zip(&self.stops).zip(made) {
-                        stop.set(executor.queue.epoch_flag());
-                        **place = Some(executor);
-                    }
-                    // In this order: a leader that finds the device up must find its executor free, and who sees the
-                    // count may submit.
-                    drop(places);
+        while !self.health.is_ended() && self.health.is_lost().is_none() {
+            self.health.allow(MAKE_MS);
+            if let Some(made) = self.make()? {
+                for ((place, stop), executor) in places.iter_mut().zip(&self.stops).zip(made) {
+                    stop.set(executor.queue.epoch_flag());
+                    **place = Some(executor);
+                }
+                // In this order: a leader that finds the device up must find its executor free, and who sees the
+                // count may submit.
+                drop(places);
+                self.health.allow(0);
+                if self.health.is_lost().is_none() {
                     self.health.come_up();
                     self.counters.restarts.add(1);
-                    return;
                 }
-                None => self.counters.restarts_failed.add(1),
+                return Ok(());
             }
+            self.counters.restarts_failed.add(1);
+            self.failed += 1;
+            self.health.allow(0);
+            self.may_go_on()?;
             let seen = self.health.bell().count();
             if !self.health.is_ended() {
-                let until = clock::now_ns() + patience;
+                let until = clock::now_ns() + PATIENCE_NS;
                 self.health.bell().wait(seen, Some(until));
             }
-            patience = (2 * patience).min(PATIENCE_MAX_NS);
+        }
+        Ok(())
+    }
+
+    fn may_go_on(&self) -> Result<(), Loss> {
+        match self.failed {
+            times @ RESTARTS_FAILED_MAX.. => Err(Loss::Restarts { times }),
+            _ => Ok(()),
         }
     }
 
     /// Everything on the device once more; none if the device does not let us.
-    fn make(&mut self) -> Option<Vec<PartitionExecutor>> {
-        let context = Context::retain(self.device_plan.gpu).ok()?;
+    fn make(&mut self) -> Result<Option<Vec<PartitionExecutor>>, Loss> {
+        let context = match Context::retain(self.device_plan.gpu) {
+            Ok(context) => context,
+            Err(error) => return unless_fatal(error.into()).map(|()| None),
+        };
         match self.device_plan.install(&context) {
             Ok(executors) => {
                 self.deferred = DeferredModules::of(&self.device_plan, &executors);
                 self.context = Some(context);
-                Some(executors)
+                Ok(Some(executors))
             }
-            Err(_) => {
+            Err(error) => {
                 context.abandon();
                 self.device_plan.weights.let_go();
-                // Whether this helps is seen at the next try.
-                let _ = context.reset();
-                None
+                if let InstallError::Driver(error) = error {
+                    unless_fatal(error.into())?;
+                }
+                self.context = Some(context);
+                self.reset()?;
+                Ok(None)
             }
         }
     }
 
-    /// Notes why each partition was given up.
-    fn remember(&self) {
-        let mut faults = self.faults.lock().unwrap_or_else(|p| p.into_inner());
-        for place in self.executors.iter() {
+    /// Notes why each partition was given up; the first reason after which no reset helps.
+    fn remember(&self) -> Option<DeviceError> {
+        let met = self.executors.iter().map(|place| {
             // Waits for the leader, which leaves as soon as it looks at the device's health.
             let poisoned = place.is_poisoned();
             let mut executor = executor(place);
             let error = executor.as_mut().and_then(|executor| executor.error.take());
-            let error = error.or(poisoned.then_some(DeviceError::Panic));
-            if let Some(error) = error
-                && faults.len() < REMEMBERED
-            {
-                faults.push(error);
-            }
+            error.or(poisoned.then_some(DeviceError::Panic))
+        });
+        let met: Vec<DeviceError> = met.chain([self.health.take_fault()]).flatten().collect();
+        let mut faults = self.faults.lock().unwrap_or_else(|p| p.into_inner());
+        let room = REMEMBERED.saturating_sub(faults.len());
+        faults.extend(met.iter().take(room));
+        met.into_iter().find(DeviceError::is_fatal)
+    }
+
+    /// Before anything is dropped: the driver would wait for the device, which may hang.
+    fn abandon(&self) {
+        if let Some(context) = &self.context {
+            context.abandon();
         }
     }
 
-    /// Drops everything on the device, and resets it if it is lost.
-    fn end_everything(&mut self, lost: bool) {
-        // All that holds the context goes before its reset, which refuses otherwise: modules, the words behind the
-        // stop flags, executors, weights.
+    /// All that holds the context goes before its reset, which refuses otherwise: modules, the words behind the
+    /// stop flags, executors, weights.
+    fn drop_everything(&mut self) {
         self.deferred = None;
         for stop in &self.stops {
             stop.set(None);
@@ -196,12 +270,25 @@ impl Recovery {
             *executor(place) = None;
         }
         self.device_plan.weights.let_go();
-        if let Some(context) = self.context.take()
-            && lost
-        {
-            // Whether this helps is seen when everything is made again.
-            let _ = context.reset();
+    }
+
+    /// Ends everything in the context, within the time for it. Of most errors it is seen later whether that helped: when
+    /// everything is made again.
+    fn reset(&mut self) -> Result<(), Loss> {
+        self.health.allow(END_MS);
+        let ended = self.context.take().map(Context::reset);
+        self.health.allow(0);
+        match ended {
+            Some(Err(ResetError::Call(error))) => unless_fatal(error.into()),
+            Some(Err(ResetError::InUse(_)) | Ok(_)) | None => Ok(()),
         }
+    }
+}
+
+fn unless_fatal(error: DeviceError) -> Result<(), Loss> {
+    match error.is_fatal() {
+        true => Err(Loss::Fault(error)),
+        false => Ok(()),
     }
 }
 

@@ -2,6 +2,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::versions;
+
 /// The environment variable from which a process takes its [`Config`], in its text form.
 pub const ENVIRONMENT: &str = "PUNCTUAL_EMULATED_DRIVER";
 
@@ -29,7 +31,7 @@ pub struct Config {
     pub memory_bytes: u64,
     /// Launches that wait in a stream before `cuLaunchKernel` blocks.
     pub queue: u32,
-    /// Whether masks in streams are obeyed.
+    /// Whether masks in streams are obeyed. Not: as of a client of MPS, of which no document says that they are.
     pub masks: bool,
     /// Whether groups of green contexts may be finer than what can be scheduled together
     /// (`CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING`).
@@ -43,14 +45,31 @@ pub struct Config {
     pub descriptor: Option<u32>,
     /// Whether masks in launches' descriptors are obeyed.
     pub descriptor_masks: bool,
-    /// Whether a reset of the context recovers from errors that kernels made. Where it does not, the
-    /// process must end.
-    pub reset_recovers: bool,
+    /// Whether cubins of a later major version of the toolkit are loaded: no document promises that.
+    pub later_cubins: bool,
+    /// Hardware queues that streams share, 1 to 32. None: as `CUDA_DEVICE_MAX_CONNECTIONS` says at `cuInit`, else 8.
+    pub connections: Option<u32>,
+    /// Whether a kernel is loaded when its function is first asked for, once the context is idle. None: as
+    /// `CUDA_MODULE_LOADING` says at `cuInit`, else as the driver's version does.
+    pub lazy: Option<bool>,
+    pub hung_reset: HungReset,
     /// Names of calls that the library lacks, beyond those that are younger than the driver.
     pub hide: Vec<String>,
     pub call_faults: Vec<CallFault>,
     /// Launches that go wrong while they run.
     pub launch_faults: Vec<LaunchFault>,
+}
+
+/// What a reset of the context does while a kernel hangs. No document says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HungReset {
+    /// It ends the kernel.
+    Ends,
+    /// It returns when nothing hangs any more.
+    #[default]
+    Waits,
+    /// It never returns.
+    Blocks,
 }
 
 /// The `nth` call of `name` from now on, counted from 0, returns `code` and does nothing.
@@ -92,7 +111,10 @@ impl Default for Config {
             export_table: true,
             descriptor: None,
             descriptor_masks: true,
-            reset_recovers: true,
+            later_cubins: false,
+            connections: None,
+            lazy: None,
+            hung_reset: HungReset::default(),
             hide: Vec::new(),
             call_faults: Vec::new(),
             launch_faults: Vec::new(),
@@ -117,8 +139,8 @@ pub enum ConfigError {
 }
 
 const KEYS: &str = "devices, tpcs, sms-per-tpc, spread, tpc-of-bit, compute, driver, integrated, host-register, \
-                    memory, queue, masks, green-fine, mask-offset, export-table, descriptor, descriptor-masks, \
-                    reset-recovers, hide, fail, fail-launch, hang-launch";
+                    memory, queue, masks, green-fine, mask-offset, export-table, descriptor, descriptor-masks, later-cubins, \
+                    connections, lazy, hung-reset, hide, fail, fail-launch, hang-launch";
 
 impl Config {
     #[must_use]
@@ -138,20 +160,7 @@ impl Config {
     /// Calls that a library of this configuration lacks: those that are hidden, and those that are
     /// younger than the driver.
     pub(crate) fn lacks(&self, name: &str) -> bool {
-        let since = match name {
-            "cuGreenCtxStreamCreate" => 12050,
-            "cuDeviceGetDevResource"
-            | "cuDevSmResourceSplitByCount"
-            | "cuDevResourceGenerateDesc"
-            | "cuGreenCtxCreate"
-            | "cuGreenCtxDestroy"
-            | "cuCtxFromGreenCtx" => 12040,
-            "cuGetProcAddress_v2" => 12000,
-            "cuStreamWriteValue32_v2" => 11070,
-            "cuGetProcAddress" | "cuDeviceGetUuid_v2" => 11040,
-            _ => 0,
-        };
-        self.driver < since || self.hide.iter().any(|hidden| hidden == name)
+        self.driver < versions::since(name) || self.hide.iter().any(|hidden| hidden == name)
     }
 
     fn set(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
@@ -179,7 +188,12 @@ impl Config {
                 self.descriptor = Some(major << 4 | minor);
             }
             "descriptor-masks" => self.descriptor_masks = flag(key, value)?,
-            "reset-recovers" => self.reset_recovers = flag(key, value)?,
+            "later-cubins" => self.later_cubins = flag(key, value)?,
+            "connections" => {
+                self.connections = Some(within(key, value, versions::CONNECTIONS, "1 to 32")?);
+            }
+            "lazy" => self.lazy = Some(flag(key, value)?),
+            "hung-reset" => self.hung_reset = hung_reset(key, value)?,
             "hide" => self.hide = list(key, value, |name| Some(name.to_owned()))?,
             "fail" => self.call_faults = list(key, value, call_fault)?,
             "fail-launch" => self.launch_faults.extend(list(key, value, launch_fault)?),
@@ -226,6 +240,15 @@ fn flag(key: &str, value: &str) -> Result<bool, ConfigError> {
         "0" => Ok(false),
         "1" => Ok(true),
         _ => Err(wrong(key, value, "0 or 1")),
+    }
+}
+
+fn hung_reset(key: &str, value: &str) -> Result<HungReset, ConfigError> {
+    match value {
+        "ends" => Ok(HungReset::Ends),
+        "waits" => Ok(HungReset::Waits),
+        "blocks" => Ok(HungReset::Blocks),
+        _ => Err(wrong(key, value, "ends, waits or blocks")),
     }
 }
 
@@ -313,6 +336,16 @@ impl<T> fmt::Display for List<'_, T> {
     }
 }
 
+impl fmt::Display for HungReset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ends => "ends",
+            Self::Waits => "waits",
+            Self::Blocks => "blocks",
+        })
+    }
+}
+
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let on = u32::from;
@@ -328,7 +361,7 @@ impl fmt::Display for Config {
             f,
             "devices={} tpcs={} sms-per-tpc={} spread={} tpc-of-bit={bits} compute={}.{} driver={}.{} integrated={} \
              host-register={} memory={} queue={} masks={} green-fine={} export-table={} \
-             descriptor-masks={} reset-recovers={} hide={hidden} fail={calls}",
+             descriptor-masks={} later-cubins={} hung-reset={} hide={hidden} fail={calls}",
             self.devices,
             self.tpcs,
             self.sms_per_tpc,
@@ -345,8 +378,15 @@ impl fmt::Display for Config {
             on(self.green_fine),
             on(self.export_table),
             on(self.descriptor_masks),
-            on(self.reset_recovers),
+            on(self.later_cubins),
+            self.hung_reset,
         )?;
+        if let Some(connections) = self.connections {
+            write!(f, " connections={connections}")?;
+        }
+        if let Some(lazy) = self.lazy {
+            write!(f, " lazy={}", on(lazy))?;
+        }
         if let Some(offset) = self.mask_offset {
             write!(f, " mask-offset={offset}")?;
         }
@@ -378,6 +418,9 @@ mod tests {
             export_table: false,
             descriptor: Some(0x41),
             descriptor_masks: false,
+            connections: Some(32),
+            lazy: Some(false),
+            hung_reset: HungReset::Blocks,
             hide: vec!["cuGreenCtxCreate".into(), "cuMemHostRegister_v2".into()],
             call_faults: vec![CallFault {
                 name: "cuMemAlloc_v2".into(),
@@ -408,21 +451,14 @@ mod tests {
             "compute=8",
             "driver=12",
             "masks=yes",
+            "connections=0",
+            "connections=33",
+            "hung-reset=1",
             "fail=cuInit",
             "hang-launch=x",
             "tpc-of-bit=0,a",
         ] {
             assert!(text.parse::<Config>().is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn a_driver_lacks_what_is_younger_than_it() {
-        let old = Config {
-            driver: 11040,
-            ..Config::default()
-        };
-        assert!(old.lacks("cuGreenCtxCreate") && !old.lacks("cuGetProcAddress"));
-        assert!(!Config::default().lacks("cuGreenCtxStreamCreate"));
     }
 }

@@ -15,8 +15,13 @@
 //!   sources.
 //! - Blocks go round the multiprocessors that the stream's mask and its green context leave. The mask is read where a driver
 //!   of the configured version keeps it: in the object that the stream's handle points to.
-//! - What a kernel does to memory that is not there breaks its context, and so does a copy: everything in the
-//!   context returns the same error until it is reset.
+//! - What a kernel does to memory that is not there is an error that stays, and so is it of a copy: each call returns it until the
+//!   process ends, a reset of the context included. After errors that are the context's alone, a reset helps
+//!   ([`Code::stays`]). While a kernel hangs, a reset blocks ([`HungReset`]).
+//! - Streams share hardware queues, 8 unless `CUDA_DEVICE_MAX_CONNECTIONS` says otherwise. A command at the front of one that
+//!   cannot be carried out yet keeps back what is behind it, of other streams too.
+//! - Where kernels are loaded lazily (from 12.2 on, unless `CUDA_MODULE_LOADING` says otherwise), asking for a function
+//!   waits for everything in the context.
 //!
 //! What it cannot say: anything about time, as a block takes what it takes on a processor and
 //! streams take turns on its cores; what two kernels on one multiprocessor do to each other; which
@@ -43,9 +48,10 @@ mod programs;
 pub mod ptx_images;
 mod records;
 mod run;
+mod versions;
 
-pub use code::Code;
-pub use config::{CallFault, Config, ConfigError, ENVIRONMENT, LaunchFault};
+pub use code::{Code, Stays};
+pub use config::{CallFault, Config, ConfigError, ENVIRONMENT, HungReset, LaunchFault};
 pub use emulator::{After, Emulator};
 pub use library::LibraryError;
 pub use records::{InUse, LaunchRecord, MemoryInUse, Outcome, StreamState};

@@ -1,12 +1,12 @@
 //! A manifest asks for TPCs: the daemon serves on the emulated driver, on the GPU alone and beside the
-//! processor, also after faults of the GPU; and says what is missing where it cannot.
+//! processor, also after faults of the GPU that a reset helps against; and says what is missing where it cannot.
 //!
 //! The emulated driver computes what the kernels compute. It says nothing about time.
 use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::support::{Daemon, Folder, LIMIT, assert_accounts, connect, profile, result, submit};
-use emulated_cuda::{Config, ENVIRONMENT, Emulator, LaunchFault};
+use emulated_cuda::{Config, ENVIRONMENT, Emulator, HungReset, LaunchFault};
 use punctual_client::{Crop, Options};
 use punctual_device::conformance::networks;
 use punctual_ipc::{Answer, ClientChannel, Failure, PixelFormat, Rejection, ResultRecord, Verdict};
@@ -34,7 +34,7 @@ made-up = "The configuration of the emulated driver"
 "#;
 
 /// One task on all TPCs. Generous: an emulated GPU is slow.
-const GPU_ONLY: &str = r#"
+pub const GPU_ONLY: &str = r#"
 [daemon]
 board = "emulated"
 
@@ -60,7 +60,7 @@ frame = { format = "rgb8", width = 64, height = 48, crop = [24, 24] }
 "#;
 
 /// And one on a core, of the same package; both are led from, or run on, cores that there are.
-fn both() -> String {
+pub fn both() -> String {
     let near = r#"
 [[model]]
 name = "near"
@@ -140,7 +140,7 @@ fn figures(machine: &str, clocks: &str, package: &Package) -> Profile {
 }
 
 /// One emulated GPU at a time: its threads have a core or two, and leaders take one.
-fn turn() -> MutexGuard<'static, ()> {
+pub fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -168,7 +168,7 @@ fn folder_of(package: &Package, manifest: &str, driver: &Config) -> Folder {
 }
 
 /// With the GPU's profile: the machine is what the daemon says that it should be. Other clocks are a warning.
-fn profiled(manifest: &str, driver: &Config) -> Folder {
+pub fn profiled(manifest: &str, driver: &Config) -> Folder {
     profiled_of(&package(), manifest, driver)
 }
 
@@ -302,7 +302,7 @@ fn a_segmenter_on_the_gpu_gives_its_masks() {
 }
 
 /// A launch that will break its context, or hang.
-fn faulty(nth: u64, code: Option<u32>) -> Config {
+pub fn faulty(nth: u64, code: Option<u32>) -> Config {
     Config {
         launch_faults: vec![LaunchFault { nth, code }],
         ..Config::default()
@@ -336,15 +336,18 @@ fn fails_and_recovers(driver: &Config) {
 }
 
 #[test]
-fn an_illegal_address_fails_frames_and_later_ones_are_on_time_again() {
+fn a_failed_assertion_fails_frames_and_later_ones_are_on_time_again() {
     let _turn = turn();
-    fails_and_recovers(&faulty(60, Some(700)));
+    fails_and_recovers(&faulty(60, Some(710)));
 }
 
 #[test]
-fn a_kernel_that_hangs_fails_frames_and_later_ones_are_on_time_again() {
+fn a_kernel_that_hangs_fails_frames_and_later_ones_are_on_time_again_where_a_reset_ends_it() {
     let _turn = turn();
-    fails_and_recovers(&faulty(60, None));
+    fails_and_recovers(&Config {
+        hung_reset: HungReset::Ends,
+        ..faulty(60, None)
+    });
 }
 
 /// The daemon's refusal, which must be one for lack of resources.

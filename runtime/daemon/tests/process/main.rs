@@ -3,6 +3,7 @@
 
 mod admission;
 mod gpu;
+mod gpu_loss;
 mod granted;
 mod limits;
 mod log_levels;

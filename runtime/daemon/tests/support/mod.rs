@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io::Read as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -337,6 +338,15 @@ impl Daemon {
         let status = self.wait();
         let report = Report::read(&self.folder.path("report.json")).expect("a report");
         (status, report)
+    }
+
+    /// As [`end`](Self::end), with what it wrote to its standard error, which was piped.
+    pub fn end_with_words(mut self) -> (ExitStatus, String, Report) {
+        let mut words = String::new();
+        let said = self.child.stderr.as_mut().expect("a pipe");
+        said.read_to_string(&mut words).expect("text");
+        let (status, report) = self.end();
+        (status, words, report)
     }
 
     /// As [`end`](Self::end), where it leaves no report.

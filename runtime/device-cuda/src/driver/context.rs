@@ -13,8 +13,10 @@ use super::symbols::Symbols;
 pub struct Context {
     gpu: Gpu,
     raw: CUcontext,
-    /// Nothing in it is given back one by one any more: it will be reset.
+    /// Nothing in it is given back one by one any more: it will be reset, or the process ends.
     abandoned: AtomicBool,
+    /// It was reset: nothing is left in it.
+    reset: bool,
 }
 
 // SAFETY: the driver's contexts may be used from all threads; the handle is only a name.
@@ -43,6 +45,7 @@ impl Context {
             gpu,
             raw,
             abandoned: AtomicBool::new(false),
+            reset: false,
         });
         context.bind()?;
         Ok(context)
@@ -88,7 +91,7 @@ impl Context {
     }
 
     /// What is dropped from now on is not given back to the driver, which might wait for the device:
-    /// [`reset`](Self::reset) follows, which ends everything at once.
+    /// [`reset`](Self::reset) follows, which ends everything at once, or the end of the process.
     pub fn abandon(&self) {
         // Relaxed: objects are dropped by the thread that abandons, or handed to it through locks.
         self.abandoned.store(true, Ordering::Relaxed);
@@ -99,11 +102,12 @@ impl Context {
     /// context, nothing is left that could be used afterwards.
     pub fn reset(self: Arc<Self>) -> Result<Gpu, ResetError> {
         let holders = Arc::strong_count(&self) - 1;
-        let context = Arc::into_inner(self).ok_or(ResetError::InUse(holders))?;
+        let mut context = Arc::into_inner(self).ok_or(ResetError::InUse(holders))?;
         let gpu = context.gpu;
         // SAFETY: nothing made in the context exists any more: each holds it, and it was alone.
         let code = unsafe { (gpu.driver.symbols.primary_ctx_reset)(gpu.raw) };
         CallError::check("cuDevicePrimaryCtxReset", code)?;
+        context.reset = true;
         Ok(gpu)
     }
 
@@ -135,6 +139,11 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
+        // Relaxed: partner of the store in `abandon`. The last release ends the context, for which the driver may wait
+        // for the device.
+        if self.abandoned.load(Ordering::Relaxed) && !self.reset {
+            return;
+        }
         // SAFETY: retained once, by `retain`; nothing made in it is left. After a reset, which drops
         // the context too, the reference is still ours to release.
         unsafe { (self.symbols().primary_ctx_release)(self.gpu.raw) };

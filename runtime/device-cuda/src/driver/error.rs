@@ -86,9 +86,22 @@ impl CallError {
     }
 }
 
+/// What can no longer be used after an error of the driver: the same error is returned from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    Nothing,
+    /// A reset helps.
+    Context,
+    /// Nothing helps but the end of the process.
+    Process,
+}
+
 /// A `CUresult`, whether we know its name or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Code(pub u32);
+
+/// What to do about an error that is the process's.
+const START_AGAIN: &str = "the driver works again in a new process only";
 
 impl Code {
     /// A value that the call does not take.
@@ -115,12 +128,19 @@ impl Code {
     /// This platform cannot do that.
     pub const NOT_SUPPORTED: Self = Self(801);
 
-    /// Whether everything in the context is lost: the same error is returned from now on, until the context is reset.
+    /// What is lost with it, by the comments of `cuda.h` (13.0).
     #[must_use]
-    pub fn loses_context(self) -> bool {
-        // 214 ECC, 220 NVLink, 226 contained, 700 addresses, 702 time, 709 destroyed, 710 assertion, 714..=719
-        // exceptions of kernels. Not 701: a launch that does not fit the device was never begun.
-        matches!(self.0, 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719)
+    pub fn loss(self) -> Lost {
+        match self.0 {
+            // 709 destroyed, 710 assertion: "the context cannot be used anymore, and must be destroyed".
+            709 | 710 => Lost::Context,
+            // "To continue using CUDA, the process must be terminated and relaunched": 226 contained, 700 addresses,
+            // 702 time, 714..=719 exceptions of kernels, 721 tensor memory, 810 MPS client, 911 external device. The
+            // header says nothing of the kind about 214 (ECC) and 220 (NVLink): the stronger remedy is the safer one.
+            214 | 220 | 226 | 700 | 702 | 714..=719 | 721 | 810 | 911 => Lost::Process,
+            // Not 701: a launch that does not fit the device was never begun.
+            _ => Lost::Nothing,
+        }
     }
 
     /// Whether an image was refused which another one may replace: it is for other devices, or newer than the driver.
@@ -178,21 +198,26 @@ impl Code {
                 "the image lacks a kernel: build the images again (kernels/cuda/build.py)",
             ),
             600 => ("CUDA_ERROR_NOT_READY", "ask again"),
-            700 => ("CUDA_ERROR_ILLEGAL_ADDRESS", "the device is restarted"),
+            214 => ("CUDA_ERROR_ECC_UNCORRECTABLE", START_AGAIN),
+            220 => ("CUDA_ERROR_NVLINK_UNCORRECTABLE", START_AGAIN),
+            226 => ("CUDA_ERROR_CONTAINED", START_AGAIN),
+            700 => ("CUDA_ERROR_ILLEGAL_ADDRESS", START_AGAIN),
             701 => (
                 "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
                 "the image does not fit this device: build the images again (kernels/cuda/build.py)",
             ),
             702 => (
                 "CUDA_ERROR_LAUNCH_TIMEOUT",
-                "the device is restarted; take the display off this GPU",
+                "the process must be started again; take the display off this GPU",
             ),
             709 => ("CUDA_ERROR_CONTEXT_IS_DESTROYED", "the device is restarted"),
+            710 => ("CUDA_ERROR_ASSERT", "the device is restarted"),
             712 => (
                 "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
                 "an error of ours: report it",
             ),
-            719 => ("CUDA_ERROR_LAUNCH_FAILED", "the device is restarted"),
+            719 => ("CUDA_ERROR_LAUNCH_FAILED", START_AGAIN),
+            721 => ("CUDA_ERROR_TENSOR_MEMORY_LEAK", START_AGAIN),
             800 => (
                 "CUDA_ERROR_NOT_PERMITTED",
                 "this process may not do that: check the user's rights",
@@ -206,7 +231,7 @@ impl Code {
                 "libcuda.so and the kernel's driver differ: reboot after an update",
             ),
             999 => ("CUDA_ERROR_UNKNOWN", "see the kernel's log"),
-            _ if self.loses_context() => ("a fault on the device", "the device is restarted"),
+            _ if self.loss() == Lost::Process => ("a fault on the device", START_AGAIN),
             _ => (
                 "an error that we have no name for",
                 "look its number up in cuda.h",
@@ -242,13 +267,21 @@ mod tests {
         assert_eq!(CallError::check_ready("cuStreamQuery", 0), Ok(true));
         assert_eq!(CallError::check_ready("cuStreamQuery", 600), Ok(false));
         let lost = CallError::check_ready("cuStreamQuery", 700).expect_err("a fault");
-        assert!(lost.code.loses_context());
+        assert_eq!(lost.code.loss(), Lost::Process);
     }
 
     #[test]
-    fn a_refusal_does_not_lose_the_context() {
-        for code in [1, 2, 209, 500, 600, 701, 801] {
-            assert!(!Code(code).loses_context(), "{code}");
+    fn what_is_lost_is_what_the_drivers_header_says() {
+        for code in [1, 2, 209, 500, 600, 701, 711, 712, 713, 720, 801] {
+            assert_eq!(Code(code).loss(), Lost::Nothing, "{code}");
+        }
+        for code in [709, 710] {
+            assert_eq!(Code(code).loss(), Lost::Context, "{code}");
+        }
+        for code in [
+            214, 220, 226, 700, 702, 714, 715, 716, 717, 718, 719, 721, 810, 911,
+        ] {
+            assert_eq!(Code(code).loss(), Lost::Process, "{code}");
         }
     }
 }

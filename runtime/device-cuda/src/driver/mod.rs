@@ -26,7 +26,7 @@ mod stream;
 mod symbols;
 
 pub use context::{Context, ResetError};
-pub use error::{CallError, Code, OpenError};
+pub use error::{CallError, Code, Lost, OpenError};
 pub use green::{GreenError, Groups};
 pub use library::{Attribute, Driver, Gpu, Version};
 pub use masking::{MaskError, Masking};

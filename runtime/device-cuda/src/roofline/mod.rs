@@ -254,7 +254,8 @@ impl Device {
         let (major, minor) = self.compute_capability;
         let kernel = step.kernel.name;
         let mut contract = None;
-        for archive in images::candidates(major, minor) {
+        // The latest compiler's: boards of today have drivers of CUDA 12 or 13.
+        for archive in images::candidates((major, minor), 13) {
             contract = contract.or(archive.contract(step.kernel)?);
         }
         let contract = contract.ok_or(RooflineError::NotCompiled {

@@ -8,6 +8,8 @@ use punctual_platform::{Doorbell, clock};
 use rtrb::{Consumer, Producer};
 
 use super::{LoadError, Shared};
+use crate::device_error::DeviceError;
+use crate::health::Health;
 
 /// A load that was ordered: the right to fill the pieces that the model was given.
 #[derive(Debug)]
@@ -28,6 +30,14 @@ pub struct Loader {
     pub(super) shared: Arc<Shared>,
     pub(super) orders: Consumer<Load>,
     pub(super) done: Producer<Ended>,
+    /// Whom a fault is reported to that no leader may ever meet, as stages wait for weights.
+    pub(super) health: Option<Arc<Health>>,
+}
+
+impl Loader {
+    pub(crate) fn report_to(&mut self, health: Arc<Health>) {
+        self.health = Some(health);
+    }
 }
 
 impl weights::Loader for Loader {
@@ -47,6 +57,12 @@ impl weights::Loader for Loader {
                 .map_err(LoadError::from),
             None => Err(LoadError::Down),
         };
+        if let (Err(LoadError::Driver(error)), Some(health)) = (&result, &self.health) {
+            let error = DeviceError::from(*error);
+            if error.needs_restart() {
+                health.fail(error);
+            }
+        }
         let took = result.is_ok().then(|| now().since(started));
         let pushed = self.done.push(Ended { load, took });
         assert!(pushed.is_ok(), "the ring holds a load a model");

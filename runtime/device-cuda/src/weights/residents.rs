@@ -31,6 +31,7 @@ impl Residents {
         let (orders, order_out) = RingBuffer::new(shared.models.len());
         let (done_in, done) = RingBuffer::new(shared.models.len());
         let loader = Loader {
+            health: None,
             shared: shared.clone(),
             orders: order_out,
             done: done_in,

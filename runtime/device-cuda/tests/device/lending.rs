@@ -16,7 +16,7 @@ use punctual_device_cuda::partition::{Mechanism, Partitioner, SmSet};
 use punctual_model::Network;
 
 use crate::places::{CELLS, HOMES, divided, partitioner, place, places};
-use crate::subject::{BATCHES, Cuda, begin};
+use crate::subject::{ASSERT, BATCHES, Cuda, begin};
 
 const MEMBERS: [u16; 3] = [4, 0, 2];
 
@@ -211,7 +211,7 @@ fn an_action_that_waits_for_its_window_does_not_delay_others_of_its_leader() {
 fn after_a_fault_on_a_cell_all_partitions_run_where_they_did() {
     let mut places = Places::masked("restarted", &networks::gathers(6));
     let expected = places.answers(HOMES[0], 0, &MEMBERS);
-    places.cuda.emulator.fail_launch(3, Code::LAUNCH_FAILED.0);
+    places.cuda.emulator.fail_launch(3, ASSERT.0);
     let infer = places.action(CELLS[1], 0, &MEMBERS);
     places.cuda.submit(&infer).expect("room");
     assert_eq!(

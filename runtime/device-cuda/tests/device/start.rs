@@ -11,7 +11,7 @@ use punctual_device_cuda::partition::{Mechanism, SmSet};
 use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
 use punctual_device_cuda::{CudaSpec, Division, StartError};
 
-use crate::subject::{BATCHES, Cuda, begin, cuda, gpu, offer, partitions};
+use crate::subject::{ASSERT, BATCHES, Cuda, begin, cuda, gpu, offer, partitions};
 
 /// Calls by which a driver gives something away.
 const TAKING: [&str; 8] = [
@@ -172,7 +172,7 @@ fn partitions_of_tpcs_run_where_they_may() {
     let expected = device.answers(0, &[6, 1]);
     for restarted in [false, true] {
         if restarted {
-            device.emulator.fail_launch(3, Code::LAUNCH_FAILED.0);
+            device.emulator.fail_launch(3, ASSERT.0);
             let infer = device.action(0, &[6, 1]);
             device.submit(&infer).expect("room");
             assert_eq!(device.event(), Event::Failed { action: infer.id });

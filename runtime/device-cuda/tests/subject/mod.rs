@@ -16,17 +16,20 @@ use punctual_device::{
     Device, DeviceSpec, HostedDevice, InputBuffers, ModelSpec, PartitionSpec, Shell,
 };
 use punctual_device_cuda::conformance::{SCORE_TOLERANCE, confidence_tolerance};
-use punctual_device_cuda::driver::{Driver, Gpu};
+use punctual_device_cuda::driver::{Code, Driver, Gpu};
 use punctual_device_cuda::host::Host;
 use punctual_device_cuda::partition::offer::{self, How, Offer};
 use punctual_device_cuda::partition::record;
 use punctual_device_cuda::partition::{Mechanism, Trial};
-use punctual_device_cuda::{CudaDevice, CudaSpec, StartError, Wait, Watchdog};
+use punctual_device_cuda::{CudaDevice, CudaSpec, Loss, StartError, Wait, Watchdog};
 use punctual_model::Network;
 use punctual_platform::Doorbell;
 
 /// Longer than anything here takes, even on a busy machine.
 const STUCK: Nanos = Nanos::from_millis(60_000);
+
+/// A failed assertion of a kernel: an error after which a reset of the context helps.
+pub const ASSERT: Code = Code(710);
 
 /// A page of tests: small, so that networks have several.
 pub const PAGE_BYTES: u32 = 128 << 10;
@@ -249,6 +252,13 @@ impl Cuda {
     pub fn until_restarted(&self, times: u64) {
         let counters = self.device.counters();
         self.until("a restart", || counters.read().restarts == times);
+    }
+
+    /// Waits until the device is lost.
+    pub fn until_lost(&self) -> Loss {
+        let watch = self.device.loss_watch();
+        self.until("a loss", || watch.loss().is_some());
+        watch.loss().expect("for good")
     }
 }
 

@@ -2,7 +2,8 @@
 use std::cell::RefCell;
 
 use super::state::{DRIVER, Device, State};
-use crate::code::{Code, Outcome};
+use crate::code::{Code, Outcome, Stays};
+use crate::config::HungReset;
 
 /// The handle of the primary context; there is one device.
 const PRIMARY: usize = 0x1000;
@@ -10,7 +11,7 @@ const PRIMARY: usize = 0x1000;
 #[derive(Default)]
 pub(crate) struct Primary {
     retained: u32,
-    /// What everything in it fails with until it is reset.
+    /// What everything in it fails with until it is reset, or until the process ends.
     pub(crate) error: Option<Code>,
     pub(crate) resets: u64,
 }
@@ -55,6 +56,16 @@ impl Device {
         self.primary.error.get_or_insert(code);
     }
 
+    /// The error that every call returns until the process ends.
+    pub(crate) fn lost(&self) -> Option<Code> {
+        let stays = |error: &Code| error.stays() == Some(Stays::UntilProcessEnds);
+        self.primary.error.filter(stays)
+    }
+
+    fn is_hung(&self) -> bool {
+        self.streams.values().any(|stream| stream.hangs)
+    }
+
     pub(crate) fn is_active(&self) -> bool {
         self.primary.retained > 0 || !self.green.is_empty()
     }
@@ -76,6 +87,7 @@ pub(crate) fn release(device: i32) -> Outcome {
     device.primary.retained -= 1;
     if !device.is_active() {
         drop(state);
+        await_hung_kernels()?;
         empty();
     }
     Ok(())
@@ -83,8 +95,31 @@ pub(crate) fn release(device: i32) -> Outcome {
 
 pub(crate) fn reset(device: i32) -> Outcome {
     super::device::known(&mut DRIVER.lock(), device)?;
+    await_hung_kernels()?;
     empty();
     Ok(())
+}
+
+/// Before a context is destroyed: what the configuration says of kernels that hang. An error if the machine was shut down
+/// meanwhile.
+fn await_hung_kernels() -> Outcome {
+    let mut state = DRIVER.lock();
+    let machine = state.machines;
+    let hung_at_first = state.device.as_ref().is_some_and(Device::is_hung);
+    loop {
+        let same = state.machines == machine;
+        let device = state.device.as_ref().filter(|_| same);
+        let device = device.ok_or(Code::CONTEXT_IS_DESTROYED)?;
+        let goes_on = match device.config.hung_reset {
+            HungReset::Ends => true,
+            HungReset::Waits => !device.is_hung(),
+            HungReset::Blocks => !hung_at_first,
+        };
+        if goes_on {
+            return Ok(());
+        }
+        state = DRIVER.wait(state);
+    }
 }
 
 pub(crate) fn primary_state(device: i32) -> Outcome<(u32, i32)> {
@@ -114,9 +149,7 @@ pub(crate) fn empty() {
     }
     if let Some(device) = &mut state.device {
         device.forget_everything();
-        if device.config.reset_recovers {
-            device.primary.error = None;
-        }
+        device.primary.error = device.lost();
     }
     DRIVER.notify();
 }

@@ -60,25 +60,40 @@ impl State {
             self.plan_call_fault(fault);
         }
     }
+
+    /// Counts a call, and says with what a test wants it to fail.
+    fn count_call(&mut self, name: &'static str) -> Option<Code> {
+        self.ensure_configured();
+        let calls = self.calls.entry(name).or_default();
+        let this = *calls;
+        *calls += 1;
+        let planned = &mut self.faults.calls;
+        let at = planned
+            .iter()
+            .position(|(of, nth, _)| of == name && *nth == this)?;
+        let (_, _, code) = planned.swap_remove(at);
+        if code.stays().is_some()
+            && let Some(device) = &mut self.device
+        {
+            device.break_context(code);
+        }
+        Some(code)
+    }
 }
+
+/// Calls that say nothing about the device: they work after any error.
+const ABOUT_NOTHING: [&str; 5] = [
+    "cuDriverGetVersion",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuGetProcAddress",
+    "cuGetProcAddress_v2",
+];
 
 /// Counts a call, and says with what it is to fail.
 pub(super) fn count(name: &'static str) -> Option<Code> {
     let mut state = DRIVER.lock();
-    let state = &mut *state;
-    state.ensure_configured();
-    let calls = state.calls.entry(name).or_default();
-    let this = *calls;
-    *calls += 1;
-    let planned = &mut state.faults.calls;
-    let at = planned
-        .iter()
-        .position(|(of, nth, _)| of == name && *nth == this)?;
-    let (_, _, code) = planned.swap_remove(at);
-    if code.is_sticky()
-        && let Some(device) = &mut state.device
-    {
-        device.break_context(code);
-    }
-    Some(code)
+    let planned = state.count_call(name);
+    let lost = || state.device.as_ref()?.lost();
+    planned.or_else(|| lost().filter(|_| !ABOUT_NOTHING.contains(&name)))
 }

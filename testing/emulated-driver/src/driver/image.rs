@@ -9,7 +9,9 @@ use std::sync::Arc;
 use punctual_ptx::Module as Program;
 
 use crate::code::{Code, Outcome};
+use crate::config::Config;
 use crate::programs;
+use crate::versions;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resources {
@@ -34,11 +36,11 @@ const EM_CUDA: u16 = 190;
 /// Registers of a thread that PTX is compiled to; nobody knows before a compiler has seen it.
 const REGISTERS_OF_PTX: u32 = 64;
 
-/// The kernels of an image, for a GPU of this compute capability and a driver of this version.
+/// The kernels of an image, for a GPU and a driver as configured.
 ///
 /// # Safety
 /// `image` is a cubin, or text that ends in 0, as `cuModuleLoadData` wants it: its size is what it says.
-pub(crate) unsafe fn read(image: *const u8, compute: (u32, u32), driver: u32) -> Outcome<Image> {
+pub(crate) unsafe fn read(image: *const u8, config: &Config) -> Outcome<Image> {
     if image.is_null() {
         return Err(Code::INVALID_VALUE);
     }
@@ -53,14 +55,14 @@ pub(crate) unsafe fn read(image: *const u8, compute: (u32, u32), driver: u32) ->
         let bytes = elf_bytes(header).ok_or(Code::INVALID_IMAGE)?;
         // SAFETY: as the image says.
         let elf = unsafe { std::slice::from_raw_parts(image, bytes) };
-        let kernels = read_elf(elf, compute)?;
+        let kernels = read_elf(elf, config)?;
         let program = programs::of_cubin(elf)?;
         return Ok(Image { kernels, program });
     }
     // SAFETY: by the caller's promise a text.
     let text = unsafe { CStr::from_ptr(image.cast()) };
     let text = text.to_str().map_err(|_| Code::INVALID_IMAGE)?;
-    let kernels = read_ptx(text, compute, driver)?;
+    let kernels = read_ptx(text, config.compute, config.driver)?;
     let program = programs::of_text(text)?;
     Ok(Image { kernels, program })
 }
@@ -93,12 +95,17 @@ fn elf_bytes(header: &[u8]) -> Option<usize> {
     Some(last.max(ELF_HEADER_BYTES))
 }
 
-fn read_elf(elf: &[u8], compute: (u32, u32)) -> Outcome<Kernels> {
+fn read_elf(elf: &[u8], config: &Config) -> Outcome<Kernels> {
     if u16_at(elf, 18) != Some(EM_CUDA) {
         return Err(Code::INVALID_IMAGE);
     }
     let architecture = architecture(elf).ok_or(Code::INVALID_IMAGE)?;
-    if !runs_on(architecture, compute) {
+    let toolkit = elf.get(8).copied().zip(u32_at(elf, 20));
+    let (format, version) = toolkit.ok_or(Code::INVALID_IMAGE)?;
+    if !config.later_cubins && !versions::loads_cubin(config.driver, format, version) {
+        return Err(Code::INVALID_IMAGE);
+    }
+    if !runs_on(architecture, config.compute) {
         return Err(Code::NO_BINARY_FOR_GPU);
     }
     kernels_of_elf(elf, architecture).ok_or(Code::INVALID_IMAGE)
@@ -208,17 +215,6 @@ fn registers(elf: &[u8], sections: &[Section<'_>]) -> Option<BTreeMap<usize, u32
     Some(found)
 }
 
-/// The newest PTX that a driver compiles.
-fn newest_ptx(driver: u32) -> (u32, u32) {
-    match driver / 10 {
-        version @ 1100..=1199 => (7, version - 1100),
-        version @ 1200..=1205 => (8, version - 1200),
-        version @ 1206..=1299 => (8, version - 1201),
-        version @ 1300.. => (9, version - 1300),
-        _ => (6, 5),
-    }
-}
-
 fn read_ptx(text: &str, (major, minor): (u32, u32), driver: u32) -> Outcome<Kernels> {
     let mut words = text.split_whitespace();
     let mut kernels = Kernels::new();
@@ -245,7 +241,7 @@ fn read_ptx(text: &str, (major, minor): (u32, u32), driver: u32) -> Outcome<Kern
     let (Some(version), Some(target)) = (version, target) else {
         return Err(Code::INVALID_IMAGE);
     };
-    if version > newest_ptx(driver) {
+    if version > versions::newest_ptx(driver) {
         return Err(Code::UNSUPPORTED_PTX_VERSION);
     }
     if target > 10 * major + minor {
@@ -305,22 +301,44 @@ mod tests {
     }
 
     #[test]
-    fn damaged_cubins_are_refused_and_never_read_past_their_end() {
+    fn a_cubin_of_a_later_major_version_is_loaded_only_where_a_test_says_so() {
         let mut elf = vec![0u8; ELF_HEADER_BYTES];
         elf[..4].copy_from_slice(ELF_MAGIC);
-        assert_eq!(read_elf(&elf, (8, 7)), Err(Code::INVALID_IMAGE));
         elf[18..20].copy_from_slice(&EM_CUDA.to_le_bytes());
-        elf[8] = 7;
-        elf[48] = 87;
-        assert_eq!(read_elf(&elf, (8, 7)), Ok(Kernels::new()));
-        assert_eq!(read_elf(&elf, (8, 6)), Err(Code::NO_BINARY_FOR_GPU));
+        (elf[8], elf[20], elf[48]) = (7, 126, 87);
+        let old = Config {
+            driver: 11040,
+            ..Config::default()
+        };
+        assert_eq!(read_elf(&elf, &old), Err(Code::INVALID_IMAGE));
+        let kind = Config {
+            later_cubins: true,
+            ..old
+        };
+        assert_eq!(read_elf(&elf, &kind), Ok(Kernels::new()));
+    }
+
+    #[test]
+    fn damaged_cubins_are_refused_and_never_read_past_their_end() {
+        let orin = Config::default();
+        let mut elf = vec![0u8; ELF_HEADER_BYTES];
+        elf[..4].copy_from_slice(ELF_MAGIC);
+        assert_eq!(read_elf(&elf, &orin), Err(Code::INVALID_IMAGE));
+        elf[18..20].copy_from_slice(&EM_CUDA.to_le_bytes());
+        (elf[8], elf[20], elf[48]) = (7, 126, 87);
+        assert_eq!(read_elf(&elf, &orin), Ok(Kernels::new()));
+        let desktop = Config {
+            compute: (8, 6),
+            ..orin.clone()
+        };
+        assert_eq!(read_elf(&elf, &desktop), Err(Code::NO_BINARY_FOR_GPU));
         // Sections that lie behind the end.
         for at in [40, 47, 60, 62] {
             let mut damaged = elf.clone();
             damaged[60] = 1;
             damaged[at] = 0xff;
             assert_eq!(
-                read_elf(&damaged, (8, 7)),
+                read_elf(&damaged, &orin),
                 Err(Code::INVALID_IMAGE),
                 "byte {at}"
             );

@@ -37,6 +37,13 @@ pub(crate) struct QueuedLaunch {
     pub(super) blocks: Arc<AtomicU64>,
 }
 
+impl QueuedLaunch {
+    /// Whether it will not end by itself.
+    pub(super) fn hangs(&self) -> bool {
+        self.fate == Fate::Hangs || self.sms.is_empty()
+    }
+}
+
 /// The bytes of all parameters, as they were when the kernel was launched.
 pub(crate) struct Parameters(pub(super) Box<[u8]>);
 

@@ -5,6 +5,7 @@
 //! no better, and a reader can say what happens.
 mod api;
 mod attributes;
+mod connections;
 mod context;
 mod control;
 mod copy;

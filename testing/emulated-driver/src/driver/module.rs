@@ -7,6 +7,7 @@ use punctual_ptx::Kernel;
 use super::attributes::Limits;
 use super::context;
 use super::image::{self, Image, Resources};
+use super::state::Device;
 use crate::code::{Code, Outcome};
 
 pub(crate) struct Module {
@@ -28,7 +29,7 @@ pub(crate) struct Function {
 pub(crate) unsafe fn load(image: *const u8) -> Outcome<usize> {
     context::with(|device| {
         // SAFETY: the caller's promise.
-        let image = unsafe { image::read(image, device.config.compute, device.config.driver) }?;
+        let image = unsafe { image::read(image, &device.config) }?;
         let handle = device.handle();
         device.modules.insert(handle, Module { image });
         Ok(handle)
@@ -50,6 +51,14 @@ pub(crate) fn unload(module: usize) -> Outcome {
 
 pub(crate) fn function(module: usize, name: &CStr) -> Outcome<usize> {
     let name = name.to_str().map_err(|_| Code::INVALID_VALUE)?;
+    let is_loaded = |device: &mut Device| {
+        let mut functions = device.functions.values();
+        functions.any(|function| function.module == module && function.name == name)
+    };
+    if context::with(|device| Ok(device.lazy && !is_loaded(device)))? {
+        // Documented: loading a kernel may need the context to be synchronised.
+        context::synchronize()?;
+    }
     context::with(|device| {
         let found = device.modules.get(&module).ok_or(Code::INVALID_HANDLE)?;
         let &resources = found.image.kernels.get(name).ok_or(Code::NOT_FOUND)?;

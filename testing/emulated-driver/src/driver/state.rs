@@ -2,6 +2,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, LockResult, Mutex, MutexGuard};
 
+use super::connections::Connections;
 use super::context::{self, Primary};
 use super::event::Event;
 use super::fault::{Fates, Faults};
@@ -13,6 +14,7 @@ use super::module::{Function, Module};
 use super::stream::Stream;
 use crate::code::{Code, Outcome};
 use crate::config::{Config, ENVIRONMENT};
+use crate::versions;
 
 pub(crate) struct State {
     /// From the test, before `cuInit`; without it, from the environment.
@@ -20,6 +22,8 @@ pub(crate) struct State {
     /// There from `cuInit` on.
     pub(crate) device: Option<Device>,
     pub(crate) faults: Faults,
+    /// How many machines there were: whoever waited on one of them must not go on with another.
+    pub(crate) machines: u64,
     /// How often each call was made.
     pub(crate) calls: BTreeMap<&'static str, u64>,
 }
@@ -45,6 +49,9 @@ pub(crate) struct Device {
     pub(crate) fates: Fates,
     /// What the last kernel that went wrong said.
     pub(crate) complaint: Option<String>,
+    pub(crate) connections: Connections,
+    /// Whether a kernel is loaded when its function is first asked for.
+    pub(crate) lazy: bool,
     /// What streams that are made from now on begin with.
     pub(crate) hold_new: Hold,
     next: u64,
@@ -56,6 +63,7 @@ pub(crate) static DRIVER: Driver = Driver {
         config: None,
         device: None,
         faults: Faults::new(),
+        machines: 0,
         calls: BTreeMap::new(),
     }),
     changed: Condvar::new(),
@@ -120,6 +128,7 @@ impl State {
             return Err(Code::NO_DEVICE);
         }
         self.device = Some(Device::new(config));
+        self.machines += 1;
         Ok(())
     }
 
@@ -163,6 +172,17 @@ fn from_environment() -> Outcome<Config> {
     })
 }
 
+/// Whether kernels are loaded lazily, given what the environment says.
+fn is_lazy(config: &Config, said: Option<&str>) -> bool {
+    let asked = config.lazy.or(match said {
+        Some("LAZY") => Some(true),
+        Some("EAGER") => Some(false),
+        _ => None,
+    });
+    versions::can_be_lazy(config.driver)
+        && asked.unwrap_or_else(|| versions::is_lazy(config.driver))
+}
+
 impl Device {
     fn new(config: Config) -> Self {
         let mut fates = Fates::default();
@@ -171,6 +191,11 @@ impl Device {
         }
         Self {
             memory: Memory::new(config.memory_bytes),
+            connections: Connections::of(&config),
+            lazy: is_lazy(
+                &config,
+                std::env::var("CUDA_MODULE_LOADING").ok().as_deref(),
+            ),
             config,
             fates,
             complaint: None,
@@ -208,11 +233,33 @@ impl Device {
             }
         }
         self.streams.clear();
+        self.connections.clear();
         self.modules.clear();
         self.functions.clear();
         self.events.clear();
         self.green.clear();
         self.descriptions.clear();
         self.memory.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_loaded_lazily_by_the_drivers_age_unless_somebody_says_otherwise() {
+        let of = |driver, lazy, said| {
+            let config = Config {
+                driver,
+                lazy,
+                ..Config::default()
+            };
+            is_lazy(&config, said)
+        };
+        assert!(of(12060, None, None) && !of(12010, None, None));
+        assert!(!of(12060, None, Some("EAGER")) && of(12010, None, Some("LAZY")));
+        assert!(of(12060, None, Some("DEFAULT")) && !of(12060, Some(false), Some("LAZY")));
+        assert!(!of(11060, Some(true), Some("LAZY")), "it cannot");
     }
 }

@@ -75,11 +75,15 @@ pub(crate) struct Stream {
     blocking: bool,
     /// The multiprocessors of its green context.
     pub(super) green: Option<Vec<u32>>,
+    /// Its hardware queue.
+    pub(super) connection: usize,
     pub(super) queue: VecDeque<Command>,
     submitted: u64,
     pub(super) completed: u64,
     /// Its thread carries out a command.
     pub(crate) running: bool,
+    /// What its thread carries out hangs.
+    pub(super) hangs: bool,
     pub(super) launches_waiting: u32,
     pub(crate) hold: Hold,
     /// Its thread waits because of the hold.
@@ -110,10 +114,12 @@ impl Stream {
             priority,
             blocking,
             green,
+            connection: 0,
             queue: VecDeque::new(),
             submitted: 0,
             completed: 0,
             running: false,
+            hangs: false,
             launches_waiting: 0,
             hold,
             stopped: false,
@@ -174,7 +180,8 @@ impl Device {
             .ok_or(Code::INVALID_HANDLE)
     }
 
-    fn begin_stream(&mut self, number: u64, stream: Stream) -> Outcome {
+    fn begin_stream(&mut self, number: u64, mut stream: Stream) -> Outcome {
+        stream.connection = self.connections.give();
         worker::start(number, Arc::clone(&stream.signals))?;
         self.streams.insert(number, stream);
         Ok(())
@@ -221,6 +228,9 @@ impl Device {
             stream.launches_waiting += 1;
         }
         stream.submitted += before.len() as u64 + 1;
+        for _ in 0..=before.len() {
+            self.connections.push(stream.connection, number);
+        }
         stream.queue.extend(before);
         stream.queue.push_back(command);
         let count = stream.submitted;

@@ -51,7 +51,7 @@ struct Worker {
 enum Front {
     /// May be done now.
     Ready(Command),
-    /// Waits for another stream, or there is nothing.
+    /// Waits for another stream, or its turn in the hardware queue, or there is nothing.
     Wait,
     /// The test does not let it begin.
     Held,
@@ -85,12 +85,13 @@ fn front(device: &mut Device, number: u64, signals: &Arc<Signals>) -> Front {
     let Some(stream) = device.streams.get_mut(&number) else {
         return Front::Gone;
     };
-    if !ready {
+    if !ready || !device.connections.is_next(stream.connection, number) {
         return Front::Wait;
     }
     if counts && !stream.hold.pass(Step::Command) {
         return Front::Held;
     }
+    device.connections.begin(stream.connection);
     let command = stream.queue.pop_front();
     command.map_or(Front::Wait, Front::Ready)
 }
@@ -109,7 +110,7 @@ impl Worker {
             let Some(stream) = own(device, self.number, &self.signals) else {
                 return;
             };
-            stream.running = false;
+            (stream.running, stream.hangs) = (false, false);
             stream.completed += 1;
             DRIVER.notify();
         }
@@ -148,6 +149,7 @@ impl Worker {
             stream.running = true;
             if let Command::Launch(launch) = command {
                 stream.launches_waiting = stream.launches_waiting.saturating_sub(1);
+                stream.hangs = !broken && launch.hangs();
                 let progress = match broken {
                     true => Progress::Dropped,
                     false => Progress::Running,
@@ -309,13 +311,17 @@ impl Worker {
     fn wait_until(&self, done: impl Fn(&Device) -> bool) -> bool {
         let mut state = DRIVER.lock();
         loop {
-            let Some(device) = &state.device else {
+            let Some(device) = &mut state.device else {
                 return false;
             };
             if self.is_aborted() {
                 return false;
             }
             if done(device) {
+                if let Some(stream) = own(device, self.number, &self.signals) {
+                    stream.hangs = false;
+                }
+                DRIVER.notify();
                 return true;
             }
             state = DRIVER.wait(state);

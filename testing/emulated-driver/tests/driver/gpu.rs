@@ -17,8 +17,13 @@ pub fn ok(result: CUresult) {
     assert_eq!(result, CUresult::CUDA_SUCCESS);
 }
 
+/// Kernels are loaded at once unless `config` says otherwise: tests ask for functions while streams stand still.
 pub fn start(config: &Config) -> Gpu {
-    let emulator = Emulator::start(config).expect("the library is beside the test");
+    let config = Config {
+        lazy: config.lazy.or(Some(false)),
+        ..config.clone()
+    };
+    let emulator = Emulator::start(&config).expect("the library is beside the test");
     // SAFETY: the arguments are as documented.
     unsafe {
         ok(sys::cuInit(0));

@@ -3,7 +3,7 @@ use std::ptr::null_mut;
 use std::sync::Mutex;
 
 use cudarc::driver::sys::{self, CUdevResource, CUdevResourceType, CUgreenCtx, CUresult, CUstream};
-use emulated_cuda::Config;
+use emulated_cuda::{Config, HungReset};
 
 use crate::gpu::{Gpu, NON_BLOCKING, ok, parameters, start};
 
@@ -27,7 +27,10 @@ const fn config(driver: u32) -> Config {
         export_table: true,
         descriptor: None,
         descriptor_masks: true,
-        reset_recovers: true,
+        later_cubins: false,
+        connections: None,
+        lazy: None,
+        hung_reset: HungReset::Waits,
         hide: Vec::new(),
         call_faults: Vec::new(),
         launch_faults: Vec::new(),
@@ -182,6 +185,20 @@ fn a_mask_in_the_descriptor_of_a_launch_switches_tpcs_off() {
     let code = unsafe { sys::cuGetExportTable(&raw mut table, &raw const uuid) };
     assert_eq!(code, CUresult::CUDA_ERROR_NOT_FOUND);
     drop(gpu);
+}
+
+#[test]
+fn a_driver_of_which_nobody_knows_where_masks_are_obeys_none() {
+    let gpu = start(&Config {
+        mask_offset: None,
+        ..config(12_990)
+    });
+    let stream = gpu.stream();
+    // Wherever one looks for it, all but the words of a stream's object that come before any mask.
+    for word in (0x100..0x1000).step_by(4) {
+        write(stream, word, &[1]);
+    }
+    assert_eq!(whereabouts(&gpu, stream).len(), 8);
 }
 
 #[test]
