@@ -66,7 +66,31 @@ class Instruction:
         if self.name == "R2P":
             return {f"P{number}" for number in range(7)}
         count = self._result_count()
-        return {name for operand in self.operands[:count] for name in _NAME.findall(operand)}
+        names = {name for operand in self.operands[:count] for name in _NAME.findall(operand)}
+        width = self._width()
+        for name in [name for name in names if "R" in name]:
+            letters, number = re.match(r"(U?R)(\d+)", name).groups()
+            names |= {f"{letters}{int(number) + further}" for further in range(1, width)}
+        return names
+
+    def _width(self) -> int:
+        """Registers that a result takes, at most."""
+        parts = set(self.opcode.split("."))
+        if self.name in ("SHF", "USHF"):
+            # A half of what is shifted.
+            return 1
+        if parts & {"256"}:
+            return 8
+        if parts & {"128", "HMMA", "IMMA", "DMMA", "LDSM"}:
+            return 4
+        if parts & {"64", "F64", "S64", "U64", "WIDE", "CS2R"} or self.name.startswith("D"):
+            return 2
+        return 1
+
+    @property
+    def calls(self) -> bool:
+        """Calls a function, which may write any register and comes back."""
+        return self.name == "CALL" and not self.is_jump
 
     def _result_count(self) -> int:
         if self.name in _COMPARISONS:
@@ -220,7 +244,7 @@ def _link(name: str, code: list[Instruction], labels: dict[str, int]) -> None:
                     raise Unreadable(f"{name}: {one.text}: no label {target}")
                 one.next.append(labels[target])
         has_condition = one.guard != "" or (one.name == "BRA" and (len(one.operands) > 1 or ".DIV" in one.opcode))
-        ends = one.name in (*_JUMPS, "EXIT", "RET") or (one.name == "CALL" and is_jump)
+        ends = one.name in (*_JUMPS, "EXIT", "RET")
         one.is_jump = is_jump
         one.may_pass = (not ends or has_condition) and at + 1 < len(code)
         if one.may_pass:
