@@ -157,6 +157,14 @@ class Rules(unittest.TestCase):
         with self.assertRaises(sass.Unreadable):
             kernel(" JMP 0x100\n", EXIT)
 
+    def test_a_line_that_is_not_read_is_an_error(self):
+        with self.assertRaises(sass.Unreadable):
+            sass.kernels("//--- .text.copy ---\n /*0000*/ NOP ;\n /*0010*/ ??? ;\n /*0020*/ EXIT ;\n")
+
+    def test_a_form_of_write_that_the_rules_do_not_know_is_an_error(self):
+        with self.assertRaises(sass.Unreadable):
+            kernel(" UTMASTG.2D [UR8], [UR4]\n", EXIT)
+
 
 class Occupancy(unittest.TestCase):
     """As the tests of kernels/src/cuda/contract.rs have it."""
