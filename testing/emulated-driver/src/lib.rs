@@ -15,6 +15,8 @@
 //!   sources.
 //! - Blocks go round the multiprocessors that the stream's mask and its green context leave. The mask is read where a driver
 //!   of the configured version keeps it: in the object that the stream's handle points to.
+//! - Tools that subscribe (`cuGetExportTable`) are called back on the launching thread with each launch's descriptor, of the
+//!   version that chips of the compute capability take; what they write into its mask is obeyed.
 //! - What a kernel does to memory that is not there breaks its context, and so does a copy: everything in the
 //!   context returns the same error until it is reset.
 //!
