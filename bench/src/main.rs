@@ -57,6 +57,8 @@ enum What {
 }
 
 fn main() -> std::process::ExitCode {
+    // Before any thread exists, and before the driver is opened.
+    punctual_device_cuda::driver::environment::prepare();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(usage) => {

@@ -75,6 +75,29 @@ fn a_report_of_nothing_has_every_bound_as_not_measured() {
     assert!(page.contains("What it must reach"));
 }
 
+#[test]
+fn predictions_need_no_gpu_and_are_the_same_on_a_page_and_for_a_machine() {
+    let output = bench_gpu(&["--predict"]);
+    assert!(output.status.success(), "{}", complaint(&output));
+    let page = String::from_utf8(output.stdout).expect("text");
+    assert!(page.starts_with("# Stage times on a GPU, predicted"));
+    let output = bench_gpu(&["--predict", "--json"]);
+    assert!(output.status.success(), "{}", complaint(&output));
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let stages = json["stages"].as_array().expect("a list");
+    for stage in stages {
+        let us = stage["us"].as_f64().expect("a number");
+        let limit = stage["limit"].as_str().expect("a word");
+        assert!(page.contains(&format!("{us:.0} {limit}")), "{stage}");
+    }
+    for device in json["devices"].as_array().expect("a list") {
+        for fact in device["facts"].as_array().expect("a list") {
+            let source = fact["source"].as_str().expect("a name");
+            assert!(page.contains(&format!("- `{source}`: ")), "{source}");
+        }
+    }
+}
+
 /// The command with tiny sizes on an emulated GPU.
 fn emulated(arguments: &[&str], folder: &Path) -> Output {
     let config = Config {
@@ -115,8 +138,20 @@ fn on_an_emulated_gpu_every_step_runs_and_the_report_says_that_times_mean_nothin
         assert!(!of_time || bound["verdict"] == "not_measured", "{bound}");
         assert_ne!(bound["verdict"], "missed", "{bound}");
     }
+    let compared = report["steps"].as_array().expect("a list").iter();
+    let compared = compared.filter_map(|step| step["outcome"]["measured"]["compared"].as_array());
+    let compared: Vec<&Value> = compared.flatten().collect();
+    assert!(compared.len() >= 3, "{compared:?}");
+    for beside in compared {
+        assert!(beside["measured_us"].as_f64() > Some(0.0), "{beside}");
+        assert!(beside["predicted"].is_null(), "{beside}");
+        assert_eq!(beside["why"], "emulated: no prediction");
+    }
     let page = std::fs::read_to_string(folder.join("report.html")).expect("the page");
     assert!(page.contains("<h1 class=\"warning\">emulated: times mean nothing</h1>"));
+    assert!(page.contains("Measured beside predicted"));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("MEASURED BESIDE PREDICTED"), "{text}");
     assert!(page.contains("<svg"));
 
     // All of it is there: the second run measures nothing, and one step again changes one file.

@@ -102,6 +102,7 @@ fn profile(package: &Package) -> Profile {
         preemption_ns_max: 500_000,
         solutions: Vec::new(),
         solution_memory: SolutionMemory::default(),
+        look_stride: None,
     }
 }
 

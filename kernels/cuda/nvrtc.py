@@ -17,15 +17,15 @@ class Usage:
     registers: int
     shared_bytes: int
     stack_bytes: int
-    spill_bytes: int
+    spill_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A module: its code, and what its kernels need (nothing is known of PTX)."""
+    """A module: its code, the PTX that it was assembled from, and what its kernels need (nothing is known of PTX)."""
 
     code: bytes
-    is_ptx: bool
+    ptx: bytes
     kernels: dict[str, Usage] = field(default_factory=dict)
 
 
@@ -59,9 +59,6 @@ class Nvrtc:
         ctypes.CDLL(str(self._newest(folder, "libnvrtc-builtins.so.*")), mode=ctypes.RTLD_GLOBAL)
         self._library = ctypes.CDLL(str(self._newest(folder, "libnvrtc.so.*")))
         self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
-        major, minor = ctypes.c_int(), ctypes.c_int()
-        self._call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
-        self.version = f"{major.value}.{minor.value}"
 
     @staticmethod
     def _newest(folder: Path, pattern: str) -> Path:
@@ -85,8 +82,8 @@ class Nvrtc:
     def compile(
         self, name: str, source: str, headers: dict[str, str], architecture: str, options: list[str]
     ) -> Compiled:
-        """`architecture` is `sm_NN` for a cubin, `compute_NN` for PTX. Headers are given by name, so that no path of
-        this machine gets into the code."""
+        """`architecture` is `sm_NN` for a cubin and its PTX, `compute_NN` for PTX alone. Headers are given by name, so
+        that no path of this machine gets into the code."""
         program = ctypes.c_void_p()
         texts = (ctypes.c_char_p * len(headers))(*(text.encode() for text in headers.values()))
         names = (ctypes.c_char_p * len(headers))(*(header.encode() for header in headers))
@@ -100,8 +97,9 @@ class Nvrtc:
             log = self._bytes_of(program, "ProgramLog").rstrip(b"\0").decode()
             if code != 0:
                 raise CompileError(f"{name} for {architecture}:\n{log}")
+            ptx = self._bytes_of(program, "PTX")
             if architecture.startswith("compute_"):
-                return Compiled(self._bytes_of(program, "PTX"), is_ptx=True)
-            return Compiled(self._bytes_of(program, "CUBIN"), is_ptx=False, kernels=usages(log))
+                return Compiled(ptx, ptx)
+            return Compiled(self._bytes_of(program, "CUBIN"), ptx, usages(log))
         finally:
             self._library.nvrtcDestroyProgram(ctypes.byref(program))

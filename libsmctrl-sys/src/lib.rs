@@ -6,12 +6,14 @@
 //! | [`mask`] | [`TpcMask`]: a set of TPCs that is never confused with its complement |
 //! | [`key`] | [`DriverKey`]: what an offset in the driver's objects depends on |
 //! | [`stream_mask`] | the mask of a stream, written natively |
+//! | [`launch_mask`] | the mask of a launch, written into its descriptor |
 //! | [`raw`] | libsmctrl's own calls, gated and tried in a child process first |
 //!
 //! Nothing here links CUDA or libsmctrl, and nothing here was run on hardware yet: offsets are claims
 //! of public sources, to be confirmed by launching a kernel under each mask before one is trusted.
 
 pub mod key;
+pub mod launch_mask;
 pub mod mask;
 pub mod raw;
 pub mod stream_mask;

@@ -189,7 +189,7 @@ pub const BOUNDS: &[Bound] = &[
     Bound {
         id: "cold-start",
         step: "cold-start",
-        what: "process start to first answer, batch 1: reactive over ours",
+        what: "process start to first answer but for cuInit and the context, batch 1: reactive over ours",
         unit: "x sooner",
         limit: Limit::AtLeast(5.0),
         aim: None,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use punctual_device_cuda::Division;
 use punctual_device_cuda::driver::Gpu;
-use punctual_device_cuda::partition::offer::{self, How, Offer};
+use punctual_device_cuda::partition::offer::{self, How, Offer, OfferError};
 use punctual_device_cuda::partition::{Mechanism, Partitioner, Program};
 
 use super::step::{Session, StepError};
@@ -20,7 +20,7 @@ pub struct Parts {
 impl Parts {
     /// By the best mechanism that holds what it promises; from the records of earlier trials, if there are any.
     pub fn find(session: &Session<'_>, gpu: Gpu) -> Result<Self, StepError> {
-        let offer = look(session, gpu, &how(session))?;
+        let offer = look(session, gpu, &how(session)?)?;
         Ok(Self {
             tpcs_per_unit: offer.granularity().max(1),
             units: offer.tpcs() / offer.granularity().max(1),
@@ -31,6 +31,12 @@ impl Parts {
     /// The TPCs of `count` units from unit `first` on.
     pub fn tpcs(&self, first: u16, count: u16) -> Range<u16> {
         first * self.tpcs_per_unit..(first + count) * self.tpcs_per_unit
+    }
+
+    /// How many multiprocessors `count` units from unit `first` on have.
+    pub fn multiprocessors(&self, first: u16, count: u16) -> Result<u32, StepError> {
+        let grant = self.partitioner.grant(self.tpcs(first, count))?;
+        Ok(grant.sms.count())
     }
 
     /// Whether the TPCs of a stream can be changed between two launches.
@@ -51,11 +57,10 @@ impl Parts {
 }
 
 /// How the device is looked at: trials in processes of this program, outcomes kept with the results.
-pub fn how(session: &Session<'_>) -> How {
-    How::usual(
-        Program::punctual(),
-        Some(session.folder.path().join("partitions")),
-    )
+pub fn how(session: &Session<'_>) -> Result<How, StepError> {
+    let records = session.folder.path().join("partitions");
+    let how = How::usual(Program::punctual(), Some(records));
+    Ok(how.map_err(OfferError::from)?)
 }
 
 /// As [`how`] says.
@@ -64,10 +69,10 @@ pub fn look(session: &Session<'_>, gpu: Gpu, how: &How) -> Result<Offer, StepErr
 }
 
 /// One mechanism, tried now.
-pub fn only(session: &Session<'_>, mechanism: Mechanism) -> How {
-    How {
+pub fn only(session: &Session<'_>, mechanism: Mechanism) -> Result<How, StepError> {
+    Ok(How {
         order: vec![mechanism],
         again: true,
-        ..how(session)
-    }
+        ..how(session)?
+    })
 }

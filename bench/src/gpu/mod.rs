@@ -10,6 +10,7 @@ mod machine;
 mod report;
 mod result;
 mod rig;
+mod roofline;
 mod step;
 mod steps;
 
@@ -35,6 +36,7 @@ EXAMPLES:
   punctual bench gpu --list
   punctual bench gpu --only preemption
   punctual bench gpu --again disb --out orin-maxn
+  punctual bench gpu --predict
 
 Runs one step after the other, each in a process of its own, and writes FOLDER/STEP.json as it ends; then
 FOLDER/report.json and FOLDER/report.html, which need nothing else. When it is interrupted, run it again: it
@@ -67,7 +69,10 @@ pub struct Options {
     /// List the steps.
     #[arg(long)]
     list: bool,
-    /// Print the report as JSON.
+    /// Measure nothing, and need no GPU: print what the roofline predicts of stages on known devices.
+    #[arg(long, conflicts_with_all = ["only", "again", "report", "list"])]
+    predict: bool,
+    /// Print the report, or the predictions, as JSON.
     #[arg(long)]
     json: bool,
     /// Answer once in this process and print when things were done.
@@ -88,6 +93,9 @@ pub enum Error {
     NoGpu(#[from] OpenError),
     #[error(transparent)]
     NoSuchStep(#[from] NoSuchStep),
+    /// The roofline says nothing of a network.
+    #[error(transparent)]
+    Predict(#[from] roofline::PredictError),
     /// Results cannot be kept or read.
     #[error(transparent)]
     Folder(#[from] FolderError),
@@ -112,6 +120,8 @@ impl Terminates for Error {
             Self::NoGpu(_) | Self::Program(_) | Self::NoAnswer(_) => Termination::Resources,
             Self::NoSuchStep(_) | Self::Folder(FolderError::Other { .. }) => Termination::BadInput,
             Self::Folder(_) => Termination::File,
+            Self::Predict(roofline::PredictError::Package { .. }) => Termination::File,
+            Self::Predict(_) => Termination::BadResult,
             Self::StepFailed | Self::Missed => Termination::BadResult,
         }
     }
@@ -122,6 +132,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
     if options.list {
         output::text(list())?;
         return Ok(());
+    }
+    if options.predict {
+        return predict(options.json);
     }
     if let (Some(order), Some(package)) = (&options.cold_start, &options.package) {
         return answer_once(options, package, order);
@@ -232,6 +245,18 @@ fn answer_once(options: &Options, package: &Path, order: &str) -> Result<(), Err
     let times = steps::cold_start::answer_once(&session, package, order);
     let times = times.map_err(|error| Error::NoAnswer(Box::new(error)))?;
     Ok(output::line(times)?)
+}
+
+/// Prints the predictions of all networks and devices.
+fn predict(json: bool) -> Result<(), Error> {
+    let predictions = roofline::all()?;
+    if json {
+        let text = serde_json::to_string_pretty(&predictions).expect("plain data");
+        output::line(text)?;
+    } else {
+        output::text(roofline::page(&predictions))?;
+    }
+    Ok(())
 }
 
 fn list() -> String {

@@ -4,6 +4,7 @@ use punctual_report::{Bars, Lines, Table};
 use serde::{Deserialize, Serialize};
 
 use super::bound;
+use super::roofline::Compared;
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepResult {
@@ -11,6 +12,9 @@ pub struct StepResult {
     pub tables: Vec<Sheet>,
     pub plots: Vec<Lines>,
     pub bars: Vec<Bars>,
+    /// Measured times beside predicted ones.
+    #[serde(default)]
+    pub compared: Vec<Compared>,
     /// What one must know to read it: how it was measured, what was left out and why.
     pub notes: Vec<String>,
 }

@@ -12,7 +12,7 @@ mod table;
 
 use std::ffi::c_void;
 
-pub use table::{ROWS, Row, UnknownDriver, find};
+pub use table::{ROWS, Row, Standing, UnknownDriver, find};
 
 use crate::key::CudaVersion;
 use crate::mask::TpcMask;

@@ -1,5 +1,7 @@
 //! Where drivers keep the mask of a stream.
 
+use std::fmt;
+
 use crate::key::{Architecture, CudaVersion, DriverKey, Soc};
 
 use super::Layout;
@@ -17,10 +19,29 @@ pub struct Row {
     pub soc: Option<Soc>,
     /// Bytes from the start of the stream's object to the mask.
     pub offset: usize,
-    /// The source.
+    /// How many public sources have the row.
+    pub standing: Standing,
+    /// The source, and where its author says to have tried the row.
     pub source: &'static str,
-    /// Whether the source's own word is in doubt: the row wants checking beyond calibration.
-    pub unverified: bool,
+}
+
+/// How many public sources a row stands in. None was confirmed by us on hardware: calibration does that, on each
+/// machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Several public copies of libsmctrl have it, with the same offset.
+    SeveralCopies,
+    /// One copy, fork or note has it, and no other one: nobody else's trial is known.
+    OneCopy,
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SeveralCopies => "several public copies of libsmctrl agree",
+            Self::OneCopy => "one public source only",
+        })
+    }
 }
 
 impl Row {
@@ -42,8 +63,8 @@ impl Row {
 /// No row is about this driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the position of a stream's mask is not known for a driver for {key}; \
-     use a driver in the table of `libsmctrl_sys::stream_mask`, or green contexts"
+    "no public source says where a driver for {key} keeps a stream's mask: this mechanism is left out, and the next \
+     one is tried; masks of launches need no such position"
 )]
 pub struct UnknownDriver {
     /// What was asked for.
@@ -61,12 +82,8 @@ pub fn find(key: DriverKey) -> Result<&'static Row, UnknownDriver> {
         .ok_or(UnknownDriver { key })
 }
 
-/// The public copies of libsmctrl, read in 2026; a copy may lack a row that another has.
-const LIBSMCTRL: &str = "libsmctrl (Bakita), public copies, read 2026";
-
-/// Likewise; no source reports a trial on an H100.
-const LIBSMCTRL_DOUBTED: &str =
-    "libsmctrl (Bakita), public copies, read 2026; not confirmed on H100";
+/// Bakita's own table, in all copies that were read in 2026; some of its rows name the drivers that he tried.
+const COPIES: &str = "libsmctrl (Bakita), read 2026";
 
 const fn x86_64(from: (u16, u16), to: (u16, u16), offset: usize) -> Row {
     Row {
@@ -75,8 +92,8 @@ const fn x86_64(from: (u16, u16), to: (u16, u16), offset: usize) -> Row {
         to: CudaVersion::new(to.0, to.1),
         soc: None,
         offset,
-        source: LIBSMCTRL,
-        unverified: false,
+        standing: Standing::SeveralCopies,
+        source: COPIES,
     }
 }
 
@@ -88,15 +105,25 @@ const fn aarch64(version: (u16, u16), offset: usize, source: &'static str) -> Ro
     }
 }
 
-/// A version whose place differs from one system on a chip to the other.
-const fn aarch64_of(soc: Soc, version: (u16, u16), offset: usize) -> Row {
+/// A row that one source has, by the trial that it reports.
+const fn once(row: Row, source: &'static str) -> Row {
     Row {
-        soc: Some(soc),
-        ..aarch64(version, offset, LIBSMCTRL)
+        standing: Standing::OneCopy,
+        source,
+        ..row
     }
 }
 
-/// All that is known. No two rows are about the same driver.
+/// A version whose place differs from one system on a chip to the other.
+const fn of(soc: Soc, row: Row) -> Row {
+    Row {
+        soc: Some(soc),
+        ..row
+    }
+}
+
+/// All that is known. No two rows are about the same driver. No public source was found for 12.9, 13.1 and 13.2, nor
+/// for any 13 on Orin.
 pub const ROWS: &[Row] = &[
     x86_64((9, 0), (9, 1), 0x130),
     x86_64((9, 2), (9, 2), 0x140),
@@ -113,35 +140,51 @@ pub const ROWS: &[Row] = &[
     x86_64((12, 4), (12, 4), 0x4ac),
     x86_64((12, 5), (12, 6), 0x4ec),
     x86_64((12, 7), (12, 8), 0x4fc),
-    Row {
-        unverified: true,
-        source: LIBSMCTRL_DOUBTED,
-        ..x86_64((13, 0), (13, 0), 0x51c)
-    },
-    x86_64((13, 3), (13, 3), 0x5fc),
-    aarch64(
-        (9, 0),
-        0x128,
-        "libsmctrl (Bakita), public copies, read 2026: TX2",
+    once(
+        x86_64((13, 0), (13, 0), 0x51c),
+        "fork charsyam/libsmctrl, read 2026: driver 580.65.06, RTX 4070 Laptop; no report of an H100",
     ),
+    once(
+        x86_64((13, 3), (13, 3), 0x5fc),
+        "fork AureliusJustin/libsmctrl, read 2026: driver 610.43.02",
+    ),
+    aarch64((9, 0), 0x128, "libsmctrl (Bakita), read 2026: TX2"),
     aarch64(
         (10, 2),
         0x24c,
-        "libsmctrl (Bakita), public copies, read 2026: Xavier and TX2",
+        "libsmctrl (Bakita), read 2026: Xavier and TX2",
     ),
     aarch64(
         (11, 4),
         0x394,
-        "libsmctrl (Bakita), public copies, read 2026: Orin with JetPack 5",
+        "libsmctrl (Bakita), read 2026: Orin with JetPack 5",
     ),
-    aarch64((12, 2), 0x50c, LIBSMCTRL),
-    aarch64((12, 4), 0x4c4, LIBSMCTRL),
-    aarch64((12, 5), 0x50c, LIBSMCTRL),
+    aarch64(
+        (12, 2),
+        0x50c,
+        "libsmctrl (Bakita), read 2026: Orin with JetPack 6",
+    ),
+    aarch64(
+        (12, 4),
+        0x4c4,
+        "libsmctrl (Bakita), read 2026: Orin with JetPack 6 and cuda-compat",
+    ),
+    aarch64(
+        (12, 5),
+        0x50c,
+        "libsmctrl (Bakita), read 2026: Orin with JetPack 6 and cuda-compat",
+    ),
     aarch64(
         (12, 6),
         0x514,
-        "libsmctrl (Bakita), public copies, read 2026: Orin with JetPack 6",
+        "libsmctrl (Bakita), read 2026: Orin with JetPack 6 and cuda-compat",
     ),
-    aarch64_of(Soc::Spark, (13, 0), 0x53c),
-    aarch64_of(Soc::Thor, (13, 0), 0x54c),
+    once(
+        of(Soc::Spark, aarch64((13, 0), 0x53c, COPIES)),
+        "fork charsyam/libsmctrl, read 2026: driver 580.95.05, DGX Spark",
+    ),
+    once(
+        of(Soc::Thor, aarch64((13, 0), 0x54c, COPIES)),
+        "notes with an excerpt of libsmctrl, read 2026: Jetson Thor",
+    ),
 ];

@@ -175,8 +175,20 @@ fn no_two_rows_are_about_the_same_driver_and_each_keeps_one_layout() {
 }
 
 #[test]
-fn the_row_whose_source_is_in_doubt_says_so() {
-    let doubted: Vec<_> = ROWS.iter().filter(|row| row.unverified).collect();
-    let row = find(key(Architecture::X86_64, (13, 0), None)).expect("a row");
-    assert_eq!(doubted, [row]);
+fn rows_that_one_source_alone_has_say_so() {
+    let once: Vec<_> = ROWS
+        .iter()
+        .filter(|row| row.standing == Standing::OneCopy)
+        .map(|row| (row.architecture, row.from, row.soc))
+        .collect();
+    let version = CudaVersion::new;
+    assert_eq!(
+        once,
+        [
+            (Architecture::X86_64, version(13, 0), None),
+            (Architecture::X86_64, version(13, 3), None),
+            (Architecture::Aarch64, version(13, 0), Some(Soc::Spark)),
+            (Architecture::Aarch64, version(13, 0), Some(Soc::Thor)),
+        ]
+    );
 }

@@ -89,6 +89,8 @@ TERMINATION CODES:
   141 whoever read standard output went away before everything was printed";
 
 fn main() -> std::process::ExitCode {
+    // Before any thread exists, and before the driver is opened.
+    punctual_device_cuda::driver::environment::prepare();
     let given: Vec<_> = std::env::args_os().skip(1).collect();
     if let Some(termination) = sibling::start(&given) {
         return termination.into();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
+use std::num::NonZeroU8;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -10,6 +11,7 @@ use punctual_device::Provider;
 use punctual_device::profile::{
     self, Effort, Frame, MeasureError, Other, Progress, Request, Subject,
 };
+use punctual_device_cuda::{CudaProvider, StartError, look_stride};
 use punctual_model::{Package, Profile};
 use punctual_plan::{BATCH_SIZES, DeviceKind, FrameNeeds, FramePlan, ModelNeeds, Needs};
 use punctual_platform::affinity;
@@ -174,6 +176,20 @@ pub fn measure<P: Provider, E: From<MeasureError<P::Error>>>(
         done(job, measured?)?;
     }
     Ok(())
+}
+
+/// How often launches of a package may look whether they are preempted.
+pub fn look_stride(
+    provider: &CudaProvider,
+    job: &Job,
+) -> Result<NonZeroU8, MeasureError<StartError>> {
+    let with = |stride| CudaProvider {
+        look_stride: Some(stride),
+        ..provider.clone()
+    };
+    with_bar(&job.name, |show| {
+        look_stride::choose(with, &job.package, &job.request, show)
+    })
 }
 
 /// How many a network has.

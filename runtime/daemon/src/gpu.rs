@@ -46,6 +46,7 @@ impl Gpu {
     pub fn look() -> Result<Self, GpuError> {
         let driver = Driver::open()?;
         let how = How::usual(Program::punctual(), Some(record::folder()));
+        let how = how.map_err(OfferError::from)?;
         let offer = offer::look(driver.device(ORDINAL)?, ORDINAL, &how)?;
         Ok(Self { driver, offer })
     }
@@ -59,6 +60,7 @@ impl Gpu {
             offer: self.offer.clone(),
             leaders,
             watchdog: Watchdog::default(),
+            look_stride: None,
         }
     }
 

@@ -25,6 +25,8 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    // Before any thread exists, and before the driver is opened.
+    punctual_device_cuda::driver::environment::prepare();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(usage) => {

@@ -8,6 +8,7 @@ use std::os::unix::process::parent_id;
 use std::sync::Arc;
 
 use log::{debug, error, info, warn};
+use punctual_device_cuda::driver::environment;
 use punctual_plan::{Host, Plan, Policies, Warning};
 use punctual_platform::idle::IdleHold;
 use punctual_platform::service::{self, Notifier};
@@ -268,10 +269,16 @@ fn start_threads(
     })
 }
 
-/// Says what the GPU is, and what was granted of it.
+/// Says what the GPU is, what was granted of it, and what its driver was initialised without.
 fn introduce(gpu: Option<&GpuWatch>, plan: &Plan) {
-    for said in gpu.into_iter().flat_map(|gpu| gpu.introduction(plan)) {
+    let Some(gpu) = gpu else {
+        return;
+    };
+    for said in gpu.introduction(plan) {
         info!("{said}");
+    }
+    for unmet in environment::unmet() {
+        warn!("{unmet}");
     }
 }
 

@@ -77,10 +77,9 @@ impl DevicePlan {
             .enumerate()
             .map(|(partition, &bytes)| {
                 let stream = self.stream(context, partition)?;
-                let control = Stream::new(context, highest)?;
                 Ok(PartitionExecutor {
                     workspaces: Workspaces::take(context, &setup, self.spec.workspaces, bytes)?,
-                    queue: VirtualQueue::new(stream, control, self.spec.queue)?,
+                    queue: VirtualQueue::new(stream, self.spec.queue)?,
                     installation: installation.clone(),
                     error: None,
                 })

@@ -82,7 +82,7 @@ impl LaunchTimes {
 pub enum KernelPaddingError {
     /// Only masks of streams can be changed from launch to launch.
     #[error(
-        "kernel padding on partition {partition} needs a device divided by stream masks; leave `fillers` \
+        "kernel padding on partition {partition} needs a device divided by masks; leave `fillers` \
          empty on this one"
     )]
     NoMasks {

@@ -3,11 +3,11 @@
 use std::ffi::CString;
 use std::sync::{Arc, OnceLock};
 
-use punctual_kernels::cuda::images::{self, ImageError};
+use punctual_kernels::cuda::images::{self, Archive, ImageError};
 use punctual_kernels::cuda::{KERNELS, Kernel, Module as Unit};
 use thiserror::Error;
 
-use crate::driver::{CallError, Context, Function, Module};
+use crate::driver::{CallError, Context, Function, Gpu, Module};
 
 /// Why kernels cannot be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -17,6 +17,14 @@ pub enum KernelError {
     Image(#[from] ImageError),
     #[error(transparent)]
     Driver(#[from] CallError),
+}
+
+impl Gpu {
+    /// The archives of our kernels that it may run under its driver, the best first. The driver may refuse one.
+    pub fn archives(self) -> Result<impl ExactSizeIterator<Item = &'static Archive>, CallError> {
+        let cuda = self.driver().version()?.major;
+        Ok(images::candidates(self.compute_capability()?, cuda))
+    }
 }
 
 /// The functions of loaded modules, by position in the table of kernels. A function that is not there
@@ -38,29 +46,29 @@ impl Kernels {
     /// # Panics
     /// If the name of a kernel contains a zero.
     pub(crate) fn load(&self, context: &Arc<Context>, unit: Unit) -> Result<(), KernelError> {
-        let (major, minor) = context.gpu().compute_capability()?;
         let mut refused = None;
-        for archive in images::candidates(major, minor) {
+        for archive in context.gpu().archives()? {
             if !unit.runs_on(archive.capability().0) {
                 continue;
             }
             let image = archive.module(unit)?;
             // SAFETY: images are whole, and end with a zero where they are text: the build ensures it, and
             // reading the archive checks their bounds.
-            match unsafe { Module::load(context, image.bytes) } {
+            match unsafe { Module::load(context, &image.code) } {
                 Ok(module) => return self.enlist(unit, &module),
                 Err(error) if error.code.refuses_image() => refused = Some(error),
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(match refused {
-            Some(error) => error.into(),
-            None => KernelError::Image(ImageError::Unsupported {
-                major,
-                minor,
-                module: unit,
-            }),
-        })
+        if let Some(error) = refused {
+            return Err(error.into());
+        }
+        let (major, minor) = context.gpu().compute_capability()?;
+        Err(KernelError::Image(ImageError::Unsupported {
+            major,
+            minor,
+            module: unit,
+        }))
     }
 
     fn enlist(&self, unit: Unit, module: &Arc<Module>) -> Result<(), KernelError> {
@@ -78,5 +86,65 @@ impl Kernels {
     pub(crate) fn get(&self, kernel: &'static Kernel) -> Option<&Function> {
         let position = KERNELS.iter().position(|each| std::ptr::eq(each, kernel))?;
         self.functions[position].get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use emulated_cuda::{Config, Emulator};
+
+    use super::*;
+    use crate::driver::Driver;
+
+    fn with_context(compute: (u32, u32), driver: u32, look: impl FnOnce(&Arc<Context>)) {
+        let config = Config {
+            compute,
+            driver,
+            ..Config::default()
+        };
+        let emulator = Emulator::start(&config).expect("the emulated driver");
+        let gpu = Driver::open().and_then(|driver| driver.device(0));
+        look(&Context::retain(gpu.expect("a device")).expect("a context"));
+        drop(emulator);
+    }
+
+    #[test]
+    fn every_device_from_xavier_on_loads_the_modules_that_it_can_run() {
+        let known = [
+            (7, 2),
+            (7, 5),
+            (8, 0),
+            (8, 6),
+            (8, 7),
+            (8, 9),
+            (9, 0),
+            (10, 0),
+        ];
+        let later = [(10, 3), (11, 0), (12, 0), (12, 1), (13, 0)];
+        for compute in known.into_iter().chain(later) {
+            with_context(compute, 13000, |context| {
+                let kernels = Kernels::new();
+                for unit in Unit::ALL {
+                    let loaded = kernels.load(context, unit);
+                    assert_eq!(
+                        loaded.is_ok(),
+                        unit.runs_on(compute.0),
+                        "{compute:?} {unit:?}"
+                    );
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_device_without_code_is_named() {
+        with_context((6, 2), 12060, |context| {
+            let refused = Kernels::new().load(context, Unit::General);
+            let refused = refused.expect_err("none for Pascal").to_string();
+            assert!(
+                refused.contains("6.2") && refused.contains("general"),
+                "{refused}"
+            );
+        });
     }
 }

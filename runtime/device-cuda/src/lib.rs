@@ -8,11 +8,13 @@
 //! | `executor` | the main path: how a partition's leader carries out a stage |
 //! | [`lower`] | a network as lists of launches, with places instead of addresses |
 //! | [`queue`] | launches handed over a few at a time, evicted by an epoch, resumed where they were cut |
+//! | [`look_stride`] | how often launches look whether they are preempted, chosen by measuring |
 //! | [`partition`] | which TPCs a stream may use, by which mechanism, proven by trial |
 //! | [`weights`] | pages on the device, and the thread that loads them |
 //! | `recovery` | what makes everything again after a fault of the GPU, and gives up where the driver asks for that ([`Loss`]) |
 //! | [`padding`], [`kernel_padding`], `occupancy` | best-effort launches on the TPCs that real-time ones leave |
 //! | [`cold_start`], `deferred_modules` | answers before all code is loaded |
+//! | [`roofline`] | what stages should take, from a device's figures alone |
 //! | [`driver`] | the CUDA driver, safe and owned: most of the `unsafe` code is there |
 //! | [`structures`], [`mod@bench`] | the papers' networks, and what benchmarks need beside the contract |
 
@@ -32,6 +34,7 @@ pub mod host;
 mod installation;
 pub mod kernel_padding;
 mod kernels;
+pub mod look_stride;
 mod loss;
 pub mod lower;
 mod occupancy;
@@ -42,6 +45,7 @@ mod programs;
 mod provider;
 pub mod queue;
 mod recovery;
+pub mod roofline;
 mod spec;
 mod start_error;
 pub mod structures;

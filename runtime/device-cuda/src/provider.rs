@@ -3,6 +3,7 @@
 //! Not yet run on hardware.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use punctual_core::BATCH_MAX;
@@ -29,6 +30,8 @@ pub struct CudaProvider {
     /// one leads several, whose stages then wait for each other.
     pub leaders: Vec<usize>,
     pub watchdog: Watchdog,
+    /// At how many tiles launches look once whether they are preempted. None: as is usual on such a GPU.
+    pub look_stride: Option<NonZeroU8>,
 }
 
 impl Provider for CudaProvider {
@@ -55,6 +58,10 @@ impl Provider for CudaProvider {
 
     fn settings(&self) -> BTreeMap<String, String> {
         self.offer.settings()
+    }
+
+    fn look_stride(&self) -> Option<NonZeroU8> {
+        self.look_stride
     }
 
     /// From the first TPC on, each with a leader of its own. If there are too few leaders, the last one gets all
@@ -126,9 +133,13 @@ impl Provider for CudaProvider {
             // Before anything is taken: the plan is void if it is not granted.
             partitioner.grant(range.clone())?;
         }
+        let mut queue = QueueSpec::fitting(gpu)?;
+        if let Some(stride) = self.look_stride {
+            queue.check_stride = stride.get().into();
+        }
         let cuda = CudaSpec {
             ordinal: self.ordinal,
-            queue: QueueSpec::fitting(gpu)?,
+            queue,
             division: Division::Tpcs {
                 partitioner: Arc::new(partitioner),
                 ranges,

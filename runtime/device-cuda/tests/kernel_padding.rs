@@ -65,10 +65,14 @@ struct Filled {
 
 impl Filled {
     fn new(test: &str, single: Option<Nanos>) -> Self {
+        Self::by(Mechanism::StreamMask, test, single)
+    }
+
+    fn by(mechanism: Mechanism, test: &str, single: Option<Nanos>) -> Self {
         let network = networks::gathers(15);
         let emulator = Emulator::start(&Config::default()).expect("the emulated driver");
         let spec = CudaSpec {
-            division: division(test, Mechanism::StreamMask),
+            division: division(test, mechanism),
             kernel_padding: KernelPaddingSpec {
                 fillers: vec![1],
                 times: single.map_or_else(LaunchTimes::default, |time| times(&network, time)),
@@ -173,7 +177,16 @@ fn alone_a_filler_may_have_all_tpcs_and_a_real_time_launch_its_own() {
 
 #[test]
 fn a_filler_runs_beside_a_real_time_launch_on_other_tpcs() {
-    let mut filled = Filled::new("beside", Some(LONG));
+    runs_beside(Mechanism::StreamMask, "beside");
+}
+
+#[test]
+fn a_filler_runs_beside_a_real_time_launch_by_masks_of_launches() {
+    runs_beside(Mechanism::LaunchMask, "beside-launch-masks");
+}
+
+fn runs_beside(mechanism: Mechanism, test: &str) {
+    let mut filled = Filled::by(mechanism, test, Some(LONG));
     let first = filled.cuda.launched();
     filled.cuda.emulator.hold(filled.streams[0], After::Now);
     let urgent = filled.cuda.action(0, &[0]);

@@ -124,6 +124,29 @@ fn the_networks_of_the_papers_are_valid_and_have_the_sizes_of_the_originals() {
 }
 
 #[test]
+fn the_networks_of_the_zoo_are_valid_have_the_sizes_of_the_originals_and_lower() {
+    for (structure, exits, weights) in [
+        // Two 3x3 convolutions at each of nine places, four of one pixel between, and the head: maps.py of the zoo.
+        (Structure::UNet, 1, 7_237_989),
+        // torchvision's count, with the class token in the table of positions, and three heads more with layer norms.
+        (
+            Structure::VitB16,
+            4,
+            86_567_656 - 768 + 3 * (768 * 1000 + 1000 + 2 * 768),
+        ),
+    ] {
+        let outline = structure.outline(224);
+        let operators = outline.stages.iter().flat_map(|stage| &stage.operators);
+        let own = operators.map(Network::weight_bytes).sum::<u64>() / 4;
+        assert_eq!(own, weights, "{structure:?}");
+        let network = structure.network(32, 1);
+        assert_eq!(network.exits().count(), exits);
+        assert_eq!(network.validate(), Ok(()), "{structure:?}");
+        lower(&network, &target(8));
+    }
+}
+
+#[test]
 fn weights_of_the_networks_of_the_papers_fill_pages_well_and_lie_in_the_same_ones_on_any_partition()
 {
     for structure in Structure::ALL {

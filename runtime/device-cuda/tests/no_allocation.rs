@@ -1,6 +1,7 @@
 //! Nothing is allocated or freed after the start: on the leader, on the loader, and on the thread that
 //! submits, preempts and polls, which is marked as real-time here as in the daemon. What the emulated
-//! driver allocates is its own affair: the library has its own allocator.
+//! driver allocates is its own affair: the library has its own allocator. The device is divided by masks of launches,
+//! whose callback runs on the leader.
 
 mod subject;
 
@@ -12,10 +13,11 @@ use punctual_core::{
 };
 use punctual_device::conformance::networks;
 use punctual_device::{CacheSpec, Device, DeviceSpec, HostedDevice, ModelSpec};
-use punctual_device_cuda::CudaDevice;
+use punctual_device_cuda::partition::Mechanism;
+use punctual_device_cuda::{CudaDevice, CudaSpec, Division};
 use punctual_platform::thread::{ThreadSpec, spawn_realtime};
 use punctual_platform::{Doorbell, SealedAllocator, allocator, clock};
-use subject::{BATCHES, begin, cuda, partitions};
+use subject::{BATCHES, begin, cuda, gpu, offer, partitions};
 
 #[global_allocator]
 static ALLOCATOR: SealedAllocator = SealedAllocator;
@@ -97,7 +99,16 @@ fn load(mut device: CudaDevice, bell: &Doorbell) -> CudaDevice {
 #[test]
 fn nothing_is_allocated_after_the_start() {
     assert!(allocator::is_installed());
-    let _emulator = Emulator::start(&Config::default()).expect("the emulated driver");
+    let config = Config::default();
+    let emulator = Emulator::start(&config).expect("the emulated driver");
+    let offer = offer("no-allocation", &config, Mechanism::LaunchMask);
+    let cuda = CudaSpec {
+        division: Division::Tpcs {
+            partitioner: Arc::new(offer.partitioner(gpu()).expect("it works here")),
+            ranges: std::iter::once(2..8).collect(),
+        },
+        ..cuda()
+    };
     let (network, other) = (networks::gathers(1), networks::residual(2));
     let spec = DeviceSpec {
         models: &[
@@ -116,7 +127,7 @@ fn nothing_is_allocated_after_the_start() {
         }),
     };
     let bell = Arc::new(Doorbell::new());
-    let device = begin(&spec, &cuda(), bell.clone()).expect("starts");
+    let device = begin(&spec, &cuda, bell.clone()).expect("starts");
     let go = Arc::new(Doorbell::new());
     let scheduler = {
         let go = go.clone();
@@ -134,6 +145,8 @@ fn nothing_is_allocated_after_the_start() {
     let (counts, device) = scheduler.join().expect("no panic");
     let evictions = device.counters().read().evictions;
     drop(device);
+    let launches = emulator.launches();
+    assert!(launches.iter().any(|launch| launch.sms.len() == 12));
     assert!(evictions > 0, "no stage was evicted");
     assert_eq!((counts.realtime, counts.realtime_frees), (0, 0));
 }

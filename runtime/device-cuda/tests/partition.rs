@@ -12,7 +12,7 @@ use punctual_device_cuda::driver::{
 };
 use punctual_device_cuda::host::Host;
 use punctual_device_cuda::partition::offer::{self, How};
-use punctual_device_cuda::partition::record::{self, Key, Outcome};
+use punctual_device_cuda::partition::record::{self, Outcome};
 use punctual_device_cuda::partition::{Mechanism, Offer, Refusal, SmSet, Trial, UnitMap};
 use punctual_kernels::cuda::params::{Guard, Whereabouts};
 use punctual_kernels::cuda::{self, images};
@@ -105,9 +105,86 @@ fn a_driver_that_the_table_does_not_know_is_not_tried() {
     assert_eq!(
         tried(Mechanism::StreamMask, &config),
         Err(Refusal::UnknownDriver {
-            major: 12,
-            minor: 9
+            driver: format!("CUDA 12.9 on {} (Orin)", std::env::consts::ARCH)
         })
+    );
+}
+
+/// The compute capabilities of Orin, Hopper and Spark, whose launches have descriptors of other versions.
+#[test]
+fn masks_of_launches_divide_devices_whose_stream_masks_are_not_known() {
+    for compute in [(8, 7), (9, 0), (12, 1)] {
+        let config = Config {
+            masks: false,
+            compute,
+            tpcs: 3,
+            tpc_of_bit: vec![Some(2), None, Some(0), Some(1)],
+            ..Config::default()
+        };
+        let map = tried(Mechanism::LaunchMask, &config).expect("the descriptor is known");
+        let expected = [(0, "4-5"), (2, "0-1"), (3, "2-3")];
+        assert_eq!(
+            sms(&map),
+            expected.map(|(bit, sms)| (bit, sms.to_owned())),
+            "{compute:?}"
+        );
+    }
+    // Blackwell's other version.
+    let config = Config {
+        masks: false,
+        compute: (10, 0),
+        descriptor: Some(0x41),
+        tpcs: 2,
+        ..Config::default()
+    };
+    let map = tried(Mechanism::LaunchMask, &config).expect("the descriptor is known");
+    assert_eq!(map.count(), 2);
+}
+
+#[test]
+fn what_masks_of_launches_lack_is_refused_by_name() {
+    let refused = |config: Config| match tried(Mechanism::LaunchMask, &config) {
+        Err(Refusal::NotMasked { said }) => said,
+        other => panic!("{other:?}"),
+    };
+    let said = refused(Config {
+        descriptor: Some(0x40),
+        ..Config::default()
+    });
+    assert!(
+        said.contains("unknown version") && said.contains("byte 72: 0x40"),
+        "{said}"
+    );
+    let said = refused(Config {
+        compute: (12, 1),
+        descriptor: Some(0x51),
+        ..Config::default()
+    });
+    assert!(said.contains("byte 58: 0x51"), "{said}");
+    let said = refused(Config {
+        export_table: false,
+        ..Config::default()
+    });
+    assert!(said.contains("no table of callbacks 2c8e0ad8"), "{said}");
+}
+
+#[test]
+fn masks_of_launches_that_are_ignored_are_found_out() {
+    let config = Config {
+        descriptor_masks: false,
+        ..Config::default()
+    };
+    let refused = tried(Mechanism::LaunchMask, &config);
+    assert_eq!(refused, Err(Refusal::NoEffect));
+    // Descriptors of two words have no bits for TPCs from 64 on.
+    let large = Config {
+        tpcs: 66,
+        ..Config::default()
+    };
+    let refused = tried(Mechanism::LaunchMask, &large);
+    assert!(
+        matches!(refused, Err(Refusal::Ungoverned { .. })),
+        "{refused:?}"
     );
 }
 
@@ -178,7 +255,7 @@ fn folder(name: &str) -> PathBuf {
 fn records_only(folder: &Path) -> How {
     How {
         host: Host::at(folder),
-        ..How::usual(None, Some(folder.to_owned()))
+        ..How::usual(None, Some(folder.to_owned())).expect("no mechanisms are named")
     }
 }
 
@@ -193,19 +270,12 @@ fn looked(how: &How) -> Offer {
 
 /// Keeps what a trial comes to, as a process with a program for trials would.
 fn keep(folder: &Path, trial: &Trial) -> Outcome {
-    let (mechanism, file) = (trial.mechanism, Path::new(&trial.libsmctrl));
     let outcome = trial.run();
-    let bare = looked(&records_only(folder)).facts;
-    let key = Key {
-        driver: match mechanism {
-            Mechanism::Libsmctrl => format!("{} unknown build, {}", bare.version, file.display()),
-            _ => format!("{} unknown build", bare.version),
-        },
-        uuid: bare.uuid,
-        power_mode: "only".to_owned(),
-        sms: bare.multiprocessors,
-        mechanism,
+    let how = How {
+        libsmctrl: trial.libsmctrl.clone(),
+        ..records_only(folder)
     };
+    let key = looked(&how).facts.key(trial.mechanism, &how);
     record::write(folder, &key, &outcome).expect("a folder that can be written");
     outcome
 }
@@ -257,9 +327,11 @@ const BLOCKS: u32 = 32;
 impl Launcher {
     fn new() -> Self {
         let context = Context::retain(gpu()).expect("a context");
-        let image = images::image(8, 7, cuda::Module::Probe).expect("Orin's");
+        let mut archives = images::candidates((8, 7), 12);
+        let archive = archives.next().expect("Orin's");
+        let image = archive.module(cuda::Module::Probe).expect("a module");
         // SAFETY: a whole image, as it was compiled.
-        let module = unsafe { Module::load(&context, image.bytes) }.expect("an image");
+        let module = unsafe { Module::load(&context, &image.code) }.expect("an image");
         Self {
             function: module.function(c"where_am_i").expect("a kernel"),
             seen: MappedMemory::take(&context, BLOCKS as usize * 4).expect("memory"),
@@ -293,7 +365,11 @@ impl Launcher {
 
 #[test]
 fn launches_run_where_their_partition_is_and_nowhere_else() {
-    for mechanism in [Mechanism::StreamMask, Mechanism::GreenContexts] {
+    for mechanism in [
+        Mechanism::StreamMask,
+        Mechanism::LaunchMask,
+        Mechanism::GreenContexts,
+    ] {
         let folder = folder(&format!("where-{mechanism}"));
         let config = Config {
             spread: true,
@@ -301,7 +377,11 @@ fn launches_run_where_their_partition_is_and_nowhere_else() {
         };
         let emulator = Emulator::start(&config).expect("the emulated driver");
         keep(&folder, &trial(mechanism, &config)).expect("it obeys");
-        let offer = looked(&records_only(&folder));
+        let how = How {
+            order: vec![mechanism],
+            ..records_only(&folder)
+        };
+        let offer = looked(&how);
         assert_eq!(offer.mechanism(), mechanism);
         let partitioner = offer.partitioner(gpu()).expect("it works here");
         let launcher = Launcher::new();

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 
 use emulated_cuda::{Config, Emulator};
 use libsmctrl_sys::CudaVersion;
+use punctual_device_cuda::driver::Driver;
 use punctual_device_cuda::partition::{Mechanism, Refusal, Trial, UnitMap};
 
 fn tried(mechanism: Mechanism) -> Result<UnitMap, Refusal> {
@@ -31,6 +32,19 @@ fn tried(mechanism: Mechanism) -> Result<UnitMap, Refusal> {
         libsmctrl: OsString::from("libsmctrl-that-is-not-there.so"),
     };
     trial.run()
+}
+
+#[test]
+fn orin_under_a_driver_of_cuda_11_gets_code_of_a_compiler_of_cuda_11() {
+    let config = Config {
+        driver: 11040,
+        compute: (8, 7),
+        ..Config::default()
+    };
+    let _emulator = Emulator::start(&config).expect("the emulated driver");
+    let gpu = Driver::open().expect("a driver").device(0).expect("a GPU");
+    let mut archives = gpu.archives().expect("a version and a capability");
+    assert_eq!(archives.next().expect("one").name(), "sm_87-cuda11");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A kind of device: what it promises, what it takes, how it is measured and started.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use punctual_model::{Footprint, Network, Promises, SolutionChoice};
@@ -34,6 +35,12 @@ pub trait Provider {
     /// known.
     fn settings(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
+    }
+
+    /// At how many tiles launches look once whether they are preempted, where that was chosen for it:
+    /// [`Profile::look_stride`](punctual_model::Profile::look_stride).
+    fn look_stride(&self) -> Option<NonZeroU8> {
+        None
     }
 
     /// Disjoint partitions of so many units each. The first is to be measured; the others may be kept busy meanwhile.

@@ -1,6 +1,7 @@
 //! Measured execution times of a network on one machine.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
 
 use punctual_platform::files::write_whole;
@@ -38,6 +39,10 @@ pub struct Profile {
     pub solutions: Vec<SolutionChoice>,
     #[serde(default)]
     pub solution_memory: SolutionMemory,
+    /// Of a GPU: at how many tiles of a main loop launches look whether they are preempted, once, when these figures were
+    /// measured. None: as the device does without being told, and in profiles of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub look_stride: Option<NonZeroU8>,
 }
 
 /// What a profile holds for; a figure measured under another key must not be used.
@@ -371,6 +376,7 @@ mod tests {
                 weight_bytes: 4096,
                 scratch_bytes: 1024,
             },
+            look_stride: NonZeroU8::new(8),
         }
     }
 

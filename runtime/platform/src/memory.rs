@@ -9,6 +9,14 @@ use crate::error::{Missing, OsError, check};
 /// touching every 4 KiB touches every page.
 pub const PAGE_BYTES: usize = 4096;
 
+/// The size of this kernel's pages, where a range must be of whole ones.
+#[must_use]
+pub fn kernel_page_bytes() -> usize {
+    // SAFETY: no pointers are involved.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).unwrap_or(PAGE_BYTES)
+}
+
 /// Locks everything that is mapped now, and everything mapped later.
 pub fn lock_all() -> Result<(), Missing> {
     // Under a limit on locked memory, MCL_FUTURE makes later allocations fail (mlockall(2)): better none is locked.
@@ -231,6 +239,12 @@ impl<T: Plain> Drop for PageBuffer<T> {
 mod tests {
     use super::*;
     use crate::faults;
+
+    #[test]
+    fn pages_of_the_kernel_are_multiples_of_the_smallest() {
+        let bytes = kernel_page_bytes();
+        assert!(bytes.is_power_of_two() && bytes.is_multiple_of(PAGE_BYTES));
+    }
 
     #[test]
     fn a_page_buffer_is_zeroed_aligned_and_writable() {

@@ -39,6 +39,12 @@ pub struct Config {
     /// Where the mask lies in a stream, in bytes; none: where this driver has it on this architecture. A driver of
     /// which that is not known obeys no masks.
     pub mask_offset: Option<u32>,
+    /// Whether tools get the table with which they are called back for launches.
+    pub export_table: bool,
+    /// The version of launches' descriptors, major and minor in four bits each; none: that of the compute capability.
+    pub descriptor: Option<u32>,
+    /// Whether masks in launches' descriptors are obeyed.
+    pub descriptor_masks: bool,
     /// Whether cubins of a later major version of the toolkit are loaded: no document promises that.
     pub later_cubins: bool,
     /// Hardware queues that streams share, 1 to 32. None: as `CUDA_DEVICE_MAX_CONNECTIONS` says at `cuInit`, else 8.
@@ -102,6 +108,9 @@ impl Default for Config {
             masks: true,
             green_fine: true,
             mask_offset: None,
+            export_table: true,
+            descriptor: None,
+            descriptor_masks: true,
             later_cubins: false,
             connections: None,
             lazy: None,
@@ -130,8 +139,8 @@ pub enum ConfigError {
 }
 
 const KEYS: &str = "devices, tpcs, sms-per-tpc, spread, tpc-of-bit, compute, driver, integrated, host-register, \
-                    memory, queue, masks, green-fine, mask-offset, later-cubins, connections, lazy, hung-reset, hide, fail, \
-                    fail-launch, hang-launch";
+                    memory, queue, masks, green-fine, mask-offset, export-table, descriptor, descriptor-masks, later-cubins, \
+                    connections, lazy, hung-reset, hide, fail, fail-launch, hang-launch";
 
 impl Config {
     #[must_use]
@@ -173,6 +182,12 @@ impl Config {
             "masks" => self.masks = flag(key, value)?,
             "green-fine" => self.green_fine = flag(key, value)?,
             "mask-offset" => self.mask_offset = Some(number(key, value, "bytes")?),
+            "export-table" => self.export_table = flag(key, value)?,
+            "descriptor" => {
+                let (major, minor) = pair(key, value, "a version such as 2.4")?;
+                self.descriptor = Some(major << 4 | minor);
+            }
+            "descriptor-masks" => self.descriptor_masks = flag(key, value)?,
             "later-cubins" => self.later_cubins = flag(key, value)?,
             "connections" => {
                 self.connections = Some(within(key, value, versions::CONNECTIONS, "1 to 32")?);
@@ -345,8 +360,8 @@ impl fmt::Display for Config {
         write!(
             f,
             "devices={} tpcs={} sms-per-tpc={} spread={} tpc-of-bit={bits} compute={}.{} driver={}.{} integrated={} \
-             host-register={} memory={} queue={} masks={} green-fine={} later-cubins={} hung-reset={} \
-             hide={hidden} fail={calls}",
+             host-register={} memory={} queue={} masks={} green-fine={} export-table={} \
+             descriptor-masks={} later-cubins={} hung-reset={} hide={hidden} fail={calls}",
             self.devices,
             self.tpcs,
             self.sms_per_tpc,
@@ -361,6 +376,8 @@ impl fmt::Display for Config {
             self.queue,
             on(self.masks),
             on(self.green_fine),
+            on(self.export_table),
+            on(self.descriptor_masks),
             on(self.later_cubins),
             self.hung_reset,
         )?;
@@ -372,6 +389,9 @@ impl fmt::Display for Config {
         }
         if let Some(offset) = self.mask_offset {
             write!(f, " mask-offset={offset}")?;
+        }
+        if let Some(version) = self.descriptor {
+            write!(f, " descriptor={}.{}", version >> 4, version & 15)?;
         }
         for fault in &self.launch_faults {
             match fault.code {
@@ -395,6 +415,9 @@ mod tests {
             compute: (9, 0),
             driver: 13000,
             mask_offset: Some(0x51c),
+            export_table: false,
+            descriptor: Some(0x41),
+            descriptor_masks: false,
             connections: Some(32),
             lazy: Some(false),
             hung_reset: HungReset::Blocks,

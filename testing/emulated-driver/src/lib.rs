@@ -37,12 +37,15 @@
 //! LD_LIBRARY_PATH=<Emulator::library_folder(&config)> PUNCTUAL_EMULATED_DRIVER="tpcs=8 compute=8.7" program
 //! ```
 //! The keys are the fields of [`Config`], with hyphens.
-pub mod block;
+mod clock;
 mod code;
 mod config;
 mod driver;
 mod emulator;
+mod index;
 mod library;
+mod programs;
+pub mod ptx_images;
 mod records;
 mod run;
 mod versions;
@@ -52,7 +55,7 @@ pub use config::{CallFault, Config, ConfigError, ENVIRONMENT, HungReset, LaunchF
 pub use emulator::{After, Emulator};
 pub use library::LibraryError;
 pub use records::{InUse, LaunchRecord, MemoryInUse, Outcome, StreamState};
-pub use run::{Parameter, RunError, Shape, run, run_watched};
+pub use run::{Parameter, RunError, Shape, Target};
 
 /// The names of all calls that the library exports for CUDA.
 pub fn exported_calls() -> impl Iterator<Item = &'static str> {

@@ -1,17 +1,20 @@
 //! A kernel run on the calling thread, without a driver: for tests of kernels.
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
+use std::sync::Arc;
 
-use crate::block::{self, Index, Kernel, Launch, Runner};
+use punctual_kernels::cuda::images::archives;
+use punctual_kernels::cuda::kernel;
+use punctual_ptx::{Arithmetic, Counts, Fault, Kernel, Launch, Launched, Machine, Space, Stop};
+
+use crate::clock;
+use crate::programs;
 
 /// Why a kernel was not run, or not to its end.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// There is none of this name.
-    #[error(
-        "no kernel is called {name}; those of kernels/cuda/src and testing/emulated-driver/cpp are, if \
-         the library was built for the machine that built it"
-    )]
-    Unknown { name: String },
+    #[error("no image {image} with a kernel called {name}: those of kernels/cuda/images are")]
+    Unknown { image: String, name: String },
     #[error("kernel {name} has {expected} parameters, not {given}")]
     Parameters {
         name: String,
@@ -36,18 +39,8 @@ pub enum RunError {
         block: [u32; 3],
         threads_max: u32,
     },
-    /// More shared memory than there is.
-    #[error("kernel {name}: {given} bytes of shared memory; the limit is {limit}")]
-    Shared {
-        name: String,
-        given: usize,
-        limit: usize,
-    },
-    /// No memory for the stacks of a block.
-    #[error("no memory for the stacks of a block's threads")]
-    Memory,
-    #[error("{complaint}")]
-    Kernel { complaint: String },
+    #[error(transparent)]
+    Kernel(Box<Fault>),
 }
 
 /// A parameter of a kernel: plain data of the layout that the kernel's source gives it.
@@ -72,21 +65,7 @@ macro_rules! parameters {
 }
 
 parameters!(u32, i32, f32, u64, usize);
-parameters!(
-    punctual_kernels::cuda::params::Guard,
-    punctual_kernels::cuda::params::Conv,
-    punctual_kernels::cuda::params::Pool,
-    punctual_kernels::cuda::params::GlobalPool,
-    punctual_kernels::cuda::params::Linear,
-    punctual_kernels::cuda::params::Elementwise,
-    punctual_kernels::cuda::params::Gather,
-    punctual_kernels::cuda::params::Members,
-    punctual_kernels::cuda::params::InputPlanar,
-    punctual_kernels::cuda::params::Answers,
-    punctual_kernels::cuda::params::Preprocess,
-    punctual_kernels::cuda::params::Whereabouts,
-    punctual_kernels::cuda::params::Hold,
-);
+parameters!(punctual_kernels::cuda::params::Guard);
 
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
@@ -96,110 +75,109 @@ pub struct Shape {
     pub shared_bytes: usize,
 }
 
-/// Runs kernel `name` to its end: block after block, on the calling thread, all on multiprocessor 0.
-///
-/// # Safety
-/// The addresses in the parameters are those of memory of this process that the kernel may read or
-/// write as its parameters say.
-pub unsafe fn run(name: &str, shape: Shape, parameters: &[&dyn Parameter]) -> Result<(), RunError> {
-    // SAFETY: the caller's promise.
-    unsafe { run_watched(name, shape, parameters, |_| {}) }
+/// What a kernel runs on: its memory, and the image that it is from.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    pub space: &'a Space,
+    /// Name of an archive of `kernels/cuda/images`: `sm_87`.
+    pub image: &'a str,
+    pub arithmetic: Arithmetic,
+    /// The order of warps.
+    pub seed: u64,
 }
 
-/// [`run`], with `at_checkpoint` called with the number of checkpoints before (each thread of each block counts)
-/// whenever a thread is about to look at its guard: there a test may move the epoch on.
-///
-/// # Safety
-/// As of [`run`].
-pub unsafe fn run_watched<F: FnMut(u64)>(
-    name: &str,
-    shape: Shape,
-    parameters: &[&dyn Parameter],
-    at_checkpoint: F,
-) -> Result<(), RunError> {
-    let kernel = Kernel::find(name).ok_or_else(|| RunError::Unknown { name: name.into() })?;
-    check(kernel, shape, parameters)?;
-    let mut runner = Runner::new().ok_or(RunError::Memory)?;
-    let addresses: Vec<*mut c_void> = parameters
-        .iter()
-        .map(|parameter| parameter.address().cast_mut())
-        .collect();
-    let mut watch = Watch {
-        seen: 0,
-        at_checkpoint,
-    };
-    let grid = Index::from(shape.grid);
-    let launch = Launch {
-        kernel,
-        parameters: addresses.as_ptr(),
-        grid,
-        block: shape.block.into(),
-        shared_bytes: shape.shared_bytes,
-        at_checkpoint: Some(checkpoint::<F>),
-        of: (&raw mut watch).cast(),
-    };
-    for at in 0..grid.volume().unwrap_or(0) {
-        // SAFETY: shapes and sizes were checked; the addresses are the caller's promise.
-        unsafe { runner.run(&launch, grid.position(at), 0) }.map_err(|complaint| {
-            RunError::Kernel {
-                complaint: complaint.to_string_lossy().into_owned(),
-            }
-        })?;
+impl Target<'_> {
+    fn kernel(&self, name: &str) -> Option<Arc<Kernel>> {
+        let archive = archives().iter().find(|a| a.name() == self.image)?;
+        let image = archive.module(kernel(name)?.module).ok()?;
+        let program = match archive.is_ptx() {
+            true => programs::of_text(str::from_utf8(&image.code).ok()?.trim_end_matches('\0')),
+            false => programs::of_cubin(&image.code),
+        };
+        program.ok()?.kernel(name).cloned()
     }
-    Ok(())
+
+    /// Runs kernel `name` to its end: block after block, on the calling thread, all on multiprocessor 0. `at_checkpoint` is
+    /// called with the number of looks before whenever a thread is about to look at its guard: there a test may move the
+    /// epoch on.
+    pub fn run(
+        &self,
+        name: &str,
+        shape: Shape,
+        parameters: &[&dyn Parameter],
+        mut at_checkpoint: impl FnMut(u64),
+    ) -> Result<Counts, RunError> {
+        let kernel = self.kernel(name).ok_or_else(|| RunError::Unknown {
+            image: self.image.to_owned(),
+            name: name.to_owned(),
+        })?;
+        check(&kernel, shape)?;
+        let bytes = gather(&kernel, parameters)?;
+        let launch = Launch {
+            kernel: &kernel,
+            parameters: &bytes,
+            grid: shape.grid,
+            block: shape.block,
+            dynamic_shared: shape.shared_bytes as u32,
+            arithmetic: self.arithmetic,
+            seed: self.seed,
+            clock: clock::nanoseconds,
+        };
+        let mut machine = Machine::new();
+        let mut memory = Launched::new(self.space);
+        let mut seen = 0;
+        let mut look = || {
+            at_checkpoint(seen);
+            seen += 1;
+            true
+        };
+        for at in 0..launch.blocks() {
+            let block = launch.position(at);
+            match machine.run(&launch, &mut memory, block, 0, &mut look) {
+                Ok(()) | Err(Stop::Ended) => {}
+                Err(Stop::Fault(fault)) => return Err(RunError::Kernel(fault)),
+            }
+        }
+        Ok(machine.counts())
+    }
 }
 
-struct Watch<F> {
-    seen: u64,
-    at_checkpoint: F,
-}
-
-/// # Safety
-/// `watch` is the `Watch<F>` of the launch, which nobody else uses while its blocks run.
-unsafe extern "C" fn checkpoint<F: FnMut(u64)>(watch: *mut c_void) -> c_int {
-    // SAFETY: the caller's promise.
-    let watch = unsafe { &mut *watch.cast::<Watch<F>>() };
-    (watch.at_checkpoint)(watch.seen);
-    watch.seen += 1;
-    0
-}
-
-fn check(kernel: &Kernel, shape: Shape, parameters: &[&dyn Parameter]) -> Result<(), RunError> {
-    let name = || kernel.name().to_owned();
-    let declared = kernel.parameter_bytes();
+fn gather(kernel: &Kernel, parameters: &[&dyn Parameter]) -> Result<Vec<u8>, RunError> {
+    let declared = kernel.parameters();
     if declared.len() != parameters.len() {
         return Err(RunError::Parameters {
-            name: name(),
+            name: kernel.name().to_owned(),
             expected: declared.len(),
             given: parameters.len(),
         });
     }
-    for (place, (&expected, parameter)) in declared.iter().zip(parameters).enumerate() {
-        if expected != parameter.bytes() {
+    let mut bytes = vec![0; kernel.parameter_bytes()];
+    for (place, (expected, parameter)) in declared.iter().zip(parameters).enumerate() {
+        if expected.bytes != parameter.bytes() {
             return Err(RunError::ParameterSize {
-                name: name(),
+                name: kernel.name().to_owned(),
                 place,
-                expected,
+                expected: expected.bytes,
                 given: parameter.bytes(),
             });
         }
+        // SAFETY: the trait's promise: plain data of that many bytes.
+        let given =
+            unsafe { std::slice::from_raw_parts(parameter.address().cast(), expected.bytes) };
+        bytes[expected.offset..expected.offset + expected.bytes].copy_from_slice(given);
     }
-    let threads = Index::from(shape.block).volume().unwrap_or(u64::MAX);
-    let blocks = Index::from(shape.grid).volume().unwrap_or(0);
-    let threads_max = kernel.threads_max().min(block::threads_max());
-    if blocks == 0 || threads == 0 || threads > u64::from(threads_max) {
+    Ok(bytes)
+}
+
+fn check(kernel: &Kernel, shape: Shape) -> Result<(), RunError> {
+    let count = |of: [u32; 3]| of.iter().map(|&n| u64::from(n)).product::<u64>();
+    let (blocks, threads) = (count(shape.grid), count(shape.block));
+    if blocks == 0 || threads == 0 || threads > u64::from(kernel.threads_max()) {
         return Err(RunError::Shape {
-            name: name(),
+            name: kernel.name().to_owned(),
             grid: shape.grid,
             block: shape.block,
-            threads_max,
-        });
-    }
-    if shape.shared_bytes > block::shared_max() {
-        return Err(RunError::Shared {
-            name: name(),
-            given: shape.shared_bytes,
-            limit: block::shared_max(),
+            threads_max: kernel.threads_max(),
         });
     }
     Ok(())

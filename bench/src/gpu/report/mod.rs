@@ -3,6 +3,7 @@
 mod page;
 mod text;
 
+use punctual_report::Table;
 use serde::Serialize;
 
 use super::bound::{self, BOUNDS, Bound, Verdict};
@@ -150,6 +151,44 @@ fn limit(bound: &bound::Bound) -> String {
         Some(aim) => format!("{} (aim {aim})", bound.limit),
         None => bound.limit.to_string(),
     }
+}
+
+/// Measured times of a step beside predicted ones; none if it has none.
+fn compared(outcome: &Outcome) -> Option<Table> {
+    let Outcome::Measured(result) = outcome else {
+        return None;
+    };
+    if result.compared.is_empty() {
+        return None;
+    }
+    let headings = [
+        "of",
+        "SMs",
+        "measured",
+        "predicted",
+        "ratio",
+        "at least",
+        "limit",
+    ];
+    let mut table = Table::new(&headings, 1);
+    for beside in &result.compared {
+        let predicted = match &beside.predicted {
+            Some(predicted) => [
+                number(predicted.us),
+                format!("{:.2}", predicted.ratio),
+                number(predicted.at_least_us),
+                predicted.limit.clone(),
+            ],
+            None => ["-", "-", "-", beside.why.as_deref().unwrap_or_default()].map(str::to_owned),
+        };
+        let measured = [
+            beside.of.clone(),
+            beside.multiprocessors.to_string(),
+            number(beside.measured_us),
+        ];
+        table.row(measured.into_iter().chain(predicted));
+    }
+    Some(table)
 }
 
 /// A figure with as many digits as mean something.

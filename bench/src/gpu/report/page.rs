@@ -7,7 +7,7 @@ use super::super::course::Steps;
 use super::super::folder::{Outcome, Record};
 use super::super::machine::Machine;
 use super::super::result::StepResult;
-use super::{Report, limit, number};
+use super::{Report, compared, limit, number};
 
 /// The page. `steps` say what they are about.
 pub fn page(report: &Report, steps: &Steps<'_>) -> String {
@@ -88,7 +88,13 @@ fn section(page: &mut Page, record: &Record, about: &str) {
         record.began, record.seconds, record.machine.clocks
     )));
     match &record.outcome {
-        Outcome::Measured(result) => found(page, result),
+        Outcome::Measured(result) => {
+            found(page, result);
+            if let Some(table) = compared(&record.outcome) {
+                page.subheading("Measured beside predicted, us");
+                page.table(&table);
+            }
+        }
         Outcome::NotMeasured { why } => page.paragraph(format!("Not measured: {why}")),
         Outcome::Failed { why } => page.paragraph(Text::bad(&format!("Failed: {why}"))),
     }

@@ -6,7 +6,7 @@ use punctual_report::Table;
 
 use super::super::bound::Verdict;
 use super::super::folder::Outcome;
-use super::{Report, limit, number};
+use super::{Report, compared, limit, number};
 
 /// The figures beside their bounds, and what went wrong; tables are `width` columns wide at most.
 pub fn text(report: &Report, width: usize) -> String {
@@ -44,6 +44,15 @@ pub fn text(report: &Report, width: usize) -> String {
         report.count(Verdict::Missed),
         report.count(Verdict::NotMeasured)
     );
+    for record in &report.steps {
+        if let Some(table) = compared(&record.outcome) {
+            let step = record.step.to_uppercase();
+            let _ = write!(
+                text,
+                "\n{step}, MEASURED BESIDE PREDICTED, US\n{table:width$}"
+            );
+        }
+    }
     for record in &report.steps {
         let (how, why) = match &record.outcome {
             Outcome::Measured(_) => continue,

@@ -1,6 +1,6 @@
 //! Which multiprocessors a mask's bits govern, by every mechanism: one bit at a time, looking at `%smid`.
 
-use punctual_device_cuda::partition::{Mechanism, Refusal};
+use punctual_device_cuda::partition::Refusal;
 use punctual_platform::clock;
 
 use super::super::division;
@@ -34,12 +34,11 @@ impl Step for Calibration {
             "seconds",
         ];
         let mut sheet = Sheet::new("Mechanisms", &headings, 2);
-        for mechanism in Mechanism::ORDER
-            .into_iter()
-            .filter(|each| each.is_enforced())
-        {
+        // Those that are always tried, and what else the user names.
+        let order = division::how(session)?.order.into_iter();
+        for mechanism in order.filter(|each| each.is_enforced()) {
             let start = clock::now_ns();
-            let offer = division::look(session, gpu, &division::only(session, mechanism))?;
+            let offer = division::look(session, gpu, &division::only(session, mechanism)?)?;
             let seconds = (clock::now_ns() - start) as f64 / 1e9;
             let refusal = offer.choice.refused().first().map(|(_, refusal)| refusal);
             let outcome =
@@ -69,7 +68,7 @@ impl Step for Calibration {
             }
         }
         result.tables.push(sheet);
-        let offer = division::look(session, gpu, &division::how(session))?;
+        let offer = division::look(session, gpu, &division::how(session)?)?;
         result.note(format!(
             "The other steps use {}: {} TPCs in units of {}.",
             offer.mechanism(),

@@ -4,6 +4,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use punctual_device_cuda::driver::Attribute;
 use punctual_device_cuda::structures::Structure;
 use punctual_device_cuda::{CudaDevice, Division};
 use punctual_model::Network;
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::super::result::{Latency, Sheet, StepResult};
 use super::super::rig::{self, Rig, Setup, StageRun};
+use super::super::roofline::Roofline;
 use super::super::step::{Prerequisite, Session, Step, StepError};
 use super::networks;
 
@@ -62,6 +64,8 @@ impl Step for Cudnn {
         let mut sheet = Sheet::new("Stage by stage", &headings, 1);
         let mut result = StepResult::default();
         let mut left = networks.len() * batches.len();
+        let roofline = Roofline::find(session)?;
+        let multiprocessors = session.gpu()?.attribute(Attribute::Multiprocessors)?;
         for (model, network) in networks.iter().enumerate() {
             for &batch in batches {
                 let stage_run = StageRun {
@@ -71,6 +75,7 @@ impl Step for Cudnn {
                     batch,
                     first: 0,
                 };
+                let predicted = roofline.network(network, batch, multiprocessors);
                 let permille = 900 / left as u64;
                 let found = compare(session, &mut rig, &mut torch, network, stage_run, permille)?;
                 left -= 1;
@@ -79,11 +84,16 @@ impl Step for Cudnn {
                 result.figure("cudnn", &name, worst);
                 for (stage, pair) in found.iter().enumerate() {
                     sheet.row(pair.row(network, batch, stage));
+                    let of = format!("{}, stage {stage}, batch {batch}", network.name);
+                    result
+                        .compared
+                        .push(predicted.stage(&of, stage, pair.ours.p50_us));
                 }
             }
         }
         result.tables.push(sheet);
         result.note(versions);
+        result.note(roofline.about());
         result.note(
             "cuDNN: channels last, halves, its fastest algorithms (cudnn.benchmark), each stage a CUDA graph, so that \
              nothing of Python is in its time; from the call to when the host knows. Ours: as the leader measures a stage, \

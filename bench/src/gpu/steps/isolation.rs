@@ -9,6 +9,7 @@ use punctual_report::{Axis, Bars};
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};
 use super::super::rig::{self, BUFFERS, Rig, Setup, StageRun};
+use super::super::roofline::Roofline;
 use super::super::step::{Prerequisite, Session, Step, StepError};
 use super::networks;
 
@@ -83,7 +84,9 @@ impl Step for Isolation {
                 queue: rig::queue(gpu)?,
             },
         )?;
-        let mut found = Vec::new();
+        let roofline = Roofline::find(session)?;
+        let multiprocessors = parts.multiprocessors(0, half)?;
+        let (mut found, mut compared) = (Vec::new(), Vec::new());
         let mut left = networks.len() * batches.len();
         for (model, network) in networks.iter().enumerate() {
             rig.write(model as u16, 0, BUFFERS, |seed| rig::picture(network, seed))?;
@@ -96,14 +99,16 @@ impl Step for Isolation {
                     first: 0,
                 };
                 let name = format!("{}, first stage, batch {batch}", network.name);
-                found.push((
-                    name,
-                    measure(session, &mut rig, victim, 1000 / left as u64)?,
-                ));
+                let latencies = measure(session, &mut rig, victim, 1000 / left as u64)?;
+                let predicted = roofline.network(network, batch, multiprocessors);
+                compared.push(predicted.stage(&name, 0, latencies[0].p50_us));
+                found.push((name, latencies));
                 left -= 1;
             }
         }
         let mut result = report(&found);
+        result.compared = compared;
+        result.note(roofline.about());
         result.note(
             "Beside it the same stage runs over and over, two actions deep. Blocks of the three cases alternate; \
              times are from the order of a stage to its event. SEEB-GPU found 0.068, 0.077 and 0.128 ms for a \

@@ -9,6 +9,7 @@ use punctual_types::Random;
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};
 use super::super::rig::{self, Rig, Setup, StageRun};
+use super::super::roofline::Roofline;
 use super::super::step::{Session, Step, StepError};
 use super::networks;
 
@@ -75,7 +76,26 @@ impl Step for Prediction {
             case.errors_ns
                 .push(took as i64 - predicted(&case.profiled_ns) as i64);
         }
-        Ok(report(&cases))
+        let mut result = report(&cases);
+        let roofline = Roofline::find(session)?;
+        let multiprocessors = parts.multiprocessors(0, parts.units)?;
+        for (model, network) in networks.iter().enumerate() {
+            for &batch in batches {
+                let predicted = roofline.network(network, batch, multiprocessors);
+                let of_batch = |case: &&Case| {
+                    usize::from(case.stage_run.model) == model && case.stage_run.batch == batch
+                };
+                for case in cases.iter().filter(of_batch) {
+                    let measured = Latency::of(case.profiled_ns.clone()).p50_us;
+                    let stage = usize::from(case.stage_run.stage);
+                    result
+                        .compared
+                        .push(predicted.stage(&case.name, stage, measured));
+                }
+            }
+        }
+        result.note(roofline.about());
+        Ok(result)
     }
 }
 

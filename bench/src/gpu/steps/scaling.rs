@@ -7,6 +7,7 @@ use punctual_report::{Axis, Lines, Series};
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};
 use super::super::rig::{self, Rig, Setup, StageRun};
+use super::super::roofline::Roofline;
 use super::super::step::{Session, Step, StepError};
 use super::networks;
 
@@ -86,8 +87,16 @@ impl Step for Scaling {
                 at: |case, _| f64::from(case.batch),
             },
         ];
+        let roofline = Roofline::find(session)?;
         for (show, permille) in shows.into_iter().zip([500, 950]) {
             let found = measure(session, &mut rig, &networks, &show.cases, permille)?;
+            for (case, latency) in show.cases.iter().zip(&found) {
+                let network = &networks[case.model];
+                let multiprocessors = parts.multiprocessors(0, sizes[case.partition])?;
+                let predicted = roofline.network(network, case.batch, multiprocessors);
+                let of = format!("{}, batch {}", network.name, case.batch);
+                result.compared.push(predicted.whole(&of, latency.p50_us));
+            }
             result.plots.push(show.plot(&networks, &tpcs, &found));
             result.tables.push(show.table(&networks, &tpcs, &found));
         }
@@ -95,6 +104,7 @@ impl Step for Scaling {
             "Whole networks, stage after stage, images of {SIDE} x {SIDE} (SEEB-GPU's size), from the order of the \
              first stage to the event of the last. All cases are run in turn, round by round."
         ));
+        result.note(roofline.about());
         Ok(result)
     }
 }

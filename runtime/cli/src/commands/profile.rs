@@ -1,12 +1,14 @@
 //! `punctual profile`: how long every stage takes on this machine.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
 
 use punctual_daemon::gpu::{Gpu, GpuError};
 use punctual_device::Provider;
 use punctual_device::profile::{Effort, MeasureError};
 use punctual_device_cpu::CpuProvider;
+use punctual_device_cuda::CudaProvider;
 use punctual_device_ort::{Library, LibraryError, OrtProvider};
 use punctual_model::{Package, PackageError, Profile, ProfileError, SolutionChoice, StageProfile};
 use punctual_plan::{DeviceKind, Diagnostics, Needs, Policies};
@@ -33,7 +35,8 @@ weights will have taken the caches. The profile is written beside the package
 (signs.punctual -> signs.profile.json), where `punctual check` and `punctual daemon` look for it, or in
 it: a package may carry the profiles of many boards. Its hash stays. Stages on partitions of the GPU are
 measured there, by TPCs, and have a profile of their own (signs.gpu.profile.json); so have stages that
-ONNX Runtime runs (signs.ort.profile.json).
+ONNX Runtime runs (signs.ort.profile.json). On the GPU it is measured first how often launches may look whether they are
+preempted: the profile keeps it (look_stride), and the daemon runs with it.
 With --beside, each stage is measured a second time while all other compute units of the manifest's
 partitions are busy with stages of the largest other network; `factor` is how many times as long it takes
 then (of the 99% quantiles, the median of all stages and batch sizes).
@@ -152,16 +155,14 @@ pub fn run(options: &Options, policies: &Policies) -> Result<(), Error> {
         // Interrupts are mostly served by the first cores.
         let leaders = cores.iter().rev().copied().collect();
         let granularity = gpu.offer.granularity();
-        run.measure(
-            &gpu.provider(leaders),
-            DeviceKind::Cuda,
-            has_units,
-            |sizes| {
-                sizes.every_if(every, 1..=gpu.offer.tpcs().min(255) as u8);
-                let granted = |units: &u8| u16::from(*units).is_multiple_of(granularity);
-                sizes.units.retain(granted);
-            },
-        )?;
+        let change = |sizes: &mut Sizes| {
+            sizes.every_if(every, 1..=gpu.offer.tpcs().min(255) as u8);
+            let granted = |units: &u8| u16::from(*units).is_multiple_of(granularity);
+            sizes.units.retain(granted);
+        };
+        let mut provider = gpu.provider(leaders);
+        provider.look_stride = run.look_stride(&provider, change)?;
+        run.measure(&provider, DeviceKind::Cuda, has_units, change)?;
     }
     if let Some(ort) = ort {
         run.measure(&ort, DeviceKind::Ort, has_units, |sizes| {
@@ -220,6 +221,30 @@ impl Run<'_> {
             output::text(format_args!("{shown}wrote {}\n", kept.display()))?;
             Ok(())
         })
+    }
+
+    /// At how many tiles launches on the GPU look once whether they are preempted: what every package of the manifest bears,
+    /// as one device runs them all.
+    fn look_stride(
+        &self,
+        provider: &CudaProvider,
+        change: impl Fn(&mut Sizes),
+    ) -> Result<Option<NonZeroU8>, Error> {
+        let mut chosen = None;
+        for wanted in self.packages {
+            let mut sizes = wanted.on(DeviceKind::Cuda);
+            change(&mut sizes);
+            if has_units(&sizes) {
+                let job = self.job(wanted, DeviceKind::Cuda, &sizes)?;
+                chosen = chosen.max(Some(measure::look_stride(provider, &job)?));
+            }
+        }
+        if let Some(tiles) = chosen {
+            output::line(format_args!(
+                "launches look whether they are preempted once in {tiles} tiles"
+            ))?;
+        }
+        Ok(chosen)
     }
 
     fn job(&self, wanted: &PackageNeeds, device: DeviceKind, sizes: &Sizes) -> Result<Job, Error> {

@@ -27,12 +27,20 @@ fn detect(records: &Path) -> Command {
 }
 
 /// The command on an emulated GPU.
-fn emulated(records: &Path, config: &Config, arguments: &[&str]) -> Output {
+fn on_emulated(records: &Path, config: &Config, arguments: &[&str]) -> Command {
     let folder = Emulator::library_folder(config).expect("a folder with the library");
     let mut command = detect(records);
     command.args(arguments);
     command.env("LD_LIBRARY_PATH", folder);
+    command.env_remove("CUDA_DEVICE_MAX_CONNECTIONS");
+    command.env_remove("CUDA_MODULE_LOADING");
     command.env(ENVIRONMENT, config.to_string());
+    command
+}
+
+/// The same, run.
+fn emulated(records: &Path, config: &Config, arguments: &[&str]) -> Output {
+    let mut command = on_emulated(records, config, arguments);
     command.output().expect("the command runs")
 }
 
@@ -116,6 +124,71 @@ fn what_came_out_is_kept_and_tried_again_only_if_told() {
             .is_some_and(|reason| reason.contains("LIBSMCTRL_PATH")),
         "{refused}"
     );
+}
+
+#[test]
+fn the_driver_is_initialised_with_queues_and_code_as_it_should_be() {
+    let folder = scratch("settings");
+    let found = gpu(&emulated(&folder, &small(), &["--json"]));
+    assert_eq!(found["unmet_settings"], serde_json::json!([]));
+    // What the user sets is kept and named.
+    let mut command = on_emulated(&folder, &small(), &["--json"]);
+    command.env("CUDA_DEVICE_MAX_CONNECTIONS", "8");
+    let found = gpu(&command.output().expect("the command runs"));
+    let unmet = found["unmet_settings"].as_array().expect("a list");
+    let [unmet] = unmet.as_slice() else {
+        panic!("{unmet:?}")
+    };
+    let unmet = unmet.as_str().expect("text");
+    assert!(
+        unmet.contains("CUDA_DEVICE_MAX_CONNECTIONS=8 is kept"),
+        "{unmet}"
+    );
+}
+
+#[test]
+fn what_the_position_of_a_mask_rests_on_is_shown() {
+    let folder = scratch("standing");
+    let found = gpu(&emulated(&folder, &small(), &["--json"]));
+    let masks = &found["partitions"]["stream_masks"];
+    assert_eq!(
+        masks["known_by"],
+        "several public copies of libsmctrl agree"
+    );
+    assert!(masks["offset"].as_u64().is_some(), "{masks}");
+    // Of this version no public source has the position.
+    let unknown = Config {
+        driver: 12090,
+        ..small()
+    };
+    let output = emulated(&folder, &unknown, &["--json"]);
+    assert_eq!(partitions(&output), ("green-contexts".to_owned(), 4, 1));
+    let partitions = gpu(&output)["partitions"].clone();
+    assert!(partitions["stream_masks"]["offset"].is_null());
+    let reason = partitions["refused"][0]["reason"].as_str().expect("text");
+    assert!(
+        reason.contains("CUDA 12.9") && reason.contains("next one is tried"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn masks_of_launches_are_tried_where_they_are_named() {
+    let folder = scratch("launch-masks");
+    let unknown = Config {
+        driver: 12090,
+        ..small()
+    };
+    let mut command = on_emulated(&folder, &unknown, &["--json"]);
+    command.env("PUNCTUAL_GPU_MECHANISMS", "stream-mask,launch-mask");
+    let output = command.output().expect("the command runs");
+    assert_eq!(partitions(&output), ("launch-mask".to_owned(), 4, 1));
+    let mut command = on_emulated(&folder, &unknown, &[]);
+    command.env("PUNCTUAL_GPU_MECHANISMS", "launch-masks");
+    let output = command.output().expect("the command runs");
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("\"launch-masks\""), "{said}");
 }
 
 #[test]

@@ -192,6 +192,7 @@ fn profile(package: &str) -> Profile {
         preemption_ns_max: 1,
         solutions: vec![],
         solution_memory: SolutionMemory::default(),
+        look_stride: None,
     }
 }
 

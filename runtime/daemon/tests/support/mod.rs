@@ -161,6 +161,7 @@ pub fn profile(machine: &str, clocks: &str, package: &Package) -> Profile {
         preemption_ns_max: 500_000,
         solutions: Vec::new(),
         solution_memory: SolutionMemory::default(),
+        look_stride: None,
     }
 }
 

@@ -67,10 +67,8 @@ impl Holding {
         let kernel = cuda::kernel("hold").expect("a kernel of the module `probe`");
         let kernels = Kernels::new();
         kernels.load(context, kernel.module)?;
-        let (_, highest) = context.stream_priorities()?;
-        let (stream, control) = (Stream::new(context, 0)?, Stream::new(context, highest)?);
         Ok(Self {
-            queue: VirtualQueue::new(stream, control, spec)?,
+            queue: VirtualQueue::new(Stream::new(context, 0)?, spec)?,
             kernels,
             kernel,
         })

@@ -242,6 +242,7 @@ impl Loading {
     ) -> FirstAnswers {
         FirstAnswers {
             opened: Instant::ZERO,
+            context_ns: 0,
             lowered,
             loaded,
             milestone: self.milestone,

@@ -138,6 +138,8 @@ pub struct ModuleLoad {
 #[derive(Clone, Debug, PartialEq)]
 pub struct FirstAnswers {
     pub opened: Instant,
+    /// How long the driver took to make the context, in every order, in nanoseconds.
+    pub context_ns: u64,
     /// The last stage was lowered.
     pub lowered: Instant,
     /// The last weights and the last module that was waited for were there.
@@ -202,6 +204,7 @@ pub fn first_answers(
     let package = Arc::new(Package::open(path)?);
     let opened = now();
     let context = Context::retain(gpu)?;
+    let context_ns = now().as_nanos() - opened.as_nanos();
     let target = Target {
         multiprocessors: gpu.attribute(Attribute::Multiprocessors)?,
         compute_capability: gpu.compute_capability()?,
@@ -244,6 +247,7 @@ pub fn first_answers(
         Order::OneAfterTheOther | Order::Reactive => in_turn(&lowering, loading, issuing, start)?,
     };
     answers.opened = opened;
+    answers.context_ns = context_ns;
     Ok(answers)
 }
 

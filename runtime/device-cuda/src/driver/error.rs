@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use libsmctrl_sys::launch_mask::ApplyError;
 use thiserror::Error;
 
 /// Why there is no driver to talk to.
@@ -52,6 +53,27 @@ impl CallError {
         Self {
             call: "the mask of a stream",
             code: Code::NOT_FOUND,
+        }
+    }
+
+    /// A launch whose mask was not written, so that it runs anywhere.
+    pub(super) fn not_confined(error: ApplyError) -> Self {
+        Self {
+            call: match error {
+                ApplyError::NotCalled => {
+                    "the mask of a launch, for which the driver did not call back"
+                }
+                ApplyError::ShortParameters { .. } | ApplyError::NoDescriptor => {
+                    "the mask of a launch, whose descriptor the driver did not name"
+                }
+                ApplyError::UnknownVersion { .. } => {
+                    "the mask of a launch, whose descriptor has an unknown version"
+                }
+                ApplyError::TooManyTpcs { .. } => {
+                    "the mask of a launch, whose descriptor knows TPCs 0 to 63 only"
+                }
+            },
+            code: Code::NOT_SUPPORTED,
         }
     }
 

@@ -1,12 +1,16 @@
-//! Streams that are kept to TPCs by their masks.
+//! Streams that are kept to TPCs by masks: of the stream, or of each of its launches.
 
 use std::ffi::OsStr;
 
+use libsmctrl_sys::launch_mask::{InstallError, LaunchMasks};
 use libsmctrl_sys::raw::{Library, RawError};
 use libsmctrl_sys::stream_mask::{self, LayoutError, Row};
 use libsmctrl_sys::{DriverKey, NoDrivers, TpcMask};
 
+use super::error::CallError;
+use super::library::Gpu;
 use super::stream::Stream;
+use super::symbols::export_table;
 
 /// A way to mask streams that works with this process's driver.
 #[derive(Debug)]
@@ -17,6 +21,8 @@ enum Way {
     /// We write the mask where the table has it.
     Native(&'static Row),
     Library(Library),
+    /// Our callback writes it into each launch's descriptor.
+    Launches(LaunchMasks),
 }
 
 /// Why a stream was not masked.
@@ -33,6 +39,13 @@ pub enum MaskError {
     /// There is no driver for this processor.
     #[error(transparent)]
     NoDrivers(#[from] NoDrivers),
+    /// The driver does not call back for launches.
+    #[error(transparent)]
+    Launches(#[from] InstallError),
+    #[error("the driver has no cuGetExportTable: masks of launches need it")]
+    NoExportTable,
+    #[error(transparent)]
+    Call(#[from] CallError),
     /// Its multiprocessors are given by its context.
     #[error("a stream of a green context has no mask: make one with cuStreamCreateWithPriority")]
     Green,
@@ -67,12 +80,25 @@ impl Masking {
         Ok(Self(Way::Library(library)))
     }
 
+    /// Masks of launches, for streams of this device.
+    ///
+    /// # Safety
+    /// Either the callback and the descriptors were confirmed on this device and driver, or this process is there to
+    /// find out and may die of it.
+    pub unsafe fn of_launches(gpu: Gpu) -> Result<Self, MaskError> {
+        let get = export_table(gpu.driver()).ok_or(MaskError::NoExportTable)?;
+        // SAFETY: the driver's own function, of a library that is never unloaded; the rest is the caller's promise.
+        let masks = unsafe { LaunchMasks::install(get, gpu.compute_capability()?) }?;
+        Ok(Self(Way::Launches(masks)))
+    }
+
     /// Bits of its masks, and so TPCs at most.
     #[must_use]
     pub fn bits(&self) -> u32 {
         match &self.0 {
             Way::Native(row) => row.layout().bits(),
             Way::Library(library) => library.bits(),
+            Way::Launches(masks) => masks.bits(),
         }
     }
 
@@ -89,6 +115,7 @@ impl Masking {
             match &self.0 {
                 Way::Native(row) => stream_mask::write(raw, row, mask)?,
                 Way::Library(library) => library.set_stream_mask(raw, mask)?,
+                Way::Launches(masks) => stream.mask_launches(*masks, mask),
             }
         }
         Ok(())

@@ -14,6 +14,7 @@
 //! on ours; whether the driver allocates inside is not documented.
 
 mod context;
+pub mod environment;
 mod error;
 mod green;
 mod library;

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use punctual_device::InputBuffers;
+use punctual_platform::memory::kernel_page_bytes;
 
 use super::context::Context;
 use super::error::CallError;
@@ -62,7 +63,7 @@ impl HostRegistration {
                 start..start + place.len() * size_of::<f32>()
             })
             .collect();
-        let pages = pages_of(&places);
+        let pages = pages_of(&places, kernel_page_bytes());
         let ranges = pages
             .iter()
             .map(|pages| Registered::new(context, pages))
@@ -98,14 +99,10 @@ impl HostRegistration {
 
 /// The ranges of whole pages that hold `places`, by rising address, none touching another: a page
 /// can be registered once only.
-fn pages_of(places: &[Range<usize>]) -> Vec<Range<usize>> {
-    /// A multiple of all page sizes that Linux uses for a process's memory by default on the boards
-    /// (4 KiB; 64 KiB on some kernels for aarch64) need not be found: the driver locks whole pages of
-    /// its own size, and ranges that touch are joined.
-    const PAGE: usize = 4096;
+fn pages_of(places: &[Range<usize>], page: usize) -> Vec<Range<usize>> {
     let mut pages: Vec<Range<usize>> = places
         .iter()
-        .map(|place| place.start / PAGE * PAGE..place.end.next_multiple_of(PAGE))
+        .map(|place| place.start / page * page..place.end.next_multiple_of(page))
         .collect();
     pages.sort_unstable_by_key(|pages| pages.start);
     let mut joined: Vec<Range<usize>> = Vec::new();
@@ -126,6 +123,15 @@ mod tests {
     fn buffers_that_share_a_page_are_registered_together() {
         let places = [8200..8300, 4000..4200, 8300..9000, 40_960..45_056];
         let expected: [Range<usize>; 2] = [0..12_288, 40_960..45_056];
-        assert_eq!(pages_of(&places), expected);
+        assert_eq!(pages_of(&places, 4096), expected);
+    }
+
+    /// Two buffers in one page of 64 KiB and two ranges of pages of 4 KiB.
+    #[test]
+    fn pages_are_the_machines() {
+        let places = [0..100, 40_960..45_056, 131_072..131_080];
+        let (one, two) = (0..65_536, 131_072..196_608);
+        assert_eq!(pages_of(&places, 65_536), [one, two]);
+        assert_eq!(pages_of(&places, 4096).len(), 3);
     }
 }

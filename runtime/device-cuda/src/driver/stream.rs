@@ -4,6 +4,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUevent, CUstream};
+use libsmctrl_sys::TpcMask;
+use libsmctrl_sys::launch_mask::LaunchMasks;
 
 use super::context::Context;
 use super::error::CallError;
@@ -17,6 +19,8 @@ pub struct Stream {
     raw: CUstream,
     /// What limits it, if anything does, and must outlive it.
     green: Option<GreenContext>,
+    /// What each of its launches is masked with, where its own mask is not.
+    launch_mask: Option<(LaunchMasks, TpcMask)>,
 }
 
 // SAFETY: the driver's streams may be used from all threads.
@@ -47,6 +51,7 @@ impl Stream {
             context: context.clone(),
             raw,
             green: None,
+            launch_mask: None,
         })
     }
 
@@ -63,7 +68,13 @@ impl Stream {
             context: context.clone(),
             raw,
             green: Some(green),
+            launch_mask: None,
         }
+    }
+
+    /// Masks all later launches; copies and fills may run anywhere.
+    pub(super) fn mask_launches(&mut self, masks: LaunchMasks, mask: TpcMask) {
+        self.launch_mask = Some((masks, mask));
     }
 
     /// Whether it is a stream of a green context.
@@ -99,7 +110,7 @@ impl Stream {
         let [x, y, z] = shape.grid;
         // SAFETY: the driver reads `N` values through the pointers and checks the shape; the rest is
         // the caller's promise.
-        let code = unsafe {
+        let mut launch = || unsafe {
             (self.context.symbols().launch_kernel)(
                 function.as_raw(),
                 x,
@@ -114,7 +125,12 @@ impl Stream {
                 std::ptr::null_mut(),
             )
         };
-        CallError::check("cuLaunchKernel", code)
+        let (code, masked) = match self.launch_mask {
+            Some((masks, mask)) => masks.masked(mask, launch),
+            None => (launch(), Ok(())),
+        };
+        CallError::check("cuLaunchKernel", code)?;
+        masked.map_err(CallError::not_confined)
     }
 
     /// Queues a copy to the device (`cuMemcpyHtoDAsync`): `bytes` from `from_offset` on to

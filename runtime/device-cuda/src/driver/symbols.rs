@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmodule};
 use cudarc::driver::sys::{CUdevResource, CUdevResourceDesc, CUdevResourceType, CUgreenCtx};
 use cudarc::driver::sys::{CUstream, CUuuid};
+use libsmctrl_sys::launch_mask::GetExportTable;
 
 use super::error::OpenError;
 use super::library::Driver;
@@ -162,6 +163,16 @@ symbols! {
     destroy = c"cuGreenCtxDestroy" (CUgreenCtx);
     /// Since CUDA 12.5.
     create_stream = c"cuGreenCtxStreamCreate" (*mut CUstream, CUgreenCtx, c_uint, c_int);
+}
+
+/// The driver's `cuGetExportTable`, which its header declares and its manual does not describe; none in a driver
+/// that lacks it.
+pub(super) fn export_table(_driver: Driver) -> Option<GetExportTable> {
+    // SAFETY: that there is a driver means that its library was loaded, which is never unloaded; the header has this
+    // signature, with a `CUuuid` of 16 bytes.
+    unsafe { sys::culib().get(c"cuGetExportTable".to_bytes_with_nul()) }
+        .map(|found| *found)
+        .ok()
 }
 
 impl GreenSymbols {

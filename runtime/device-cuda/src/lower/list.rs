@@ -128,7 +128,7 @@ impl Draft {
 }
 
 impl Step {
-    pub(super) fn traffic(&self) -> Traffic {
+    pub(crate) fn traffic(&self) -> Traffic {
         let traffic = Traffic::of(&self.arguments);
         match self.kernel.name {
             "members_out" => traffic.reversed(),

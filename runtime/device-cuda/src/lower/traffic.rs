@@ -14,17 +14,17 @@ use super::place::Place;
 
 /// Bytes from a place on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) place: Place,
-    pub(super) bytes: u64,
+pub(crate) struct Span {
+    pub(crate) place: Place,
+    pub(crate) bytes: u64,
 }
 
 /// All that a launch touches. What is not there is left out; of a page of weights only the start is
 /// named, as nothing is ever written there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Traffic {
-    pub(super) reads: Vec<Span>,
-    pub(super) writes: Vec<Span>,
+pub(crate) struct Traffic {
+    pub(crate) reads: Vec<Span>,
+    pub(crate) writes: Vec<Span>,
 }
 
 const HALF: u64 = size_of::<u16>() as u64;

@@ -33,8 +33,14 @@ pub struct Expected {
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
     /// Where the driver keeps masks is not known.
-    #[error("the position of a stream's mask is not known for drivers for CUDA {major}.{minor}")]
-    UnknownDriver { major: u16, minor: u16 },
+    #[error(
+        "no public source says where a driver for {driver} keeps a stream's mask: this mechanism is left out, and the \
+         next one is tried; `launch-mask` needs no such position (name it in PUNCTUAL_GPU_MECHANISMS)"
+    )]
+    UnknownDriver {
+        /// Version, processor and system on a chip.
+        driver: String,
+    },
     /// libsmctrl is not there, or did not stand its trial.
     #[error("{said}")]
     Libsmctrl {
@@ -111,19 +117,32 @@ pub enum Refusal {
     },
 }
 
+/// How far a refusal says what the next trial on the same device and driver would come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasting {
+    /// What is merely missing may be there the next time, and costs nothing to look for.
+    Not,
+    /// It may be chance (a busy machine, a process that was ended): it lasts once some trials came to it.
+    IfRepeated,
+    Always,
+}
+
 impl Refusal {
-    /// Whether another trial on the same device and driver would come to the same: what is merely missing
-    /// may be there the next time, and costs nothing to look for.
+    /// Whether it is worth another trial.
     #[must_use]
-    pub const fn lasts(&self) -> bool {
-        !matches!(
-            self,
-            Self::NotTried
-                | Self::NotStarted { .. }
-                | Self::NoDriver { .. }
-                | Self::NoImage { .. }
-                | Self::Libsmctrl { .. }
-        )
+    pub const fn lasting(&self) -> Lasting {
+        match self {
+            Self::UnknownDriver { .. }
+            | Self::NotTried
+            | Self::NotStarted { .. }
+            | Self::NoDriver { .. }
+            | Self::NoImage { .. }
+            | Self::Libsmctrl { .. } => Lasting::Not,
+            Self::Died { .. } | Self::NeverEnded { .. } | Self::KeptOut { .. } => {
+                Lasting::IfRepeated
+            }
+            _ => Lasting::Always,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use libsmctrl_sys::TpcMask;
+use libsmctrl_sys::stream_mask::UnknownDriver;
 
 use super::choice::{Choice, NotWholeUnits};
 use super::{Granted, NoSuchUnits, Refusal};
@@ -38,7 +39,9 @@ impl StreamError {
     #[must_use]
     pub const fn call(&self) -> Option<CallError> {
         match self {
-            Self::Call(call) | Self::Green(GreenError::Call(call)) => Some(*call),
+            Self::Call(call)
+            | Self::Green(GreenError::Call(call))
+            | Self::Mask(MaskError::Call(call)) => Some(*call),
             _ => None,
         }
     }
@@ -133,12 +136,22 @@ impl From<StreamError> for Refusal {
             StreamError::Green(GreenError::MissingSymbol(symbol)) => Self::NoSymbol {
                 symbol: symbol.to_owned(),
             },
+            StreamError::Mask(MaskError::Call(call)) => call.into(),
+            StreamError::Mask(MaskError::Unknown(unknown)) => unknown.into(),
             StreamError::Mask(MaskError::Library(error)) => Self::Libsmctrl {
                 said: error.to_string(),
             },
             other => Self::NotMasked {
                 said: other.to_string(),
             },
+        }
+    }
+}
+
+impl From<UnknownDriver> for Refusal {
+    fn from(unknown: UnknownDriver) -> Self {
+        Self::UnknownDriver {
+            driver: unknown.key.to_string(),
         }
     }
 }

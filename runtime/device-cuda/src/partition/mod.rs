@@ -45,6 +45,8 @@ pub enum Mechanism {
     StreamMask,
     /// The same, written by libsmctrl.
     Libsmctrl,
+    /// The mask of each launch, written into its descriptor when the driver calls back.
+    LaunchMask,
     /// Contexts that the driver limits to groups of multiprocessors, from CUDA 12.4 on.
     GreenContexts,
     /// None: all launches may run everywhere, and the more urgent go first.
@@ -53,9 +55,19 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// In the order in which they are tried: the finest first, then the official one, then none.
+    /// [`LaunchMask`](Self::LaunchMask) is tried only where the user names it.
     pub const ORDER: [Self; 4] = [
         Self::StreamMask,
         Self::Libsmctrl,
+        Self::GreenContexts,
+        Self::Priority,
+    ];
+
+    /// Each of them.
+    pub const ALL: [Self; 5] = [
+        Self::StreamMask,
+        Self::Libsmctrl,
+        Self::LaunchMask,
         Self::GreenContexts,
         Self::Priority,
     ];
@@ -66,6 +78,7 @@ impl Mechanism {
         match self {
             Self::StreamMask => "stream-mask",
             Self::Libsmctrl => "libsmctrl",
+            Self::LaunchMask => "launch-mask",
             Self::GreenContexts => "green-contexts",
             Self::Priority => "priority",
         }
@@ -73,7 +86,7 @@ impl Mechanism {
 
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        Self::ORDER.into_iter().find(|m| m.name() == name)
+        Self::ALL.into_iter().find(|m| m.name() == name)
     }
 
     /// Whether launches cannot run elsewhere than where they may.

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use libsmctrl_sys::raw::Library;
+use libsmctrl_sys::stream_mask::{self, Row};
 use libsmctrl_sys::{CudaVersion, DriverKey, NoDrivers};
 
 use super::Mechanism;
@@ -35,27 +36,60 @@ pub struct How {
     pub host: Host,
 }
 
+/// The environment variable that names the mechanisms that may be used, the best first, with commas between.
+pub const MECHANISMS_VARIABLE: &str = "PUNCTUAL_GPU_MECHANISMS";
+
+/// A mechanism that there is none of.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{MECHANISMS_VARIABLE} names {named:?}: there are stream-mask, libsmctrl, launch-mask, green-contexts and priority"
+)]
+pub struct UnknownMechanism {
+    pub named: String,
+}
+
+/// The mechanisms that the user names; without a name, the usual ones.
+fn order(named: &str) -> Result<Vec<Mechanism>, UnknownMechanism> {
+    let names = named.split(',').map(str::trim).filter(|n| !n.is_empty());
+    let order = names.map(|name| {
+        Mechanism::named(name).ok_or_else(|| UnknownMechanism {
+            named: name.to_owned(),
+        })
+    });
+    let order: Vec<Mechanism> = order.collect::<Result<_, _>>()?;
+    Ok(match order.is_empty() {
+        true => Mechanism::ORDER.to_vec(),
+        false => order,
+    })
+}
+
 impl How {
-    /// All mechanisms, with outcomes kept in a folder.
-    #[must_use]
-    pub fn usual(program: Option<Program>, records: Option<PathBuf>) -> Self {
+    /// The usual mechanisms, or those that the environment names, with outcomes kept in a folder.
+    pub fn usual(
+        program: Option<Program>,
+        records: Option<PathBuf>,
+    ) -> Result<Self, UnknownMechanism> {
+        let mechanisms = std::env::var_os(MECHANISMS_VARIABLE).unwrap_or_default();
         let named = std::env::var_os(libsmctrl_sys::raw::PATH_VARIABLE);
-        Self {
-            order: Mechanism::ORDER.to_vec(),
+        Ok(Self {
+            order: order(&mechanisms.to_string_lossy())?,
             program,
             records,
             again: false,
             libsmctrl: Library::file(named.as_deref()),
             host: Host::this(),
-        }
+        })
     }
 }
 
 /// Why a device cannot be looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OfferError {
     #[error(transparent)]
     Call(#[from] CallError),
+    /// The user names a mechanism that there is none of.
+    #[error(transparent)]
+    Mechanism(#[from] UnknownMechanism),
     /// More multiprocessors than there are devices of.
     #[error(transparent)]
     Multiprocessors(#[from] NoSuchSm),
@@ -189,6 +223,10 @@ impl Offer {
                 let masking = unsafe { Masking::by_known(&self.libsmctrl, key) };
                 Means::Masks(masking.map_err(MaskError::from)?)
             }
+            Mechanism::LaunchMask => {
+                // SAFETY: calibration confirmed the callback and the descriptors on this device and driver.
+                Means::Masks(unsafe { Masking::of_launches(gpu) }?)
+            }
             Mechanism::GreenContexts => Means::Groups(Groups::split(gpu)?),
             Mechanism::Priority => Means::Streams,
         };
@@ -229,29 +267,49 @@ impl Facts {
         DriverKey::here(self.version, self.compute_capability)
     }
 
-    /// The outcome on record, or of a trial now.
-    fn outcome(&self, mechanism: Mechanism, how: &How) -> Outcome {
+    /// What our table says of where this driver keeps the mask of a stream.
+    pub fn mask_row(&self) -> Result<&'static Row, MaskError> {
+        Ok(stream_mask::find(self.driver_key()?)?)
+    }
+
+    /// What the outcome of a trial of `mechanism` holds for.
+    #[must_use]
+    pub fn key(&self, mechanism: Mechanism, how: &How) -> Key {
         let build = self.driver_build.as_deref().unwrap_or("unknown build");
         let mut driver = format!("{} {build}", self.version);
-        if mechanism == Mechanism::Libsmctrl {
+        match mechanism {
             // Another file is another library.
-            driver = format!("{driver}, {}", how.libsmctrl.display());
+            Mechanism::Libsmctrl => driver = format!("{driver}, {}", how.libsmctrl.display()),
+            // A corrected row is another place, which nobody has tried.
+            Mechanism::StreamMask => {
+                let offset = self.mask_row().map_or(0, |row| row.offset);
+                driver = format!("{driver}, mask at {offset:#x}");
+            }
+            Mechanism::LaunchMask | Mechanism::GreenContexts | Mechanism::Priority => {}
         }
-        let key = Key {
+        Key {
             driver,
             uuid: self.uuid.clone(),
             power_mode: self.power_mode.clone().unwrap_or_else(|| "only".to_owned()),
             sms: self.multiprocessors,
             mechanism,
-        };
+        }
+    }
+
+    /// The outcome on record, or of a trial now.
+    fn outcome(&self, mechanism: Mechanism, how: &How) -> Outcome {
+        if mechanism == Mechanism::StreamMask {
+            // Without a row there is nothing to try.
+            self.mask_row().map_err(StreamError::from)?;
+        }
+        let key = self.key(mechanism, how);
         let records = how.records.as_deref();
         let kept = records.filter(|_| !how.again);
         if let Some(outcome) = kept.and_then(|folder| record::read(folder, &key)) {
             return outcome;
         }
         let outcome = self.tried(mechanism, how);
-        let lasts = outcome.as_ref().err().is_none_or(Refusal::lasts);
-        if let Some(folder) = records.filter(|_| lasts) {
+        if let Some(folder) = records {
             // A folder that cannot be written costs a trial at the next start, nothing else.
             let _ = record::write(folder, &key, &outcome);
         }
@@ -267,5 +325,34 @@ impl Facts {
             compute_capability: self.compute_capability,
             libsmctrl: how.libsmctrl.clone(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mechanisms_are_tried_as_the_user_names_them() {
+        assert_eq!(order(""), Ok(Mechanism::ORDER.to_vec()));
+        let named = order("launch-mask, green-contexts");
+        assert_eq!(
+            named,
+            Ok(vec![Mechanism::LaunchMask, Mechanism::GreenContexts])
+        );
+    }
+
+    #[test]
+    fn a_mechanism_that_there_is_none_of_is_an_error() {
+        let unknown = order("stream-mask,masks").expect_err("there is none");
+        assert_eq!(unknown.named, "masks");
+        assert!(unknown.to_string().contains("launch-mask"), "{unknown}");
+    }
+
+    #[test]
+    fn masks_of_launches_are_used_only_where_they_are_named() {
+        assert!(!Mechanism::ORDER.contains(&Mechanism::LaunchMask));
+        assert!(Mechanism::LaunchMask.is_enforced());
+        assert_eq!(Mechanism::named("launch-mask"), Some(Mechanism::LaunchMask));
     }
 }

@@ -9,7 +9,7 @@ use punctual_platform::read;
 use serde::{Deserialize, Serialize};
 
 use super::Mechanism;
-use super::calibration::Refusal;
+use super::calibration::{Lasting, Refusal};
 use super::units::UnitMap;
 
 /// What the outcome of a calibration holds for.
@@ -28,11 +28,15 @@ pub struct Key {
     pub mechanism: Mechanism,
 }
 
-/// Units, or why there are none. A refusal is kept, too: what crashed once is not tried at each start.
+/// Units, or why there are none. A refusal is kept, too, as far as it [lasts](Refusal::lasting): what crashes is not
+/// tried at each start for ever.
 pub type Outcome = Result<UnitMap, Refusal>;
 
 /// Of the file's form and of what calibration demands: older outcomes are found out anew.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+
+/// As many trials one after another must come to a refusal that may be chance before it is kept.
+pub const TRIALS_MAX: u32 = 3;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,6 +44,8 @@ struct Record {
     format: u32,
     key: Key,
     outcome: Outcome,
+    /// Trials in a row that came to a refusal which may be chance, the last one included.
+    trials: u32,
 }
 
 /// Where outcomes are kept: `$XDG_CACHE_HOME/punctual/gpu`, `~/.cache/punctual/gpu`, or for a user without
@@ -70,23 +76,53 @@ impl Key {
 }
 
 /// The outcome that is kept for `key`. None if there is none, or the file is damaged, of another format,
-/// of another key, or of a device with other multiprocessors: then it is to be found out anew.
+/// of another key, or of a device with other multiprocessors, or its outcome may be chance: then it is to be
+/// found out anew.
 #[must_use]
 pub fn read(folder: &Path, key: &Key) -> Option<Outcome> {
-    let bytes = read::bytes(&key.file(folder), read::TEXT_BYTES_MAX).ok()?;
-    let record: Record = serde_json::from_slice(&bytes).ok()?;
-    (record.format == FORMAT && record.key == *key).then_some(record.outcome)
+    let record = Record::read(folder, key)?;
+    let kept = match lasting(&record.outcome) {
+        Lasting::Always => true,
+        Lasting::IfRepeated => record.trials >= TRIALS_MAX,
+        Lasting::Not => false,
+    };
+    kept.then_some(record.outcome)
 }
 
+/// Keeps the outcome of a trial; one that does not last is not kept.
 pub fn write(folder: &Path, key: &Key, outcome: &Outcome) -> io::Result<()> {
+    let trials = match lasting(outcome) {
+        Lasting::Not => return Ok(()),
+        Lasting::Always => 0,
+        Lasting::IfRepeated => {
+            let before = Record::read(folder, key).map_or(0, |record| record.trials);
+            before.saturating_add(1)
+        }
+    };
     fs::create_dir_all(folder)?;
     let record = Record {
         format: FORMAT,
         key: key.clone(),
         outcome: outcome.clone(),
+        trials,
     };
     let bytes = serde_json::to_vec_pretty(&record)?;
     write_whole(&key.file(folder), &bytes)
+}
+
+fn lasting(outcome: &Outcome) -> Lasting {
+    match outcome {
+        Ok(_) => Lasting::Always,
+        Err(refusal) => refusal.lasting(),
+    }
+}
+
+impl Record {
+    fn read(folder: &Path, key: &Key) -> Option<Self> {
+        let bytes = read::bytes(&key.file(folder), read::TEXT_BYTES_MAX).ok()?;
+        let record: Self = serde_json::from_slice(&bytes).ok()?;
+        (record.format == FORMAT && record.key == *key).then_some(record)
+    }
 }
 
 #[cfg(test)]

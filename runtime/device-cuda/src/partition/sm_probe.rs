@@ -4,9 +4,9 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use libsmctrl_sys::TpcMask;
+use libsmctrl_sys::{TpcMask, launch_mask};
+use punctual_kernels::cuda;
 use punctual_kernels::cuda::params::{Guard, Whereabouts};
-use punctual_kernels::cuda::{self, images};
 use punctual_platform::clock;
 
 use super::calibration::{Expected, Probe, Refusal};
@@ -82,7 +82,7 @@ impl<'m> SmProbe<'m> {
         })
     }
 
-    fn launch(&self, stream: &Stream) -> Result<(), CallError> {
+    fn launch(&self, stream: &Stream) -> Result<(), Refusal> {
         let guard = Guard::default();
         let whereabouts = Whereabouts {
             multiprocessors: self.seen.address(0),
@@ -99,7 +99,13 @@ impl<'m> SmProbe<'m> {
         // SAFETY: the kernel takes these two by value, and writes a word a block to memory that has
         // as many. The memory is there until this is dropped; a launch that is not over by then ends
         // the use of the context.
-        unsafe { stream.launch(&self.function, shape, arguments) }
+        let launched = unsafe { stream.launch(&self.function, shape, arguments) };
+        launched.map_err(|error| match launch_mask::last_error() {
+            Some(error) => Refusal::NotMasked {
+                said: error.to_string(),
+            },
+            None => error.into(),
+        })
     }
 
     /// Asks until the launch is over: calibration has a process, and so a core, to itself.
@@ -138,12 +144,12 @@ impl<'m> SmProbe<'m> {
 fn where_am_i(context: &Arc<Context>) -> Result<Function, Refusal> {
     let (major, minor) = context.gpu().compute_capability()?;
     let mut refused = Refusal::NoImage { major, minor };
-    for archive in images::candidates(major, minor) {
+    for archive in context.gpu().archives()? {
         let Ok(image) = archive.module(cuda::Module::Probe) else {
             continue;
         };
         // SAFETY: an image of ours, whole, as the crate of the kernels has it.
-        match unsafe { Module::load(context, image.bytes) } {
+        match unsafe { Module::load(context, &image.code) } {
             Ok(module) => return Ok(module.function(c"where_am_i")?),
             Err(error) => refused = error.into(),
         }

@@ -69,7 +69,12 @@ impl Trial {
                 let key = self.driver_key()?;
                 // SAFETY: this process is there to find out whether the place is right.
                 let masking = unsafe { Masking::native(key) };
-                masking.map(Means::Masks).map_err(|_| self.unknown_driver())
+                Ok(Means::Masks(masking?))
+            }
+            Mechanism::LaunchMask => {
+                // SAFETY: this process is there to find out whether the callback works.
+                let masking = unsafe { Masking::of_launches(gpu) };
+                Ok(Means::Masks(masking.map_err(StreamError::from)?))
             }
             Mechanism::GreenContexts => {
                 let groups = Groups::split(gpu).map_err(StreamError::from)?;
@@ -85,14 +90,9 @@ impl Trial {
 
     fn driver_key(&self) -> Result<DriverKey, Refusal> {
         let key = DriverKey::here(self.version, self.compute_capability);
-        key.map_err(|NoDrivers| self.unknown_driver())
-    }
-
-    const fn unknown_driver(&self) -> Refusal {
-        Refusal::UnknownDriver {
-            major: self.version.major,
-            minor: self.version.minor,
-        }
+        key.map_err(|NoDrivers| Refusal::UnknownDriver {
+            driver: format!("CUDA {} on {}", self.version, std::env::consts::ARCH),
+        })
     }
 
     fn library(&self) -> Result<Library, Refusal> {
@@ -192,6 +192,7 @@ pub fn print(outcome: &Outcome) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::calibration::Lasting;
     use super::*;
 
     /// A program that is the shell, told what to do.
@@ -265,6 +266,6 @@ mod tests {
             libsmctrl: OsString::from("libsmctrl.so"),
         };
         let refused = program.run(&trial).expect_err("there is no program");
-        assert!(matches!(refused, Refusal::NotStarted { .. }) && !refused.lasts());
+        assert!(matches!(refused, Refusal::NotStarted { .. }) && refused.lasting() == Lasting::Not);
     }
 }

@@ -3,13 +3,16 @@
 //!
 //! The early-exit networks are those of SEEB-GPU: torchvision's ResNet-34, ResNet-50, MobileNetV2 and
 //! ShuffleNetV2 with a small head behind every second block (MobileNetV2: at the ten depths of its
-//! section 4). ResNet-152 and VGG-19 are whole, as in REEF's DISB.
+//! section 4). ResNet-152 and VGG-19 are whole, as in REEF's DISB. Two more are of `models/zoo`: a segmenter and a
+//! transformer with exits.
 
 mod outline;
 mod residual;
 mod seeds;
 mod separable;
+mod unet;
 mod vgg;
+mod vit;
 
 use punctual_model::Network;
 
@@ -25,11 +28,16 @@ pub enum Structure {
     /// Of width 1, with eight exits.
     ShuffleNetV2,
     Vgg19,
+    /// A segmenter of five classes: the zoo's `unet_nearest`.
+    UNet,
+    /// With exits behind every third block, as in the zoo.
+    VitB16,
 }
 
 pub const CLASSES: u32 = 1000;
 
 impl Structure {
+    /// Those of the papers.
     pub const ALL: [Self; 6] = [
         Self::ResNet34,
         Self::ResNet50,
@@ -38,6 +46,9 @@ impl Structure {
         Self::ShuffleNetV2,
         Self::Vgg19,
     ];
+
+    /// Those of the zoo besides.
+    pub const ZOO: [Self; 2] = [Self::UNet, Self::VitB16];
 
     /// Its name, e.g. `resnet34`.
     #[must_use]
@@ -49,6 +60,8 @@ impl Structure {
             Self::MobileNetV2 => "mobilenet_v2",
             Self::ShuffleNetV2 => "shufflenet_v2",
             Self::Vgg19 => "vgg19",
+            Self::UNet => "unet",
+            Self::VitB16 => "vit_b_16",
         }
     }
 
@@ -66,6 +79,8 @@ impl Structure {
             Self::MobileNetV2 => separable::mobilenet_v2(self.name(), side),
             Self::ShuffleNetV2 => separable::shufflenet_v2(self.name(), side),
             Self::Vgg19 => vgg::vgg19(self.name(), side),
+            Self::UNet => unet::nearest(self.name(), side),
+            Self::VitB16 => vit::base(self.name(), side),
         }
     }
 

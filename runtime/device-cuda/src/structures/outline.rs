@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 
 use punctual_model::{
-    AnswerKind, ChannelRun, Exit, InputSpec, Network, Operator, OperatorKind, Quantised, Stage,
-    Tensor, TensorId, WeightRange,
+    AnswerKind, ChannelRun, Exit, InputSpec, Network, Operator, OperatorKind, Output, Quantised,
+    Stage, Tensor, TensorId, WeightRange,
 };
-use punctual_types::{Activation, Extent, Padding, PoolKind, Window};
+use punctual_types::{
+    Activation, Coordinates, Element, Extent, Filter, Padding, PoolKind, Resampling, Rounding,
+    View, Window,
+};
 
 use super::CLASSES;
 
@@ -17,10 +20,10 @@ pub(super) struct Outline {
     tensors: Vec<Tensor>,
     weights: u32,
     open: Vec<Operator>,
-    stages: Vec<(Vec<Operator>, TensorId)>,
+    stages: Vec<(Vec<Operator>, Exit)>,
 }
 
-/// A convolution, padded by half its kernel.
+/// A convolution, padded by half its kernel if at all.
 #[derive(Clone, Copy)]
 pub(super) struct Conv {
     pub(super) channels: u32,
@@ -29,6 +32,7 @@ pub(super) struct Conv {
     pub(super) groups: u32,
     pub(super) activation: Activation,
     pub(super) residual: Option<TensorId>,
+    pub(super) pad: bool,
 }
 
 impl Conv {
@@ -41,7 +45,13 @@ impl Conv {
             groups: 1,
             activation,
             residual: None,
+            pad: true,
         }
+    }
+
+    /// Without padding.
+    pub(super) fn bare(self) -> Self {
+        Self { pad: false, ..self }
     }
 
     pub(super) fn kernel(self, kernel: u32) -> Self {
@@ -105,7 +115,7 @@ impl Outline {
 
     pub(super) fn conv(&mut self, input: TensorId, conv: Conv) -> TensorId {
         let shape = self.shape(input);
-        let pad = conv.kernel / 2;
+        let pad = if conv.pad { conv.kernel / 2 } else { 0 };
         let steps = |size: u32| (size + 2 * pad - conv.kernel) / conv.stride + 1;
         let output = Tensor {
             channels: conv.channels,
@@ -207,14 +217,101 @@ impl Outline {
     /// Ends a stage with one layer.
     pub(super) fn classify(&mut self, features: TensorId) {
         let scores = self.linear(features, CLASSES, Activation::None);
-        self.stages.push((std::mem::take(&mut self.open), scores));
+        self.end(Exit::of_scores(scores, CLASSES));
+    }
+
+    fn end(&mut self, exit: Exit) {
+        self.stages.push((std::mem::take(&mut self.open), exit));
+    }
+
+    /// Ends a stage with a tensor as it is: a map.
+    pub(super) fn answer_with(&mut self, name: &str, map: TensorId) {
+        let Tensor {
+            channels,
+            height,
+            width,
+        } = self.shape(map);
+        let output = Output {
+            name: name.to_owned(),
+            tensor: map,
+            shape: vec![channels, height, width],
+            view: View::plain([channels, height, width]),
+            element: Element::F32,
+        };
+        self.end(Exit {
+            outputs: vec![output],
+            scores: None,
+            confidence: None,
+        });
+    }
+
+    /// Twice the rows and columns, each pixel four times.
+    pub(super) fn double(&mut self, input: TensorId) -> TensorId {
+        let shape = self.shape(input);
+        let output = Tensor {
+            height: 2 * shape.height,
+            width: 2 * shape.width,
+            ..shape
+        };
+        let resampling = Resampling {
+            size: Extent {
+                height: output.height,
+                width: output.width,
+            },
+            scale: [2.0; 2],
+            coordinates: Coordinates::Asymmetric,
+            filter: Filter::Nearest(Rounding::Floor),
+        };
+        self.push(input, OperatorKind::Resize { resampling }, output)
+    }
+
+    /// All pixels in a row behind one constant token.
+    pub(super) fn tokens(&mut self, input: TensorId) -> TensorId {
+        let shape = self.shape(input);
+        let output = Tensor {
+            channels: shape.channels,
+            height: 1,
+            width: shape.height * shape.width + 1,
+        };
+        let table = self.range(output.channels * output.width);
+        self.push(input, OperatorKind::Tokens { prefix: 1, table }, output)
+    }
+
+    pub(super) fn layer_norm(&mut self, input: TensorId) -> TensorId {
+        let shape = self.shape(input);
+        let kind = OperatorKind::LayerNorm {
+            scale: self.range(shape.channels),
+            bias: self.range(shape.channels),
+            epsilon: 1e-6,
+        };
+        self.push(input, kind, shape)
+    }
+
+    /// Attention of queries to keys and values, which have as many channels.
+    pub(super) fn attention(&mut self, [query, key, value]: [TensorId; 3], heads: u32) -> TensorId {
+        let shape = self.shape(query);
+        let kind = OperatorKind::Attention {
+            others: vec![key, value],
+            heads,
+            scale: 1.0 / ((shape.channels / heads) as f32).sqrt(),
+            by_row: false,
+            bias: None,
+        };
+        self.push(query, kind, shape)
+    }
+
+    /// The first token of a row.
+    pub(super) fn first_token(&mut self, input: TensorId) -> TensorId {
+        let output = Tensor::features(self.shape(input).channels);
+        self.push(input, OperatorKind::Token { column: 0 }, output)
     }
 
     /// The network, without weights.
     pub(super) fn finish(self) -> Network {
         let mut later = BTreeSet::new();
         let mut stages = Vec::with_capacity(self.stages.len());
-        for (operators, scores) in self.stages.into_iter().rev() {
+        let classifies = self.stages.iter().any(|(_, exit)| exit.scores.is_some());
+        for (operators, exit) in self.stages.into_iter().rev() {
             let read: BTreeSet<TensorId> = operators.iter().flat_map(Operator::reads).collect();
             let written: BTreeSet<TensorId> = operators.iter().map(|o| o.output).collect();
             let inputs: Vec<TensorId> = read.difference(&written).copied().collect();
@@ -224,7 +321,7 @@ impl Outline {
                 inputs,
                 outputs,
                 operators,
-                exit: Some(Exit::of_scores(scores, CLASSES)),
+                exit: Some(exit),
             });
         }
         stages.reverse();
@@ -238,8 +335,14 @@ impl Outline {
                 [0.229, 0.224, 0.225],
             ),
             vectors: Vec::new(),
-            answer: AnswerKind::Classes,
-            classes: (0..CLASSES).map(|class| format!("class {class}")).collect(),
+            answer: match classifies {
+                true => AnswerKind::Classes,
+                false => AnswerKind::None,
+            },
+            classes: match classifies {
+                true => (0..CLASSES).map(|class| format!("class {class}")).collect(),
+                false => Vec::new(),
+            },
             tensors: self.tensors,
             stages,
             weights: Vec::new().into(),

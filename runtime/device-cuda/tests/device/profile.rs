@@ -1,5 +1,6 @@
 //! The profiler on TPCs: what it measures, and what is busy meanwhile. The emulated driver says nothing about time.
 
+use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use emulated_cuda::{Config, Emulator};
@@ -8,8 +9,11 @@ use punctual_device::profile::{self, Effort, Request, Subject};
 use punctual_device::{DeviceSpec, PartitionSpec, Provider};
 use punctual_device_cuda::driver::{Driver, Gpu};
 use punctual_device_cuda::partition::Mechanism;
-use punctual_device_cuda::{CudaDevice, CudaProvider, CudaSpec, Division, StartError, Watchdog};
-use punctual_model::{Calibration, Footprint, Network, Package, Promises};
+use punctual_device_cuda::queue::QueueSpec;
+use punctual_device_cuda::{
+    CudaDevice, CudaProvider, CudaSpec, Division, StartError, Watchdog, look_stride,
+};
+use punctual_model::{Calibration, Footprint, Network, Package, Profile, Promises};
 use punctual_platform::Doorbell;
 
 use crate::subject::{cuda, offer};
@@ -26,6 +30,10 @@ impl Provider for Patient {
 
     const UNIT: &'static str = CudaProvider::UNIT;
     const PROMISES: Promises = CudaProvider::PROMISES;
+
+    fn look_stride(&self) -> Option<NonZeroU8> {
+        self.provider.look_stride()
+    }
 
     fn machine(&self) -> String {
         self.provider.machine()
@@ -60,6 +68,10 @@ impl Provider for Patient {
                 partitioner,
                 ranges,
             },
+            queue: QueueSpec {
+                check_stride: self.provider.look_stride.map_or(1, |s| s.get().into()),
+                ..cuda().queue
+            },
             ..cuda()
         };
         CudaDevice::start(self.provider.driver, spec, &spec_of_tests, bell)
@@ -75,6 +87,7 @@ fn patient(name: &str, config: &Config) -> Patient {
         offer: offer(name, config, Mechanism::StreamMask),
         leaders: vec![1, 0],
         watchdog: Watchdog::default(),
+        look_stride: None,
     };
     Patient { provider, gpu }
 }
@@ -136,4 +149,58 @@ fn stages_are_measured_while_all_other_tpcs_run_stages() {
             "{tpcs:?}"
         );
     }
+}
+
+#[test]
+fn without_a_measurement_an_integrated_gpu_looks_at_each_eighth_tile_and_others_at_each() {
+    for (integrated, stride) in [(true, 8), (false, 1)] {
+        let config = Config {
+            integrated,
+            ..Config::default()
+        };
+        let _emulator = Emulator::start(&config).expect("the emulated driver");
+        let driver = Driver::open().expect("the emulated driver");
+        let gpu = driver.device(0).expect("the emulated device");
+        let spec = QueueSpec::fitting(gpu).expect("it says what it is");
+        assert_eq!(spec.check_stride, stride);
+    }
+}
+
+/// Which one it is means nothing on the emulated driver.
+#[test]
+fn a_look_stride_is_chosen_by_measuring_and_kept_in_the_profile() {
+    let config = Config::default();
+    let _emulator = Emulator::start(&config).expect("the emulated driver");
+    let Patient { provider, gpu } = patient("profile-look-stride", &config);
+    let with = |stride| Patient {
+        provider: CudaProvider {
+            look_stride: Some(stride),
+            ..provider.clone()
+        },
+        gpu,
+    };
+    let package = Package::new(networks::gathers(7), Calibration::default()).expect("valid");
+    let request = Request {
+        board: "emulated".to_owned(),
+        power_mode: "default".to_owned(),
+        batches: vec![1, 2],
+        units: vec![2, 8],
+        beside: Vec::new(),
+        frames: Vec::new(),
+        core: None,
+        effort: Effort::Quick,
+        direct: true,
+    };
+    let chosen = look_stride::choose(with, &package, &request, &mut |_| ());
+    let chosen = chosen.unwrap_or_else(|error| panic!("{error}"));
+    assert!(look_stride::STRIDES.contains(&chosen));
+    let subject = Subject {
+        package: &package,
+        solutions: &[],
+    };
+    let profile = profile::measure(&with(chosen), subject, None, &request, &mut |_| ());
+    let profile = profile.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(profile.look_stride, Some(chosen));
+    let read = Profile::from_json(&profile.to_json()).expect("its own text");
+    assert_eq!(read.look_stride, Some(chosen));
 }

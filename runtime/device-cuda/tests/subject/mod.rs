@@ -19,7 +19,7 @@ use punctual_device_cuda::conformance::{SCORE_TOLERANCE, confidence_tolerance};
 use punctual_device_cuda::driver::{Code, Driver, Gpu};
 use punctual_device_cuda::host::Host;
 use punctual_device_cuda::partition::offer::{self, How, Offer};
-use punctual_device_cuda::partition::record::{self, Key};
+use punctual_device_cuda::partition::record;
 use punctual_device_cuda::partition::{Mechanism, Trial};
 use punctual_device_cuda::{CudaDevice, CudaSpec, Loss, StartError, Wait, Watchdog};
 use punctual_model::Network;
@@ -278,16 +278,11 @@ pub fn offer(test: &str, config: &Config, mechanism: Mechanism) -> Offer {
     let _ = std::fs::remove_dir_all(&folder);
     let how = How {
         host: Host::at(&folder),
-        ..How::usual(None, Some(folder.clone()))
+        order: vec![mechanism],
+        ..How::usual(None, Some(folder.clone())).expect("no mechanisms are named")
     };
     let facts = offer::look(gpu(), 0, &how).expect("a device").facts;
-    let key = Key {
-        driver: format!("{} unknown build", facts.version),
-        uuid: facts.uuid,
-        power_mode: "only".to_owned(),
-        sms: facts.multiprocessors,
-        mechanism,
-    };
+    let key = facts.key(mechanism, &how);
     let trial = Trial {
         mechanism,
         device: 0,

@@ -407,6 +407,7 @@ fn unmeasured<P: Provider>(provider: &P, package: &Package, request: &Request) -
         preemption_ns_max: 0,
         solutions: Vec::new(),
         solution_memory: SolutionMemory::default(),
+        look_stride: provider.look_stride(),
     }
 }
 

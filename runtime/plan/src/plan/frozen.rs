@@ -4,6 +4,7 @@
 //! Nothing in here changes after it was built, and nothing was read from the environment while
 //! it was: the same manifest, board, host facts, packages and profiles give the same plan, bit for bit.
 
+use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
 
 use punctual_core::{
@@ -205,6 +206,9 @@ pub struct ModelPlan {
     /// operators that are not named run by the direct one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub solutions: Vec<SolutionChoice>,
+    /// At how many tiles its launches looked once whether they are preempted when its profile was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub look_stride: Option<NonZeroU8>,
     /// Where it is: on the device of its tasks' partitions.
     pub device: DeviceKind,
     /// No exit says how sure it is: depth follows time alone, and its tasks' thresholds mean nothing.

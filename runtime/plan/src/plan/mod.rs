@@ -108,6 +108,7 @@ fn model_plan(model: &Model<'_>, batches: &[u8], outputs: OutputLayout) -> Model
         input: model.input(),
         batches: batches.to_vec(),
         solutions: model.profile.solutions.clone(),
+        look_stride: model.profile.look_stride,
         device: model.device,
         without_confidence: !model.package.network().has_confidence(),
         outputs,

@@ -6,8 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::copy::{Copy, Way};
 use super::green::{Resource, Split};
-use super::{context, copy, device, event, fault, green, launch, memory, module, stream};
-use crate::block::Index;
+use super::{
+    context, copy, descriptor, device, event, fault, green, launch, memory, module, stream,
+};
+use crate::index::Index;
 use crate::code::{Code, Outcome};
 
 /// A name and the function behind it.
@@ -233,6 +235,7 @@ calls! {
         put(to, green::create_stream(green, flags, priority)?)
     }
 
+    cuGetExportTable(to: *mut *const c_void, name: *const [u8; 16]) { put(to, descriptor::table(name)?) }
     cuGetErrorName(code: Code, to: *mut *const c_char) { put_error_text(to, code.texts().map(|texts| texts.0)) }
     cuGetErrorString(code: Code, to: *mut *const c_char) { put_error_text(to, code.texts().map(|texts| texts.1)) }
     cuGetProcAddress(name: *const c_char, to: *mut *const c_void, version: c_int, flags: u64) {

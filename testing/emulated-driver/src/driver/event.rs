@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::context;
 use super::state::DRIVER;
 use super::stream::Command;
-use crate::block;
+use crate::clock;
 use crate::code::{Code, Outcome};
 
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub(crate) struct Mark {
 impl Mark {
     pub(super) fn reach(&self) {
         self.at_ns
-            .store(block::nanoseconds().max(1), Ordering::Relaxed);
+            .store(clock::nanoseconds().max(1), Ordering::Relaxed);
     }
 
     pub(super) fn reached(&self) -> Option<u64> {

@@ -1,12 +1,16 @@
-//! Images of modules: which kernels a cubin or PTX text holds.
+//! Images of modules: which kernels a cubin or PTX text holds, and the PTX that is run in its place.
 //!
-//! The machine code in them is not looked at: the kernels of the same names, compiled for the processor, are
-//! run. But an image that no driver would take is refused, and so is one for another GPU.
+//! A cubin of ours is known by its bytes, and the PTX that it was assembled from is run; another one is refused. An image
+//! that no driver would take is refused, and so is one for another GPU.
 use std::collections::BTreeMap;
 use std::ffi::CStr;
+use std::sync::Arc;
+
+use punctual_ptx::Module as Program;
 
 use crate::code::{Code, Outcome};
 use crate::config::Config;
+use crate::programs;
 use crate::versions;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,8 +23,11 @@ pub(crate) struct Resources {
 /// Kernels by name.
 pub(crate) type Kernels = BTreeMap<String, Resources>;
 
-/// Text of this first line lists kernels, one a line: for tests that have no compiler's output.
-pub(crate) const LISTING: &str = "emulated module";
+/// What a module is made of.
+pub(crate) struct Image {
+    pub(crate) kernels: Kernels,
+    pub(crate) program: Arc<Program>,
+}
 
 const ELF_MAGIC: &[u8; 4] = b"\x7fELF";
 const ELF_HEADER_BYTES: usize = 64;
@@ -33,7 +40,7 @@ const REGISTERS_OF_PTX: u32 = 64;
 ///
 /// # Safety
 /// `image` is a cubin, or text that ends in 0, as `cuModuleLoadData` wants it: its size is what it says.
-pub(crate) unsafe fn read(image: *const u8, config: &Config) -> Outcome<Kernels> {
+pub(crate) unsafe fn read(image: *const u8, config: &Config) -> Outcome<Image> {
     if image.is_null() {
         return Err(Code::INVALID_VALUE);
     }
@@ -47,19 +54,17 @@ pub(crate) unsafe fn read(image: *const u8, config: &Config) -> Outcome<Kernels>
         let header = unsafe { std::slice::from_raw_parts(image, ELF_HEADER_BYTES) };
         let bytes = elf_bytes(header).ok_or(Code::INVALID_IMAGE)?;
         // SAFETY: as the image says.
-        return read_elf(unsafe { std::slice::from_raw_parts(image, bytes) }, config);
+        let elf = unsafe { std::slice::from_raw_parts(image, bytes) };
+        let kernels = read_elf(elf, config)?;
+        let program = programs::of_cubin(elf)?;
+        return Ok(Image { kernels, program });
     }
     // SAFETY: by the caller's promise a text.
     let text = unsafe { CStr::from_ptr(image.cast()) };
     let text = text.to_str().map_err(|_| Code::INVALID_IMAGE)?;
-    match text.lines().next() {
-        Some(LISTING) => Ok(text
-            .lines()
-            .skip(1)
-            .map(|name| (name.to_owned(), Resources::default()))
-            .collect()),
-        _ => read_ptx(text, config.compute, config.driver),
-    }
+    let kernels = read_ptx(text, config.compute, config.driver)?;
+    let program = programs::of_text(text)?;
+    Ok(Image { kernels, program })
 }
 
 fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::context;
+use super::descriptor;
 use super::fault::Fate;
 use super::mask;
 use super::module::Function;
 use super::state::{DRIVER, Device};
 use super::stream::Command;
-use crate::block::{self, Index, Kernel};
+use crate::index::Index;
+use punctual_ptx::Kernel;
 use crate::code::{Code, Outcome};
 
 /// Records that are kept; older ones go.
@@ -23,7 +25,7 @@ const BLOCK_MAX: [u32; 3] = [1024, 1024, 64];
 pub(crate) struct QueuedLaunch {
     /// Counted from 0 over all streams.
     pub(super) number: u64,
-    pub(super) kernel: &'static Kernel,
+    pub(super) kernel: Arc<Kernel>,
     pub(super) parameters: Parameters,
     pub(super) grid: Index,
     pub(super) block: Index,
@@ -42,48 +44,28 @@ impl QueuedLaunch {
     }
 }
 
-/// What was given when it was launched.
-pub(crate) struct Parameters {
-    /// 16-byte aligned, as the strictest of parameters.
-    bytes: Box<[u128]>,
-    offsets: Vec<usize>,
-}
+/// The bytes of all parameters, as they were when the kernel was launched.
+pub(crate) struct Parameters(pub(super) Box<[u8]>);
 
 impl Parameters {
     /// # Safety
     /// `from` points to a pointer for each of the kernel's parameters, each to that parameter.
     unsafe fn copy(kernel: &Kernel, from: *const *const c_void) -> Outcome<Self> {
-        let mut offsets = Vec::new();
-        let mut words = 0;
-        for bytes in kernel.parameter_bytes() {
-            offsets.push(16 * words);
-            words += bytes.div_ceil(16);
-        }
-        let mut bytes = vec![0u128; words].into_boxed_slice();
-        if !offsets.is_empty() && from.is_null() {
+        let mut bytes = vec![0; kernel.parameter_bytes()];
+        if !kernel.parameters().is_empty() && from.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        for (place, (&offset, &size)) in offsets.iter().zip(kernel.parameter_bytes()).enumerate() {
-            // SAFETY: the caller's promise; the destination has room by the sum above.
-            unsafe {
-                let parameter = *from.add(place);
-                if parameter.is_null() {
-                    return Err(Code::INVALID_VALUE);
-                }
-                let to = bytes.as_mut_ptr().byte_add(offset).cast::<u8>();
-                std::ptr::copy_nonoverlapping(parameter.cast::<u8>(), to, size);
+        for (at, place) in kernel.parameters().iter().enumerate() {
+            // SAFETY: the caller's promise: a pointer for each parameter.
+            let parameter = unsafe { *from.add(at) };
+            if parameter.is_null() {
+                return Err(Code::INVALID_VALUE);
             }
+            // SAFETY: the caller's promise: it points to a parameter of this size.
+            let parameter = unsafe { std::slice::from_raw_parts(parameter.cast(), place.bytes) };
+            bytes[place.offset..place.offset + place.bytes].copy_from_slice(parameter);
         }
-        Ok(Self { bytes, offsets })
-    }
-
-    pub(super) fn addresses(&mut self) -> Vec<*mut c_void> {
-        let base = self.bytes.as_mut_ptr();
-        self.offsets
-            .iter()
-            // SAFETY: the offset of a parameter in these bytes.
-            .map(|&offset| unsafe { base.byte_add(offset).cast() })
-            .collect()
+        Ok(Self(bytes.into()))
     }
 }
 
@@ -112,7 +94,7 @@ impl Progress {
 /// What is remembered of a launch.
 pub(crate) struct Record {
     pub(crate) number: u64,
-    pub(crate) kernel: &'static str,
+    pub(crate) kernel: String,
     pub(crate) grid: Index,
     pub(crate) block: Index,
     pub(crate) shared_bytes: usize,
@@ -150,7 +132,7 @@ impl Device {
         let stream = &self.streams[&stream];
         self.records.push_back(Record {
             number: launch.number,
-            kernel: launch.kernel.name(),
+            kernel: launch.kernel.name().to_owned(),
             grid: launch.grid,
             block: launch.block,
             shared_bytes: launch.shared_bytes,
@@ -174,11 +156,10 @@ fn check(function: &Function, grid: Index, block: Index, shared_bytes: usize) ->
         return Err(Code::INVALID_VALUE);
     }
     let threads = block.volume().unwrap_or(u64::MAX);
-    let threads_max = function.kernel.threads_max().min(block::threads_max());
-    if threads > u64::from(threads_max) {
+    if threads > u64::from(function.kernel.threads_max()) {
         return Err(Code::INVALID_VALUE);
     }
-    if shared_bytes > function.dynamic_shared_max.min(block::shared_max()) {
+    if shared_bytes > function.dynamic_shared_max {
         return Err(Code::INVALID_VALUE);
     }
     Ok(())
@@ -202,10 +183,11 @@ pub(crate) unsafe fn launch(
             .get(&function)
             .ok_or(Code::INVALID_HANDLE)?;
         check(found, grid, block, shared_bytes)?;
-        Ok((found.kernel, device.stream_number(stream)?))
+        Ok((Arc::clone(&found.kernel), device.stream_number(stream)?))
     })?;
     // SAFETY: the caller's promise.
-    let parameters = unsafe { Parameters::copy(kernel, parameters) }?;
+    let parameters = unsafe { Parameters::copy(&kernel, parameters) }?;
+    let described = descriptor::called_back(|| context::with(|device| Ok(device.described())))?;
     let mut launch = Some(Box::new(QueuedLaunch {
         number: 0,
         kernel,
@@ -225,7 +207,7 @@ pub(crate) unsafe fn launch(
             return None;
         }
         let mut launch = launch.take()?;
-        launch.sms = mask::allowed(&device.config, stream);
+        launch.sms = mask::allowed(&device.config, stream, described);
         launch.number = device.launches;
         launch.fate = device.fates.of(device.launches);
         device.launches += 1;

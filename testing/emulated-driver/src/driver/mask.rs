@@ -69,9 +69,11 @@ fn disabled(config: &Config, object: &[AtomicU32; OBJECT_WORDS]) -> u128 {
     }
 }
 
-/// The multiprocessors that a launch into this stream may use.
-pub(super) fn allowed(config: &Config, stream: &Stream) -> Vec<u32> {
-    let disabled = disabled(config, stream.object());
+/// The multiprocessors that a launch into this stream may use, `described` being the bits that its descriptor
+/// switches off, where anybody was called back for it: the driver writes the stream's mask there before.
+pub(super) fn allowed(config: &Config, stream: &Stream, described: Option<u128>) -> Vec<u32> {
+    let own = disabled(config, stream.object());
+    let disabled = described.filter(|&bits| bits != 0).unwrap_or(own);
     let off = |tpc: u32| {
         (0..128u32).any(|bit| {
             let named = match config.tpc_of_bit.as_slice() {

@@ -1,6 +1,9 @@
 //! Device memory and page-locked host memory: ranges of this process that the driver tracks.
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
+use std::sync::Arc;
+
+use punctual_ptx::{Region, Space};
 
 use super::context;
 use super::state::{DRIVER, Device};
@@ -26,6 +29,8 @@ struct Range {
 pub(crate) struct Memory {
     total: u64,
     ranges: BTreeMap<usize, Range>,
+    /// The same ranges, as kernels see them.
+    space: Arc<Space>,
 }
 
 /// What is allocated at the moment.
@@ -114,10 +119,16 @@ impl Memory {
         Self {
             total,
             ranges: BTreeMap::new(),
+            space: Arc::default(),
         }
     }
 
+    pub(crate) fn space(&self) -> &Arc<Space> {
+        &self.space
+    }
+
     pub(crate) fn clear(&mut self) {
+        self.space.clear();
         self.ranges.clear();
     }
 
@@ -141,6 +152,11 @@ impl Memory {
         let mapping = Mapping::new(bytes).ok_or(Code::OUT_OF_MEMORY)?;
         let address = mapping.address() as usize;
         let _mapping = Some(mapping);
+        let (base, length) = (address as u64, bytes as u64);
+        self.space.add(match kind {
+            Kind::Device => Region::fresh(base, length),
+            Kind::Host | Kind::Registered => Region::written(base, length),
+        });
         self.ranges.insert(
             address,
             Range {
@@ -181,6 +197,7 @@ impl Memory {
         if self.ranges.get(&address)?.kind != kind {
             return None;
         }
+        self.space.remove(address as u64);
         self.ranges.remove(&address)
     }
 }
@@ -243,6 +260,8 @@ pub(crate) fn register(address: usize, bytes: usize) -> Outcome {
             kind: Kind::Registered,
             _mapping: None,
         };
+        let region = Region::written(address as u64, bytes as u64);
+        device.memory.space.add(region);
         device.memory.ranges.insert(address, range);
         Ok(())
     })

@@ -9,6 +9,7 @@ mod connections;
 mod context;
 mod control;
 mod copy;
+mod descriptor;
 mod device;
 mod event;
 mod fault;

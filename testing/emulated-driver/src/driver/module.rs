@@ -1,21 +1,23 @@
 //! Modules and their functions.
 use std::ffi::CStr;
+use std::sync::Arc;
+
+use punctual_ptx::Kernel;
 
 use super::attributes::Limits;
 use super::context;
-use super::image::{self, Kernels, Resources};
+use super::image::{self, Image, Resources};
 use super::state::Device;
-use crate::block::Kernel;
 use crate::code::{Code, Outcome};
 
 pub(crate) struct Module {
-    kernels: Kernels,
+    image: Image,
 }
 
 pub(crate) struct Function {
     module: usize,
     name: String,
-    pub(super) kernel: &'static Kernel,
+    pub(super) kernel: Arc<Kernel>,
     resources: Resources,
     /// Dynamic shared memory that a launch may ask for.
     pub(super) dynamic_shared_max: usize,
@@ -27,9 +29,9 @@ pub(crate) struct Function {
 pub(crate) unsafe fn load(image: *const u8) -> Outcome<usize> {
     context::with(|device| {
         // SAFETY: the caller's promise.
-        let kernels = unsafe { image::read(image, &device.config) }?;
+        let image = unsafe { image::read(image, &device.config) }?;
         let handle = device.handle();
-        device.modules.insert(handle, Module { kernels });
+        device.modules.insert(handle, Module { image });
         Ok(handle)
     })
 }
@@ -59,7 +61,9 @@ pub(crate) fn function(module: usize, name: &CStr) -> Outcome<usize> {
     }
     context::with(|device| {
         let found = device.modules.get(&module).ok_or(Code::INVALID_HANDLE)?;
-        let &resources = found.kernels.get(name).ok_or(Code::NOT_FOUND)?;
+        let &resources = found.image.kernels.get(name).ok_or(Code::NOT_FOUND)?;
+        let kernel = found.image.program.kernel(name).ok_or(Code::NOT_FOUND)?;
+        let kernel = Arc::clone(kernel);
         let known = device
             .functions
             .iter()
@@ -67,13 +71,6 @@ pub(crate) fn function(module: usize, name: &CStr) -> Outcome<usize> {
         if let Some((&handle, _)) = known {
             return Ok(handle);
         }
-        let kernel = Kernel::find(name).ok_or_else(|| {
-            // Nobody but the author of a kernel sees this.
-            eprintln!(
-                "emulated driver: {name} is in the image, but was not compiled for the processor"
-            );
-            Code::NOT_FOUND
-        })?;
         let limits = Limits::of(device.config.compute);
         let handle = device.handle();
         let function = Function {

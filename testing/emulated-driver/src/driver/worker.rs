@@ -1,14 +1,16 @@
 //! The thread of a stream.
-use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use punctual_ptx::{Arithmetic, Launch, Launched, Machine, Space, Stop};
+use punctual_types::Random;
 
 use super::fault::Fate;
 use super::gate::{Hold, Step};
 use super::launch::{Progress, QueuedLaunch};
 use super::state::{DRIVER, Device};
 use super::stream::{Command, Signals, Source, Stream};
-use crate::block::{Launch, Runner};
+use crate::clock;
 use crate::code::{Code, Outcome};
 
 /// Threads of streams. Relaxed: changed and read under the lock.
@@ -20,7 +22,7 @@ pub(super) fn start(number: u64, signals: Arc<Signals>) -> Outcome {
     let worker = Worker {
         number,
         signals,
-        runner: None,
+        machine: Machine::new(),
     };
     // A driver's threads are its own: neither pinned nor of real time, and not the platform crate's to
     // start.
@@ -42,8 +44,7 @@ pub(super) fn start(number: u64, signals: Arc<Signals>) -> Outcome {
 struct Worker {
     number: u64,
     signals: Arc<Signals>,
-    /// From the first launch on.
-    runner: Option<Runner>,
+    machine: Machine,
 }
 
 /// The first thing in a queue.
@@ -167,15 +168,16 @@ impl Worker {
             }
             Command::AwaitEvent(_) | Command::AwaitStream { .. } => {}
             _ if self.is_broken() => {}
-            Command::Launch(launch) => return self.launch(*launch),
+            Command::Launch(launch) => return self.launch(&launch),
             Command::Copy { to, from, bytes } => {
-                let from = match &from {
-                    Source::Address(address) => *address as *const u8,
-                    Source::Staged(staged) => staged.as_ptr(),
+                let (from, address) = match &from {
+                    Source::Address(address) => (*address as *const u8, Some(*address)),
+                    Source::Staged(staged) => (staged.as_ptr(), None),
                 };
                 // SAFETY: both ranges were checked when the copy was asked for, and are not given back while
                 // a stream has work. They may overlap only if the program asked for that.
                 unsafe { std::ptr::copy(from, to as *mut u8, bytes) };
+                self.note_written(to, bytes, address);
             }
             Command::Fill {
                 to,
@@ -189,12 +191,14 @@ impl Worker {
                     // SAFETY: as for copies.
                     unsafe { std::ptr::copy_nonoverlapping(pattern.as_ptr(), at, width) };
                 }
+                self.note_written(to, width * words, None);
             }
             Command::Write { to, value } => {
                 // SAFETY: as for copies; the address is a multiple of four. Release: whoever sees the value
                 // (an acquiring load in the program) sees what the stream did before.
                 unsafe { std::sync::atomic::AtomicU32::from_ptr(to as *mut u32) }
                     .store(value, Ordering::Release);
+                self.note_written(to, 4, None);
             }
         }
         Ok(())
@@ -210,12 +214,12 @@ impl Worker {
         self.signals.abort.load(Ordering::Relaxed)
     }
 
-    fn launch(&mut self, mut launch: QueuedLaunch) -> Outcome {
+    fn launch(&mut self, launch: &QueuedLaunch) -> Outcome {
         let outcome = match launch.fate {
             Fate::Fails(code) => Err(code),
             Fate::Hangs if !self.released(launch.number) => Ok(false),
             Fate::Hangs | Fate::Runs if launch.sms.is_empty() => self.never(),
-            Fate::Hangs | Fate::Runs => self.run_blocks(&mut launch),
+            Fate::Hangs | Fate::Runs => self.run_blocks(launch),
         };
         let progress = match outcome {
             Ok(true) => Progress::Done,
@@ -229,51 +233,69 @@ impl Worker {
     }
 
     /// Whether all blocks ran to their end; otherwise the launch was given up.
-    fn run_blocks(&mut self, launch: &mut QueuedLaunch) -> Outcome<bool> {
-        if self.runner.is_none() {
-            self.runner = Some(Runner::new().ok_or(Code::OUT_OF_MEMORY)?);
-        }
-        let addresses = launch.parameters.addresses();
+    fn run_blocks(&mut self, launch: &QueuedLaunch) -> Outcome<bool> {
         let pauses = Pauses {
             number: self.number,
             signals: Arc::clone(&self.signals),
         };
-        let shape = Launch {
-            kernel: launch.kernel,
-            parameters: addresses.as_ptr(),
-            grid: launch.grid,
-            block: launch.block,
-            shared_bytes: launch.shared_bytes,
-            at_checkpoint: Some(at_checkpoint),
-            of: (&raw const pauses).cast_mut().cast(),
+        let run = Launch {
+            kernel: &launch.kernel,
+            parameters: &launch.parameters.0,
+            grid: launch.grid.into(),
+            block: launch.block.into(),
+            dynamic_shared: launch.shared_bytes as u32,
+            arithmetic: Arithmetic::Exact,
+            seed: launch.number,
+            clock: clock::nanoseconds,
         };
-        let runner = self.runner.as_mut().ok_or(Code::UNKNOWN)?;
-        for at in 0..launch.grid.volume().unwrap_or(0) {
+        let mut memory = Launched::new(self.space()?.as_ref());
+        for at in shuffled(run.blocks(), launch.number) {
             if !pauses.pass(Step::Block) {
                 return Ok(false);
             }
             let sm = launch.sms[at as usize % launch.sms.len()];
-            // SAFETY: the shape was checked at the launch; what the parameters point to is the program's
-            // promise, as on a GPU.
-            let complaint = unsafe { runner.run(&shape, launch.grid.position(at), sm) }
-                .err()
-                .map(|complaint| complaint.to_string_lossy().into_owned());
-            if let Some(complaint) = complaint {
-                if self.signals.abort.load(Ordering::Relaxed) {
-                    return Ok(false);
+            let block = run.position(at);
+            let mut look = || pauses.pass(Step::Checkpoint);
+            match self.machine.run(&run, &mut memory, block, sm, &mut look) {
+                Ok(()) => {}
+                Err(Stop::Ended) => return Ok(false),
+                Err(Stop::Fault(fault)) => {
+                    let code = match fault.violation.is_illegal_address() {
+                        true => Code::ILLEGAL_ADDRESS,
+                        false => Code::LAUNCH_FAILED,
+                    };
+                    if let Some(device) = &mut DRIVER.lock().device {
+                        device.complaint = Some(fault.to_string());
+                    }
+                    // Programs see no more than the code.
+                    eprintln!("emulated driver: {fault}");
+                    return Err(code);
                 }
-                if let Some(device) = &mut DRIVER.lock().device {
-                    device.complaint = Some(complaint);
-                }
-                return Err(match runner.met_illegal_address() {
-                    true => Code::ILLEGAL_ADDRESS,
-                    false => Code::LAUNCH_FAILED,
-                });
             }
             // Relaxed: a count for the record.
             launch.blocks.fetch_add(1, Ordering::Relaxed);
         }
         Ok(true)
+    }
+
+    fn space(&self) -> Outcome<Arc<Space>> {
+        let state = DRIVER.lock();
+        let device = state.device.as_ref().ok_or(Code::NOT_INITIALIZED)?;
+        Ok(Arc::clone(device.memory.space()))
+    }
+
+    /// A copy or a fill wrote these bytes; `from`: what it copied, if that was memory of the device.
+    fn note_written(&self, to: usize, bytes: usize, from: Option<usize>) {
+        let Ok(space) = self.space() else { return };
+        let (to, bytes) = (to as u64, bytes as u64);
+        let Some(region) = space.find(to, bytes) else {
+            return;
+        };
+        let source = from.and_then(|from| Some((space.find(from as u64, bytes)?, from as u64)));
+        match source {
+            Some((source, from)) => region.note_copied(to, &source, from, bytes),
+            None => region.note_written(to, bytes),
+        }
     }
 
     /// Waits until the test releases a launch that hangs; false: its context was reset.
@@ -346,12 +368,18 @@ impl Pauses {
     }
 }
 
-/// # Safety
-/// `of` is the `Pauses` of the launch.
-unsafe extern "C" fn at_checkpoint(of: *mut c_void) -> c_int {
-    // SAFETY: the caller's promise.
-    let pauses = unsafe { &*of.cast::<Pauses>() };
-    c_int::from(!pauses.pass(Step::Checkpoint))
+/// All blocks, in an order that hides what a launch owes to the usual one.
+fn shuffled(blocks: u64, seed: u64) -> impl Iterator<Item = u64> {
+    let mut random = Random::new(seed);
+    let first = random.below(blocks.max(1));
+    let step = (1 + random.below(blocks.max(1)).max(1)..)
+        .find(|&step| greatest_divisor(step, blocks) == 1)
+        .unwrap_or(1);
+    (0..blocks).map(move |at| (first + (at % blocks) * (step % blocks)) % blocks)
+}
+
+fn greatest_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_divisor(b, a % b) }
 }
 
 /// Waits until no thread of a stream is left: the library may be asked to be another machine then.

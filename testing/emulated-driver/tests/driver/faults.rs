@@ -13,9 +13,9 @@ fn reset() {
 
 /// A launch that needs no memory that could be wrong.
 fn launch(gpu: &Gpu, stream: sys::CUstream) -> CUresult {
-    let at = gpu.alloc(4);
-    let relax = gpu.function("trial_reverse");
-    gpu.try_launch(relax, 1, 1, 4, stream, parameters![at])
+    let (to, from) = (gpu.alloc(4), gpu.numbers(&[1]));
+    let reverse = gpu.function("trial_reverse");
+    gpu.try_launch(reverse, 1, 1, 4, stream, parameters![to, from])
 }
 
 #[test]
@@ -272,11 +272,11 @@ fn a_kernel_that_goes_wrong_says_where() {
     let gpu = Gpu::new();
     let disagree = gpu.function("trial_disagree");
     let stream = gpu.stream();
-    ok(gpu.try_launch(disagree, 1, 64, 0, stream, parameters![0u32]));
+    ok(gpu.try_launch(disagree, 1, 64, 0, stream, parameters![]));
     // SAFETY: a stream of this context.
     let code = unsafe { sys::cuStreamSynchronize(stream) };
     assert_eq!(code, CUresult::CUDA_ERROR_LAUNCH_FAILED);
-    assert!(gpu.emulator.complaint().contains("has ended"));
+    assert!(gpu.emulator.complaint().contains("have ended"));
 }
 
 #[test]

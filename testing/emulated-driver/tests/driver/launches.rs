@@ -53,11 +53,13 @@ fn parameters_are_copied_when_the_kernel_is_launched() {
 fn launches_of_a_stream_run_in_order() {
     let gpu = Gpu::new();
     let numbers: Vec<u32> = (0..256).collect();
-    let at = gpu.numbers(&numbers);
+    let (mut at, mut other) = (gpu.numbers(&numbers), gpu.alloc(1024));
     let reverse = gpu.function("trial_reverse");
     let stream = gpu.stream();
     for _ in 0..101 {
-        ok(gpu.try_launch(reverse, 1, 256, 1024, stream, parameters![at]));
+        let both = parameters![other, at];
+        ok(gpu.try_launch(reverse, 1, 256, 1024, stream, both));
+        (at, other) = (other, at);
     }
     gpu.wait(stream);
     let expected: Vec<u32> = numbers.into_iter().rev().collect();
@@ -67,11 +69,11 @@ fn launches_of_a_stream_run_in_order() {
 #[test]
 fn what_a_device_cannot_launch_is_refused_and_breaks_nothing() {
     let gpu = Gpu::new();
-    let at = gpu.alloc(1 << 20);
+    let (at, to) = (gpu.numbers(&[7; 32]), gpu.alloc(128));
     let reverse = gpu.function("trial_reverse");
     let stream = gpu.stream();
     let code = |blocks, threads, shared| {
-        gpu.try_launch(reverse, blocks, threads, shared, stream, parameters![at]) as u32
+        gpu.try_launch(reverse, blocks, threads, shared, stream, parameters![to, at]) as u32
     };
     assert_eq!(code(0, 32, 0), 1, "no blocks");
     assert_eq!(code(1, 0, 0), 1, "no threads");

@@ -1,4 +1,6 @@
+use std::ffi::c_void;
 use std::ptr::null_mut;
+use std::sync::Mutex;
 
 use cudarc::driver::sys::{self, CUdevResource, CUdevResourceType, CUgreenCtx, CUresult, CUstream};
 use emulated_cuda::{Config, HungReset};
@@ -22,6 +24,9 @@ const fn config(driver: u32) -> Config {
         green_fine: true,
         // So that the test is the same on all architectures.
         mask_offset: Some(0x4ec),
+        export_table: true,
+        descriptor: None,
+        descriptor_masks: true,
         later_cubins: false,
         connections: None,
         lazy: None,
@@ -93,6 +98,95 @@ fn a_mask_elsewhere_does_nothing() {
     );
 }
 
+/// What a tool writes into each descriptor: a word at a byte.
+static WRITES: Mutex<Vec<(usize, u32)>> = Mutex::new(Vec::new());
+
+unsafe extern "C" fn tool(_user: *mut c_void, domain: i32, event: i32, parameters: *const c_void) {
+    assert_eq!((domain, event), (0xb, 1));
+    let words = parameters.cast::<usize>();
+    // SAFETY: parameters as the driver gives them: their bytes, and in the fifth word the descriptor.
+    unsafe {
+        assert!(words.cast::<u32>().read() >= 40);
+        let descriptor = words.add(4).read() as *mut u8;
+        for &(byte, word) in &*WRITES.lock().expect("nothing panics") {
+            let at = descriptor.add(byte).cast::<u32>();
+            at.write_volatile(at.read_volatile() | word);
+        }
+    }
+}
+
+/// Subscribes, once in this process.
+fn subscribe() {
+    type Subscribe = unsafe extern "C" fn(*mut u32, Tool, *mut c_void) -> u32;
+    type Enable = unsafe extern "C" fn(u32, u32, i32, i32) -> u32;
+    type Tool = unsafe extern "C" fn(*mut c_void, i32, i32, *const c_void);
+    let name = *b"\x2c\x8e\x0a\xd8\x07\x10\xab\x4e\x90\xdd\x54\x71\x9f\xe5\xf7\x4b";
+    let uuid = sys::CUuuid {
+        bytes: name.map(|byte| byte as _),
+    };
+    let mut table: *const c_void = std::ptr::null();
+    let mut handle = 0;
+    // SAFETY: valid places, and functions of these types at these places of the table.
+    unsafe {
+        ok(sys::cuGetExportTable(&raw mut table, &raw const uuid));
+        let at = |place| table.cast::<*const c_void>().add(place).read();
+        let subscribe: Subscribe = std::mem::transmute(at(3));
+        let enable: Enable = std::mem::transmute(at(6));
+        assert_eq!(subscribe(&raw mut handle, tool, null_mut()), 0);
+        assert_eq!(enable(1, handle, 0xb, 1), 0);
+        // One tool a process.
+        assert_ne!(subscribe(&raw mut handle, tool, null_mut()), 0);
+    }
+}
+
+#[test]
+fn a_mask_in_the_descriptor_of_a_launch_switches_tpcs_off() {
+    let write = |writes: &[(usize, u32)]| {
+        *WRITES.lock().expect("nothing panics") = writes.to_vec();
+    };
+    for (number, (compute, mask, valid)) in [
+        ((8, 7), 84, None),
+        ((9, 0), 304, Some(0)),
+        ((12, 1), 280, Some(16)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let gpu = start(&Config {
+            compute,
+            ..config(12060)
+        });
+        if number == 0 {
+            subscribe();
+        }
+        let stream = gpu.stream();
+        write(&[]);
+        assert_eq!(whereabouts(&gpu, stream).len(), 8);
+        write(&[(mask, 0b0101)]);
+        let seen = whereabouts(&gpu, stream);
+        match valid {
+            None => assert_eq!(seen, [2, 3, 6, 7]),
+            Some(byte) => {
+                assert_eq!(seen.len(), 8, "a mask that does not count");
+                write(&[(mask, 0b0101), (byte, 1 << 31)]);
+                assert_eq!(whereabouts(&gpu, stream), [2, 3, 6, 7]);
+            }
+        }
+        write(&[]);
+        drop(gpu);
+    }
+    let gpu = start(&Config {
+        export_table: false,
+        ..config(12060)
+    });
+    let mut table: *const c_void = std::ptr::null();
+    let uuid = sys::CUuuid { bytes: [0x2c; 16] };
+    // SAFETY: valid places.
+    let code = unsafe { sys::cuGetExportTable(&raw mut table, &raw const uuid) };
+    assert_eq!(code, CUresult::CUDA_ERROR_NOT_FOUND);
+    drop(gpu);
+}
+
 #[test]
 fn a_driver_of_which_nobody_knows_where_masks_are_obeys_none() {
     let gpu = start(&Config {
@@ -141,7 +235,7 @@ fn a_launch_that_no_tpc_may_run_hangs() {
     write(stream, 0x4ec, &[1, u32::MAX, 0, 0, 0]);
     let reverse = gpu.function("trial_reverse");
     let at = gpu.alloc(4);
-    ok(gpu.try_launch(reverse, 1, 1, 4, stream, parameters![at]));
+    ok(gpu.try_launch(reverse, 1, 1, 4, stream, parameters![at, at]));
     gpu.emulator.release_hangs();
     // SAFETY: a stream of this context.
     let state = unsafe { sys::cuStreamQuery(stream) };

@@ -2,6 +2,8 @@ use std::ffi::CStr;
 use std::ptr::null_mut;
 
 use cudarc::driver::sys::{self, CUfunction_attribute as A, CUmodule, CUresult};
+use punctual_kernels::cuda::Module;
+use punctual_kernels::cuda::images::{Code, archives};
 use emulated_cuda::Config;
 
 use crate::gpu::{Gpu, ok, parameters, start};
@@ -26,7 +28,7 @@ fn find(module: CUmodule, name: &CStr) -> Result<sys::CUfunction, CUresult> {
 
 const PTX: &CStr =
     c".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry trial_reverse(\n)\n{ ret; }\n\
-                     .visible .entry nobody_wrote_this()\n{ ret; }\n";
+                     .visible .entry another()\n{ ret; }\n";
 
 #[test]
 fn a_module_has_the_kernels_of_its_image_and_no_others() {
@@ -35,7 +37,7 @@ fn a_module_has_the_kernels_of_its_image_and_no_others() {
     assert!(find(module, c"trial_reverse").is_ok());
     let missing = Err(CUresult::CUDA_ERROR_NOT_FOUND);
     assert_eq!(find(module, c"trial_scale"), missing, "not in the image");
-    assert_eq!(find(module, c"nobody_wrote_this"), missing, "not compiled");
+    assert!(find(module, c"another").is_ok());
     // SAFETY: a module of this context.
     ok(unsafe { sys::cuModuleUnload(module) });
     assert_eq!(
@@ -64,40 +66,50 @@ fn an_image_that_a_driver_would_not_take_is_refused() {
     }
 }
 
-/// A cubin's header and nothing else, for an architecture.
-fn cubin(architecture: u8) -> Vec<u8> {
-    let mut elf = vec![0u8; 64];
-    elf[..9].copy_from_slice(b"\x7fELF\x02\x01\x01\x33\x07");
-    elf[18] = 190;
-    elf[48] = architecture;
-    elf
+/// The smallest cubin of an architecture that is in the tree.
+fn cubin(architecture: &str) -> Code {
+    let archive = archives().iter().find(|a| a.name() == architecture);
+    let image = archive.expect("in the tree").module(Module::Probe);
+    image.expect("there").code
 }
 
 #[test]
 fn a_cubin_for_another_gpu_is_refused() {
     let _gpu = Gpu::new();
-    let load = |architecture| {
+    let load = |cubin: &[u8]| {
         let mut module = null_mut();
         // SAFETY: a cubin, room for a handle.
-        unsafe { sys::cuModuleLoadData(&raw mut module, cubin(architecture).as_ptr().cast()) }
+        unsafe { sys::cuModuleLoadData(&raw mut module, cubin.as_ptr().cast()) }
     };
-    ok(load(87));
-    for other in [80, 89, 90] {
+    ok(load(&cubin("sm_87")));
+    for other in ["sm_80", "sm_89", "sm_90"] {
         assert_eq!(
-            load(other),
+            load(&cubin(other)),
             CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU,
-            "sm_{other}"
+            "{other}"
         );
     }
+}
+
+#[test]
+fn a_cubin_whose_ptx_nobody_knows_is_refused() {
+    let _gpu = Gpu::new();
+    let mut changed = cubin("sm_87").to_vec();
+    let last = changed.len() - 1;
+    changed[last] ^= 1;
+    let mut module = null_mut();
+    // SAFETY: a cubin, room for a handle.
+    let code = unsafe { sys::cuModuleLoadData(&raw mut module, changed.as_ptr().cast()) };
+    assert_eq!(code, CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU);
 }
 
 #[test]
 fn more_shared_memory_is_had_by_asking_for_it() {
     let gpu = Gpu::new();
     let reverse = gpu.function("trial_reverse");
-    let at = gpu.alloc(4096);
+    let (at, to) = (gpu.numbers(&[1; 32]), gpu.alloc(128));
     let stream = gpu.stream();
-    let launch = || gpu.try_launch(reverse, 1, 32, 60 << 10, stream, parameters![at]);
+    let launch = || gpu.try_launch(reverse, 1, 32, 60 << 10, stream, parameters![to, at]);
     assert_eq!(launch(), CUresult::CUDA_ERROR_INVALID_VALUE);
     let shared = A::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
     let (mut bytes, mut threads, mut blocks) = (0, 0, 0);

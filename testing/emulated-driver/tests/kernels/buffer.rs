@@ -1,34 +1,77 @@
 //! Memory of the emulated device: aligned as the real one's, and never zero by accident.
+use punctual_ptx::{Region, Space};
 
-/// 16 bytes, the unit in which kernels read and write.
+/// As device memory is aligned, at least.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(C, align(16))]
-struct Vector([u8; 16]);
+#[repr(C, align(64))]
+struct Line([u8; 64]);
 
-/// Some memory. What nobody wrote is 0xFF: not a number, as halves and as floats.
-#[derive(Clone, PartialEq, Eq, Debug)]
+thread_local! {
+    /// The buffers of this test: kernels find no other memory.
+    static SPACE: Space = Space::new();
+}
+
+/// The memory that kernels of this test may access.
+pub fn with_space<T>(body: impl FnOnce(&Space) -> T) -> T {
+    SPACE.with(body)
+}
+
+/// Some memory. What nobody wrote is 0xFF: not a number, as halves and as floats; and kernels must not read it.
+#[derive(Debug)]
 pub struct Buffer {
-    vectors: Vec<Vector>,
+    lines: Vec<Line>,
+    bytes: usize,
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let base = self.address();
+        // A test that ends takes its space with it.
+        let _ = SPACE.try_with(|space| space.remove(base));
+    }
+}
+
+impl Clone for Buffer {
+    fn clone(&self) -> Self {
+        Self::of_written(self.lines.clone(), self.bytes)
+    }
+}
+
+impl PartialEq for Buffer {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
 }
 
 impl Buffer {
     pub fn of_bytes(bytes: usize) -> Self {
-        Self {
-            vectors: vec![Vector([0xFF; 16]); bytes.div_ceil(16)],
-        }
+        let bytes = bytes.next_multiple_of(16);
+        let mut buffer = Self {
+            lines: vec![Line([0xFF; 64]); bytes.div_ceil(64)],
+            bytes,
+        };
+        let region = Region::fresh(buffer.address(), bytes as u64);
+        with_space(|space| space.add(region));
+        buffer
+    }
+
+    fn of_written(lines: Vec<Line>, bytes: usize) -> Self {
+        let mut buffer = Self { lines, bytes };
+        let region = Region::written(buffer.address(), bytes as u64);
+        with_space(|space| space.add(region));
+        buffer
     }
 
     /// The values one behind the other.
     pub fn of<const N: usize>(values: impl IntoIterator<Item = [u8; N]>) -> Self {
         let bytes: Vec<u8> = values.into_iter().flatten().collect();
-        let vector = |chunk: &[u8]| {
-            let mut vector = [0xFF; 16];
-            vector[..chunk.len()].copy_from_slice(chunk);
-            Vector(vector)
+        let line = |chunk: &[u8]| {
+            let mut line = [0xFF; 64];
+            line[..chunk.len()].copy_from_slice(chunk);
+            Line(line)
         };
-        Self {
-            vectors: bytes.chunks(16).map(vector).collect(),
-        }
+        let lines = bytes.chunks(64).map(line).collect();
+        Self::of_written(lines, bytes.len().next_multiple_of(16))
     }
 
     pub fn of_f32(values: &[f32]) -> Self {
@@ -45,13 +88,14 @@ impl Buffer {
 
     /// As kernels know it. Valid while the buffer is; moving the buffer does not move it.
     pub fn address(&mut self) -> u64 {
-        self.vectors.as_mut_ptr().expose_provenance() as u64
+        self.lines.as_mut_ptr().expose_provenance() as u64
     }
 
     /// What lies there now, which kernels may have written.
     pub fn bytes(&self) -> Vec<u8> {
-        let vectors = core::hint::black_box(&self.vectors);
-        vectors.iter().flat_map(|vector| vector.0).collect()
+        let lines = core::hint::black_box(&self.lines);
+        let bytes = lines.iter().flat_map(|line| line.0);
+        bytes.take(self.bytes).collect()
     }
 
     pub fn f32s(&self) -> Vec<f32> {
@@ -75,7 +119,13 @@ impl Buffer {
 
     /// As it was before anybody wrote it.
     pub fn forget(&mut self) {
-        self.vectors.fill(Vector([0xFF; 16]));
+        self.lines.fill(Line([0xFF; 64]));
+        let base = self.address();
+        let region = Region::fresh(base, self.bytes as u64);
+        with_space(|space| {
+            space.remove(base);
+            space.add(region);
+        });
     }
 
     pub fn is_untouched(&self) -> bool {

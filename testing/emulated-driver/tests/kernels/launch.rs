@@ -1,10 +1,13 @@
-//! A launch with its guard, run by the emulation in the shape that the table of kernels gives it.
+//! A launch with its guard, run by the interpreter in the shape that the table of kernels gives it.
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use emulated_cuda::{Parameter, RunError, Shape, run_watched};
+use emulated_cuda::{Parameter, RunError, Shape, Target};
 use punctual_kernels::cuda::params::Guard;
 use punctual_kernels::cuda::{Arguments, kernel};
+use punctual_ptx::{Arithmetic, Counts, Region, Space};
+
+use crate::buffer::with_space;
 
 /// The words that a queue's launches share with the host.
 pub struct Queue {
@@ -13,6 +16,9 @@ pub struct Queue {
     begun: AtomicU32,
     guarded: bool,
     check_stride: u32,
+    image: &'static str,
+    arithmetic: Arithmetic,
+    seed: u64,
 }
 
 /// The epoch that launches belong to.
@@ -44,6 +50,19 @@ impl Queue {
             begun: AtomicU32::new(0),
             guarded: true,
             check_stride: 1,
+            image: "sm_87",
+            arithmetic: Arithmetic::Exact,
+            seed: 0,
+        }
+    }
+
+    /// Of another architecture, with other arithmetic, in another order.
+    pub fn on(image: &'static str, arithmetic: Arithmetic, seed: u64) -> Self {
+        Self {
+            image,
+            arithmetic,
+            seed,
+            ..Self::new()
         }
     }
 
@@ -90,32 +109,51 @@ impl Queue {
     }
 
     /// Runs a launch that is evicted from its check number `evicted_at` on, counted over all blocks.
-    /// Returns how many checks there were.
+    /// Returns what was counted; its looks are the checks.
     pub fn launch(
         &self,
         name: &str,
         arguments: &Arguments,
         grid: Option<[u32; 3]>,
         evicted_at: u64,
-    ) -> Result<u64, RunError> {
+    ) -> Result<Counts, RunError> {
         let kernel = kernel(name).expect("in the table");
         let shape = Shape {
             grid: kernel.grid(arguments).or(grid).expect("a grid"),
             block: [kernel.block, 1, 1],
             shared_bytes: kernel.shared_bytes as usize,
         };
-        let mut checks = 0;
-        // SAFETY: the tests' buffers are as large as the parameters say; that is what they test.
-        unsafe {
-            run_watched(name, shape, &[&self.guard(), &Raw(arguments)], |check| {
-                checks = check + 1;
-                if check >= evicted_at {
-                    // Relaxed: the kernel runs on this thread.
-                    self.epoch_now.store(EPOCH + 1, Ordering::Relaxed);
-                }
-            })?;
+        let look = |check| {
+            if check >= evicted_at {
+                // Relaxed: the kernel runs on this thread.
+                self.epoch_now.store(EPOCH + 1, Ordering::Relaxed);
+            }
+        };
+        with_space(|space| {
+            let target = Target {
+                space,
+                image: self.image,
+                arithmetic: self.arithmetic,
+                seed: self.seed,
+            };
+            self.share(space, || {
+                target.run(name, shape, &[&self.guard(), &Raw(arguments)], look)
+            })
+        })
+    }
+
+    /// Lets kernels access the words meanwhile.
+    fn share<T>(&self, space: &Space, body: impl FnOnce() -> T) -> T {
+        let words = [&self.epoch_now, &self.first_evicted, &self.begun];
+        let addresses = words.map(|word| word.as_ptr().expose_provenance() as u64);
+        for address in addresses {
+            space.add(Region::written(address, 4));
         }
-        Ok(checks)
+        let result = body();
+        for address in addresses {
+            space.remove(address);
+        }
+        result
     }
 }
 

@@ -24,7 +24,7 @@ fn blocks_that_take_time_look_at_their_guard_meanwhile() {
     let run = |arguments, evicted_at| {
         let queue = Queue::new();
         let checks = queue.launch("hold", &arguments, Some([2, 1, 1]), evicted_at);
-        (checks.expect("runs"), queue.first_evicted() == INDEX)
+        (checks.expect("runs").looks, queue.first_evicted() == INDEX)
     };
     // One look of each block, at its start.
     assert_eq!(run(hold(2_000, 0), u64::MAX), (2, false));

@@ -52,6 +52,7 @@ impl Sample {
         queue
             .launch(self.kernel, &self.arguments, grid, evicted_at)
             .unwrap_or_else(|error| panic!("{}: {error}", self.kernel))
+            .looks
     }
 }
 

@@ -18,12 +18,16 @@ EXAMPLES:
   punctual board detect
   punctual board detect --write boards/workbench.toml
   punctual board detect --json | jq .gpu.partitions
+  PUNCTUAL_GPU_MECHANISMS=launch-mask,green-contexts punctual board detect
 
 Asks the CUDA driver and the kernel what there is, and tries how the GPU can be divided between partitions:
   stream-mask     the mask of TPCs of each stream, written where this driver keeps it
   libsmctrl       the same by libsmctrl (LIBSMCTRL_PATH, or wherever the loader finds it)
+  launch-mask     the mask of each launch, written when the driver calls back; only if PUNCTUAL_GPU_MECHANISMS names it
   green-contexts  the driver's own partitions, from CUDA 12.5 on
   priority        none: one partition of the whole GPU
+PUNCTUAL_GPU_MECHANISMS names those that may be used, the best first, with commas between. All commands that use the GPU
+and the daemon read it: it must be the same for all of them.
 Each is tried in a process of its own that may die of it: one TPC at a time is switched off, a kernel says where it
 ran, and a mechanism that does anything but what it should is refused. Outcomes are kept for this driver, GPU and power
 mode, as the daemon starts by them; --again tries anew.

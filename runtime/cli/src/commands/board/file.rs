@@ -121,7 +121,7 @@ mod tests {
     use punctual_plan::Board;
 
     use super::*;
-    use crate::commands::board::found::Partitions;
+    use crate::commands::board::found::{Partitions, StreamMasks};
 
     fn found() -> Found {
         Found {
@@ -147,6 +147,7 @@ mod tests {
                 bandwidth_gb_s: Some(102.4),
                 cuda: "12.6".to_owned(),
                 driver_build: None,
+                unmet_settings: Vec::new(),
                 partitions: Partitions {
                     mechanism: Mechanism::StreamMask,
                     enforced: true,
@@ -154,6 +155,11 @@ mod tests {
                     granularity: 1,
                     units: Vec::new(),
                     refused: Vec::new(),
+                    stream_masks: StreamMasks {
+                        offset: None,
+                        known_by: String::new(),
+                        source: None,
+                    },
                 },
             }),
             no_gpu: None,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use punctual_device_cuda::driver::{Driver, OpenError};
+use punctual_device_cuda::driver::{Driver, OpenError, environment};
 use punctual_device_cuda::host::Host;
 use punctual_device_cuda::partition::offer::{self, How, Offer, OfferError};
 use punctual_device_cuda::partition::{Mechanism, Program, record};
@@ -72,6 +72,8 @@ pub struct Gpu {
     pub cuda: String,
     /// The driver's build.
     pub driver_build: Option<String>,
+    /// What the driver takes from the environment and is not as it should be.
+    pub unmet_settings: Vec<String>,
     pub partitions: Partitions,
 }
 
@@ -88,6 +90,18 @@ pub struct Partitions {
     pub units: Vec<Unit>,
     /// Mechanisms that would have come first.
     pub refused: Vec<Refused>,
+    /// What is known of where this driver keeps the mask of a stream.
+    pub stream_masks: StreamMasks,
+}
+
+/// Where the driver keeps the mask of a stream, as `stream-mask` has it, and what that rests on.
+#[derive(Clone, Debug, Serialize)]
+pub struct StreamMasks {
+    /// Bytes; none if nothing is known of this driver.
+    pub offset: Option<usize>,
+    /// How many public sources have it, or why there is none.
+    pub known_by: String,
+    pub source: Option<&'static str>,
 }
 
 /// The smallest part that can be given away.
@@ -143,7 +157,7 @@ fn look(device: u32, records: Option<&Path>, again: bool) -> Result<Offer, NoGpu
     let folder = records.map_or_else(record::folder, Path::to_owned);
     let how = How {
         again,
-        ..How::usual(Program::punctual(), Some(folder))
+        ..How::usual(Program::punctual(), Some(folder)).map_err(OfferError::from)?
     };
     Ok(offer::look(gpu, device, &how)?)
 }
@@ -155,6 +169,7 @@ impl Gpu {
         // Twice a clock, as all these memories are double data rate.
         let bytes_s =
             2000.0 * f64::from(facts.memory_clock_khz) * f64::from(facts.memory_bus_bits) / 8.0;
+        let unmet = environment::unmet().into_iter();
         Self {
             name: facts.name.clone(),
             uuid: facts.uuid.clone(),
@@ -169,6 +184,7 @@ impl Gpu {
             bandwidth_gb_s: (bytes_s > 0.0).then(|| (bytes_s / 1e8).round() / 10.0),
             cuda: facts.version.to_string(),
             driver_build: facts.driver_build.clone(),
+            unmet_settings: unmet.map(|unmet| unmet.to_string()).collect(),
             partitions: Partitions::of(offer),
         }
     }
@@ -195,6 +211,18 @@ impl Partitions {
                     reason: refusal.to_string(),
                 })
                 .collect(),
+            stream_masks: match offer.facts.mask_row() {
+                Ok(row) => StreamMasks {
+                    offset: Some(row.offset),
+                    known_by: row.standing.to_string(),
+                    source: Some(row.source),
+                },
+                Err(unknown) => StreamMasks {
+                    offset: None,
+                    known_by: unknown.to_string(),
+                    source: None,
+                },
+            },
         }
     }
 }

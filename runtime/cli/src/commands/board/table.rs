@@ -61,6 +61,9 @@ fn of_gpu(table: &mut Table, gpu: &Gpu) {
     ]);
     let build = gpu.driver_build.as_deref().unwrap_or("build unknown");
     table.row(["  driver", &format!("CUDA {} ({build})", gpu.cuda)]);
+    for unmet in &gpu.unmet_settings {
+        table.row(["", unmet]);
+    }
     of_partitions(table, &gpu.partitions);
 }
 
@@ -80,6 +83,14 @@ fn of_partitions(table: &mut Table, partitions: &Partitions) {
         table.row([
             "",
             &format!("not by {}: {}", refused.mechanism, refused.reason),
+        ]);
+    }
+    let masks = &partitions.stream_masks;
+    if let (Some(offset), Some(source)) = (masks.offset, masks.source) {
+        let known_by = &masks.known_by;
+        table.row([
+            "  stream masks",
+            &format!("at {offset:#x} in a stream: {known_by} ({source})"),
         ]);
     }
     if partitions.enforced {

@@ -45,7 +45,9 @@ pub fn run(options: &Options) -> Termination {
 /// A text that is not what an argument wants.
 #[derive(Clone, Debug, thiserror::Error)]
 enum ArgumentError {
-    #[error("no mechanism {0:?}: there are stream-mask, libsmctrl, green-contexts and priority")]
+    #[error(
+        "no mechanism {0:?}: there are stream-mask, libsmctrl, launch-mask, green-contexts and priority"
+    )]
     Mechanism(Box<str>),
     #[error("{0:?} is no version: write two numbers with a point, e.g. 12.6")]
     Version(Box<str>),

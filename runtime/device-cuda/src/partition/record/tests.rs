@@ -87,6 +87,51 @@ fn keys_that_differ_only_in_what_files_are_not_named_by_are_told_apart() {
     fs::remove_dir_all(folder).expect("it was there");
 }
 
+/// Died of a signal, hung, or kept out of a multiprocessor that another program filled.
+#[test]
+fn a_refusal_that_may_be_chance_is_kept_once_three_trials_in_a_row_came_to_it() {
+    let folder = folder("chance");
+    let chances = [
+        Refusal::Died {
+            how: "ended with signal: 9".to_owned(),
+        },
+        Refusal::NeverEnded { limit_ms: 5000 },
+        Refusal::KeptOut {
+            enabled: 1,
+            sms: SmSet::first(2).expect("two"),
+        },
+    ];
+    for chance in &chances[..2] {
+        write(&folder, &key(), &Err(chance.clone())).expect("a folder that can be written");
+        assert_eq!(read(&folder, &key()), None, "tried again at the next start");
+    }
+    let third = Err(chances[2].clone());
+    write(&folder, &key(), &third).expect("a folder that can be written");
+    assert_eq!(read(&folder, &key()), Some(third));
+    // A trial that succeeds after all ends the row.
+    let [map, _] = outcomes();
+    write(&folder, &key(), &map).expect("a folder that can be written");
+    assert_eq!(read(&folder, &key()), Some(map));
+    let again = Err(chances[0].clone());
+    write(&folder, &key(), &again).expect("a folder that can be written");
+    assert_eq!(read(&folder, &key()), None);
+    fs::remove_dir_all(folder).expect("it was there");
+}
+
+#[test]
+fn what_was_merely_missing_is_not_kept() {
+    let folder = folder("missing");
+    for missing in [
+        Refusal::NotTried,
+        Refusal::UnknownDriver {
+            driver: "CUDA 12.9 on x86_64".to_owned(),
+        },
+    ] {
+        write(&folder, &key(), &Err(missing)).expect("nothing to be written");
+        assert!(!folder.exists());
+    }
+}
+
 /// Any damage is as if nothing were kept.
 #[test]
 fn a_damaged_file_means_calibrating_again() {
@@ -101,7 +146,7 @@ fn a_damaged_file_means_calibrating_again() {
     }
     let text = String::from_utf8(good).expect("JSON");
     for (from, to) in [
-        ("\"format\": 1", "\"format\": 2"),
+        ("\"format\": 2", "\"format\": 1"),
         ("\"bit\": 0", "\"bit\": 128"),
         ("\"Ok\": [", "\"Ok\": [ {\"bit\": 0, \"sms\": [0]},"),
         ("15", "256"),

@@ -1,0 +1,10 @@
+//! The roofline: stage times predicted from figures of devices, as a page, and beside what is measured.
+
+mod beside;
+mod devices;
+mod page;
+mod predictions;
+
+pub use beside::{Compared, Roofline};
+pub use page::page;
+pub use predictions::{PredictError, all};
