@@ -427,6 +427,7 @@ mod tests {
                 nth: 3,
                 code: 2,
             }],
+            later_cubins: true,
             launch_faults: vec![
                 LaunchFault {
                     nth: 5,
