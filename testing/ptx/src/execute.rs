@@ -4,8 +4,8 @@ use crate::fault::Violation;
 use crate::float::{self, Arithmetic};
 use crate::global::Launched;
 use crate::instruction::{
-    Access, Compare, Compared, Convert, Divide, Elements, Exchange, Float1, Float2, Logic, Op, Order, Pointer,
-    Reg, Rounding, Space, Vote, Word1, Word2,
+    Access, Compare, Compared, Convert, Divide, Elements, Exchange, Float1, Float2, Logic, Op,
+    Order, Pointer, Reg, Rounding, Space, Vote, Word1, Word2,
 };
 use crate::module::Kernel;
 use crate::shared::Shared;
@@ -50,7 +50,10 @@ pub(crate) enum Pause {
     /// It has run long enough.
     Turn,
     /// It waits for the block, and brings whether any or all of its lanes voted for it.
-    Barrier { vote: Vote, holds: bool },
+    Barrier {
+        vote: Vote,
+        holds: bool,
+    },
     Ended,
     /// The launch is to end.
     Stopped,
@@ -265,14 +268,23 @@ fn step(warp: &mut Warp, e: &mut Environment<'_>, op: &Op) -> Result<Option<Paus
             let f = f32::from_bits;
             match rounding {
                 Rounding::Nearest => {
-                    each3!(warp, e, to, a, b, c, |x, y, z| f(x).mul_add(f(y), f(z)).to_bits());
+                    each3!(warp, e, to, a, b, c, |x, y, z| f(x)
+                        .mul_add(f(y), f(z))
+                        .to_bits());
                 }
-                _ => each3!(warp, e, to, a, b, c, |x, y, z| float::fused(f(x), f(y), f(z), rounding)
-                    .to_bits()),
+                _ => each3!(warp, e, to, a, b, c, |x, y, z| float::fused(
+                    f(x),
+                    f(y),
+                    f(z),
+                    rounding
+                )
+                .to_bits()),
             }
         }
         Op::MultiplyAdd(to, a, b, c) => {
-            each3!(warp, e, to, a, b, c, |x, y, z| x.wrapping_mul(y).wrapping_add(z));
+            each3!(warp, e, to, a, b, c, |x, y, z| x
+                .wrapping_mul(y)
+                .wrapping_add(z));
         }
         Op::Long2(op, to, a, b) => long2(warp, e, op, to, a, b)?,
         Op::Convert(convert, to, a) => conversion(warp, e, convert, to, a)?,
@@ -282,7 +294,11 @@ fn step(warp: &mut Warp, e: &mut Environment<'_>, op: &Op) -> Result<Option<Paus
             // The value that is not chosen may be undefined.
             let (a, b) = (&warp.words[usize::from(a)], &warp.words[usize::from(b)]);
             for lane in 0..32 {
-                out[lane] = if chosen >> lane & 1 == 1 { a[lane] } else { b[lane] };
+                out[lane] = if chosen >> lane & 1 == 1 {
+                    a[lane]
+                } else {
+                    b[lane]
+                };
             }
             warp.set_word(to, &out);
         }
@@ -367,7 +383,8 @@ fn rare(warp: &mut Warp, e: &mut Environment<'_>, op: &Op) -> Result<(), Violati
         }
         Op::FloatsToHalves(to, high, low) => {
             let f = f32::from_bits;
-            each2!(warp, e, to, high, low, |x, y| float::to_half(f(x)) << 16 | float::to_half(f(y)));
+            each2!(warp, e, to, high, low, |x, y| float::to_half(f(x)) << 16
+                | float::to_half(f(y)));
         }
         Op::Insert(to, a, b, at, count) => {
             let at = *warp.word(e.kernel, at)?;
@@ -392,7 +409,9 @@ fn rare(warp: &mut Warp, e: &mut Environment<'_>, op: &Op) -> Result<(), Violati
             warp.set_long(to, &out);
         }
         Op::Extract(to, a, at, count) => {
-            each3!(warp, e, to, a, at, count, |x, y, z| x.checked_shr(y & 0xff).unwrap_or(0)
+            each3!(warp, e, to, a, at, count, |x, y, z| x
+                .checked_shr(y & 0xff)
+                .unwrap_or(0)
                 & field(0, z) as u32);
         }
         Op::Permute(to, a, b, selector) => {
@@ -408,9 +427,13 @@ fn rare(warp: &mut Warp, e: &mut Environment<'_>, op: &Op) -> Result<(), Violati
             low,
             high,
             by,
-        } => each3!(warp, e, to, low, high, by, |x, y, z| funnel(left, wraps, x, y, z)),
+        } => each3!(warp, e, to, low, high, by, |x, y, z| funnel(
+            left, wraps, x, y, z
+        )),
         Op::DotBytes(first, second, to, a, b, c) => {
-            each3!(warp, e, to, a, b, c, |x, y, z| dot_bytes(first, second, x, y, z));
+            each3!(warp, e, to, a, b, c, |x, y, z| dot_bytes(
+                first, second, x, y, z
+            ));
         }
         Op::Atomic(op, to, pointer, value) => {
             let addresses = warp.addresses(e.kernel, pointer)?;
@@ -445,7 +468,11 @@ fn between_files(warp: &mut Warp, e: &Environment<'_>, op: &Op) -> Result<(), Vi
             let words = warp.word(e.kernel, from)?;
             let out = std::array::from_fn(|lane| {
                 let value = extended(words[lane], signed, bits);
-                if signed { i64::from(value as i32) as u64 } else { u64::from(value) }
+                if signed {
+                    i64::from(value as i32) as u64
+                } else {
+                    u64::from(value)
+                }
             });
             warp.set_long(to, &out);
         }
@@ -468,7 +495,8 @@ fn between_files(warp: &mut Warp, e: &Environment<'_>, op: &Op) -> Result<(), Vi
         }
         Op::PackWords(to, low, high) => {
             let (low, high) = (warp.word(e.kernel, low)?, warp.word(e.kernel, high)?);
-            let out = std::array::from_fn(|lane| u64::from(low[lane]) | u64::from(high[lane]) << 32);
+            let out =
+                std::array::from_fn(|lane| u64::from(low[lane]) | u64::from(high[lane]) << 32);
             warp.set_long(to, &out);
         }
         Op::UnpackWords(low, high, from) => {
@@ -590,7 +618,14 @@ fn word2(
         Word2::MultiplyLow => each2!(warp, e, to, a, b, |x, y| x.wrapping_mul(y)),
         Word2::MultiplyShort => each2!(warp, e, to, a, b, |x, y| (x & 0xffff) * (y & 0xffff)),
         Word2::MultiplyHighUnsigned => {
-            each2!(warp, e, to, a, b, |x, y| (u64::from(x) * u64::from(y) >> 32) as u32);
+            each2!(
+                warp,
+                e,
+                to,
+                a,
+                b,
+                |x, y| (u64::from(x) * u64::from(y) >> 32) as u32
+            );
         }
         Word2::MultiplyHighSigned => each2!(warp, e, to, a, b, |x, y| {
             (i64::from(x as i32) * i64::from(y as i32) >> 32) as u32
@@ -603,10 +638,18 @@ fn word2(
         Word2::Or => each2!(warp, e, to, a, b, |x, y| x | y),
         Word2::Xor => each2!(warp, e, to, a, b, |x, y| x ^ y),
         Word2::ShiftLeft => {
-            each2!(warp, e, to, a, b, |x, y| if y > 31 { 0 } else { x << (y & 31) });
+            each2!(warp, e, to, a, b, |x, y| if y > 31 {
+                0
+            } else {
+                x << (y & 31)
+            });
         }
         Word2::ShiftRight => {
-            each2!(warp, e, to, a, b, |x, y| if y > 31 { 0 } else { x >> (y & 31) });
+            each2!(warp, e, to, a, b, |x, y| if y > 31 {
+                0
+            } else {
+                x >> (y & 31)
+            });
         }
         Word2::ShiftRightSigned => {
             each2!(warp, e, to, a, b, |x, y| (x as i32 >> y.min(31)) as u32);
@@ -646,7 +689,14 @@ fn long2(
         Word2::Subtract => long2!(warp, e, to, a, b, |x, y| x.wrapping_sub(y)),
         Word2::MultiplyLow => long2!(warp, e, to, a, b, |x, y| x.wrapping_mul(y)),
         Word2::MultiplyHighUnsigned => {
-            long2!(warp, e, to, a, b, |x, y| (u128::from(x) * u128::from(y) >> 64) as u64);
+            long2!(
+                warp,
+                e,
+                to,
+                a,
+                b,
+                |x, y| (u128::from(x) * u128::from(y) >> 64) as u64
+            );
         }
         Word2::MultiplyHighSigned => long2!(warp, e, to, a, b, |x, y| {
             (i128::from(x as i64) * i128::from(y as i64) >> 64) as u64
@@ -757,7 +807,11 @@ fn float1(
         Float1::RoundToZero => each1!(warp, e, to, a, |x| f(x).trunc().to_bits()),
         Float1::Saturate => each1!(warp, e, to, a, |x| {
             let clamped = f(x).clamp(0.0, 1.0);
-            if clamped.is_nan() { 0 } else { clamped.to_bits() }
+            if clamped.is_nan() {
+                0
+            } else {
+                clamped.to_bits()
+            }
         }),
         _ => {
             let values = *warp.word(e.kernel, a)?;
@@ -794,10 +848,20 @@ fn float2(
             each2!(warp, e, to, a, b, |x, y| x & 0x8000_0000 | y & 0x7fff_ffff);
         }
         Float2::AddTowardsZero => {
-            each2!(warp, e, to, a, b, |x, y| float::add(f(x), f(y), Rounding::Zero).to_bits());
+            each2!(warp, e, to, a, b, |x, y| float::add(
+                f(x),
+                f(y),
+                Rounding::Zero
+            )
+            .to_bits());
         }
         Float2::MultiplyTowardsZero => {
-            each2!(warp, e, to, a, b, |x, y| float::multiply(f(x), f(y), Rounding::Zero).to_bits());
+            each2!(warp, e, to, a, b, |x, y| float::multiply(
+                f(x),
+                f(y),
+                Rounding::Zero
+            )
+            .to_bits());
         }
     }
     Ok(())
@@ -817,27 +881,81 @@ fn comparison(
         ($file:ident, |$x:ident| $value:expr) => {
             match compare {
                 Compare::Equal => test2!($file, warp, e, a, b, |p, q| {
-                    let (p, q) = ({ let $x = p; $value }, { let $x = q; $value });
+                    let (p, q) = (
+                        {
+                            let $x = p;
+                            $value
+                        },
+                        {
+                            let $x = q;
+                            $value
+                        },
+                    );
                     p == q
                 }),
                 Compare::NotEqual => test2!($file, warp, e, a, b, |p, q| {
-                    let (p, q) = ({ let $x = p; $value }, { let $x = q; $value });
+                    let (p, q) = (
+                        {
+                            let $x = p;
+                            $value
+                        },
+                        {
+                            let $x = q;
+                            $value
+                        },
+                    );
                     p != q
                 }),
                 Compare::Less => test2!($file, warp, e, a, b, |p, q| {
-                    let (p, q) = ({ let $x = p; $value }, { let $x = q; $value });
+                    let (p, q) = (
+                        {
+                            let $x = p;
+                            $value
+                        },
+                        {
+                            let $x = q;
+                            $value
+                        },
+                    );
                     p < q
                 }),
                 Compare::LessOrEqual => test2!($file, warp, e, a, b, |p, q| {
-                    let (p, q) = ({ let $x = p; $value }, { let $x = q; $value });
+                    let (p, q) = (
+                        {
+                            let $x = p;
+                            $value
+                        },
+                        {
+                            let $x = q;
+                            $value
+                        },
+                    );
                     p <= q
                 }),
                 Compare::Greater => test2!($file, warp, e, a, b, |p, q| {
-                    let (p, q) = ({ let $x = p; $value }, { let $x = q; $value });
+                    let (p, q) = (
+                        {
+                            let $x = p;
+                            $value
+                        },
+                        {
+                            let $x = q;
+                            $value
+                        },
+                    );
                     p > q
                 }),
                 Compare::GreaterOrEqual => test2!($file, warp, e, a, b, |p, q| {
-                    let (p, q) = ({ let $x = p; $value }, { let $x = q; $value });
+                    let (p, q) = (
+                        {
+                            let $x = p;
+                            $value
+                        },
+                        {
+                            let $x = q;
+                            $value
+                        },
+                    );
                     p >= q
                 }),
             }
@@ -893,7 +1011,11 @@ fn conversion(
             signed,
             from,
             to: into,
-        } => each1!(warp, e, to, a, |x| extended(extended(x, signed, from), false, into)),
+        } => each1!(warp, e, to, a, |x| extended(
+            extended(x, signed, from),
+            false,
+            into
+        )),
     }
     Ok(())
 }
@@ -958,7 +1080,7 @@ fn load_matrices(
         for row in 0..8 {
             let lane = 8 * matrix + row;
             let thread = warp.first_thread + lane as u16;
-            let bytes = e.shared.read(addresses[lane], 16, thread)?;
+            let bytes = e.shared.read(addresses[lane], 16, thread, u16::MAX)?;
             for (quarter, pair) in bytes.as_chunks::<4>().0.iter().enumerate() {
                 words[4 * row + quarter] = u32::from_le_bytes(*pair);
             }
@@ -1001,7 +1123,10 @@ fn copy_async(
     from: Pointer,
     valid: Option<Reg>,
 ) -> Result<(), Violation> {
-    let (to, from) = (warp.addresses(e.kernel, to)?, warp.addresses(e.kernel, from)?);
+    let (to, from) = (
+        warp.addresses(e.kernel, to)?,
+        warp.addresses(e.kernel, from)?,
+    );
     let valid = match valid {
         Some(valid) => *warp.word(e.kernel, valid)?,
         None => [16; 32],
@@ -1040,7 +1165,8 @@ fn copy_wait(warp: &mut Warp, e: &mut Environment<'_>, left: u32) -> Result<(), 
             value = e.memory.read(copy.from, 16, used)?;
             value[usize::from(copy.valid)..].fill(0);
         }
-        e.shared.arrive(copy.to, &value, warp.first_thread + lane as u16);
+        e.shared
+            .arrive(copy.to, &value, warp.first_thread + lane as u16);
     }
     warp.pending = kept;
     Ok(())
@@ -1068,11 +1194,13 @@ fn load_lane(
             value[..bytes as usize].copy_from_slice(found);
         }
         Space::Shared => {
-            let found = e.shared.read(address, bytes, thread)?;
+            let found = e.shared.read(address, bytes, thread, access.used)?;
             value[..bytes as usize].copy_from_slice(found);
         }
         Space::Generic if address >= SHARED_WINDOW => {
-            let found = e.shared.read(address - SHARED_WINDOW, bytes, thread)?;
+            let found = e
+                .shared
+                .read(address - SHARED_WINDOW, bytes, thread, access.used)?;
             value[..bytes as usize].copy_from_slice(found);
         }
         Space::Global | Space::Generic if access.order == Order::Plain => {
@@ -1104,13 +1232,17 @@ fn load(warp: &mut Warp, e: &mut Environment<'_>, access: &Access) -> Result<(),
     let elements = access.elements;
     let first = addresses[warp.lanes.trailing_zeros() as usize];
     // Parameters are mostly the same for all lanes.
-    let uniform = access.space == Space::Parameter
-        && warp.each_lane().all(|lane| addresses[lane] == first);
+    let uniform =
+        access.space == Space::Parameter && warp.each_lane().all(|lane| addresses[lane] == first);
     let mut words = [[0u32; 32]; 4];
     let mut longs = [[0u64; 32]; 4];
     let mut deposit = |lane: usize, value: &[u8; 16]| match elements.bytes {
         _ if elements.long => {
-            for (i, long) in longs.iter_mut().enumerate().take(usize::from(elements.count)) {
+            for (i, long) in longs
+                .iter_mut()
+                .enumerate()
+                .take(usize::from(elements.count))
+            {
                 long[lane] = long_element(value, i, elements);
             }
         }
@@ -1188,7 +1320,8 @@ fn store(warp: &mut Warp, e: &mut Environment<'_>, access: &Access) -> Result<()
             _ if access.order == Order::Plain => e.memory.write(address, value)?,
             _ => {
                 let word = u32::from_le_bytes(values[lane][..4].try_into().unwrap_or_default());
-                e.memory.store(address, word, access.order == Order::Release)?;
+                e.memory
+                    .store(address, word, access.order == Order::Release)?;
             }
         }
     }

@@ -175,7 +175,11 @@ impl Warp {
             return;
         }
         for lane in 0..32 {
-            to[lane] = if lanes >> lane & 1 == 1 { values[lane] } else { to[lane] };
+            to[lane] = if lanes >> lane & 1 == 1 {
+                values[lane]
+            } else {
+                to[lane]
+            };
         }
     }
 
@@ -190,7 +194,11 @@ impl Warp {
             return;
         }
         for lane in 0..32 {
-            to[lane] = if lanes >> lane & 1 == 1 { values[lane] } else { to[lane] };
+            to[lane] = if lanes >> lane & 1 == 1 {
+                values[lane]
+            } else {
+                to[lane]
+            };
         }
     }
 
@@ -263,7 +271,11 @@ impl Warp {
 
     /// Takes the group that is least far. False: all that are left wait.
     pub(crate) fn next_group(&mut self) -> bool {
-        let able = self.others.iter().enumerate().filter(|(_, group)| !group.waits);
+        let able = self
+            .others
+            .iter()
+            .enumerate()
+            .filter(|(_, group)| !group.waits);
         let first = able.min_by_key(|(_, group)| group.at).map(|(i, _)| i);
         let Some(first) = first else {
             self.lanes = 0;
