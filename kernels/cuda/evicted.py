@@ -144,6 +144,8 @@ def _moved_predicates(state: State, one: Instruction) -> State:
 
 def _after(state: State, one: Instruction, judges: bool) -> State:
     """The state behind an instruction."""
+    if one.calls:
+        return {}
     written = one.results()
     if not written:
         return state
@@ -185,6 +187,8 @@ def _ways(state: State, kernel: Kernel, at: int) -> list[int]:
         jumps = _and(jumps, _predicate(state, text))
     if ".DIV" in one.opcode:
         jumps = None
+    if one.name in ("WARPSYNC", "CALL"):
+        return one.next
     passes = [to for to in one.next if to == at + 1]
     if one.name == "EXIT":
         return [] if jumps else passes

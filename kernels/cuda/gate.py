@@ -196,7 +196,10 @@ def figures_of(image: str, name: str, module: Module) -> tuple[dict, list[str]]:
             "warps": blocks * -(-threads // 32),
         }
     if architecture not in NOT_DISASSEMBLED:
-        code = disassembled(module.code())
+        try:
+            code = disassembled(module.code())
+        except sass.Unreadable as error:
+            return figures, [f"{image} {name}: cannot be read: {error}"]
         if {kernel.name for kernel in code} != set(figures):
             broken.append(f"{image} {name}: the disassembly has other kernels than the archive")
         for kernel in code:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 _SECTION = re.compile(r"//-+ \.text\.(\S+) ")
 _LABEL = re.compile(r"^(\S+):$")
-_INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+\{?\s*(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*([^;]*);")
+_INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,})\*/\s+\{?\s*(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*([^;]*);")
 _TARGET = re.compile(r"`\(([^)]+)\)")
 _TARGETS = re.compile(r'BRANCH_TARGETS ([^"]*)"')
 _NAME = re.compile(r"(?<![\w.])(UR\d+|R\d+|UP\d+|P\d+|PR)(?![\w])")
@@ -25,7 +25,12 @@ _WITHOUT_RESULT = (
     *_JUMPS, *_NO_JUMPS, "STG", "ST", "STS", "STL", "RED", "REDG", "LDGSTS", "EXIT", "RET", "BAR", "WARPSYNC", "MEMBAR",
     "NANOSLEEP", "YIELD", "NOP", "CCTL", "DEPBAR", "LDGDEPBAR", "ERRBAR",
 )  # fmt: skip
-_UNKNOWN = re.compile(r"^(J\w*|BRX?\w*|CALL|KILL|BPT|RTT|PRET\w*|LEPC|UJMP|UBR\w*|UTMA\w*|SUST|SURED|STL?E?\w*TMA)$")
+# What begins like this jumps or writes memory: one that is not among these is refused, as nobody here knows what it does.
+_SUSPECT = re.compile(r"J|BR|UBR|UJ|KILL|BPT|RTT|PRET|LEPC|ST|UST|RED|URED|ATOM|SUST|SURED|SUATOM|UTMA|UBLK")
+_KNOWN = (*_JUMPS, *_NO_JUMPS, *_STORES, "STS", "STL", "STSM", "ATOMS", "REDUX")
+
+
+INSTRUCTION_BYTES = 16
 
 
 class Unreadable(Exception):
@@ -66,7 +71,31 @@ class Instruction:
         if self.name == "R2P":
             return {f"P{number}" for number in range(7)}
         count = self._result_count()
-        return {name for operand in self.operands[:count] for name in _NAME.findall(operand)}
+        names = {name for operand in self.operands[:count] for name in _NAME.findall(operand)}
+        width = self._width()
+        for name in [name for name in names if "R" in name]:
+            letters, number = re.match(r"(U?R)(\d+)", name).groups()
+            names |= {f"{letters}{int(number) + further}" for further in range(1, width)}
+        return names
+
+    def _width(self) -> int:
+        """Registers that a result takes, at most."""
+        parts = set(self.opcode.split("."))
+        if self.name in ("SHF", "USHF"):
+            # A half of what is shifted.
+            return 1
+        if parts & {"256"}:
+            return 8
+        if parts & {"128", "HMMA", "IMMA", "DMMA", "LDSM"}:
+            return 4
+        if parts & {"64", "F64", "S64", "U64", "WIDE", "CS2R"} or self.name.startswith("D"):
+            return 2
+        return 1
+
+    @property
+    def calls(self) -> bool:
+        """Calls a function, which may write any register and comes back."""
+        return self.name == "CALL" and not self.is_jump
 
     def _result_count(self) -> int:
         if self.name in _COMPARISONS:
@@ -206,7 +235,7 @@ def _operands(text: str) -> list[str]:
 def _link(name: str, code: list[Instruction], labels: dict[str, int]) -> None:
     """Fills in what follows each instruction."""
     for at, one in enumerate(code):
-        if _UNKNOWN.match(one.name) and one.name not in (*_JUMPS, *_NO_JUMPS, *_STORES):
+        if _SUSPECT.match(one.name) and one.name not in _KNOWN:
             raise Unreadable(f"{name}: {one.text}")
         listed = _TARGETS.search(one.text)
         targets = listed[1].split(",") if listed else _TARGET.findall(one.text)
@@ -220,7 +249,7 @@ def _link(name: str, code: list[Instruction], labels: dict[str, int]) -> None:
                     raise Unreadable(f"{name}: {one.text}: no label {target}")
                 one.next.append(labels[target])
         has_condition = one.guard != "" or (one.name == "BRA" and (len(one.operands) > 1 or ".DIV" in one.opcode))
-        ends = one.name in (*_JUMPS, "EXIT", "RET") or (one.name == "CALL" and is_jump)
+        ends = one.name in (*_JUMPS, "EXIT", "RET")
         one.is_jump = is_jump
         one.may_pass = (not ends or has_condition) and at + 1 < len(code)
         if one.may_pass:
@@ -252,8 +281,10 @@ def kernels(disassembly: str) -> list[Kernel]:
             continue
         instruction = _INSTRUCTION.search(line)
         if instruction and found:
-            guard, opcode, operands = instruction.groups()
+            address, guard, opcode, operands = instruction.groups()
             text = line.split("*/", 1)[1].strip()
+            if int(address, 16) != INSTRUCTION_BYTES * len(code):
+                raise Unreadable(f"{found[-1].name}: a line before {text} at {address}")
             always = guard in (None, "PT", "UPT")
             code.append(Instruction("" if always else guard, opcode, _operands(operands), text))
     finish()

@@ -92,6 +92,13 @@ class Rules(unittest.TestCase):
         packed = " P2R R7, PR, RZ, 0x1\n ISETP.NE.AND P0, PT, R1, RZ, PT\n R2P PR, R7, 0x1\n @P0 EXIT\n"
         self.accepted(kernel(GUARD, packed, WRITE, EXIT))
 
+    def test_what_is_known_of_a_register_is_forgotten_when_a_wide_result_or_a_function_may_write_it(self):
+        verdict = " SEL R7, RZ, 0x1, !P0\n"
+        left = " ISETP.NE.AND P6, PT, R7, RZ, PT\n @P6 EXIT\n"
+        self.accepted(kernel(GUARD, verdict, left, WRITE, EXIT))
+        for other in (" LDG.E.64 R6, [R2.64]\n", " CS2R R6, SRZ\n", " CALL.REL.NOINC `($__internal_0_$f)\n"):
+            self.refused("a write that an evicted launch gets to", kernel(GUARD, verdict, other, left, WRITE, EXIT))
+
     def test_a_guard_whose_look_comes_later_in_a_loop_is_refused(self):
         without = GUARD.replace(" @!P1 LDG.E.STRONG.SYS R9, [R16.64]\n", "")
         late = ".L_x_6:\n" + without + " @P0 EXIT\n LDG.E.STRONG.SYS R9, [R16.64]\n @P5 BRA `(.L_x_6)\n"
@@ -149,6 +156,14 @@ class Rules(unittest.TestCase):
             kernel(" @P0 BRA `(.L_x_7)\n", EXIT)
         with self.assertRaises(sass.Unreadable):
             kernel(" JMP 0x100\n", EXIT)
+
+    def test_a_line_that_is_not_read_is_an_error(self):
+        with self.assertRaises(sass.Unreadable):
+            sass.kernels("//--- .text.copy ---\n /*0000*/ NOP ;\n /*0010*/ ??? ;\n /*0020*/ EXIT ;\n")
+
+    def test_a_form_of_write_that_the_rules_do_not_know_is_an_error(self):
+        with self.assertRaises(sass.Unreadable):
+            kernel(" UTMASTG.2D [UR8], [UR4]\n", EXIT)
 
 
 class Occupancy(unittest.TestCase):

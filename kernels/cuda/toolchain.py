@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -35,7 +36,10 @@ def installed(package: str) -> Path:
         folder.mkdir(parents=True)
         wanted = folder / "wanted.txt"
         wanted.write_text(requirement)
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--root-user-action", "ignore"]
-        subprocess.run([*pip, "--no-deps", "--require-hashes", "--target", folder, "-r", wanted], check=True)
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        # Older versions of pip do not know the option of that name, and ignore the variable.
+        environment = {**os.environ, "PIP_ROOT_USER_ACTION": "ignore"}
+        command = [*pip, "--no-deps", "--require-hashes", "--target", folder, "-r", wanted]
+        subprocess.run(command, check=True, env=environment)
         wanted.rename(stamp)
     return folder

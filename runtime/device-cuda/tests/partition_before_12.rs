@@ -8,13 +8,15 @@ use libsmctrl_sys::CudaVersion;
 use punctual_device_cuda::driver::Driver;
 use punctual_device_cuda::partition::{Mechanism, Refusal, Trial, UnitMap};
 
+/// The last version of the old layout that the table has for this processor.
+const DRIVER: u32 = if cfg!(target_arch = "aarch64") {
+    11040
+} else {
+    11080
+};
+
 fn tried(mechanism: Mechanism) -> Result<UnitMap, Refusal> {
-    // The last version of the old layout that the table has for this processor.
-    let driver = if cfg!(target_arch = "aarch64") {
-        11040
-    } else {
-        11080
-    };
+    let driver = DRIVER;
     let config = Config {
         driver,
         tpcs: 9,
@@ -35,7 +37,7 @@ fn tried(mechanism: Mechanism) -> Result<UnitMap, Refusal> {
 #[test]
 fn orin_under_a_driver_of_cuda_11_gets_code_of_a_compiler_of_cuda_11() {
     let config = Config {
-        driver: 11040,
+        driver: DRIVER,
         compute: (8, 7),
         ..Config::default()
     };

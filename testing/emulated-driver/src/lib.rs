@@ -15,6 +15,8 @@
 //!   sources.
 //! - Blocks go round the multiprocessors that the stream's mask and its green context leave. The mask is read where a driver
 //!   of the configured version keeps it: in the object that the stream's handle points to.
+//! - Tools that subscribe (`cuGetExportTable`) are called back on the launching thread with each launch's descriptor, of the
+//!   version that chips of the compute capability take; what they write into its mask is obeyed.
 //! - What a kernel does to memory that is not there is an error that stays, and so is it of a copy: each call returns it until the
 //!   process ends, a reset of the context included. After errors that are the context's alone, a reset helps
 //!   ([`Code::stays`]). While a kernel hangs, a reset blocks ([`HungReset`]).

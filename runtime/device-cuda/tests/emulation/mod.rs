@@ -3,11 +3,12 @@
 
 use std::ffi::c_void;
 
-use emulated_cuda::{Parameter, Shape};
+use emulated_cuda::{Parameter, Shape, Target};
 use punctual_device_cuda::lower::{Packer, Place, Program, Step};
 use punctual_kernels::cuda::params::{Answer, Guard};
 use punctual_kernels::cuda::{Arguments, Kernel};
 use punctual_model::{Exit, Network, ScoreForm};
+use punctual_ptx::{Arithmetic, Region, Space};
 
 /// What pages and workspaces are aligned to.
 #[derive(Clone, Copy)]
@@ -25,10 +26,21 @@ impl Bytes {
     fn address(&mut self) -> u64 {
         self.0.as_mut_ptr() as u64
     }
+
+    fn bytes(&self) -> u64 {
+        256 * self.0.len() as u64
+    }
+
+    /// Memory that nobody wrote yet.
+    fn fresh(&mut self) -> Region {
+        Region::fresh(self.address(), self.bytes())
+    }
 }
 
 /// All that a program's launches touch, for some requests.
 pub struct Memory {
+    /// What kernels may access of the following.
+    space: Space,
     workspace: Bytes,
     pages: Vec<Bytes>,
     slots: Vec<Bytes>,
@@ -58,7 +70,8 @@ impl Memory {
             packed
         };
         let slot = |_: &Vec<f32>| Bytes::filled(program.request_bytes as usize, 0xff);
-        Self {
+        let mut memory = Self {
+            space: Space::new(),
             workspace: Bytes::filled(program.workspace_bytes() as usize, 0xff),
             pages: (0..program.pages.count()).map(pack).collect(),
             slots: images.iter().map(slot).collect(),
@@ -70,7 +83,27 @@ impl Memory {
             epoch: 1,
             stand_in: false,
             stood_in: 0,
+        };
+        memory.share();
+        memory
+    }
+
+    /// Lists what kernels may access. Requests carry what is in their slots from stage to stage.
+    fn share(&mut self) {
+        let space = &self.space;
+        for page in &mut self.pages {
+            space.add(Region::written(page.address(), page.bytes()));
         }
+        for slot in &mut self.slots {
+            space.add(slot.fresh());
+        }
+        for image in &self.images {
+            space.add(Region::written(image.as_ptr() as u64, size_of_val(&**image) as u64));
+        }
+        let answers = self.answers.as_mut_ptr() as u64;
+        space.add(Region::written(answers, size_of_val(&*self.answers) as u64));
+        space.add(self.workspace.fresh());
+        space.add(self.outputs.fresh());
     }
 
     pub fn damage(&mut self, page: usize, half: usize) {
@@ -85,6 +118,10 @@ impl Memory {
         let members = self.images.len();
         // Unwritten memory is NaN.
         self.workspace.0.fill(Line([0xff; 256]));
+        for memory in [&mut self.workspace, &mut self.outputs] {
+            self.space.remove(memory.address());
+            self.space.add(memory.fresh());
+        }
         self.done = 0;
         let mut scores = Vec::new();
         for step in &list.steps {
@@ -148,11 +185,23 @@ impl Memory {
             block: [kernel.block, 1, 1],
             shared_bytes: kernel.shared_bytes as usize,
         };
-        // SAFETY: all addresses are of memory of this process that is as long as the launch says;
-        // the emulation ends before this returns.
-        let ran =
-            unsafe { emulated_cuda::run(kernel.name, shape, &[&guard, &Structure(arguments)]) };
-        assert_eq!(ran, Ok(()), "{}", step.name);
+        let words = [guard.epoch_now, guard.first_evicted, &raw const self.done as u64];
+        for word in words {
+            self.space.add(Region::written(word, 4));
+        }
+        let target = Target {
+            space: &self.space,
+            image: "sm_87",
+            arithmetic: Arithmetic::Exact,
+            seed: 0,
+        };
+        let ran = target.run(kernel.name, shape, &[&guard, &Structure(arguments)], |_| {});
+        for word in words {
+            self.space.remove(word);
+        }
+        if let Err(error) = ran {
+            panic!("{}: {error}", step.name);
+        }
         assert_eq!(first_evicted, u32::MAX);
     }
 
