@@ -230,6 +230,11 @@ fn step(warp: &mut Warp, e: &mut Environment<'_>, op: &Op) -> Result<Option<Paus
             if !warp.gather(wanted, &e.kernel.lines)? {
                 return Ok(None);
             }
+            if warp.lanes & !wanted != 0 {
+                return Err(Violation::NotMembers {
+                    lanes: warp.lanes & !wanted,
+                });
+            }
             shuffle(warp, e, op)?;
         }
         Op::LoadMatrices(to, pointer) => {

@@ -53,6 +53,8 @@ pub enum Violation {
     DivergentBarrier { line: u32 },
     #[error("a thread of the block has ended, and another waits for it here")]
     EndedAtBarrier,
+    #[error("lanes {lanes:#010x} are here, but not among those that are to exchange")]
+    NotMembers { lanes: u32 },
     #[error("lane {lane} is not among those that exchange here")]
     AbsentLane { lane: u32 },
     #[error("a division by zero")]

@@ -71,19 +71,19 @@ const MUTATIONS: &[Mutation] = &[
         "the halves of a step are swapped",
         TILE,
         ("mma.sync", 0),
-        Swap(6, 7),
+        Swap(8, 9),
     ),
     mutation(
         "rows of a fragment are swapped",
         TILE,
         ("mma.sync", 3),
-        Swap(5, 6),
+        Swap(4, 5),
     ),
     mutation(
         "sums of another fragment",
         TILE,
         ("mma.sync", 1),
-        Swap(1, 2),
+        Swap(0, 1),
     ),
     mutation(
         "the padding of a window is copied",
@@ -111,33 +111,39 @@ const MUTATIONS: &[Mutation] = &[
         Drop,
     ),
     mutation(
-        "nobody looks at the epoch",
+        "the epoch is looked for in the parameters",
         TILE,
         ("ld.relaxed", 0),
         Text("ld.relaxed.sys.global.u32", "ld.param.u32"),
     ),
     mutation(
-        "a maximum is a minimum",
+        "a window's last row is left out",
         "pool",
-        ("setp.gt.f32", 0),
-        Opcode("setp.lt.f32"),
+        ("setp.ge.u32", 0),
+        Opcode("setp.gt.u32"),
     ),
     mutation(
         "shared sums are read before they are written",
         "global_average_pool",
-        ("bar.sync", 0),
-        Drop,
+        ("bar.red", 0),
+        Alone,
     ),
     mutation(
         "sums of warps are read before they are written",
         "linear",
-        ("bar.sync", 0),
-        Drop,
+        ("bar.red", 1),
+        Alone,
     ),
     mutation(
         "threads behind the end compute, too",
         "elementwise",
         ("setp.ge.u32", 0),
+        Operand(2, "-1"),
+    ),
+    mutation(
+        "bytes behind the end are copied, too",
+        "members_out",
+        ("setp.ge.u64", 0),
         Operand(2, "-1"),
     ),
     mutation(
@@ -173,8 +179,8 @@ const MUTATIONS: &[Mutation] = &[
     mutation(
         "a state is read before its step is over",
         "recurrent",
-        ("bar.sync", 0),
-        Drop,
+        ("bar.red", 1),
+        Alone,
     ),
     mutation(
         "scores are counted before all are there",
@@ -195,10 +201,16 @@ const MUTATIONS: &[Mutation] = &[
         Text("u32.s32", "u32.u32"),
     ),
     mutation(
-        "a copy begins a vector too late",
+        "a value is taken from the next channel",
         "copy",
-        ("ld.global", 0),
-        Text("]", "+16]"),
+        ("ld.global.u16", 0),
+        Text("]", "+2]"),
+    ),
+    mutation(
+        "the stage never says that it is done",
+        "answers",
+        ("st.release", 0),
+        Drop,
     ),
 ];
 
