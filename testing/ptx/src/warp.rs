@@ -168,18 +168,9 @@ impl Warp {
     pub(crate) fn set_word(&mut self, register: Reg, values: &Words) {
         let at = usize::from(register);
         self.words_defined[at] |= self.lanes;
-        let lanes = self.lanes;
-        let to = &mut self.words[at];
-        if lanes == u32::MAX {
-            *to = *values;
-            return;
-        }
-        for lane in 0..32 {
-            to[lane] = if lanes >> lane & 1 == 1 {
-                values[lane]
-            } else {
-                to[lane]
-            };
+        match self.lanes {
+            u32::MAX => self.words[at] = *values,
+            lanes => blend(&mut self.words[at], values, lanes),
         }
     }
 
@@ -187,18 +178,9 @@ impl Warp {
     pub(crate) fn set_long(&mut self, register: Reg, values: &Longs) {
         let at = usize::from(register);
         self.longs_defined[at] |= self.lanes;
-        let lanes = self.lanes;
-        let to = &mut self.longs[at];
-        if lanes == u32::MAX {
-            *to = *values;
-            return;
-        }
-        for lane in 0..32 {
-            to[lane] = if lanes >> lane & 1 == 1 {
-                values[lane]
-            } else {
-                to[lane]
-            };
+        match self.lanes {
+            u32::MAX => self.longs[at] = *values,
+            lanes => blend(&mut self.longs[at], values, lanes),
         }
     }
 
@@ -324,6 +306,16 @@ impl Warp {
             elsewhere: other.lanes,
             line: lines[other.at as usize],
         })
+    }
+}
+
+/// Values of some lanes: not in the loop's code, as most instructions are executed for all.
+#[inline(never)]
+fn blend<T: Copy>(to: &mut [T; 32], values: &[T; 32], lanes: u32) {
+    for lane in 0..32 {
+        if lanes >> lane & 1 == 1 {
+            to[lane] = values[lane];
+        }
     }
 }
 
