@@ -91,7 +91,7 @@ private:
         u32 keys = params.keys;
         clear_tails();
         bring(tiles.queries, params.query, size, params.queries, first_query, BLOCK_QUERIES);
-        bool may = watch.may_begin();
+        bool may = watch.may_go_on();
         for (u32 first = 0; may && first < keys; first += ATTENTION_KEYS) {
             // Also the barrier behind the last tile's reads.
             may = watch.may_go_on(first + ATTENTION_KEYS < keys);

@@ -148,7 +148,7 @@ private:
             }
             copies_commit();
         }
-        bool may = watch.may_begin();
+        bool may = watch.may_go_on();
         u32 computed = 0, filled = STAGES - 1;
         for (u32 tile = 0; may && tile < tiles; tile++) {
             copies_wait<STAGES - 2>();

@@ -59,7 +59,7 @@ PUNCTUAL_KERNEL(best_score, BestScore, 128) {
         const Half* pixel = at<const Half>(scores.address) + (u64(image) * places + place) * scores.pitch;
         best = best_class(pixel, params.first, params.classes, found);
     }
-    if (!watch.may_begin() || image >= params.images) {
+    if (!watch.may_go_on() || image >= params.images) {
         return;
     }
     f32 score = probability(best, params.logits);
@@ -93,7 +93,7 @@ public:
         list.choose();
         list.sort();
         list.fill();
-        if (watch.may_begin() && list.suppress(watch)) {
+        if (watch.may_go_on() && list.suppress(watch)) {
             list.write();
         }
     }

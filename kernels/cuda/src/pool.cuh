@@ -47,7 +47,7 @@ PUNCTUAL_KERNEL(pool, Pool, 128) {
             result.of[i] *= share;
         }
     }
-    if (watch.may_begin() && here) {
+    if (watch.may_go_on() && here) {
         store8(at<Half>(params.output.address) + u64(pixel) * params.output.pitch + channel, result);
     }
 }
@@ -72,7 +72,7 @@ PUNCTUAL_KERNEL(global_average_pool, GlobalPool, 128) {
     }
     sums[share][vector] = sum;
     // Also the barrier between writing and reading the sums.
-    if (!watch.may_begin() || share != 0 || channel >= params.output.pitch) {
+    if (!watch.may_go_on() || share != 0 || channel >= params.output.pitch) {
         return;
     }
 #pragma unroll 1

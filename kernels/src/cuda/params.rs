@@ -19,8 +19,8 @@ pub struct Guard {
     pub epoch_now: u64,
     /// Of the `u32` that takes the minimum of [`index`](Self::index) over evicted blocks.
     pub first_evicted: u64,
-    /// Of the `u32` in mapped host memory that becomes `index + 1` when the launch begins, so that the
-    /// host sees progress without asking the driver. 0: it is not to be said.
+    /// Of the `u32` in mapped host memory that becomes `index + 1` when the launch begins, whether it is evicted or
+    /// not, so that the host sees progress without asking the driver. 0: it is not to be said.
     pub begun: u64,
     /// The epoch that the launch belongs to.
     pub epoch: u32,
