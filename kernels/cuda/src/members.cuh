@@ -123,6 +123,16 @@ DEVICE Answer answer(const Answers& params, const f32* scores) {
     return {best.class_index, sum >= 1.0f ? 1.0f / sum : 0.0f, 0, 0};
 }
 
+// Says which launch of a queue was evicted first, and forgets it. By one thread, and without a look at the epoch: it is
+// launched behind what was evicted.
+PUNCTUAL_KERNEL(report_evicted, ReportEvicted, 32) {
+    if (threadIdx.x == 0) {
+        u32* first = at<u32>(params.first_evicted);
+        store_relaxed(at<u32>(params.report), load_relaxed(first));
+        store_relaxed(first, ~0u);
+    }
+}
+
 // A warp an image; the block's last act is to say that the stage is done.
 PUNCTUAL_KERNEL(answers, Answers, 1024) {
     Watch watch(guard);

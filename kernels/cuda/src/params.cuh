@@ -569,6 +569,12 @@ struct Preprocess {
 };
 static_assert(sizeof(Preprocess) == 88, "as in params.rs");
 
+struct ReportEvicted {
+    u64 first_evicted;
+    u64 report;
+};
+static_assert(sizeof(ReportEvicted) == 16, "as in params.rs");
+
 struct Whereabouts {
     u64 multiprocessors;
     u32 stay_ns;

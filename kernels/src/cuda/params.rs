@@ -915,6 +915,16 @@ pub struct Preprocess {
     pub factor: [f32; 3],
 }
 
+/// Of `report_evicted`: tells the host which launch of a queue was evicted first, and forgets it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ReportEvicted {
+    /// Of the word that guards call [`first_evicted`](Guard::first_evicted); becomes `u32::MAX` again.
+    pub first_evicted: u64,
+    /// Of the `u32` in mapped host memory that takes what it was.
+    pub report: u64,
+}
+
 /// Of `where_am_i`: which multiprocessors the blocks of a launch ran on.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -384,6 +384,11 @@ pub static KERNELS: &[Kernel] = &[
         Arguments::Answers(_) => Some([1, 1, 1]),
         _ => None,
     }),
+    // Behind evicted launches: alone among all, it has no look at the epoch.
+    Kernel::plain("report_evicted", 32, |a| match a {
+        Arguments::ReportEvicted(_) => Some([1, 1, 1]),
+        _ => None,
+    }),
     Kernel::of(Module::Probe, "where_am_i", 32, |_| None),
     Kernel::of(Module::Probe, "hold", 32, |_| None),
     Kernel::of(Module::Preprocess, "preprocess_rgb8", 128, preprocess),

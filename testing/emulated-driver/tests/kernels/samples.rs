@@ -688,7 +688,7 @@ fn frames_and_places() -> Vec<Sample> {
     ]
 }
 
-/// One of each kernel but `hold`, which writes nothing.
+/// One of each kernel but `hold`, which writes nothing, and `report_evicted`, which nothing evicts.
 pub fn samples() -> Vec<Sample> {
     [
         convolutions(),
