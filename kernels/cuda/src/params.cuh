@@ -100,7 +100,7 @@ struct GlobalPool {
     TensorView input;
     TensorView output;
     u32 images;
-    u32 gap;
+    u32 kind;
 };
 static_assert(sizeof(GlobalPool) == 56, "as in params.rs");
 

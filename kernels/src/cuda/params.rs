@@ -177,14 +177,15 @@ pub struct Pool {
     pub pad_left: u32,
 }
 
-/// Of `global_average_pool`: the output has one pixel.
+/// Of `global_pool`: one window is the whole image, so the output has one pixel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GlobalPool {
     pub input: TensorView,
     pub output: TensorView,
     pub images: u32,
-    pub gap: u32,
+    /// As in [`Pool`]; both means are the same.
+    pub kind: u32,
 }
 
 /// Of the kernels for fully connected layers. Weights are halves, `[padded output

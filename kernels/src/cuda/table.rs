@@ -223,7 +223,7 @@ pub static KERNELS: &[Kernel] = &[
         _ => None,
     }),
     // Eight vectors of channels by sixteen shares of the pixels.
-    Kernel::plain("global_average_pool", 128, |a| match a {
+    Kernel::plain("global_pool", 128, |a| match a {
         Arguments::GlobalPool(pool) => Some([pool.output.pitch.div_ceil(64), pool.images, 1]),
         _ => None,
     }),

@@ -129,13 +129,13 @@ fn pools() -> Vec<Sample> {
             input: view(at[1], 12, 11, 16),
             output: view(at[0], 1, 1, 16),
             images: 3,
-            gap: 0,
+            kind: 2,
         })
     };
     let of = |images: usize| Buffer::of_bytes(images * 16 * 2);
     vec![
         Sample::new("pool", of(3 * 90), vec![halves(ELEMENTS)], pool),
-        Sample::new("global_average_pool", of(3), vec![halves(ELEMENTS)], global),
+        Sample::new("global_pool", of(3), vec![halves(ELEMENTS)], global),
     ]
 }
 
