@@ -21,8 +21,6 @@ fn tried(mechanism: Mechanism) -> Result<UnitMap, Refusal> {
         driver,
         tpcs: 9,
         compute: (8, 6),
-        // Nothing promises that it loads an image of 12.6.
-        later_cubins: true,
         ..Config::default()
     };
     let _emulator = Emulator::start(&config).expect("the emulated driver");

@@ -39,20 +39,18 @@ pub struct Config {
     /// Where the mask lies in a stream, in bytes; none: where this driver has it on this architecture. A driver of
     /// which that is not known obeys no masks.
     pub mask_offset: Option<u32>,
-    /// Whether tools get the table with which they are called back for launches.
-    pub export_table: bool,
-    /// The version of launches' descriptors, major and minor in four bits each; none: that of the compute capability.
-    pub descriptor: Option<u32>,
-    /// Whether masks in launches' descriptors are obeyed.
-    pub descriptor_masks: bool,
-    /// Whether cubins of a later major version of the toolkit are loaded: no document promises that.
-    pub later_cubins: bool,
     /// Hardware queues that streams share, 1 to 32. None: as `CUDA_DEVICE_MAX_CONNECTIONS` says at `cuInit`, else 8.
     pub connections: Option<u32>,
     /// Whether a kernel is loaded when its function is first asked for, once the context is idle. None: as
     /// `CUDA_MODULE_LOADING` says at `cuInit`, else as the driver's version does.
     pub lazy: Option<bool>,
     pub hung_reset: HungReset,
+    /// Whether tools get the table with which they are called back for launches.
+    pub export_table: bool,
+    /// The version of launches' descriptors, major and minor in four bits each; none: that of the compute capability.
+    pub descriptor: Option<u32>,
+    /// Whether masks in launches' descriptors are obeyed.
+    pub descriptor_masks: bool,
     /// Names of calls that the library lacks, beyond those that are younger than the driver.
     pub hide: Vec<String>,
     pub call_faults: Vec<CallFault>,
@@ -108,13 +106,12 @@ impl Default for Config {
             masks: true,
             green_fine: true,
             mask_offset: None,
-            export_table: true,
-            descriptor: None,
-            descriptor_masks: true,
-            later_cubins: false,
             connections: None,
             lazy: None,
             hung_reset: HungReset::default(),
+            export_table: true,
+            descriptor: None,
+            descriptor_masks: true,
             hide: Vec::new(),
             call_faults: Vec::new(),
             launch_faults: Vec::new(),
@@ -139,8 +136,8 @@ pub enum ConfigError {
 }
 
 const KEYS: &str = "devices, tpcs, sms-per-tpc, spread, tpc-of-bit, compute, driver, integrated, host-register, \
-                    memory, queue, masks, green-fine, mask-offset, export-table, descriptor, descriptor-masks, later-cubins, \
-                    connections, lazy, hung-reset, hide, fail, fail-launch, hang-launch";
+                    memory, queue, masks, green-fine, mask-offset, export-table, descriptor, descriptor-masks, connections, \
+                    lazy, hung-reset, hide, fail, fail-launch, hang-launch";
 
 impl Config {
     #[must_use]
@@ -182,18 +179,17 @@ impl Config {
             "masks" => self.masks = flag(key, value)?,
             "green-fine" => self.green_fine = flag(key, value)?,
             "mask-offset" => self.mask_offset = Some(number(key, value, "bytes")?),
+            "connections" => {
+                self.connections = Some(within(key, value, versions::CONNECTIONS, "1 to 32")?);
+            }
+            "lazy" => self.lazy = Some(flag(key, value)?),
+            "hung-reset" => self.hung_reset = hung_reset(key, value)?,
             "export-table" => self.export_table = flag(key, value)?,
             "descriptor" => {
                 let (major, minor) = pair(key, value, "a version such as 2.4")?;
                 self.descriptor = Some(major << 4 | minor);
             }
             "descriptor-masks" => self.descriptor_masks = flag(key, value)?,
-            "later-cubins" => self.later_cubins = flag(key, value)?,
-            "connections" => {
-                self.connections = Some(within(key, value, versions::CONNECTIONS, "1 to 32")?);
-            }
-            "lazy" => self.lazy = Some(flag(key, value)?),
-            "hung-reset" => self.hung_reset = hung_reset(key, value)?,
             "hide" => self.hide = list(key, value, |name| Some(name.to_owned()))?,
             "fail" => self.call_faults = list(key, value, call_fault)?,
             "fail-launch" => self.launch_faults.extend(list(key, value, launch_fault)?),
@@ -361,7 +357,7 @@ impl fmt::Display for Config {
             f,
             "devices={} tpcs={} sms-per-tpc={} spread={} tpc-of-bit={bits} compute={}.{} driver={}.{} integrated={} \
              host-register={} memory={} queue={} masks={} green-fine={} export-table={} \
-             descriptor-masks={} later-cubins={} hung-reset={} hide={hidden} fail={calls}",
+             descriptor-masks={} hung-reset={} hide={hidden} fail={calls}",
             self.devices,
             self.tpcs,
             self.sms_per_tpc,
@@ -378,7 +374,6 @@ impl fmt::Display for Config {
             on(self.green_fine),
             on(self.export_table),
             on(self.descriptor_masks),
-            on(self.later_cubins),
             self.hung_reset,
         )?;
         if let Some(connections) = self.connections {
@@ -415,19 +410,18 @@ mod tests {
             compute: (9, 0),
             driver: 13000,
             mask_offset: Some(0x51c),
-            export_table: false,
-            descriptor: Some(0x41),
-            descriptor_masks: false,
             connections: Some(32),
             lazy: Some(false),
             hung_reset: HungReset::Blocks,
+            export_table: false,
+            descriptor: Some(0x41),
+            descriptor_masks: false,
             hide: vec!["cuGreenCtxCreate".into(), "cuMemHostRegister_v2".into()],
             call_faults: vec![CallFault {
                 name: "cuMemAlloc_v2".into(),
                 nth: 3,
                 code: 2,
             }],
-            later_cubins: true,
             launch_faults: vec![
                 LaunchFault {
                     nth: 5,

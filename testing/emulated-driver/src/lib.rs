@@ -1,8 +1,8 @@
-//! A CUDA driver library for machines without a GPU: it runs our kernels, compiled for the processor, block by block.
+//! A CUDA driver library for machines without a GPU: it runs the PTX of our kernels in an interpreter, block by block.
 //!
 //! The crate is two things at once. As a `cdylib` it is a `libcuda.so`
 //! ([`driver`](self#the-driver)); as a Rust library it is the handle by which tests load and
-//! control that ([`Emulator`]), and a way to run a kernel without any driver ([`run`]).
+//! control that ([`Emulator`]), and a way to run a kernel without any driver ([`Target`]).
 //!
 //! # The driver
 //! What it does as the real one:
@@ -11,8 +11,8 @@
 //! - Launches and copies take place in the order of their stream, on a thread of the stream's own, after the call returned;
 //!   a full queue blocks the caller. The default stream keeps its order with blocking streams.
 //! - Modules are cubins and PTX as compilers write them. An image for another GPU, or newer than the driver,
-//!   is refused; of one that is taken, the kernels of the same names run, compiled for the processor from the same
-//!   sources.
+//!   is refused. The PTX runs that a cubin was assembled from, which [`ptx_images`] knows by the cubin's bytes; another
+//!   cubin is refused. Whatever `punctual_ptx` objects to ends the launch with an error, and a line on standard error says what it was.
 //! - Blocks go round the multiprocessors that the stream's mask and its green context leave. The mask is read where a driver
 //!   of the configured version keeps it: in the object that the stream's handle points to.
 //! - Tools that subscribe (`cuGetExportTable`) are called back on the launching thread with each launch's descriptor, of the
@@ -30,8 +30,7 @@
 //! of two streams goes first (priorities are kept, and followed by nobody); anything that a real
 //! driver does and its manual does not say.
 //!
-//! What it does not notice: kernels that read host memory which is not page-locked, and anything else that a
-//! process may do with its own memory. What it cannot end: a kernel that neither ends nor looks at its guard.
+//! What it does not notice: what machine code does that is not in its PTX. What it cannot end: a kernel that neither ends nor looks at its guard.
 //! Freeing memory waits for all streams, as documented: a stream that a test holds is waited for as well.
 //!
 //! # Any program
@@ -57,7 +56,7 @@ pub use config::{CallFault, Config, ConfigError, ENVIRONMENT, HungReset, LaunchF
 pub use emulator::{After, Emulator};
 pub use library::LibraryError;
 pub use records::{InUse, LaunchRecord, MemoryInUse, Outcome, StreamState};
-pub use run::{Parameter, RunError, Shape, Target};
+pub use run::{Parameter, RunError, Shape, Source, Target};
 
 /// The names of all calls that the library exports for CUDA.
 pub fn exported_calls() -> impl Iterator<Item = &'static str> {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use punctual_kernels::cuda::images::archives;
 use punctual_kernels::cuda::kernel;
-use punctual_ptx::{Arithmetic, Counts, Fault, Kernel, Launch, Launched, Machine, Space, Stop};
+use punctual_ptx::{
+    Arithmetic, Counts, Fault, Kernel, Launch, Launched, Machine, Module, Space, Stop,
+};
 
 use crate::clock;
 use crate::programs;
@@ -13,8 +15,8 @@ use crate::programs;
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// There is none of this name.
-    #[error("no image {image} with a kernel called {name}: those of kernels/cuda/images are")]
-    Unknown { image: String, name: String },
+    #[error("no kernel is called {name} there: those of kernels/cuda/images are")]
+    Unknown { name: String },
     #[error("kernel {name} has {expected} parameters, not {given}")]
     Parameters {
         name: String,
@@ -75,12 +77,19 @@ pub struct Shape {
     pub shared_bytes: usize,
 }
 
-/// What a kernel runs on: its memory, and the image that it is from.
+/// Where a kernel's text comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// The archive of this name in `kernels/cuda/images`: `sm_87`.
+    Image(&'a str),
+    Program(&'a Module),
+}
+
+/// What a kernel runs on: its memory, and where it is from.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     pub space: &'a Space,
-    /// Name of an archive of `kernels/cuda/images`: `sm_87`.
-    pub image: &'a str,
+    pub source: Source<'a>,
     pub arithmetic: Arithmetic,
     /// The order of warps.
     pub seed: u64,
@@ -88,7 +97,11 @@ pub struct Target<'a> {
 
 impl Target<'_> {
     fn kernel(&self, name: &str) -> Option<Arc<Kernel>> {
-        let archive = archives().iter().find(|a| a.name() == self.image)?;
+        let wanted = match self.source {
+            Source::Program(program) => return program.kernel(name).cloned(),
+            Source::Image(name) => name,
+        };
+        let archive = archives().iter().find(|a| a.name() == wanted)?;
         let image = archive.module(kernel(name)?.module).ok()?;
         let program = match archive.is_ptx() {
             true => programs::of_text(str::from_utf8(&image.code).ok()?.trim_end_matches('\0')),
@@ -108,7 +121,6 @@ impl Target<'_> {
         mut at_checkpoint: impl FnMut(u64),
     ) -> Result<Counts, RunError> {
         let kernel = self.kernel(name).ok_or_else(|| RunError::Unknown {
-            image: self.image.to_owned(),
             name: name.to_owned(),
         })?;
         check(&kernel, shape)?;

@@ -145,7 +145,10 @@ fn take_turns(
         let chosen = random.below(able.len() as u64) as usize;
         let at = able[chosen];
         let turn = 1 + random.below(TURN_MAX) as u32;
-        let violation = |violation| Halt::Violation { warp: at, violation };
+        let violation = |violation| Halt::Violation {
+            warp: at,
+            violation,
+        };
         match execute::run(&mut warps[at], environment, turn).map_err(violation)? {
             Pause::Turn => {}
             Pause::Stopped => return Err(Halt::Ended),

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::error::ParseError;
 use crate::instruction::{
-    Access, Atomic, Compare, Compared, Condition, Convert, Divide, Elements, Exchange, Float1, Float2,
-    Instruction, Logic, Op, Order, Pointer, Reg, Rounding, Space, Vote, Word1, Word2,
+    Access, Atomic, Compare, Compared, Condition, Convert, Divide, Elements, Exchange, Float1,
+    Float2, Instruction, Logic, Op, Order, Pointer, Reg, Rounding, Space, Vote, Word1, Word2,
 };
 use crate::registers::{File, Registers};
 use crate::text::{Base, Operand, Raw};
@@ -216,9 +216,7 @@ impl<'t> Decoder<'_, 't> {
                 access.used = std::mem::replace(&mut self.used, u16::MAX);
                 Some(Op::Load(access))
             }
-            (["st", rest @ ..], [to, from]) => {
-                self.access(rest, from, to)?.map(Op::Store)
-            }
+            (["st", rest @ ..], [to, from]) => self.access(rest, from, to)?.map(Op::Store),
             (["atom", "global", op, "u32"], [to, at, value]) => {
                 let (to, at) = (need!(self.word(to)), need!(self.pointer(at)));
                 let value = need!(self.word(value));
@@ -233,7 +231,10 @@ impl<'t> Decoder<'_, 't> {
             (["cvta", "shared", "u64"], [to, from]) => {
                 Some(Op::FromShared(need!(self.long(to)), need!(self.long(from))))
             }
-            (["cp", "async", "cg" | "ca", "shared", "global", ..], [to, from, Operand::Integer(16), rest @ ..]) => {
+            (
+                ["cp", "async", "cg" | "ca", "shared", "global", ..],
+                [to, from, Operand::Integer(16), rest @ ..],
+            ) => {
                 let valid = match rest {
                     [] => None,
                     [valid] => Some(need!(self.word(valid))),
@@ -251,7 +252,12 @@ impl<'t> Decoder<'_, 't> {
     }
 
     /// `.relaxed.sys.global.v4.f32` and the like.
-    fn access(&mut self, parts: &[&str], value: &Operand<'t>, address: &Operand<'t>) -> Found<Access> {
+    fn access(
+        &mut self,
+        parts: &[&str],
+        value: &Operand<'t>,
+        address: &Operand<'t>,
+    ) -> Found<Access> {
         let (mut space, mut order, mut count) = (Space::Generic, Order::Plain, 1u8);
         let Some((kind, modifiers)) = parts.split_last() else {
             return Ok(None);
@@ -359,7 +365,18 @@ impl<'t> Decoder<'_, 't> {
                 Op::LoadMatrices(need!(self.four(to)), need!(self.pointer(at))),
             ),
             (
-                ["mma", "sync", "aligned", "m16n8k16", "row", "col", "f32", "f16", "f16", "f32"],
+                [
+                    "mma",
+                    "sync",
+                    "aligned",
+                    "m16n8k16",
+                    "row",
+                    "col",
+                    "f32",
+                    "f16",
+                    "f16",
+                    "f32",
+                ],
                 [to, a, Operand::Vector(b), c],
             ) => {
                 let [low, high] = b.as_slice() else {
@@ -404,7 +421,9 @@ impl<'t> Decoder<'_, 't> {
             ["mul", "f32"] | ["mul", "rn", "f32"] => Some(Float2::Multiply),
             ["mul", "rz", "f32"] => Some(Float2::MultiplyTowardsZero),
             ["div", "rn", "f32"] => Some(Float2::Divide),
-            ["div", "approx", "f32"] | ["div", "approx", "ftz", "f32"] | ["div", "full", "f32"] => Some(Float2::DivideApprox),
+            ["div", "approx", "f32"] | ["div", "approx", "ftz", "f32"] | ["div", "full", "f32"] => {
+                Some(Float2::DivideApprox)
+            }
             ["min", "f32"] => Some(Float2::Min),
             ["max", "f32"] => Some(Float2::Max),
             ["copysign", "f32"] => Some(Float2::CopySign),
@@ -467,11 +486,19 @@ impl<'t> Decoder<'_, 't> {
             }
             [to, a, b] if divide.is_some() => match divide {
                 Some((op, false)) => {
-                    let (to, a, b) = (need!(self.word(to)), need!(self.word(a)), need!(self.word(b)));
+                    let (to, a, b) = (
+                        need!(self.word(to)),
+                        need!(self.word(a)),
+                        need!(self.word(b)),
+                    );
                     Some(Op::Divide(op, to, a, b))
                 }
                 Some((op, true)) => {
-                    let (to, a, b) = (need!(self.long(to)), need!(self.long(a)), need!(self.long(b)));
+                    let (to, a, b) = (
+                        need!(self.long(to)),
+                        need!(self.long(a)),
+                        need!(self.long(b)),
+                    );
                     Some(Op::LongDivide(op, to, a, b))
                 }
                 None => None,
@@ -480,15 +507,27 @@ impl<'t> Decoder<'_, 't> {
                 let Some(op) = two else { return Ok(None) };
                 match (long, is_shift) {
                     (false, _) => {
-                        let (to, a, b) = (need!(self.word(to)), need!(self.word(a)), need!(self.word(b)));
+                        let (to, a, b) = (
+                            need!(self.word(to)),
+                            need!(self.word(a)),
+                            need!(self.word(b)),
+                        );
                         Some(Op::Word2(op, to, a, b))
                     }
                     (true, false) => {
-                        let (to, a, b) = (need!(self.long(to)), need!(self.long(a)), need!(self.long(b)));
+                        let (to, a, b) = (
+                            need!(self.long(to)),
+                            need!(self.long(a)),
+                            need!(self.long(b)),
+                        );
                         Some(Op::Long2(op, to, a, b))
                     }
                     (true, true) => {
-                        let (to, a, b) = (need!(self.long(to)), need!(self.long(a)), need!(self.word(b)));
+                        let (to, a, b) = (
+                            need!(self.long(to)),
+                            need!(self.long(a)),
+                            need!(self.word(b)),
+                        );
                         Some(Op::LongShift(op, to, a, b))
                     }
                 }
@@ -558,7 +597,9 @@ impl<'t> Decoder<'_, 't> {
                     need!(self.word(b)),
                     need!(self.word(c)),
                 );
-                u8::try_from(*table).ok().map(|table| Op::Logic3(table, to, a, b, c))
+                u8::try_from(*table)
+                    .ok()
+                    .map(|table| Op::Logic3(table, to, a, b, c))
             }
             (["shf", way @ ("l" | "r"), mode @ ("wrap" | "clamp"), "b32"], [to, low, high, by]) => {
                 Some(Op::FunnelShift {
@@ -606,7 +647,12 @@ impl<'t> Decoder<'_, 't> {
                     _ => Logic::Xor,
                 };
                 let to = need!(self.predicate(to));
-                Some(Op::Logic(logic, to, need!(self.condition(a)), need!(self.condition(b))))
+                Some(Op::Logic(
+                    logic,
+                    to,
+                    need!(self.condition(a)),
+                    need!(self.condition(b)),
+                ))
             }
             (["not", "pred"], [to, a]) => {
                 let to = need!(self.predicate(to));
@@ -618,21 +664,29 @@ impl<'t> Decoder<'_, 't> {
                 // A constant is a comparison of a constant with itself.
                 let to = need!(self.predicate(to));
                 let zero = self.registers.constant(0)?;
-                let compare = if *value != 0 { Compare::Equal } else { Compare::NotEqual };
+                let compare = if *value != 0 {
+                    Compare::Equal
+                } else {
+                    Compare::NotEqual
+                };
                 Some(Op::Compare(compare, Compared::Unsigned32, to, zero, zero))
             }
             (["mov", "pred"], [to, from]) => Some(Op::MovePredicate(
                 need!(self.predicate(to)),
                 need!(self.condition(from)),
             )),
-            (["selp", "b16" | "u16" | "s16" | "b32" | "u32" | "s32" | "f32"], [to, a, b, c]) => {
-                Some(Op::Select(
-                    need!(self.word(to)),
-                    need!(self.word(a)),
-                    need!(self.word(b)),
-                    need!(self.condition(c)),
-                ))
-            }
+            (
+                [
+                    "selp",
+                    "b16" | "u16" | "s16" | "b32" | "u32" | "s32" | "f32",
+                ],
+                [to, a, b, c],
+            ) => Some(Op::Select(
+                need!(self.word(to)),
+                need!(self.word(a)),
+                need!(self.word(b)),
+                need!(self.condition(c)),
+            )),
             (["selp", "b64" | "u64" | "s64"], [to, a, b, c]) => Some(Op::SelectLong(
                 need!(self.long(to)),
                 need!(self.long(a)),
@@ -733,7 +787,11 @@ impl<'t> Decoder<'_, 't> {
             return Ok(None);
         };
         Ok(match (into, of) {
-            (64, 64) => Some(Op::Long1(Word1::Move, need!(self.long(to)), need!(self.long(from)))),
+            (64, 64) => Some(Op::Long1(
+                Word1::Move,
+                need!(self.long(to)),
+                need!(self.long(from)),
+            )),
             (64, bits) => {
                 let (to, from) = (need!(self.long(to)), need!(self.word(from)));
                 Some(Op::Widen(signed, bits, to, from))

@@ -21,26 +21,40 @@ pub enum Violation {
     OutsideShared { offset: u64, end: u64, size: u32 },
     #[error("bytes {offset} to {end} of the parameters, of which there are {size}")]
     OutsideParameters { offset: u64, end: u64, size: u32 },
-    #[error("thread {other} accessed byte {offset} of shared memory too, with no barrier between, and one of them wrote")]
+    #[error(
+        "thread {other} accessed byte {offset} of shared memory too, with no barrier between, and one of them wrote"
+    )]
     Race { offset: u32, other: u32 },
     #[error("more than one thread read byte {offset} of shared memory, with no barrier between")]
     RaceWithReaders { offset: u32 },
-    #[error("byte {offset} of shared memory is the target of an asynchronous copy that was not waited for")]
+    #[error(
+        "byte {offset} of shared memory is the target of an asynchronous copy that was not waited for"
+    )]
     InFlight { offset: u32 },
     #[error("the byte at {address:#x} was written before in this launch")]
     WrittenTwice { address: u64 },
-    #[error("the byte at {address:#x} was written in this launch: after an eviction it would not be what it was")]
+    #[error(
+        "the byte at {address:#x} was written in this launch: after an eviction it would not be what it was"
+    )]
     ReadsOwnOutput { address: u64 },
-    #[error("the byte at {address:#x} was read in this launch: after an eviction it would not be what it was")]
+    #[error(
+        "the byte at {address:#x} was read in this launch: after an eviction it would not be what it was"
+    )]
     WritesOwnInput { address: u64 },
     #[error("lanes {here:#010x} wait here, and lanes {elsewhere:#010x} at line {line}")]
-    Divergent { here: u32, elsewhere: u32, line: u32 },
+    Divergent {
+        here: u32,
+        elsewhere: u32,
+        line: u32,
+    },
     #[error("lanes {missing:#010x} are wanted here, but have ended or do not exist")]
     EndedLanes { missing: u32 },
     #[error("a warp of the block waits at line {line}, not here")]
     DivergentBarrier { line: u32 },
     #[error("a thread of the block has ended, and another waits for it here")]
     EndedAtBarrier,
+    #[error("lanes {lanes:#010x} are here, but not among those that are to exchange")]
+    NotMembers { lanes: u32 },
     #[error("lane {lane} is not among those that exchange here")]
     AbsentLane { lane: u32 },
     #[error("a division by zero")]

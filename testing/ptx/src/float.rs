@@ -38,12 +38,26 @@ pub(crate) fn to_half(value: f32) -> u32 {
     let sign = bits >> 16 & 0x8000;
     let magnitude = bits & 0x7fff_ffff;
     // Adding one half leaves multiples of 2^-24 in the lowest bits, rounded as floats are.
-    let small = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0x3f00_0000);
+    let small = (f32::from_bits(magnitude) + 0.5)
+        .to_bits()
+        .wrapping_sub(0x3f00_0000);
     let odd = magnitude >> 13 & 1;
     let normal = magnitude.wrapping_sub(112 << 23).wrapping_add(0xfff + odd) >> 13;
-    let rounded = if magnitude < 0x3880_0000 { small } else { normal };
-    let rounded = if magnitude >= 0x477f_f000 { 0x7c00 } else { rounded };
-    let rounded = if magnitude > 0x7f80_0000 { 0x7fff } else { rounded };
+    let rounded = if magnitude < 0x3880_0000 {
+        small
+    } else {
+        normal
+    };
+    let rounded = if magnitude >= 0x477f_f000 {
+        0x7c00
+    } else {
+        rounded
+    };
+    let rounded = if magnitude > 0x7f80_0000 {
+        0x7fff
+    } else {
+        rounded
+    };
     sign | rounded
 }
 
@@ -210,9 +224,15 @@ mod tests {
             let exact = approximate(Float1::ReciprocalApprox, x, Arithmetic::Exact);
             let coarse = approximate(Float1::ReciprocalApprox, x, Arithmetic::Coarse);
             differ += u32::from(exact != coarse);
-            assert!((exact - coarse).abs() <= 2.0 * exact * 2f32.powi(-23), "{x}");
+            assert!(
+                (exact - coarse).abs() <= 2.0 * exact * 2f32.powi(-23),
+                "{x}"
+            );
         }
         assert!(differ > 100);
-        assert_eq!(approximate(Float1::Power2Approx, f32::NEG_INFINITY, Arithmetic::Coarse), 0.0);
+        assert_eq!(
+            approximate(Float1::Power2Approx, f32::NEG_INFINITY, Arithmetic::Coarse),
+            0.0
+        );
     }
 }

@@ -26,7 +26,11 @@ impl Region {
         Self {
             base,
             bytes,
-            written: Some(std::iter::repeat_with(AtomicU64::default).take(words).collect()),
+            written: Some(
+                std::iter::repeat_with(AtomicU64::default)
+                    .take(words)
+                    .collect(),
+            ),
         }
     }
 
@@ -62,7 +66,11 @@ impl Region {
         while at < end {
             let until = (at / 64 * 64 + 64).min(end);
             let count = until - at;
-            let bits = if count == 64 { u64::MAX } else { (1 << count) - 1 };
+            let bits = if count == 64 {
+                u64::MAX
+            } else {
+                (1 << count) - 1
+            };
             visit(&words[(at / 64) as usize], bits << (at % 64));
             at = until;
         }
@@ -244,7 +252,12 @@ impl Launched {
 
     /// `bytes` (at most 16) from an address, of which those in `used` matter.
     #[inline]
-    pub(crate) fn read(&mut self, address: u64, bytes: u32, used: u16) -> Result<[u8; 16], Violation> {
+    pub(crate) fn read(
+        &mut self,
+        address: u64,
+        bytes: u32,
+        used: u16,
+    ) -> Result<[u8; 16], Violation> {
         let region = self.region(address, bytes)?;
         let used = u64::from(used) & ((1 << bytes) - 1);
         if let Some(address) = region.first_unwritten(address, u64::from(bytes), used) {
@@ -319,13 +332,27 @@ impl Launched {
         self.word(address).map(|word| word.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn store(&mut self, address: u64, value: u32, release: bool) -> Result<(), Violation> {
+    pub(crate) fn store(
+        &mut self,
+        address: u64,
+        value: u32,
+        release: bool,
+    ) -> Result<(), Violation> {
         // Release: partner of the host's acquiring load, as with the instruction.
-        let order = if release { Ordering::Release } else { Ordering::Relaxed };
+        let order = if release {
+            Ordering::Release
+        } else {
+            Ordering::Relaxed
+        };
         self.word(address).map(|word| word.store(value, order))
     }
 
-    pub(crate) fn atomic(&mut self, op: Atomic, address: u64, value: u32) -> Result<u32, Violation> {
+    pub(crate) fn atomic(
+        &mut self,
+        op: Atomic,
+        address: u64,
+        value: u32,
+    ) -> Result<u32, Violation> {
         let word = self.word(address)?;
         // Relaxed, as the instruction is without an order of its own.
         Ok(match op {
@@ -356,9 +383,18 @@ mod tests {
         let mut launch = Launched::new(&space);
         assert!(launch.read(base + 112, 16, u16::MAX).is_ok());
         let foreign = |address| Violation::Foreign { address, bytes: 16 };
-        assert_eq!(launch.read(base + 128, 16, u16::MAX), Err(foreign(base + 128)));
-        assert_eq!(launch.read(base - 16, 16, u16::MAX), Err(foreign(base - 16)));
-        let misaligned = Violation::Misaligned { address: base + 2, bytes: 4 };
+        assert_eq!(
+            launch.read(base + 128, 16, u16::MAX),
+            Err(foreign(base + 128))
+        );
+        assert_eq!(
+            launch.read(base - 16, 16, u16::MAX),
+            Err(foreign(base - 16))
+        );
+        let misaligned = Violation::Misaligned {
+            address: base + 2,
+            bytes: 4,
+        };
         assert_eq!(launch.read(base + 2, 4, u16::MAX), Err(misaligned));
     }
 
@@ -370,7 +406,10 @@ mod tests {
         assert_eq!(Launched::new(&space).read(base, 4, u16::MAX), missing(base));
         Launched::new(&space).write(base, &[1; 4]).expect("free");
         let mut launch = Launched::new(&space);
-        assert_eq!(launch.read(base, 4, u16::MAX).expect("written")[..4], [1; 4]);
+        assert_eq!(
+            launch.read(base, 4, u16::MAX).expect("written")[..4],
+            [1; 4]
+        );
         assert_eq!(launch.read(base, 16, u16::MAX), missing(base + 4));
         assert!(launch.read(base, 16, 0xf).is_ok(), "only four matter");
     }

@@ -20,6 +20,8 @@
 //! The order in which warps take turns is drawn from a seed. What the manual leaves open of arithmetic is done in one of two
 //! ways ([`Arithmetic`]).
 
+mod access;
+mod arithmetic;
 mod block;
 mod decode;
 mod error;

@@ -215,7 +215,10 @@ fn place_shared<'t>(
     let mut end = 0usize;
     // A kernel has those of the module that it names.
     let named: Vec<&str> = names(entry);
-    for array in of_module.filter(|array| named.contains(&array.name)).chain(of_body) {
+    for array in of_module
+        .filter(|array| named.contains(&array.name))
+        .chain(of_body)
+    {
         let offset = end.next_multiple_of(array.align);
         symbols.insert(array.name, Symbol::Shared(offset as u32));
         end = offset + array.bytes;

@@ -98,13 +98,23 @@ impl Shared {
         (&mut self.cells[first..end], self.phase)
     }
 
-    /// Bytes that `thread` reads.
+    /// Bytes that `thread` reads, of which those in `used` matter.
     #[inline]
-    pub(crate) fn read(&mut self, offset: u64, bytes: u32, thread: u16) -> Result<&[u8], Violation> {
+    pub(crate) fn read(
+        &mut self,
+        offset: u64,
+        bytes: u32,
+        thread: u16,
+        used: u16,
+    ) -> Result<&[u8], Violation> {
         let at = self.range(offset, bytes)?;
         let (first, shift) = (self.first, self.shift);
         let (cells, phase) = self.cells(at, bytes);
         for (i, cell) in cells.iter_mut().enumerate() {
+            let here = used >> (i << shift) & ((1 << (1 << shift)) - 1);
+            if here == 0 {
+                continue;
+            }
             if cell.written == phase && cell.writer == thread && cell.read != phase {
                 cell.reader = thread;
                 cell.read = phase;
@@ -161,7 +171,12 @@ impl Shared {
     }
 
     #[inline]
-    pub(crate) fn write(&mut self, offset: u64, value: &[u8], thread: u16) -> Result<(), Violation> {
+    pub(crate) fn write(
+        &mut self,
+        offset: u64,
+        value: &[u8],
+        thread: u16,
+    ) -> Result<(), Violation> {
         let at = self.range(offset, value.len() as u32)?;
         self.mark(at, value.len() as u32, thread, true)?;
         self.bytes[at..at + value.len()].copy_from_slice(value);
@@ -200,11 +215,20 @@ mod tests {
     fn what_one_thread_wrote_another_reads_after_a_barrier_only() {
         let mut shared = block();
         shared.write(4, &[1, 2, 3, 4], 0).expect("free");
-        assert_eq!(shared.read(4, 4, 0).expect("its own"), [1, 2, 3, 4]);
-        let race = Violation::Race { offset: 4, other: 0 };
-        assert_eq!(shared.read(4, 4, 1).unwrap_err(), race);
+        assert_eq!(
+            shared.read(4, 4, 0, u16::MAX).expect("its own"),
+            [1, 2, 3, 4]
+        );
+        let race = Violation::Race {
+            offset: 4,
+            other: 0,
+        };
+        assert_eq!(shared.read(4, 4, 1, u16::MAX).unwrap_err(), race);
         shared.barrier();
-        assert_eq!(shared.read(4, 4, 1).expect("ordered"), [1, 2, 3, 4]);
+        assert_eq!(
+            shared.read(4, 4, 1, u16::MAX).expect("ordered"),
+            [1, 2, 3, 4]
+        );
     }
 
     #[test]
@@ -212,11 +236,11 @@ mod tests {
         let mut shared = block();
         shared.write(0, &[0; 4], 0).expect("free");
         shared.barrier();
-        shared.read(0, 4, 1).expect("ordered");
+        shared.read(0, 4, 1, u16::MAX).expect("ordered");
         assert!(shared.write(0, &[0; 4], 1).is_ok(), "its own read");
         shared.barrier();
-        shared.read(0, 4, 1).expect("ordered");
-        shared.read(0, 4, 2).expect("two may read");
+        shared.read(0, 4, 1, u16::MAX).expect("ordered");
+        shared.read(0, 4, 2, u16::MAX).expect("two may read");
         let race = Violation::RaceWithReaders { offset: 0 };
         assert_eq!(shared.write(0, &[0; 4], 1), Err(race));
     }
@@ -225,11 +249,17 @@ mod tests {
     fn a_copy_is_not_there_before_it_arrives() {
         let mut shared = block();
         shared.expect(16, 3).expect("free");
-        assert_eq!(shared.read(20, 4, 3).unwrap_err(), Violation::InFlight { offset: 20 });
-        assert_eq!(shared.write(28, &[0; 4], 3), Err(Violation::InFlight { offset: 28 }));
+        assert_eq!(
+            shared.read(20, 4, 3, u16::MAX).unwrap_err(),
+            Violation::InFlight { offset: 20 }
+        );
+        assert_eq!(
+            shared.write(28, &[0; 4], 3),
+            Err(Violation::InFlight { offset: 28 })
+        );
         shared.arrive(16, &[7; 16], 3);
-        assert_eq!(shared.read(20, 4, 3).expect("there"), [7; 4]);
-        assert!(shared.read(20, 4, 4).is_err(), "no barrier yet");
+        assert_eq!(shared.read(20, 4, 3, u16::MAX).expect("there"), [7; 4]);
+        assert!(shared.read(20, 4, 4, u16::MAX).is_err(), "no barrier yet");
     }
 
     #[test]
@@ -239,9 +269,15 @@ mod tests {
         shared.expect(16, 0).expect("free");
         shared.begin(64, 4);
         let nothing = |offset| Violation::UninitialisedShared { offset };
-        assert_eq!(shared.read(0, 4, 0).unwrap_err(), nothing(0));
-        assert_eq!(shared.read(16, 4, 0).unwrap_err(), nothing(16));
-        assert!(matches!(shared.read(64, 4, 0), Err(Violation::OutsideShared { .. })));
-        assert!(matches!(shared.read(2, 4, 0), Err(Violation::Misaligned { .. })));
+        assert_eq!(shared.read(0, 4, 0, u16::MAX).unwrap_err(), nothing(0));
+        assert_eq!(shared.read(16, 4, 0, u16::MAX).unwrap_err(), nothing(16));
+        assert!(matches!(
+            shared.read(64, 4, 0, u16::MAX),
+            Err(Violation::OutsideShared { .. })
+        ));
+        assert!(matches!(
+            shared.read(2, 4, 0, u16::MAX),
+            Err(Violation::Misaligned { .. })
+        ));
     }
 }

@@ -115,7 +115,9 @@ mod tests {
     use super::*;
     use crate::float::to_half;
 
-    fn product(arithmetic: Arithmetic) -> ([[f32; DEPTH]; ROWS], [[f32; COLUMNS]; DEPTH], [Words; 4]) {
+    fn product(
+        arithmetic: Arithmetic,
+    ) -> ([[f32; DEPTH]; ROWS], [[f32; COLUMNS]; DEPTH], [Words; 4]) {
         let value = |i: usize| ((i * 37 % 23) as f32 - 11.0) / 8.0;
         let (mut a, mut b) = ([[0u32; 32]; 4], [[0u32; 32]; 2]);
         let (mut left, mut right) = ([[0f32; DEPTH]; ROWS], [[0f32; COLUMNS]; DEPTH]);
@@ -145,7 +147,12 @@ mod tests {
         let c = [[1f32.to_bits(); 32]; 4];
         let [c0, c1, c2, c3] = &c;
         let [a0, a1, a2, a3] = &a;
-        let sums = multiply_add([a0, a1, a2, a3], [&b[0], &b[1]], [c0, c1, c2, c3], arithmetic);
+        let sums = multiply_add(
+            [a0, a1, a2, a3],
+            [&b[0], &b[1]],
+            [c0, c1, c2, c3],
+            arithmetic,
+        );
         (left, right, sums)
     }
 
@@ -155,7 +162,10 @@ mod tests {
             let (left, right, sums) = product(arithmetic);
             for lane in 0..32 {
                 for (register, words) in sums.iter().enumerate() {
-                    let (row, column) = (lane / 4 + 8 * (register >> 1), 2 * (lane % 4) + (register & 1));
+                    let (row, column) = (
+                        lane / 4 + 8 * (register >> 1),
+                        2 * (lane % 4) + (register & 1),
+                    );
                     let exact: f32 = (0..DEPTH).map(|k| left[row][k] * right[k][column]).sum();
                     // Small multiples of 1/64: no sum rounds.
                     assert_eq!(f32::from_bits(words[lane]), exact + 1.0, "{arithmetic:?}");

@@ -116,7 +116,9 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
                 continue;
             }
             b'/' if bytes.get(at + 1) == Some(&b'*') => {
-                at = text[at..].find("*/").map_or(bytes.len(), |end| at + end + 2);
+                at = text[at..]
+                    .find("*/")
+                    .map_or(bytes.len(), |end| at + end + 2);
                 continue;
             }
             b'"' => {
@@ -407,7 +409,9 @@ impl<'t> Parser<'t> {
         let word = self.take()?;
         if let Some(bits) = word.strip_prefix("0f").or_else(|| word.strip_prefix("0F")) {
             let bits = u32::from_str_radix(bits, 16);
-            return bits.map(Operand::Float).map_err(|_| self.expected("a float"));
+            return bits
+                .map(Operand::Float)
+                .map_err(|_| self.expected("a float"));
         }
         if let Some(value) = number(word) {
             return Ok(Operand::Integer(if negative { -value } else { value }));
@@ -487,7 +491,11 @@ mod tests {
         assert!(module.shared[0].dynamic && module.shared[0].array.align == 128);
         let entry = &module.entries[0];
         assert_eq!((entry.name, entry.threads_max), ("one", 64));
-        let sizes: Vec<_> = entry.parameters.iter().map(|p| (p.align, p.bytes)).collect();
+        let sizes: Vec<_> = entry
+            .parameters
+            .iter()
+            .map(|p| (p.align, p.bytes))
+            .collect();
         assert_eq!(sizes, [(8, 40), (4, 4)]);
         let code = instructions(entry);
         assert_eq!(code[1].guard, Some(("%p1", true)));

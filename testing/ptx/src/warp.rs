@@ -168,14 +168,9 @@ impl Warp {
     pub(crate) fn set_word(&mut self, register: Reg, values: &Words) {
         let at = usize::from(register);
         self.words_defined[at] |= self.lanes;
-        let lanes = self.lanes;
-        let to = &mut self.words[at];
-        if lanes == u32::MAX {
-            *to = *values;
-            return;
-        }
-        for lane in 0..32 {
-            to[lane] = if lanes >> lane & 1 == 1 { values[lane] } else { to[lane] };
+        match self.lanes {
+            u32::MAX => self.words[at] = *values,
+            lanes => blend(&mut self.words[at], values, lanes),
         }
     }
 
@@ -183,14 +178,9 @@ impl Warp {
     pub(crate) fn set_long(&mut self, register: Reg, values: &Longs) {
         let at = usize::from(register);
         self.longs_defined[at] |= self.lanes;
-        let lanes = self.lanes;
-        let to = &mut self.longs[at];
-        if lanes == u32::MAX {
-            *to = *values;
-            return;
-        }
-        for lane in 0..32 {
-            to[lane] = if lanes >> lane & 1 == 1 { values[lane] } else { to[lane] };
+        match self.lanes {
+            u32::MAX => self.longs[at] = *values,
+            lanes => blend(&mut self.longs[at], values, lanes),
         }
     }
 
@@ -263,7 +253,11 @@ impl Warp {
 
     /// Takes the group that is least far. False: all that are left wait.
     pub(crate) fn next_group(&mut self) -> bool {
-        let able = self.others.iter().enumerate().filter(|(_, group)| !group.waits);
+        let able = self
+            .others
+            .iter()
+            .enumerate()
+            .filter(|(_, group)| !group.waits);
         let first = able.min_by_key(|(_, group)| group.at).map(|(i, _)| i);
         let Some(first) = first else {
             self.lanes = 0;
@@ -312,6 +306,16 @@ impl Warp {
             elsewhere: other.lanes,
             line: lines[other.at as usize],
         })
+    }
+}
+
+/// Values of some lanes: not in the loop's code, as most instructions are executed for all.
+#[inline(never)]
+fn blend<T: Copy>(to: &mut [T; 32], values: &[T; 32], lanes: u32) {
+    for lane in 0..32 {
+        if lanes >> lane & 1 == 1 {
+            to[lane] = values[lane];
+        }
     }
 }
 

@@ -270,9 +270,9 @@ fn a_partition_of_nothing_has_no_time_and_code_of_the_driver_s_compiler_no_regis
     let refused = device().stage(list, nothing);
     assert!(matches!(refused, Err(RooflineError::NoMultiprocessors)));
     let newer = Device {
-        compute_capability: (12, 0),
+        compute_capability: (13, 0),
         ..device()
     };
     let refused = newer.stage(list, ALL).expect_err("it is not compiled");
-    assert!(refused.to_string().contains("12.0"), "{refused}");
+    assert!(refused.to_string().contains("13.0"), "{refused}");
 }

@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-use emulated_cuda::{Parameter, Shape, Target};
+use emulated_cuda::{Parameter, Shape, Source, Target};
 use punctual_device_cuda::lower::{Packer, Place, Program, Step};
 use punctual_kernels::cuda::params::{Answer, Guard};
 use punctual_kernels::cuda::{Arguments, Kernel};
@@ -98,7 +98,10 @@ impl Memory {
             space.add(slot.fresh());
         }
         for image in &self.images {
-            space.add(Region::written(image.as_ptr() as u64, size_of_val(&**image) as u64));
+            space.add(Region::written(
+                image.as_ptr() as u64,
+                size_of_val(&**image) as u64,
+            ));
         }
         let answers = self.answers.as_mut_ptr() as u64;
         space.add(Region::written(answers, size_of_val(&*self.answers) as u64));
@@ -185,13 +188,17 @@ impl Memory {
             block: [kernel.block, 1, 1],
             shared_bytes: kernel.shared_bytes as usize,
         };
-        let words = [guard.epoch_now, guard.first_evicted, &raw const self.done as u64];
+        let words = [
+            guard.epoch_now,
+            guard.first_evicted,
+            &raw const self.done as u64,
+        ];
         for word in words {
             self.space.add(Region::written(word, 4));
         }
         let target = Target {
             space: &self.space,
-            image: "sm_87",
+            source: Source::Image("sm_87"),
             arithmetic: Arithmetic::Exact,
             seed: 0,
         };

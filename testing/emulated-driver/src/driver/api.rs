@@ -9,8 +9,8 @@ use super::green::{Resource, Split};
 use super::{
     context, copy, descriptor, device, event, fault, green, launch, memory, module, stream,
 };
-use crate::index::Index;
 use crate::code::{Code, Outcome};
+use crate::index::Index;
 
 /// A name and the function behind it.
 pub(crate) struct Export {

@@ -10,9 +10,9 @@ use super::mask;
 use super::module::Function;
 use super::state::{DRIVER, Device};
 use super::stream::Command;
+use crate::code::{Code, Outcome};
 use crate::index::Index;
 use punctual_ptx::Kernel;
-use crate::code::{Code, Outcome};
 
 /// Records that are kept; older ones go.
 const RECORDS_MAX: usize = 1 << 16;

@@ -284,11 +284,18 @@ pub(crate) fn query(handle: usize) -> Outcome {
 }
 
 pub(crate) fn synchronize(handle: usize) -> Outcome {
-    let (number, count) = context::with(|device| {
-        let number = device.stream_number(handle)?;
-        Ok((number, device.streams[&number].submitted))
-    })?;
-    DRIVER.wait_in_context(|device| device.has_completed(number, count).then_some(Ok(())))
+    // What was asked of the stream so far, looked up within the wait: a reset before it is not taken for the end of it all.
+    let mut asked = None;
+    DRIVER.wait_in_context(|device| {
+        let (number, count) = match asked {
+            Some(asked) => asked,
+            None => match device.stream_number(handle) {
+                Ok(number) => *asked.insert((number, device.streams[&number].submitted)),
+                Err(code) => return Some(Err(code)),
+            },
+        };
+        device.has_completed(number, count).then_some(Ok(()))
+    })
 }
 
 pub(crate) fn write_value(handle: usize, to: u64, value: u32) -> Outcome {

@@ -379,7 +379,11 @@ fn shuffled(blocks: u64, seed: u64) -> impl Iterator<Item = u64> {
 }
 
 fn greatest_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { greatest_divisor(b, a % b) }
+    if b == 0 {
+        a
+    } else {
+        greatest_divisor(b, a % b)
+    }
 }
 
 /// Waits until no thread of a stream is left: the library may be asked to be another machine then.

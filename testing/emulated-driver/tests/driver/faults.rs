@@ -195,9 +195,9 @@ fn a_kernel_that_is_loaded_lazily_waits_for_the_whole_context() {
             ..Config::default()
         });
         let (known, stream) = (gpu.function("trial_reverse"), gpu.stream());
-        let at = gpu.alloc(4);
+        let (to, from) = (gpu.alloc(4), gpu.numbers(&[1]));
         gpu.emulator.hold(stream as u64, After::Now);
-        ok(gpu.try_launch(known, 1, 1, 4, stream, parameters![at]));
+        ok(gpu.try_launch(known, 1, 1, 4, stream, parameters![to, from]));
         let mut context = null_mut();
         // SAFETY: room for a handle.
         ok(unsafe { sys::cuCtxGetCurrent(&raw mut context) });

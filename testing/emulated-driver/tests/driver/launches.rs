@@ -73,7 +73,14 @@ fn what_a_device_cannot_launch_is_refused_and_breaks_nothing() {
     let reverse = gpu.function("trial_reverse");
     let stream = gpu.stream();
     let code = |blocks, threads, shared| {
-        gpu.try_launch(reverse, blocks, threads, shared, stream, parameters![to, at]) as u32
+        gpu.try_launch(
+            reverse,
+            blocks,
+            threads,
+            shared,
+            stream,
+            parameters![to, at],
+        ) as u32
     };
     assert_eq!(code(0, 32, 0), 1, "no blocks");
     assert_eq!(code(1, 0, 0), 1, "no threads");

@@ -2,9 +2,9 @@ use std::ffi::CStr;
 use std::ptr::null_mut;
 
 use cudarc::driver::sys::{self, CUfunction_attribute as A, CUmodule, CUresult};
+use emulated_cuda::Config;
 use punctual_kernels::cuda::Module;
 use punctual_kernels::cuda::images::{Code, archives};
-use emulated_cuda::Config;
 
 use crate::gpu::{Gpu, ok, parameters, start};
 

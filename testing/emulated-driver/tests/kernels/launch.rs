@@ -2,10 +2,12 @@
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use emulated_cuda::{Parameter, RunError, Shape, Target};
+use emulated_cuda::{Parameter, RunError, Shape, Source, Target};
 use punctual_kernels::cuda::params::Guard;
 use punctual_kernels::cuda::{Arguments, kernel};
-use punctual_ptx::{Arithmetic, Counts, Region, Space};
+use std::sync::Arc;
+
+use punctual_ptx::{Arithmetic, Counts, Module, Region, Space};
 
 use crate::buffer::with_space;
 
@@ -17,6 +19,8 @@ pub struct Queue {
     guarded: bool,
     check_stride: u32,
     image: &'static str,
+    /// Instead of the image's kernels.
+    program: Option<Arc<Module>>,
     arithmetic: Arithmetic,
     seed: u64,
 }
@@ -51,8 +55,17 @@ impl Queue {
             guarded: true,
             check_stride: 1,
             image: "sm_87",
+            program: None,
             arithmetic: Arithmetic::Exact,
             seed: 0,
+        }
+    }
+
+    /// Of a program that is in no image.
+    pub fn running(program: &Arc<Module>) -> Self {
+        Self {
+            program: Some(Arc::clone(program)),
+            ..Self::new()
         }
     }
 
@@ -132,7 +145,10 @@ impl Queue {
         with_space(|space| {
             let target = Target {
                 space,
-                image: self.image,
+                source: match &self.program {
+                    Some(program) => Source::Program(program),
+                    None => Source::Image(self.image),
+                },
                 arithmetic: self.arithmetic,
                 seed: self.seed,
             };

@@ -1,4 +1,4 @@
-//! The CUDA kernels, run thread by thread on the processor, against the plain references of `punctual-kernels`.
+//! The CUDA kernels, their PTX interpreted on the processor, against the plain references of `punctual-kernels`.
 //!
 //! Inputs and weights are halves, so products are exact in `f32`. What is allowed is what rounding can do:
 //! see [`error`].
@@ -13,7 +13,9 @@ mod frames;
 mod grouped;
 mod launch;
 mod linear;
+mod machines;
 mod members;
+mod mutations;
 mod pools;
 mod probes;
 mod recurrent;

@@ -3,6 +3,7 @@ use crate::buffer::Buffer;
 use crate::convolution::{Case, Prepared};
 use crate::launch::Queue;
 use crate::tensor::{self, shape};
+use emulated_cuda::RunError;
 use punctual_kernels::cuda::params::{
     AddBytes, Answers, Attention, BestScore, CellCode, ConvBytes, Convert, Copy, Detections,
     Digits, Elementwise, Embedding, Function, Gather, GlobalPool, GridSample, InputPlanar, Kept,
@@ -10,6 +11,7 @@ use punctual_kernels::cuda::params::{
     Resize, Rounding, SOURCES_MAX, Softmax, Take, Tokens, TopK, Whereabouts,
 };
 use punctual_kernels::cuda::{Arguments, IMAGES_MAX, KERNELS, TensorView};
+use punctual_ptx::Counts;
 use punctual_types::{Activation, Random};
 
 /// A launch of a kernel, several blocks where it has several.
@@ -48,11 +50,14 @@ impl Sample {
     }
 
     pub fn launch(&self, queue: &Queue, evicted_at: u64) -> u64 {
-        let grid = Some([4, 1, 1]);
-        queue
-            .launch(self.kernel, &self.arguments, grid, evicted_at)
+        self.try_launch(queue, evicted_at)
             .unwrap_or_else(|error| panic!("{}: {error}", self.kernel))
             .looks
+    }
+
+    pub fn try_launch(&self, queue: &Queue, evicted_at: u64) -> Result<Counts, RunError> {
+        let grid = Some([4, 1, 1]);
+        queue.launch(self.kernel, &self.arguments, grid, evicted_at)
     }
 }
 

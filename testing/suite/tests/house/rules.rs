@@ -29,6 +29,10 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
         "the same interface from the other side",
     ),
     (
+        "testing/ptx",
+        "two modules: memory that kernels know by its address; vector instructions",
+    ),
+    (
         "runtime/device",
         "one module: request buffers that threads hand to each other",
     ),

@@ -1,0 +1,55 @@
+//! The same launches on the PTX of every architecture, in other orders, and with arithmetic that is as coarse as the manual allows.
+use crate::launch::Queue;
+use crate::samples::samples;
+use punctual_kernels::cuda::images::archives;
+use punctual_kernels::cuda::kernel;
+use punctual_ptx::Arithmetic;
+
+#[test]
+fn the_order_of_warps_and_threads_does_not_matter() {
+    for mut sample in samples() {
+        sample.launch(&Queue::new(), u64::MAX);
+        let first = sample.memory[0].bytes();
+        for seed in 1..4 {
+            sample.memory[0].forget();
+            let queue = Queue::on("sm_87", Arithmetic::Exact, seed);
+            sample.launch(&queue, u64::MAX);
+            assert_eq!(sample.memory[0].bytes(), first, "{} {seed}", sample.kernel);
+        }
+    }
+}
+
+/// Bytes of the first that are not the second's.
+fn differing(one: &[u8], other: &[u8]) -> usize {
+    one.iter().zip(other).filter(|(a, b)| a != b).count()
+}
+
+#[test]
+fn the_kernels_of_every_architecture_compute_the_same() {
+    for mut sample in samples() {
+        let Some(row) = kernel(sample.kernel) else {
+            panic!("{} is in the table", sample.kernel);
+        };
+        sample.launch(&Queue::new(), u64::MAX);
+        let expected = sample.memory[0].bytes();
+        for archive in archives() {
+            if !row.module.runs_on(archive.capability().0) {
+                continue;
+            }
+            sample.memory[0].forget();
+            let queue = Queue::on(archive.name(), Arithmetic::Exact, 5);
+            sample.launch(&queue, u64::MAX);
+            let found = sample.memory[0].bytes();
+            // Compilers contract other products and sums: the last bit of some values may differ.
+            let most = found.len() / 8;
+            let other = differing(&found, &expected);
+            println!(
+                "{} {}: {other} of {}",
+                sample.kernel,
+                archive.name(),
+                found.len()
+            );
+            assert!(other <= most, "{} on {}", sample.kernel, archive.name());
+        }
+    }
+}
