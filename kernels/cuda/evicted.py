@@ -1,4 +1,4 @@
-"""Where control gets in a kernel whose launch is evicted: every barrier that judges a look says so.
+"""Where control gets in a kernel whose launch is evicted, as every barrier that judges a look says; and what is written there.
 
 An interpretation over what is known of registers and predicates: constants, and what follows from the verdict. What is not
 known may be anything, so that a place which is not reached here is reached by no evicted block.
@@ -200,8 +200,71 @@ def _ways(state: State, kernel: Kernel, at: int) -> list[int]:
     return one.next
 
 
+def _constant(kernel: Kernel, at: int, name: str) -> int | None:
+    """Where in the constant bank that has the parameters a register was read from, as the instruction at `at` finds it, on
+    whatever way control got there. `None`: it is not certain to have been read from one place."""
+    found: set[int | None] = set()
+    # Where to go on backwards, and under which conditions what is written there is what the instruction finds.
+    open_ = [(at, frozenset({"", kernel.code[at].guard}))]
+    seen = set(open_)
+    while open_:
+        at, conditions = open_.pop()
+        if at == 0:
+            return None
+        for earlier in kernel.before[at]:
+            one = kernel.code[earlier]
+            written = one.results()
+            if one.calls or (name in written and one.guard not in conditions):
+                return None
+            if name in written:
+                found.add(_read_from(kernel, earlier, name))
+                continue
+            # Further back, a predicate that is written here is another.
+            state = (earlier, frozenset(text for text in conditions if text.lstrip("!") not in written))
+            if state not in seen:
+                seen.add(state)
+                open_.append(state)
+    return found.pop() if len(found) == 1 else None
+
+
+def _read_from(kernel: Kernel, at: int, name: str) -> int | None:
+    """Where in the constant bank the instruction at `at` reads from what it writes to a register."""
+    one = kernel.code[at]
+    copies = one.name in ("MOV", "UMOV", "R2UR") or (one.opcode.startswith("IMAD.MOV") and one.operands[1] == "RZ")
+    if not copies and one.name not in ("LDC", "ULDC", "LDCU"):
+        return None
+    source = re.fullmatch(r"c\[0x0\]\[(0x[0-9a-f]+)\]", one.operands[-1])
+    if source:
+        return int(source[1], 16) + 4 * (int(name.lstrip("UR")) - int(one.operands[0].lstrip("UR")))
+    return _constant(kernel, at, one.operands[-1]) if copies else None
+
+
+def _parameter(kernel: Kernel, at: int) -> int | None:
+    """Where the parameter lies whose value is the address that an instruction accesses."""
+    address = next((text for text in kernel.code[at].operands if "[" in text), "")
+    register = re.fullmatch(r"(?:desc\[UR\d+\])?\[(U?R)(\d+)(?:\.64)?\]", address)
+    if not register:
+        return None
+    low, high = (_constant(kernel, at, f"{register[1]}{int(register[2]) + half}") for half in range(2))
+    return low if low is not None and high == low + 4 else None
+
+
+# `begun` behind `epoch_now`, in bytes: the fields of Guard.
+_BEGUN = 16
+
+
+def _says_that_it_begins(kernel: Kernel, at: int) -> bool:
+    """Whether the instruction is the store of the guard's word `begun`: before all barriers, to an address that lies in the
+    parameters where it does, seen from the address that is looked at."""
+    if not kernel.code[at].opcode.startswith("STG.E.STRONG.SYS") or at in kernel.behind_barriers:
+        return False
+    looks = {_parameter(kernel, look) for look, one in enumerate(kernel.code) if one.is_look} - {None}
+    return _parameter(kernel, at) in {look + _BEGUN for look in looks}
+
+
 def writes(kernel: Kernel) -> list[Instruction]:
-    """Writes of global memory in an evicted block, but the minimum by which it says so."""
+    """Writes of global memory in an evicted block, but the store that says that the launch begins, and the minimum that says
+    that it is evicted."""
     known: dict[int, State] = {0: {}}
     open_ = [0]
     while open_:
@@ -215,5 +278,9 @@ def writes(kernel: Kernel) -> list[Instruction]:
     return [
         one
         for at, one in enumerate(kernel.code)
-        if at in known and one.is_store and ".MIN." not in one.opcode and _predicate(known[at], one.guard) is not False
+        if at in known
+        and one.is_store
+        and ".MIN." not in one.opcode
+        and _predicate(known[at], one.guard) is not False
+        and not _says_that_it_begins(kernel, at)
     ]

@@ -156,13 +156,30 @@ class Kernel:
         return judges
 
     @cached_property
+    def before(self) -> dict[int, list[int]]:
+        """The places from which control gets to each place."""
+        before: dict[int, list[int]] = {at: [] for at in range(len(self.code))}
+        for at in self.order:
+            for to in self.code[at].next:
+                before[to].append(at)
+        return before
+
+    @cached_property
+    def behind_barriers(self) -> set[int]:
+        """Places that are reached through a barrier of the block, on some way."""
+        open_ = [at for at in self.order if self.code[at].name == "BAR"]
+        behind: set[int] = set()
+        while open_:
+            for to in self.code[open_.pop()].next:
+                if to not in behind:
+                    behind.add(to)
+                    open_.append(to)
+        return behind
+
+    @cached_property
     def loops(self) -> list[frozenset[int]]:
         """Each natural loop: the places that lie on a way from its head back to it."""
-        before: dict[int, list[int]] = {}
-        order = self.order
-        for at in order:
-            for to in self.code[at].next:
-                before.setdefault(to, []).append(at)
+        before, order = self.before, self.order
         rank = {at: index for index, at in enumerate(order)}
         above = _dominators(order, before, rank)
 

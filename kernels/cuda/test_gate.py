@@ -12,6 +12,19 @@ GUARD = """
  BAR.RED.OR.DEFER_BLOCKING 0x0, P0
  B2R.RESULT RZ, P0
 """
+BEGUN = """
+ @!P1 MOV R16, c[0x0][0x160]
+ @!P1 MOV R17, c[0x0][0x164]
+ @!P1 LDG.E.STRONG.SYS R9, [R16.64]
+ @!P2 MOV R7, c[0x0][0x17c]
+ @!P2 MOV R18, c[0x0][0x170]
+ @!P2 MOV R19, c[0x0][0x174]
+ @!P2 IADD3 R7, R7, 0x1, RZ
+ @!P2 STG.E.STRONG.SYS [R18.64], R7
+ ISETP.NE.AND P0, PT, R9, c[0x0][0x178], PT
+ BAR.RED.OR.DEFER_BLOCKING 0x0, P0
+ B2R.RESULT RZ, P0
+"""
 EVICTED = """
  ISETP.NE.OR P2, PT, R0, RZ, !P0
  @!P2 RED.E.MIN.STRONG.GPU [R14.64], R17
@@ -72,6 +85,45 @@ class Rules(unittest.TestCase):
 
     def test_a_kernel_without_a_guard_is_refused(self):
         self.refused("a write that an evicted launch gets to", kernel(WRITE, EXIT))
+
+    def test_the_store_that_says_that_the_launch_begins_is_accepted_before_the_verdict(self):
+        self.accepted(kernel(BEGUN, EVICTED, " @P0 EXIT\n", WRITE, EXIT))
+        wide = BEGUN.replace(" @!P2 MOV R18, c[0x0][0x170]\n @!P2 MOV R19, c[0x0][0x174]", " @!P2 LDC.64 R18, c[0x0][0x170]")
+        wide = wide.replace("[R18.64]", "desc[UR4][R18.64]")
+        self.accepted(kernel(wide, EVICTED, " @P0 EXIT\n", WRITE, EXIT))
+        uniform = wide.replace("@!P2 LDC.64 R18", "LDCU.64 UR6").replace(
+            " @!P2 IADD3", " MOV R18, UR6\n MOV R19, UR7\n @!P2 IADD3"
+        )
+        self.accepted(kernel(uniform, EVICTED, " @P0 EXIT\n", WRITE, EXIT))
+
+    def test_any_other_store_before_the_verdict_is_refused(self):
+        store = " @!P2 STG.E.STRONG.SYS [R18.64], R7\n"
+        others = [
+            # Where `done` and tensors lie among the parameters, and half of the word's address.
+            BEGUN.replace("0x170", "0x1a8").replace("0x174", "0x1ac"),
+            BEGUN.replace("0x174", "0x1ac"),
+            # The word's address, but not the word.
+            BEGUN.replace("[R18.64]", "[R18.64+0x80]"),
+            BEGUN.replace("STG.E.STRONG.SYS", "STG.E.128"),
+            BEGUN.replace("STG.E.STRONG.SYS", "STG.E"),
+            # The address may be another's.
+            BEGUN.replace(store, " @P3 IADD3 R18, R18, R4, RZ\n" + store),
+            BEGUN.replace("@!P2 MOV R18", "@!P3 MOV R18"),
+            BEGUN.replace(store, " ISETP.NE.AND P2, PT, R0, R1, PT\n" + store),
+            BEGUN.replace(store, " CALL.REL.NOINC `($__internal_0_$f)\n" + store),
+            BEGUN.replace(store, " @P3 BRA `(.L_x_8)\n MOV R18, R4\n.L_x_8:\n" + store),
+            # A second one, and one behind a barrier.
+            BEGUN.replace(store, store + " @!P2 STG.E.STRONG.SYS [R4.64], R7\n"),
+            BEGUN.replace(store, "") + store,
+            " BAR.SYNC 0x0\n" + BEGUN,
+        ]
+        for other in others:
+            self.refused("a write that an evicted launch gets to", kernel(other, EVICTED, " @P0 EXIT\n", WRITE, EXIT))
+
+    def test_a_kernel_that_nothing_evicts_may_write_and_must_not_judge(self):
+        report = " LDG.E.STRONG.SYS R9, [R16.64]\n STG.E.STRONG.SYS [R4.64], R9\n"
+        self.accepted(kernel(report, EXIT, name="report_evicted"))
+        self.refused("UNGUARDED", kernel(BEGUN, " @P0 EXIT\n", WRITE, EXIT, name="report_evicted"))
 
     def test_a_write_before_the_verdict_is_refused(self):
         self.refused("a write that an evicted launch gets to", kernel(WRITE, GUARD, " @P0 EXIT\n", EXIT))

@@ -77,11 +77,21 @@ private:
         }
     }
 
+    // Zeros behind the head's channels of every row of values, which `bring` leaves as they are and `weigh` reads.
+    DEVICE void clear_tails() const {
+        constexpr u32 SHARERS = ATTENTION_WARPS * LANES / ATTENTION_KEYS;
+        Half* row = tiles.values + threadIdx.x / SHARERS * PITCH;
+        for (u32 i = ceil_div(value_size, 8) + threadIdx.x % SHARERS; i < SIZE / 8; i += SHARERS) {
+            *reinterpret_cast<Halves8*>(row + i * 8) = {};
+        }
+    }
+
     // Returns false if the launch was evicted: nothing is to be written then.
     DEVICE bool attend(Watch& watch) {
         u32 keys = params.keys;
+        clear_tails();
         bring(tiles.queries, params.query, size, params.queries, first_query, BLOCK_QUERIES);
-        bool may = watch.may_begin();
+        bool may = watch.may_go_on();
         for (u32 first = 0; may && first < keys; first += ATTENTION_KEYS) {
             // Also the barrier behind the last tile's reads.
             may = watch.may_go_on(first + ATTENTION_KEYS < keys);

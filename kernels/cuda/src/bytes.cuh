@@ -88,7 +88,7 @@ PUNCTUAL_KERNEL(conv_bytes, ConvBytes, 128) {
     u32 depth = taps * conv.input.pitch;
     const u8* weights = at<const u8>(conv.weights) + u64(here ? channel : 0) * depth;
     int sums[8] = {};
-    if (!watch.may_begin()) {
+    if (!watch.may_go_on()) {
         return;
     }
 #pragma unroll 1
@@ -129,7 +129,7 @@ PUNCTUAL_KERNEL(conv_bytes_depthwise, ConvBytes, 128) {
     u32 channel = index % vectors * 8, pixel = index / vectors;
     BytesWindow window(conv, pixel);
     int sums[8] = {};
-    if (!watch.may_begin()) {
+    if (!watch.may_go_on()) {
         return;
     }
     u32 taps = conv.kernel_height * conv.kernel_width;
@@ -162,7 +162,7 @@ PUNCTUAL_KERNEL(conv_bytes_grouped, ConvBytes, 128) {
     u32 inputs = conv.input.channels / conv.groups, outputs = conv.output.channels / conv.groups;
     u32 taps = conv.kernel_height * conv.kernel_width;
     int sums[8] = {};
-    if (!watch.may_begin()) {
+    if (!watch.may_go_on()) {
         return;
     }
 #pragma unroll 1
@@ -203,7 +203,7 @@ PUNCTUAL_KERNEL(pool_bytes, PoolBytes, 128) {
     const u8* from = at<const u8>(input.address) + u64(image) * input.height * input.width * input.pitch + channel;
     u32 results[8] = {};
     u32 inside = 0;
-    if (!watch.may_begin() || !here) {
+    if (!watch.may_go_on() || !here) {
         return;
     }
 #pragma unroll 1
@@ -237,7 +237,7 @@ PUNCTUAL_KERNEL(add_bytes, AddBytes, 128) {
     u32 vectors = output.pitch / 8;
     u32 index = blockIdx.x * blockDim.x + threadIdx.x;
     bool here = index < params.images * output.height * output.width * vectors;
-    if (!watch.may_begin() || !here) {
+    if (!watch.may_go_on() || !here) {
         return;
     }
     Bytes8 first = at<const Bytes8>(params.first)[index], second = at<const Bytes8>(params.second)[index];
@@ -259,7 +259,7 @@ PUNCTUAL_KERNEL(convert, Convert, 128) {
     u32 index = blockIdx.x * blockDim.x + threadIdx.x;
     u32 channel = index % vectors * 8, pixel = index / vectors;
     bool here = pixel < params.images * output.height * output.width;
-    if (!watch.may_begin() || !here) {
+    if (!watch.may_go_on() || !here) {
         return;
     }
     u64 from = u64(pixel) * input.pitch + channel, to = u64(pixel) * output.pitch + channel;

@@ -14,7 +14,7 @@
 #include "guard.cuh"
 #include "tensor_core.cuh"
 
-#if defined(EMULATED) || __CUDA_ARCH__ >= 800
+#if __CUDA_ARCH__ >= 800
 
 template <u32 PIXELS, u32 CHANNELS, u32 DEPTH, u32 STAGES, u32 WARPS_DOWN, u32 WARPS_ACROSS>
 class ConvGemm {
@@ -53,7 +53,7 @@ public:
 
 private:
     const Conv& conv;
-    const Shared shared = shared_place();
+    const u32 shared = shared_address();
     const u32 pixels;
     // The block's first pixel and channel, the latter of the launch.
     const u32 first_pixel = blockIdx.x * PIXELS;
@@ -92,10 +92,10 @@ private:
         // Of the first row, at the step.
         const Half* weights;
         // Of the first row in the first stage.
-        const Shared place;
+        const u32 place;
 
     public:
-        DEVICE Copies(const Conv& conv, Shared shared, u32 pixels, u32 depth, u32 first_tile)
+        DEVICE Copies(const Conv& conv, u32 shared, u32 pixels, u32 depth, u32 first_tile)
             : conv(conv), depth(depth), step(first_tile * DEPTH + chunk * 8), tap(conv, step),
               weights(at<const Half>(conv.weights) + (u64(channel) * depth + step)),
               place(kept(shared + swizzled(row, chunk))) {
@@ -108,7 +108,7 @@ private:
 
         // Begins to copy the next tile.
         DEVICE void fill(u32 stage) {
-            Shared to = place + stage * STAGE_BYTES;
+            u32 to = place + stage * STAGE_BYTES;
             const Half* at_tap = kept(at<const Half>(conv.input.address) + tap.offset);
 #pragma unroll
             for (u32 i = 0; i < PIXEL_COPIES; i++) {
@@ -148,7 +148,7 @@ private:
             }
             copies_commit();
         }
-        bool may = watch.may_begin();
+        bool may = watch.may_go_on();
         u32 computed = 0, filled = STAGES - 1;
         for (u32 tile = 0; may && tile < tiles; tile++) {
             copies_wait<STAGES - 2>();
@@ -174,12 +174,12 @@ private:
     }
 
     // Adds the products of a tile in shared memory.
-    DEVICE void multiply(Shared tile) {
+    DEVICE void multiply(u32 tile) {
 #pragma unroll
         for (u32 chunk = 0; chunk < CHUNKS; chunk += 2) {
             FragmentA a[DOWN];
             FragmentB b[ACROSS];
-            Shared from = tile + (pixels_at ^ chunk * 16);
+            u32 from = tile + (pixels_at ^ chunk * 16);
 #pragma unroll
             for (u32 i = 0; i < DOWN; i++) {
                 load_matrices(a[i].pairs, from + i * 16 * ROW_BYTES);

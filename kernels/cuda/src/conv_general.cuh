@@ -36,7 +36,7 @@ PUNCTUAL_KERNEL(conv_dense_general, Conv, 128) {
     Tap tap(conv, begin);
     bool inside[GENERAL_PIXELS];
     bool moved = true;
-    if (!watch.may_begin()) {
+    if (!watch.may_go_on()) {
         return;
     }
 #pragma unroll 1
@@ -87,7 +87,7 @@ PUNCTUAL_KERNEL(conv_reduce, Conv, 128) {
     for (u32 split = 0; here && split < params.splits; split++) {
         add8(sums, load8(partial8(params, split, pixel, channel)));
     }
-    if (watch.may_begin() && here) {
+    if (watch.may_go_on() && here) {
         finish_conv8(params, sums, pixel, channel);
     }
 }
@@ -178,7 +178,7 @@ PUNCTUAL_KERNEL(conv_depthwise_general, Conv, 128) {
             }
         }
     }
-    if (!watch.may_begin() || !here) {
+    if (!watch.may_go_on() || !here) {
         return;
     }
     u32 pixel = (image * conv.output.height + y) * conv.output.width + x;
@@ -233,7 +233,7 @@ PUNCTUAL_KERNEL(conv_grouped_general, Conv, 128) {
     bool here = pixel < pixels;
     WindowStart window;
     window.find(conv, pixel, pixels);
-    if (!watch.may_begin()) {
+    if (!watch.may_go_on()) {
         return;
     }
     Values8 sums = {};

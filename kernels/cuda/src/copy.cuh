@@ -46,7 +46,7 @@ PUNCTUAL_KERNEL(copy, Copy, 128) {
     u32 of_image = params.rows * params.columns;
     u32 image = pixel / of_image, in_box = pixel % of_image;
     bool here = image < params.images;
-    if (!watch.may_begin() || !here) {
+    if (!watch.may_go_on() || !here) {
         return;
     }
     u64 from = u64(image) * params.source_image + params.start + distance(params.pixel_digits, in_box);
@@ -111,7 +111,7 @@ PUNCTUAL_KERNEL(output, Output, 128) {
     u64 source = u64(blockIdx.y) * params.source_image + params.start;
     u64 target = params.target + u64(blockIdx.y) * params.target_image;
     u32 not_finite = 0;
-    if (!watch.may_begin()) {
+    if (!watch.may_go_on()) {
         return;
     }
 #pragma unroll 1

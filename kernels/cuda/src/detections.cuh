@@ -26,26 +26,6 @@ DEVICE f32 probability(f32 value, u32 logits) {
     return value > -infinity() ? clean(sigmoid(value)) : 0.0f;
 }
 
-DEVICE u32 bits_of(f32 value) {
-#ifdef EMULATED
-    u32 bits;
-    std::memcpy(&bits, &value, 4);
-    return bits;
-#else
-    return __float_as_uint(value);
-#endif
-}
-
-DEVICE f32 of_bits(u32 bits) {
-#ifdef EMULATED
-    f32 value;
-    std::memcpy(&value, &bits, 4);
-    return value;
-#else
-    return __uint_as_float(bits);
-#endif
-}
-
 // The best of the classes of a pixel that count, and which it is.
 DEVICE f32 best_class(const Half* pixel, u32 first, u32 classes, u32& found) {
     u32 end = first + classes;
@@ -79,7 +59,7 @@ PUNCTUAL_KERNEL(best_score, BestScore, 128) {
         const Half* pixel = at<const Half>(scores.address) + (u64(image) * places + place) * scores.pitch;
         best = best_class(pixel, params.first, params.classes, found);
     }
-    if (!watch.may_begin() || image >= params.images) {
+    if (!watch.may_go_on() || image >= params.images) {
         return;
     }
     f32 score = probability(best, params.logits);
@@ -113,7 +93,7 @@ public:
         list.choose();
         list.sort();
         list.fill();
-        if (watch.may_begin() && list.suppress(watch)) {
+        if (watch.may_go_on() && list.suppress(watch)) {
             list.write();
         }
     }
@@ -144,7 +124,7 @@ private:
     // The bits of a score; those of larger ones are larger.
     DEVICE u32 score_bits(u32 place) const {
         u64 image = u64(blockIdx.x) * params.best.pitch;
-        return bits_of(clean(load_kept(params.best.address, image + place, params.kept)));
+        return __float_as_uint(clean(load_kept(params.best.address, image + place, params.kept)));
     }
 
     DEVICE u64 block_sum(u64 mine) {
@@ -268,7 +248,7 @@ private:
         if (threadIdx.x == 0) {
             f32 sum = 0.0f;
             for (u32 rank = 0; rank < params.averaged; rank++) {
-                sum = exact_sum(sum, of_bits(u32(state.keys[rank] >> 32)));
+                sum = exact_sum(sum, __uint_as_float(u32(state.keys[rank] >> 32)));
             }
             confidence = clean(exact_quotient(sum, f32(params.averaged)));
         }
@@ -276,7 +256,7 @@ private:
 #pragma unroll
         for (u32 number = 0; number < CANDIDATES_A_THREAD; number++) {
             Candidate& candidate = own[number];
-            candidate = {0.0f, 0.0f, 0.0f, 0.0f, of_bits(u32(keys[number] >> 32)), 0};
+            candidate = {0.0f, 0.0f, 0.0f, 0.0f, __uint_as_float(u32(keys[number] >> 32)), 0};
             if (is_candidate(number)) {
                 u32 rank = first + number, place = ~u32(keys[number]);
                 bool is_box = decode(place, candidate);

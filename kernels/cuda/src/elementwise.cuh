@@ -74,7 +74,7 @@ PUNCTUAL_KERNEL(elementwise, Elementwise, 128) {
         }
         apply(params.function, result, second);
     }
-    if (watch.may_begin() && here) {
+    if (watch.may_go_on() && here) {
         finish8(result, params.epilogue, channel, output.channels);
         store8(at<Half>(output.address) + u64(pixel) * output.pitch + channel, result);
     }
@@ -123,7 +123,7 @@ PUNCTUAL_KERNEL(gather, Gather, 128) {
     if (here && channel < params.output.channels) {
         halves = gather8(params, channel, pixel);
     }
-    if (watch.may_begin() && here) {
+    if (watch.may_go_on() && here) {
         Half* to = at<Half>(params.output.address) + u64(pixel) * params.output.pitch + channel;
         *reinterpret_cast<Halves8*>(to) = halves;
     }

@@ -75,7 +75,7 @@ PUNCTUAL_KERNEL(elementwise_further, Elementwise, 128) {
     u32 channel = index % output.pitch, pixel = index / output.pitch;
     u32 column = pixel % output.width, line = pixel / output.width;
     u32 row = line % output.height, image = line / output.height;
-    if (!watch.may_begin() || image >= params.images) {
+    if (!watch.may_go_on() || image >= params.images) {
         return;
     }
     f32 result[1] = {};

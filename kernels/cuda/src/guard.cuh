@@ -4,14 +4,20 @@
 #include "device.cuh"
 
 // The check of a guard, in two halves: a look takes as long as a read of far memory, so it is begun early
-// (`Watch watch(guard)`, `look_again`) and judged late, before something is written or at a barrier that a loop
-// has anyway. One thread of a block looks for all: a look of every warp of a large grid at one word would queue
+// (`Watch watch(guard)`, `look_again`) and judged late (`may_go_on`), before something is written or at a barrier that
+// a loop has anyway. One thread of a block looks for all: a look of every warp of a large grid at one word would queue
 // up at one slice of the second-level cache.
 class Watch {
 public:
     DEVICE explicit Watch(const Guard& guard)
         : guard_(guard), seen_(guard.epoch), left_(guard.check_stride) {
         look();
+        // The grid's first thread says that the launch has begun: before its work, and evicted or not, so that what runs
+        // never counts as waiting.
+        bool first = (blockIdx.x | blockIdx.y | blockIdx.z | threadIdx.x) == 0;
+        if (first && guard.begun != 0) {
+            store_relaxed(at<u32>(guard.begun), guard.index + 1);
+        }
     }
 
     // A barrier. False: the launch is evicted, which is noted, and no thread of the block may write more.
@@ -28,16 +34,6 @@ public:
         bool may = may_go_on();
         if (may && has_more) {
             look_again();
-        }
-        return may;
-    }
-
-    // Likewise, the first time. The grid's first thread says that the launch has begun.
-    DEVICE bool may_begin() {
-        bool may = may_go_on();
-        bool first = (blockIdx.x | blockIdx.y | blockIdx.z | threadIdx.x) == 0;
-        if (may && first && guard_.begun != 0) {
-            store_relaxed(at<u32>(guard_.begun), guard_.index + 1);
         }
         return may;
     }

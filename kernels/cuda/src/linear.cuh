@@ -34,7 +34,8 @@ DEVICE void linear_step(f32 (&sums)[LINEAR_SUMS], const Linear& params, const Ha
 
 // A block has four features of up to four images; its threads share the depth. Bound by reading the weights, which
 // small batches read once; large batches run on tensor cores (`linear_reduce`).
-PUNCTUAL_KERNEL(linear, Linear, 128) {
+// Seven blocks leave each thread the registers that it needs, but no more.
+PUNCTUAL_KERNEL_RESIDENT(linear, Linear, 128, 7) {
     Watch watch(guard);
     __shared__ f32 shared[4][LINEAR_SUMS];
     u32 first_feature = blockIdx.x * LINEAR_FEATURES, first_image = blockIdx.y * LINEAR_IMAGES;
@@ -68,7 +69,7 @@ PUNCTUAL_KERNEL(linear, Linear, 128) {
         }
     }
     // Also the barrier between writing and reading the sums.
-    if (!watch.may_begin() || threadIdx.x >= LINEAR_SUMS) {
+    if (!watch.may_go_on() || threadIdx.x >= LINEAR_SUMS) {
         return;
     }
     u32 in_launch = first_feature + threadIdx.x % LINEAR_FEATURES;
@@ -107,7 +108,7 @@ PUNCTUAL_KERNEL(linear_reduce, Linear, 128) {
         u64 of_split = u64(split) * params.images * params.pitch;
         add8(sums, load8(at<const f32>(params.partial) + of_split + place));
     }
-    if (!watch.may_begin() || !here) {
+    if (!watch.may_go_on() || !here) {
         return;
     }
     add8(sums, load8(at<const f32>(params.bias) + in_launch));

@@ -18,7 +18,7 @@ DEVICE void copy_member(const Guard& guard, const Members& params, const u8* fro
             copies[i] = reinterpret_cast<const Halves8*>(from)[first + i * 128];
         }
     }
-    if (!watch.may_begin()) {
+    if (!watch.may_go_on()) {
         return;
     }
 #pragma unroll
@@ -71,7 +71,7 @@ PUNCTUAL_KERNEL(input_planar, InputPlanar, 128) {
     u64 to = (u64(blockIdx.y) * pixels + pixel) * output.pitch;
     // Most inputs have no more channels. They may lie in the host's memory, which is as far as the guard.
     Values8 first = here ? read_planes(params, from, 0) : Values8{};
-    if (!watch.may_begin() || !here) {
+    if (!watch.may_go_on() || !here) {
         return;
     }
     store_input(params, to, first);
@@ -123,10 +123,20 @@ DEVICE Answer answer(const Answers& params, const f32* scores) {
     return {best.class_index, sum >= 1.0f ? 1.0f / sum : 0.0f, 0, 0};
 }
 
+// Says which launch of a queue was evicted first, and forgets it. By one thread, and without a look at the epoch: it is
+// launched behind what was evicted.
+PUNCTUAL_KERNEL(report_evicted, ReportEvicted, 32) {
+    if (threadIdx.x == 0) {
+        u32* first = at<u32>(params.first_evicted);
+        store_relaxed(at<u32>(params.report), load_relaxed(first));
+        store_relaxed(first, ~0u);
+    }
+}
+
 // A warp an image; the block's last act is to say that the stage is done.
 PUNCTUAL_KERNEL(answers, Answers, 1024) {
     Watch watch(guard);
-    if (!watch.may_begin()) {
+    if (!watch.may_go_on()) {
         return;
     }
     if (params.answers != 0 && warp() < params.images) {

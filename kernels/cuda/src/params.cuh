@@ -100,7 +100,7 @@ struct GlobalPool {
     TensorView input;
     TensorView output;
     u32 images;
-    u32 gap;
+    u32 kind;
 };
 static_assert(sizeof(GlobalPool) == 56, "as in params.rs");
 
@@ -568,6 +568,12 @@ struct Preprocess {
     f32 factor[3];
 };
 static_assert(sizeof(Preprocess) == 88, "as in params.rs");
+
+struct ReportEvicted {
+    u64 first_evicted;
+    u64 report;
+};
+static_assert(sizeof(ReportEvicted) == 16, "as in params.rs");
 
 struct Whereabouts {
     u64 multiprocessors;

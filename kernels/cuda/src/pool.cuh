@@ -4,9 +4,20 @@
 #include "guard.cuh"
 #include "vectors.cuh"
 
-// Eight channels of an output pixel a thread. Sums and comparisons in f32.
+enum PoolKind : u32 { LARGEST = 0, MEAN_WITH_PADDING = 1, MEAN = 2 };
+
+// Sums and comparisons in f32. Both are computed: a branch between them costs more.
+DEVICE void pool8(Values8& result, const Values8& values, u32 kind) {
+#pragma unroll
+    for (u32 i = 0; i < 8; i++) {
+        f32 value = values.of[i];
+        f32 largest = fmaxf(result.of[i], value), sum = result.of[i] + value;
+        result.of[i] = kind != LARGEST ? sum : largest;
+    }
+}
+
+// Eight channels of an output pixel a thread.
 PUNCTUAL_KERNEL(pool, Pool, 128) {
-    enum Kind : u32 { LARGEST = 0, MEAN_WITH_PADDING = 1, MEAN = 2 };
     Watch watch(guard);
     u32 vectors = params.output.pitch / 8;
     u32 index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -32,12 +43,7 @@ PUNCTUAL_KERNEL(pool, Pool, 128) {
                 halves = load_halves(input + u64(row * params.input.width + column) * params.input.pitch);
                 inside++;
             }
-            Values8 values = to_values(halves);
-#pragma unroll
-            for (u32 i = 0; i < 8; i++) {
-                f32 value = values.of[i];
-                result.of[i] = params.kind != LARGEST ? result.of[i] + value : fmaxf(result.of[i], value);
-            }
+            pool8(result, to_values(halves), params.kind);
         }
     }
     if (params.kind != LARGEST) {
@@ -47,7 +53,7 @@ PUNCTUAL_KERNEL(pool, Pool, 128) {
             result.of[i] *= share;
         }
     }
-    if (watch.may_begin() && here) {
+    if (watch.may_go_on() && here) {
         store8(at<Half>(params.output.address) + u64(pixel) * params.output.pitch + channel, result);
     }
 }
@@ -55,33 +61,38 @@ PUNCTUAL_KERNEL(pool, Pool, 128) {
 constexpr u32 POOL_VECTORS = 8;
 constexpr u32 POOL_SHARES = 16;
 
-// The mean of each channel of an image (blockIdx.y): neighbouring threads have neighbouring channels, and sixteen
-// of them share the pixels of one vector.
-PUNCTUAL_KERNEL(global_average_pool, GlobalPool, 128) {
+// The mean or the largest of each channel of an image (blockIdx.y): neighbouring threads have neighbouring channels,
+// and sixteen of them share the pixels of one vector.
+PUNCTUAL_KERNEL(global_pool, GlobalPool, 128) {
     Watch watch(guard);
-    __shared__ Values8 sums[POOL_SHARES][POOL_VECTORS];
+    __shared__ Values8 results[POOL_SHARES][POOL_VECTORS];
     u32 share = threadIdx.x / POOL_VECTORS, vector = threadIdx.x % POOL_VECTORS;
     u32 channel = (blockIdx.x * POOL_VECTORS + vector) * 8;
     u32 pixels = params.input.height * params.input.width;
-    Values8 sum = {};
+    // Of no pixels: minus infinity, or zero.
+    u32 none = params.kind == LARGEST ? 0xfc00fc00 : 0;
+    Values8 result = to_values({{none, none, none, none}});
     if (channel < params.output.pitch) {
         const Half* input = at<const Half>(params.input.address) + u64(blockIdx.y) * pixels * params.input.pitch;
+#pragma unroll 4
         for (u32 pixel = share; pixel < pixels; pixel += POOL_SHARES) {
-            add8(sum, load8(input + pixel * params.input.pitch + channel));
+            pool8(result, load8(input + pixel * params.input.pitch + channel), params.kind);
         }
     }
-    sums[share][vector] = sum;
-    // Also the barrier between writing and reading the sums.
-    if (!watch.may_begin() || share != 0 || channel >= params.output.pitch) {
+    results[share][vector] = result;
+    // Also the barrier between writing and reading the results.
+    if (!watch.may_go_on() || share != 0 || channel >= params.output.pitch) {
         return;
     }
 #pragma unroll 1
     for (u32 other = 1; other < POOL_SHARES; other++) {
-        add8(sum, sums[other][vector]);
+        pool8(result, results[other][vector], params.kind);
     }
+    if (params.kind != LARGEST) {
 #pragma unroll
-    for (u32 i = 0; i < 8; i++) {
-        sum.of[i] *= reciprocal(f32(pixels));
+        for (u32 i = 0; i < 8; i++) {
+            result.of[i] *= reciprocal(f32(pixels));
+        }
     }
-    store8(at<Half>(params.output.address) + u64(blockIdx.y) * params.output.pitch + channel, sum);
+    store8(at<Half>(params.output.address) + u64(blockIdx.y) * params.output.pitch + channel, result);
 }

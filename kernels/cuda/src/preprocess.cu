@@ -91,7 +91,7 @@ DEVICE void preprocess(const Guard& guard, const Preprocess& params) {
     Watch watch(guard);
     const TensorView& output = params.output;
     u32 pixel = blockIdx.x * blockDim.x + threadIdx.x;
-    if (!watch.may_begin() || pixel >= output.height * output.width) {
+    if (!watch.may_go_on() || pixel >= output.height * output.width) {
         return;
     }
     Span rows(pixel / output.width, params.crop_height, output.height);

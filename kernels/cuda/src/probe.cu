@@ -9,7 +9,7 @@ DEVICE bool stays(u64 begin, u64 stay) {
 // Each block says which multiprocessor it is on, and stays for a while, so that the next one goes elsewhere.
 PUNCTUAL_KERNEL(where_am_i, Whereabouts, 32) {
     Watch watch(guard);
-    if (!watch.may_begin() || threadIdx.x != 0) {
+    if (!watch.may_go_on() || threadIdx.x != 0) {
         return;
     }
     at<u32>(params.multiprocessors)[blockIdx.x] = multiprocessor();
@@ -24,7 +24,7 @@ PUNCTUAL_KERNEL(hold, Hold, 32) {
     u64 begin = nanoseconds();
     u64 looked = begin;
     Watch watch(guard);
-    bool may = watch.may_begin();
+    bool may = watch.may_go_on();
     // All threads go round together, as judging is a barrier.
     while (may && block_barrier_or(threadIdx.x == 0 && stays(begin, params.stay_ns))) {
         rest();

@@ -24,7 +24,7 @@ PUNCTUAL_KERNEL(product_of_rows, Product, 128) {
     const Half* of_second = at<const Half>(b.address) + u64(blockIdx.z) * b.width * b.pitch;
     u32 across = threadIdx.x % 16 * 4, down = threadIdx.x / 16 * 4;
     f32 sums[4][4] = {};
-    if (!watch.may_begin()) {
+    if (!watch.may_go_on()) {
         return;
     }
     for (u32 step = 0; step < a.channels; step += PRODUCT_DEPTH) {

@@ -28,7 +28,7 @@ public:
         Watch watch(guard);
         RecurrentLayer layer(params, state);
         layer.bring();
-        bool may = watch.may_begin();
+        bool may = watch.may_go_on();
         for (u32 step = 0; may && step < params.steps; step++) {
             may = layer.take_step(watch, step);
         }

@@ -29,7 +29,7 @@ PUNCTUAL_KERNEL(resize, Resize, 128) {
     u32 channel = index % vectors * 8, pixel = index / vectors;
     u32 line = pixel / output.width;
     u32 image = line / output.height;
-    if (!watch.may_begin() || image >= params.images) {
+    if (!watch.may_go_on() || image >= params.images) {
         return;
     }
     Between row = at<const Between>(params.table)[line % output.height];

@@ -59,7 +59,7 @@ PUNCTUAL_KERNEL(grid_sample, GridSample, 128) {
     u32 index = blockIdx.x * blockDim.x + threadIdx.x;
     u32 channel = index % input.pitch, pixel = index / input.pitch;
     u32 image = pixel / (grid.height * grid.width);
-    if (!watch.may_begin() || image >= params.images) {
+    if (!watch.may_go_on() || image >= params.images) {
         return;
     }
     f32 sum = 0.0f;
@@ -96,7 +96,7 @@ PUNCTUAL_KERNEL(take, Take, 128) {
     u32 channel = place % output.pitch, pixel = place / output.pitch;
     u32 column = pixel % output.width, line = pixel / output.width;
     u32 row = line % output.height, image = line / output.height;
-    if (!watch.may_begin() || image >= params.images) {
+    if (!watch.may_go_on() || image >= params.images) {
         return;
     }
     f32 value = 0.0f;
@@ -138,7 +138,7 @@ PUNCTUAL_KERNEL(top_columns, TopK, 128) {
     u32 index = blockIdx.x * blockDim.x + threadIdx.x;
     u32 channel = index % input.pitch, pixel = index / input.pitch;
     u32 number = pixel % input.width, line = pixel / input.width;
-    if (!watch.may_begin() || line >= params.images * input.height) {
+    if (!watch.may_go_on() || line >= params.images * input.height) {
         return;
     }
     f32* to = at<f32>(params.output) + u64(line) * params.count * input.pitch + channel;
@@ -166,7 +166,7 @@ PUNCTUAL_KERNEL(top_channel, TopK, 128) {
     Watch watch(guard);
     const TensorView& input = params.input;
     u32 pixel = blockIdx.x * blockDim.x + threadIdx.x;
-    if (!watch.may_begin() || pixel >= params.images * input.height * input.width) {
+    if (!watch.may_go_on() || pixel >= params.images * input.height * input.width) {
         return;
     }
     const Half* from = at<const Half>(input.address) + u64(pixel) * input.pitch;

@@ -32,7 +32,7 @@ PUNCTUAL_KERNEL(layer_norm, LayerNorm, 128) {
     }
     f32 variance = quotient(warp_sum(squares), f32(input.channels));
     f32 factor = reciprocal(square_root(variance + params.epsilon));
-    if (!watch.may_begin() || !here) {
+    if (!watch.may_go_on() || !here) {
         return;
     }
     for (u32 channel = lane() * 8; channel < input.pitch; channel += LANES * 8) {
@@ -56,7 +56,7 @@ PUNCTUAL_KERNEL(embedding, Embedding, 128) {
     u32 index = blockIdx.x * blockDim.x + threadIdx.x;
     u32 channel = index % vectors * 8, pixel = index / vectors;
     bool here = pixel < params.images * output.height * output.width;
-    if (!watch.may_begin() || !here) {
+    if (!watch.may_go_on() || !here) {
         return;
     }
     u64 place = u64(pixel) * params.pitch;
@@ -77,7 +77,7 @@ PUNCTUAL_KERNEL(tokens, Tokens, 128) {
     u32 index = blockIdx.x * blockDim.x + threadIdx.x;
     u32 channel = index % vectors * 8, pixel = index / vectors;
     u32 token = pixel % output.width, image = pixel / output.width;
-    if (!watch.may_begin() || image >= params.images) {
+    if (!watch.may_go_on() || image >= params.images) {
         return;
     }
     u32 in_operator = params.first_channel + channel;

@@ -37,7 +37,7 @@ PUNCTUAL_KERNEL(softmax, Softmax, 128) {
     for (u32 mask = 1; mask < params.lanes; mask *= 2) {
         sum += shuffle_xor(sum, mask);
     }
-    if (!watch.may_begin() || !here) {
+    if (!watch.may_go_on() || !here) {
         return;
     }
     bool padding = params.along_channels == 0 && inner % params.pitch >= params.channels;

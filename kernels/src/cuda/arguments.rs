@@ -5,8 +5,8 @@ use core::ffi::c_void;
 use super::params::{
     AddBytes, Answers, Attention, BestScore, Conv, ConvBytes, Convert, Copy as Copying, Detections,
     Elementwise, Embedding, Gather, GlobalPool, GridSample, Hold, InputPlanar, LayerNorm, Linear,
-    Members, Output, Pool, PoolBytes, Preprocess, Product, Recurrent, Resize, Softmax, Take,
-    TensorView, Tokens, TopK, Whereabouts,
+    Members, Output, Pool, PoolBytes, Preprocess, Product, Recurrent, ReportEvicted, Resize,
+    Softmax, Take, TensorView, Tokens, TopK, Whereabouts,
 };
 
 /// What a kernel takes behind its [`Guard`](super::params::Guard).
@@ -45,6 +45,7 @@ pub enum Arguments {
     InputPlanar(InputPlanar),
     Answers(Answers),
     Preprocess(Preprocess),
+    ReportEvicted(ReportEvicted),
     Whereabouts(Whereabouts),
     Hold(Hold),
 }
@@ -82,6 +83,7 @@ macro_rules! whichever {
             Arguments::InputPlanar($inner) => $body,
             Arguments::Answers($inner) => $body,
             Arguments::Preprocess($inner) => $body,
+            Arguments::ReportEvicted($inner) => $body,
             Arguments::Whereabouts($inner) => $body,
             Arguments::Hold($inner) => $body,
         }
@@ -133,7 +135,9 @@ impl Arguments {
             Self::Members(params) => params.images,
             Self::InputPlanar(params) => params.images,
             Self::Answers(params) => params.images,
-            Self::Preprocess(_) | Self::Whereabouts(_) | Self::Hold(_) => 1,
+            Self::Preprocess(_) | Self::ReportEvicted(_) | Self::Whereabouts(_) | Self::Hold(_) => {
+                1
+            }
         }
     }
 
@@ -168,7 +172,8 @@ impl Arguments {
             Self::Members(params) => params.images = images,
             Self::InputPlanar(params) => params.images = images,
             Self::Answers(params) => params.images = images,
-            Self::Preprocess(_) | Self::Whereabouts(_) | Self::Hold(_) => {}
+            Self::Preprocess(_) | Self::ReportEvicted(_) | Self::Whereabouts(_) | Self::Hold(_) => {
+            }
         }
     }
 
@@ -280,6 +285,7 @@ impl Arguments {
                 &mut p.done,
             ]),
             Self::Preprocess(p) => all(&mut [&mut p.frame, &mut p.chroma, of(&mut p.output)]),
+            Self::ReportEvicted(p) => all(&mut [&mut p.first_evicted, &mut p.report]),
             Self::Whereabouts(p) => all(&mut [&mut p.multiprocessors]),
             Self::Hold(_) => {}
         }

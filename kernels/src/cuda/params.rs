@@ -19,8 +19,8 @@ pub struct Guard {
     pub epoch_now: u64,
     /// Of the `u32` that takes the minimum of [`index`](Self::index) over evicted blocks.
     pub first_evicted: u64,
-    /// Of the `u32` in mapped host memory that becomes `index + 1` when the launch begins, so that the
-    /// host sees progress without asking the driver. 0: it is not to be said.
+    /// Of the `u32` in mapped host memory that becomes `index + 1` when the launch begins, whether it is evicted or
+    /// not, so that the host sees progress without asking the driver. 0: it is not to be said.
     pub begun: u64,
     /// The epoch that the launch belongs to.
     pub epoch: u32,
@@ -177,14 +177,15 @@ pub struct Pool {
     pub pad_left: u32,
 }
 
-/// Of `global_average_pool`: the output has one pixel.
+/// Of `global_pool`: one window is the whole image, so the output has one pixel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct GlobalPool {
     pub input: TensorView,
     pub output: TensorView,
     pub images: u32,
-    pub gap: u32,
+    /// As in [`Pool`]; both means are the same.
+    pub kind: u32,
 }
 
 /// Of the kernels for fully connected layers. Weights are halves, `[padded output
@@ -913,6 +914,16 @@ pub struct Preprocess {
     pub mean: [f32; 3],
     /// Multiplied a channel afterwards: `1 / std`.
     pub factor: [f32; 3],
+}
+
+/// Of `report_evicted`: tells the host which launch of a queue was evicted first, and forgets it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ReportEvicted {
+    /// Of the word that guards call [`first_evicted`](Guard::first_evicted); becomes `u32::MAX` again.
+    pub first_evicted: u64,
+    /// Of the `u32` in mapped host memory that takes what it was.
+    pub report: u64,
 }
 
 /// Of `where_am_i`: which multiprocessors the blocks of a launch ran on.

@@ -223,7 +223,7 @@ pub static KERNELS: &[Kernel] = &[
         _ => None,
     }),
     // Eight vectors of channels by sixteen shares of the pixels.
-    Kernel::plain("global_average_pool", 128, |a| match a {
+    Kernel::plain("global_pool", 128, |a| match a {
         Arguments::GlobalPool(pool) => Some([pool.output.pitch.div_ceil(64), pool.images, 1]),
         _ => None,
     }),
@@ -382,6 +382,11 @@ pub static KERNELS: &[Kernel] = &[
     // A warp an image, in one block, so that it can say when all are done.
     Kernel::plain("answers", 1024, |a| match a {
         Arguments::Answers(_) => Some([1, 1, 1]),
+        _ => None,
+    }),
+    // Behind evicted launches: alone among all, it has no look at the epoch.
+    Kernel::plain("report_evicted", 32, |a| match a {
+        Arguments::ReportEvicted(_) => Some([1, 1, 1]),
         _ => None,
     }),
     Kernel::of(Module::Probe, "where_am_i", 32, |_| None),

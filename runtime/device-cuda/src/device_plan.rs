@@ -79,7 +79,7 @@ impl DevicePlan {
                 let stream = self.stream(context, partition)?;
                 Ok(PartitionExecutor {
                     workspaces: Workspaces::take(context, &setup, self.spec.workspaces, bytes)?,
-                    queue: VirtualQueue::new(stream, self.spec.queue)?,
+                    queue: VirtualQueue::new(stream, self.spec.queue, &installation.kernels)?,
                     installation: installation.clone(),
                     error: None,
                 })

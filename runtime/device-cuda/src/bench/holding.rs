@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_kernels::cuda::params::Hold;
-use punctual_kernels::cuda::{self, Kernel};
+use punctual_kernels::cuda::{self, Kernel, Module};
 use punctual_platform::clock;
 use thiserror::Error;
 
@@ -66,9 +66,11 @@ impl Holding {
     pub fn new(context: &Arc<Context>, spec: QueueSpec) -> Result<Self, HoldError> {
         let kernel = cuda::kernel("hold").expect("a kernel of the module `probe`");
         let kernels = Kernels::new();
-        kernels.load(context, kernel.module)?;
+        for module in [Module::General, kernel.module] {
+            kernels.load(context, module)?;
+        }
         Ok(Self {
-            queue: VirtualQueue::new(Stream::new(context, 0)?, spec)?,
+            queue: VirtualQueue::new(Stream::new(context, 0)?, spec, &kernels)?,
             kernels,
             kernel,
         })

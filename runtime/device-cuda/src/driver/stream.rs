@@ -152,24 +152,6 @@ impl Stream {
         CallError::check("cuMemcpyHtoDAsync", code)
     }
 
-    /// Queues a copy from the device (`cuMemcpyDtoHAsync`), as [`copy_in`](Self::copy_in).
-    ///
-    /// # Panics
-    /// If a range is outside.
-    pub fn copy_out(
-        &self,
-        (from, from_offset): (&DeviceMemory, usize),
-        (to, to_offset): (&MappedMemory, usize),
-        bytes: usize,
-    ) -> Result<(), CallError> {
-        let (to, from) = (to.at(to_offset, bytes), from.at(from_offset, bytes));
-        // SAFETY: as in `copy_in`.
-        let code = unsafe {
-            (self.context.symbols().memcpy_to_host_async)(to.cast(), from, bytes, self.raw)
-        };
-        CallError::check("cuMemcpyDtoHAsync", code)
-    }
-
     /// Queues a copy to the device from memory that need not be page-locked, which is read before this returns
     /// (`cuMemcpyHtoDAsync`: "may be synchronous with respect to the host", and is so for pageable memory).
     ///

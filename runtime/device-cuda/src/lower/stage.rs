@@ -107,16 +107,11 @@ impl<'l> Launches<'l> {
             }
             OperatorKind::Pool { .. } => self.pool(of, operator),
             OperatorKind::GlobalAveragePool => {
-                let input = self.read(operator.input);
-                let output = self.write(operator.output);
-                let pool = GlobalPool {
-                    input,
-                    output,
-                    images: u32::from(self.batch),
-                    gap: 0,
+                let kind = PoolKind::Average {
+                    counts_padding: false,
                 };
-                let kernel = known("global_average_pool");
-                self.draft.push(of, kernel, Arguments::GlobalPool(pool));
+                let (input, output) = (self.read(operator.input), self.write(operator.output));
+                self.global_pool(of, kind, input, output);
             }
             OperatorKind::Gather { others, .. } => self.gather(of, operator, others),
             _ => return self.further(of, operator),
@@ -247,9 +242,16 @@ impl<'l> Launches<'l> {
         else {
             return;
         };
+        let (input, output) = (self.read(operator.input), self.write(operator.output));
+        let is_whole = (kernel.height, kernel.width) == (input.height, input.width);
+        let is_only = (padding.top, padding.left, output.height, output.width) == (0, 0, 1, 1);
+        if is_whole && is_only {
+            // With a thread for each window, few threads would read all of the image.
+            return self.global_pool(of, kind, input, output);
+        }
         let pool = Pool {
-            input: self.read(operator.input),
-            output: self.write(operator.output),
+            input,
+            output,
             images: u32::from(self.batch),
             kind: pool_code(kind),
             kernel_height: kernel.height,
@@ -260,6 +262,18 @@ impl<'l> Launches<'l> {
             pad_left: padding.left,
         };
         self.draft.push(of, known("pool"), Arguments::Pool(pool));
+    }
+
+    /// The mean or the largest value of each channel of an image.
+    fn global_pool(&mut self, of: Of<'_>, kind: PoolKind, input: TensorView, output: TensorView) {
+        let pool = GlobalPool {
+            input,
+            output,
+            images: u32::from(self.batch),
+            kind: pool_code(kind),
+        };
+        self.draft
+            .push(of, known("global_pool"), Arguments::GlobalPool(pool));
     }
 
     fn gather(&mut self, of: Of<'_>, operator: &Operator, others: &[TensorId]) {

@@ -148,9 +148,10 @@ impl Traffic {
             Arguments::Members(members) => of_members(members),
             Arguments::InputPlanar(input) => of_input_planar(input),
             Arguments::Answers(answers) => of_answers(answers),
-            Arguments::Preprocess(_) | Arguments::Whereabouts(_) | Arguments::Hold(_) => {
-                Self::default()
-            }
+            Arguments::Preprocess(_)
+            | Arguments::ReportEvicted(_)
+            | Arguments::Whereabouts(_)
+            | Arguments::Hold(_) => Self::default(),
         }
     }
 

@@ -4,13 +4,13 @@
 //! driver ([`Ledger`]). To evict, the queue's epoch moves on: what is still on the host was never
 //! handed over, what waits in the driver finds another epoch at its first block and empties itself
 //! within microseconds, what runs ends at its next block or tile. The device notes the first evicted
-//! launch, and the stage resumes exactly there.
+//! launch, a kernel of one thread behind it reports that to the host, and the stage resumes exactly there.
 //!
 //! Nothing is left to reclaim: the driver copies a launch's parameters when it takes the launch, and
 //! they lie nowhere else. So no memory of evicted launches is freed on the way of the real-time work
 //! that they make room for, or ever.
 //!
-//! Progress needs no driver call: each launch writes how far the list has come, and the last one that
+//! Progress needs no driver call: each launch writes how far the list has come when it begins, evicted or not, and the last one that
 //! the stage is done, into words of page-locked host memory. Only after an eviction the driver is
 //! asked whether the stream has run empty.
 

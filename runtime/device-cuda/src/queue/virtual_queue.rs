@@ -4,11 +4,13 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use punctual_kernels::cuda::params::{Answer, Guard};
+use punctual_kernels::cuda::params::{Answer, Guard, ReportEvicted};
+use punctual_kernels::cuda::{self, Kernel};
 
 use super::ledger::{Ledger, NONE_EVICTED, NotHandedOver};
 use super::words::{EpochFlag, Words};
 use crate::driver::{Attribute, CallError, Context, DeviceMemory, Function, Gpu, Shape, Stream};
+use crate::kernels::Kernels;
 
 /// Where the word lies that every block compares its epoch with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +76,8 @@ pub struct VirtualQueue {
     words: Arc<Words>,
     /// The epoch, if it is to lie on the device; and the first evicted launch.
     on_device: DeviceMemory,
+    /// `report_evicted`, with its function.
+    report: (&'static Kernel, Function),
     ledger: Ledger,
     /// Of what is being handed over.
     epoch: u32,
@@ -87,8 +91,18 @@ const DEVICE_EVICTED: usize = 128;
 const DEVICE_BYTES: usize = 256;
 
 impl VirtualQueue {
-    /// A queue that launches into `stream`. Waits until the device has its words.
-    pub fn new(stream: Stream, spec: QueueSpec) -> Result<Self, CallError> {
+    /// A queue that launches into `stream`. Waits until the device has its words. The module
+    /// [`General`](cuda::Module::General) is loaded.
+    ///
+    /// # Panics
+    /// If the table of kernels has no `report_evicted`.
+    pub(crate) fn new(
+        stream: Stream,
+        spec: QueueSpec,
+        kernels: &Kernels,
+    ) -> Result<Self, CallError> {
+        let report = cuda::kernel("report_evicted").expect("a kernel of the module `general`");
+        let function = kernels.get(report).ok_or(CallError::not_loaded())?;
         let context: &Arc<Context> = stream.context();
         // Each stream takes one of few hardware queues.
         let control = match spec.flag {
@@ -111,6 +125,7 @@ impl VirtualQueue {
             control,
             words,
             on_device,
+            report: (report, function.clone()),
             epoch: 0,
             sequence: 0,
         })
@@ -230,12 +245,25 @@ impl VirtualQueue {
         }
     }
 
-    /// Has the device say, behind everything handed over, which launch was evicted first, and forget it again.
+    /// Has the device say, behind everything handed over, which launch was evicted first, and forget it again. By one
+    /// launch of one thread: two copies of four bytes would each cost more.
     pub fn close(&self) -> Result<(), CallError> {
-        let words = self.words.memory();
-        let evicted = (&self.on_device, DEVICE_EVICTED);
-        self.stream.copy_out(evicted, (words, Words::EVICTED), 4)?;
-        self.stream.copy_in((words, Words::NONE), evicted, 4)
+        // Without an epoch to look at: it runs although the queue's has moved on.
+        let guard = Guard::default();
+        let arguments = ReportEvicted {
+            first_evicted: self.on_device.address() + DEVICE_EVICTED as u64,
+            report: self.words.evicted_address(),
+        };
+        let (kernel, function) = &self.report;
+        let shape = Shape {
+            grid: [1, 1, 1],
+            block: kernel.block,
+            shared_bytes: kernel.shared_bytes,
+        };
+        let arguments = [(&raw const guard).cast(), (&raw const arguments).cast()];
+        // SAFETY: these are the parameters of `report_evicted`; both words are of this queue, whose memory the driver
+        // waits for before it is freed.
+        unsafe { self.stream.launch(function, shape, arguments) }
     }
 
     /// Whether the driver has run empty: after [`close`](Self::close).
@@ -248,7 +276,7 @@ impl VirtualQueue {
 
     /// Where to resume, once the driver [has run empty](Self::is_drained).
     pub fn resume_at(&self) -> Result<u32, NotHandedOver> {
-        // Relaxed: the driver said that the copy is over, and copies by the host's own caches.
+        // Relaxed: the driver said that the launch which wrote it is over, so what it wrote is there.
         let first = self.words.evicted().load(Ordering::Relaxed);
         self.ledger.resume_at(first)
     }

@@ -16,12 +16,10 @@ const EPOCH: usize = 0;
 const BEGUN: usize = LINE;
 /// The sequence number of the last stage that is done, written by the device.
 const DONE: usize = 2 * LINE;
-/// The first evicted launch, copied here after an eviction.
+/// The first evicted launch, reported here by the device after an eviction.
 const EVICTED: usize = 3 * LINE;
-/// What that word is set to before the next pass.
-const NONE: usize = 4 * LINE;
 /// Answers of the last stage, written by the device before [`DONE`].
-const ANSWERS: usize = 5 * LINE;
+const ANSWERS: usize = 4 * LINE;
 const BYTES: usize = ANSWERS + IMAGES_MAX * size_of::<Answer>();
 
 /// A partition's words, in memory that both sides see.
@@ -31,15 +29,9 @@ pub(super) struct Words {
 
 impl Words {
     pub(super) fn take(context: &Arc<Context>) -> Result<Self, CallError> {
-        let words = Self {
+        Ok(Self {
             memory: MappedMemory::take(context, BYTES)?,
-        };
-        // Relaxed: the device is told of the memory later.
-        words
-            .memory
-            .word(NONE)
-            .store(super::NONE_EVICTED, Ordering::Relaxed);
-        Ok(words)
+        })
     }
 
     pub(super) fn memory(&self) -> &MappedMemory {
@@ -63,8 +55,6 @@ impl Words {
     }
 
     pub(super) const EPOCH: usize = EPOCH;
-    pub(super) const EVICTED: usize = EVICTED;
-    pub(super) const NONE: usize = NONE;
 
     pub(super) fn begun_address(&self) -> u64 {
         self.memory.address(BEGUN)
@@ -72,6 +62,10 @@ impl Words {
 
     pub(super) fn done_address(&self) -> u64 {
         self.memory.address(DONE)
+    }
+
+    pub(super) fn evicted_address(&self) -> u64 {
+        self.memory.address(EVICTED)
     }
 
     pub(super) fn epoch_address(&self) -> u64 {

@@ -192,7 +192,7 @@ fn of_others(arguments: &Arguments, plain: Work) -> Work {
         Arguments::PoolBytes(pool) => of_window(plain, pool.kernel_height, pool.kernel_width),
         Arguments::GlobalPool(pool) => {
             let pixels = f64::from(pool.input.height * pool.input.width) / 16.0;
-            summed(waits((pixels / 4.0).ceil()), 8.0 * pixels, 2.9)
+            summed(waits((pixels / 4.0).ceil()), 8.0 * pixels, 4.9)
         }
         Arguments::ConvBytes(conv) => {
             let taps = f64::from(conv.kernel_height * conv.kernel_width);

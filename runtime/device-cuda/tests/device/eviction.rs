@@ -23,10 +23,14 @@ fn started(config: &Config, cuda: &CudaSpec) -> (Cuda, Vec<Vec<Answer>>) {
     (device, expected)
 }
 
-/// Launches since `first` that were handed over, by name.
+/// The kernel that follows evicted launches.
+const REPORT: &str = "report_evicted";
+
+/// Launches of stages since `first` that were handed over, by name.
 fn kernels(device: &Cuda, first: u64) -> Vec<String> {
     let launches = device.emulator.launches_from(first);
-    launches.into_iter().map(|launch| launch.kernel).collect()
+    let names = launches.into_iter().map(|launch| launch.kernel);
+    names.filter(|name| name != REPORT).collect()
 }
 
 /// Blocks that the launches of a stage have.
@@ -88,6 +92,38 @@ fn a_preempted_stage_goes_on_from_the_launch_that_was_cut() {
             );
         }
     }
+}
+
+#[test]
+fn an_eviction_costs_one_launch_behind_the_evicted_ones_and_no_copy() {
+    let queue = QueueSpec {
+        flag: FlagPlace::Host,
+        ..QueueSpec::default()
+    };
+    let (mut device, _) = started(&Config::default(), &CudaSpec { queue, ..cuda() });
+    let copies = [
+        "cuMemcpyHtoD_v2",
+        "cuMemcpyDtoH_v2",
+        "cuMemcpyHtoDAsync_v2",
+        "cuMemcpyDtoHAsync_v2",
+        "cuMemsetD32Async",
+    ];
+    let counted = |device: &Cuda| {
+        let copies = copies.map(|name| device.emulator.calls(name));
+        let launches = device.emulator.calls("cuLaunchKernel");
+        let of_stages = device.device.counters().read().launches;
+        (copies, launches - of_stages)
+    };
+    let first = device.launched();
+    let (copies_before, others_before) = counted(&device);
+    let event = preempted(&mut device, 0, LATER);
+    assert!(matches!(event, Event::Preempted { .. }), "{event:?}");
+    assert_eq!(counted(&device), (copies_before, others_before + 1));
+    let launches = device.emulator.launches_from(first);
+    let last = launches.last().expect("something was launched");
+    assert_eq!((last.kernel.as_str(), last.grid), (REPORT, [1, 1, 1]));
+    let reports = launches.iter().filter(|launch| launch.kernel == REPORT);
+    assert_eq!(reports.count(), 1);
 }
 
 #[test]

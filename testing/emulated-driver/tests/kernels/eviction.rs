@@ -4,27 +4,27 @@ use crate::convolution::{Case, window};
 use crate::launch::{INDEX, NOTHING, Queue};
 use crate::samples::{Sample, floats, halves, samples};
 use crate::tensor::shape;
-use punctual_kernels::cuda::params::Linear;
+use punctual_kernels::cuda::params::{Linear, ReportEvicted};
 use punctual_kernels::cuda::{Arguments, KERNELS};
 
 #[test]
-fn there_is_a_sample_of_every_kernel_that_writes() {
+fn there_is_a_sample_of_every_kernel_that_an_eviction_must_keep_from_writing() {
     let samples = samples();
     let missing = KERNELS
         .iter()
         .filter(|k| samples.iter().all(|sample| sample.kernel != k.name));
     let missing: Vec<&str> = missing.map(|kernel| kernel.name).collect();
-    assert_eq!(missing, ["hold"]);
+    assert_eq!(missing, ["report_evicted", "hold"]);
 }
 
 #[test]
-fn a_launch_that_is_evicted_before_it_begins_writes_nothing_and_says_so() {
+fn a_launch_that_is_evicted_before_it_begins_writes_nothing_but_that_it_begins_and_is_evicted() {
     for sample in samples() {
         let queue = Queue::new();
         sample.launch(&queue, 0);
         assert!(sample.memory[0].is_untouched(), "{}", sample.kernel);
         assert_eq!(queue.first_evicted(), INDEX, "{}", sample.kernel);
-        assert_eq!(queue.begun(), 0, "{}", sample.kernel);
+        assert_eq!(queue.begun(), INDEX + 1, "{}", sample.kernel);
     }
 }
 
@@ -71,6 +71,24 @@ fn one_block_of_ten_tiles() -> Sample {
             ..Case::plain()
         },
     )
+}
+
+#[test]
+fn what_was_evicted_first_is_reported_and_forgotten_whatever_the_epoch_is() {
+    for first in [INDEX, NOTHING] {
+        let mut words = Buffer::of_u32(&[first, 0]);
+        let mut report = Buffer::of_bytes(4);
+        let arguments = Arguments::ReportEvicted(ReportEvicted {
+            first_evicted: words.address(),
+            report: report.address(),
+        });
+        let queue = Queue::new();
+        // Evicted from the first look on: it has none.
+        let counts = queue.launch("report_evicted", &arguments, None, 0);
+        assert_eq!(counts.expect("runs").looks, 0);
+        assert_eq!((report.u32s()[0], words.u32s()[0]), (first, NOTHING));
+        assert_eq!((queue.begun(), queue.first_evicted()), (0, NOTHING));
+    }
 }
 
 #[test]

@@ -124,7 +124,7 @@ const MUTATIONS: &[Mutation] = &[
     ),
     mutation(
         "shared sums are read before they are written",
-        "global_average_pool",
+        "global_pool",
         ("bar.red", 0),
         Alone,
     ),

@@ -54,23 +54,33 @@ fn windows_of_all_kinds() {
 }
 
 #[test]
-fn whole_images() {
+fn whole_images_of_all_kinds() {
+    let average = |counts_padding| PoolKind::Average { counts_padding };
+    let kinds = [(0, PoolKind::Max), (1, average(true)), (2, average(false))];
     for input in [shape(72, 7, 7), shape(3, 1, 1), shape(136, 5, 9)] {
-        let (mut tensor, images) = Tensor::random(input, 3, &mut Random::new(4));
-        let mut output = Tensor::unwritten(shape(input.channels, 1, 1), 3);
-        launch(
-            "global_average_pool",
-            Arguments::GlobalPool(GlobalPool {
-                input: tensor.view(),
-                output: output.view(),
-                images: 3,
-                gap: 0,
-            }),
-        );
-        for (found, image) in output.planar().iter().zip(&images) {
-            let expected = reference::global_average_pool(input, image);
-            let steps = input.height * input.width + 1;
-            error::check("pool", found, &expected, steps, &vec![1.0; expected.len()]);
+        for (code, kind) in kinds {
+            check_whole(input, code, kind);
         }
+    }
+}
+
+fn check_whole(input: Shape, code: u32, kind: PoolKind) {
+    let (mut tensor, images) = Tensor::random(input, 3, &mut Random::new(4));
+    let mut output = Tensor::unwritten(shape(input.channels, 1, 1), 3);
+    launch(
+        "global_pool",
+        Arguments::GlobalPool(GlobalPool {
+            input: tensor.view(),
+            output: output.view(),
+            images: 3,
+            kind: code,
+        }),
+    );
+    let size = (input.height as u32, input.width as u32);
+    let whole = window(size, size, (0, 0, 0, 0));
+    for (found, image) in output.planar().iter().zip(&images) {
+        let expected = reference::pool(input, &whole, kind, image);
+        let steps = input.height * input.width + 1;
+        error::check("pool", found, &expected, steps, &vec![1.0; expected.len()]);
     }
 }

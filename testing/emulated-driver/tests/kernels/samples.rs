@@ -134,13 +134,13 @@ fn pools() -> Vec<Sample> {
             input: view(at[1], 12, 11, 16),
             output: view(at[0], 1, 1, 16),
             images: 3,
-            gap: 0,
+            kind: 2,
         })
     };
     let of = |images: usize| Buffer::of_bytes(images * 16 * 2);
     vec![
         Sample::new("pool", of(3 * 90), vec![halves(ELEMENTS)], pool),
-        Sample::new("global_average_pool", of(3), vec![halves(ELEMENTS)], global),
+        Sample::new("global_pool", of(3), vec![halves(ELEMENTS)], global),
     ]
 }
 
@@ -693,7 +693,7 @@ fn frames_and_places() -> Vec<Sample> {
     ]
 }
 
-/// One of each kernel but `hold`, which writes nothing.
+/// One of each kernel but `hold`, which writes nothing, and `report_evicted`, which nothing evicts.
 pub fn samples() -> Vec<Sample> {
     [
         convolutions(),
