@@ -251,11 +251,12 @@ PUNCTUAL_KERNEL(add_bytes, AddBytes, 128) {
     store_rounded(at<u8>(output.address) + u64(index) * 8, params.rounding, steps);
 }
 
-// Bytes from and to halves, or bytes of another quantisation: each thread converts eight channels of a pixel.
+// Bytes from and to halves, or bytes of another quantisation: each thread converts eight channels of a pixel. Bytes have
+// more padding than halves: what has no input is written as zero steps.
 PUNCTUAL_KERNEL(convert, Convert, 128) {
     Watch watch(guard);
     const TensorView &input = params.input, &output = params.output;
-    u32 vectors = ceil_div(output.channels, 8);
+    u32 vectors = output.pitch / 8;
     u32 index = blockIdx.x * blockDim.x + threadIdx.x;
     u32 channel = index % vectors * 8, pixel = index / vectors;
     bool here = pixel < params.images * output.height * output.width;
@@ -263,8 +264,10 @@ PUNCTUAL_KERNEL(convert, Convert, 128) {
         return;
     }
     u64 from = u64(pixel) * input.pitch + channel, to = u64(pixel) * output.pitch + channel;
-    Values8 steps;
-    if (params.from == KEPT_BYTES) {
+    Values8 steps = {};
+    if (channel >= input.pitch) {
+        // Padding.
+    } else if (params.from == KEPT_BYTES) {
         Bytes8 bytes = *reinterpret_cast<const Bytes8*>(at<const u8>(input.address) + from);
 #pragma unroll
         for (u32 i = 0; i < 8; i++) {

@@ -374,8 +374,7 @@ pub static KERNELS: &[Kernel] = &[
     Kernel::of(Module::Bytes, "convert", 128, |a| match a {
         Arguments::Convert(convert) => {
             let output = &convert.output;
-            let pixels = convert.images * output.height * output.width;
-            Some(threads(pixels * output.channels.div_ceil(8)))
+            Some(threads(vectors(output, convert.images)))
         }
         _ => None,
     }),

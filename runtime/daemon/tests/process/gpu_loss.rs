@@ -11,7 +11,7 @@ use punctual_client::{Client, Crop, Failure, Options, PixelFormat, Rejection, Ve
 use punctual_daemon::{Report, Termination};
 use punctual_platform::clock::now_ns;
 
-use crate::gpu::{GPU_ONLY, both, faulty, profiled, turn};
+use crate::gpu::{AFTER_THE_TRIAL, GPU_ONLY, both, faulty, profiled, turn};
 use crate::support::{Folder, LIMIT, assert_accounts};
 
 /// From the first frame that fails to the end of the process: a reset that does not return, the drain, and a busy machine.
@@ -140,7 +140,7 @@ fn assert_lost(folder: &Folder, daemon: Daemon, why: &str) {
 #[test]
 fn a_fault_that_asks_for_a_new_process_ends_the_daemon_and_clients_go_on_with_the_next() {
     let _turn = turn();
-    let mut folder = profiled(&both(), &faulty(60, Some(700)));
+    let mut folder = profiled(&both(), &faulty(AFTER_THE_TRIAL, Some(700)));
     let daemon = Daemon::start(&folder);
     let (mut far, mut near) = (Camera::open(&folder, "far"), Camera::open(&folder, "near"));
     // The cores have work all the while.
@@ -181,7 +181,7 @@ fn a_hang_whose_reset_blocks_ends_the_daemon_in_bounded_time() {
     let _turn = turn();
     let driver = Config {
         hung_reset: HungReset::Blocks,
-        ..faulty(60, None)
+        ..faulty(AFTER_THE_TRIAL, None)
     };
     let folder = profiled(GPU_ONLY, &driver);
     let daemon = Daemon::start(&folder);
@@ -204,7 +204,7 @@ fn a_daemon_that_is_told_to_end_does_not_wait_for_a_gpu_that_hangs() {
     let _turn = turn();
     let driver = Config {
         hung_reset: HungReset::Blocks,
-        ..faulty(60, None)
+        ..faulty(AFTER_THE_TRIAL, None)
     };
     let folder = profiled(GPU_ONLY, &driver);
     let daemon = Daemon::start(&folder);
@@ -241,7 +241,7 @@ fn two_restarts_that_fail_end_the_daemon() {
     let driver = Config {
         call_faults: vec![refused(1), refused(2)],
         launch_faults: vec![LaunchFault {
-            nth: 60,
+            nth: AFTER_THE_TRIAL,
             code: Some(710),
         }],
         ..Config::default()
@@ -257,7 +257,7 @@ fn two_restarts_that_fail_end_the_daemon() {
 #[test]
 fn a_daemon_that_a_service_manager_started_leaves_it_to_the_manager() {
     let _turn = turn();
-    let folder = profiled(GPU_ONLY, &faulty(60, Some(719)));
+    let folder = profiled(GPU_ONLY, &faulty(AFTER_THE_TRIAL, Some(719)));
     let daemon = crate::support::Daemon::start_as(folder, |command| {
         command.stderr(Stdio::piped());
     });
