@@ -382,7 +382,7 @@ mod tests {
             let here = |kernel: &&Kernel| kernel.module.runs_on(archive.capability.0);
             for kernel in KERNELS.iter().filter(here) {
                 let contract = archive.contract(kernel).expect("there").expect("a cubin");
-                assert!((8..=255).contains(&contract.registers), "{}", kernel.name);
+                assert!((1..=255).contains(&contract.registers), "{}", kernel.name);
                 assert_eq!(contract.stack_bytes, 0, "{}", kernel.name);
                 assert!(contract.shared_bytes >= kernel.shared_bytes);
             }

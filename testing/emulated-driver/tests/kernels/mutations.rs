@@ -195,22 +195,22 @@ const MUTATIONS: &[Mutation] = &[
         Opcode("shl.b32"),
     ),
     mutation(
-        "bytes are unsigned",
-        "conv_bytes",
-        ("dp4a", 0),
-        Text("u32.s32", "u32.u32"),
+        "bytes are rounded up",
+        "convert",
+        ("cvt.rni", -1),
+        Opcode("cvt.rpi.f32.f32"),
     ),
     mutation(
-        "a value is taken from the next channel",
+        "results are stored a vector too late",
         "copy",
-        ("ld.global.u16", 0),
-        Text("]", "+2]"),
+        ("st.global", -1),
+        Text("]", "+16]"),
     ),
     mutation(
-        "the stage never says that it is done",
-        "answers",
-        ("st.release", 0),
-        Drop,
+        "a neighbour is a vector too far",
+        "resize",
+        ("ld.global", -1),
+        Text("]", "+16]"),
     ),
 ];
 
