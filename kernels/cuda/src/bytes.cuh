@@ -42,7 +42,13 @@ DEVICE void finish_sums(const ConvBytes& conv, const int (&sums)[8], u32 pixel, 
     }
     u64 place = u64(pixel) * conv.output.pitch + in_operator;
     if (conv.kept == KEPT_BYTES) {
-        store_rounded(at<u8>(conv.output.address) + place, conv.rounding, values);
+        u8* to = at<u8>(conv.output.address) + place;
+        store_rounded(to, conv.rounding, values);
+        // Pixels have a multiple of 16 bytes: the operator's last vector is followed by one of padding, or by none.
+        u32 end = in_operator + 8;
+        if (end >= conv.output.channels && end < conv.output.pitch) {
+            *reinterpret_cast<Bytes8*>(to + 8) = {};
+        }
     } else {
         finish8(values, conv.epilogue, in_operator, conv.output.channels);
         store8(at<Half>(conv.output.address) + place, values);

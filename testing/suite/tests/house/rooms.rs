@@ -16,6 +16,7 @@ const ROOMS: &[&[&str]] = &[
 /// Crates whose own tests run on the emulated driver: they start the device inside the process.
 const TESTS_ABOVE: &[(&str, &str)] = &[
     ("punctual-device-cuda", "punctual-emulated-driver"),
+    ("punctual-device-cuda", "punctual-ptx"),
     ("punctual-daemon", "punctual-emulated-driver"),
     ("punctual", "punctual-emulated-driver"),
 ];
