@@ -74,6 +74,24 @@ fn what_no_kernel_computes_is_refused_by_name() {
 }
 
 #[test]
+fn a_pool_whose_window_is_the_image_takes_the_kernel_for_whole_images() {
+    // Five pools of 2x2: the last one's image has that size.
+    let network = Structure::Vgg19.outline(32);
+    let target = Target {
+        page_bytes: 16 << 20,
+        ..target(8)
+    };
+    let program = lower(&network, &target);
+    let steps = program
+        .stages
+        .iter()
+        .flat_map(|stage| &stage.lists[0].steps);
+    let names = steps.map(|step| step.kernel.name);
+    let pools: Vec<&str> = names.filter(|name| name.ends_with("pool")).collect();
+    assert_eq!(pools[..5], ["pool", "pool", "pool", "pool", "global_pool"]);
+}
+
+#[test]
 fn a_stage_reads_only_what_is_in_the_batch_when_members_are_fewer() {
     let program = lower(&networks::gathers(3), &target(8));
     let list = program.list(1, 8).expect("prepared");
