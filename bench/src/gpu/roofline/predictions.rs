@@ -187,7 +187,7 @@ pub fn stage_time(
 ) -> Result<StageTime, RooflineError> {
     let partition = Partition {
         multiprocessors,
-        check_stride: QueueSpec::default().check_stride,
+        check_stride: QueueSpec::of_kind(device.integrated).check_stride,
     };
     device.stage(list, partition)
 }

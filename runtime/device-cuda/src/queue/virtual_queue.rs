@@ -40,18 +40,24 @@ pub struct QueueSpec {
 const INTEGRATED_STRIDE: u32 = 8;
 
 impl QueueSpec {
-    /// The usual ones, with the epoch where it is near to `gpu`: an integrated one reads the host's memory,
-    /// others their own. The former do not cache that memory, so they look at it less often.
+    /// Those that fit `gpu`.
     pub fn fitting(gpu: Gpu) -> Result<Self, CallError> {
-        let (flag, check_stride) = match gpu.can(Attribute::Integrated)? {
+        Ok(Self::of_kind(gpu.can(Attribute::Integrated)?))
+    }
+
+    /// The usual ones, with the epoch where it is near to the GPU: an integrated one reads the host's memory,
+    /// others their own. The former do not cache that memory, so they look at it less often.
+    #[must_use]
+    pub fn of_kind(integrated: bool) -> Self {
+        let (flag, check_stride) = match integrated {
             true => (FlagPlace::Host, INTEGRATED_STRIDE),
             false => (FlagPlace::Device, 1),
         };
-        Ok(Self {
+        Self {
             flag,
             check_stride,
             ..Self::default()
-        })
+        }
     }
 }
 
