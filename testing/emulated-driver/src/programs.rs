@@ -1,5 +1,5 @@
 //! PTX that was read before: tests load the same modules again and again.
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use punctual_ptx::Module;
@@ -7,7 +7,7 @@ use punctual_ptx::Module;
 use crate::code::{Code, Outcome};
 use crate::ptx_images::{self, hash};
 
-static KNOWN: Mutex<Option<HashMap<u64, Arc<Module>>>> = Mutex::new(None);
+static KNOWN: Mutex<Option<BTreeMap<u64, Arc<Module>>>> = Mutex::new(None);
 
 /// The program of an image, which `text` finds if it is new.
 fn known(image: &[u8], text: impl FnOnce() -> Option<String>) -> Outcome<Arc<Module>> {

@@ -419,11 +419,11 @@ pub(crate) fn word2(
                 to,
                 a,
                 b,
-                |x, y| (u64::from(x) * u64::from(y) >> 32) as u32
+                |x, y| ((u64::from(x) * u64::from(y)) >> 32) as u32
             );
         }
         Word2::MultiplyHighSigned => each2!(warp, e, to, a, b, |x, y| {
-            (i64::from(x as i32) * i64::from(y as i32) >> 32) as u32
+            ((i64::from(x as i32) * i64::from(y as i32)) >> 32) as u32
         }),
         Word2::MinSigned => each2!(warp, e, to, a, b, |x, y| (x as i32).min(y as i32) as u32),
         Word2::MinUnsigned => each2!(warp, e, to, a, b, |x, y| x.min(y)),
@@ -490,11 +490,11 @@ pub(crate) fn long2(
                 to,
                 a,
                 b,
-                |x, y| (u128::from(x) * u128::from(y) >> 64) as u64
+                |x, y| ((u128::from(x) * u128::from(y)) >> 64) as u64
             );
         }
         Word2::MultiplyHighSigned => long2!(warp, e, to, a, b, |x, y| {
-            (i128::from(x as i64) * i128::from(y as i64) >> 64) as u64
+            ((i128::from(x as i64) * i128::from(y as i64)) >> 64) as u64
         }),
         Word2::MinSigned => long2!(warp, e, to, a, b, |x, y| (x as i64).min(y as i64) as u64),
         Word2::MinUnsigned => long2!(warp, e, to, a, b, |x, y| x.min(y)),

@@ -1,6 +1,6 @@
 //! From an instruction's text to what is executed. Every form is listed here; any other is refused by name.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::error::ParseError;
 use crate::instruction::{
@@ -19,8 +19,8 @@ pub(crate) enum Symbol {
 
 pub(crate) struct Decoder<'a, 't> {
     pub(crate) registers: &'a mut Registers<'t>,
-    pub(crate) symbols: &'a HashMap<&'t str, Symbol>,
-    pub(crate) labels: &'a HashMap<&'t str, u32>,
+    pub(crate) symbols: &'a BTreeMap<&'t str, Symbol>,
+    pub(crate) labels: &'a BTreeMap<&'t str, u32>,
     /// Of the next load.
     pub(crate) used: u16,
 }

@@ -2,7 +2,7 @@
 //!
 //! The addresses are the process's own. All access to them by kernels is here.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -196,7 +196,7 @@ struct Page {
 /// what it writes, and no byte may be written by two.
 pub struct Launched {
     regions: Arc<[Arc<Region>]>,
-    pages: HashMap<u64, usize>,
+    pages: BTreeMap<u64, usize>,
     marks: Vec<Page>,
     /// The page that was used last, and where it is.
     last: (u64, usize),
@@ -211,7 +211,7 @@ impl Launched {
     pub fn new(space: &Space) -> Self {
         Self {
             regions: space.snapshot(),
-            pages: HashMap::new(),
+            pages: BTreeMap::new(),
             marks: Vec::new(),
             last: (u64::MAX, 0),
             recent: 0,

@@ -1,6 +1,6 @@
 //! A module that is ready to run.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -118,7 +118,7 @@ impl Kernel {
 
     fn decode(entry: &Entry<'_>, shared: &[SharedArray<'_>]) -> Result<Self, ParseError> {
         let parameters = places(&entry.parameters);
-        let mut symbols = HashMap::new();
+        let mut symbols = BTreeMap::new();
         for (array, place) in entry.parameters.iter().zip(&parameters) {
             symbols.insert(array.name, Symbol::Parameter(place.offset as u32));
         }
@@ -205,7 +205,7 @@ fn places(arrays: &[Array<'_>]) -> Vec<Parameter> {
 fn place_shared<'t>(
     entry: &Entry<'t>,
     shared: &[SharedArray<'t>],
-    symbols: &mut HashMap<&'t str, Symbol>,
+    symbols: &mut BTreeMap<&'t str, Symbol>,
 ) -> u32 {
     let of_body = entry.body.iter().filter_map(|statement| match statement {
         Statement::Shared(array) => Some(*array),
@@ -256,9 +256,9 @@ fn names<'t>(entry: &Entry<'t>) -> Vec<&'t str> {
     names
 }
 
-fn labels<'t>(entry: &Entry<'t>) -> HashMap<&'t str, u32> {
+fn labels<'t>(entry: &Entry<'t>) -> BTreeMap<&'t str, u32> {
     let mut at = 0;
-    let mut labels = HashMap::new();
+    let mut labels = BTreeMap::new();
     for statement in &entry.body {
         match statement {
             Statement::Instruction(_) => at += 1,

@@ -1,6 +1,6 @@
 //! Names of registers, and the registers of constants and of special values.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::error::ParseError;
 use crate::instruction::Reg;
@@ -13,8 +13,8 @@ pub(crate) enum File {
 }
 
 /// What a warp knows of itself without computing it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Special {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Special {
     /// Of x, y and z.
     Thread(u8),
     BlockSize(u8),
@@ -72,10 +72,10 @@ pub(crate) struct Registers<'t> {
     kernel: &'t str,
     pub(crate) files: Files,
     /// Innermost last.
-    scopes: Vec<HashMap<String, (File, Reg)>>,
-    words: HashMap<u32, Reg>,
-    longs: HashMap<u64, Reg>,
-    specials: HashMap<Special, Reg>,
+    scopes: Vec<BTreeMap<String, (File, Reg)>>,
+    words: BTreeMap<u32, Reg>,
+    longs: BTreeMap<u64, Reg>,
+    specials: BTreeMap<Special, Reg>,
 }
 
 impl<'t> Registers<'t> {
@@ -83,15 +83,15 @@ impl<'t> Registers<'t> {
         Self {
             kernel,
             files: Files::default(),
-            scopes: vec![HashMap::new()],
-            words: HashMap::new(),
-            longs: HashMap::new(),
-            specials: HashMap::new(),
+            scopes: vec![BTreeMap::new()],
+            words: BTreeMap::new(),
+            longs: BTreeMap::new(),
+            specials: BTreeMap::new(),
         }
     }
 
     pub(crate) fn open(&mut self) {
-        self.scopes.push(HashMap::new());
+        self.scopes.push(BTreeMap::new());
     }
 
     pub(crate) fn close(&mut self) {
