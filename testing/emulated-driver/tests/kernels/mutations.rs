@@ -195,6 +195,12 @@ const MUTATIONS: &[Mutation] = &[
         Opcode("shl.b32"),
     ),
     mutation(
+        "bytes are unsigned",
+        "conv_bytes",
+        ("dp4a", 0),
+        Text("u32.s32", "u32.u32"),
+    ),
+    mutation(
         "bytes are rounded up",
         "convert",
         ("cvt.rni", -1),

@@ -534,8 +534,8 @@ fn of_bytes() -> Vec<Sample> {
                 input: view(at[1], 12, 11, 16),
                 output: view(at[0], 10, 9, 16),
                 weights: at[2],
-                bias: at[3],
                 factors: at[3],
+                bias: at[4],
                 images: 3,
                 kernel_height: 3,
                 kernel_width: 3,
@@ -590,8 +590,12 @@ fn of_bytes() -> Vec<Sample> {
         })
     };
     let input = || halves(ELEMENTS / 2);
-    // The values of weights and biases do not matter here.
-    let weighed = || vec![input(), halves(16 * 9 * 16 / 2), floats(16)];
+    // Sums of 144 products of random bytes: most results lie between the bounds.
+    let weighed = || {
+        let factors = Buffer::of_f32(&[5e-4; 16]);
+        let bias = Buffer::of_u32(&[0; 16]);
+        vec![input(), halves(16 * 9 * 16 / 2), factors, bias]
+    };
     let smaller = || Buffer::of_bytes(3 * 90 * 16);
     let same = || Buffer::of_bytes(ELEMENTS);
     vec![
