@@ -6,6 +6,7 @@ use crate::samples::{Sample, floats, halves, samples};
 use crate::tensor::shape;
 use punctual_kernels::cuda::params::{Linear, ReportEvicted};
 use punctual_kernels::cuda::{Arguments, KERNELS};
+use punctual_types::Random;
 
 #[test]
 fn there_is_a_sample_of_every_kernel_that_an_eviction_must_keep_from_writing() {
@@ -35,10 +36,7 @@ fn a_launch_that_was_cut_short_and_runs_again_computes_what_it_would_have() {
         let checks = sample.launch(&Queue::new(), u64::MAX);
         let undisturbed = sample.memory[0].bytes();
         assert!(!sample.memory[0].is_untouched(), "{kernel}");
-        for evicted_at in [1, checks / 2, checks - 1] {
-            if evicted_at == 0 || evicted_at >= checks {
-                continue;
-            }
+        for evicted_at in moments(checks) {
             sample.memory[0].forget();
             let queue = Queue::new();
             sample.launch(&queue, evicted_at);
@@ -56,6 +54,18 @@ fn a_launch_that_was_cut_short_and_runs_again_computes_what_it_would_have() {
             );
         }
     }
+}
+
+/// Looks at which a launch of so many is evicted. An epoch that moves on anywhere is seen at the next look, so these are all
+/// moments that differ; of many, some.
+fn moments(looks: u64) -> Vec<u64> {
+    const MOST: u64 = 10;
+    if looks <= MOST {
+        return (1..looks).collect();
+    }
+    let mut random = Random::new(looks);
+    let drawn = (0..MOST - 2).map(|_| random.within(2, looks - 2));
+    [1, looks - 1].into_iter().chain(drawn).collect()
 }
 
 /// One tile of pixels and channels, and ten tiles of 64 steps.

@@ -19,6 +19,17 @@ fn the_order_of_warps_and_threads_does_not_matter() {
     }
 }
 
+#[test]
+fn tensor_cores_read_shared_memory_without_bank_conflicts() {
+    let mut products = 0;
+    for sample in samples() {
+        let counts = sample.try_launch(&Queue::new(), u64::MAX).expect("runs");
+        assert_eq!(counts.bank_conflicts, 0, "{}", sample.kernel);
+        products += counts.matrix_products;
+    }
+    assert!(products > 0);
+}
+
 /// Bytes of the first that are not the second's.
 fn differing(one: &[u8], other: &[u8]) -> usize {
     one.iter().zip(other).filter(|(a, b)| a != b).count()
