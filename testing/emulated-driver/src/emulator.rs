@@ -234,6 +234,12 @@ impl Emulator {
         self.tell("complaint")
     }
 
+    /// Whether a reset of the context waits for a kernel that hangs.
+    #[must_use]
+    pub fn reset_waits(&self) -> bool {
+        self.tell("reset-waits") == "true"
+    }
+
     /// The error of the context, if it is broken.
     #[must_use]
     pub fn broken(&self) -> Option<u32> {

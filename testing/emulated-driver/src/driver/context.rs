@@ -14,6 +14,8 @@ pub(crate) struct Primary {
     /// What everything in it fails with until it is reset, or until the process ends.
     pub(crate) error: Option<Code>,
     pub(crate) resets: u64,
+    /// A reset or a release has met a kernel that hangs, and waits.
+    pub(crate) waits: bool,
 }
 
 thread_local! {
@@ -108,13 +110,14 @@ fn await_hung_kernels() -> Outcome {
     let hung_at_first = state.device.as_ref().is_some_and(Device::is_hung);
     loop {
         let same = state.machines == machine;
-        let device = state.device.as_ref().filter(|_| same);
+        let device = state.device.as_mut().filter(|_| same);
         let device = device.ok_or(Code::CONTEXT_IS_DESTROYED)?;
         let goes_on = match device.config.hung_reset {
             HungReset::Ends => true,
             HungReset::Waits => !device.is_hung(),
             HungReset::Blocks => !hung_at_first,
         };
+        device.primary.waits = !goes_on;
         if goes_on {
             return Ok(());
         }

@@ -77,6 +77,7 @@ fn respond(question: &str) -> Answer {
         ("streams", []) => with_device(|device| Ok(streams(device))),
         ("memory", []) => with_device(|device| Ok(memory(device))),
         ("complaint", []) => with_device(|device| Ok(device.complaint.clone().unwrap_or_default())),
+        ("reset-waits", []) => with_device(|device| Ok(device.primary.waits.to_string())),
         ("broken", []) => with_device(|device| {
             let code = device.primary.error.map_or(0, |code| code.0);
             Ok(code.to_string())

@@ -124,7 +124,7 @@ fn reset_while_hung(how: HungReset) -> (Gpu, JoinHandle<u32>) {
     // SAFETY: nothing of the context is used afterwards.
     let resetting = || unsafe { sys::cuDevicePrimaryCtxReset_v2(0) as u32 };
     let resetting = Builder::new().spawn(resetting).expect("a thread");
-    while gpu.emulator.calls("cuDevicePrimaryCtxReset_v2") == 0 {
+    while !gpu.emulator.reset_waits() {
         std::thread::yield_now();
     }
     (gpu, resetting)
