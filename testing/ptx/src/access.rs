@@ -65,7 +65,7 @@ pub(crate) fn load_matrices(
     Ok(())
 }
 
-pub(crate) fn copy_async(
+fn copy_async(
     warp: &mut Warp,
     e: &mut Environment<'_>,
     to: Pointer,
@@ -99,11 +99,7 @@ pub(crate) fn copy_async(
 }
 
 /// Copies arrive as late as they may: when a lane waits for their group.
-pub(crate) fn copy_wait(
-    warp: &mut Warp,
-    e: &mut Environment<'_>,
-    left: u32,
-) -> Result<(), Violation> {
+fn copy_wait(warp: &mut Warp, e: &mut Environment<'_>, left: u32) -> Result<(), Violation> {
     let mut kept = Vec::new();
     for copy in std::mem::take(&mut warp.pending) {
         let lane = usize::from(copy.lane);
@@ -127,7 +123,7 @@ pub(crate) fn copy_wait(
 
 /// One lane's part of a load.
 #[inline(always)]
-pub(crate) fn load_lane(
+fn load_lane(
     e: &mut Environment<'_>,
     access: &Access,
     address: u64,
@@ -168,7 +164,7 @@ pub(crate) fn load_lane(
 }
 
 /// Element `i`, as a long.
-pub(crate) fn long_element(value: &[u8; 16], i: usize, elements: Elements) -> u64 {
+fn long_element(value: &[u8; 16], i: usize, elements: Elements) -> u64 {
     let bytes = usize::from(elements.bytes);
     let mut long = [0; 8];
     long[..bytes].copy_from_slice(&value[bytes * i..bytes * (i + 1)]);

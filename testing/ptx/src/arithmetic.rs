@@ -143,7 +143,7 @@ pub(crate) fn compute(warp: &mut Warp, e: &Environment<'_>, op: &Op) -> Result<(
 
 /// What is executed seldom: kept out of the loop's code.
 #[inline(never)]
-pub(crate) fn seldom(warp: &mut Warp, e: &Environment<'_>, op: &Op) -> Result<(), Violation> {
+fn seldom(warp: &mut Warp, e: &Environment<'_>, op: &Op) -> Result<(), Violation> {
     match *op {
         Op::Word1(op, to, a) => word1(warp, e, op, to, a)?,
         Op::Long1(op, to, a) => long1(warp, e, op, to, a)?,
@@ -319,7 +319,7 @@ fn between_files(warp: &mut Warp, e: &Environment<'_>, op: &Op) -> Result<(), Vi
 }
 
 /// `count` ones from bit `at` on.
-pub(crate) fn field(at: u32, count: u32) -> u64 {
+fn field(at: u32, count: u32) -> u64 {
     let (at, count) = (at & 0xff, count & 0xff);
     let ones = 1u64.checked_shl(count).map_or(u64::MAX, |bit| bit - 1);
     ones.checked_shl(at).unwrap_or(0)
@@ -335,7 +335,7 @@ pub(crate) fn extended(value: u32, signed: bool, bits: u8) -> u32 {
     }
 }
 
-pub(crate) fn permuted(a: u32, b: u32, selector: u32) -> u32 {
+fn permuted(a: u32, b: u32, selector: u32) -> u32 {
     let bytes = u64::from(a) | u64::from(b) << 32;
     let mut out = 0;
     for i in 0..4 {
@@ -351,7 +351,7 @@ pub(crate) fn permuted(a: u32, b: u32, selector: u32) -> u32 {
 }
 
 #[inline(always)]
-pub(crate) fn logic3(table: u8, a: u32, b: u32, c: u32) -> u32 {
+fn logic3(table: u8, a: u32, b: u32, c: u32) -> u32 {
     let mut out = 0;
     for row in 0..8 {
         if table >> row & 1 == 1 {
@@ -362,7 +362,7 @@ pub(crate) fn logic3(table: u8, a: u32, b: u32, c: u32) -> u32 {
     out
 }
 
-pub(crate) fn funnel(left: bool, wraps: bool, low: u32, high: u32, by: u32) -> u32 {
+fn funnel(left: bool, wraps: bool, low: u32, high: u32, by: u32) -> u32 {
     let by = if wraps { by & 31 } else { by.min(32) };
     let both = u64::from(low) | u64::from(high) << 32;
     match left {
@@ -372,14 +372,14 @@ pub(crate) fn funnel(left: bool, wraps: bool, low: u32, high: u32, by: u32) -> u
 }
 
 #[inline(always)]
-pub(crate) fn dot_bytes(first: bool, second: bool, a: u32, b: u32, sum: u32) -> u32 {
+fn dot_bytes(first: bool, second: bool, a: u32, b: u32, sum: u32) -> u32 {
     let byte = |word: u32, i: u32, signed| extended(word >> (8 * i), signed, 8);
     (0..4).fold(sum, |sum, i| {
         sum.wrapping_add(byte(a, i, first).wrapping_mul(byte(b, i, second)))
     })
 }
 
-pub(crate) fn word1(
+fn word1(
     warp: &mut Warp,
     e: &Environment<'_>,
     op: Word1,
@@ -399,7 +399,7 @@ pub(crate) fn word1(
 }
 
 #[inline(always)]
-pub(crate) fn word2(
+fn word2(
     warp: &mut Warp,
     e: &Environment<'_>,
     op: Word2,
@@ -453,7 +453,7 @@ pub(crate) fn word2(
     Ok(())
 }
 
-pub(crate) fn long1(
+fn long1(
     warp: &mut Warp,
     e: &Environment<'_>,
     op: Word1,
@@ -471,7 +471,7 @@ pub(crate) fn long1(
 }
 
 #[inline(always)]
-pub(crate) fn long2(
+fn long2(
     warp: &mut Warp,
     e: &Environment<'_>,
     op: Word2,
@@ -507,7 +507,7 @@ pub(crate) fn long2(
     Ok(())
 }
 
-pub(crate) fn divide(
+fn divide(
     warp: &mut Warp,
     e: &Environment<'_>,
     op: Divide,
@@ -533,7 +533,7 @@ pub(crate) fn divide(
     Ok(())
 }
 
-pub(crate) fn divide_longs(
+fn divide_longs(
     warp: &mut Warp,
     e: &Environment<'_>,
     op: Divide,
@@ -559,7 +559,7 @@ pub(crate) fn divide_longs(
     Ok(())
 }
 
-pub(crate) fn multiply_wide(
+fn multiply_wide(
     warp: &mut Warp,
     e: &Environment<'_>,
     signed: bool,
@@ -583,7 +583,7 @@ pub(crate) fn multiply_wide(
     Ok(())
 }
 
-pub(crate) fn float1(
+fn float1(
     warp: &mut Warp,
     e: &Environment<'_>,
     op: Float1,
@@ -621,7 +621,7 @@ pub(crate) fn float1(
 }
 
 #[inline(always)]
-pub(crate) fn float2(
+fn float2(
     warp: &mut Warp,
     e: &Environment<'_>,
     op: Float2,
@@ -634,8 +634,14 @@ pub(crate) fn float2(
         Float2::Add => each2!(warp, e, to, a, b, |x, y| (f(x) + f(y)).to_bits()),
         Float2::Subtract => each2!(warp, e, to, a, b, |x, y| (f(x) - f(y)).to_bits()),
         Float2::Multiply => each2!(warp, e, to, a, b, |x, y| (f(x) * f(y)).to_bits()),
-        Float2::Divide | Float2::DivideApprox => {
-            each2!(warp, e, to, a, b, |x, y| (f(x) / f(y)).to_bits());
+        Float2::Divide => each2!(warp, e, to, a, b, |x, y| (f(x) / f(y)).to_bits()),
+        Float2::DivideApprox => {
+            each2!(warp, e, to, a, b, |x, y| float::quotient(
+                f(x),
+                f(y),
+                e.arithmetic
+            )
+            .to_bits());
         }
         Float2::Min => each2!(warp, e, to, a, b, |x, y| float::min(f(x), f(y)).to_bits()),
         Float2::Max => each2!(warp, e, to, a, b, |x, y| float::max(f(x), f(y)).to_bits()),
@@ -664,7 +670,7 @@ pub(crate) fn float2(
 
 /// The lanes for which a comparison holds.
 #[inline(always)]
-pub(crate) fn comparison(
+fn comparison(
     warp: &Warp,
     e: &Environment<'_>,
     compare: Compare,
@@ -777,7 +783,7 @@ pub(crate) fn comparison(
 }
 
 #[inline(always)]
-pub(crate) fn conversion(
+fn conversion(
     warp: &mut Warp,
     e: &Environment<'_>,
     convert: Convert,

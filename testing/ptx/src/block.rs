@@ -50,7 +50,7 @@ impl Launch<'_> {
 #[derive(Default)]
 pub struct Machine {
     warps: Vec<Warp>,
-    shared: Option<Shared>,
+    shared: Shared,
     counts: Counts,
 }
 
@@ -100,7 +100,7 @@ impl Machine {
             };
             warp.begin(kernel, kernel.identity, position);
         }
-        let shared = self.shared.get_or_insert_with(Shared::new);
+        let shared = &mut self.shared;
         shared.begin(kernel.static_shared + launch.dynamic_shared, kernel.granule);
         let [x, y, z] = block.map(u64::from);
         let mut random = Random::new(launch.seed).stream("block", x ^ y << 24 ^ z << 44);
@@ -209,7 +209,6 @@ fn meet(
         *waiting = None;
     }
     environment.shared.barrier();
-    environment.counts.barriers += 1;
     Ok(())
 }
 

@@ -30,17 +30,12 @@ pub(crate) struct Environment<'a> {
 /// What a launch did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Instructions, of each lane.
-    pub instructions: u64,
-    /// Instructions, of each warp.
-    pub warp_instructions: u64,
     /// Products of fragments.
     pub matrix_products: u64,
     /// Rows of `ldmatrix` that had to wait for another of the same banks.
     pub bank_conflicts: u64,
     /// Looks at words that the host writes.
     pub looks: u64,
-    pub barriers: u64,
 }
 
 /// Why a warp stands still.
@@ -65,7 +60,7 @@ pub(crate) fn run(
     turn: u32,
 ) -> Result<Pause, Violation> {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_64_detected!("avx2", "fma", "f16c") {
+    if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
         // SAFETY: the processor has these instructions.
         return unsafe { run_with_avx2(warp, environment, turn) };
     }
@@ -73,15 +68,7 @@ pub(crate) fn run(
 }
 
 #[cfg(target_arch = "x86_64")]
-macro_rules! is_x86_64_detected {
-    ($($feature:tt),*) => { $(std::arch::is_x86_feature_detected!($feature))&&* };
-}
-
-#[cfg(target_arch = "x86_64")]
-use is_x86_64_detected;
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c")]
+#[target_feature(enable = "avx2,fma")]
 fn run_with_avx2(
     warp: &mut Warp,
     environment: &mut Environment<'_>,
@@ -97,8 +84,6 @@ fn run_any(warp: &mut Warp, e: &mut Environment<'_>, turn: u32) -> Result<Pause,
             warp.join();
         }
         let instruction = &e.kernel.code[warp.at as usize];
-        e.counts.warp_instructions += 1;
-        e.counts.instructions += u64::from(warp.lanes.count_ones());
         let Some(guard) = instruction.guard else {
             if let Some(pause) = step(warp, e, &instruction.op)? {
                 return Ok(pause);

@@ -132,6 +132,26 @@ fn flushed(value: f32) -> f32 {
     value
 }
 
+/// How much of the documented error a result has, -1 to 1.
+fn drawn(argument: u64, arithmetic: Arithmetic) -> f64 {
+    match arithmetic {
+        Arithmetic::Exact => 0.0,
+        Arithmetic::Coarse => (mix(argument) >> 11) as f64 / (1u64 << 52) as f64 - 1.0,
+    }
+}
+
+/// `div.approx`: off by at most two units in the last place.
+pub(crate) fn quotient(a: f32, b: f32, arithmetic: Arithmetic) -> f32 {
+    let exact = a / b;
+    if !exact.is_normal() {
+        return exact;
+    }
+    let argument = u64::from(a.to_bits()) << 32 | u64::from(b.to_bits());
+    // A unit is at least 2^-24 of the value, and this stays below two.
+    let off = drawn(argument, arithmetic) / f64::from(1 << 23);
+    (f64::from(a) / f64::from(b) * (1.0 + off)) as f32
+}
+
 /// Functions whose results the manual bounds only.
 pub(crate) fn approximate(op: Float1, value: f32, arithmetic: Arithmetic) -> f32 {
     let keeps_small = op == Float1::Logarithm2Approx;
@@ -148,13 +168,7 @@ pub(crate) fn approximate(op: Float1, value: f32, arithmetic: Arithmetic) -> f32
         _ if (0.5..=2.0).contains(&x) => (x.log2(), 0.0, 1.0 / f64::from(1 << 22)),
         _ => (x.log2(), 1.0 / f64::from(1 << 22), 0.0),
     };
-    let off = match arithmetic {
-        Arithmetic::Exact => 0.0,
-        Arithmetic::Coarse => {
-            let drawn = mix(u64::from(value.to_bits()) ^ (op as u64) << 32);
-            (drawn >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-        }
-    };
+    let off = drawn(u64::from(value.to_bits()) ^ (op as u64) << 32, arithmetic);
     let is_exact = exact == 0.0 || exact.is_infinite() || exact == 1.0;
     let result = match is_exact {
         true => exact,
@@ -214,6 +228,23 @@ mod tests {
         assert_eq!(min(2.0, f32::NAN), 2.0);
         assert!(min(0.0, -0.0).is_sign_negative() && min(-0.0, 0.0).is_sign_negative());
         assert!(max(0.0, -0.0).is_sign_positive() && max(-0.0, 0.0).is_sign_positive());
+    }
+
+    #[test]
+    fn a_coarse_quotient_is_off_by_no_more_than_two_units() {
+        let mut differ = 0;
+        for i in 1..2000 {
+            let (a, b) = (i as f32, 7.0 + i as f32 / 3.0);
+            let exact = quotient(a, b, Arithmetic::Exact);
+            assert_eq!(exact, a / b);
+            let units = exact
+                .to_bits()
+                .abs_diff(quotient(a, b, Arithmetic::Coarse).to_bits());
+            differ += u32::from(units > 0);
+            assert!(units <= 2, "{a} / {b}: {units}");
+        }
+        assert!(differ > 100);
+        assert_eq!(quotient(1.0, 0.0, Arithmetic::Coarse), f32::INFINITY);
     }
 
     #[test]

@@ -44,16 +44,6 @@ impl Region {
         }
     }
 
-    #[must_use]
-    pub const fn base(&self) -> u64 {
-        self.base
-    }
-
-    #[must_use]
-    pub const fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     const fn holds(&self, address: u64, bytes: u64) -> bool {
         let at = address.wrapping_sub(self.base);
         at < self.bytes && bytes <= self.bytes - at
@@ -202,8 +192,6 @@ pub struct Launched {
     last: (u64, usize),
     /// The region that was used last.
     recent: usize,
-    /// Bytes that were read and written.
-    pub(crate) traffic: (u64, u64),
 }
 
 impl Launched {
@@ -215,7 +203,6 @@ impl Launched {
             marks: Vec::new(),
             last: (u64::MAX, 0),
             recent: 0,
-            traffic: (0, 0),
         }
     }
 
@@ -272,7 +259,6 @@ impl Launched {
             let address = address / 64 * 64 + u64::from(own.trailing_zeros());
             return Err(Violation::ReadsOwnOutput { address });
         }
-        self.traffic.0 += u64::from(bytes);
         let mut value = [0; 16];
         // SAFETY: the bytes lie in a region, which is memory of this process for as long as a launch may access it. Another
         // thread may write them only if the kernel races with the host or another launch.
@@ -307,7 +293,6 @@ impl Launched {
                 address: first(input),
             });
         }
-        self.traffic.1 += u64::from(bytes);
         // SAFETY: as in `read`.
         unsafe {
             std::ptr::copy_nonoverlapping(

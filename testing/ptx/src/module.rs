@@ -13,8 +13,6 @@ use crate::text::{self, Array, Entry, SharedArray, Statement};
 /// Kernels by name, as one PTX text has them.
 #[derive(Debug)]
 pub struct Module {
-    version: (u32, u32),
-    target: String,
     kernels: BTreeMap<String, Arc<Kernel>>,
 }
 
@@ -53,22 +51,8 @@ impl Module {
             Ok((entry.name.to_owned(), Arc::new(kernel)))
         });
         Ok(Self {
-            version: text.version,
-            target: text.target.to_owned(),
             kernels: kernels.collect::<Result<_, ParseError>>()?,
         })
-    }
-
-    /// Of PTX, as `.version` says.
-    #[must_use]
-    pub const fn version(&self) -> (u32, u32) {
-        self.version
-    }
-
-    /// `sm_80`
-    #[must_use]
-    pub fn target(&self) -> &str {
-        &self.target
     }
 
     #[must_use]
@@ -108,12 +92,6 @@ impl Kernel {
     #[must_use]
     pub const fn static_shared(&self) -> u32 {
         self.static_shared
-    }
-
-    /// How many instructions its text has.
-    #[must_use]
-    pub const fn instructions(&self) -> usize {
-        self.code.len()
     }
 
     fn decode(entry: &Entry<'_>, shared: &[SharedArray<'_>]) -> Result<Self, ParseError> {

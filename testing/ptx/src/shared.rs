@@ -18,6 +18,7 @@ struct Cell {
     reader: u16,
 }
 
+#[derive(Default)]
 pub(crate) struct Shared {
     bytes: Vec<u8>,
     cells: Vec<Cell>,
@@ -31,17 +32,6 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) const fn new() -> Self {
-        Self {
-            bytes: Vec::new(),
-            cells: Vec::new(),
-            shift: 0,
-            size: 0,
-            phase: 0,
-            first: 0,
-        }
-    }
-
     /// A block begins: nothing in it is written. `granule`: bytes of the smallest access, 1, 2 or 4.
     pub(crate) fn begin(&mut self, size: u32, granule: u32) {
         let shift = granule.trailing_zeros();
@@ -206,7 +196,7 @@ mod tests {
     use super::*;
 
     fn block() -> Shared {
-        let mut shared = Shared::new();
+        let mut shared = Shared::default();
         shared.begin(64, 4);
         shared
     }

@@ -61,8 +61,13 @@ pub(crate) unsafe fn read(image: *const u8, config: &Config) -> Outcome<Image> {
     // SAFETY: by the caller's promise a text.
     let text = unsafe { CStr::from_ptr(image.cast()) };
     let text = text.to_str().map_err(|_| Code::INVALID_IMAGE)?;
-    let kernels = read_ptx(text, config.compute, config.driver)?;
+    let mut kernels = read_ptx(text, config.compute, config.driver)?;
     let program = programs::of_text(text)?;
+    for kernel in program.kernels() {
+        if let Some(resources) = kernels.get_mut(kernel.name()) {
+            resources.shared_bytes = kernel.static_shared();
+        }
+    }
     Ok(Image { kernels, program })
 }
 

@@ -25,7 +25,7 @@ enum Change {
     Operand(usize, &'static str),
 }
 
-/// A fault: in which kernel, in the how manieth instruction that begins like this (from 0, or from the end).
+/// A fault: in which kernel, and in which of its instructions that begin like this, counted from 0, or from the end by a negative number.
 struct Mutation {
     what: &'static str,
     kernel: &'static str,
