@@ -643,6 +643,10 @@ fn float2(
             )
             .to_bits());
         }
+        Float2::DivideApproxFlushed => each2!(warp, e, to, a, b, |x, y| {
+            let (x, y) = (float::flushed(f(x)), float::flushed(f(y)));
+            float::flushed(float::quotient(x, y, e.arithmetic)).to_bits()
+        }),
         Float2::Min => each2!(warp, e, to, a, b, |x, y| float::min(f(x), f(y)).to_bits()),
         Float2::Max => each2!(warp, e, to, a, b, |x, y| float::max(f(x), f(y)).to_bits()),
         Float2::CopySign => {

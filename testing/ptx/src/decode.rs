@@ -421,9 +421,8 @@ impl<'t> Decoder<'_, 't> {
             ["mul", "f32"] | ["mul", "rn", "f32"] => Some(Float2::Multiply),
             ["mul", "rz", "f32"] => Some(Float2::MultiplyTowardsZero),
             ["div", "rn", "f32"] => Some(Float2::Divide),
-            ["div", "approx", "f32"] | ["div", "approx", "ftz", "f32"] | ["div", "full", "f32"] => {
-                Some(Float2::DivideApprox)
-            }
+            ["div", "approx", "f32"] | ["div", "full", "f32"] => Some(Float2::DivideApprox),
+            ["div", "approx", "ftz", "f32"] => Some(Float2::DivideApproxFlushed),
             ["min", "f32"] => Some(Float2::Min),
             ["max", "f32"] => Some(Float2::Max),
             ["copysign", "f32"] => Some(Float2::CopySign),

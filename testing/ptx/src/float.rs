@@ -125,7 +125,7 @@ pub(crate) fn fused(a: f32, b: f32, c: f32, rounding: Rounding) -> f32 {
 }
 
 /// Subnormal numbers are zeros.
-fn flushed(value: f32) -> f32 {
+pub(crate) fn flushed(value: f32) -> f32 {
     if value.is_subnormal() {
         return f32::from_bits(value.to_bits() & 0x8000_0000);
     }

@@ -74,6 +74,7 @@ pub(crate) enum Float2 {
     MultiplyTowardsZero,
     Divide,
     DivideApprox,
+    DivideApproxFlushed,
     Min,
     Max,
     /// The sign of the first, the magnitude of the second.
