@@ -1,6 +1,7 @@
 //! `punctual bench gpu`, as a user runs it: on machines without a GPU, and on the emulated driver.
 #![forbid(unsafe_code)]
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -104,7 +105,11 @@ fn emulated(arguments: &[&str], folder: &Path) -> Output {
         tpcs: 4,
         ..Config::default()
     };
-    let library = Emulator::library_folder(&config).expect("the driver that was built");
+    emulated_as(&config, arguments, folder)
+}
+
+fn emulated_as(config: &Config, arguments: &[&str], folder: &Path) -> Output {
+    let library = Emulator::library_folder(config).expect("the driver that was built");
     Command::new(env!("CARGO_BIN_EXE_punctual-bench"))
         .args(["gpu", "--quick", "--out"])
         .arg(folder)
@@ -162,4 +167,127 @@ fn on_an_emulated_gpu_every_step_runs_and_the_report_says_that_times_mean_nothin
     let kept = steps.iter().filter(measured).count() - 1;
     assert!(kept >= 6, "{said}");
     assert_eq!(said.matches("has a result").count(), kept, "{said}");
+}
+
+/// The report of first light.
+fn first_light(path: &Path) -> Value {
+    let bytes = std::fs::read(path).expect("the report");
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&bytes[..])
+        .read_to_string(&mut text)
+        .expect("compressed text");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+#[test]
+fn without_a_gpu_first_light_says_so_and_what_to_do_and_writes_nothing() {
+    let file = out("first-none.json.gz");
+    let output = bench_gpu(&["--first", "--file", file.to_str().expect("a path")]);
+    let said = complaint(&output);
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(
+        said.contains("There is no GPU") && said.contains("Jetson"),
+        "{said}"
+    );
+    assert!(!file.exists());
+}
+
+/// Each step ran, with readings of a clock that stood still, and its verdict is one that an emulated driver allows.
+fn check_steps(report: &Value) {
+    for step in report["steps"].as_array().expect("a list") {
+        let name = step["step"].as_str().expect("a name");
+        let measured = &step["outcome"]["measured"];
+        assert!(measured.is_object(), "{step}");
+        let clocks = measured["clocks"].as_array().expect("a list");
+        assert!(clocks.len() >= 4, "idle, before, during, after: {step}");
+        assert_eq!(clocks[0]["gpu_mhz"], 918.0, "{step}");
+        let expected = match name {
+            // Trials need the program `punctual`, which other packages build.
+            "calibration" => &["proven", "open"][..],
+            "known-answers" => &["proven"],
+            "resumption" => &["proven", "open"],
+            _ => &["no_time"],
+        };
+        let verdict = step["verdict"].as_str().expect("a word");
+        assert!(expected.contains(&verdict), "{step}");
+        let samples = measured["finding"]["samples"].as_array().expect("a list");
+        let samples_expected = !["calibration", "known-answers"].contains(&name);
+        assert_eq!(!samples.is_empty(), samples_expected, "{step}");
+    }
+}
+
+#[test]
+fn on_an_emulated_gpu_first_light_runs_whole_and_says_that_driver_and_device_are_emulated() {
+    let file = out("first.json.gz");
+    let root = out("first-root");
+    for path in [&file, &root] {
+        // Left by a run of before.
+        let _ = std::fs::remove_file(path);
+        let _ = std::fs::remove_dir_all(path);
+    }
+    let clock = root.join("sys/class/devfreq/17000000.gpu");
+    std::fs::create_dir_all(&clock).expect("a folder");
+    std::fs::write(clock.join("cur_freq"), "918000000\n").expect("a file");
+    let (path, root) = (
+        file.to_str().expect("a path"),
+        root.to_str().expect("a path"),
+    );
+    let arguments = ["--first", "--file", path, "--root", root];
+    let output = emulated(&arguments, &out("first-work"));
+    let said = complaint(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("WARNING: emulated"), "{text}");
+
+    let report = first_light(&file);
+    assert_eq!(report["machine"]["emulated"], true);
+    let warning = report["warnings"][0].as_str().expect("words");
+    assert!(
+        warning.contains("no GPU") && warning.contains("time says nothing"),
+        "{warning}"
+    );
+    check_steps(&report);
+    let made_by = &report["made_by"];
+    assert_eq!(made_by["programs"][0]["name"], "punctual-bench");
+    assert_eq!(
+        made_by["programs"][0]["hash"].as_str().map(str::len),
+        Some(64)
+    );
+    for image in made_by["images"].as_array().expect("a list") {
+        assert_eq!(image["as_built"], true, "{image}");
+    }
+
+    // There is one GPU, and the report is kept.
+    let other = emulated(&["--first", "--device", "3"], &out("first-work"));
+    assert_eq!(other.status.code(), Some(5));
+    assert!(complaint(&other).contains("the driver has 1"));
+    let again = emulated(&arguments, &out("first-work"));
+    assert_eq!(again.status.code(), Some(4));
+    assert!(complaint(&again).contains("there already"));
+    assert_eq!(first_light(&file), report);
+}
+
+#[test]
+fn first_light_on_a_gpu_whose_launches_fail_is_bad_and_the_file_says_why() {
+    let file = out("first-wrong.json.gz");
+    // Left by a run of before.
+    let _ = std::fs::remove_file(&file);
+    let path = file.to_str().expect("a path");
+    // In each step's process the first launch fails.
+    let config = Config {
+        tpcs: 2,
+        launch_faults: vec![emulated_cuda::LaunchFault {
+            nth: 0,
+            code: Some(719),
+        }],
+        ..Config::default()
+    };
+    let output = emulated_as(&config, &["--first", "--file", path], &out("first-work"));
+    let said = complaint(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let report = first_light(&file);
+    let steps = report["steps"].as_array().expect("a list");
+    assert_eq!(steps.len(), 7);
+    let answers = &steps[1];
+    assert_eq!(answers["verdict"], "failed", "{answers}");
 }

@@ -354,5 +354,7 @@ fn profile(package: &Package) -> Profile {
         solutions: Vec::new(),
         solution_memory: SolutionMemory::default(),
         look_stride: None,
+        launches: Vec::new(),
+        preemption: Vec::new(),
     }
 }

@@ -5,11 +5,12 @@ use std::os::fd::AsFd as _;
 use std::process::{Child, Command, Stdio};
 
 use punctual_platform::{clock, poll};
+use serde::de::DeserializeOwned;
 
 use super::folder::Outcome;
 
 /// Runs a command that prints its outcome as JSON, for at most so many seconds.
-pub fn run(command: &mut Command, seconds: u32) -> Outcome {
+pub fn run<R: DeserializeOwned>(command: &mut Command, seconds: u32) -> Outcome<R> {
     match finish(command, seconds) {
         Ok(outcome) => outcome,
         Err(error) => Outcome::Failed {
@@ -18,7 +19,7 @@ pub fn run(command: &mut Command, seconds: u32) -> Outcome {
     }
 }
 
-fn finish(command: &mut Command, seconds: u32) -> io::Result<Outcome> {
+fn finish<R: DeserializeOwned>(command: &mut Command, seconds: u32) -> io::Result<Outcome<R>> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -23,8 +23,8 @@ pub struct Record {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    Measured(StepResult),
+pub enum Outcome<R = StepResult> {
+    Measured(R),
     /// What it needs is not there.
     NotMeasured {
         /// What, in words.
@@ -36,7 +36,7 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl<R> Outcome<R> {
     /// Whether there is a result.
     pub const fn is_measured(&self) -> bool {
         matches!(self, Self::Measured(_))

@@ -1,6 +1,6 @@
 //! What is measured on, by which program, when.
 
-use std::path::Path;
+use std::ffi::OsStr;
 use std::process::{Command, Stdio};
 
 use punctual_device_cuda::driver::{Attribute, Driver, Gpu, OpenError};
@@ -97,7 +97,7 @@ fn nvidia_smi(ordinal: u32, query: &str) -> Option<String> {
 }
 
 /// What a program says, if it is there and ends well.
-fn said(program: &str, arguments: &[&str]) -> Option<String> {
+pub fn said(program: impl AsRef<OsStr>, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
@@ -109,21 +109,10 @@ fn said(program: &str, arguments: &[&str]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// This program: its version and, if it lies in a working copy, the commit checked out there.
+/// This program: its version, and the commit that it was built from.
 pub fn program() -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    match commit() {
-        Some(commit) => format!("punctual {version}, commit {commit}"),
-        None => format!("punctual {version}, commit unknown"),
-    }
-}
-
-fn commit() -> Option<String> {
-    let program = std::env::current_exe().ok()?;
-    let folder = program.parent().and_then(Path::to_str)?;
-    let commit = said("git", &["-C", folder, "rev-parse", "HEAD"])?;
-    let changed = said("git", &["-C", folder, "status", "--porcelain", "-uno"]).is_some();
-    Some(commit + if changed { " with changes" } else { "" })
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("PUNCTUAL_COMMIT"));
+    format!("punctual {version}, commit {commit}")
 }
 
 /// The present, for people.

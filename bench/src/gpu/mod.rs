@@ -5,6 +5,7 @@ mod bound;
 mod child;
 mod course;
 mod division;
+mod first;
 mod folder;
 mod machine;
 mod report;
@@ -37,6 +38,8 @@ EXAMPLES:
   punctual bench gpu --only preemption
   punctual bench gpu --again disb --out orin-maxn
   punctual bench gpu --predict
+  punctual bench gpu --first
+  punctual bench gpu --first --file orin-nx.json.gz
 
 Runs one step after the other, each in a process of its own, and writes FOLDER/STEP.json as it ends; then
 FOLDER/report.json and FOLDER/report.html, which need nothing else. When it is interrupted, run it again: it
@@ -45,7 +48,11 @@ continues where it stopped. A step that fails is reported with its cause, and th
 No other program should use the GPU meanwhile. Clocks should be fixed (Jetson: nvpmodel, jetson_clocks; others:
 nvidia-smi --lock-gpu-clocks); the report says what they were. Latencies count from the intended start.
 
-TERMINATION CODES: 0 done; 1 a step failed or a bound was missed; 3 no such step, or the folder has results
+--first asks within a minute whether Punctual works on this GPU at all: probe, mask bits, known answers, latencies, peaks,
+one network, preemption. It prints a verdict on each and writes one file to send (docs/first-light.md). A time that was taken
+while a clock moved is rejected.
+
+TERMINATION CODES: 0 done; 1 a step failed or was rejected, or a bound was missed; 3 no such step, or the folder has results
 of another device; 4 a file cannot be read or written; 5 there is no GPU.")]
 pub struct Options {
     /// The folder of the results.
@@ -72,6 +79,17 @@ pub struct Options {
     /// Measure nothing, and need no GPU: print what the roofline predicts of stages on known devices.
     #[arg(long, conflicts_with_all = ["only", "again", "report", "list"])]
     predict: bool,
+    /// A verdict on this GPU within a minute, and one file to send.
+    #[arg(long, conflicts_with_all = ["only", "again", "report", "list", "predict"])]
+    first: bool,
+    /// The file of --first; one that is there is kept, and the run refused.
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "punctual-first-light.json.gz",
+        requires = "first"
+    )]
+    file: PathBuf,
     /// Print the report, or the predictions, as JSON.
     #[arg(long)]
     json: bool,
@@ -84,6 +102,12 @@ pub struct Options {
     /// Run one step in this process and print its outcome.
     #[arg(long, hide = true, value_name = "STEP")]
     step: Option<String>,
+    /// Likewise, of first light.
+    #[arg(long, hide = true, value_name = "STEP")]
+    first_step: Option<String>,
+    /// Where first light reads the files of kernel and system.
+    #[arg(long, hide = true, value_name = "FOLDER", default_value = "/")]
+    root: PathBuf,
 }
 
 /// Why there is no report, or a bad one.
@@ -96,6 +120,9 @@ pub enum Error {
     /// The roofline says nothing of a network.
     #[error(transparent)]
     Predict(#[from] roofline::PredictError),
+    /// Of first light.
+    #[error(transparent)]
+    First(#[from] first::FirstError),
     /// Results cannot be kept or read.
     #[error(transparent)]
     Folder(#[from] FolderError),
@@ -117,6 +144,7 @@ impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
             Self::Output(error) => error.termination(),
+            Self::First(error) => error.termination(),
             Self::NoGpu(_) | Self::Program(_) | Self::NoAnswer(_) => Termination::Resources,
             Self::NoSuchStep(_) | Self::Folder(FolderError::Other { .. }) => Termination::BadInput,
             Self::Folder(_) => Termination::File,
@@ -135,6 +163,12 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
     if options.predict {
         return predict(options.json);
+    }
+    if let Some(name) = &options.first_step {
+        return Ok(first::run_step(name, &options.out, first_order(options))?);
+    }
+    if options.first {
+        return Ok(first::run(first_order(options))?);
     }
     if let (Some(order), Some(package)) = (&options.cold_start, &options.package) {
         return answer_once(options, package, order);
@@ -165,6 +199,16 @@ pub fn run(options: &Options) -> Result<(), Error> {
         (true, _) => Err(Error::StepFailed),
         (false, true) => Err(Error::Missed),
         (false, false) => Ok(()),
+    }
+}
+
+fn first_order(options: &Options) -> first::Order<'_> {
+    first::Order {
+        file: &options.file,
+        device: options.device,
+        quick: options.quick,
+        json: options.json,
+        root: &options.root,
     }
 }
 

@@ -6,11 +6,12 @@ use punctual_core::{
     ActionId, Criticality, Event, Finished, Infer, Instant, ModelId, PartitionId, RequestId,
     StageId, Window,
 };
+use punctual_device::pool::Wait;
 use punctual_device::{Device, DeviceSpec, HostedDevice, InputBuffers, ModelSpec, PartitionSpec};
 use punctual_device_cuda::driver::{Attribute, Gpu};
 use punctual_device_cuda::kernel_padding::KernelPaddingSpec;
 use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
-use punctual_device_cuda::{CudaDevice, CudaSpec, Division, Wait, Watchdog};
+use punctual_device_cuda::{CudaDevice, CudaSpec, Division, Watchdog};
 use punctual_model::Network;
 use punctual_platform::{Doorbell, affinity, clock};
 
@@ -131,7 +132,7 @@ pub fn cuda_spec(session: &Session<'_>) -> CudaSpec {
     // Where everything is tiny, the device may be the processor itself.
     CudaSpec {
         page_bytes: 256 << 10,
-        wait: Wait::Nap { ns: 100_000 },
+        wait: Wait::Sleep { ns: 100_000 },
         watchdog: Watchdog {
             unknown_ns: STUCK_NS,
             grace_ns: STUCK_NS,
@@ -257,6 +258,27 @@ impl<D: Device> Rig<D> {
         let id = self.submit(stage_run, Criticality::RealTime)?;
         match self.event()? {
             Event::Finished(finished) if finished.action == id => Ok(finished),
+            other => Err(StepError::Unexpected(Box::new(other))),
+        }
+    }
+
+    /// Gives the device a stage and takes it back after so long: from that wish to the device's word, in nanoseconds. None if
+    /// the stage was over before.
+    pub fn preempt(
+        &mut self,
+        stage_run: StageRun,
+        after_ns: u64,
+    ) -> Result<Option<u64>, StepError> {
+        let id = self.submit(stage_run, Criticality::BestEffort)?;
+        let begun = clock::now_ns();
+        while clock::now_ns() - begun < after_ns {
+            std::hint::spin_loop();
+        }
+        let wished = clock::now_ns();
+        self.device.preempt(PartitionId(stage_run.partition), id);
+        match self.event()? {
+            Event::Preempted { action } if action == id => Ok(Some(clock::now_ns() - wished)),
+            Event::Finished(finished) if finished.action == id => Ok(None),
             other => Err(StepError::Unexpected(Box::new(other))),
         }
     }

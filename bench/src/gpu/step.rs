@@ -3,7 +3,7 @@
 use punctual_core::{ConfigError, Event};
 use punctual_device::{ClaimError, SubmitError};
 use punctual_device_cuda::StartError;
-use punctual_device_cuda::bench::{DirectError, HoldError};
+use punctual_device_cuda::bench::{DirectError, HoldError, LaunchError};
 use punctual_device_cuda::cold_start::ColdStartError;
 use punctual_device_cuda::driver::{CallError, Driver, Gpu, OpenError};
 use punctual_device_cuda::partition::StreamError;
@@ -62,6 +62,9 @@ pub enum StepError {
     /// Kernels that only take time were not preempted.
     #[error(transparent)]
     Hold(#[from] HoldError),
+    /// A kernel cannot be launched alone.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
     /// A network cannot be run launch by launch.
     #[error(transparent)]
     Direct(#[from] DirectError),

@@ -41,6 +41,8 @@ impl PackageNeeds {
 pub struct Sizes {
     pub batches: Vec<u8>,
     pub units: Vec<u8>,
+    /// Whether to measure single launches, too.
+    pub launches: bool,
 }
 
 impl Sizes {
@@ -78,7 +80,9 @@ pub fn by_package(models: &[ModelNeeds]) -> Vec<PackageNeeds> {
         });
         let needs = &mut packages[position];
         let sizes = needs.sizes.entry(model.device);
-        sizes.or_default().add(&model.batches, &model.units);
+        let sizes = sizes.or_default();
+        sizes.add(&model.batches, &model.units);
+        sizes.launches |= model.launches;
         let new = model.frames.iter().filter(|f| !needs.frames.contains(f));
         let new: Vec<FrameNeeds> = new.copied().collect();
         needs.frames.extend(new);
@@ -103,6 +107,8 @@ pub fn request(needs: &Needs, sizes: &Sizes, effort: Effort, direct: bool) -> Re
             .first()
             .copied(),
         effort,
+        interruptions: effort.interruptions(),
+        launches: sizes.launches,
         direct,
     }
 }
@@ -271,6 +277,7 @@ mod tests {
         let sizes = |batches: &[u8], units: &[u8]| Sizes {
             batches: batches.to_vec(),
             units: units.to_vec(),
+            launches: false,
         };
         assert_eq!(packages[0].on(DeviceKind::Cpu), sizes(&[1, 2], &[2]));
         assert_eq!(packages[0].on(DeviceKind::Cuda), sizes(&[1, 2, 4], &[4]));

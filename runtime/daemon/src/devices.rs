@@ -8,14 +8,15 @@ use punctual_device::{
     CacheSpec, DeviceSet, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider,
 };
 use punctual_device_cpu::CpuProvider;
+use punctual_device_cuda::kernel_padding::{KernelPaddingSpec, LaunchTimes};
 use punctual_device_cuda::{CudaDevice, CudaProvider, Watchdog};
 use punctual_device_ort::OrtDevice;
 use punctual_kernels::Isa;
-use punctual_plan::{DeviceKind, PartitionPlan, Plan};
+use punctual_plan::{DeviceKind, LeaderWait, PartitionPlan, Plan};
 use punctual_platform::Doorbell;
 
 use crate::StartupError;
-use crate::gpu::GpuError;
+use crate::gpu::{GpuError, wait};
 use crate::gpu_watch::GpuWatch;
 use crate::validate::Validated;
 
@@ -140,9 +141,43 @@ fn start_gpu(
             .iter()
             .filter_map(|m| m.look_stride)
             .max(),
+        kernel_padding: kernel_padding(&validated.plan),
+        wait: wait(
+            validated
+                .plan
+                .gpu
+                .as_ref()
+                .map_or(LeaderWait::Spin, |gpu| gpu.leader_wait),
+        ),
         ..gpu.provider(Vec::new())
     };
     Ok(provider.start(spec, bell)?)
+}
+
+/// The partitions that fill, by their place among those of the GPU, and how long launches take.
+fn kernel_padding(plan: &Plan) -> KernelPaddingSpec {
+    let partitions = plan
+        .partitions
+        .iter()
+        .filter(|p| p.device == DeviceKind::Cuda);
+    let fillers = partitions
+        .enumerate()
+        .filter(|(_, partition)| partition.fills);
+    let mut times = LaunchTimes::default();
+    let models = plan
+        .models
+        .iter()
+        .filter(|model| model.device == DeviceKind::Cuda);
+    for (position, model) in models.enumerate() {
+        model
+            .launches
+            .iter()
+            .for_each(|launches| times.add(position, launches));
+    }
+    KernelPaddingSpec {
+        fillers: fillers.map(|(position, _)| position).collect(),
+        times,
+    }
 }
 
 /// None on a partition of cores.

@@ -1,13 +1,28 @@
 //! The GPU, for plans that ask for a part of it: looked at before the plan is made, never otherwise.
 
+use punctual_device::Provider;
+use punctual_device::pool::Wait;
 use punctual_device_cuda::driver::{Driver, OpenError};
+use punctual_device_cuda::kernel_padding::KernelPaddingSpec;
 use punctual_device_cuda::partition::offer::{self, How, Offer, OfferError};
 use punctual_device_cuda::partition::{Program, StreamError, record};
 use punctual_device_cuda::{CudaProvider, PAGE_BYTES, StartError, Watchdog};
-use punctual_plan::GpuHost;
+use punctual_plan::{GpuHost, LeaderWait};
 
 /// Of the driver's GPUs, the one that is used.
 pub const ORDINAL: u32 = 0;
+
+/// Between two looks of a leader that sleeps, in nanoseconds.
+const SLEEP_NS: u64 = 50_000;
+
+/// How leaders wait, as plans say it.
+#[must_use]
+pub const fn wait(leaders: LeaderWait) -> Wait {
+    match leaders {
+        LeaderWait::Spin => Wait::Spin,
+        LeaderWait::Sleep => Wait::Sleep { ns: SLEEP_NS },
+    }
+}
 
 /// Why the GPU that a plan asks for cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +75,8 @@ impl Gpu {
             offer: self.offer.clone(),
             leaders,
             watchdog: Watchdog::default(),
+            kernel_padding: KernelPaddingSpec::default(),
+            wait: Wait::Spin,
             look_stride: None,
         }
     }
@@ -68,13 +85,23 @@ impl Gpu {
     #[must_use]
     pub fn host(&self) -> GpuHost {
         let facts = &self.offer.facts;
+        let machine = |leader_wait| {
+            let provider = CudaProvider {
+                wait: wait(leader_wait),
+                ..self.provider(Vec::new())
+            };
+            provider.machine()
+        };
         GpuHost {
-            machine: self.offer.machine(),
+            machine: machine(LeaderWait::Spin),
+            machine_asleep: machine(LeaderWait::Sleep),
             clocks: self.offer.clocks(),
             settings: self.offer.settings(),
             tpcs: self.offer.tpcs(),
             granularity: self.offer.granularity(),
             enforced: self.offer.is_enforced(),
+            redivides: self.offer.mechanism().redivides(),
+            mechanism: self.offer.mechanism().to_string(),
             memory_bytes: facts.memory_bytes,
             integrated: facts.integrated,
             page_bytes: u64::from(PAGE_BYTES),

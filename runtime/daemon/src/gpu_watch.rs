@@ -35,6 +35,15 @@ pub struct GpuReport {
     pub restarts: u64,
     /// Restarts that failed.
     pub restarts_failed: u64,
+    /// Launches of partitions that fill.
+    #[serde(default)]
+    pub filled: u64,
+    /// Of those, the ones that waited for room.
+    #[serde(default)]
+    pub fillers_waited: u64,
+    /// Times that one was in the way of a real-time launch, and was stopped.
+    #[serde(default)]
+    pub fillers_called_off: u64,
     /// Why the process can no longer use it, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
@@ -60,7 +69,7 @@ impl GpuWatch {
             .plan
             .partitions
             .iter()
-            .filter(|p| !p.is_place)
+            .filter(|p| !p.is_place && !p.fills)
             .map(|p| p.tpcs.len() as u64);
         Some(Self {
             machine: gpu.host().machine,
@@ -108,6 +117,9 @@ impl GpuWatch {
             faults: counts.faults,
             restarts: counts.restarts,
             restarts_failed: counts.restarts_failed,
+            filled: counts.filled,
+            fillers_waited: counts.fillers_waited,
+            fillers_called_off: counts.fillers_called_off,
             lost: self.loss().map(|loss| loss.to_string()),
         }
     }

@@ -4,6 +4,7 @@
 //! its own part of the output. Outside of an action all of them sleep.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use punctual_core::{Answer, ModelId, Nanos, StageId};
 use punctual_device::pool::{CancelFlag, Engine, Helper, Outcome};
@@ -220,18 +221,19 @@ struct Team {
 }
 
 impl Engine for Team {
-    fn run(
+    fn begin(
         &mut self,
         model: ModelId,
         stage: StageId,
         members: &mut [BufferGuard<'_>],
         interrupt: &CancelFlag,
-    ) -> Outcome {
+    ) -> Poll<Outcome> {
         // Not there: the device takes no such action.
         let Some(weights) = self.weights.claim(model) else {
-            return Outcome::Fault;
+            return Poll::Ready(Outcome::Fault);
         };
-        self.leader.run(model, stage, &weights, members, interrupt)
+        let outcome = self.leader.run(model, stage, &weights, members, interrupt);
+        Poll::Ready(outcome)
     }
 
     fn answer(

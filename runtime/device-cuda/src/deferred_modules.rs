@@ -7,7 +7,7 @@ use punctual_kernels::cuda::Module as Unit;
 use crate::counters::Counters;
 use crate::device_plan::DevicePlan;
 use crate::driver::Context;
-use crate::executor::PartitionExecutor;
+use crate::executor::StreamExecutor;
 use crate::health::Health;
 use crate::installation::Installation;
 
@@ -20,7 +20,7 @@ pub(crate) struct DeferredModules {
 
 impl DeferredModules {
     /// What is to be loaded into these executors' installation; none if everything is there.
-    pub(crate) fn of(device_plan: &DevicePlan, executors: &[PartitionExecutor]) -> Option<Self> {
+    pub(crate) fn of(device_plan: &DevicePlan, executors: &[StreamExecutor]) -> Option<Self> {
         let modules = device_plan.deferred();
         let first = executors.first().filter(|_| !modules.is_empty())?;
         Some(Self {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use punctual_device::weights::LoaderThread;
-use punctual_device::{DeviceSpec, HostedDevice, Shell};
+use punctual_device::{DeviceSpec, HostedDevice, PartitionSpec, Shell};
 use punctual_kernels::cuda::IMAGES_MAX;
 use punctual_kernels::cuda::params::Answer;
 use punctual_platform::Doorbell;
@@ -80,8 +80,10 @@ impl CudaDevice {
             stop.set(executor.queue.epoch_flag());
         }
         let deferred = DeferredModules::of(&device_plan, &made);
-        let bells = made.iter().map(|_| Arc::new(Doorbell::new()));
-        let partners: Vec<_> = stops.iter().cloned().zip(bells).collect();
+        let confinement = device_plan.confinement.clone();
+        let bells = bells(spec.partitions);
+        let stop = |partition| stops[confinement.stream(partition)].clone();
+        let partners: Vec<_> = (0..).map(stop).zip(bells).collect();
         let kernel_padding = match made.first() {
             Some(first) => {
                 let kernels = &first.installation.kernels;
@@ -120,27 +122,28 @@ impl CudaDevice {
         let mut shell = Shell::new(spec, inputs, Box::new(weights), loader, report);
         let leaders = programs.into_iter().enumerate().map(|(partition, models)| {
             let env = ExecutorEnv {
+                partition,
                 models,
                 table: table.clone(),
                 health: health.clone(),
                 counters: counters.clone(),
-                bell: partners[partition].1.clone(),
-                wait: cuda.wait,
+                confinement: confinement.clone(),
                 grace_ns: cuda.watchdog.grace_ns,
-                kernel_padding: kernel_padding
-                    .clone()
-                    .map(|kernel_padding| (kernel_padding, partition)),
+                kernel_padding: kernel_padding.clone(),
             };
+            let (stop, bell) = partners[partition].clone();
             Leader {
-                partition,
+                stream: confinement.stream(partition),
                 executors: executors.clone(),
                 env,
                 watchdog: watchdog.clone(),
-                stop: stops[partition].clone(),
+                stop,
+                bell,
+                running: false,
                 answers: [Answer::default(); IMAGES_MAX],
             }
         });
-        shell.add_partitions(spec.partitions.iter().cloned().zip(leaders))?;
+        shell.add_partitions(spec.partitions.iter().cloned().zip(leaders), cuda.wait)?;
         Ok(Self {
             shell,
             _keeper: recovery,
@@ -173,6 +176,17 @@ impl CudaDevice {
     pub fn faults(&self) -> Vec<DeviceError> {
         self.fault_log().read()
     }
+}
+
+/// What wakes the leader of each partition: those that share a leader share it.
+fn bells(partitions: &[PartitionSpec]) -> Vec<Arc<Doorbell>> {
+    let mut bells: Vec<Arc<Doorbell>> = Vec::new();
+    for (at, partition) in partitions.iter().enumerate() {
+        let mut before = partitions[..at].iter();
+        let shared = before.position(|other| partition.shares_leader_with(other));
+        bells.push(shared.map_or_else(Arc::default, |other| bells[other].clone()));
+    }
+    bells
 }
 
 impl HostedDevice for CudaDevice {

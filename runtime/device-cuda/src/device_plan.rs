@@ -8,8 +8,9 @@ use punctual_device::InputBuffers;
 use punctual_kernels::cuda::Module as Unit;
 use thiserror::Error;
 
+use crate::confinement::Confinement;
 use crate::driver::{CallError, Context, Gpu, GreenError, Stream};
-use crate::executor::PartitionExecutor;
+use crate::executor::StreamExecutor;
 use crate::installation::{Inputs, Installation, RequestSlots};
 use crate::kernels::{KernelError, Kernels};
 use crate::partition::StreamError;
@@ -26,7 +27,8 @@ pub(crate) struct DevicePlan {
     pub(crate) request_buffers: usize,
     /// Bytes that a request carries from stage to stage, at most.
     pub(crate) slot_bytes: u64,
-    /// Bytes of a workspace of each partition, and of the outputs beside it.
+    pub(crate) confinement: Arc<Confinement>,
+    /// Bytes of a workspace for each partition, and of the outputs beside it.
     pub(crate) workspaces: Vec<(usize, usize)>,
     pub(crate) weights: Arc<Weights>,
     /// The modules that the programs use.
@@ -53,11 +55,11 @@ pub(crate) enum InstallError {
 
 impl DevicePlan {
     /// Takes all memory that the device will ever use, writes to it once so that it is there, loads
-    /// kernels and weights, and makes the partitions' executors.
+    /// kernels and weights, and makes the streams' executors.
     pub(crate) fn install(
         &self,
         context: &Arc<Context>,
-    ) -> Result<Vec<PartitionExecutor>, InstallError> {
+    ) -> Result<Vec<StreamExecutor>, InstallError> {
         let (_, highest) = context.stream_priorities()?;
         let setup = Stream::new(context, highest)?;
         let kernels = Kernels::new();
@@ -71,19 +73,22 @@ impl DevicePlan {
             inputs: Inputs::prepare(context, &self.inputs)?,
         });
         self.weights.bring_up(context)?;
-        let executors = self
-            .workspaces
-            .iter()
-            .enumerate()
-            .map(|(partition, &bytes)| {
-                let stream = self.stream(context, partition)?;
-                Ok(PartitionExecutor {
-                    workspaces: Workspaces::take(context, &setup, self.spec.workspaces, bytes)?,
-                    queue: VirtualQueue::new(stream, self.spec.queue, &installation.kernels)?,
-                    installation: installation.clone(),
-                    error: None,
-                })
-            });
+        let executors = self.confinement.partitions().map(|partitions| {
+            let partitions: Vec<usize> = partitions.collect();
+            let each = || partitions.iter().map(|&each| self.workspaces[each]);
+            let bytes = each().map(|(bytes, _)| bytes).max().unwrap_or(0);
+            let outputs = each().map(|(_, outputs)| outputs).max().unwrap_or(0);
+            let count = self.spec.workspaces;
+            let stream = self.stream(context, partitions[0])?;
+            Ok(StreamExecutor {
+                workspaces: Workspaces::take(context, &setup, count, (bytes, outputs))?,
+                queue: VirtualQueue::new(stream, self.spec.queue, &installation.kernels)?,
+                installation: installation.clone(),
+                confined_to: partitions[0],
+                run: None,
+                error: None,
+            })
+        });
         let executors = executors.collect::<Result<Vec<_>, InstallError>>()?;
         context.synchronize()?;
         Ok(executors)
@@ -100,7 +105,7 @@ impl DevicePlan {
         modules.filter(|unit| !self.is_first(*unit)).collect()
     }
 
-    /// The stream that a partition launches into.
+    /// A stream, kept to the TPCs of the first partition that launches into it.
     fn stream(&self, context: &Arc<Context>, partition: usize) -> Result<Stream, InstallError> {
         let (partitioner, ranges) = match &self.spec.division {
             Division::Whole => return Ok(Stream::new(context, 0)?),

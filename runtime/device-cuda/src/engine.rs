@@ -1,88 +1,88 @@
-//! What a partition's leader runs stages with: [`Engine`] on the partition's [`PartitionExecutor`].
+//! What a partition's leader runs stages with: [`Engine`] on the [`StreamExecutor`] of the partition's stream.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, TryLockError};
+use std::task::Poll;
 
 use punctual_core::{Answer, Confidence, ModelId, StageId};
 use punctual_device::pool::{CancelFlag, Engine, Outcome, Stopper};
 use punctual_device::regions::BufferGuard;
 use punctual_kernels::cuda::IMAGES_MAX;
 use punctual_kernels::cuda::params;
+use punctual_platform::Doorbell;
 
 use crate::device_error::DeviceError;
-use crate::executor::{Ended, ExecutorEnv, PartitionExecutor};
+use crate::executor::{Ended, ExecutorEnv, StreamExecutor};
 use crate::queue::StopFlag;
 use crate::spec::Watchdog;
 
-/// The executors of all partitions. Each is its leader's while it runs a stage; the recovery thread holds all of
-/// them while it restarts the device.
-pub(crate) type Executors = Arc<[Mutex<Option<PartitionExecutor>>]>;
+/// The executors of all streams. Each is its leader's while a step of it is carried out; the recovery thread holds all
+/// of them while it restarts the device.
+pub(crate) type Executors = Arc<[Mutex<Option<StreamExecutor>>]>;
 
 /// One partition's engine, on the thread of its leader, which may serve other partitions, too.
 pub(crate) struct Leader {
-    pub(crate) partition: usize,
+    pub(crate) stream: usize,
     pub(crate) executors: Executors,
     pub(crate) env: ExecutorEnv,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) stop: StopFlag,
+    /// Its leader's.
+    pub(crate) bell: Arc<Doorbell>,
+    /// A stage was begun and is not over; or a step of it panicked, and no other was begun since.
+    pub(crate) running: bool,
     /// Of the stage that was last done.
     pub(crate) answers: [params::Answer; IMAGES_MAX],
 }
 
 impl Leader {
-    /// Carries the stage out, unless the device is being restarted: then it is not waited for.
-    fn carry_out(
+    /// Lets the executor of the stream do a step, unless the device is being restarted: then it is not waited for.
+    fn step(
         &mut self,
-        (model, stage): (usize, usize),
-        members: &mut [BufferGuard<'_>],
-        interrupt: &CancelFlag,
-    ) -> Result<Ended, DeviceError> {
+        images: usize,
+        step: impl FnOnce(&mut StreamExecutor, &ExecutorEnv) -> Poll<Result<Ended, DeviceError>>,
+    ) -> Poll<Result<Ended, DeviceError>> {
         if self.env.health.is_down() {
-            return Err(DeviceError::Down);
+            return Poll::Ready(Err(DeviceError::Down));
         }
         // Never waited for: only a restart holds it, and a panic inside leaves it poisoned.
-        let mut executor = match self.executors[self.partition].try_lock() {
+        let mut executor = match self.executors[self.stream].try_lock() {
             Ok(executor) => executor,
-            Err(std::sync::TryLockError::WouldBlock) => return Err(DeviceError::Down),
-            Err(std::sync::TryLockError::Poisoned(_locked)) => {
+            Err(TryLockError::WouldBlock) => return Poll::Ready(Err(DeviceError::Down)),
+            Err(TryLockError::Poisoned(_locked)) => {
                 self.env.health.go_down();
-                return Err(DeviceError::Panic);
+                return Poll::Ready(Err(DeviceError::Panic));
             }
         };
-        let executor = executor.as_mut().ok_or(DeviceError::Down)?;
-        let watch = (interrupt, self.watchdog.limit_ns(model, stage));
-        self.env.health.begin_stage();
-        let ended = executor.run(&self.env, (model, stage), members, watch);
-        self.env.health.end_stage();
+        let Some(executor) = executor.as_mut() else {
+            return Poll::Ready(Err(DeviceError::Down));
+        };
+        let ended = step(executor, &self.env);
         match ended {
-            Ok(Ended::Done) => {
+            Poll::Ready(Ok(Ended::Done)) => {
                 self.env.health.prove();
-                for (member, answer) in self.answers[..members.len()].iter_mut().enumerate() {
-                    *answer = executor.answer(member);
+                for (image, answer) in self.answers[..images].iter_mut().enumerate() {
+                    *answer = executor.answer(image);
                 }
             }
-            Ok(Ended::Interrupted) => {}
-            Err(error) if error.needs_restart() => {
+            Poll::Ready(Err(error)) if error.needs_restart() => {
                 // While the executor is locked: a restart for another partition's report of the same fault waits for it,
                 // and is the only one.
                 self.env.health.go_down();
                 executor.error = Some(error);
             }
-            Err(_) => {}
+            Poll::Ready(Ok(Ended::Interrupted) | Err(_)) | Poll::Pending => {}
         }
         ended
     }
-}
 
-impl Engine for Leader {
-    fn run(
-        &mut self,
-        model: ModelId,
-        stage: StageId,
-        members: &mut [BufferGuard<'_>],
-        interrupt: &CancelFlag,
-    ) -> Outcome {
-        let which = (model.index(), stage.index());
-        match self.carry_out(which, members, interrupt) {
+    /// The outcome of a stage that is over.
+    fn outcome(&mut self, ended: Poll<Result<Ended, DeviceError>>) -> Poll<Outcome> {
+        let Poll::Ready(ended) = ended else {
+            return Poll::Pending;
+        };
+        self.running = false;
+        self.env.health.end_stage();
+        Poll::Ready(match ended {
             Ok(Ended::Done) => Outcome::Done,
             Ok(Ended::Interrupted) => Outcome::Interrupted,
             Err(error) => {
@@ -93,7 +93,42 @@ impl Engine for Leader {
                 }
                 Outcome::Fault
             }
+        })
+    }
+}
+
+impl Engine for Leader {
+    fn begin(
+        &mut self,
+        model: ModelId,
+        stage: StageId,
+        members: &mut [BufferGuard<'_>],
+        interrupt: &CancelFlag,
+    ) -> Poll<Outcome> {
+        let which = (model.index(), stage.index());
+        let watch = (interrupt, self.watchdog.limit_ns(which.0, which.1));
+        if !std::mem::replace(&mut self.running, true) {
+            self.env.health.begin_stage();
         }
+        let ended = self.step(members.len(), |executor, env| {
+            executor.begin(env, which, members, watch)
+        });
+        self.outcome(ended)
+    }
+
+    fn advance(
+        &mut self,
+        members: &mut [BufferGuard<'_>],
+        interrupt: &CancelFlag,
+    ) -> Poll<Outcome> {
+        let ended = self.step(members.len(), |executor, env| {
+            executor.advance(env, members, interrupt)
+        });
+        self.outcome(ended)
+    }
+
+    fn bell(&self) -> Arc<Doorbell> {
+        self.bell.clone()
     }
 
     fn answer(
@@ -112,10 +147,7 @@ impl Engine for Leader {
 
     /// Moves the queue's epoch on at once, if a store is enough for that; the leader sees the rest.
     fn stopper(&self) -> Option<Stopper> {
-        let (stop, bell) = (self.stop.clone(), self.env.bell.clone());
-        Some(Box::new(move || {
-            stop.stop();
-            bell.ring();
-        }))
+        let stop = self.stop.clone();
+        Some(Box::new(move || stop.stop()))
     }
 }

@@ -1,14 +1,15 @@
-//! A partition on the GPU: what its leader runs stages with.
+//! What a leader runs stages with on one stream of the GPU: a stage is a state that it carries on by steps which never wait.
 
-use std::cell::Cell;
 use std::sync::Arc;
+use std::task::Poll;
 
 use punctual_device::pool::CancelFlag;
 use punctual_device::regions::BufferGuard;
 use punctual_kernels::cuda::Arguments;
 use punctual_kernels::cuda::params::Answer;
-use punctual_platform::{Doorbell, clock};
+use punctual_platform::clock;
 
+use crate::confinement::Confinement;
 use crate::counters::Counters;
 use crate::device_error::DeviceError;
 use crate::driver::{CallError, Shape};
@@ -18,7 +19,6 @@ use crate::kernel_padding::{KernelPadding, Leave, Planned};
 use crate::lower::{LaunchList, Place, StagedOutputs};
 use crate::programs::Model;
 use crate::queue::VirtualQueue;
-use crate::spec::Wait;
 use crate::weights::PageTable;
 use crate::workspaces::{StageRun, Workspaces};
 
@@ -26,28 +26,31 @@ use crate::workspaces::{StageRun, Workspaces};
 /// device show nowhere else.
 const ASK_NS: u64 = 200_000;
 
-/// Everything of a partition that is lost when the device is restarted.
-pub(crate) struct PartitionExecutor {
+/// Everything of a stream that is lost when the device is restarted.
+pub(crate) struct StreamExecutor {
     pub(crate) queue: VirtualQueue,
     pub(crate) workspaces: Workspaces,
     pub(crate) installation: Arc<Installation>,
+    /// The partition to whose TPCs the stream is kept.
+    pub(crate) confined_to: usize,
+    /// The stage that has begun and is not over.
+    pub(crate) run: Option<Run>,
     /// Why it was given up, if it was.
     pub(crate) error: Option<DeviceError>,
 }
 
-/// What does not change when the device is restarted.
+/// What does not change when the device is restarted, of one partition.
 pub(crate) struct ExecutorEnv {
+    pub(crate) partition: usize,
     pub(crate) models: Arc<[Model]>,
     pub(crate) table: Arc<PageTable>,
     pub(crate) health: Arc<Health>,
     pub(crate) counters: Arc<Counters>,
-    /// Rings when the leader is to look before its nap is over.
-    pub(crate) bell: Arc<Doorbell>,
-    pub(crate) wait: Wait,
+    pub(crate) confinement: Arc<Confinement>,
     /// How long the device may take to run empty, in nanoseconds.
     pub(crate) grace_ns: u64,
-    /// If partitions of the device fill: what all share, and the place of this one.
-    pub(crate) kernel_padding: Option<(Arc<KernelPadding>, usize)>,
+    /// If partitions of the device fill: what all share.
+    pub(crate) kernel_padding: Option<Arc<KernelPadding>>,
 }
 
 /// How a stage ended that went as it should.
@@ -57,37 +60,59 @@ pub(crate) enum Ended {
     Interrupted,
 }
 
-/// A stage as it is carried out: where everything lies.
-struct Run<'r> {
-    stage_run: &'r StageRun,
-    list: &'r LaunchList,
+/// A stage as it is carried out: where everything lies, and how far it has come.
+pub(crate) struct Run {
+    stage_run: StageRun,
     images: usize,
-    workspace: u64,
-    /// The address that its exit's outputs are written to.
-    outputs: u64,
-    interrupt: &'r CancelFlag,
+    workspace: usize,
     limit_ns: u64,
     /// The time at which it is overdue. A filler that waits for others is not.
-    due: Cell<u64>,
+    due: u64,
+    phase: Phase,
 }
 
-/// How launches of one epoch ended.
-enum Pass {
-    Done,
-    Evicted,
+#[derive(Clone, Copy)]
+enum Phase {
+    /// Launches are handed over. The driver is asked at that time whether the device still works.
+    Launching { ask: u64 },
+    /// The epoch has moved on, and the driver must have run empty by then.
+    Evicting { give_up: u64 },
+    /// The stage failed for this reason, and the driver must have run empty by then.
+    Clearing { give_up: u64, error: DeviceError },
 }
 
-impl PartitionExecutor {
-    /// Carries a stage out for members whose buffers are claimed. After an error that needs no
-    /// restart, nothing of it is in the driver any more.
-    pub(crate) fn run(
+/// How a stage ended; none if it is not over.
+type Step = Result<Option<Ended>, DeviceError>;
+
+impl StreamExecutor {
+    /// Begins a stage for members whose buffers are claimed, and carries it on as far as that needs no waiting. After an
+    /// error that needs no restart, nothing of it is in the driver any more.
+    pub(crate) fn begin(
         &mut self,
         env: &ExecutorEnv,
         (model, stage): (usize, usize),
         members: &mut [BufferGuard<'_>],
         (interrupt, limit_ns): (&CancelFlag, u64),
-    ) -> Result<Ended, DeviceError> {
+    ) -> Poll<Result<Ended, DeviceError>> {
+        if interrupt.is_set() {
+            return Poll::Ready(Ok(Ended::Interrupted));
+        }
         let stage_run = StageRun::new(model, stage, members);
+        match self.prepare(env, stage_run, members, limit_ns) {
+            Ok(()) => self.advance(env, members, interrupt),
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+
+    /// Checks that the stage can run, keeps the stream to the partition's TPCs, and chooses where the stage works.
+    fn prepare(
+        &mut self,
+        env: &ExecutorEnv,
+        stage_run: StageRun,
+        members: &mut [BufferGuard<'_>],
+        limit_ns: u64,
+    ) -> Result<(), DeviceError> {
+        let (model, stage) = (stage_run.model, stage_run.stage);
         let not_there = DeviceError::NotThere { model, stage };
         let found = env.models.get(model);
         let found = found.and_then(|model| Some((model, model.list(stage, members.len())?)));
@@ -101,47 +126,90 @@ impl PartitionExecutor {
         {
             return Err(not_there);
         }
-        if interrupt.is_set() {
-            return Ok(Ended::Interrupted);
-        }
         self.queue.stream().context().bind()?;
+        // Between two stages the stream is idle: the next one's launches have the new mask.
+        if self.confined_to != env.partition {
+            let confined = env.confinement.confine(env.partition, &mut self.queue);
+            confined.map_err(|_| CallError::not_masked())?;
+            self.confined_to = env.partition;
+        }
         let (workspace, from) = self.workspaces.choose(&stage_run, &env.counters);
         if needs.reads_input && from == 0 {
             let inputs = &self.installation.inputs;
             inputs.bring(self.queue.stream(), members)?;
         }
-        let run = Run {
-            stage_run: &stage_run,
-            list,
+        let now = clock::now_ns();
+        self.queue.begin(from, list.steps.len() as u32);
+        self.run = Some(Run {
             images: members.len(),
-            workspace: self.workspaces.address(workspace),
-            outputs: self.workspaces.outputs(workspace).address(0),
-            interrupt,
+            workspace,
             limit_ns,
-            due: Cell::new(clock::now_ns().saturating_add(limit_ns)),
+            due: now.saturating_add(limit_ns),
+            phase: Phase::Launching { ask: now + ASK_NS },
+            stage_run,
+        });
+        Ok(())
+    }
+
+    /// Carries the stage on as far as that needs no waiting.
+    pub(crate) fn advance(
+        &mut self,
+        env: &ExecutorEnv,
+        members: &mut [BufferGuard<'_>],
+        interrupt: &CancelFlag,
+    ) -> Poll<Result<Ended, DeviceError>> {
+        // Not there any more: it was lost with everything else when the device was restarted.
+        let Some(mut run) = self.run.take() else {
+            return Poll::Ready(Err(DeviceError::Down));
         };
-        let ended = match self.launch_all(env, &run, from) {
+        let step = match run.phase {
+            Phase::Launching { ask } => self.launch_next(env, &mut run, interrupt, ask),
+            Phase::Evicting { give_up } => self.resume_or_end(env, &mut run, interrupt, give_up),
+            Phase::Clearing { give_up, error } => match self.emptied(env, give_up) {
+                Ok(None) => Ok(None),
+                Ok(Some(_)) => Err(error),
+                Err(DeviceError::Down) => Err(DeviceError::Down),
+                Err(other) if other.needs_restart() => Err(other),
+                Err(_) => Err(DeviceError::Unclear),
+            },
+        };
+        let cleared = matches!(run.phase, Phase::Clearing { .. });
+        let step = match step {
+            Err(error) if !cleared => self.clear(env, &mut run, error),
+            step => step,
+        };
+        let ended = match step {
             Ok(None) => {
-                if needs.writes_carried {
-                    let slots = &self.installation.slots;
-                    stage_run
-                        .buffers()
-                        .for_each(|buffer| slots.set_written(buffer));
-                }
-                if let Some(staged) = &program.program.stages[stage].outputs {
-                    self.give_back(workspace, staged, members);
-                }
+                self.run = Some(run);
+                return Poll::Pending;
+            }
+            Ok(Some(Ended::Done)) => {
+                self.complete(env, &run, members);
                 Ok(Ended::Done)
             }
-            Ok(Some(at)) => {
-                self.workspaces.pause(workspace, stage_run, at);
-                Ok(Ended::Interrupted)
-            }
-            Err(error) if error.needs_restart() => Err(error),
-            Err(error) => self.clear(env).and(Err(error)),
+            Ok(Some(Ended::Interrupted)) => Ok(Ended::Interrupted),
+            Err(error) => Err(error),
         };
         env.leave();
-        ended
+        Poll::Ready(ended)
+    }
+
+    /// The stage is done: what it wrote counts.
+    fn complete(&self, env: &ExecutorEnv, run: &Run, members: &mut [BufferGuard<'_>]) {
+        let (model, stage) = (run.stage_run.model, run.stage_run.stage);
+        let program = &env.models[model];
+        if program
+            .list(stage, run.images)
+            .is_some_and(|(_, needs)| needs.writes_carried)
+        {
+            let slots = &self.installation.slots;
+            run.stage_run
+                .buffers()
+                .for_each(|buffer| slots.set_written(buffer));
+        }
+        if let Some(staged) = &program.program.stages[stage].outputs {
+            self.give_back(run.workspace, staged, members);
+        }
     }
 
     /// Copies the outputs of a completed stage to the areas of the members that have one.
@@ -164,84 +232,48 @@ impl PartitionExecutor {
         self.queue.answer(member)
     }
 
-    /// Launches from `from` on until the stage is done, or interrupted: then the launch to resume at.
-    fn launch_all(
+    /// Hands launches over, as many as may be now, and looks whether the stage is done or its epoch is past.
+    fn launch_next(
         &mut self,
         env: &ExecutorEnv,
-        run: &Run<'_>,
-        from: u32,
-    ) -> Result<Option<u32>, DeviceError> {
-        let end = run.list.steps.len() as u32;
-        self.queue.begin(from, end);
-        loop {
-            match self.pass(env, run)? {
-                Pass::Done => return Ok(None),
-                Pass::Evicted => {
-                    env.counters.evictions.add(1);
-                    let at = self.empty(env)?;
-                    env.leave();
-                    // Its last launch may have ended before it could see the new epoch.
-                    if self.queue.is_done() {
-                        return Ok(None);
-                    }
-                    // Everything was carried out, and the last launch has not written that it is done.
-                    if at == end {
-                        return Err(run.silent());
-                    }
-                    if run.interrupt.is_set() {
-                        return Ok(Some(at));
-                    }
-                    if clock::now_ns() >= run.due.get() {
-                        return Err(run.overdue());
-                    }
-                    // Stopped by a preemption that was meant for the action before: it continues.
-                    self.queue.go_on(at, end);
-                }
+        run: &mut Run,
+        interrupt: &CancelFlag,
+        ask: u64,
+    ) -> Step {
+        while !self.queue.is_evicted()
+            && self.has_leave(env, run)?
+            && let Some(index) = self.queue.hand_over()
+        {
+            self.launch(env, run, index)?;
+        }
+        if self.queue.is_done() {
+            return Ok(Some(Ended::Done));
+        }
+        let now = clock::now_ns();
+        if self.queue.is_evicted() {
+            return self.evict(env, run);
+        }
+        if interrupt.is_set() || now >= run.due || env.is_unwelcome() {
+            self.queue.evict()?;
+            return self.evict(env, run);
+        }
+        if env.health.is_down() {
+            return Err(DeviceError::Down);
+        }
+        if now >= ask {
+            run.phase = Phase::Launching { ask: now + ASK_NS };
+            // The driver first, then the words again: a stage that ends in between is done and not silent.
+            let idle = self.queue.is_idle()? && self.queue.all_handed_over();
+            if idle && !self.queue.is_done() && !self.queue.is_evicted() {
+                return Err(run.silent());
             }
         }
-    }
-
-    /// Hands launches over until the stage is done or its epoch is past.
-    fn pass(&mut self, env: &ExecutorEnv, run: &Run<'_>) -> Result<Pass, DeviceError> {
-        let mut ask = clock::now_ns() + ASK_NS;
-        loop {
-            // Before all looks below: a ring in between ends the pause.
-            let seen = env.bell.count();
-            while !self.queue.is_evicted()
-                && self.has_leave(env, run)?
-                && let Some(index) = self.queue.hand_over()
-            {
-                self.launch(env, run, index)?;
-            }
-            if self.queue.is_done() {
-                return Ok(Pass::Done);
-            }
-            if self.queue.is_evicted() {
-                return Ok(Pass::Evicted);
-            }
-            let now = clock::now_ns();
-            if run.interrupt.is_set() || now >= run.due.get() || env.is_unwelcome() {
-                self.queue.evict()?;
-                return Ok(Pass::Evicted);
-            }
-            if env.health.is_down() {
-                return Err(DeviceError::Down);
-            }
-            if now >= ask {
-                ask = now + ASK_NS;
-                // The driver first, then the words again: a stage that ends in between is done and not silent.
-                let idle = self.queue.is_idle()? && self.queue.all_handed_over();
-                if idle && !self.queue.is_done() && !self.queue.is_evicted() {
-                    return Err(run.silent());
-                }
-            }
-            env.pause(seen, now);
-        }
+        Ok(None)
     }
 
     /// Whether the next launch may be made, where partitions fill.
-    fn has_leave(&mut self, env: &ExecutorEnv, run: &Run<'_>) -> Result<bool, CallError> {
-        let Some((kernel_padding, partition)) = &env.kernel_padding else {
+    fn has_leave(&mut self, env: &ExecutorEnv, run: &mut Run) -> Result<bool, CallError> {
+        let Some(kernel_padding) = &env.kernel_padding else {
             return Ok(true);
         };
         let Some(index) = self.queue.next() else {
@@ -250,54 +282,98 @@ impl PartitionExecutor {
         let planned = Planned {
             model: run.stage_run.model,
             stage: run.stage_run.stage,
-            list: run.list,
+            list: env.list(run),
             images: run.images,
             index,
         };
-        let counters = &env.counters;
-        let leave =
-            kernel_padding.leave_to_launch(*partition, &mut self.queue, &planned, counters)?;
+        let (partition, counters) = (env.partition, &env.counters);
+        let queue = &mut self.queue;
+        let leave = kernel_padding.leave_to_launch(partition, queue, &planned, counters)?;
         if leave == Leave::Refused {
-            let due = clock::now_ns().saturating_add(run.limit_ns);
-            run.due.set(due);
+            run.due = clock::now_ns().saturating_add(run.limit_ns);
         }
         Ok(leave == Leave::Granted)
     }
 
-    /// Waits until the driver has run empty after an eviction; the launch to resume at.
-    fn empty(&self, env: &ExecutorEnv) -> Result<u32, DeviceError> {
+    /// Has the driver run empty: the epoch has moved on.
+    fn evict(&self, env: &ExecutorEnv, run: &mut Run) -> Step {
+        env.counters.evictions.add(1);
         self.queue.close()?;
-        let grace_ns = env.grace_ns;
-        let give_up = clock::now_ns().saturating_add(grace_ns);
-        loop {
-            let seen = env.bell.count();
-            if self.queue.is_drained()? {
-                return Ok(self.queue.resume_at()?);
-            }
-            let now = clock::now_ns();
-            if now >= give_up {
-                return Err(DeviceError::Hang { grace_ns });
-            }
-            if env.health.is_down() {
-                return Err(DeviceError::Down);
-            }
-            env.pause(seen, now);
+        let give_up = clock::now_ns().saturating_add(env.grace_ns);
+        run.phase = Phase::Evicting { give_up };
+        Ok(None)
+    }
+
+    /// Once the driver has run empty, the launch to resume at.
+    fn emptied(&self, env: &ExecutorEnv, give_up: u64) -> Result<Option<u32>, DeviceError> {
+        if self.queue.is_drained()? {
+            return Ok(Some(self.queue.resume_at()?));
+        }
+        if clock::now_ns() >= give_up {
+            let grace_ns = env.grace_ns;
+            return Err(DeviceError::Hang { grace_ns });
+        }
+        match env.health.is_down() {
+            true => Err(DeviceError::Down),
+            false => Ok(None),
         }
     }
 
-    /// Takes what was handed over out of the driver again.
-    fn clear(&self, env: &ExecutorEnv) -> Result<(), DeviceError> {
-        let evicted = self.queue.evict().map_err(DeviceError::Driver);
-        match evicted.and_then(|()| self.empty(env)) {
-            Ok(_) => Ok(()),
-            Err(DeviceError::Down) => Err(DeviceError::Down),
+    /// Once the driver has run empty: resumes the stage, or ends it.
+    fn resume_or_end(
+        &mut self,
+        env: &ExecutorEnv,
+        run: &mut Run,
+        interrupt: &CancelFlag,
+        give_up: u64,
+    ) -> Step {
+        let Some(at) = self.emptied(env, give_up)? else {
+            return Ok(None);
+        };
+        env.leave();
+        // Its last launch may have ended before it could see the new epoch.
+        if self.queue.is_done() {
+            return Ok(Some(Ended::Done));
+        }
+        let end = env.list(run).steps.len() as u32;
+        // Everything was carried out, and the last launch has not written that it is done.
+        if at == end {
+            return Err(run.silent());
+        }
+        if interrupt.is_set() {
+            let stage_run = run.stage_run.clone();
+            self.workspaces.pause(run.workspace, stage_run, at);
+            return Ok(Some(Ended::Interrupted));
+        }
+        let now = clock::now_ns();
+        if now >= run.due {
+            return Err(run.overdue());
+        }
+        // Stopped by a preemption that was meant for the action before: it continues.
+        self.queue.go_on(at, end);
+        run.phase = Phase::Launching { ask: now + ASK_NS };
+        Ok(None)
+    }
+
+    /// After an error: takes what was handed over out of the driver again, unless the device is restarted.
+    fn clear(&mut self, env: &ExecutorEnv, run: &mut Run, error: DeviceError) -> Step {
+        if error.needs_restart() || error == DeviceError::Down {
+            return Err(error);
+        }
+        let closed = self.queue.evict().and_then(|()| self.queue.close());
+        match closed.map_err(DeviceError::Driver) {
+            Ok(()) => {
+                let give_up = clock::now_ns().saturating_add(env.grace_ns);
+                run.phase = Phase::Clearing { give_up, error };
+                Ok(None)
+            }
             Err(error) if error.needs_restart() => Err(error),
             Err(_) => Err(DeviceError::Unclear),
         }
     }
 
-    fn launch(&mut self, env: &ExecutorEnv, run: &Run<'_>, index: u32) -> Result<(), CallError> {
-        let step = &run.list.steps[index as usize];
+    fn launch(&mut self, env: &ExecutorEnv, run: &Run, index: u32) -> Result<(), CallError> {
+        let step = &env.list(run).steps[index as usize];
         let mut arguments = step.resolve(run.images, |place| self.address(env, run, place));
         if let Arguments::Answers(answers) = &mut arguments {
             answers.sequence = self.queue.sequence();
@@ -328,11 +404,11 @@ impl PartitionExecutor {
     }
 
     /// Where a place lies for this run.
-    fn address(&self, env: &ExecutorEnv, run: &Run<'_>, place: Place) -> u64 {
+    fn address(&self, env: &ExecutorEnv, run: &Run, place: Place) -> u64 {
         let here = &*self.installation;
         match place {
             Place::Nothing => 0,
-            Place::Workspace { offset } => run.workspace + offset,
+            Place::Workspace { offset } => self.workspaces.address(run.workspace) + offset,
             Place::Weights { page, offset } => {
                 env.table.address(run.stage_run.model, page) + u64::from(offset)
             }
@@ -345,14 +421,14 @@ impl PartitionExecutor {
                 let buffer = run.stage_run.buffer(usize::from(member));
                 here.inputs.address(buffer) + offset
             }
-            Place::Outputs { offset } => run.outputs + offset,
+            Place::Outputs { offset } => self.workspaces.outputs(run.workspace).address(0) + offset,
             Place::Answers => self.queue.answers_address(),
             Place::Done => self.queue.done_address(),
         }
     }
 }
 
-impl Run<'_> {
+impl Run {
     fn silent(&self) -> DeviceError {
         DeviceError::Silent {
             model: self.stage_run.model,
@@ -370,27 +446,25 @@ impl Run<'_> {
 }
 
 impl ExecutorEnv {
+    /// The launches of a stage that runs.
+    ///
+    /// # Panics
+    /// If there is no such list: one that runs was found when it began.
+    fn list(&self, run: &Run) -> &LaunchList {
+        let list = self.models[run.stage_run.model].list(run.stage_run.stage, run.images);
+        list.expect("a stage that runs has its list").0
+    }
+
     /// Whether this is a filler in the way of a real-time launch.
     fn is_unwelcome(&self) -> bool {
         let kernel_padding = self.kernel_padding.as_ref();
-        kernel_padding
-            .is_some_and(|(kernel_padding, partition)| kernel_padding.is_unwelcome(*partition))
+        kernel_padding.is_some_and(|kernel_padding| kernel_padding.is_unwelcome(self.partition))
     }
 
     /// Nothing of the partition is in the driver any more.
     fn leave(&self) {
-        if let Some((kernel_padding, partition)) = &self.kernel_padding {
-            kernel_padding.leave(*partition);
-        }
-    }
-
-    /// Lets a little time pass, less if the bell was rung since `seen`.
-    fn pause(&self, seen: u32, now: u64) {
-        match self.wait {
-            Wait::Spin => std::hint::spin_loop(),
-            Wait::Nap { ns } => {
-                self.bell.wait(seen, Some(now + ns));
-            }
+        if let Some(kernel_padding) = &self.kernel_padding {
+            kernel_padding.leave(self.partition);
         }
     }
 }

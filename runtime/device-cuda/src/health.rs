@@ -136,11 +136,6 @@ impl Health {
         self.running.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Nothing runs, though a leader may have panicked before it could report that.
-    pub(crate) fn forget_stages(&self) {
-        self.running.store(0, Ordering::Relaxed);
-    }
-
     /// Whether no stage runs.
     pub(crate) fn is_idle(&self) -> bool {
         self.running.load(Ordering::Relaxed) == 0

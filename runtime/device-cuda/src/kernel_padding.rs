@@ -19,6 +19,7 @@ use libsmctrl_sys::TpcMask;
 use punctual_core::{Instant, Nanos};
 use punctual_device::PartitionSpec;
 use punctual_kernels::cuda::{KERNELS, Kernel};
+use punctual_model::LaunchProfile;
 use punctual_platform::{Doorbell, clock};
 use thiserror::Error;
 
@@ -69,6 +70,27 @@ impl LaunchTimes {
     #[must_use]
     pub fn times(&self, model: usize, stage: usize, batch: u8) -> Option<&[Nanos]> {
         self.times.get(&(model, stage, batch)).map(Vec::as_slice)
+    }
+
+    /// Adds a profile of a model's launches.
+    pub fn add(&mut self, model: usize, profile: &LaunchProfile) {
+        self.tpcs = profile.on.into();
+        let times = profile.ns.iter().copied().map(Nanos::new);
+        self.set(model, profile.stage.into(), profile.batch, times.collect());
+    }
+
+    /// The times of one model, for a profile of a partition of `units` TPCs.
+    pub(crate) fn profiles(&self, units: u8) -> impl Iterator<Item = LaunchProfile> {
+        let on = u8::try_from(self.tpcs).unwrap_or(u8::MAX);
+        self.times
+            .iter()
+            .map(move |((_, stage, batch), times)| LaunchProfile {
+                stage: *stage as u8,
+                batch: *batch,
+                units,
+                on,
+                ns: times.iter().map(|time| time.as_nanos()).collect(),
+            })
     }
 
     fn of(&self, model: usize, stage: usize, batch: u8, launch: u32) -> Option<Nanos> {

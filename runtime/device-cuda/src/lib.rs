@@ -5,7 +5,8 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`CudaDevice`] | the contract of `punctual_device::Device` on a GPU; [`CudaSpec`] has its knobs |
-//! | `executor` | the main path: how a partition's leader carries out a stage |
+//! | `executor` | the main path: a stage on a stream, as a state that its leader carries on |
+//! | `confinement` | which stream a partition launches into, and which TPCs that has |
 //! | [`lower`] | a network as lists of launches, with places instead of addresses |
 //! | [`queue`] | launches handed over a few at a time, evicted by an epoch, resumed where they were cut |
 //! | [`look_stride`] | how often launches look whether they are preempted, chosen by measuring |
@@ -20,6 +21,7 @@
 
 pub mod bench;
 pub mod cold_start;
+mod confinement;
 pub mod conformance;
 mod counters;
 mod deferred_modules;
@@ -58,5 +60,5 @@ pub use device_error::DeviceError;
 pub use kernels::KernelError;
 pub use loss::Loss;
 pub use provider::CudaProvider;
-pub use spec::{Code, CudaSpec, Division, PAGE_BYTES, Wait, Watchdog};
+pub use spec::{Code, CudaSpec, Division, PAGE_BYTES, Watchdog};
 pub use start_error::StartError;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use punctual_device::{DeviceSpec, InputBuffers, ModelSpec, PartitionSpec};
 use punctual_kernels::cuda::Module as Unit;
 
+use crate::confinement::Confinement;
 use crate::device_plan::DevicePlan;
 use crate::driver::{Attribute, Gpu};
 use crate::lower::{PackError, Packer, Pages, Program, Target};
@@ -139,6 +140,7 @@ pub(crate) fn device_plan(
             .collect(),
         weights,
         modules,
+        confinement: Arc::new(Confinement::new(cuda, spec.partitions)?),
         spec: cuda.clone(),
     };
     Ok((device_plan, residents, loader))

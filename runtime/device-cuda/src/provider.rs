@@ -7,12 +7,15 @@ use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use punctual_core::BATCH_MAX;
-use punctual_device::profile::PRIORITY;
-use punctual_device::{DeviceSpec, PartitionSpec, Provider};
-use punctual_model::{Footprint, Network, Promises};
+use punctual_device::pool::Wait;
+use punctual_device::profile::{self, PRIORITY, Request};
+use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec, Provider};
+use punctual_model::{Footprint, LaunchProfile, Network, Promises};
 use punctual_platform::Doorbell;
 
-use crate::driver::Driver;
+use crate::bench::{self, launch_times};
+use crate::driver::{Context, Driver};
+use crate::kernel_padding::KernelPaddingSpec;
 use crate::lower::{Program, Target};
 use crate::partition::offer::Offer;
 use crate::queue::QueueSpec;
@@ -26,10 +29,14 @@ pub struct CudaProvider {
     pub ordinal: u32,
     /// What it is, and how it can be divided.
     pub offer: Offer,
-    /// The cores of leaders of partitions that are measured, or busy meanwhile. With fewer than there are partitions, the last
-    /// one leads several, whose stages then wait for each other.
+    /// The cores of leaders of partitions that are measured, or busy meanwhile. With fewer than there are partitions, some
+    /// lead several.
     pub leaders: Vec<usize>,
     pub watchdog: Watchdog,
+    /// Which partitions fill what others leave.
+    pub kernel_padding: KernelPaddingSpec,
+    /// How leaders wait while stages run. Figures of one way hold for that way only.
+    pub wait: Wait,
     /// At how many tiles launches look once whether they are preempted. None: as is usual on such a GPU.
     pub look_stride: Option<NonZeroU8>,
 }
@@ -49,7 +56,11 @@ impl Provider for CudaProvider {
     };
 
     fn machine(&self) -> String {
-        self.offer.machine()
+        let machine = self.offer.machine();
+        match self.wait {
+            Wait::Spin => machine,
+            Wait::Sleep { ns } => format!("{machine}, leaders sleep {} us", ns / 1_000),
+        }
     }
 
     fn clocks(&self) -> String {
@@ -64,31 +75,27 @@ impl Provider for CudaProvider {
         self.look_stride
     }
 
-    /// From the first TPC on, each with a leader of its own. If there are too few leaders, the last one gets all
-    /// TPCs that are left. With one leader alone the device refuses neighbours, as they could not run at the same time.
+    /// From the first TPC on. The first has a leader of its own if there are two; the others share the rest.
     fn partitions(&self, sizes: &[u8]) -> Result<Vec<PartitionSpec>, StartError> {
-        let leaders = match self.leaders.len() {
-            0 | 1 => vec![self.leaders.first().copied().unwrap_or_default(); sizes.len()],
-            _ => self.leaders.clone(),
-        };
         let mut end = 0;
-        let mut partitions: Vec<PartitionSpec> = Vec::new();
-        for (index, &size) in sizes.iter().enumerate() {
+        let (first, others) = match self.leaders.split_first() {
+            Some((first, [])) => (Some(first), std::slice::from_ref(first)),
+            Some((first, others)) => (Some(first), others),
+            None => (None, &[][..]),
+        };
+        let leaders = first.into_iter().chain(others.iter().cycle());
+        let leaders = leaders.map(|&core| vec![core]);
+        // Without any the device says that it needs one.
+        let leaders = leaders.chain(std::iter::repeat(Vec::new()));
+        let partitions = sizes.iter().zip(leaders).map(|(&size, leader)| {
             let first = end;
             end += u16::from(size);
-            match (leaders.get(index), partitions.last_mut()) {
-                (None, Some(last)) => last.tpcs.end = end,
-                (leader, _) => partitions.push(PartitionSpec {
-                    tpcs: first..end,
-                    ..PartitionSpec::on_cores(
-                        "profile",
-                        leader.copied().into_iter().collect(),
-                        Some(PRIORITY),
-                    )
-                }),
+            PartitionSpec {
+                tpcs: first..end,
+                ..PartitionSpec::on_cores("profile", leader, Some(PRIORITY))
             }
-        }
-        Ok(partitions)
+        });
+        Ok(partitions.collect())
     }
 
     fn footprint(
@@ -121,6 +128,34 @@ impl Provider for CudaProvider {
         })
     }
 
+    fn launches(
+        &self,
+        subject: profile::Subject<'_>,
+        request: &Request,
+    ) -> Result<Vec<LaunchProfile>, StartError> {
+        let gpu = self.driver.device(self.ordinal)?;
+        let partitioner = self.offer.partitioner(gpu)?;
+        let context = Context::retain(gpu)?;
+        let all = 0..self.offer.tpcs();
+        let spec = ModelSpec {
+            solutions: subject.solutions,
+            ..ModelSpec::resident(subject.package.network(), &request.batches)
+        };
+        let mut profiles = Vec::new();
+        for &units in &request.units {
+            let subject = bench::Subject {
+                model: 0,
+                spec,
+                tpcs: 0..u16::from(units),
+            };
+            let (subjects, on) = ([subject], all.clone());
+            let rounds = request.effort.solution_rounds();
+            let times = launch_times(&context, &partitioner, on, (&subjects, PAGE_BYTES), rounds)?;
+            profiles.extend(times.profiles(units));
+        }
+        Ok(profiles)
+    }
+
     fn start(
         &self,
         spec: &DeviceSpec<'_>,
@@ -145,6 +180,8 @@ impl Provider for CudaProvider {
                 ranges,
             },
             watchdog: self.watchdog.clone(),
+            wait: self.wait,
+            kernel_padding: self.kernel_padding.clone(),
             ..CudaSpec::default()
         };
         CudaDevice::start(self.driver, spec, &cuda, report)

@@ -26,7 +26,7 @@ use crate::device_error::DeviceError;
 use crate::device_plan::{DevicePlan, InstallError};
 use crate::driver::{Context, ResetError};
 use crate::engine::Executors;
-use crate::executor::PartitionExecutor;
+use crate::executor::StreamExecutor;
 use crate::health::Health;
 use crate::loss::Loss;
 use crate::queue::StopFlag;
@@ -53,7 +53,7 @@ const REMEMBERED: usize = 64;
 pub(crate) struct Recovery {
     pub(crate) device_plan: DevicePlan,
     pub(crate) executors: Executors,
-    /// By partition.
+    /// By stream.
     pub(crate) stops: Vec<StopFlag>,
     pub(crate) health: Arc<Health>,
     pub(crate) counters: Arc<Counters>,
@@ -173,7 +173,6 @@ impl Recovery {
         let executors = self.executors.clone();
         // Held all the while, so that leaders answer at once.
         let mut places: Vec<_> = executors.iter().map(executor).collect();
-        self.health.forget_stages();
         while !self.health.is_ended() && self.health.is_lost().is_none() {
             self.health.allow(MAKE_MS);
             if let Some(made) = self.make()? {
@@ -212,7 +211,7 @@ impl Recovery {
     }
 
     /// Everything on the device once more; none if the device does not let us.
-    fn make(&mut self) -> Result<Option<Vec<PartitionExecutor>>, Loss> {
+    fn make(&mut self) -> Result<Option<Vec<StreamExecutor>>, Loss> {
         let context = match Context::retain(self.device_plan.gpu) {
             Ok(context) => context,
             Err(error) => return unless_fatal(error.into()).map(|()| None),
@@ -236,10 +235,10 @@ impl Recovery {
         }
     }
 
-    /// Notes why each partition was given up; the first reason after which no reset helps.
+    /// Notes why each stream was given up; the first reason after which no reset helps.
     fn remember(&self) -> Option<DeviceError> {
         let met = self.executors.iter().map(|place| {
-            // Waits for the leader, which leaves as soon as it looks at the device's health.
+            // Waits for a step of the leader's, which never waits itself.
             let poisoned = place.is_poisoned();
             let mut executor = executor(place);
             let error = executor.as_mut().and_then(|executor| executor.error.take());
@@ -292,8 +291,8 @@ fn unless_fatal(error: DeviceError) -> Result<(), Loss> {
     }
 }
 
-/// A partition's executor, also after a leader panicked in it: it is about to be replaced.
-fn executor(place: &Mutex<Option<PartitionExecutor>>) -> MutexGuard<'_, Option<PartitionExecutor>> {
+/// A stream's executor, also after a leader panicked in it: it is about to be replaced.
+fn executor(place: &Mutex<Option<StreamExecutor>>) -> MutexGuard<'_, Option<StreamExecutor>> {
     let executor = place.lock().unwrap_or_else(|poison| poison.into_inner());
     place.clear_poison();
     executor

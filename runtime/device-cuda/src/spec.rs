@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use punctual_device::pool::Wait;
+
 use crate::kernel_padding::KernelPaddingSpec;
 use crate::partition::Partitioner;
 use crate::queue::QueueSpec;
@@ -16,13 +18,14 @@ pub struct CudaSpec {
     pub division: Division,
     /// Bytes of a page of weights.
     pub page_bytes: u32,
-    /// Workspaces of a partition. With two, a best-effort stage that was preempted keeps its
+    /// Workspaces of a stream. With two, a best-effort stage that was preempted keeps its
     /// half-way results while a real-time one runs, and resumes where it was.
     pub workspaces: u32,
     /// Which partitions fill what real-time launches leave.
     pub kernel_padding: KernelPaddingSpec,
     /// How launches are handed over and evicted.
     pub queue: QueueSpec,
+    /// How leaders wait while stages run.
     pub wait: Wait,
     /// When a stage is taken to hang.
     pub watchdog: Watchdog,
@@ -69,18 +72,6 @@ pub enum Division {
         partitioner: Arc<Partitioner>,
         /// Of each partition, in the order of `DeviceSpec::partitions`.
         ranges: Vec<Range<u16>>,
-    },
-}
-
-/// How a leader waits for the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// Looks all the time. Its core does nothing else.
-    Spin,
-    /// Looks every so often, and at once when the stage is preempted. A stage may end later by this time.
-    Nap {
-        /// Nanoseconds between two looks.
-        ns: u64,
     },
 }
 

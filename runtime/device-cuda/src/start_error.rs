@@ -6,6 +6,7 @@ use punctual_device::SpecError;
 use punctual_platform::thread::ThreadError;
 use thiserror::Error;
 
+use crate::bench::DirectError;
 use crate::device_plan::InstallError;
 use crate::driver::{CallError, OpenError};
 use crate::kernel_padding::KernelPaddingError;
@@ -58,6 +59,9 @@ pub enum StartError {
     Lower(#[from] LowerError),
     #[error(transparent)]
     Pack(#[from] PackError),
+    /// Its launches cannot be measured.
+    #[error(transparent)]
+    Launches(#[from] DirectError),
     /// A model's weights do not fit the cache.
     #[error(transparent)]
     Fit(#[from] FitError),

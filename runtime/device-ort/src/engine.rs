@@ -1,6 +1,7 @@
 //! The sessions of all stages of all models, as one partition's leader runs them.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use ort::session::RunOptions;
 use punctual_core::{Answer, BATCH_MAX, ModelId, StageId};
@@ -17,7 +18,7 @@ pub(crate) struct Sessions {
     pub(crate) options: Arc<RunOptions>,
 }
 
-impl Engine for Sessions {
+impl Sessions {
     fn run(
         &mut self,
         model: ModelId,
@@ -45,6 +46,18 @@ impl Engine for Sessions {
             }
         }
         Outcome::Fault
+    }
+}
+
+impl Engine for Sessions {
+    fn begin(
+        &mut self,
+        model: ModelId,
+        stage: StageId,
+        members: &mut [BufferGuard<'_>],
+        interrupt: &CancelFlag,
+    ) -> Poll<Outcome> {
+        Poll::Ready(self.run(model, stage, members, interrupt))
     }
 
     fn stopper(&self) -> Option<Stopper> {

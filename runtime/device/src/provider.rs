@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU8;
 use std::sync::Arc;
 
-use punctual_model::{Footprint, Network, Promises, SolutionChoice};
+use punctual_model::{Footprint, LaunchProfile, Network, Promises, SolutionChoice};
 use punctual_platform::Doorbell;
 
-use crate::profile::Request;
+use crate::profile::{Request, Subject};
 use crate::shell::HostedDevice;
 use crate::spec::{DeviceSpec, PartitionSpec};
 
@@ -72,6 +72,20 @@ pub trait Provider {
         progress: &mut dyn FnMut(u8),
     ) -> Result<Vec<SolutionChoice>, Self::Error> {
         let _ = (network, request, progress);
+        Ok(Vec::new())
+    }
+
+    /// How long each launch of the network's stages takes alone, at the sizes of a request. None: its stages consist of no
+    /// launches.
+    ///
+    /// # Errors
+    /// When nothing can be measured.
+    fn launches(
+        &self,
+        subject: Subject<'_>,
+        request: &Request,
+    ) -> Result<Vec<LaunchProfile>, Self::Error> {
+        let _ = (subject, request);
         Ok(Vec::new())
     }
 

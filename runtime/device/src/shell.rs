@@ -12,7 +12,7 @@ use punctual_platform::{Doorbell, Missing};
 
 use crate::catalogue::Catalogue;
 use crate::device::{Device, SubmitError};
-use crate::pool::{Engine, Helper, WorkerPool};
+use crate::pool::{Engine, Helper, Wait, WorkerPool};
 use crate::request_buffers::InputBuffers;
 use crate::residency::Residency;
 use crate::spec::{DeviceSpec, PartitionSpec};
@@ -92,15 +92,17 @@ impl Shell {
         self.pool.add_partition(spec, engine, helpers)
     }
 
-    /// Adds the next partitions, each with its engine, and a leader for those that name the same leader core.
+    /// Adds the next partitions, each with its engine, and a leader for those that name the same leader core,
+    /// which waits as `wait` says while stages run.
     ///
     /// # Errors
     /// When there can be no such thread.
     pub fn add_partitions<E: Engine>(
         &mut self,
         partitions: impl IntoIterator<Item = (PartitionSpec, E)>,
+        wait: Wait,
     ) -> Result<(), ThreadError> {
-        self.pool.add_partitions(partitions)
+        self.pool.add_partitions(partitions, wait)
     }
 
     /// The request buffers' input areas, for the threads that prepare inputs.

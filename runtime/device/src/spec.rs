@@ -123,16 +123,6 @@ impl PartitionSpec {
 
     fn check_leader(&self, before: &Self, core: usize) -> Result<(), SpecError> {
         let (first, second) = (before.name.clone(), self.name.clone());
-        let common = self.tpcs.start.max(before.tpcs.start)..self.tpcs.end.min(before.tpcs.end);
-        if common.is_empty() {
-            return Err(SpecError::LeaderShared {
-                core,
-                first,
-                first_tpcs: before.tpcs.clone(),
-                second,
-                second_tpcs: self.tpcs.clone(),
-            });
-        }
         if self.priority != before.priority {
             return Err(SpecError::LeaderPriorities {
                 core,
@@ -163,24 +153,6 @@ pub enum SpecError {
         core: usize,
         /// Which partition.
         partition: String,
-    },
-    /// One leader serves two partitions that may both run at the same time.
-    #[error(
-        "partitions `{first}` (TPCs {} to {}) and `{second}` (TPCs {} to {}) share the leader on core {core}, which runs \
-         one stage at a time, but no TPC: name another leader core for one of them",
-        .first_tpcs.start, .first_tpcs.end - 1, .second_tpcs.start, .second_tpcs.end - 1
-    )]
-    LeaderShared {
-        /// Of the leader.
-        core: usize,
-        /// Which partition.
-        first: String,
-        /// Its TPCs.
-        first_tpcs: Range<u16>,
-        /// Which other one.
-        second: String,
-        /// Its TPCs.
-        second_tpcs: Range<u16>,
     },
     /// One leader cannot have two priorities.
     #[error(
@@ -247,7 +219,11 @@ impl DeviceSpec<'_> {
     pub fn validate(&self) -> Result<(), SpecError> {
         for (part, count, limit) in [
             (Part::Model, self.models.len(), usize::from(u16::MAX)),
-            (Part::Partition, self.partitions.len(), usize::from(u8::MAX)),
+            (
+                Part::Partition,
+                self.partitions.len(),
+                usize::from(u16::MAX),
+            ),
             (
                 Part::RequestBuffer,
                 usize::from(self.request_buffers),
@@ -318,35 +294,12 @@ mod tests {
     }
 
     #[test]
-    fn partitions_that_overlap_pairwise_may_share_a_leader() {
-        let cells = (0..4).map(|cell| {
-            on_tpcs(
-                &format!("cell{cell}"),
-                2 * cell..2 * cell + 2,
-                usize::from(cell),
-            )
-        });
-        let homes = [on_tpcs("home0", 0..4, 0), on_tpcs("home1", 4..8, 2)];
+    fn partitions_of_a_gpu_may_share_a_leader_whatever_their_tpcs() {
+        let cells = (0..4).map(|cell| on_tpcs(&format!("cell{cell}"), 2 * cell..2 * cell + 2, 0));
+        let homes = [on_tpcs("home0", 0..4, 0), on_tpcs("home1", 4..8, 0)];
         let all = [on_tpcs("all", 0..8, 0)];
         let partitions: Vec<_> = cells.chain(homes).chain(all).collect();
         assert_eq!(checked(&partitions), Ok(()));
-    }
-
-    #[test]
-    fn partitions_without_a_common_tpc_cannot_share_a_leader() {
-        let partitions = [
-            on_tpcs("home", 0..8, 3),
-            on_tpcs("left", 0..2, 3),
-            on_tpcs("right", 2..4, 3),
-        ];
-        let error = checked(&partitions).expect_err("`left` and `right` may run at once");
-        assert_eq!(
-            error.to_string(),
-            "partitions `left` (TPCs 0 to 1) and `right` (TPCs 2 to 3) share the leader on core 3, which runs one stage \
-             at a time, but no TPC: name another leader core for one of them"
-        );
-        let apart = [on_tpcs("left", 0..2, 3), on_tpcs("right", 2..4, 1)];
-        assert_eq!(checked(&apart), Ok(()));
     }
 
     #[test]

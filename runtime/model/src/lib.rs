@@ -58,7 +58,10 @@ pub use package::{
     PackageHash, SectionKind, SectionProblem, WeightImage,
 };
 pub use prefix::{PrefixHash, StagePrefix};
-pub use profile::{PrepareProfile, Profile, ProfileError, ProfileKey, StageProfile};
+pub use profile::{
+    LaunchProfile, PreemptionProfile, PrepareProfile, Profile, ProfileError, ProfileKey,
+    StageProfile,
+};
 pub use punctual_types::AnswerKind;
 pub use quantised::{QUANTISED_PRODUCTS_MAX, Quantised};
 pub use shape::{KERNEL_MAX, ShapeError, window_output};

@@ -34,6 +34,10 @@ pub struct Profile {
     /// From `Preempt` until the worker is free, in nanoseconds: the 99% quantile of the longest
     /// operator of a stage, the largest of all stages, batches and partition sizes.
     pub preemption_ns_max: u64,
+    /// The same by stage, batch and partition size: how long a stage that is stopped at a random time keeps its partition.
+    /// Profiles of earlier versions lack it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preemption: Vec<PreemptionProfile>,
     /// The solutions that these figures were measured with, where they are not the direct ones.
     #[serde(default)]
     pub solutions: Vec<SolutionChoice>,
@@ -43,6 +47,37 @@ pub struct Profile {
     /// measured. None: as the device does without being told, and in profiles of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub look_stride: Option<NonZeroU8>,
+    /// Of a GPU: how long each launch takes alone, for stages that leave room for others or fill it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub launches: Vec<LaunchProfile>,
+}
+
+/// How long one stage at one batch size keeps a partition of one size when it is preempted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PreemptionProfile {
+    pub stage: u8,
+    pub batch: u8,
+    /// Partition size in compute units.
+    pub units: u8,
+    pub samples: u32,
+    /// From the preemption to the end of the action, in nanoseconds: the 99% quantile.
+    pub p99_ns: u64,
+    pub max_ns: u64,
+}
+
+/// The launches of one stage at one batch size on one partition size, each alone on more TPCs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaunchProfile {
+    pub stage: u8,
+    pub batch: u8,
+    /// TPCs of the partition: which launches a stage has depends on them.
+    pub units: u8,
+    /// TPCs that the launches had.
+    pub on: u8,
+    /// The median of each, in order.
+    pub ns: Vec<u64>,
 }
 
 /// What a profile holds for; a figure measured under another key must not be used.

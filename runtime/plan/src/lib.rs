@@ -21,24 +21,25 @@ pub use punctual_diagnostics::Diagnostics;
 
 pub use budget::{
     ArrivalBound, BLOCKING_THREADS, CoreLoad, CoreOverloaded, GpuPlan, HEAP_BYTES,
-    LOAD_BYTES_A_SECOND_ASSUMED, MemoryBudget, MemoryItem, MemoryRule, ORDINARY_STACK_BYTES,
-    PagingRule, PartitionReport, PlaceReport, PlaceUse, PrepareNotProfiled, PromiseRule, Purpose,
-    STACK_BYTES, StageNotProfiled, TaskReport, Unschedulable,
+    LOAD_BYTES_A_SECOND_ASSUMED, LaunchesNotProfiled, MemoryBudget, MemoryItem, MemoryRule,
+    ORDINARY_STACK_BYTES, PagingRule, PartitionReport, PlaceReport, PlaceUse, PreemptedStage,
+    PrepareNotProfiled, PromiseRule, Purpose, STACK_BYTES, StageNotProfiled, TaskReport,
+    Unschedulable,
 };
 pub use inputs::{
     Accounts, BATCH_SIZES, Board, DeviceKind, Fact, Gpu, GpuHost, Host, OrtHost, PUBLISHED,
     PackageInput, PlanInputs, Policies, PolicyChoice, PolicyRule, ProfileInput, Source,
     UnknownSource,
 };
-pub use manifest::{METRICS_SUFFIX, Margins, Scheduling, SocketRule};
+pub use manifest::{LeaderWait, METRICS_SUFFIX, Margins, Scheduling, SocketRule};
 pub use needs::{ModelNeeds, Needs, PartitionNeeds};
 pub use plan::{ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, TaskPlan, Warning};
 pub use read::{NoSuchBoard, beside, inside, read_profile};
 pub use resolve::{
-    Access, AccessRule, AdmissionPlan, ChannelPlan, DeviceRule, EntryPlan, FrameNeeds, FramePlan,
-    FrameRule, GpuRule, ModelRule, OffloadRule, OtherBoard, OutputRule, PartitionPlan, PlaceRule,
-    PlacementRule, PrioritiesExhausted, Reservation, Role, TaskRule, ThreadPlan, VectorPlan,
-    VectorRule,
+    Access, AccessRule, AdmissionPlan, ChannelPlan, DeviceRule, EntryPlan, FillRule, FrameNeeds,
+    FramePlan, FrameRule, GpuRule, ModelRule, OffloadRule, OtherBoard, OutputRule, PartitionPlan,
+    PlaceRule, PlacementRule, PrioritiesExhausted, RangesRule, Reservation, Role, TaskRule,
+    ThreadPlan, VectorPlan, VectorRule,
 };
 
 use punctual_diagnostics::Problems;

@@ -7,7 +7,7 @@ use punctual_core::{Partitioning, PolicySpec};
 use serde::Serialize;
 
 use crate::inputs::{DeviceKind, Policies};
-use crate::manifest::{self, Manifest, PlaceChoice, RawModel, RawPartition, RawTask};
+use crate::manifest::{self, LeaderWait, Manifest, PlaceChoice, RawModel, RawPartition, RawTask};
 use crate::resolve::places::{self, Home};
 use crate::resolve::{FrameNeeds, batches_up_to, device};
 
@@ -17,6 +17,8 @@ pub struct Needs {
     pub board: String,
     /// The power mode, if it says one.
     pub power_mode: Option<String>,
+    /// How leaders of partitions of the GPU wait.
+    pub leader_wait: LeaderWait,
     pub models: Vec<ModelNeeds>,
     /// Its partitions, in its order.
     pub partitions: Vec<PartitionNeeds>,
@@ -47,6 +49,8 @@ pub struct ModelNeeds {
     /// Whether to measure all of these beside busy neighbours, too: places are planned with such figures, and then so
     /// are the partitions that lend to them.
     pub beside: bool,
+    /// Whether to measure single launches, too: partitions that fill are planned with such figures.
+    pub launches: bool,
     /// Frames to measure the preparation of, without repetition.
     pub frames: Vec<FrameNeeds>,
     /// Whether weights of its package come and go: then all of it is computed directly, and is to be measured so.
@@ -72,6 +76,7 @@ impl Needs {
                 .power_mode
                 .as_ref()
                 .map(|at| at.value.clone()),
+            leader_wait: manifest.daemon.leaders.wait,
             models: of_models(&manifest, &mut problems),
             partitions: of_partitions(&manifest),
         };
@@ -82,6 +87,7 @@ impl Needs {
 fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds> {
     let mut needs = Vec::new();
     let devices = device::of_models(manifest, problems);
+    let fills = manifest.partitions.iter().any(|p| p.fill.is_some());
     for (model, device) in manifest.models.iter().zip(devices) {
         let Some(package) = &model.package else {
             continue;
@@ -121,6 +127,7 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
             device,
             units,
             beside,
+            launches: fills && device == DeviceKind::Cuda,
             frames,
             paged: is_paged(manifest, package),
         });
@@ -130,7 +137,7 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
 
 /// Those without a size are noted elsewhere.
 fn of_partitions(manifest: &Manifest) -> Vec<PartitionNeeds> {
-    let partitions = manifest.partitions.iter();
+    let partitions = manifest.partitions.iter().filter(|p| p.fill.is_none());
     let with_size = partitions.filter_map(|partition| {
         Some(PartitionNeeds {
             device: partition.device,
@@ -193,7 +200,13 @@ fn widths_lent(manifest: &Manifest, device: DeviceKind) -> Vec<u8> {
 
 fn units_of(manifest: &Manifest, partition: Option<&String>) -> Option<u8> {
     let named = |p: &&RawPartition| Some(&p.name.value) == partition;
-    manifest.partitions.iter().find(named).and_then(width_of)
+    let partition = manifest.partitions.iter().find(named)?;
+    if partition.fill.is_none() {
+        return width_of(partition);
+    }
+    // What its launches are lowered for: all that others have.
+    let tpcs = manifest.partitions.iter().filter_map(|p| p.tpcs.as_ref());
+    u8::try_from(tpcs.map(|at| at.value).sum::<u64>()).ok()
 }
 
 fn width_of(partition: &RawPartition) -> Option<u8> {

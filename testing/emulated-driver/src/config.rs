@@ -56,6 +56,8 @@ pub struct Config {
     pub call_faults: Vec<CallFault>,
     /// Launches that go wrong while they run.
     pub launch_faults: Vec<LaunchFault>,
+    /// A file that each launch adds a line to ([`LoggedLaunch`](crate::LoggedLaunch)); its name has no space.
+    pub launch_log: Option<String>,
 }
 
 /// What a reset of the context does while a kernel hangs. No document says so.
@@ -115,6 +117,7 @@ impl Default for Config {
             hide: Vec::new(),
             call_faults: Vec::new(),
             launch_faults: Vec::new(),
+            launch_log: None,
         }
     }
 }
@@ -137,7 +140,7 @@ pub enum ConfigError {
 
 const KEYS: &str = "devices, tpcs, sms-per-tpc, spread, tpc-of-bit, compute, driver, integrated, host-register, \
                     memory, queue, masks, green-fine, mask-offset, export-table, descriptor, descriptor-masks, connections, \
-                    lazy, hung-reset, hide, fail, fail-launch, hang-launch";
+                    lazy, hung-reset, hide, fail, fail-launch, hang-launch, launch-log";
 
 impl Config {
     #[must_use]
@@ -193,6 +196,7 @@ impl Config {
             "hide" => self.hide = list(key, value, |name| Some(name.to_owned()))?,
             "fail" => self.call_faults = list(key, value, call_fault)?,
             "fail-launch" => self.launch_faults.extend(list(key, value, launch_fault)?),
+            "launch-log" => self.launch_log = Some(value.to_owned()),
             "hang-launch" => self.launch_faults.extend(list(key, value, hang)?),
             _ => {
                 return Err(ConfigError::Key {
@@ -388,6 +392,9 @@ impl fmt::Display for Config {
         if let Some(version) = self.descriptor {
             write!(f, " descriptor={}.{}", version >> 4, version & 15)?;
         }
+        if let Some(file) = &self.launch_log {
+            write!(f, " launch-log={file}")?;
+        }
         for fault in &self.launch_faults {
             match fault.code {
                 Some(code) => write!(f, " fail-launch={}:{code}", fault.nth)?,
@@ -429,6 +436,7 @@ mod tests {
                 },
                 LaunchFault { nth: 7, code: None },
             ],
+            launch_log: Some("/tmp/launches".into()),
             ..Config::default()
         };
         assert_eq!(config.to_string().parse(), Ok(config));

@@ -10,6 +10,7 @@ use super::bound::{self, BOUNDS, Bound, Verdict};
 use super::course::Steps;
 use super::folder::{Folder, FolderError, Outcome, Record};
 use super::machine::{self, Machine};
+use super::roofline::Compared;
 
 pub use page::page;
 pub use text::text;
@@ -155,10 +156,15 @@ fn limit(bound: &bound::Bound) -> String {
 
 /// Measured times of a step beside predicted ones; none if it has none.
 fn compared(outcome: &Outcome) -> Option<Table> {
-    let Outcome::Measured(result) = outcome else {
-        return None;
-    };
-    if result.compared.is_empty() {
+    match outcome {
+        Outcome::Measured(result) => beside(&result.compared),
+        _ => None,
+    }
+}
+
+/// A table of measured times beside predicted ones; none if there are none.
+pub fn beside(compared: &[Compared]) -> Option<Table> {
+    if compared.is_empty() {
         return None;
     }
     let headings = [
@@ -171,7 +177,7 @@ fn compared(outcome: &Outcome) -> Option<Table> {
         "limit",
     ];
     let mut table = Table::new(&headings, 1);
-    for beside in &result.compared {
+    for beside in compared {
         let predicted = match &beside.predicted {
             Some(predicted) => [
                 number(predicted.us),

@@ -77,6 +77,14 @@ impl Roofline {
         }
     }
 
+    /// What a multiprocessor multiplies and adds in a clock by `mma.sync`; none where no known device has the same compute
+    /// capability.
+    pub fn tensor_products_a_clock(&self) -> Option<f64> {
+        let same = |device: &&Device| device.compute_capability == self.compute_capability;
+        let device = self.device.ok().filter(same)?;
+        Some(device.per_clock.tensor_products)
+    }
+
     /// What is predicted for a network's stages, for a batch on so many multiprocessors.
     pub fn network(&self, network: &Network, batch: u8, multiprocessors: u32) -> Predicted {
         let stages = self.device.map_err(str::to_owned).and_then(|device| {

@@ -84,7 +84,7 @@ impl Step for Calibration {
 }
 
 /// Whether blocks ran elsewhere than where the masks say. Everything else is that the mechanism is not there.
-const fn contradicts(refusal: &Refusal) -> bool {
+pub const fn contradicts(refusal: &Refusal) -> bool {
     matches!(
         refusal,
         Refusal::NoEffect

@@ -1,13 +1,13 @@
 //! The steps.
 
-mod calibration;
+pub mod calibration;
 pub mod cold_start;
 mod conformance;
 mod cudnn;
 mod disb;
 mod isolation;
 mod memory;
-mod networks;
+pub mod networks;
 mod numerics;
 mod padding;
 mod prediction;

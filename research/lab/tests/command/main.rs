@@ -3,6 +3,10 @@
 
 mod compare;
 mod daemon;
+#[path = "../../../../runtime/daemon/tests/support/division.rs"]
+mod division;
+#[path = "../../../../runtime/daemon/tests/support/emulated_gpu.rs"]
+mod emulated_gpu;
 mod plan;
 #[path = "../../../../runtime/daemon/tests/support/mod.rs"]
 mod support;

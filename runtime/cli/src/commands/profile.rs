@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
 
-use punctual_daemon::gpu::{Gpu, GpuError};
+use punctual_daemon::gpu::{Gpu, GpuError, wait};
 use punctual_device::Provider;
 use punctual_device::profile::{Effort, MeasureError};
 use punctual_device_cpu::CpuProvider;
@@ -161,6 +161,7 @@ pub fn run(options: &Options, policies: &Policies) -> Result<(), Error> {
             sizes.units.retain(granted);
         };
         let mut provider = gpu.provider(leaders);
+        provider.wait = wait(needs.leader_wait);
         provider.look_stride = run.look_stride(&provider, change)?;
         run.measure(&provider, DeviceKind::Cuda, has_units, change)?;
     }

@@ -193,6 +193,8 @@ fn profile(package: &str) -> Profile {
         solutions: vec![],
         solution_memory: SolutionMemory::default(),
         look_stride: None,
+        launches: Vec::new(),
+        preemption: Vec::new(),
     }
 }
 

@@ -2,36 +2,15 @@
 //! processor, also after faults of the GPU that a reset helps against; and says what is missing where it cannot.
 //!
 //! The emulated driver computes what the kernels compute. It says nothing about time.
-use std::ffi::OsString;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use crate::support::{Daemon, Folder, LIMIT, assert_accounts, connect, profile, result, submit};
-use emulated_cuda::{Config, ENVIRONMENT, Emulator, HungReset, LaunchFault};
+use crate::emulated_gpu::{folder, profiled, profiled_of, turn};
+use crate::support::{Daemon, Folder, LIMIT, assert_accounts, connect, result, submit};
+use emulated_cuda::{Config, HungReset, LaunchFault};
 use punctual_client::{Crop, Options};
 use punctual_device::conformance::networks;
 use punctual_ipc::{Answer, ClientChannel, Failure, PixelFormat, Rejection, ResultRecord, Verdict};
-use punctual_model::{
-    AnswerKind, Calibration, Operator, Output, Package, PrepareProfile, Profile, reference,
-};
+use punctual_model::{AnswerKind, Calibration, Operator, Output, Package, reference};
 use punctual_platform::clock;
 use punctual_types::{Element, View};
-
-const BOARD: &str = r#"
-name = "emulated"
-title = "A board with an emulated GPU"
-cores = { source = "detected" }
-memory_gib = { source = "detected" }
-power_modes = { is = ["default"], source = "made-up" }
-
-[gpu]
-architecture = { is = "Ampere", source = "made-up" }
-compute_capability = { is = "8.7", source = "made-up" }
-sm = { is = 16, source = "made-up" }
-tpc = { is = 8, source = "made-up" }
-
-[sources]
-made-up = "The configuration of the emulated driver"
-"#;
 
 /// One task on all TPCs. Generous: an emulated GPU is slow.
 pub const GPU_ONLY: &str = r#"
@@ -88,10 +67,6 @@ frame = { format = "rgb8", width = 64, height = 48, crop = [24, 24] }
     )
 }
 
-fn package() -> Package {
-    Package::new(networks::gathers(5), Calibration::default()).expect("a valid network")
-}
-
 /// A segmenter: each exit also outputs the tensor that its head reads, all channels of all pixels.
 fn segmenter() -> Package {
     let mut network = networks::segments(5);
@@ -114,77 +89,6 @@ fn segmenter() -> Package {
         exit.scores = None;
     }
     Package::new(network, Calibration::default()).expect("a valid network")
-}
-
-/// Figures that an emulated GPU keeps, mostly: a stage that takes eight times the longest is taken to hang.
-fn figures(machine: &str, clocks: &str, package: &Package) -> Profile {
-    let mut figures = profile(machine, clocks, package);
-    figures.key.board = "emulated".to_owned();
-    for stage in &mut figures.stages {
-        (stage.p50_ns, stage.p99_ns) = (500_000_000, 500_000_000);
-        stage.max_ns = 2_000_000_000;
-    }
-    figures.prepare = vec![PrepareProfile {
-        format: "rgb8".to_owned(),
-        width: 64,
-        height: 48,
-        crop_width: 24,
-        crop_height: 24,
-        letterbox: false,
-        samples: 1_000,
-        p50_ns: 100_000,
-        p99_ns: 100_000,
-        max_ns: 100_000,
-    }];
-    figures
-}
-
-/// One emulated GPU at a time: its threads have a core or two, and leaders take one.
-pub fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Package, board and profiles, and a driver of this configuration in the daemon's environment.
-fn folder(manifest: &str, driver: &Config) -> Folder {
-    folder_of(&package(), manifest, driver)
-}
-
-fn folder_of(package: &Package, manifest: &str, driver: &Config) -> Folder {
-    let mut folder = Folder::with(manifest);
-    std::fs::create_dir(folder.path("boards")).expect("a folder");
-    folder.write("boards/emulated.toml", BOARD.as_bytes());
-    folder.write("small.punctual", &package.encode());
-    let host = punctual_daemon::host::detect().expect("a machine");
-    let processor = figures(&host.machine, &host.clocks, package);
-    folder.write("small.profile.json", processor.to_json().as_bytes());
-    let library = Emulator::library_folder(driver).expect("the emulated driver");
-    folder.environment = vec![
-        ("LD_LIBRARY_PATH", library.into_os_string()),
-        (ENVIRONMENT, OsString::from(driver.to_string())),
-        ("XDG_CACHE_HOME", folder.path("cache").into_os_string()),
-    ];
-    folder
-}
-
-/// With the GPU's profile: the machine is what the daemon says that it should be. Other clocks are a warning.
-pub fn profiled(manifest: &str, driver: &Config) -> Folder {
-    profiled_of(&package(), manifest, driver)
-}
-
-fn profiled_of(package: &Package, manifest: &str, driver: &Config) -> Folder {
-    let folder = folder_of(package, manifest, driver);
-    let (_, words) = folder.refusal(&[]);
-    let wanted = |field: &str| {
-        let (_, rest) = words
-            .split_once(&format!("is for {field} "))
-            .unwrap_or_else(|| panic!("{words}"));
-        let mut quoted = rest.split('"');
-        quoted.nth(3).expect("there, and wanted").to_owned()
-    };
-    let figures = figures(&wanted("machine"), "unknown", package);
-    folder.write("small.gpu.profile.json", figures.to_json().as_bytes());
-    folder
 }
 
 /// The verdict on the next frame that is taken on. A stage takes an emulated GPU so long that the share

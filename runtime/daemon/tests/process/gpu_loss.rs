@@ -11,7 +11,9 @@ use punctual_client::{Client, Crop, Failure, Options, PixelFormat, Rejection, Ve
 use punctual_daemon::{Report, Termination};
 use punctual_platform::clock::now_ns;
 
-use crate::gpu::{AFTER_THE_TRIAL, GPU_ONLY, both, faulty, profiled, turn};
+use crate::emulated_gpu::{profiled, turn};
+use crate::gpu::{AFTER_THE_TRIAL, GPU_ONLY, both, faulty};
+use crate::gpu_division::{BEST_EFFORT, partitioned};
 use crate::support::{Folder, LIMIT, assert_accounts};
 
 /// From the first frame that fails to the end of the process: a reset that does not return, the drain, and a busy machine.
@@ -162,16 +164,55 @@ fn a_fault_that_asks_for_a_new_process_ends_the_daemon_and_clients_go_on_with_th
     assert_lost(&folder, daemon, "CUDA_ERROR_ILLEGAL_ADDRESS");
     assert!(now_ns() - failed_ns < END.as_nanos() as u64);
 
-    let sound = Config::default().to_string();
-    let variable = folder
-        .environment
-        .iter_mut()
-        .find(|(name, _)| *name == ENVIRONMENT);
-    variable.expect("the driver's").1 = OsString::from(sound);
+    mend(&mut folder);
     let _next = Daemon::start(&folder);
     far.until_on_time();
     near.until_on_time();
     for camera in [&far, &near] {
+        camera.assert_complete();
+        assert_eq!(camera.client.connections(), 2);
+    }
+}
+
+/// The driver of the next daemon goes wrong nowhere.
+fn mend(folder: &mut Folder) {
+    let mut variables = folder.environment.iter_mut();
+    let driver = variables.find(|(name, _)| *name == ENVIRONMENT);
+    driver.expect("the driver's").1 = OsString::from(Config::default().to_string());
+}
+
+#[test]
+fn a_fault_with_four_partitions_at_work_is_a_verdict_for_each_frame_and_the_next_daemon_serves_all()
+{
+    let _turn = turn();
+    let names = ["a", "b", "c", "d"];
+    let manifest = partitioned(&[2; 4], &names.map(|name| (name, BEST_EFFORT)), "");
+    let mut folder = profiled(&manifest, &faulty(AFTER_THE_TRIAL, Some(700)));
+    let daemon = Daemon::start(&folder);
+    let mut cameras = names.map(|name| Camera::open(&folder, name));
+    let until_ns = soon();
+    let mut failed = false;
+    while !failed {
+        for camera in &mut cameras {
+            camera.submit();
+            camera.submit();
+        }
+        for camera in &mut cameras {
+            let verdicts = camera.verdicts();
+            let expected = [Verdict::OnTime, FAILED];
+            assert!(
+                verdicts.iter().all(|v| expected.contains(v)),
+                "{verdicts:?}"
+            );
+            failed |= verdicts.contains(&FAILED);
+        }
+        assert!(Some(now_ns()) < until_ns, "nothing fails");
+    }
+    assert_lost(&folder, daemon, "CUDA_ERROR_ILLEGAL_ADDRESS");
+    mend(&mut folder);
+    let _next = Daemon::start(&folder);
+    for camera in &mut cameras {
+        camera.until_on_time();
         camera.assert_complete();
         assert_eq!(camera.client.connections(), 2);
     }

@@ -2,7 +2,13 @@
 #![forbid(unsafe_code)]
 
 mod admission;
+#[path = "../support/division.rs"]
+mod division;
+#[path = "../support/emulated_gpu.rs"]
+mod emulated_gpu;
+mod filling;
 mod gpu;
+mod gpu_division;
 mod gpu_loss;
 mod granted;
 mod limits;

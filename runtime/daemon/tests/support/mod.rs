@@ -162,6 +162,8 @@ pub fn profile(machine: &str, clocks: &str, package: &Package) -> Profile {
         solutions: Vec::new(),
         solution_memory: SolutionMemory::default(),
         look_stride: None,
+        launches: Vec::new(),
+        preemption: Vec::new(),
     }
 }
 

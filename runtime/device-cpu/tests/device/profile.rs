@@ -56,6 +56,8 @@ fn request() -> Request {
         ],
         core: None,
         effort: Effort::Quick,
+        interruptions: 3,
+        launches: false,
         direct: true,
     }
 }

@@ -43,7 +43,9 @@ impl DeviceMemory {
         self.bytes
     }
 
-    /// Writes bytes from `offset` on and waits until they are there (`cuMemcpyHtoD`).
+    /// Writes bytes from `offset` on and waits until they are there (`cuMemcpyHtoD`, `cuStreamSynchronize`). The copy alone
+    /// returns when pageable memory was read, which may be before the device has the bytes, and launches in our streams do
+    /// not wait for the default stream, which copies them.
     ///
     /// # Panics
     /// If they do not fit.
@@ -53,7 +55,11 @@ impl DeviceMemory {
         let code = unsafe {
             (self.context.symbols().memcpy_to_device)(to, bytes.as_ptr().cast(), bytes.len())
         };
-        CallError::check("cuMemcpyHtoD", code)
+        CallError::check("cuMemcpyHtoD", code)?;
+        let default = std::ptr::null_mut();
+        // SAFETY: null is the default stream of whichever context is current; without one the driver says so.
+        let code = unsafe { (self.context.symbols().stream_synchronize)(default) };
+        CallError::check("cuStreamSynchronize", code)
     }
 
     /// Reads bytes from `offset` on (`cuMemcpyDtoH`). Not ordered behind streams: ask when they are done.

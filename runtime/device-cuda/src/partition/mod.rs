@@ -89,6 +89,12 @@ impl Mechanism {
         Self::ALL.into_iter().find(|m| m.name() == name)
     }
 
+    /// Whether a stream's part can be changed between two launches.
+    #[must_use]
+    pub const fn redivides(self) -> bool {
+        matches!(self, Self::StreamMask | Self::Libsmctrl | Self::LaunchMask)
+    }
+
     /// Whether launches cannot run elsewhere than where they may.
     #[must_use]
     pub const fn is_enforced(self) -> bool {

@@ -1,14 +1,12 @@
 //! Places: partitions that share TPCs, and leaders that serve several of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use emulated_cuda::{After, Config, Emulator};
 use punctual_core::{Answer, Criticality, Event, Infer, Nanos, PartitionId};
 use punctual_device::conformance::{Testable, networks};
-use punctual_device::{
-    Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, SpecError, SubmitError,
-};
+use punctual_device::{Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, SubmitError};
 use punctual_device_cuda::StartError;
 use punctual_device_cuda::conformance::{SCORE_TOLERANCE, confidence_tolerance};
 use punctual_device_cuda::driver::Code;
@@ -24,20 +22,33 @@ const MEMBERS: [u16; 3] = [4, 0, 2];
 struct Places {
     cuda: Cuda,
     partitioner: Arc<Partitioner>,
+    partitions: Vec<PartitionSpec>,
 }
 
 impl Places {
     fn new(test: &str, network: &Network, mechanism: Mechanism) -> Self {
+        Self::of(test, network, mechanism, places())
+    }
+
+    fn of(
+        test: &str,
+        network: &Network,
+        mechanism: Mechanism,
+        partitions: Vec<PartitionSpec>,
+    ) -> Self {
         let config = Config {
             spread: true,
             ..Config::default()
         };
         let emulator = Emulator::start(&config).expect("the emulated driver");
         let partitioner = partitioner(test, &config, mechanism);
-        let partitions = places();
         let spec = divided(&partitioner, &partitions);
         let cuda = Cuda::on_partitions(emulator, network, &spec, &partitions);
-        Self { cuda, partitioner }
+        Self {
+            cuda,
+            partitioner,
+            partitions,
+        }
     }
 
     fn masked(test: &str, network: &Network) -> Self {
@@ -64,7 +75,7 @@ impl Places {
     }
 
     fn granted(&self, partition: usize) -> SmSet {
-        let tpcs = places()[partition].tpcs.clone();
+        let tpcs = self.partitions[partition].tpcs.clone();
         self.partitioner.grant(tpcs).expect("whole units").sms
     }
 
@@ -74,7 +85,7 @@ impl Places {
         for launch in self.cuda.emulator.launches_from(first) {
             let sms = SmSet::of(launch.sms).expect("multiprocessors");
             let before = *ran_on.entry(launch.stream).or_insert(sms);
-            assert_eq!(before, sms, "the mask of a stream is set once");
+            assert_eq!(before, sms, "one partition at a time");
         }
         ran_on
     }
@@ -259,16 +270,57 @@ fn refused(
 }
 
 #[test]
-fn partitions_that_share_a_leader_and_no_tpc_are_refused() {
-    let mut partitions = places();
-    partitions[CELLS[1]].cores = partitions[CELLS[0]].cores.clone();
-    let error = refused("no-common-tpc", Mechanism::StreamMask, &partitions, None);
-    let StartError::Spec(SpecError::LeaderShared { core, .. }) = &error else {
-        panic!("{error}");
+fn partitions_that_share_a_leader_and_no_tpc_run_at_once() {
+    let quarter = |at: u16| PartitionSpec {
+        cores: vec![0],
+        ..place(format!("quarter{at}"), 2 * at..2 * at + 2)
     };
-    assert_eq!(*core, 0);
-    let said = error.to_string();
-    assert!(said.contains("`p2`") && said.contains("`p3`"), "{said}");
+    let (network, mechanism) = (networks::gathers(7), Mechanism::StreamMask);
+    let quarters = (0..4).map(quarter).collect();
+    let mut places = Places::of("one-leader", &network, mechanism, quarters);
+    assert_eq!(places.cuda.shell().tids().count(), 1);
+    let (mut streams, mut expected) = (Vec::new(), Vec::new());
+    for at in 0..4 {
+        let first = places.cuda.launched();
+        expected.push(places.answers(at.into(), 0, &[at]));
+        let ran_on = places.ran_on(first);
+        let (stream, sms) = ran_on.first_key_value().expect("it was launched");
+        assert_eq!((ran_on.len(), *sms), (1, places.granted(at.into())));
+        streams.push(*stream);
+    }
+    // Each stands still in the middle of a launch until all have begun.
+    for &stream in &streams {
+        places.cuda.emulator.hold(stream, After::Blocks(1));
+    }
+    let actions: Vec<Infer> = (0..4)
+        .map(|at| places.action(at.into(), 0, &[at]))
+        .collect();
+    for infer in &actions {
+        places.cuda.submit(infer).expect("room");
+    }
+    for &stream in &streams {
+        places.cuda.emulator.wait_until_held(stream);
+    }
+    // The last that began ends first: the leader carries on whichever can be.
+    for at in (0..4).rev() {
+        places.cuda.emulator.go_on(streams[at]);
+        assert_eq!(places.finished(), (actions[at].id.0, expected[at].clone()));
+    }
+}
+
+#[test]
+fn partitions_that_begin_at_one_tpc_share_a_stream_which_changes_its_mask() {
+    let mut places = Places::masked("one-stream", &networks::gathers(7));
+    let first = places.cuda.launched();
+    for partition in [CELLS[0], HOMES[0], CELLS[0], CELLS[1]] {
+        let since = places.cuda.launched();
+        places.answers(partition, 0, &MEMBERS);
+        let ran_on: Vec<SmSet> = places.ran_on(since).into_values().collect();
+        assert_eq!(ran_on, [places.granted(partition)]);
+    }
+    let launches = places.cuda.emulator.launches_from(first);
+    let streams: BTreeSet<u64> = launches.iter().map(|launch| launch.stream).collect();
+    assert_eq!(streams.len(), 2);
 }
 
 #[test]

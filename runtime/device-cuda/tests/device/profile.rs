@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use emulated_cuda::{Config, Emulator};
 use punctual_device::conformance::networks;
+use punctual_device::pool::Wait;
 use punctual_device::profile::{self, Effort, Request, Subject};
 use punctual_device::{DeviceSpec, PartitionSpec, Provider};
 use punctual_device_cuda::driver::{Driver, Gpu};
+use punctual_device_cuda::kernel_padding::KernelPaddingSpec;
 use punctual_device_cuda::partition::Mechanism;
 use punctual_device_cuda::queue::QueueSpec;
 use punctual_device_cuda::{
     CudaDevice, CudaProvider, CudaSpec, Division, StartError, Watchdog, look_stride,
 };
-use punctual_model::{Calibration, Footprint, Network, Package, Profile, Promises};
+use punctual_model::{Calibration, Footprint, LaunchProfile, Network, Package, Profile, Promises};
 use punctual_platform::Doorbell;
 
 use crate::subject::{cuda, offer};
@@ -60,6 +62,14 @@ impl Provider for Patient {
         self.provider.footprint(network, batches, units)
     }
 
+    fn launches(
+        &self,
+        subject: Subject<'_>,
+        request: &Request,
+    ) -> Result<Vec<LaunchProfile>, StartError> {
+        self.provider.launches(subject, request)
+    }
+
     fn start(&self, spec: &DeviceSpec<'_>, bell: Arc<Doorbell>) -> Result<CudaDevice, StartError> {
         let partitioner = Arc::new(self.provider.offer.partitioner(self.gpu)?);
         let ranges = spec.partitions.iter().map(|p| p.tpcs.clone()).collect();
@@ -87,6 +97,8 @@ fn patient(name: &str, config: &Config) -> Patient {
         offer: offer(name, config, Mechanism::StreamMask),
         leaders: vec![1, 0],
         watchdog: Watchdog::default(),
+        kernel_padding: KernelPaddingSpec::default(),
+        wait: Wait::Spin,
         look_stride: None,
     };
     Patient { provider, gpu }
@@ -100,7 +112,7 @@ fn neighbours_have_the_tpcs_after_the_measured_ones_and_leaders_of_their_own() {
     let partitions = partitions.expect("there are as many");
     let of = |partition: &PartitionSpec| (partition.tpcs.clone(), partition.cores[0]);
     let found: Vec<_> = partitions.iter().map(of).collect();
-    assert_eq!(found, [(0..3, 1), (3..6, 0)]);
+    assert_eq!(found, [(0..3, 1), (3..5, 0), (5..6, 0)]);
 }
 
 #[test]
@@ -121,6 +133,8 @@ fn stages_are_measured_while_all_other_tpcs_run_stages() {
         frames: Vec::new(),
         core: None,
         effort: Effort::Quick,
+        interruptions: 3,
+        launches: true,
         direct: true,
     };
     let subject = Subject {
@@ -129,6 +143,11 @@ fn stages_are_measured_while_all_other_tpcs_run_stages() {
     };
     let profile = profile::measure(&patient, subject, None, &request, &mut |_| ());
     let profile = profile.unwrap_or_else(|error| panic!("{error}"));
+    assert!(!profile.launches.is_empty());
+    for launches in &profile.launches {
+        assert_eq!((launches.units, launches.on), (3, 8));
+        assert!(launches.ns.iter().all(|ns| *ns > 0), "{launches:?}");
+    }
     let stages = package.network().stages.len();
     assert_eq!(
         (profile.stages.len(), profile.beside.len()),
@@ -189,6 +208,8 @@ fn a_look_stride_is_chosen_by_measuring_and_kept_in_the_profile() {
         frames: Vec::new(),
         core: None,
         effort: Effort::Quick,
+        interruptions: 3,
+        launches: false,
         direct: true,
     };
     let chosen = look_stride::choose(with, &package, &request, &mut |_| ());

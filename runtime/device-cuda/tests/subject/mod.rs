@@ -12,6 +12,7 @@ use punctual_core::{
     StageId, Window,
 };
 use punctual_device::conformance::{Subject, Testable, networks};
+use punctual_device::pool::Wait;
 use punctual_device::{
     Device, DeviceSpec, HostedDevice, InputBuffers, ModelSpec, PartitionSpec, Shell,
 };
@@ -21,7 +22,7 @@ use punctual_device_cuda::host::Host;
 use punctual_device_cuda::partition::offer::{self, How, Offer};
 use punctual_device_cuda::partition::record;
 use punctual_device_cuda::partition::{Mechanism, Trial};
-use punctual_device_cuda::{CudaDevice, CudaSpec, Loss, StartError, Wait, Watchdog};
+use punctual_device_cuda::{CudaDevice, CudaSpec, Loss, StartError, Watchdog};
 use punctual_model::Network;
 use punctual_platform::Doorbell;
 
@@ -39,7 +40,7 @@ pub const PAGE_BYTES: u32 = 128 << 10;
 pub fn cuda() -> CudaSpec {
     CudaSpec {
         page_bytes: PAGE_BYTES,
-        wait: Wait::Nap { ns: 100_000 },
+        wait: Wait::Sleep { ns: 100_000 },
         watchdog: Watchdog {
             unknown_ns: 20_000_000_000,
             grace_ns: 20_000_000_000,

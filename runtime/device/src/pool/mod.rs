@@ -6,8 +6,9 @@
 //! another ring and the scheduler's bell. Best-effort actions run at ordinary priority and can be
 //! stopped. Nothing here allocates or blocks once the threads run.
 //!
-//! Partitions of a GPU that name one leader core share one leader. It runs one action at a time, so such partitions
-//! overlap pairwise ([`DeviceSpec::validate`](crate::DeviceSpec::validate)): the scheduler never has two of them run.
+//! Partitions of a GPU that name one leader core share one leader. A stage that the GPU computes is a state which the
+//! leader carries on by steps that never wait ([`Engine::advance`]), so several partitions of one leader run at once;
+//! those that have a TPC in common run one after the other.
 
 mod cancel;
 mod partition;
@@ -16,6 +17,7 @@ mod worker;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use punctual_core::{
     ActionId, Answer, Confidence, Criticality, Event, Infer, ModelId, PartitionId, StageId,
@@ -47,15 +49,28 @@ pub enum Outcome {
 
 /// What a leader runs stages with. It lives on the leader's thread.
 pub trait Engine: Send + 'static {
-    /// Runs a stage for the members whose request buffers are claimed. The model, the stage and the
+    /// Begins a stage for the members whose request buffers are claimed. The model, the stage and the
     /// number of members are known to fit. It may write the outputs of the stage's exit to their areas already.
-    fn run(
+    ///
+    /// An engine that computes the stage itself returns when it is over; one that has it computed returns
+    /// [`Poll::Pending`], and [`advance`](Self::advance) is called with the same members until it is over.
+    fn begin(
         &mut self,
         model: ModelId,
         stage: StageId,
         members: &mut [BufferGuard<'_>],
         interrupt: &CancelFlag,
-    ) -> Outcome;
+    ) -> Poll<Outcome>;
+
+    /// Carries on what was begun, as far as that needs no waiting.
+    fn advance(
+        &mut self,
+        members: &mut [BufferGuard<'_>],
+        interrupt: &CancelFlag,
+    ) -> Poll<Outcome> {
+        let _ = (members, interrupt);
+        unreachable!("its stages are over when `begin` returns")
+    }
 
     /// What a member of the stage that was last [`Outcome::Done`] is, and how surely; `claim` is that member's. Of a
     /// stage that ends in no exit it is not looked at.
@@ -68,7 +83,7 @@ pub trait Engine: Send + 'static {
     ) -> Answer;
 
     /// Writes the outputs of that member's exit to its area, as the model's
-    /// [`OutputLayout`](punctual_model::OutputLayout) says, unless [`run`](Self::run) has.
+    /// [`OutputLayout`](punctual_model::OutputLayout) says, unless the stage has.
     fn deliver(
         &mut self,
         model: ModelId,
@@ -78,6 +93,11 @@ pub trait Engine: Send + 'static {
         area: &mut [u8],
     ) {
         let _ = (model, stage, member, claim, area);
+    }
+
+    /// What wakes its leader; engines with one leader give the same.
+    fn bell(&self) -> Arc<Doorbell> {
+        Arc::new(Doorbell::new())
     }
 
     /// Makes a stage that runs right now end soon, called from the scheduler's thread after its
@@ -126,6 +146,18 @@ fn largest(scores: &[f32]) -> (u16, f32) {
     (at as u16, score)
 }
 
+/// How a leader waits for stages that it need not compute itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Looks all the time. Its core does nothing else.
+    Spin,
+    /// Looks every so often, and at once when there is something to do. The end of a stage may be seen later by this time.
+    Sleep {
+        /// Nanoseconds between two looks.
+        ns: u64,
+    },
+}
+
 /// See [`Engine::stopper`].
 pub type Stopper = Box<dyn Fn() + Send + Sync>;
 
@@ -168,19 +200,21 @@ impl WorkerPool {
         engine: impl Engine,
         helpers: Vec<Helper>,
     ) -> Result<(), ThreadError> {
-        let link = leader_link(spec, helpers.len());
-        let served = vec![self.serve(&link, engine)];
-        self.start_leader(spec, link, served, helpers)
+        let link = leader_link(spec, engine.bell(), helpers.len());
+        let served = vec![self.serve(&link, spec, engine)];
+        self.start_leader(spec, (link, Wait::Spin), served, helpers)
     }
 
     /// Adds the next partitions, each with its engine. Those that share a leader
-    /// ([`PartitionSpec::shares_leader_with`]) are served by one thread, which has the name of the first of them.
+    /// ([`PartitionSpec::shares_leader_with`]) are served by one thread, which has the name of the first of them. `wait`
+    /// is how it waits while stages run.
     ///
     /// # Errors
     /// When a thread cannot be started.
     pub fn add_partitions<E: Engine>(
         &mut self,
         partitions: impl IntoIterator<Item = (PartitionSpec, E)>,
+        wait: Wait,
     ) -> Result<(), ThreadError> {
         let mut leaders: Vec<(PartitionSpec, Arc<LeaderLink>, Vec<Served<E>>)> = Vec::new();
         for (spec, engine) in partitions {
@@ -188,46 +222,52 @@ impl WorkerPool {
                 .iter()
                 .position(|(first, ..)| spec.shares_leader_with(first));
             let leader = shared.unwrap_or_else(|| {
-                let link = leader_link(&spec, 0);
-                leaders.push((spec, link, Vec::new()));
+                let link = leader_link(&spec, engine.bell(), 0);
+                leaders.push((spec.clone(), link, Vec::new()));
                 leaders.len() - 1
             });
             let (_, link, served) = &mut leaders[leader];
-            served.push(self.serve(link, engine));
+            served.push(self.serve(link, &spec, engine));
         }
         for (first, link, served) in leaders {
-            self.start_leader(&first, link, served, Vec::new())?;
+            self.start_leader(&first, (link, wait), served, Vec::new())?;
         }
         Ok(())
     }
 
     /// The leader's end of the next partition.
-    fn serve<E: Engine>(&mut self, leader: &Arc<LeaderLink>, engine: E) -> Served<E> {
+    fn serve<E: Engine>(
+        &mut self,
+        leader: &Arc<LeaderLink>,
+        spec: &PartitionSpec,
+        engine: E,
+    ) -> Served<E> {
         let (end, post) = partition::partition(leader.clone(), engine.stopper());
         self.partitions.push(end);
-        Served::new(post, engine)
+        Served::new(post, engine, spec.tpcs.clone())
     }
 
     /// Starts a leader, and helpers on the other cores of `spec`.
     fn start_leader<E: Engine>(
         &mut self,
         spec: &PartitionSpec,
-        link: Arc<LeaderLink>,
+        (link, wait): (Arc<LeaderLink>, Wait),
         served: Vec<Served<E>>,
         helpers: Vec<Helper>,
     ) -> Result<(), ThreadError> {
         let worker = Worker {
             leader: link.clone(),
             served: served.into(),
-            requests: self.inputs.regions().clone(),
             report: self.report.clone(),
+            wait,
         };
+        let requests = self.inputs.regions().clone();
         let thread = |unit: usize| {
             let name = format!("{}/{unit}", spec.name);
             ThreadSpec::new(name, Some(spec.cores[unit]), spec.priority)
         };
         let first = self.workers.len();
-        self.spawn(thread(0), move || worker.serve())?;
+        self.spawn(thread(0), move || worker.serve(&requests))?;
         for (unit, helper) in (1..).zip(helpers) {
             self.spawn(thread(unit), helper)?;
         }
@@ -315,9 +355,9 @@ impl WorkerPool {
 }
 
 /// Of a leader and so many helpers.
-fn leader_link(spec: &PartitionSpec, helpers: usize) -> Arc<LeaderLink> {
+fn leader_link(spec: &PartitionSpec, bell: Arc<Doorbell>, helpers: usize) -> Arc<LeaderLink> {
     let priorities = Priorities::new(1 + helpers, spec.priority);
-    Arc::new(LeaderLink::new(priorities))
+    Arc::new(LeaderLink::new(bell, priorities))
 }
 
 impl Drop for WorkerPool {

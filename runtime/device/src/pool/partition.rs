@@ -19,7 +19,7 @@ pub(super) const HELD_MAX: usize = 2;
 /// What the scheduler's thread shares with a leader, whichever partitions it serves.
 pub(super) struct LeaderLink {
     /// Rings for an action, a preemption or the end.
-    pub(super) bell: Doorbell,
+    pub(super) bell: Arc<Doorbell>,
     /// The device is being dropped.
     pub(super) ended: AtomicBool,
     pub(super) priorities: Priorities,
@@ -27,9 +27,9 @@ pub(super) struct LeaderLink {
 }
 
 impl LeaderLink {
-    pub(super) fn new(priorities: Priorities) -> Self {
+    pub(super) fn new(bell: Arc<Doorbell>, priorities: Priorities) -> Self {
         Self {
-            bell: Doorbell::new(),
+            bell,
             ended: AtomicBool::new(false),
             priorities,
             heart: Heartbeat::new(),

@@ -16,6 +16,8 @@ pub(super) struct Priorities {
     priority: Option<u8>,
     /// False until the workers run, and always if the machine does not grant the priority.
     granted: AtomicBool,
+    /// The leader has made the workers ordinary threads. Relaxed: its own alone.
+    lowered: AtomicBool,
     /// The workers' thread ids, filled in as they start.
     tids: Box<[AtomicI32]>,
 }
@@ -25,6 +27,7 @@ impl Priorities {
         Self {
             priority,
             granted: AtomicBool::new(false),
+            lowered: AtomicBool::new(false),
             tids: (0..workers).map(|_| AtomicI32::new(0)).collect(),
         }
     }
@@ -50,6 +53,7 @@ impl Priorities {
     /// Makes the workers ordinary threads. The leader calls it, and afterwards looks for a reason
     /// to [`raise`](Self::raise) them again.
     pub(super) fn lower(&self) {
+        self.lowered.store(true, Ordering::Relaxed);
         if self.granted.load(Ordering::Relaxed) {
             for tid in &self.tids {
                 // Lowering is never refused.
@@ -59,6 +63,13 @@ impl Priorities {
         // Pairs with the fence in `raise` (label PRIORITY): either the leader sees the reason that
         // was given before the raise, or the raise comes after this lowering.
         fence(Ordering::SeqCst);
+    }
+
+    /// Takes a [`lower`](Self::lower) back, if there was one. The leader calls it.
+    pub(super) fn restore(&self) {
+        if self.lowered.swap(false, Ordering::Relaxed) {
+            self.raise();
+        }
     }
 
     /// Gives the workers their priority. Its reason (an interruption, an action) is already to be seen by the leader.

@@ -1,8 +1,10 @@
 //! The leader of one or several partitions: takes actions, honours their windows, runs them, reports.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use heapless::Vec;
 use punctual_core::{
@@ -11,26 +13,40 @@ use punctual_core::{
 use punctual_platform::{Doorbell, clock};
 
 use super::partition::{HELD_MAX, LeaderLink, Post};
-use super::{Engine, Outcome};
+use super::{BufferGuard, Engine, Outcome, Wait};
 use crate::regions::ClaimedRegions;
 
 /// Everything the leader's thread owns.
 pub(super) struct Worker<E> {
     pub(super) leader: Arc<LeaderLink>,
-    /// The partitions that it serves, one action at a time.
+    /// The partitions that it serves. Those that overlap run one action at a time, the others each their own.
     pub(super) served: Box<[Served<E>]>,
-    pub(super) requests: Arc<ClaimedRegions>,
     /// The scheduler's bell: rung after each event.
     pub(super) report: Arc<Doorbell>,
+    /// How it waits while a stage runs that it need not compute itself.
+    pub(super) wait: Wait,
 }
 
 /// A partition, as its leader has it.
 pub(super) struct Served<E> {
     post: Post,
     engine: E,
+    /// Its TPCs; none of one on cores, whose leader serves no other.
+    tpcs: Range<u16>,
     /// The slot of the next action.
     slot: usize,
 }
+
+/// An action whose stage has begun, and is not over.
+struct Running<'r> {
+    infer: Infer,
+    slot: usize,
+    started: Instant,
+    claims: Vec<BufferGuard<'r>, BATCH_MAX>,
+}
+
+/// By partition, what runs.
+type Runs<'r> = [Option<Running<'r>>];
 
 /// What is to be done with the next action of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +69,11 @@ enum Turn {
 }
 
 impl<E> Served<E> {
-    pub(super) fn new(post: Post, engine: E) -> Self {
+    pub(super) fn new(post: Post, engine: E, tpcs: Range<u16>) -> Self {
         Self {
             post,
             engine,
+            tpcs,
             slot: 0,
         }
     }
@@ -76,21 +93,33 @@ impl<E> Served<E> {
         };
         Some((infer, due))
     }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        self.tpcs.start < other.tpcs.end && other.tpcs.start < self.tpcs.end
+    }
 }
 
 impl<E: Engine> Worker<E> {
     /// Runs actions until the device is dropped.
-    pub(super) fn serve(mut self) {
+    pub(super) fn serve(mut self, requests: &ClaimedRegions) {
+        let mut runs: Box<Runs<'_>> = self.served.iter().map(|_| None).collect();
         loop {
             // Read before looking: a ring in between ends the wait.
             let seen = self.leader.bell.count();
             // Relaxed: published by the ring that follows it.
             let ended = self.leader.ended.load(Ordering::Relaxed);
-            match self.turn(ended) {
-                Turn::Takes(index, due) => {
-                    self.leader.heart.working();
-                    self.take(index, due);
-                }
+            let turn = self.turn(&runs, ended);
+            if let Turn::Takes(index, due) = turn {
+                self.leader.heart.working();
+                self.take(index, due, requests, &mut runs);
+            }
+            let before = running(&runs);
+            self.advance_all(&mut runs);
+            match turn {
+                Turn::Takes(..) => {}
+                // Where one ended, the next may begin.
+                Turn::Waits(_) if running(&runs) < before => {}
+                Turn::Waits(_) if before > 0 => self.pause(seen),
                 Turn::Waits(_) if ended => return,
                 Turn::Waits(until) => {
                     self.leader.heart.waiting();
@@ -101,18 +130,35 @@ impl<E: Engine> Worker<E> {
         }
     }
 
+    /// Lets a little time pass while stages run; with [`Wait::Sleep`] less, if the bell was rung since `seen`. A window
+    /// that opens meanwhile is seen that much later.
+    fn pause(&self, seen: u32) {
+        match self.wait {
+            Wait::Spin => std::hint::spin_loop(),
+            Wait::Sleep { ns } => {
+                self.leader.bell.wait(seen, Some(clock::now_ns() + ns));
+            }
+        }
+    }
+
     /// Real-time actions first, then in the order in which they were submitted. An action that waits for its window
-    /// delays only those behind it on its partition.
-    fn turn(&self, ended: bool) -> Turn {
+    /// delays only those behind it on its partition, as does one that runs.
+    fn turn(&self, runs: &Runs<'_>, ended: bool) -> Turn {
         let now = now();
         let mut first: Option<((bool, u64), usize, Due)> = None;
         let mut opens: Option<Instant> = None;
         for (index, served) in self.served.iter().enumerate() {
+            if runs[index].is_some() {
+                continue;
+            }
             let Some((infer, due)) = served.next(now, ended) else {
                 continue;
             };
             if let Due::Waits(earliest) = due {
                 opens = Some(opens.map_or(earliest, |opens| opens.min(earliest)));
+                continue;
+            }
+            if due == Due::Runs && !self.is_free(served, runs) {
                 continue;
             }
             let key = (infer.criticality == Criticality::BestEffort, infer.id.0);
@@ -126,91 +172,170 @@ impl<E: Engine> Worker<E> {
         }
     }
 
-    /// Takes the next action of a partition to its end, and reports it.
-    fn take(&mut self, index: usize, due: Due) {
+    /// Whether nothing runs on any of its units.
+    fn is_free(&self, served: &Served<E>, runs: &Runs<'_>) -> bool {
+        let mut others = self.served.iter().zip(runs);
+        !others.any(|(other, run)| run.is_some() && other.overlaps(served))
+    }
+
+    /// Deals with the next action of a partition: begins it, or reports that it does not run.
+    fn take<'r>(
+        &mut self,
+        index: usize,
+        due: Due,
+        requests: &'r ClaimedRegions,
+        runs: &mut Runs<'r>,
+    ) {
         let served = &mut self.served[index];
         let (infer, slot) = (served.post.orders.pop(), served.slot);
         let infer = infer.expect("it was looked at, and only the leader takes it");
         served.slot = (slot + 1) % HELD_MAX;
         let action = infer.id;
         let event = match due {
-            Due::Runs => self.carry_out(index, &infer, slot),
-            Due::Preempted => Event::Preempted { action },
-            Due::NotRun | Due::Waits(_) => Event::NotRun { action },
+            Due::Runs => self.begin(index, (infer, slot), requests, runs),
+            Due::Preempted => Some(Event::Preempted { action }),
+            Due::NotRun | Due::Waits(_) => Some(Event::NotRun { action }),
         };
+        if let Some(event) = event {
+            self.report(index, event);
+        }
+    }
+
+    fn report(&mut self, index: usize, event: Event) {
         let pushed = self.served[index].post.events.push(event);
         assert!(pushed.is_ok(), "the ring holds what the partition holds");
         self.report.ring();
     }
 
-    fn carry_out(&mut self, index: usize, infer: &Infer, slot: usize) -> Event {
-        let action = infer.id;
-        let best_effort = infer.criticality == Criticality::BestEffort;
-        if best_effort && self.become_ordinary(index, slot) {
-            return Event::Preempted { action };
-        }
-        // Kernels' panics are caught closer to them; this one keeps the partition alive whatever
-        // else is wrong, so that the scheduler always hears of each action.
-        let (served, requests) = (&mut self.served[index], &self.requests);
-        let event = catch_unwind(AssertUnwindSafe(|| served.run(requests, infer, slot)))
-            .unwrap_or(Event::Failed { action });
-        if best_effort {
-            self.leader.priorities.raise();
-        }
-        event
-    }
-
-    /// Lowers the team's priority, unless a real-time action already waits for the leader; true if the
-    /// action has been preempted meanwhile.
-    fn become_ordinary(&self, index: usize, slot: usize) -> bool {
-        self.leader.priorities.lower();
-        let preempted = self.served[index].post.link.interrupts[slot].is_set();
-        let realtime = |next: &Infer| next.criticality == Criticality::RealTime;
-        let waits = |served: &Served<E>| served.post.orders.peek().is_ok_and(realtime);
-        if preempted || self.served.iter().any(waits) {
-            self.leader.priorities.raise();
-        }
-        preempted
-    }
-}
-
-impl<E: Engine> Served<E> {
-    fn run(&mut self, requests: &ClaimedRegions, infer: &Infer, slot: usize) -> Event {
+    /// Begins a stage; its event, if it is over already.
+    fn begin<'r>(
+        &mut self,
+        index: usize,
+        (infer, slot): (Infer, usize),
+        requests: &'r ClaimedRegions,
+        runs: &mut Runs<'r>,
+    ) -> Option<Event> {
         let action = infer.id;
         let started = now();
         let mut claims: Vec<_, BATCH_MAX> = Vec::new();
         for request in &infer.members {
             // A member that is still written to, or named twice: the protocol is broken.
             let Some(claim) = requests.claim(usize::from(request.buffer)) else {
-                return Event::Failed { action };
+                return Some(Event::Failed { action });
             };
             assert!(claims.push(claim).is_ok(), "members fit a batch");
         }
-        let interrupt = &self.post.link.interrupts[slot];
-        let outcome = self
-            .engine
-            .run(infer.model, infer.stage, &mut claims, interrupt);
-        match outcome {
-            Outcome::Interrupted => Event::Preempted { action },
-            Outcome::Fault => Event::Failed { action },
-            Outcome::Done => {
-                let mut members = Vec::new();
-                for (member, claim) in claims.iter_mut().enumerate() {
-                    let (model, stage) = (infer.model, infer.stage);
-                    let answer = self.engine.answer(model, stage, member, claim);
-                    if let Some(mut area) = claim.replace_area(None) {
-                        let bytes = area.as_mut_slice();
-                        self.engine.deliver(model, stage, member, claim, bytes);
-                        claim.note_not_finite(bytes);
-                        claim.replace_area(Some(area));
-                    }
-                    let pushed = members.push(answer);
-                    assert!(pushed.is_ok(), "answers fit a batch");
-                }
-                finished(action, started, members)
+        runs[index] = Some(Running {
+            infer,
+            slot,
+            started,
+            claims,
+        });
+        self.set_priority(runs);
+        let interrupt = &self.served[index].post.link.interrupts[slot];
+        if interrupt.is_set() {
+            return self.end(index, Event::Preempted { action }, runs);
+        }
+        self.carry_on(index, runs, |engine, run, interrupt| {
+            let (model, stage) = (run.infer.model, run.infer.stage);
+            engine.begin(model, stage, &mut run.claims, interrupt)
+        })
+    }
+
+    /// Carries every stage that runs on, as far as that needs no waiting, and reports those that are over.
+    fn advance_all(&mut self, runs: &mut Runs<'_>) {
+        for index in 0..runs.len() {
+            if runs[index].is_none() {
+                continue;
+            }
+            let event = self.carry_on(index, runs, |engine, run, interrupt| {
+                engine.advance(&mut run.claims, interrupt)
+            });
+            if let Some(event) = event {
+                self.leader.heart.working();
+                self.report(index, event);
             }
         }
     }
+
+    /// Lets the engine do `step` of what runs on a partition; its event, if it is over then.
+    fn carry_on<'r>(
+        &mut self,
+        index: usize,
+        runs: &mut Runs<'r>,
+        step: impl FnOnce(&mut E, &mut Running<'r>, &super::CancelFlag) -> Poll<Outcome>,
+    ) -> Option<Event> {
+        let served = &mut self.served[index];
+        let run = runs[index].as_mut()?;
+        let action = run.infer.id;
+        // Kernels' panics are caught closer to them; this one keeps the partition alive whatever
+        // else is wrong, so that the scheduler always hears of each action.
+        let event = catch_unwind(AssertUnwindSafe(|| {
+            let interrupt = &served.post.link.interrupts[run.slot];
+            match step(&mut served.engine, run, interrupt) {
+                Poll::Pending => None,
+                Poll::Ready(Outcome::Interrupted) => Some(Event::Preempted { action }),
+                Poll::Ready(Outcome::Fault) => Some(Event::Failed { action }),
+                Poll::Ready(Outcome::Done) => Some(served.finish(run)),
+            }
+        }));
+        let event = event.unwrap_or(Some(Event::Failed { action }))?;
+        self.end(index, event, runs)
+    }
+
+    /// The stage is over: its request buffers are free.
+    fn end(&mut self, index: usize, event: Event, runs: &mut Runs<'_>) -> Option<Event> {
+        runs[index] = None;
+        self.set_priority(runs);
+        Some(event)
+    }
+
+    /// The team's priority for what runs: ordinary, if that is best-effort work alone, and no real-time action waits
+    /// for the leader, and none of it is to stop.
+    fn set_priority(&self, runs: &Runs<'_>) {
+        let priorities = &self.leader.priorities;
+        let best_effort = |run: &Running<'_>| run.infer.criticality == Criticality::BestEffort;
+        let mut running = runs.iter().flatten();
+        let some = running.clone().next().is_some();
+        if !some || !running.all(best_effort) {
+            return priorities.restore();
+        }
+        priorities.lower();
+        let realtime = |next: &Infer| next.criticality == Criticality::RealTime;
+        let urgent = |(served, run): (&Served<E>, &Option<Running<'_>>)| {
+            let interrupts = &served.post.link.interrupts;
+            let stops = |run: &Running<'_>| interrupts[run.slot].is_set();
+            run.as_ref().is_some_and(stops) || served.post.orders.peek().is_ok_and(realtime)
+        };
+        if self.served.iter().zip(runs).any(urgent) {
+            priorities.raise();
+        }
+    }
+}
+
+impl<E: Engine> Served<E> {
+    /// The event of a stage that is done.
+    fn finish(&mut self, run: &mut Running<'_>) -> Event {
+        let (model, stage) = (run.infer.model, run.infer.stage);
+        let mut members = Vec::new();
+        for (member, claim) in run.claims.iter_mut().enumerate() {
+            let answer = self.engine.answer(model, stage, member, claim);
+            if let Some(mut area) = claim.replace_area(None) {
+                let bytes = area.as_mut_slice();
+                self.engine.deliver(model, stage, member, claim, bytes);
+                claim.note_not_finite(bytes);
+                claim.replace_area(Some(area));
+            }
+            let pushed = members.push(answer);
+            assert!(pushed.is_ok(), "answers fit a batch");
+        }
+        finished(run.infer.id, run.started, members)
+    }
+}
+
+/// How many stages run.
+fn running(runs: &Runs<'_>) -> usize {
+    runs.iter().flatten().count()
 }
 
 fn finished(action: ActionId, started: Instant, members: Vec<Answer, BATCH_MAX>) -> Event {

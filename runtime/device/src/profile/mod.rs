@@ -17,6 +17,10 @@
 //! all other compute units of these partitions run stages of the largest other network without a gap. They take memory
 //! bandwidth and shared caches from the measured stage, as they will when work runs on idle units while all others are busy.
 //!
+//! # Preemption
+//! Each stage is also run as best-effort work and stopped at random times ([`Request::interruptions`]): the plan's blocking is how long
+//! that takes.
+//!
 //! # Quantiles in noise
 //! Other programs and the machine beneath a virtual one disturb measurements, usually in bursts.
 //! Pooling all samples, a disturbance of 1% of the time owns the 99% quantile. So samples come in
@@ -28,6 +32,7 @@
 //! `Margins`); `max` only says when a worker is believed to be stuck.
 
 mod neighbours;
+mod preemption;
 mod prepare;
 mod samples;
 mod stages;
@@ -65,6 +70,10 @@ pub struct Request {
     pub core: Option<usize>,
     /// How many samples.
     pub effort: Effort,
+    /// How often each stage is stopped, to measure how long that takes; 0: that is not measured.
+    pub interruptions: usize,
+    /// Whether to measure single launches, too, where stages consist of such.
+    pub launches: bool,
     /// Whether to keep to the general, direct solution of every operator, instead of choosing the
     /// fastest by measuring.
     pub direct: bool,
@@ -120,6 +129,15 @@ impl Effort {
         match self {
             Self::Quick => Nanos::from_millis(12_000),
             Self::Thorough => Nanos::from_millis(120_000),
+        }
+    }
+
+    /// How often each stage is stopped.
+    #[must_use]
+    pub const fn interruptions(self) -> usize {
+        match self {
+            Self::Quick => samples::BLOCK,
+            Self::Thorough => 5 * samples::BLOCK,
         }
     }
 
@@ -296,6 +314,10 @@ pub fn measure<P: Provider>(
         request,
         &mut steps,
     )?;
+    if request.launches {
+        let launches = provider.launches(subject, request);
+        profile.launches = launches.map_err(MeasureError::Start)?;
+    }
     prepare_frames(&mut profile, subject.package, request, &mut steps)?;
     Ok(profile)
 }
@@ -359,6 +381,7 @@ fn stages_at_all_sizes<P: Provider>(
             let preemption = measured.preemption.as_nanos();
             profile.preemption_ns_max = profile.preemption_ns_max.max(preemption);
             profile.solution_memory = measured.solution_memory;
+            profile.preemption.extend(measured.stopped);
             Ok(measured.stages)
         };
         let alone = measure(&[units], Phase::Stages { units, unit })?;
@@ -408,6 +431,8 @@ fn unmeasured<P: Provider>(provider: &P, package: &Package, request: &Request) -
         solutions: Vec::new(),
         solution_memory: SolutionMemory::default(),
         look_stride: provider.look_stride(),
+        launches: Vec::new(),
+        preemption: Vec::new(),
     }
 }
 

@@ -23,6 +23,10 @@ impl Samples {
         Self(Vec::with_capacity(capacity))
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }

@@ -7,12 +7,13 @@ use punctual_core::{
     ActionId, Criticality, Event, Finished, Infer, Instant, ModelId, Nanos, PartitionId, RequestId,
     StageId, Window,
 };
-use punctual_model::{Network, OutputLayout, SolutionMemory, StageProfile};
+use punctual_model::{Network, OutputLayout, PreemptionProfile, SolutionMemory, StageProfile};
 use punctual_platform::areas::Area;
 use punctual_platform::{Doorbell, Missing, clock};
 use punctual_types::AREA_BYTES_MAX;
 use punctual_types::Random;
 
+use super::preemption::{self, Stopped};
 use super::samples::{BLOCK, Samples};
 use super::{MeasureError, Other, Request, Subject};
 use crate::device::Device;
@@ -38,6 +39,8 @@ pub(super) struct Figures {
     pub(super) stages: Vec<StageProfile>,
     /// The 99% quantile of the longest operator.
     pub(super) preemption: Nanos,
+    /// How long stages take that are stopped, where there are no neighbours.
+    pub(super) stopped: Vec<PreemptionProfile>,
     /// What the solutions take that it ran with, whatever the partition size.
     pub(super) solution_memory: SolutionMemory,
 }
@@ -67,18 +70,24 @@ pub(super) fn measure<P: Provider>(
         progress(round);
         bench.round(round)?;
     }
-    Ok(bench.measured(sizes[0]))
+    // Beside neighbours the longer times are those of stages, too; and who is preempted has none.
+    let mut stopped = Vec::new();
+    if bench.preemptible && bench.neighbours.is_empty() {
+        let limit = clock::now_ns() + request.effort.limit().as_nanos() / 4;
+        stopped = preemption::measure(&mut bench, request.interruptions, limit)?;
+    }
+    Ok(bench.measured(sizes[0], &stopped))
 }
 
 /// The partition that is measured; those of neighbours follow.
-const MEASURED: PartitionId = PartitionId(0);
-const SUBJECT: ModelId = ModelId(0);
+pub(super) const MEASURED: PartitionId = PartitionId(0);
+pub(super) const SUBJECT: ModelId = ModelId(0);
 /// The network that runs before each request, and on neighbours. There it is a model of its own even if it is the measured
 /// network: neighbours must not share its weights in the caches, nor what the device notes of its last run.
 const OTHER: ModelId = ModelId(1);
 
-struct Bench<D> {
-    device: D,
+pub(super) struct Bench<D> {
+    pub(super) device: D,
     /// Whether a stage can be stopped before its end.
     preemptible: bool,
     bell: Arc<Doorbell>,
@@ -102,13 +111,13 @@ struct Bench<D> {
 
 /// What an action does.
 #[derive(Clone, Copy, Debug)]
-struct Step {
-    partition: PartitionId,
-    model: ModelId,
-    stage: u8,
-    batch: u8,
+pub(super) struct Step {
+    pub(super) partition: PartitionId,
+    pub(super) model: ModelId,
+    pub(super) stage: u8,
+    pub(super) batch: u8,
     /// The first of its request buffers.
-    first: u16,
+    pub(super) first: u16,
 }
 
 /// A partition that is busy all the time while another one is measured.
@@ -274,7 +283,7 @@ impl<D: HostedDevice> Bench<D> {
     }
 
     /// Waits until neighbours have nothing to do; then all rest.
-    fn rest<E>(&mut self) -> Result<(), MeasureError<E>> {
+    pub(super) fn rest<E>(&mut self) -> Result<(), MeasureError<E>> {
         while !self.running.is_empty() {
             self.next_end(None)?;
         }
@@ -284,6 +293,10 @@ impl<D: HostedDevice> Bench<D> {
     }
 
     fn submit(&mut self, step: Step) {
+        self.submit_as(step, Criticality::RealTime);
+    }
+
+    pub(super) fn submit_as(&mut self, step: Step, criticality: Criticality) -> ActionId {
         self.actions += 1;
         let id = ActionId(self.actions);
         let members = step.first..step.first + u16::from(step.batch);
@@ -298,12 +311,13 @@ impl<D: HostedDevice> Bench<D> {
                 earliest: Instant::ZERO,
                 latest: Instant::FAR_FUTURE,
             },
-            criticality: Criticality::RealTime,
+            criticality,
         };
         self.device
             .submit(&infer)
             .expect("the device was started for this action, and the partition has room for it");
         self.running.push((id, step));
+        id
     }
 
     /// The next end of an action, and where it ran; none if there was none until then.
@@ -333,13 +347,36 @@ impl<D: HostedDevice> Bench<D> {
         }
     }
 
-    fn ended(&mut self, action: ActionId) -> Step {
+    pub(super) fn ended(&mut self, action: ActionId) -> Step {
         let found = self.running.iter().position(|(id, _)| *id == action);
         let found = found.expect("only what was submitted ends");
         self.running.swap_remove(found).1
     }
 
-    fn measured(self, units: u8) -> Figures {
+    /// Each stage at each batch size, and its median in nanoseconds.
+    pub(super) fn typical(&self) -> Vec<(u8, u8, u64)> {
+        let figures = self.figures.iter();
+        let typical = |figure: &Figure| {
+            let median = figure.took.quantiles().p50_ns;
+            (figure.stage, figure.batch, median)
+        };
+        figures.map(typical).collect()
+    }
+
+    /// The 99% quantile of its longest operator, where the device knows operators.
+    pub(super) fn longest_operator(&self, stage: u8, batch: u8) -> Option<Nanos> {
+        self.device.longest_step(SUBJECT, StageId(stage))?;
+        let mut figures = self.figures.iter();
+        let figure = figures.find(|figure| (figure.stage, figure.batch) == (stage, batch))?;
+        Some(Nanos::new(figure.longest_operator.quantiles().p99_ns))
+    }
+
+    /// Runs the stages before `stage`, so that it finds what it reads.
+    pub(super) fn prepare<E>(&mut self, stage: u8, batch: u8) -> Result<(), MeasureError<E>> {
+        (0..stage).try_for_each(|before| self.run(SUBJECT, before, batch, 0).map(drop))
+    }
+
+    fn measured(self, units: u8, stopped: &[Stopped]) -> Figures {
         let longest = |figure: &Figure| figure.longest_operator.quantiles().p99_ns;
         let preemption = self.figures.iter().map(longest).max().unwrap_or(0);
         let stage = |figure: &Figure| {
@@ -357,6 +394,10 @@ impl<D: HostedDevice> Bench<D> {
         Figures {
             stages: self.figures.iter().map(stage).collect(),
             preemption: Nanos::new(preemption),
+            stopped: stopped
+                .iter()
+                .filter_map(|each| each.profile(units))
+                .collect(),
             solution_memory: self.device.solution_memory(SUBJECT),
         }
     }

@@ -7,7 +7,8 @@ use serde::Serialize;
 use super::memory::{Inventory, MemoryBudget, MemoryItem, MemoryRule, Purpose};
 use crate::inputs::DeviceKind;
 use crate::inputs::{BATCH_SIZES, GpuHost};
-use crate::resolve::Model;
+use crate::manifest::LeaderWait;
+use crate::resolve::{Model, Placed, Placement};
 
 /// The GPU that a plan was made for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -15,6 +16,7 @@ use crate::resolve::Model;
 pub struct GpuPlan {
     /// As in the profiles' keys.
     pub machine: String,
+    pub leader_wait: LeaderWait,
     /// TPCs that partitions were made of.
     pub tpcs: u16,
     pub granularity: u16,
@@ -39,6 +41,7 @@ pub(super) fn plan(
 ) -> GpuPlan {
     items.extend(host_items(inventory, host));
     let on_gpu = gpu_items(inventory, host);
+    let wait = inventory.resolved.manifest.daemon.leaders.wait;
     let memory = if host.integrated {
         items.extend(on_gpu);
         None
@@ -46,7 +49,8 @@ pub(super) fn plan(
         Some(budget(host, on_gpu, problems))
     };
     GpuPlan {
-        machine: host.machine.clone(),
+        machine: host.machine(wait).to_owned(),
+        leader_wait: wait,
         tpcs: host.tpcs,
         granularity: host.granularity,
         enforced: host.enforced,
@@ -109,11 +113,9 @@ fn gpu_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
             footprint.workspace_for(largest(inventory.batches.get(position)))
         })
         .max();
-    for partition in &resolved.placement.partitions {
-        if partition.device == DeviceKind::Cuda {
-            let bytes = workspace.unwrap_or(0);
-            add(Purpose::GpuWorkspace, &partition.name, bytes, 1);
-        }
+    for partition in streams(&resolved.placement, gpu) {
+        let bytes = workspace.unwrap_or(0);
+        add(Purpose::GpuWorkspace, &partition.name, bytes, 1);
     }
     items
 }
@@ -145,12 +147,12 @@ fn host_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
             buffers,
         ));
     }
-    items.extend(outputs(inventory));
+    items.extend(outputs(inventory, gpu));
     items
 }
 
 /// Where partitions write outputs: any can run the largest batch of any model.
-fn outputs(inventory: &Inventory<'_>) -> Vec<MemoryItem> {
+fn outputs(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
     let resolved = inventory.resolved;
     let needed = on_gpu(&resolved.models).map(|(position, _, footprint)| {
         let layout = resolved.outputs.get(position);
@@ -162,11 +164,28 @@ fn outputs(inventory: &Inventory<'_>) -> Vec<MemoryItem> {
     let Some((bytes, batches)) = needed.max().filter(|(bytes, _)| *bytes > 0) else {
         return Vec::new();
     };
-    let partitions = resolved.placement.partitions.iter();
-    partitions
-        .filter(|partition| partition.device == DeviceKind::Cuda)
+    streams(&resolved.placement, gpu)
         .map(|partition| MemoryItem::new(Purpose::GpuOutputs, &partition.name, bytes, batches))
         .collect()
+}
+
+/// The first partition of each stream, which has the workspaces: where TPCs can be changed, partitions of one leader
+/// that begin at one TPC share a stream.
+fn streams<'p>(placement: &'p Placement, gpu: &GpuHost) -> impl Iterator<Item = &'p Placed> {
+    let redivides = gpu.redivides;
+    let stream = |partition: &Placed| {
+        (
+            partition.cores.first().copied(),
+            partition.tpcs.first().copied(),
+        )
+    };
+    let partitions = placement.partitions.iter().enumerate();
+    let on_gpu = partitions.filter(|(_, partition)| partition.device == DeviceKind::Cuda);
+    let first = on_gpu.filter(move |(position, partition)| {
+        let mut before = placement.partitions[..*position].iter();
+        !redivides || !before.any(|other| stream(other) == stream(partition))
+    });
+    first.map(|(_, partition)| partition)
 }
 
 fn on_gpu<'m>(

@@ -2,6 +2,7 @@
 //! then be kept.
 
 mod arrival;
+mod fill;
 mod footprint;
 mod gpu;
 mod load;
@@ -9,6 +10,7 @@ mod memory;
 mod ort;
 mod paging;
 mod places;
+pub(crate) mod preemption;
 mod promises;
 mod schedulability;
 mod settings;
@@ -16,6 +18,7 @@ mod sharing;
 mod times;
 
 pub use arrival::{ArrivalBound, PrepareNotProfiled};
+pub use fill::LaunchesNotProfiled;
 pub use gpu::GpuPlan;
 pub use load::{CoreLoad, CoreOverloaded};
 pub use memory::{
@@ -24,6 +27,7 @@ pub use memory::{
 };
 pub use paging::{LOAD_BYTES_A_SECOND_ASSUMED, PagingRule};
 pub use places::{PlaceReport, PlaceUse};
+pub use preemption::PreemptedStage;
 pub use promises::PromiseRule;
 pub use schedulability::{PartitionReport, TaskReport, Unschedulable};
 pub use times::StageNotProfiled;
@@ -36,6 +40,7 @@ use crate::resolve::{Resolved, ThreadPlan, threads};
 use memory::Inventory;
 use paging::Paging;
 use promises::Promises;
+use punctual_model::LaunchProfile;
 use sharing::Sharing;
 
 /// What was resolved, with what it takes.
@@ -52,6 +57,8 @@ pub(crate) struct Budgeted<'i> {
     pub(crate) promises: Promises,
     pub(crate) memory: MemoryBudget,
     pub(crate) gpu: Option<GpuPlan>,
+    /// By model, with partitions that fill.
+    pub(crate) launches: Vec<Vec<LaunchProfile>>,
 }
 
 pub(crate) fn budget<'i>(
@@ -89,11 +96,14 @@ pub(crate) fn budget<'i>(
     if inputs.host.realtime {
         settings::leave_share(&mut scheduler);
     }
-    let promises = if problems.count() == before && contract.promises {
+    let mut promises = if problems.count() == before && contract.promises {
         promises::check(&resolved, &arrivals, &scheduler, problems)
     } else {
         Promises::default()
     };
+    for report in &mut promises.schedulability {
+        report.preempted = preemption::longest(&resolved, report.partition.index());
+    }
     let threads = threads(&resolved, &inputs.host, problems);
     let inventory = Inventory {
         resolved: &resolved,
@@ -108,6 +118,7 @@ pub(crate) fn budget<'i>(
         .filter(|_| resolved.placement.has(DeviceKind::Cuda));
     let gpu = gpu.map(|gpu| gpu::plan(gpu, &inventory, &mut items, problems));
     items.extend(ort::items(&inventory));
+    let launches = fill::launches(&resolved, &batches, problems);
     let memory = memory::budget(items, &resolved.manifest, inputs, problems);
     Budgeted {
         resolved,
@@ -119,5 +130,6 @@ pub(crate) fn budget<'i>(
         promises,
         memory,
         gpu,
+        launches,
     }
 }

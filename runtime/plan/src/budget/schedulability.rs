@@ -6,6 +6,7 @@ use punctual_diagnostics::{Problems, Rule};
 use serde::Serialize;
 use thiserror::Error;
 
+use super::preemption::PreemptedStage;
 use crate::resolve::{Placed, Task};
 
 /// Checkpoints of each task that its tightest is looked for among. The first ones are the tight
@@ -66,6 +67,9 @@ pub struct PartitionReport {
     /// Bound on how long best-effort work keeps the partition when it is preempted, dispatch
     /// included; none without best-effort tasks.
     pub preemption: Option<Nanos>,
+    /// Whose stage that is; none where only one figure is known for all of a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preempted: Option<PreemptedStage>,
     /// One line a reserved task of the partition.
     pub tasks: Vec<TaskReport>,
 }
@@ -153,6 +157,7 @@ fn describe(config: &Config, partition: PartitionId, report: &Report) -> Partiti
         utilisation: report.utilisation_ppm as f64 / 1e6,
         tested: report.tested,
         preemption,
+        preempted: None,
         tasks: tasks.collect(),
     }
 }

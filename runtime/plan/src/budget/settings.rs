@@ -8,6 +8,7 @@ use punctual_diagnostics::Problems;
 
 use super::arrival::{self, ArrivalBound, Interference};
 use super::load::SHARE_MAX;
+use super::preemption;
 use super::sharing::Sharing;
 use super::times::{self, Budgets};
 use crate::resolve::{Placement, Resolved, Task, batches_up_to, taker};
@@ -45,7 +46,7 @@ pub(super) fn config(
         partitions: partitions
             .map(|partition| PartitionConfig {
                 units: units(placement, partition),
-                preemption_bound: times::preemption_bound(resolved, partition, &budgets),
+                preemption_bound: preemption::bound(resolved, partition, &budgets),
                 share_max: 1000,
             })
             .collect(),
@@ -65,8 +66,21 @@ pub(super) fn stretches(
 }
 
 fn units(placement: &Placement, partition: usize) -> Units {
-    let partition = &placement.partitions[partition];
+    let (position, partition) = (partition, &placement.partitions[partition]);
     let cores = placement.units();
+    if partition.fills {
+        // To the scheduler a device of its own: it never waits for the partitions beside which it fills.
+        let all = placement.partitions.iter();
+        let tpcs = all
+            .filter_map(|p| p.tpcs.last())
+            .max()
+            .map_or(0, |last| last + 1);
+        let before = placement.partitions[..position].iter().filter(|p| p.fills);
+        return Units {
+            first: cores.len() as u16 + tpcs + before.count() as u16,
+            count: 1,
+        };
+    }
     let first = match partition.tpcs.first() {
         Some(tpc) => cores.len() + usize::from(*tpc),
         None => {

@@ -6,9 +6,10 @@ use punctual_model::{Profile, StageProfile};
 use thiserror::Error;
 
 use super::arrival::{Interference, response};
+use super::fill;
 use crate::inputs::DeviceKind;
 use crate::manifest::Margins;
-use crate::resolve::{MEASURE, Model, Placed, Resolved};
+use crate::resolve::{MEASURE, Model, Placed};
 
 /// A figure that a profile lacks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -160,6 +161,9 @@ fn stage_time(
         .stage(stage, batch, units)
         .map(of)
         .ok_or(Lacks::Alone)?;
+    if partition.fills {
+        return Ok(fill::filling(alone));
+    }
     if !has_places(partition.device, partitions) {
         return Ok(alone);
     }
@@ -182,21 +186,4 @@ pub(super) fn measured(entry: &StageProfile, budgets: &Budgets<'_>, partition: u
 pub(super) fn has_places(device: DeviceKind, partitions: &[Placed]) -> bool {
     let mut places = partitions.iter().filter(|partition| partition.is_place);
     places.any(|place| place.device == device)
-}
-
-/// The device's preemption bound on a partition: the longest of its best-effort models, since
-/// only best-effort work is preempted.
-pub(crate) fn preemption_bound(
-    resolved: &Resolved<'_>,
-    partition: usize,
-    budgets: &Budgets<'_>,
-) -> Nanos {
-    let tasks = resolved.tasks.iter();
-    tasks
-        .filter(|task| task.partition == partition && task.is_best_effort())
-        .map(|task| resolved.models[task.model].profile.preemption_ns_max)
-        // The figure is itself the longest that was seen.
-        .map(|longest| budgets.of(partition, 0, longest, longest))
-        .max()
-        .unwrap_or(Nanos::ZERO)
 }

@@ -8,6 +8,8 @@ use punctual_model::{
     Footprint, ImageLayout, Package, PackageError, Profile, ProfileError, Promises,
 };
 
+use crate::manifest::LeaderWait;
+
 mod accounts;
 mod board;
 mod device;
@@ -39,6 +41,16 @@ pub struct PlanInputs {
     pub packages: Vec<PackageInput>,
     /// Profiles to choose from, by the hash of the package in their keys.
     pub profiles: Vec<ProfileInput>,
+}
+
+impl GpuHost {
+    /// Its name in profiles that were measured with such leaders.
+    pub(crate) fn machine(&self, wait: LeaderWait) -> &str {
+        match wait {
+            LeaderWait::Spin => &self.machine,
+            LeaderWait::Sleep => &self.machine_asleep,
+        }
+    }
 }
 
 impl PlanInputs {
@@ -118,6 +130,8 @@ pub struct GpuHost {
     /// Its name, compute capability, multiprocessors, driver, and the mechanism for partitions:
     /// [`ProfileKey::machine`](punctual_model::ProfileKey::machine) of what is measured on it.
     pub machine: String,
+    /// The same with leaders that sleep: stages end later then.
+    pub machine_asleep: String,
     /// What governs its clocks, as in
     /// [`ProfileKey::clocks`](punctual_model::ProfileKey::clocks).
     pub clocks: String,
@@ -129,6 +143,10 @@ pub struct GpuHost {
     pub granularity: u16,
     /// Whether the mechanism keeps each partition to its TPCs; if not, they only differ in priority.
     pub enforced: bool,
+    /// Whether a stream's TPCs can be changed from one stage to the next, as masks can.
+    pub redivides: bool,
+    /// The mechanism's name.
+    pub mechanism: String,
     /// Memory of its own that may be taken, in bytes; of no account if it is integrated.
     pub memory_bytes: u64,
     /// Whether it shares the processor's memory.

@@ -4,6 +4,7 @@
 mod access;
 mod byte_size;
 mod frame;
+mod leaders;
 mod limits;
 mod margins;
 mod places;
@@ -12,7 +13,9 @@ mod vector;
 
 pub(crate) use access::{Account, RawAccess, RawAdmission, RawEntry};
 pub(crate) use frame::{RawFrame, RawPicture};
-pub(crate) use limits::{CLIENT_SLOTS_MAX, PARTITIONS_MAX};
+pub use leaders::LeaderWait;
+pub(crate) use leaders::RawLeaders;
+pub(crate) use limits::CLIENT_SLOTS_MAX;
 pub use margins::Margins;
 pub(crate) use places::{PlaceChoice, RawPlace, RawPlaces};
 pub use socket::{METRICS_SUFFIX, SocketRule};
@@ -25,7 +28,7 @@ use serde::Serialize;
 
 use crate::inputs::{BATCH_SIZES, DeviceKind, Policies, PolicyChoice};
 use byte_size::ByteSize;
-use limits::{MODELS_MAX, PLACES_MAX, TASKS_MAX};
+use limits::{MODELS_MAX, PARTITIONS_MAX, PLACES_MAX, TASKS_MAX};
 
 /// Keys of `[daemon]` that had other names.
 const DAEMON_RENAMED: [RenamedKey; 5] = [
@@ -93,6 +96,7 @@ pub(crate) struct RawDaemon {
     /// Whether stages that models have in common run as one.
     pub(crate) share_stages: bool,
     pub(crate) places: RawPlaces,
+    pub(crate) leaders: RawLeaders,
 }
 
 pub(crate) struct RawModel {
@@ -106,6 +110,8 @@ pub(crate) struct RawPartition {
     pub(crate) units: Option<Spanned<u64>>,
     /// Given: a partition of the GPU, and `cores` is its leader's.
     pub(crate) tpcs: Option<Spanned<u64>>,
+    /// The key `fill`, if it is true: a partition of the GPU without TPCs of its own, and `cores` is its leader's.
+    pub(crate) fill: Option<Place>,
     /// What runs its stages, as written or as `tpcs` says.
     pub(crate) device: DeviceKind,
     /// The key `device`, if it is there.
@@ -208,6 +214,7 @@ impl RawDaemon {
         let policy = policies.of(&mut section, problems);
         let share_stages = section.or("share_stages", true, problems).value;
         let places = RawPlaces::read(&mut section, problems);
+        let leaders = RawLeaders::read(&mut section, problems);
         let priority = section.whole("priority", 40, 1..=99, problems);
         section.finish(problems);
         Self {
@@ -227,6 +234,7 @@ impl RawDaemon {
             policy,
             share_stages,
             places,
+            leaders,
         }
     }
 }
@@ -253,6 +261,8 @@ impl RawPartition {
         let tpcs = section
             .optional::<u64>("tpcs", problems)
             .map(|at| at.within(1..=TPCS_MAX, " TPCs", problems));
+        let fill = section.or("fill", false, problems);
+        let fill = fill.value.then_some(fill.place);
         let device = section.optional::<String>("device", problems);
         let device_place = device.as_ref().map(|at| at.place.clone());
         let words = DeviceKind::ALL.map(|kind| (kind.name(), kind));
@@ -263,11 +273,12 @@ impl RawPartition {
             name: name?,
             cores,
             units,
-            device: device.unwrap_or(match tpcs {
-                Some(_) => DeviceKind::Cuda,
-                None => DeviceKind::Cpu,
+            device: device.unwrap_or(match (&tpcs, &fill) {
+                (None, None) => DeviceKind::Cpu,
+                _ => DeviceKind::Cuda,
             }),
             device_place,
+            fill,
             tpcs,
             place,
         })

@@ -38,8 +38,6 @@ pub(crate) struct RawPlaces {
     pub(crate) cell_place: Place,
     /// A size of cells without cells.
     pub(crate) cell_unused: bool,
-    /// Cores that lead places of TPCs which begin inside a partition.
-    pub(crate) leaders: Option<Spanned<Vec<u64>>>,
 }
 
 impl RawPlaces {
@@ -56,7 +54,6 @@ impl RawPlaces {
             place: section.place_of("places"),
             cell_place: section.place_of("cell"),
             cell_unused: section.has("cell") && word != Some(Word::Cells),
-            leaders: section.optional("leader_cores", problems),
         }
     }
 }

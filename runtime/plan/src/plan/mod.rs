@@ -9,7 +9,7 @@ pub use warning::Warning;
 
 use punctual_core::{Confidence, ConfigError, ModelId, PartitionId, Scheduler, StageId, TaskId};
 use punctual_diagnostics::{Place, Problems, Rule};
-use punctual_model::OutputLayout;
+use punctual_model::{LaunchProfile, OutputLayout};
 use thiserror::Error;
 
 use crate::budget::{ArrivalBound, Budgeted};
@@ -70,7 +70,10 @@ pub(crate) fn freeze(
         partitions: partitions.map(partition_plan).collect(),
         housekeeping_cores: resolved.placement.system,
         models: models
-            .map(|((model, batches), outputs)| model_plan(model, batches, outputs))
+            .zip(budgeted.launches)
+            .map(|(((model, batches), outputs), launches)| {
+                model_plan(model, batches, outputs, launches)
+            })
             .collect(),
         client_slots: client_slots(&resolved.tasks),
         tasks: task_plans(&resolved.tasks, &budgeted.arrivals),
@@ -95,10 +98,16 @@ fn partition_plan(placed: &Placed) -> PartitionPlan {
         tpcs: placed.tpcs.clone(),
         device: placed.device,
         is_place: placed.is_place,
+        fills: placed.fills,
     }
 }
 
-fn model_plan(model: &Model<'_>, batches: &[u8], outputs: OutputLayout) -> ModelPlan {
+fn model_plan(
+    model: &Model<'_>,
+    batches: &[u8],
+    outputs: OutputLayout,
+    launches: Vec<LaunchProfile>,
+) -> ModelPlan {
     ModelPlan {
         name: model.name.clone(),
         package: model.path.clone().into(),
@@ -109,6 +118,7 @@ fn model_plan(model: &Model<'_>, batches: &[u8], outputs: OutputLayout) -> Model
         batches: batches.to_vec(),
         solutions: model.profile.solutions.clone(),
         look_stride: model.profile.look_stride,
+        launches,
         device: model.device,
         without_confidence: !model.package.network().has_confidence(),
         outputs,

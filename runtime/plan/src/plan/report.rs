@@ -158,6 +158,7 @@ impl Plan {
                 };
                 let purpose = match tpcs.len() {
                     0 => format!("{kind} {name}, unit {unit}"),
+                    _ if partition.fills => format!("{kind} {name}, fills"),
                     tpcs => format!("{kind} {name}, leads {tpcs} TPCs"),
                 };
                 ("worker", purpose)
@@ -203,23 +204,30 @@ impl Plan {
     }
 
     fn partition_table(&self) -> Table {
-        let mut table = Table::of([
+        let mut columns = vec![
             Column::words("partition"),
             Column::words("cores"),
             Column::number("utilisation"),
             Column::number("preemption"),
             Column::number("checkpoints"),
-        ])
-        .inset();
+        ];
+        let by_stage = self.schedulability.iter().any(|r| r.preempted.is_some());
+        if by_stage {
+            columns.push(Column::words("longest to stop"));
+        }
+        let mut table = Table::of(columns).inset();
         for report in &self.schedulability {
             let partition = &self.partitions[report.partition.index()];
-            table.row([
+            let preempted = report.preempted.as_ref().map(ToString::to_string);
+            let row = [
                 partition.name.clone(),
                 units(partition),
                 percent(report.utilisation),
                 or_dash(report.preemption),
                 report.tested.to_string(),
-            ]);
+            ];
+            let last = by_stage.then(|| preempted.unwrap_or_default());
+            table.row(row.into_iter().chain(last));
         }
         table
     }
@@ -474,6 +482,7 @@ fn units(partition: &PartitionPlan) -> String {
     match partition.tpcs[..] {
         [] if partition.device == DeviceKind::Ort => format!("{cores}, ONNX Runtime"),
         [] => cores,
+        _ if partition.fills => format!("{cores}, fills"),
         [one] => format!("{cores}, TPC {one}"),
         [first, .., last] => format!("{cores}, TPCs {first}-{last}"),
     }

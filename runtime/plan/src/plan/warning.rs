@@ -6,7 +6,7 @@ use punctual_types::Size;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::budget::Budgeted;
+use crate::budget::{Budgeted, preemption};
 use crate::inputs::DeviceKind;
 use crate::inputs::PlanInputs;
 use crate::manifest::{Manifest, Margins, RawTask};
@@ -66,6 +66,18 @@ pub enum Warning {
         /// How many partitions share the GPU.
         partitions: usize,
     },
+    /// One figure for all stages: how long the longest takes.
+    #[error(
+        "the profile of model {model:?} does not say how long its stages take to stop: best-effort work on the GPU blocks real-time \
+         work for its longest stage; `punctual profile` again gives a shorter bound"
+    )]
+    PreemptionUnmeasured { model: String },
+    /// Stages are measured while nothing fills beside them.
+    #[error(
+        "partition {partition:?} fills what real-time launches leave, and stages are measured without that: they may take \
+         longer than their budgets by what both share of the memory's bandwidth"
+    )]
+    FillsUnmeasured { partition: String },
     /// A library that promises less than Punctual's own devices.
     #[error(
         "partition {partition:?} runs {library}: {}the memory that the library allocates is an estimate",
@@ -160,6 +172,12 @@ pub(super) fn all(budgeted: &Budgeted<'_>, inputs: &PlanInputs) -> Vec<Warning> 
     if !places.is_empty() && places.iter().all(|place| place.partition.is_none()) {
         warnings.push(Warning::NoPlacePays);
     }
+    if policy.contract().promises {
+        let models = preemption::unmeasured(resolved).into_iter();
+        warnings.extend(models.map(|model| Warning::PreemptionUnmeasured {
+            model: model.to_owned(),
+        }));
+    }
     warnings.extend(unused(manifest, models, placement, tasks));
     for (position, model) in models.iter().enumerate() {
         if !tasks.iter().any(|task| task.model == position) {
@@ -198,6 +216,10 @@ pub(super) fn all(budgeted: &Budgeted<'_>, inputs: &PlanInputs) -> Vec<Warning> 
 
 fn of_host(inputs: &PlanInputs, placement: &Placement) -> Vec<Warning> {
     let mut warnings = Vec::new();
+    let fills = placement.partitions.iter().filter(|p| p.fills);
+    warnings.extend(fills.map(|p| Warning::FillsUnmeasured {
+        partition: p.name.clone(),
+    }));
     warnings.extend(placement.shared().map(|core| Warning::SharedCore { core }));
     let on_gpu = placement.partitions.iter();
     let on_gpu = on_gpu.filter(|p| p.device == DeviceKind::Cuda && !p.is_place);

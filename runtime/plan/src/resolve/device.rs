@@ -81,7 +81,9 @@ pub(super) fn check(manifest: &Manifest, host: &Host, problems: &mut Problems<'_
         let place = partition.device_place.as_ref();
         let place = place.unwrap_or(&partition.place);
         match (partition.device, &partition.tpcs) {
-            (DeviceKind::Cuda, None) => problems.add(place, DeviceRule::NoTpcs),
+            (DeviceKind::Cuda, None) if partition.fill.is_none() => {
+                problems.add(place, DeviceRule::NoTpcs)
+            }
             (device, Some(_)) if device != DeviceKind::Cuda => {
                 problems.add(place, DeviceRule::TpcsElsewhere { device });
             }

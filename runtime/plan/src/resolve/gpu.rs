@@ -6,9 +6,12 @@
 //! stage that the core computes itself. No other partition has that core; where it is one of the
 //! daemon's own, arrivals stretch the stages' budgets as they do for cores.
 
+use punctual_core::PolicySpec as _;
 use punctual_diagnostics::{Problems, Rule, Spanned};
 use thiserror::Error;
 
+use super::placement::Placed;
+use super::tasks::Task;
 use crate::inputs::{GpuHost, PlanInputs};
 use crate::manifest::Manifest;
 
@@ -29,6 +32,17 @@ pub enum GpuRule {
         free: u16,
         there: u16,
     },
+    #[error("leaders are to sleep, and no partition is of TPCs")]
+    NobodyWaits,
+    /// Stages are measured with a leader that does nothing else.
+    #[error(
+        "task {task:?} is real-time, and core {core} leads its partition and {other:?}, which run at once"
+    )]
+    SharedLeader {
+        task: String,
+        other: String,
+        core: u16,
+    },
     /// A number that the mechanism cannot grant.
     #[error("{tpcs} TPCs wanted, and this machine grants them in multiples of {granularity}")]
     Granularity { tpcs: u16, granularity: u16 },
@@ -38,6 +52,10 @@ impl Rule for GpuRule {
     fn rule(&self) -> &'static str {
         match self {
             Self::NoneOnBoard { .. } => "a partition of TPCs is on a board whose file has a [gpu]",
+            Self::SharedLeader { .. } => {
+                "a leader of real-time tasks serves partitions that never run at once"
+            }
+            Self::NobodyWaits => "leaders wait for the GPU",
             Self::NoneOnHost => "a plan with TPCs is made on the machine that has them",
             Self::TooFewTpcs { .. } => "partitions of the GPU share no TPC",
             Self::Granularity { .. } => "TPCs are granted in the multiples that the driver has",
@@ -51,6 +69,11 @@ impl Rule for GpuRule {
                  `cores` or `units`"
                     .into()
             }
+            Self::SharedLeader { .. } => {
+                "give the partition a core of its own in `cores`, or make the task \"best-effort\""
+                    .into()
+            }
+            Self::NobodyWaits => "remove it".into(),
             Self::NoneOnHost => "see `punctual board detect`, or give `cores` or `units`".into(),
             Self::TooFewTpcs { free: 0, .. } => "remove the partition, or shrink others".into(),
             Self::TooFewTpcs { free, .. } => format!("set tpcs = {free} or less"),
@@ -69,11 +92,26 @@ pub(crate) fn tpcs(
     inputs: &PlanInputs,
     problems: &mut Problems<'_>,
 ) -> Vec<Vec<u16>> {
+    if let Some(place) = &manifest.daemon.leaders.sleep
+        && manifest.partitions.iter().all(|p| p.tpcs.is_none())
+    {
+        problems.add(place, GpuRule::NobodyWaits);
+    }
     let mut next = 0;
     let mut sets = Vec::new();
     let mut is_first = true;
+    let total: u64 = manifest
+        .partitions
+        .iter()
+        .filter_map(|p| Some(p.tpcs.as_ref()?.value))
+        .sum();
     for partition in &manifest.partitions {
         let Some(asked) = &partition.tpcs else {
+            if partition.fill.is_some() {
+                // What its launches are lowered for; which of them one has is decided when it is made.
+                sets.push((0..total as u16).collect());
+                continue;
+            }
             sets.push(Vec::new());
             continue;
         };
@@ -134,5 +172,32 @@ fn grant(gpu: &GpuHost, asked: &Spanned<u16>, next: u16, problems: &mut Problems
             there,
         };
         problems.add(&asked.place, cause);
+    }
+}
+
+/// Notes real-time tasks whose stages would wait for a leader that has others to serve, where policies promise times.
+pub(crate) fn check_leaders(
+    manifest: &Manifest,
+    partitions: &[Placed],
+    tasks: &[Task],
+    problems: &mut Problems<'_>,
+) {
+    if !manifest.daemon.policy.value.contract().promises {
+        return;
+    }
+    for task in tasks.iter().filter(|task| !task.is_best_effort()) {
+        let own = &partitions[task.partition];
+        let apart = |other: &&Placed| other.tpcs.iter().all(|tpc| !own.tpcs.contains(tpc));
+        let mut led = partitions.iter().filter(|other| {
+            !own.tpcs.is_empty() && !other.tpcs.is_empty() && other.cores == own.cores
+        });
+        if let Some(other) = led.find(apart) {
+            let cause = GpuRule::SharedLeader {
+                task: task.name.clone(),
+                other: other.name.clone(),
+                core: own.cores[0],
+            };
+            problems.add(&task.deadline_place, cause);
+        }
     }
 }

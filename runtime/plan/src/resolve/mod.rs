@@ -3,6 +3,7 @@
 
 mod access;
 pub(crate) mod device;
+mod fill;
 mod frame;
 mod gpu;
 mod models;
@@ -11,12 +12,14 @@ mod outputs;
 mod partition;
 mod placement;
 pub(crate) mod places;
+mod ranges;
 mod tasks;
 mod threads;
 mod vectors;
 
 pub use access::{Access, AccessRule, AdmissionPlan, EntryPlan};
 pub use device::DeviceRule;
+pub use fill::FillRule;
 pub use frame::{FrameNeeds, FramePlan, FrameRule};
 pub use gpu::GpuRule;
 pub use models::ModelRule;
@@ -28,6 +31,7 @@ pub use partition::PartitionPlan;
 pub use placement::PlacementRule;
 pub(crate) use placement::{Placed, Placement};
 pub use places::PlaceRule;
+pub use ranges::RangesRule;
 pub(crate) use tasks::Task;
 pub use tasks::{ChannelPlan, TaskRule};
 pub(crate) use threads::threads;
@@ -62,9 +66,10 @@ pub(crate) fn resolve<'i>(
     let (daemon, host) = (&manifest.daemon, &inputs.host);
     let power_mode = power_mode(&manifest, inputs, problems);
     device::check(&manifest, host, problems);
+    fill::check(&manifest, inputs.gpu(), problems);
     let tpcs = gpu::tpcs(&manifest, inputs, problems);
     let devices = device::of_models(&manifest, problems);
-    let mut placement = Placement::new(&manifest, host, tpcs, problems);
+    let mut placement = Placement::new(&manifest, (host, inputs.gpu()), tpcs, problems);
     let models = models::find(&manifest, &devices, inputs, &power_mode, problems);
     let (partitions, accounts) = (&placement.partitions, &host.accounts);
     let mut tasks = tasks::resolve(&manifest, &models, partitions, accounts, problems);
@@ -74,6 +79,8 @@ pub(crate) fn resolve<'i>(
     // Last: no task is assigned to a place.
     let places = places::find(&manifest, &placement, inputs, problems);
     placement.partitions.extend(places);
+    fill::check_users(&manifest, &placement.partitions, &tasks, problems);
+    gpu::check_leaders(&manifest, &placement.partitions, &tasks, problems);
     Resolved {
         power_mode,
         placement,

@@ -14,7 +14,7 @@ use thiserror::Error;
 use super::device::DeviceRule;
 use crate::inputs::DeviceKind;
 use crate::inputs::{BATCH_SIZES, PackageInput, PlanInputs};
-use crate::manifest::{Manifest, RawModel};
+use crate::manifest::{LeaderWait, Manifest, RawModel};
 
 /// What is wrong with a model's package or with its profile.
 #[derive(Clone, Debug, Error)]
@@ -134,9 +134,10 @@ pub(super) fn find<'i>(
             problems.add(&Place::default(), ModelRule::ProfileInvalid { path, error });
         }
     }
+    let wait = manifest.daemon.leaders.wait;
     let models = manifest.models.iter().zip(devices);
     models
-        .filter_map(|(raw, &device)| model(raw, device, inputs, power_mode, problems))
+        .filter_map(|(raw, &device)| model(raw, device, inputs, (power_mode, wait), problems))
         .collect()
 }
 
@@ -144,7 +145,7 @@ fn model<'i>(
     raw: &RawModel,
     device: DeviceKind,
     inputs: &'i PlanInputs,
-    power_mode: &str,
+    (power_mode, wait): (&str, LeaderWait),
     problems: &mut Problems<'_>,
 ) -> Option<Model<'i>> {
     let (input, package) = package(raw, inputs, problems)?;
@@ -156,7 +157,7 @@ fn model<'i>(
     let of_device = match device {
         DeviceKind::Cpu => on_processor.clone(),
         // One that is not there is noted with the partition.
-        DeviceKind::Cuda | DeviceKind::Ort => Machine::of(device, inputs).and_then(matching),
+        DeviceKind::Cuda | DeviceKind::Ort => Machine::of(device, inputs, wait).and_then(matching),
     };
     let ((profile, mut changed_settings), (preparation, of_processor)) =
         (of_device?, on_processor?);
@@ -236,12 +237,12 @@ impl<'i> Machine<'i> {
     }
 
     /// None if this machine has no such device.
-    fn of(device: DeviceKind, inputs: &'i PlanInputs) -> Option<Self> {
+    fn of(device: DeviceKind, inputs: &'i PlanInputs, wait: LeaderWait) -> Option<Self> {
         let processor = Self::processor(inputs);
         match device {
             DeviceKind::Cpu => Some(processor),
             DeviceKind::Cuda => inputs.gpu().map(|gpu| Self {
-                name: &gpu.machine,
+                name: gpu.machine(wait),
                 clocks: &gpu.clocks,
                 settings: &gpu.settings,
             }),

@@ -19,6 +19,9 @@ pub struct PartitionPlan {
     /// No task is assigned to it; stages of others run there while its compute units are idle.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_place: bool,
+    /// Its best-effort launches run on TPCs that real-time ones leave; `tpcs` are those that they are lowered for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fills: bool,
 }
 
 impl PartitionPlan {

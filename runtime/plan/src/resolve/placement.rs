@@ -5,8 +5,8 @@ use punctual_diagnostics::{Invalid, Place, Problems, Rule, Spanned, numbers};
 use thiserror::Error;
 
 use crate::inputs::DeviceKind;
-use crate::inputs::{Host, PolicyChoice};
-use crate::manifest::{Manifest, PARTITIONS_MAX, RawPartition};
+use crate::inputs::{GpuHost, Host, PolicyChoice};
+use crate::manifest::{Manifest, RawPartition};
 
 /// What is wrong with the cores of partitions, or with those of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -32,9 +32,6 @@ pub enum PlacementRule {
         numbers(available)
     )]
     NoCoreToLead { available: Vec<u16> },
-    /// A policy that divides cores by itself.
-    #[error("policy {policy:?} chooses among ranges of cores while it runs")]
-    PolicyChooses { policy: &'static str },
     /// The device cannot do what the policy relies on.
     #[error("policy {policy:?} runs several networks on the same cores at the same time")]
     PolicyShares { policy: &'static str },
@@ -50,9 +47,6 @@ impl Rule for PlacementRule {
             Self::TooFewCores { .. } => "with two cores or more, the daemon keeps its own",
             Self::OneLeader { .. } => "one core leads a partition of the GPU",
             Self::NoCoreToLead { .. } => "a leader's core runs no other partition",
-            Self::PolicyChooses { .. } => {
-                "partitions of the GPU and of ONNX Runtime are those of the manifest"
-            }
             Self::PolicyShares { .. } => "the CPU device runs one action at a time on a core",
         }
     }
@@ -65,9 +59,6 @@ impl Rule for PlacementRule {
             Self::OneLeader { .. } => "name one core, or leave `cores` out".into(),
             Self::NoCoreToLead { .. } => {
                 "name one of the daemon's `cores` to share it, or free one".into()
-            }
-            Self::PolicyChooses { .. } => {
-                "choose another policy, or give the partitions `cores`".into()
             }
             Self::PolicyShares { .. } => {
                 "choose another policy; `punctual-lab simulate` knows this one".into()
@@ -83,7 +74,7 @@ pub(crate) struct Placement {
     pub(crate) system: Vec<u16>,
     /// Those partitions whose cores could be found; behind the manifest's own, places.
     pub(crate) partitions: Vec<Placed>,
-    /// Cores that may lead places of TPCs.
+    /// Cores that may lead places and ranges of TPCs.
     pub(crate) leaders: Vec<u16>,
 }
 
@@ -95,6 +86,8 @@ pub(crate) struct Placed {
     pub(crate) device: DeviceKind,
     /// No task is assigned to it; stages of others run there while its compute units are idle.
     pub(crate) is_place: bool,
+    /// Its launches run on TPCs of others; `tpcs` are those that they are lowered for.
+    pub(crate) fills: bool,
     pub(crate) place: Place,
 }
 
@@ -117,7 +110,7 @@ impl Placement {
     /// Named cores first, then the daemon's, then partitions that only say how many, and leaders.
     pub(crate) fn new(
         manifest: &Manifest,
-        host: &Host,
+        (host, gpu): (&Host, Option<&GpuHost>),
         tpcs: Vec<Vec<u16>>,
         problems: &mut Problems<'_>,
     ) -> Self {
@@ -125,7 +118,7 @@ impl Placement {
         available.sort_unstable();
         available.dedup();
         let (available, isolated) = (&available[..], &host.isolated[..]);
-        let mut taken: Vec<(u16, String)> = Vec::new();
+        let mut taken = Taken::default();
         let mut cores: Vec<Option<Vec<u16>>> = Vec::new();
         for partition in &manifest.partitions {
             cores.push(named_cores(partition, available, &mut taken, problems));
@@ -145,7 +138,7 @@ impl Placement {
         }
         let placed = manifest.partitions.iter().zip(cores).zip(tpcs);
         let partitions = placed
-            .filter(|((raw, _), tpcs)| raw.tpcs.is_none() || !tpcs.is_empty())
+            .filter(|((raw, _), tpcs)| !is_of_tpcs(raw) || !tpcs.is_empty())
             .filter_map(|((raw, cores), tpcs)| {
                 Some(Placed {
                     name: raw.name.value.clone(),
@@ -153,6 +146,7 @@ impl Placement {
                     tpcs,
                     device: raw.device,
                     is_place: false,
+                    fills: raw.fill.is_some(),
                     place: raw.place.clone(),
                 })
             })
@@ -162,15 +156,20 @@ impl Placement {
             partitions,
             leaders,
         };
-        placement.divide_for(&manifest.daemon.policy, problems);
+        placement.divide_for(&manifest.daemon.policy, gpu, problems);
         placement
     }
 
     /// Partitions as the policy wants them.
-    fn divide_for(&mut self, policy: &Spanned<PolicyChoice>, problems: &mut Problems<'_>) {
+    fn divide_for(
+        &mut self,
+        policy: &Spanned<PolicyChoice>,
+        gpu: Option<&GpuHost>,
+        problems: &mut Problems<'_>,
+    ) {
         match policy.value.contract().partitioning {
             Partitioning::Planned | Partitioning::Whole => {}
-            Partitioning::Ranges => self.add_ranges(policy, problems),
+            Partitioning::Ranges => self.add_ranges(policy, gpu, problems),
             Partitioning::PerTask => {
                 let policy_name = policy.value.name();
                 let cause = PlacementRule::PolicyShares {
@@ -190,11 +189,6 @@ impl Placement {
         self.partitions.iter().any(|p| p.is_place)
     }
 
-    /// Whether any partition is run by something else than the processor's own kernels.
-    fn has_other_devices(&self) -> bool {
-        self.partitions.iter().any(|p| p.device != DeviceKind::Cpu)
-    }
-
     /// Cores of partitions, as compute units: in the order of the partitions that name them. TPCs come after them.
     pub(crate) fn units(&self) -> Vec<u16> {
         let mut units = Vec::new();
@@ -206,38 +200,6 @@ impl Placement {
             }
         }
         units
-    }
-
-    /// Adds every contiguous range of units that is not a partition yet, for policies that choose
-    /// among them while they run.
-    fn add_ranges(&mut self, policy: &Spanned<PolicyChoice>, problems: &mut Problems<'_>) {
-        if self.has_other_devices() {
-            let policy_name = policy.value.name();
-            let cause = PlacementRule::PolicyChooses {
-                policy: policy_name,
-            };
-            return problems.add(&policy.place, cause);
-        }
-        let units = self.units();
-        let (count, limit) = (units.len() * (units.len() + 1) / 2, PARTITIONS_MAX);
-        if count > limit {
-            let (what, count, limit) = ("partition", count as u64, limit as u64);
-            return problems.add(&policy.place, Invalid::TooMany { what, count, limit });
-        }
-        for length in 1..=units.len() {
-            for cores in units.windows(length) {
-                if self.partitions.iter().all(|p| p.cores != cores) {
-                    self.partitions.push(Placed {
-                        name: range_name(cores),
-                        cores: cores.to_vec(),
-                        tpcs: Vec::new(),
-                        device: DeviceKind::Cpu,
-                        is_place: false,
-                        place: policy.place.clone(),
-                    });
-                }
-            }
-        }
     }
 
     /// The core of ingress, scheduler and egress.
@@ -274,55 +236,77 @@ impl Placement {
     }
 }
 
-fn range_name(cores: &[u16]) -> String {
-    let names: Vec<String> = cores.iter().map(ToString::to_string).collect();
-    format!("cores-{}", names.join("-"))
+/// Whether `cores` is its leader's.
+fn is_of_tpcs(partition: &RawPartition) -> bool {
+    partition.tpcs.is_some() || partition.fill.is_some()
 }
 
 fn named_cores(
     partition: &RawPartition,
     available: &[u16],
-    taken: &mut Vec<(u16, String)>,
+    taken: &mut Taken,
     problems: &mut Problems<'_>,
 ) -> Option<Vec<u16>> {
     let (named, units) = (partition.cores.as_ref(), partition.units.as_ref());
+    let of_tpcs = is_of_tpcs(partition);
     let (one, both) = match partition.tpcs {
         Some(_) => ("tpcs", units.is_some()),
         None => ("cores", named.is_some() && units.is_some()),
     };
-    let neither = partition.tpcs.is_none() && named.is_none() && units.is_none();
+    let neither = !of_tpcs && named.is_none() && units.is_none();
     if both || neither {
         let other = "units";
         problems.add(&partition.place, Invalid::ExactlyOne { one, other, both });
         return None;
     }
     let named = named?;
-    if partition.tpcs.is_some() && named.value.len() != 1 {
+    if of_tpcs && named.value.len() != 1 {
         let cores = named.value.len();
         problems.add(&named.place, PlacementRule::OneLeader { cores });
         return None;
     }
     let before = problems.count();
-    let cores = take(named, &partition.name.value, available, taken, problems);
+    let by = (partition.name.value.as_str(), of_tpcs);
+    let cores = take(named, by, available, taken, problems);
     (problems.count() == before).then_some(cores)
 }
 
-/// The cores of a list, which nobody else has taken.
+/// Cores that somebody uses.
+#[derive(Default)]
+struct Taken {
+    /// Each with whose it is.
+    cores: Vec<(u16, String)>,
+    /// Those that lead partitions of the GPU: one may lead several.
+    leaders: Vec<u16>,
+}
+
+impl Taken {
+    fn by(&self, core: u16) -> Option<&str> {
+        let taken = self.cores.iter().find(|(other, _)| *other == core);
+        taken.map(|(_, by)| by.as_str())
+    }
+}
+
+/// The cores of a list, which nobody else has taken; of leaders, none but leaders.
 fn take(
     named: &Spanned<Vec<u64>>,
-    by: &str,
+    (by, leads): (&str, bool),
     available: &[u16],
-    taken: &mut Vec<(u16, String)>,
+    taken: &mut Taken,
     problems: &mut Problems<'_>,
 ) -> Vec<u16> {
     let cores = checked(named, available, problems);
     for &core in &cores {
-        match taken.iter().find(|(other, _)| *other == core) {
-            Some((_, other)) => {
-                let other = other.clone();
+        match taken.by(core) {
+            Some(_) if leads && taken.leaders.contains(&core) => {}
+            Some(other) => {
+                let other = other.to_owned();
                 problems.add(&named.place, PlacementRule::CoreOverlap { core, other });
             }
-            None => taken.push((core, by.to_owned())),
+            None => taken.cores.push((core, by.to_owned())),
+        }
+        if leads {
+            taken.leaders.push(core);
         }
     }
     cores
@@ -332,12 +316,12 @@ fn take(
 fn leader_cores(
     manifest: &Manifest,
     available: &[u16],
-    taken: &mut Vec<(u16, String)>,
+    taken: &mut Taken,
     problems: &mut Problems<'_>,
 ) -> Vec<u16> {
-    let named = manifest.daemon.places.leaders.as_ref();
+    let named = manifest.daemon.leaders.cores.as_ref();
     named.map_or_else(Vec::new, |named| {
-        take(named, "leader_cores", available, taken, problems)
+        take(named, ("leader_cores", true), available, taken, problems)
     })
 }
 
@@ -369,7 +353,7 @@ fn checked(named: &Spanned<Vec<u64>>, available: &[u16], problems: &mut Problems
 fn system_cores(
     manifest: &Manifest,
     (available, isolated): (&[u16], &[u16]),
-    taken: &[(u16, String)],
+    taken: &Taken,
     problems: &mut Problems<'_>,
 ) -> Vec<u16> {
     if let Some(named) = &manifest.daemon.cores {
@@ -380,7 +364,7 @@ fn system_cores(
         }
         return cores;
     }
-    let free = |core: &&u16| !taken.iter().any(|(other, _)| other == *core);
+    let free = |core: &&u16| taken.by(**core).is_none();
     // Isolated ones are for partitions.
     let ordinary = available.iter().filter(|core| !isolated.contains(core));
     let free = ordinary.chain(available).find(free);
@@ -393,20 +377,22 @@ fn free_cores(
     partition: &RawPartition,
     (available, isolated): (&[u16], &[u16]),
     system: &[u16],
-    taken: &mut Vec<(u16, String)>,
+    taken: &mut Taken,
     problems: &mut Problems<'_>,
 ) -> Option<Vec<u16>> {
     // With one core everything shares it.
     let alone = available.len() == 1;
-    let is_free = |core: &&u16| {
-        (alone || !system.contains(core)) && !taken.iter().any(|(other, _)| other == *core)
-    };
+    let is_free = |core: &&u16| (alone || !system.contains(core)) && taken.by(**core).is_none();
     let mut free: Vec<u16> = available.iter().filter(is_free).copied().collect();
     // Isolated ones first; the order stays otherwise.
     free.sort_by_key(|core| !isolated.contains(core));
-    let count = match (&partition.tpcs, &partition.units) {
-        (None, Some(units)) => units.value,
-        (Some(_), None) => 1,
+    let count = match (is_of_tpcs(partition), &partition.units) {
+        (false, Some(units)) => units.value,
+        // One that leads already may lead this one, too.
+        (true, None) if free.is_empty() && !taken.leaders.is_empty() => {
+            return taken.leaders.last().map(|leader| vec![*leader]);
+        }
+        (true, None) => 1,
         // Noted by `named_cores`.
         _ => return None,
     };
@@ -427,10 +413,11 @@ fn free_cores(
     }
     let mut cores = free[..count as usize].to_vec();
     cores.sort_unstable();
-    taken.extend(
-        cores
-            .iter()
-            .map(|core| (*core, partition.name.value.clone())),
-    );
+    let name = &partition.name.value;
+    let cores_taken = cores.iter().map(|core| (*core, name.clone()));
+    taken.cores.extend(cores_taken);
+    if is_of_tpcs(partition) {
+        taken.leaders.extend(&cores);
+    }
     Some(cores)
 }

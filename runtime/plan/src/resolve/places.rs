@@ -418,6 +418,7 @@ impl<'a> Search<'a> {
             tpcs,
             device: range.device,
             is_place: true,
+            fills: false,
             place: place.clone(),
         }
     }
@@ -515,7 +516,7 @@ impl<'a> Search<'a> {
         let named = &self.placement.leaders;
         if named.len() < inside.len() {
             let given = named.len();
-            let leaders = self.manifest.daemon.places.leaders.as_ref();
+            let leaders = self.manifest.daemon.leaders.cores.as_ref();
             let place = leaders.map_or(asked, |leaders| &leaders.place);
             let begin = inside.clone();
             problems.add(place, PlaceRule::TooFewLeaders { begin, given });

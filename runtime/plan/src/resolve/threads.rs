@@ -194,10 +194,10 @@ fn placed(
         }
     }
     for (position, partition) in placement.partitions.iter().enumerate() {
-        // Ranges of TPCs that begin at the same one have one leader: they never work at once.
+        // Ranges of TPCs may share a leader.
         let before = placement.partitions[..position].iter();
         let mut led = before.filter(|other| !other.tpcs.is_empty());
-        if partition.is_place && led.any(|other| other.cores == partition.cores) {
+        if !partition.tpcs.is_empty() && led.any(|other| other.cores == partition.cores) {
             continue;
         }
         for (unit, core) in partition.cores.iter().enumerate() {

@@ -122,18 +122,12 @@ fn a_granularity_of_zero_is_that_of_one() {
 }
 
 #[test]
-fn leaders_share_their_core_with_no_other_partition() {
-    for (line, shared) in [
-        ("tpcs = 4", "tpcs = 4\ncores = [3]"),
-        ("units = 1", "cores = [3]"),
-    ] {
-        let errors = refused(&inputs(&with(line, shared)));
-        let mut causes = errors.problems().iter().filter_map(|p| p.cause());
-        assert!(
-            causes.any(|cause| matches!(cause, PlacementRule::CoreOverlap { core: 3, .. })),
-            "{errors}"
-        );
-    }
+fn leaders_share_their_core_with_no_partition_of_cores() {
+    let overlap: PlacementRule = cause(&inputs(&with("units = 1", "cores = [3]")));
+    assert!(
+        matches!(overlap, PlacementRule::CoreOverlap { core: 3, .. }),
+        "{overlap}"
+    );
     // A partition that only says how many gives way.
     let named = built(&with("cores = [3]", "cores = [1]"));
     assert_eq!(named.partitions[0].cores, [2]);

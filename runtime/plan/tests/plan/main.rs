@@ -5,6 +5,7 @@ mod boards;
 mod corpus;
 mod demo;
 mod files;
+mod fill;
 #[path = "../fixture/mod.rs"]
 mod fixture;
 mod gpu;
@@ -13,7 +14,9 @@ mod inputs;
 mod manifests;
 mod ort;
 mod places;
+mod preemption;
 mod properties;
+mod ranges;
 mod real_time;
 mod reference;
 mod tensors;

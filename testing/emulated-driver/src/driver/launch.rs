@@ -33,6 +33,8 @@ pub(crate) struct QueuedLaunch {
     /// The multiprocessors that it may use; none: it can never run.
     pub(super) sms: Vec<u32>,
     pub(super) fate: Fate,
+    /// Where it is logged.
+    pub(super) log: Option<String>,
     /// Blocks that have run, as the record sees it.
     pub(super) blocks: Arc<AtomicU64>,
 }
@@ -197,6 +199,7 @@ pub(crate) unsafe fn launch(
         shared_bytes,
         sms: Vec::new(),
         fate: Fate::Runs,
+        log: None,
         blocks: Arc::default(),
     }));
     DRIVER.wait_in_context(|device| {
@@ -208,6 +211,7 @@ pub(crate) unsafe fn launch(
         }
         let mut launch = launch.take()?;
         launch.sms = mask::allowed(&device.config, stream, described);
+        launch.log.clone_from(&device.config.launch_log);
         launch.number = device.launches;
         launch.fate = device.fates.of(device.launches);
         device.launches += 1;

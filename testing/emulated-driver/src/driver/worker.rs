@@ -1,4 +1,5 @@
 //! The thread of a stream.
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,6 +13,7 @@ use super::state::{DRIVER, Device};
 use super::stream::{Command, Signals, Source, Stream};
 use crate::clock;
 use crate::code::{Code, Outcome};
+use crate::launch_log::LoggedLaunch;
 
 /// Threads of streams. Relaxed: changed and read under the lock.
 static WORKERS: AtomicUsize = AtomicUsize::new(0);
@@ -249,11 +251,15 @@ impl Worker {
             clock: clock::nanoseconds,
         };
         let mut memory = Launched::new(self.space()?.as_ref());
+        let began_ns = clock::nanoseconds();
+        let (mut last_began_ns, mut sms) = (began_ns, BTreeSet::new());
         for at in shuffled(run.blocks(), launch.number) {
             if !pauses.pass(Step::Block) {
                 return Ok(false);
             }
+            last_began_ns = clock::nanoseconds();
             let sm = launch.sms[at as usize % launch.sms.len()];
+            sms.insert(sm);
             let block = run.position(at);
             let mut look = || pauses.pass(Step::Checkpoint);
             match self.machine.run(&run, &mut memory, block, sm, &mut look) {
@@ -274,6 +280,17 @@ impl Worker {
             }
             // Relaxed: a count for the record.
             launch.blocks.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(file) = &launch.log {
+            let logged = LoggedLaunch {
+                process: std::process::id(),
+                stream: self.number,
+                kernel: launch.kernel.name().to_owned(),
+                began_ns,
+                last_began_ns,
+                sms: sms.into_iter().collect(),
+            };
+            logged.append(file);
         }
         Ok(true)
     }

@@ -1,11 +1,8 @@
 //! Whole networks preempted at any time (REEF, Figures 12 and 20).
 
-use punctual_core::{Criticality, Event, PartitionId};
-use punctual_device::Device as _;
 use punctual_device_cuda::CudaDevice;
 use punctual_device_cuda::queue::QueueSpec;
 use punctual_device_cuda::structures::Structure;
-use punctual_platform::clock;
 use punctual_report::{Axis, Bars};
 use punctual_types::Random;
 
@@ -95,30 +92,10 @@ fn alternate(
     for () in session.rounds(400, 2, permille) {
         for ((rig, &alone), durations) in rigs.iter_mut().zip(&alone).zip(&mut durations) {
             let after = alone as f64 * random.unit();
-            durations.extend(preempt(rig, stage_run, after as u64)?);
+            durations.extend(rig.preempt(stage_run, after as u64)?);
             // What was preempted is finished, so that each round begins alike.
             rig.run(stage_run)?;
         }
     }
     Ok(durations.into_iter().map(Latency::of).collect())
-}
-
-/// From the wish to the event; none if the stage was done before.
-fn preempt(
-    rig: &mut Rig<CudaDevice>,
-    stage_run: StageRun,
-    after_ns: u64,
-) -> Result<Option<u64>, StepError> {
-    let id = rig.submit(stage_run, Criticality::BestEffort)?;
-    let begun = clock::now_ns();
-    while clock::now_ns() - begun < after_ns {
-        std::hint::spin_loop();
-    }
-    let wished = clock::now_ns();
-    rig.device.preempt(PartitionId(stage_run.partition), id);
-    match rig.event()? {
-        Event::Preempted { action } if action == id => Ok(Some(clock::now_ns() - wished)),
-        Event::Finished(finished) if finished.action == id => Ok(None),
-        other => Err(StepError::Unexpected(Box::new(other))),
-    }
 }

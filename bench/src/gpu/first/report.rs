@@ -1,0 +1,214 @@
+//! The report of first light: what is written to the file, and what a person is told.
+
+use std::fmt::Write as _;
+
+use punctual_report::Table;
+use serde::{Deserialize, Serialize};
+
+use super::super::folder::Outcome;
+use super::super::machine::Machine;
+use super::super::report::beside;
+use super::finding::{Verdict, Watched, judge};
+use super::provenance::Provenance;
+use super::steps::FirstStep;
+use super::surroundings::Surroundings;
+
+/// Of the file's form.
+pub const FORMAT: u32 = 1;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Report {
+    pub format: u32,
+    /// What must be said before anything else.
+    pub warnings: Vec<String>,
+    pub began: String,
+    pub seconds: f64,
+    pub made_by: Provenance,
+    pub machine: Machine,
+    pub surroundings: Surroundings,
+    pub steps: Vec<Judged>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Judged {
+    pub step: String,
+    pub shows: String,
+    pub verdict: Verdict,
+    /// For a person, in a sentence without a full stop.
+    pub found: String,
+    pub seconds: f64,
+    /// All that was measured, with every reading of the clocks.
+    pub outcome: Outcome<Watched>,
+}
+
+impl Judged {
+    pub fn new(
+        step: &dyn FirstStep,
+        outcome: Outcome<Watched>,
+        seconds: f64,
+        emulated: bool,
+    ) -> Self {
+        let (verdict, found) = judge(&outcome, step.of_time(), emulated);
+        Self {
+            step: step.name().to_owned(),
+            shows: step.shows().to_owned(),
+            verdict,
+            found,
+            seconds,
+            outcome,
+        }
+    }
+}
+
+/// What makes a report worth less, or nothing.
+pub fn warnings(machine: &Machine, quick: bool, made_by: &Provenance) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if machine.emulated {
+        warnings.push(
+            "emulated: there is no GPU. Driver and device are our emulated driver, which interprets the PTX of the \
+             kernels; time says nothing"
+                .to_owned(),
+        );
+    } else if quick {
+        warnings.push("tiny sizes: figures mean nothing".to_owned());
+    }
+    if !made_by.release {
+        warnings.push("this program was built without optimisation".to_owned());
+    }
+    if let Some(image) = made_by.altered() {
+        warnings.push(format!(
+            "the kernels for {} in this program are not those that it was built with",
+            image.name
+        ));
+    }
+    warnings
+}
+
+impl Report {
+    pub fn is_bad(&self) -> bool {
+        self.steps.iter().any(|step| step.verdict.is_bad())
+    }
+
+    /// For a terminal; tables are `width` columns wide at most.
+    pub fn text(&self, width: usize) -> String {
+        let mut text = String::new();
+        for warning in &self.warnings {
+            let _ = writeln!(text, "WARNING: {warning}.");
+        }
+        let mut table = Table::new(&["step", "verdict", "found"], 3);
+        table.row(["probe".to_owned(), "found".to_owned(), self.probe()]);
+        for step in &self.steps {
+            table.row([
+                step.step.clone(),
+                step.verdict.name().to_owned(),
+                step.found.clone(),
+            ]);
+        }
+        let _ = write!(text, "{table:width$}");
+        for step in &self.steps {
+            let Outcome::Measured(watched) = &step.outcome else {
+                continue;
+            };
+            if let Some(table) = beside(&watched.finding.compared) {
+                let name = step.step.to_uppercase();
+                let _ = write!(
+                    text,
+                    "\n{name}, MEASURED BESIDE PREDICTED, US\n{table:width$}"
+                );
+            }
+        }
+        let made_by = &self.made_by;
+        let _ = writeln!(
+            text,
+            "\npunctual {}, commit {}, {}; {:.0} s",
+            made_by.version, made_by.commit, made_by.target, self.seconds
+        );
+        text
+    }
+
+    fn probe(&self) -> String {
+        let machine = &self.machine;
+        let others = match self.surroundings.others.names.as_slice() {
+            [] => "no other program seen on it".to_owned(),
+            names => format!("also used by {}", names.join(", ")),
+        };
+        format!(
+            "{}, compute capability {}, {} multiprocessors, CUDA {}; {}; clocks from {}; {others}",
+            machine.device,
+            machine.compute_capability,
+            machine.multiprocessors,
+            machine.driver,
+            machine.clocks,
+            self.surroundings.sensors,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::super::machine::tests::machine;
+    use super::super::clocks::tests::made;
+    use super::super::finding::{Claim, Finding};
+    use super::super::steps;
+    use super::*;
+
+    fn report(emulated: bool, claim: Claim) -> Report {
+        let machine = Machine {
+            emulated,
+            ..machine("a")
+        };
+        let finding = Finding {
+            claim,
+            found: "33 of 33".to_owned(),
+            ..Finding::default()
+        };
+        let step = steps::find("known-answers").expect("a step");
+        let outcome = Outcome::Measured(Watched {
+            finding,
+            clocks: Vec::new(),
+        });
+        let root = made("report", &[]);
+        let made_by = Provenance::of_this();
+        Report {
+            format: FORMAT,
+            warnings: warnings(&machine, emulated, &made_by),
+            began: "now".to_owned(),
+            seconds: 1.0,
+            steps: vec![Judged::new(step, outcome, 0.5, machine.emulated)],
+            surroundings: Surroundings::of(&root, Path::new("/nowhere/tool"), "nothing"),
+            machine,
+            made_by,
+        }
+    }
+
+    #[test]
+    fn an_emulated_report_says_first_that_there_is_no_gpu() {
+        let report = report(true, Claim::Proven);
+        let text = report.text(100);
+        assert!(
+            text.starts_with("WARNING: emulated: there is no GPU"),
+            "{text}"
+        );
+        assert!(
+            text.contains("known-answers") && text.contains("proven"),
+            "{text}"
+        );
+        assert!(!report.is_bad());
+    }
+
+    #[test]
+    fn a_step_that_is_refuted_makes_the_report_bad_and_stands_in_capitals() {
+        let report = report(false, Claim::Refuted);
+        assert!(report.is_bad());
+        assert!(report.text(100).contains("REFUTED"));
+    }
+
+    #[test]
+    fn a_report_is_read_again_as_it_was_written() {
+        let text = serde_json::to_string(&report(false, Claim::Proven)).expect("plain data");
+        let read: Report = serde_json::from_str(&text).expect("a report");
+        assert_eq!(serde_json::to_string(&read).expect("plain data"), text);
+    }
+}

@@ -1,0 +1,89 @@
+//! Best-effort launches on the TPCs that real-time ones leave, on the emulated GPU.
+
+use std::collections::BTreeSet;
+
+use crate::division::{launches, logging};
+use crate::emulated_gpu::{profiled, turn};
+use crate::support::{Daemon, assert_accounts, connect, result, submit};
+use punctual_ipc::{PixelFormat, Verdict};
+
+/// Real-time work has half of the TPCs; two partitions fill.
+const FILLED: &str = r#"
+[daemon]
+board = "emulated"
+cores = [0]
+
+[[model]]
+name = "small"
+package = "small.punctual"
+
+[[partition]]
+name = "first"
+tpcs = 4
+cores = [1]
+
+[[partition]]
+name = "rest"
+fill = true
+cores = [0]
+
+[[task]]
+name = "front"
+model = "small"
+partition = "first"
+criticality = "real-time"
+rate_hz = 0.1
+deadline_ms = 20_000
+threshold = 1.0
+queue_depth = 8
+frame = { format = "rgb8", width = 64, height = 48, crop = [24, 24] }
+
+[[task]]
+name = "watch"
+model = "small"
+partition = "rest"
+criticality = "best-effort"
+queue_depth = 8
+frame = { format = "rgb8", width = 64, height = 48, crop = [24, 24] }
+"#;
+
+#[test]
+fn best_effort_launches_fill_what_real_time_ones_leave_and_no_promise_is_broken() {
+    let _turn = turn();
+    let (driver, log) = logging("filling");
+    let daemon = Daemon::start_in(profiled(FILLED, &driver));
+    let process = daemon.pid();
+    let mut front = connect(&daemon.socket(), "front", PixelFormat::Rgb8);
+    let mut watch = connect(&daemon.socket(), "watch", PixelFormat::Rgb8);
+    for _ in 0..6 {
+        // Two frames wait for the filler all the time.
+        submit(&mut watch);
+        submit(&mut watch);
+        submit(&mut front);
+        let first = result(&mut front);
+        assert_eq!(first.verdict, Verdict::OnTime);
+        let rest = [result(&mut watch), result(&mut watch)];
+        // They see the same picture.
+        for filled in rest {
+            assert_eq!(filled.verdict, Verdict::OnTime);
+            let class = |answer: Option<punctual_ipc::Answer>| answer.expect("answered").class;
+            assert_eq!(class(filled.answer), class(first.answer));
+        }
+    }
+    drop((front, watch));
+    let report = daemon.stop();
+    assert_accounts(&report);
+    let gpu = report.gpu.expect("a GPU");
+    assert!(gpu.filled > 0, "{gpu:?}");
+    assert_eq!(gpu.tpcs, 4, "those that partitions have for themselves");
+    assert!(gpu.launches > gpu.filled, "{gpu:?}");
+    // A stream for each: that of real-time work never left its TPCs.
+    let launches = launches(&log, process);
+    let streams: BTreeSet<u64> = launches.iter().map(|launch| launch.stream).collect();
+    let stays = |stream: &&u64| {
+        let mut of_stream = launches.iter().filter(|launch| launch.stream == **stream);
+        of_stream.all(|launch| launch.sms.iter().all(|sm| *sm < 8))
+    };
+    assert_eq!(streams.len(), 2);
+    assert!(streams.iter().any(|stream| stays(&stream)), "{launches:?}");
+}

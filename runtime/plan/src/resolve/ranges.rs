@@ -1,0 +1,174 @@
+//! Every contiguous range of a device's units, for policies that choose among them while they run.
+
+use std::collections::BTreeSet;
+
+use punctual_core::PolicySpec as _;
+use punctual_diagnostics::{Invalid, Problems, Rule, Spanned};
+use thiserror::Error;
+
+use super::placement::{Placed, Placement};
+use crate::inputs::{DeviceKind, GpuHost, PolicyChoice};
+
+/// Teams of all ranges of 16 cores.
+const RANGES_OF_CORES_MAX: usize = 16 * 17 / 2;
+
+/// Ranges of 32 TPCs: those that begin at one TPC share a stream, and hardware has 32 queues.
+const RANGES_OF_TPCS_MAX: usize = 32 * 33 / 2;
+
+/// Why a device cannot be divided anew at each stage.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RangesRule {
+    /// A library's device, or several devices.
+    #[error("policy {policy:?} chooses among ranges of one device's compute units while it runs")]
+    SeveralDevices { policy: &'static str },
+    /// A mechanism that cannot change the TPCs of a stream.
+    #[error(
+        "policy {policy:?} gives each stage TPCs of its own, and {mechanism} cannot change those of a stream"
+    )]
+    NotRedivided {
+        policy: &'static str,
+        mechanism: String,
+    },
+    #[error(
+        "policy {policy:?} divides single TPCs, and {mechanism} grants them in multiples of {granularity}"
+    )]
+    Coarse {
+        policy: &'static str,
+        mechanism: String,
+        granularity: u16,
+    },
+}
+
+impl Rule for RangesRule {
+    fn rule(&self) -> &'static str {
+        match self {
+            Self::SeveralDevices { .. } => "all partitions are of cores, or all are of TPCs",
+            Self::NotRedivided { .. } | Self::Coarse { .. } => {
+                "TPCs are divided anew only by masks that were tried on this machine"
+            }
+        }
+    }
+
+    fn help(&self) -> String {
+        match self {
+            Self::SeveralDevices { .. } => "choose policy = \"punctual\"".into(),
+            Self::NotRedivided { .. } | Self::Coarse { .. } => {
+                "`punctual board detect` says why masks are not used; or choose policy = \"punctual\"".into()
+            }
+        }
+    }
+}
+
+impl Placement {
+    /// Adds every contiguous range of units that is not a partition yet.
+    pub(super) fn add_ranges(
+        &mut self,
+        policy: &Spanned<PolicyChoice>,
+        gpu: Option<&GpuHost>,
+        problems: &mut Problems<'_>,
+    ) {
+        let kinds: BTreeSet<DeviceKind> = self.partitions.iter().map(|p| p.device).collect();
+        let ranges = match kinds.into_iter().collect::<Vec<_>>()[..] {
+            // Those that are missing were noted.
+            [] => return,
+            [DeviceKind::Cpu] => self.of_cores(policy),
+            [DeviceKind::Cuda] => {
+                if let Some(cause) = gpu.and_then(|gpu| undividable(policy, gpu)) {
+                    return problems.add(&policy.place, cause);
+                }
+                self.of_tpcs(policy)
+            }
+            _ => {
+                let policy_name = policy.value.name();
+                let cause = RangesRule::SeveralDevices {
+                    policy: policy_name,
+                };
+                return problems.add(&policy.place, cause);
+            }
+        };
+        match ranges {
+            Ok(ranges) => self.partitions.extend(ranges),
+            Err((count, limit)) => {
+                let (what, count, limit) = ("partition", count as u64, limit as u64);
+                problems.add(&policy.place, Invalid::TooMany { what, count, limit });
+            }
+        }
+    }
+
+    fn of_cores(&self, policy: &Spanned<PolicyChoice>) -> Result<Vec<Placed>, (usize, usize)> {
+        let units = self.units();
+        let ranges = windows(&units, RANGES_OF_CORES_MAX)?;
+        let missing = |cores: &&[u16]| self.partitions.iter().all(|p| p.cores != *cores);
+        let range = |cores: &[u16]| Placed {
+            name: name("cores", cores),
+            cores: cores.to_vec(),
+            tpcs: Vec::new(),
+            device: DeviceKind::Cpu,
+            is_place: false,
+            fills: false,
+            place: policy.place.clone(),
+        };
+        Ok(ranges.into_iter().filter(missing).map(range).collect())
+    }
+
+    /// Ranges that begin at one TPC have one leader, and so one stream. The leaders are those of the manifest, in turn.
+    fn of_tpcs(&self, policy: &Spanned<PolicyChoice>) -> Result<Vec<Placed>, (usize, usize)> {
+        let tpcs: Vec<u16> = self
+            .partitions
+            .iter()
+            .flat_map(|p| p.tpcs.clone())
+            .collect();
+        let ranges = windows(&tpcs, RANGES_OF_TPCS_MAX)?;
+        let named = self.partitions.iter().map(|p| p.cores[0]);
+        let mut leaders: Vec<u16> = named.chain(self.leaders.iter().copied()).collect();
+        leaders.sort_unstable();
+        leaders.dedup();
+        let leader = |first: u16| {
+            let mut begin = self.partitions.iter();
+            let own = begin.find(|p| p.tpcs.first() == Some(&first));
+            own.map_or(leaders[usize::from(first) % leaders.len()], |p| p.cores[0])
+        };
+        let missing = |tpcs: &&[u16]| self.partitions.iter().all(|p| p.tpcs != *tpcs);
+        let range = |tpcs: &[u16]| Placed {
+            name: name("tpcs", tpcs),
+            cores: vec![leader(tpcs[0])],
+            tpcs: tpcs.to_vec(),
+            device: DeviceKind::Cuda,
+            is_place: false,
+            fills: false,
+            place: policy.place.clone(),
+        };
+        Ok(ranges.into_iter().filter(missing).map(range).collect())
+    }
+}
+
+/// What hinders a policy on this GPU.
+fn undividable(policy: &Spanned<PolicyChoice>, gpu: &GpuHost) -> Option<RangesRule> {
+    let (policy, mechanism) = (policy.value.name(), gpu.mechanism.clone());
+    let granularity = gpu.granularity.max(1);
+    if !gpu.redivides {
+        return Some(RangesRule::NotRedivided { policy, mechanism });
+    }
+    (granularity > 1).then_some(RangesRule::Coarse {
+        policy,
+        mechanism,
+        granularity,
+    })
+}
+
+/// All runs of neighbours, the shortest first; how many there are and may be, if that is too many.
+fn windows(units: &[u16], limit: usize) -> Result<Vec<&[u16]>, (usize, usize)> {
+    let count = units.len() * (units.len() + 1) / 2;
+    if count > limit {
+        return Err((count, limit));
+    }
+    Ok((1..=units.len())
+        .flat_map(|length| units.windows(length))
+        .collect())
+}
+
+fn name(what: &str, units: &[u16]) -> String {
+    let names: Vec<String> = units.iter().map(ToString::to_string).collect();
+    format!("{what}-{}", names.join("-"))
+}
