@@ -401,6 +401,21 @@ mod tests {
             }],
             beside: Vec::new(),
             preemption_ns_max: 50,
+            preemption: vec![PreemptionProfile {
+                stage: 0,
+                batch: 4,
+                units: 1,
+                samples: 32,
+                p99_ns: 40,
+                max_ns: 50,
+            }],
+            launches: vec![LaunchProfile {
+                stage: 0,
+                batch: 4,
+                units: 1,
+                on: 2,
+                ns: vec![200, 180],
+            }],
             solutions: vec![SolutionChoice {
                 operator: 3,
                 batch: 1,
