@@ -2,11 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
+use punctual_device::pool::SteppedLeader;
 use punctual_device::weights::LoaderThread;
 use punctual_device::{DeviceSpec, HostedDevice, PartitionSpec, Shell};
 use punctual_kernels::cuda::IMAGES_MAX;
 use punctual_kernels::cuda::params::Answer;
 use punctual_platform::Doorbell;
+use punctual_platform::clock::Clock;
 
 use crate::counters::Counters;
 use crate::deferred_modules::DeferredModules;
@@ -33,6 +35,9 @@ pub struct CudaDevice {
     faults: Arc<Mutex<Vec<DeviceError>>>,
     health: Arc<Health>,
 }
+
+/// A device, its leaders, and the streams of its partitions.
+pub(crate) type Stepped = (CudaDevice, Vec<SteppedLeader<Leader>>, Box<[u64]>);
 
 /// Why a device was restarted, the first times. For ordinary threads.
 #[derive(Clone, Debug)]
@@ -69,6 +74,40 @@ impl CudaDevice {
         cuda: &CudaSpec,
         report: Arc<Doorbell>,
     ) -> Result<Self, StartError> {
+        let (mut device, leaders) =
+            Self::without_leaders(driver, spec, cuda, report, &Clock::Machine)?;
+        let partitions = spec.partitions.iter().cloned();
+        device
+            .shell
+            .add_partitions(partitions.zip(leaders), cuda.wait)?;
+        Ok(device)
+    }
+
+    /// The same with leaders that the caller carries on, on `clock`; and by partition, the handle of its stream.
+    pub(crate) fn start_stepped(
+        driver: Driver,
+        spec: &DeviceSpec<'_>,
+        cuda: &CudaSpec,
+        clock: &Clock,
+    ) -> Result<Stepped, StartError> {
+        let report = Arc::new(Doorbell::new());
+        let (mut device, leaders) = Self::without_leaders(driver, spec, cuda, report, clock)?;
+        let streams = leaders.iter().map(Leader::stream_handle).collect();
+        let partitions = spec.partitions.iter().cloned();
+        let leaders = device
+            .shell
+            .add_stepped_partitions(partitions.zip(leaders), clock);
+        Ok((device, leaders, streams))
+    }
+
+    /// The device, and what the leader of each partition runs stages with.
+    fn without_leaders(
+        driver: Driver,
+        spec: &DeviceSpec<'_>,
+        cuda: &CudaSpec,
+        report: Arc<Doorbell>,
+        clock: &Clock,
+    ) -> Result<(Self, Vec<Leader>), StartError> {
         spec.validate()?;
         let gpu = driver.device(cuda.ordinal)?;
         let programs = programs(gpu, spec, cuda)?;
@@ -119,7 +158,7 @@ impl CudaDevice {
             None => None,
         };
         let watchdog = Arc::new(cuda.watchdog.clone());
-        let mut shell = Shell::new(spec, inputs, Box::new(weights), loader, report);
+        let shell = Shell::new(spec, inputs, Box::new(weights), loader, report);
         let leaders = programs.into_iter().enumerate().map(|(partition, models)| {
             let env = ExecutorEnv {
                 partition,
@@ -128,6 +167,7 @@ impl CudaDevice {
                 health: health.clone(),
                 counters: counters.clone(),
                 confinement: confinement.clone(),
+                clock: clock.clone(),
                 grace_ns: cuda.watchdog.grace_ns,
                 kernel_padding: kernel_padding.clone(),
             };
@@ -143,15 +183,16 @@ impl CudaDevice {
                 answers: [Answer::default(); IMAGES_MAX],
             }
         });
-        shell.add_partitions(spec.partitions.iter().cloned().zip(leaders), cuda.wait)?;
-        Ok(Self {
+        let leaders = leaders.collect();
+        let device = Self {
             shell,
             _keeper: recovery,
             machine: gpu.name()?,
             counters,
             faults,
             health,
-        })
+        };
+        Ok((device, leaders))
     }
 
     #[must_use]

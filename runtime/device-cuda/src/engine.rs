@@ -75,6 +75,14 @@ impl Leader {
         ended
     }
 
+    /// The handle of its stream; 0 while the device is being restarted.
+    pub(crate) fn stream_handle(&self) -> u64 {
+        let executor = self.executors[self.stream].lock();
+        let executor = executor.unwrap_or_else(|poison| poison.into_inner());
+        let handle = |executor: &StreamExecutor| executor.queue.stream().as_raw() as u64;
+        executor.as_ref().map_or(0, handle)
+    }
+
     /// The outcome of a stage that is over.
     fn outcome(&mut self, ended: Poll<Result<Ended, DeviceError>>) -> Poll<Outcome> {
         let Poll::Ready(ended) = ended else {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::task::Poll;
 
+use punctual_core::Instant;
 use punctual_device::pool::CancelFlag;
 use punctual_device::regions::BufferGuard;
 use punctual_kernels::cuda::Arguments;
 use punctual_kernels::cuda::params::Answer;
-use punctual_platform::clock;
+use punctual_platform::clock::Clock;
 
 use crate::confinement::Confinement;
 use crate::counters::Counters;
@@ -47,6 +48,7 @@ pub(crate) struct ExecutorEnv {
     pub(crate) health: Arc<Health>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) confinement: Arc<Confinement>,
+    pub(crate) clock: Clock,
     /// How long the device may take to run empty, in nanoseconds.
     pub(crate) grace_ns: u64,
     /// If partitions of the device fill: what all share.
@@ -138,7 +140,7 @@ impl StreamExecutor {
             let inputs = &self.installation.inputs;
             inputs.bring(self.queue.stream(), members)?;
         }
-        let now = clock::now_ns();
+        let now = env.clock.now_ns();
         self.queue.begin(from, list.steps.len() as u32);
         self.run = Some(Run {
             images: members.len(),
@@ -249,7 +251,7 @@ impl StreamExecutor {
         if self.queue.is_done() {
             return Ok(Some(Ended::Done));
         }
-        let now = clock::now_ns();
+        let now = env.clock.now_ns();
         if self.queue.is_evicted() {
             return self.evict(env, run);
         }
@@ -288,9 +290,10 @@ impl StreamExecutor {
         };
         let (partition, counters) = (env.partition, &env.counters);
         let queue = &mut self.queue;
-        let leave = kernel_padding.leave_to_launch(partition, queue, &planned, counters)?;
+        let now = Instant::from_nanos(env.clock.now_ns());
+        let leave = kernel_padding.leave_to_launch(partition, queue, &planned, (now, counters))?;
         if leave == Leave::Refused {
-            run.due = clock::now_ns().saturating_add(run.limit_ns);
+            run.due = env.clock.now_ns().saturating_add(run.limit_ns);
         }
         Ok(leave == Leave::Granted)
     }
@@ -299,7 +302,7 @@ impl StreamExecutor {
     fn evict(&self, env: &ExecutorEnv, run: &mut Run) -> Step {
         env.counters.evictions.add(1);
         self.queue.close()?;
-        let give_up = clock::now_ns().saturating_add(env.grace_ns);
+        let give_up = env.clock.now_ns().saturating_add(env.grace_ns);
         run.phase = Phase::Evicting { give_up };
         Ok(None)
     }
@@ -309,7 +312,7 @@ impl StreamExecutor {
         if self.queue.is_drained()? {
             return Ok(Some(self.queue.resume_at()?));
         }
-        if clock::now_ns() >= give_up {
+        if env.clock.now_ns() >= give_up {
             let grace_ns = env.grace_ns;
             return Err(DeviceError::Hang { grace_ns });
         }
@@ -345,7 +348,7 @@ impl StreamExecutor {
             self.workspaces.pause(run.workspace, stage_run, at);
             return Ok(Some(Ended::Interrupted));
         }
-        let now = clock::now_ns();
+        let now = env.clock.now_ns();
         if now >= run.due {
             return Err(run.overdue());
         }
@@ -363,7 +366,7 @@ impl StreamExecutor {
         let closed = self.queue.evict().and_then(|()| self.queue.close());
         match closed.map_err(DeviceError::Driver) {
             Ok(()) => {
-                let give_up = clock::now_ns().saturating_add(env.grace_ns);
+                let give_up = env.clock.now_ns().saturating_add(env.grace_ns);
                 run.phase = Phase::Clearing { give_up, error };
                 Ok(None)
             }

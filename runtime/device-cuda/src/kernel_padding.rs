@@ -20,7 +20,7 @@ use punctual_core::{Instant, Nanos};
 use punctual_device::PartitionSpec;
 use punctual_kernels::cuda::{KERNELS, Kernel};
 use punctual_model::LaunchProfile;
-use punctual_platform::{Doorbell, clock};
+use punctual_platform::Doorbell;
 use thiserror::Error;
 
 use crate::counters::Counters;
@@ -332,9 +332,8 @@ impl KernelPadding {
         partition: usize,
         queue: &mut VirtualQueue,
         planned: &Planned<'_>,
-        counters: &Counters,
+        (now, counters): (Instant, &Counters),
     ) -> Result<Leave, CallError> {
-        let now = Instant::from_nanos(clock::now_ns());
         let demand = self.demand(planned);
         let tpcs = match self.roles[partition] {
             Role::Posts(notice) => self.post(notice, queue, demand.as_ref(), (now, counters)),

@@ -12,6 +12,7 @@
 //! | [`look_stride`] | how often launches look whether they are preempted, chosen by measuring |
 //! | [`partition`] | which TPCs a stream may use, by which mechanism, proven by trial |
 //! | [`weights`] | pages on the device, and the thread that loads them |
+//! | [`SteppedDevice`] | the device without threads, for simulations in virtual time |
 //! | `recovery` | what makes everything again after a fault of the GPU, and gives up where the driver asks for that ([`Loss`]) |
 //! | [`padding`], [`kernel_padding`], `occupancy` | best-effort launches on the TPCs that real-time ones leave |
 //! | [`cold_start`], `deferred_modules` | answers before all code is loaded |
@@ -50,6 +51,7 @@ mod recovery;
 pub mod roofline;
 mod spec;
 mod start_error;
+mod stepped;
 pub mod structures;
 pub mod weights;
 mod workspaces;
@@ -62,3 +64,4 @@ pub use loss::Loss;
 pub use provider::CudaProvider;
 pub use spec::{Code, CudaSpec, Division, PAGE_BYTES, Watchdog};
 pub use start_error::StartError;
+pub use stepped::SteppedDevice;

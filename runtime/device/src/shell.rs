@@ -6,13 +6,14 @@ use std::sync::Arc;
 use crossbeam_channel::Receiver;
 use punctual_core::{ActionId, Event, Infer, ModelId, Nanos, PartitionId, StageId};
 use punctual_model::SolutionMemory;
+use punctual_platform::clock::Clock;
 use punctual_platform::heartbeat::Pulse;
 use punctual_platform::thread::ThreadError;
 use punctual_platform::{Doorbell, Missing};
 
 use crate::catalogue::Catalogue;
 use crate::device::{Device, SubmitError};
-use crate::pool::{Engine, Helper, Wait, WorkerPool};
+use crate::pool::{Engine, Helper, SteppedLeader, Wait, WorkerPool};
 use crate::request_buffers::InputBuffers;
 use crate::residency::Residency;
 use crate::spec::{DeviceSpec, PartitionSpec};
@@ -103,6 +104,15 @@ impl Shell {
         wait: Wait,
     ) -> Result<(), ThreadError> {
         self.pool.add_partitions(partitions, wait)
+    }
+
+    /// The same without threads: see [`SteppedLeader`].
+    pub fn add_stepped_partitions<E: Engine>(
+        &mut self,
+        partitions: impl IntoIterator<Item = (PartitionSpec, E)>,
+        clock: &Clock,
+    ) -> Vec<SteppedLeader<E>> {
+        self.pool.add_stepped_partitions(partitions, clock)
     }
 
     /// The request buffers' input areas, for the threads that prepare inputs.

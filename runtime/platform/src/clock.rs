@@ -1,5 +1,28 @@
 //! The one clock: `CLOCK_MONOTONIC`, in nanoseconds. Clients and the daemon share it, since it is
-//! the same for every process of a machine.
+//! the same for every process of a machine. Code that also runs in virtual time takes a [`Clock`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Where the time comes from.
+#[derive(Clone, Debug)]
+pub enum Clock {
+    /// [`now_ns`].
+    Machine,
+    /// Nanoseconds that whoever made the clock stores there. Relaxed: it is stored and read by one thread.
+    Virtual(Arc<AtomicU64>),
+}
+
+impl Clock {
+    /// The present in nanoseconds.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        match self {
+            Self::Machine => now_ns(),
+            Self::Virtual(now_ns) => now_ns.load(Ordering::Relaxed),
+        }
+    }
+}
 
 /// The present in nanoseconds of `CLOCK_MONOTONIC`.
 #[must_use]

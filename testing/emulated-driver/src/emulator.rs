@@ -10,6 +10,7 @@ use crate::library::{self, LibraryError};
 use crate::records::{
     LaunchRecord, MemoryInUse, StreamState, launch_record, memory_in_use, stream_state,
 };
+use crate::virtual_time::{self, BegunLaunch, Pace, Passed};
 
 /// How `emulated_cuda_ask` looks from here.
 type Ask = unsafe extern "C" fn(*const u8, usize, *mut u8, usize) -> usize;
@@ -17,6 +18,7 @@ type Ask = unsafe extern "C" fn(*const u8, usize, *mut u8, usize) -> usize;
 /// What is loaded is never unloaded: `cudarc` keeps addresses of its functions.
 struct Loaded {
     ask: Ask,
+    pass: virtual_time::Pass,
     lacks: Vec<&'static str>,
     /// For the names that others ask the loader for.
     _library: Library,
@@ -33,6 +35,7 @@ static TURN: Mutex<()> = Mutex::new(());
 #[derive(Debug)]
 pub struct Emulator {
     ask: Ask,
+    pass: virtual_time::Pass,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -66,10 +69,18 @@ fn load(config: &Config) -> Result<&'static Loaded, LibraryError> {
         // SAFETY: the library exports it with this signature.
         let ask = unsafe { library.get::<Ask>(b"emulated_cuda_ask\0") }
             .map(|symbol| *symbol)
+            .map_err(|source| LibraryError::Load {
+                path: path.clone(),
+                source,
+            })?;
+        // SAFETY: likewise.
+        let pass = unsafe { library.get::<virtual_time::Pass>(b"emulated_cuda_pass\0") }
+            .map(|symbol| *symbol)
             .map_err(|source| LibraryError::Load { path, source })?;
         let lacks = wanted.clone();
         LOADED.get_or_init(|| Loaded {
             ask,
+            pass,
             lacks,
             _library: library,
         });
@@ -92,6 +103,7 @@ impl Emulator {
         let loaded = load(config)?;
         let emulator = Self {
             ask: loaded.ask,
+            pass: loaded.pass,
             _turn: turn,
         };
         emulator.tell(&format!("configure {config}"));
@@ -159,6 +171,24 @@ impl Emulator {
     /// The `nth` launch from now on, counted from 0, will hang until it is released, or its context is reset.
     pub fn hang_launch(&self, nth: u64) {
         self.tell(&format!("hang-launch {nth}"));
+    }
+
+    /// From now on launches compute nothing, and take the time that [`pass`](Self::pass) is told, on a virtual clock that begins at
+    /// 0. Everything that was asked of the driver is over. Calls that wait for a launch must not be made then: nobody
+    /// else carries it out.
+    pub fn begin_virtual_time(&self, pace: Pace) {
+        let Pace {
+            launch_ns,
+            look_ns,
+            empty_ns,
+        } = pace;
+        self.tell(&format!("timed {launch_ns} {look_ns} {empty_ns}"));
+    }
+
+    /// Lets virtual time pass until `until_ns`, or until something changed that the host may see. `cost` says how many
+    /// nanoseconds a block of a launch takes.
+    pub fn pass(&self, until_ns: u64, cost: &mut dyn FnMut(&BegunLaunch) -> u64) -> Passed {
+        virtual_time::pass(self.pass, until_ns, cost)
     }
 
     /// Launches that were submitted hang no more.

@@ -33,6 +33,10 @@
 //! What it does not notice: what machine code does that is not in its PTX. What it cannot end: a kernel that neither ends nor looks at its guard.
 //! Freeing memory waits for all streams, as documented: a stream that a test holds is waited for as well.
 //!
+//! # Virtual time
+//! [`Emulator::begin_virtual_time`] turns the device into one whose launches compute nothing and take the time that the
+//! caller says, on a clock that the caller moves: simulations run a daemon's own device code on it.
+//!
 //! # Any program
 //! ```text
 //! LD_LIBRARY_PATH=<Emulator::library_folder(&config)> PUNCTUAL_EMULATED_DRIVER="tpcs=8 compute=8.7" program
@@ -51,6 +55,7 @@ pub mod ptx_images;
 mod records;
 mod run;
 mod versions;
+mod virtual_time;
 
 pub use code::{Code, Stays};
 pub use config::{CallFault, Config, ConfigError, ENVIRONMENT, HungReset, LaunchFault};
@@ -59,6 +64,7 @@ pub use launch_log::{LoggedLaunch, read_launch_log};
 pub use library::LibraryError;
 pub use records::{InUse, LaunchRecord, MemoryInUse, Outcome, StreamState};
 pub use run::{Parameter, RunError, Shape, Source, Target};
+pub use virtual_time::{BegunLaunch, Pace, Passed};
 
 /// The names of all calls that the library exports for CUDA.
 pub fn exported_calls() -> impl Iterator<Item = &'static str> {

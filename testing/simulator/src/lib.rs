@@ -19,7 +19,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`run`] | a run from the first submission to the last verdict: start here |
-//! | `world` | clock, clients and device around [`punctual_executor::drive`] |
+//! | `world`, [`device`] | clock, clients and device around [`punctual_executor::drive`] |
 //! | `clients`, `ledger`, [`samples`] | who submits and what goes wrong there; the ledger; what the exits say |
 //! | [`timing`], [`faults`] | how long things really take, and what goes wrong, as data |
 //! | [`arrivals`], [`scenario`], [`layout`] | when requests come; what runs where |
@@ -30,6 +30,7 @@
 pub mod arrivals;
 pub mod audit;
 mod clients;
+pub mod device;
 pub mod faults;
 pub mod fuzz;
 pub mod layout;

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::arrivals::{PatternError, Source};
 use crate::clients::Clients;
+use crate::device::TimedDevice;
 use crate::ledger::Ledger;
 use crate::observer::Observer;
 use crate::outcome::{Effort, Ending, Outcome};
@@ -86,25 +87,39 @@ pub fn run_plan<S: Source, O: Observer>(
     settings: Settings,
     observer: &mut O,
 ) -> Result<Outcome, ConfigError> {
+    let device = VirtualDevice::new(
+        config.models.clone(),
+        &config.partitions,
+        config.request_buffers,
+        Draws::new(scenario.durations.clone(), &scenario.faults, settings.seed),
+        Answers::new(Samples::new(scenario), config.request_buffers),
+    )
+    .with_contention(scenario.board.contention_permille)
+    .with_cache(config.pages);
+    let plan = (config, policy);
+    let (outcome, _) = run_on(device, scenario, plan, source, settings, observer)?;
+    Ok(outcome)
+}
+
+/// As [`run_plan`], on a device of the caller's, which has the plan's models and partitions. Gives it back as it is at
+/// the end.
+pub fn run_on<D: TimedDevice, S: Source, O: Observer>(
+    device: D,
+    scenario: &Scenario,
+    (config, policy): (&Config, &dyn PolicySpec),
+    source: S,
+    settings: Settings,
+    observer: &mut O,
+) -> Result<(Outcome, D), ConfigError> {
     let mut scheduler = Scheduler::new(config, policy)?;
-    let samples = Samples::new(scenario);
     let clients = Clients::new(
         source,
         &scenario.faults,
         scenario.durations.preparation_least,
         settings.seed,
     );
-    let device = VirtualDevice::new(
-        config.models.clone(),
-        &config.partitions,
-        config.request_buffers,
-        Draws::new(scenario.durations.clone(), &scenario.faults, settings.seed),
-        Answers::new(samples.clone(), config.request_buffers),
-    )
-    .with_contention(scenario.board.contention_permille)
-    .with_cache(config.pages);
     let ledger = Ledger::new(
-        samples,
+        Samples::new(scenario),
         config.tasks.len(),
         settings.seed,
         settings.keep_requests,
@@ -129,11 +144,11 @@ pub fn run_plan<S: Source, O: Observer>(
     Ok(world.outcome(scenario, &scheduler))
 }
 
-impl<S: Source, O: Observer> VirtualWorld<'_, S, O> {
-    fn outcome(mut self, scenario: &Scenario, scheduler: &Scheduler) -> Outcome {
+impl<S: Source, O: Observer, D: TimedDevice> VirtualWorld<'_, S, O, D> {
+    fn outcome(mut self, scenario: &Scenario, scheduler: &Scheduler) -> (Outcome, D) {
         self.end();
         let ledger = self.ledger;
-        Outcome {
+        let outcome = Outcome {
             ending: self.ending.unwrap_or(Ending::Drained),
             ended: self.now,
             effort: Effort {
@@ -147,6 +162,7 @@ impl<S: Source, O: Observer> VirtualWorld<'_, S, O> {
             tasks: ledger.tasks,
             served: ledger.served,
             duration: scenario.length,
-        }
+        };
+        (outcome, self.device)
     }
 }

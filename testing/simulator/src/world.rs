@@ -6,18 +6,15 @@ use punctual_core::{
     Action, ActionId, Arrival, Event, Finished, Infer, Instant, ModelConfig, Nanos, PartitionId,
     Scheduler, TaskConfig,
 };
-use punctual_device::Device;
-use punctual_device::virtual_time::VirtualDevice;
 use punctual_executor::{Events, World};
 
 use crate::arrivals::{Source, Submission};
 use crate::clients::{Clients, Next};
+use crate::device::TimedDevice;
 use crate::faults::Fault;
 use crate::ledger::Ledger;
 use crate::observer::{Observer, Span};
 use crate::outcome::{Effort, Ending};
-use crate::samples::Answers;
-use crate::timing::Draws;
 
 /// With nothing but timers for so long, whatever is open will never be answered.
 const QUIET: Nanos = Nanos::from_millis(600_000);
@@ -25,10 +22,10 @@ const QUIET: Nanos = Nanos::from_millis(600_000);
 /// So many wake-ups in a row at one instant are an endless loop.
 const WAKE_UPS_MAX: u32 = 10_000;
 
-pub struct VirtualWorld<'a, S, O> {
+pub struct VirtualWorld<'a, S, O, D> {
     pub now: Instant,
     pub clients: Clients<S>,
-    pub device: VirtualDevice<Draws, Answers>,
+    pub device: D,
     pub ledger: Ledger,
     pub effort: Effort,
     pub ending: Option<Ending>,
@@ -61,13 +58,13 @@ struct Order {
     members: u8,
 }
 
-impl<'a, S: Source, O: Observer> VirtualWorld<'a, S, O> {
+impl<'a, S: Source, O: Observer, D: TimedDevice> VirtualWorld<'a, S, O, D> {
     pub fn new(
         tasks: &'a [TaskConfig],
         models: &'a [ModelConfig],
         partitions: usize,
         clients: Clients<S>,
-        device: VirtualDevice<Draws, Answers>,
+        device: D,
         ledger: Ledger,
         observer: &'a mut O,
     ) -> Self {
@@ -302,7 +299,7 @@ impl Effort {
     }
 }
 
-impl<S: Source, O: Observer> World for VirtualWorld<'_, S, O> {
+impl<S: Source, O: Observer, D: TimedDevice> World for VirtualWorld<'_, S, O, D> {
     fn now(&self) -> Instant {
         self.now
     }
@@ -335,7 +332,7 @@ impl<S: Source, O: Observer> World for VirtualWorld<'_, S, O> {
                 ticket,
             } => {
                 if let Some((origin, sample)) = self.ledger.shown(*ticket) {
-                    self.device.oracle_mut().put(request.buffer, sample);
+                    self.device.put(request.buffer, sample);
                     self.effort.offloaded += u64::from(origin != *task);
                 }
                 let profiled = self.tasks[task.index()].prepare;

@@ -13,6 +13,7 @@
 mod cancel;
 mod partition;
 mod priority;
+mod stepped;
 mod worker;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use punctual_core::{
 };
 use punctual_kernels::softmax_top1;
 use punctual_model::ScoreForm;
+use punctual_platform::clock::Clock;
 use punctual_platform::heartbeat::Pulse;
 use punctual_platform::thread::{RealtimeThread, ThreadError, ThreadSpec, spawn_realtime};
 use punctual_platform::{Doorbell, Missing};
@@ -34,6 +36,7 @@ use crate::spec::PartitionSpec;
 pub use cancel::CancelFlag;
 use partition::{LeaderLink, Partition};
 use priority::Priorities;
+pub use stepped::SteppedLeader;
 use worker::{Served, Worker};
 
 /// How running a stage ended.
@@ -216,6 +219,37 @@ impl WorkerPool {
         partitions: impl IntoIterator<Item = (PartitionSpec, E)>,
         wait: Wait,
     ) -> Result<(), ThreadError> {
+        for (first, link, served) in self.leaders(partitions) {
+            self.start_leader(&first, (link, wait), served, Vec::new())?;
+        }
+        Ok(())
+    }
+
+    /// The same without threads: leaders that whoever has them carries on, on a virtual clock.
+    pub fn add_stepped_partitions<E: Engine>(
+        &mut self,
+        partitions: impl IntoIterator<Item = (PartitionSpec, E)>,
+        clock: &Clock,
+    ) -> Vec<SteppedLeader<E>> {
+        let leaders = self.leaders(partitions).into_iter();
+        let leaders = leaders.map(|(_, leader, served)| Worker {
+            leader,
+            served: served.into(),
+            report: self.report.clone(),
+            wait: Wait::Spin,
+            clock: clock.clone(),
+        });
+        let requests = self.inputs.regions();
+        leaders
+            .map(|worker| SteppedLeader::new(worker, requests))
+            .collect()
+    }
+
+    /// The leaders of the next partitions: of the first that each serves, its link, and all that it serves.
+    fn leaders<E: Engine>(
+        &mut self,
+        partitions: impl IntoIterator<Item = (PartitionSpec, E)>,
+    ) -> Vec<(PartitionSpec, Arc<LeaderLink>, Vec<Served<E>>)> {
         let mut leaders: Vec<(PartitionSpec, Arc<LeaderLink>, Vec<Served<E>>)> = Vec::new();
         for (spec, engine) in partitions {
             let shared = leaders
@@ -229,10 +263,7 @@ impl WorkerPool {
             let (_, link, served) = &mut leaders[leader];
             served.push(self.serve(link, &spec, engine));
         }
-        for (first, link, served) in leaders {
-            self.start_leader(&first, (link, wait), served, Vec::new())?;
-        }
-        Ok(())
+        leaders
     }
 
     /// The leader's end of the next partition.
@@ -260,6 +291,7 @@ impl WorkerPool {
             served: served.into(),
             report: self.report.clone(),
             wait,
+            clock: Clock::Machine,
         };
         let requests = self.inputs.regions().clone();
         let thread = |unit: usize| {

@@ -7,10 +7,9 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use heapless::Vec;
-use punctual_core::{
-    ActionId, Answer, BATCH_MAX, Criticality, Event, Finished, Infer, Instant, Nanos,
-};
-use punctual_platform::{Doorbell, clock};
+use punctual_core::{BATCH_MAX, Criticality, Event, Finished, Infer, Instant};
+use punctual_platform::Doorbell;
+use punctual_platform::clock::Clock;
 
 use super::partition::{HELD_MAX, LeaderLink, Post};
 use super::{BufferGuard, Engine, Outcome, Wait};
@@ -25,6 +24,7 @@ pub(super) struct Worker<E> {
     pub(super) report: Arc<Doorbell>,
     /// How it waits while a stage runs that it need not compute itself.
     pub(super) wait: Wait,
+    pub(super) clock: Clock,
 }
 
 /// A partition, as its leader has it.
@@ -38,15 +38,28 @@ pub(super) struct Served<E> {
 }
 
 /// An action whose stage has begun, and is not over.
-struct Running<'r> {
-    infer: Infer,
+pub(super) struct Running<'r> {
+    pub(super) infer: Infer,
     slot: usize,
     started: Instant,
     claims: Vec<BufferGuard<'r>, BATCH_MAX>,
 }
 
 /// By partition, what runs.
-type Runs<'r> = [Option<Running<'r>>];
+pub(super) type Runs<'r> = [Option<Running<'r>>];
+
+/// What is left for a leader to do after a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// There may be more.
+    More,
+    /// Stages run.
+    Runs,
+    /// Nothing, until the bell is rung or a window opens then.
+    Idle(Option<Instant>),
+    /// The device is being dropped.
+    Over,
+}
 
 /// What is to be done with the next action of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,26 +115,15 @@ impl<E> Served<E> {
 impl<E: Engine> Worker<E> {
     /// Runs actions until the device is dropped.
     pub(super) fn serve(mut self, requests: &ClaimedRegions) {
-        let mut runs: Box<Runs<'_>> = self.served.iter().map(|_| None).collect();
+        let mut runs = self.no_runs();
         loop {
             // Read before looking: a ring in between ends the wait.
             let seen = self.leader.bell.count();
-            // Relaxed: published by the ring that follows it.
-            let ended = self.leader.ended.load(Ordering::Relaxed);
-            let turn = self.turn(&runs, ended);
-            if let Turn::Takes(index, due) = turn {
-                self.leader.heart.working();
-                self.take(index, due, requests, &mut runs);
-            }
-            let before = running(&runs);
-            self.advance_all(&mut runs);
-            match turn {
-                Turn::Takes(..) => {}
-                // Where one ended, the next may begin.
-                Turn::Waits(_) if running(&runs) < before => {}
-                Turn::Waits(_) if before > 0 => self.pause(seen),
-                Turn::Waits(_) if ended => return,
-                Turn::Waits(until) => {
+            match self.round(requests, &mut runs) {
+                Rest::More => {}
+                Rest::Runs => self.pause(seen),
+                Rest::Over => return,
+                Rest::Idle(until) => {
                     self.leader.heart.waiting();
                     let until = until.map(Instant::as_nanos);
                     self.leader.bell.wait(seen, until);
@@ -130,13 +132,42 @@ impl<E: Engine> Worker<E> {
         }
     }
 
+    pub(super) fn no_runs<'r>(&self) -> Box<Runs<'r>> {
+        self.served.iter().map(|_| None).collect()
+    }
+
+    /// Takes the next action, and carries on what runs, as far as that needs no waiting.
+    pub(super) fn round<'r>(&mut self, requests: &'r ClaimedRegions, runs: &mut Runs<'r>) -> Rest {
+        // Relaxed: published by the ring that follows it.
+        let ended = self.leader.ended.load(Ordering::Relaxed);
+        let turn = self.turn(runs, ended);
+        if let Turn::Takes(index, due) = turn {
+            self.leader.heart.working();
+            self.take(index, due, requests, runs);
+        }
+        let before = running(runs);
+        self.advance_all(runs);
+        match turn {
+            Turn::Takes(..) => Rest::More,
+            // Where one ended, the next may begin.
+            Turn::Waits(_) if running(runs) < before => Rest::More,
+            Turn::Waits(_) if before > 0 => Rest::Runs,
+            Turn::Waits(_) if ended => Rest::Over,
+            Turn::Waits(until) => Rest::Idle(until),
+        }
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.clock.now_ns())
+    }
+
     /// Lets a little time pass while stages run; with [`Wait::Sleep`] less, if the bell was rung since `seen`. A window
     /// that opens meanwhile is seen that much later.
     fn pause(&self, seen: u32) {
         match self.wait {
             Wait::Spin => std::hint::spin_loop(),
             Wait::Sleep { ns } => {
-                self.leader.bell.wait(seen, Some(clock::now_ns() + ns));
+                self.leader.bell.wait(seen, Some(self.clock.now_ns() + ns));
             }
         }
     }
@@ -144,7 +175,7 @@ impl<E: Engine> Worker<E> {
     /// Real-time actions first, then in the order in which they were submitted. An action that waits for its window
     /// delays only those behind it on its partition, as does one that runs.
     fn turn(&self, runs: &Runs<'_>, ended: bool) -> Turn {
-        let now = now();
+        let now = self.now();
         let mut first: Option<((bool, u64), usize, Due)> = None;
         let mut opens: Option<Instant> = None;
         for (index, served) in self.served.iter().enumerate() {
@@ -216,7 +247,7 @@ impl<E: Engine> Worker<E> {
         runs: &mut Runs<'r>,
     ) -> Option<Event> {
         let action = infer.id;
-        let started = now();
+        let started = self.now();
         let mut claims: Vec<_, BATCH_MAX> = Vec::new();
         for request in &infer.members {
             // A member that is still written to, or named twice: the protocol is broken.
@@ -266,6 +297,7 @@ impl<E: Engine> Worker<E> {
         step: impl FnOnce(&mut E, &mut Running<'r>, &super::CancelFlag) -> Poll<Outcome>,
     ) -> Option<Event> {
         let served = &mut self.served[index];
+        let clock = &self.clock;
         let run = runs[index].as_mut()?;
         let action = run.infer.id;
         // Kernels' panics are caught closer to them; this one keeps the partition alive whatever
@@ -276,7 +308,7 @@ impl<E: Engine> Worker<E> {
                 Poll::Pending => None,
                 Poll::Ready(Outcome::Interrupted) => Some(Event::Preempted { action }),
                 Poll::Ready(Outcome::Fault) => Some(Event::Failed { action }),
-                Poll::Ready(Outcome::Done) => Some(served.finish(run)),
+                Poll::Ready(Outcome::Done) => Some(served.finish(run, clock)),
             }
         }));
         let event = event.unwrap_or(Some(Event::Failed { action }))?;
@@ -315,7 +347,7 @@ impl<E: Engine> Worker<E> {
 
 impl<E: Engine> Served<E> {
     /// The event of a stage that is done.
-    fn finish(&mut self, run: &mut Running<'_>) -> Event {
+    fn finish(&mut self, run: &mut Running<'_>, clock: &Clock) -> Event {
         let (model, stage) = (run.infer.model, run.infer.stage);
         let mut members = Vec::new();
         for (member, claim) in run.claims.iter_mut().enumerate() {
@@ -329,25 +361,17 @@ impl<E: Engine> Served<E> {
             let pushed = members.push(answer);
             assert!(pushed.is_ok(), "answers fit a batch");
         }
-        finished(run.infer.id, run.started, members)
+        let now = Instant::from_nanos(clock.now_ns());
+        Event::Finished(Finished {
+            action: run.infer.id,
+            started: run.started,
+            measured: now.since(run.started),
+            members,
+        })
     }
 }
 
 /// How many stages run.
 fn running(runs: &Runs<'_>) -> usize {
     runs.iter().flatten().count()
-}
-
-fn finished(action: ActionId, started: Instant, members: Vec<Answer, BATCH_MAX>) -> Event {
-    let measured: Nanos = now().since(started);
-    Event::Finished(Finished {
-        action,
-        started,
-        measured,
-        members,
-    })
-}
-
-fn now() -> Instant {
-    Instant::from_nanos(clock::now_ns())
 }

@@ -9,8 +9,9 @@ use super::gate::{Hold, Step};
 use super::launch::{Progress, Record};
 use super::memory::Kind;
 use super::state::{DRIVER, Device, State};
-use super::{context, worker};
+use super::{context, timed, worker};
 use crate::config::{CallFault, LaunchFault};
+use crate::virtual_time::Pace;
 
 /// Answers `question`, and writes as much of the answer as there is room for.
 ///
@@ -67,6 +68,17 @@ fn respond(question: &str) -> Answer {
         }),
         ("fail-launch", [nth, code]) => plan_launch(nth, Some(number(code)? as u32)),
         ("hang-launch", [nth]) => plan_launch(nth, None),
+        ("timed", [launch, look, empty]) => {
+            let pace = Pace {
+                launch_ns: number(launch)?,
+                look_ns: number(look)?,
+                empty_ns: number(empty)?,
+            };
+            with_device(|device| {
+                device.timed = Some(timed::Timed::new(pace, device.config.sms()));
+                Ok(String::new())
+            })
+        }
         ("release-hangs", []) => with_device(|device| {
             device.fates.released = device.launches;
             Ok(String::new())

@@ -35,6 +35,9 @@ pub(crate) struct QueuedLaunch {
     pub(super) fate: Fate,
     /// Where it is logged.
     pub(super) log: Option<String>,
+    /// In virtual time: when it reaches the device, and how many of its blocks a multiprocessor has room for.
+    pub(super) arrives_ns: u64,
+    pub(super) blocks_per_sm: u32,
     /// Blocks that have run, as the record sees it.
     pub(super) blocks: Arc<AtomicU64>,
 }
@@ -179,13 +182,19 @@ pub(crate) unsafe fn launch(
     stream: usize,
     parameters: *const *const c_void,
 ) -> Outcome {
-    let (kernel, number) = context::with(|device| {
+    let (kernel, number, blocks_per_sm) = context::with(|device| {
         let found = device
             .functions
             .get(&function)
             .ok_or(Code::INVALID_HANDLE)?;
         check(found, grid, block, shared_bytes)?;
-        Ok((Arc::clone(&found.kernel), device.stream_number(stream)?))
+        let kernel = Arc::clone(&found.kernel);
+        let threads = block.volume().unwrap_or(u64::MAX) as u32;
+        let blocks_per_sm = match device.timed {
+            Some(_) => found.blocks_per_sm(&device.config, threads, shared_bytes as u32),
+            None => 0,
+        };
+        Ok((kernel, device.stream_number(stream)?, blocks_per_sm))
     })?;
     // SAFETY: the caller's promise.
     let parameters = unsafe { Parameters::copy(&kernel, parameters) }?;
@@ -200,6 +209,8 @@ pub(crate) unsafe fn launch(
         sms: Vec::new(),
         fate: Fate::Runs,
         log: None,
+        arrives_ns: 0,
+        blocks_per_sm,
         blocks: Arc::default(),
     }));
     DRIVER.wait_in_context(|device| {
@@ -215,7 +226,10 @@ pub(crate) unsafe fn launch(
         launch.number = device.launches;
         launch.fate = device.fates.of(device.launches);
         device.launches += 1;
-        device.remember(&launch, number);
+        match &mut device.timed {
+            Some(timed) => launch.arrives_ns = timed.arrival(number),
+            None => device.remember(&launch, number),
+        }
         Some(device.submit(number, Command::Launch(launch)).map(drop))
     })
 }

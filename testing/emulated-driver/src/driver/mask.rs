@@ -74,17 +74,14 @@ fn disabled(config: &Config, object: &[AtomicU32; OBJECT_WORDS]) -> u128 {
 pub(super) fn allowed(config: &Config, stream: &Stream, described: Option<u128>) -> Vec<u32> {
     let own = disabled(config, stream.object());
     let disabled = described.filter(|&bits| bits != 0).unwrap_or(own);
-    let off = |tpc: u32| {
-        (0..128u32).any(|bit| {
-            let named = match config.tpc_of_bit.as_slice() {
-                [] => Some(bit),
-                bits => bits.get(bit as usize).copied().flatten(),
-            };
-            disabled >> bit & 1 == 1 && named == Some(tpc)
-        })
+    let named = |bit: u32| match config.tpc_of_bit.as_slice() {
+        [] => Some(bit),
+        bits => bits.get(bit as usize).copied().flatten(),
     };
+    let set = (0..128_u32).filter(|bit| disabled >> bit & 1 == 1);
+    let off: Vec<u32> = set.filter_map(named).collect();
     let mut sms: Vec<u32> = (0..config.tpcs)
-        .filter(|&tpc| !off(tpc))
+        .filter(|tpc| !off.contains(tpc))
         .flat_map(|tpc| config.sms_of(tpc))
         .filter(|sm| stream.green.as_ref().is_none_or(|green| green.contains(sm)))
         .collect();

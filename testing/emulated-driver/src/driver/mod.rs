@@ -22,6 +22,7 @@ mod memory;
 mod module;
 mod state;
 mod stream;
+mod timed;
 mod worker;
 
 pub(crate) use api::exports;

@@ -9,6 +9,7 @@ use super::context;
 use super::image::{self, Image, Resources};
 use super::state::Device;
 use crate::code::{Code, Outcome};
+use crate::config::Config;
 
 pub(crate) struct Module {
     image: Image,
@@ -124,14 +125,14 @@ pub(crate) fn attribute(function: usize, which: u32) -> Outcome<i32> {
 
 pub(crate) fn set_attribute(function: usize, which: u32, value: i32) -> Outcome {
     context::with(|device| {
-        let limits = Limits::of(device.config.compute);
         let function = device
             .functions
             .get_mut(&function)
             .ok_or(Code::INVALID_HANDLE)?;
         match which {
             attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES => {
-                let most = limits.shared_block_optin - function.resources.shared_bytes;
+                let most = Limits::of(device.config.compute).shared_block_optin
+                    - function.resources.shared_bytes;
                 match u32::try_from(value) {
                     Ok(value) if value <= most => function.dynamic_shared_max = value as usize,
                     _ => return Err(Code::INVALID_VALUE),
@@ -149,7 +150,6 @@ pub(crate) fn set_attribute(function: usize, which: u32, value: i32) -> Outcome 
 /// How many blocks a multiprocessor has room for, by threads, registers and shared memory.
 pub(crate) fn occupancy(function: usize, threads: i32, dynamic_shared: usize) -> Outcome<i32> {
     context::with(|device| {
-        let limits = Limits::of(device.config.compute);
         let function = device
             .functions
             .get(&function)
@@ -159,8 +159,15 @@ pub(crate) fn occupancy(function: usize, threads: i32, dynamic_shared: usize) ->
             .filter(|&threads| threads > 0)
             .ok_or(Code::INVALID_VALUE)?;
         let shared = u32::try_from(dynamic_shared).map_err(|_| Code::INVALID_VALUE)?;
-        Ok(limits.blocks(threads, function.resources, shared) as i32)
+        Ok(function.blocks_per_sm(&device.config, threads, shared) as i32)
     })
+}
+
+impl Function {
+    /// How many blocks of so many threads a multiprocessor has room for.
+    pub(super) fn blocks_per_sm(&self, config: &Config, threads: u32, shared: u32) -> u32 {
+        Limits::of(config.compute).blocks(threads, self.resources, shared)
+    }
 }
 
 impl Limits {

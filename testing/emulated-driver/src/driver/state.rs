@@ -12,6 +12,7 @@ use super::launch::{Progress, Record};
 use super::memory::Memory;
 use super::module::{Function, Module};
 use super::stream::Stream;
+use super::timed::Timed;
 use crate::code::{Code, Outcome};
 use crate::config::{Config, ENVIRONMENT};
 use crate::versions;
@@ -52,6 +53,8 @@ pub(crate) struct Device {
     pub(crate) connections: Connections,
     /// Whether a kernel is loaded when its function is first asked for.
     pub(crate) lazy: bool,
+    /// In virtual time launches take time and compute nothing.
+    pub(crate) timed: Option<Timed>,
     /// What streams that are made from now on begin with.
     pub(crate) hold_new: Hold,
     next: u64,
@@ -196,6 +199,7 @@ impl Device {
                 &config,
                 std::env::var("CUDA_MODULE_LOADING").ok().as_deref(),
             ),
+            timed: None,
             config,
             fates,
             complaint: None,

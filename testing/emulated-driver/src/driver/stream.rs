@@ -234,7 +234,9 @@ impl Device {
         stream.queue.extend(before);
         stream.queue.push_back(command);
         let count = stream.submitted;
-        DRIVER.notify();
+        if self.timed.is_none() {
+            DRIVER.notify();
+        }
         Ok(count)
     }
 

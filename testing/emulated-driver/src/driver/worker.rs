@@ -1,7 +1,7 @@
 //! The thread of a stream.
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use punctual_ptx::{Arithmetic, Launch, Launched, Machine, Space, Stop};
 use punctual_types::Random;
@@ -50,7 +50,7 @@ struct Worker {
 }
 
 /// The first thing in a queue.
-enum Front {
+pub(super) enum Front {
     /// May be done now.
     Ready(Command),
     /// Waits for another stream, or its turn in the hardware queue, or there is nothing.
@@ -66,7 +66,7 @@ fn own<'a>(device: &'a mut Device, number: u64, signals: &Arc<Signals>) -> Optio
     Arc::ptr_eq(&stream.signals, signals).then_some(stream)
 }
 
-fn front(device: &mut Device, number: u64, signals: &Arc<Signals>) -> Front {
+pub(super) fn front(device: &mut Device, number: u64, signals: &Arc<Signals>) -> Front {
     let broken = device.primary.error.is_some();
     if own(device, number, signals).is_none() {
         return Front::Gone;
@@ -123,7 +123,12 @@ impl Worker {
         let mut state = DRIVER.lock();
         loop {
             let device = state.device.as_mut()?;
-            let front = front(device, self.number, &self.signals);
+            let timed = device.timed.is_some();
+            let front = match own(device, self.number, &self.signals) {
+                // `timed` carries its commands out.
+                Some(stream) if timed && !stream.destroyed => Front::Wait,
+                _ => front(device, self.number, &self.signals),
+            };
             let held = matches!(front, Front::Held);
             if let Some(stream) = own(device, self.number, &self.signals)
                 && stream.stopped != held
@@ -171,37 +176,7 @@ impl Worker {
             Command::AwaitEvent(_) | Command::AwaitStream { .. } => {}
             _ if self.is_broken() => {}
             Command::Launch(launch) => return self.launch(&launch),
-            Command::Copy { to, from, bytes } => {
-                let (from, address) = match &from {
-                    Source::Address(address) => (*address as *const u8, Some(*address)),
-                    Source::Staged(staged) => (staged.as_ptr(), None),
-                };
-                // SAFETY: both ranges were checked when the copy was asked for, and are not given back while
-                // a stream has work. They may overlap only if the program asked for that.
-                unsafe { std::ptr::copy(from, to as *mut u8, bytes) };
-                self.note_written(to, bytes, address);
-            }
-            Command::Fill {
-                to,
-                pattern,
-                width,
-                words,
-            } => {
-                let pattern = pattern.to_le_bytes();
-                for word in 0..words {
-                    let at = (to + word * width) as *mut u8;
-                    // SAFETY: as for copies.
-                    unsafe { std::ptr::copy_nonoverlapping(pattern.as_ptr(), at, width) };
-                }
-                self.note_written(to, width * words, None);
-            }
-            Command::Write { to, value } => {
-                // SAFETY: as for copies; the address is a multiple of four. Release: whoever sees the value
-                // (an acquiring load in the program) sees what the stream did before.
-                unsafe { std::sync::atomic::AtomicU32::from_ptr(to as *mut u32) }
-                    .store(value, Ordering::Release);
-                self.note_written(to, 4, None);
-            }
+            transfer => transfer_bytes(&transfer, self.space().ok().as_deref()),
         }
         Ok(())
     }
@@ -301,20 +276,6 @@ impl Worker {
         Ok(Arc::clone(device.memory.space()))
     }
 
-    /// A copy or a fill wrote these bytes; `from`: what it copied, if that was memory of the device.
-    fn note_written(&self, to: usize, bytes: usize, from: Option<usize>) {
-        let Ok(space) = self.space() else { return };
-        let (to, bytes) = (to as u64, bytes as u64);
-        let Some(region) = space.find(to, bytes) else {
-            return;
-        };
-        let source = from.and_then(|from| Some((space.find(from as u64, bytes)?, from as u64)));
-        match source {
-            Some((source, from)) => region.note_copied(to, &source, from, bytes),
-            None => region.note_written(to, bytes),
-        }
-    }
-
     /// Waits until the test releases a launch that hangs; false: its context was reset.
     fn released(&self, launch: u64) -> bool {
         self.wait_until(|device| device.fates.released > launch)
@@ -343,6 +304,59 @@ impl Worker {
             }
             state = DRIVER.wait(state);
         }
+    }
+}
+
+/// Carries out a copy, a fill or a write of a word; others do nothing. `space` is told what was written.
+pub(super) fn transfer_bytes(command: &Command, space: Option<&Space>) {
+    let (to, bytes, from) = match command {
+        Command::Copy { to, from, bytes } => {
+            let (from, address) = match from {
+                Source::Address(address) => (*address as *const u8, Some(*address)),
+                Source::Staged(staged) => (staged.as_ptr(), None),
+            };
+            // SAFETY: both ranges were checked when the copy was asked for, and are not given back while
+            // a stream has work. They may overlap only if the program asked for that.
+            unsafe { std::ptr::copy(from, *to as *mut u8, *bytes) };
+            (*to, *bytes, address)
+        }
+        Command::Fill {
+            to,
+            pattern,
+            width,
+            words,
+        } => {
+            let pattern = pattern.to_le_bytes();
+            for word in 0..*words {
+                let at = (to + word * width) as *mut u8;
+                // SAFETY: as for copies.
+                unsafe { std::ptr::copy_nonoverlapping(pattern.as_ptr(), at, *width) };
+            }
+            (*to, width * words, None)
+        }
+        Command::Write { to, value } => {
+            // SAFETY: as for copies; the address is a multiple of four. Release: whoever sees the value
+            // (an acquiring load in the program) sees what the stream did before.
+            unsafe { AtomicU32::from_ptr(*to as *mut u32) }.store(*value, Ordering::Release);
+            (*to, 4, None)
+        }
+        _ => return,
+    };
+    if let Some(space) = space {
+        note_written(space, to, bytes, from);
+    }
+}
+
+/// A copy or a fill wrote these bytes; `from`: what it copied, if that was memory of the device.
+fn note_written(space: &Space, to: usize, bytes: usize, from: Option<usize>) {
+    let (to, bytes) = (to as u64, bytes as u64);
+    let Some(region) = space.find(to, bytes) else {
+        return;
+    };
+    let source = from.and_then(|from| Some((space.find(from as u64, bytes)?, from as u64)));
+    match source {
+        Some((source, from)) => region.note_copied(to, &source, from, bytes),
+        None => region.note_written(to, bytes),
     }
 }
 

@@ -1,0 +1,287 @@
+//! The daemon's GPU device on a driver in virtual time, as the simulator takes devices.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use emulated_cuda::{BegunLaunch, Config, Emulator, LibraryError, Pace};
+use punctual_core::{ActionId, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId};
+use punctual_device::virtual_time::Oracle;
+use punctual_device::{Device, DeviceSpec, SubmitError};
+use punctual_device_cuda::driver::{Driver, Gpu, OpenError};
+use punctual_device_cuda::host::Host;
+use punctual_device_cuda::partition::offer::{self, How, OfferError, UnknownMechanism};
+use punctual_device_cuda::partition::{Mechanism, Partitioner, StreamError, Trial, record};
+use punctual_device_cuda::{Counts, CudaSpec, StartError, SteppedDevice};
+use punctual_platform::clock::Clock;
+use punctual_simulator::device::TimedDevice;
+use punctual_simulator::samples::Answers;
+
+/// Why there is no such device.
+#[derive(Debug, thiserror::Error)]
+pub enum GpuError {
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    #[error(transparent)]
+    Driver(#[from] OpenError),
+    #[error(transparent)]
+    Offer(#[from] OfferError),
+    #[error(transparent)]
+    Mechanism(#[from] UnknownMechanism),
+    #[error("outcome of the trial of masks: {0}")]
+    Record(#[from] std::io::Error),
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    #[error("the emulated driver's masks did not pass their trial: {said}")]
+    Refused { said: String },
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+/// How long a block of a launch takes.
+pub trait Costs {
+    /// In nanoseconds, for a launch of the stage that `infer` runs.
+    fn block_ns(&self, infer: &Infer, launch: &BegunLaunch) -> u64;
+}
+
+/// An emulated GPU whose masks passed the daemon's trial. One a process at a time.
+pub struct Machine {
+    emulator: Emulator,
+    pub gpu: Gpu,
+    pub partitioner: Arc<Partitioner>,
+}
+
+impl Machine {
+    /// A GPU of so many TPCs of so many multiprocessors.
+    ///
+    /// # Errors
+    /// If there is no emulated driver beside this program, or its masks do not hold.
+    pub fn start(tpcs: u32, sms_per_tpc: u32) -> Result<Self, GpuError> {
+        let config = Config {
+            tpcs,
+            sms_per_tpc,
+            memory_bytes: 16 << 30,
+            ..Config::default()
+        };
+        let emulator = Emulator::start(&config)?;
+        let gpu = Driver::open()?.device(0)?;
+        let partitioner = Arc::new(partitioner(gpu, &config)?);
+        Ok(Self {
+            emulator,
+            gpu,
+            partitioner,
+        })
+    }
+}
+
+/// What masks the streams of a device: found by the trial that the daemon makes, in this process.
+fn partitioner(gpu: Gpu, config: &Config) -> Result<Partitioner, GpuError> {
+    let mechanism = Mechanism::StreamMask;
+    let folder: PathBuf = std::env::temp_dir().join(format!("virtual-gpu-{}", std::process::id()));
+    let how = How {
+        host: Host::at(&folder),
+        order: vec![mechanism],
+        ..How::usual(None, Some(folder.clone()))?
+    };
+    let facts = offer::look(gpu, 0, &how)?.facts;
+    let trial = Trial {
+        mechanism,
+        device: 0,
+        version: facts.version,
+        compute_capability: config.compute,
+        libsmctrl: OsString::new(),
+    };
+    let outcome = trial.run();
+    if let Err(refusal) = &outcome {
+        let said = refusal.to_string();
+        return Err(GpuError::Refused { said });
+    }
+    record::write(&folder, &facts.key(mechanism, &how), &outcome)?;
+    let offer = offer::look(gpu, 0, &how)?;
+    std::fs::remove_dir_all(&folder)?;
+    Ok(offer.partitioner(gpu)?)
+}
+
+/// See the module. What launches compute is not computed: answers are the simulator's pictures'.
+pub struct VirtualGpu<C> {
+    /// Before the machine, whose driver it uses.
+    device: SteppedDevice,
+    machine: Machine,
+    costs: C,
+    answers: Answers,
+    now_ns: Arc<AtomicU64>,
+    /// When something happens next, if nothing is submitted; worked out anew after each change.
+    next: Option<Instant>,
+    settled: bool,
+    ready: VecDeque<Event>,
+    /// Actions that were submitted and are not over.
+    open: Vec<(ActionId, ModelId, StageId, Vec<RequestId>)>,
+}
+
+impl<C: Costs> VirtualGpu<C> {
+    /// Starts the device, with whatever that takes, and then the clock.
+    ///
+    /// # Errors
+    /// If the device does not start.
+    pub fn start(
+        machine: Machine,
+        spec: &DeviceSpec<'_>,
+        cuda: &CudaSpec,
+        pace: Pace,
+        (costs, answers): (C, Answers),
+    ) -> Result<Self, GpuError> {
+        let now_ns = Arc::new(AtomicU64::new(0));
+        let clock = Clock::Virtual(now_ns.clone());
+        let device = SteppedDevice::start(machine.gpu.driver(), spec, cuda, &clock)?;
+        machine.emulator.begin_virtual_time(pace);
+        Ok(Self {
+            device,
+            machine,
+            costs,
+            answers,
+            now_ns,
+            next: None,
+            settled: false,
+            ready: VecDeque::new(),
+            open: Vec::new(),
+        })
+    }
+
+    /// What the device counted.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.device.device().counters().read()
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.now_ns.load(Ordering::Relaxed))
+    }
+
+    /// Lets leaders and the GPU do what they do at this instant.
+    fn settle(&mut self) {
+        if std::mem::replace(&mut self.settled, true) {
+            return;
+        }
+        loop {
+            let (changed, opens) = self.device.carry_on();
+            let passed = self.pass(self.now());
+            while let Some(event) = self.device.device_mut().poll() {
+                let event = self.answered(event);
+                self.ready.push_back(event);
+            }
+            if !changed && !passed.changed {
+                let next = passed.next_ns.map(Instant::from_nanos);
+                self.next = next.into_iter().chain(opens).min();
+                return;
+            }
+        }
+    }
+
+    fn pass(&mut self, until: Instant) -> emulated_cuda::Passed {
+        let (device, costs) = (&self.device, &self.costs);
+        let passed = self.machine.emulator.pass(until.as_nanos(), &mut |launch| {
+            let infer = device.running_in(launch.stream);
+            infer.map_or(1, |infer| costs.block_ns(infer, launch))
+        });
+        // Relaxed: see `Clock`.
+        self.now_ns.store(passed.now_ns, Ordering::Relaxed);
+        passed
+    }
+
+    /// An event with the answers that the pictures have.
+    fn answered(&mut self, mut event: Event) -> Event {
+        let action = match &event {
+            Event::Finished(finished) => finished.action,
+            Event::NotRun { action } | Event::Preempted { action } | Event::Failed { action } => {
+                *action
+            }
+            _ => return event,
+        };
+        let at = self.open.iter().position(|(open, ..)| *open == action);
+        let Some(at) = at else { return event };
+        let (_, model, stage, members) = self.open.swap_remove(at);
+        if let Event::Finished(finished) = &mut event {
+            for (answer, request) in finished.members.iter_mut().zip(members) {
+                *answer = self.answers.answer(request, model, stage);
+            }
+        }
+        event
+    }
+}
+
+impl<C> Drop for VirtualGpu<C> {
+    /// What the driver has must be over before the device frees what it uses.
+    fn drop(&mut self) {
+        let emulator = &self.machine.emulator;
+        while emulator.pass(u64::MAX / 2, &mut |_| 1).changed {}
+    }
+}
+
+impl<C: Costs + ?Sized> Costs for &C {
+    fn block_ns(&self, infer: &Infer, launch: &BegunLaunch) -> u64 {
+        (**self).block_ns(infer, launch)
+    }
+}
+
+impl<C: Costs> Device for VirtualGpu<C> {
+    fn submit(&mut self, infer: &Infer) -> Result<(), SubmitError> {
+        self.device.device_mut().submit(infer)?;
+        let members = infer.members.iter().copied().collect();
+        self.open
+            .push((infer.id, infer.model, infer.stage, members));
+        self.settled = false;
+        Ok(())
+    }
+
+    fn load(&mut self, action: ActionId, model: ModelId) -> Result<(), SubmitError> {
+        self.device.device_mut().load(action, model)
+    }
+
+    fn unload(&mut self, model: ModelId) -> Result<(), SubmitError> {
+        self.device.device_mut().unload(model)
+    }
+
+    fn preempt(&mut self, partition: PartitionId, action: ActionId) {
+        self.device.device_mut().preempt(partition, action);
+        self.settled = false;
+    }
+
+    fn poll(&mut self) -> Option<Event> {
+        self.settle();
+        self.ready.pop_front()
+    }
+}
+
+impl<C: Costs> TimedDevice for VirtualGpu<C> {
+    fn next_event(&mut self) -> Option<Instant> {
+        self.settle();
+        match self.ready.is_empty() {
+            true => self.next,
+            false => Some(self.now()),
+        }
+    }
+
+    fn advance_to(&mut self, now: Instant) {
+        self.settle();
+        while let Some(next) = self.next.filter(|next| *next <= now) {
+            self.pass(next);
+            self.settled = false;
+            self.settle();
+        }
+        if now > self.now() {
+            self.pass(now);
+            self.settled = false;
+            self.settle();
+        }
+    }
+
+    fn put(&mut self, buffer: u16, sample: u32) {
+        self.answers.put(buffer, sample);
+    }
+
+    fn busy(&self) -> u128 {
+        0
+    }
+}

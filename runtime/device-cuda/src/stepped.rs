@@ -1,0 +1,70 @@
+//! The device without threads of leaders: whoever has it carries them on, on a virtual clock. For simulations on a driver whose launches
+//! take virtual time: leaders, executors, queues, masks and padding are those of [`CudaDevice`].
+
+use punctual_core::{Infer, Instant};
+use punctual_device::DeviceSpec;
+use punctual_device::pool::SteppedLeader;
+use punctual_platform::clock::Clock;
+
+use crate::device::CudaDevice;
+use crate::driver::Driver;
+use crate::engine::Leader;
+use crate::spec::CudaSpec;
+use crate::start_error::StartError;
+
+/// See the module.
+pub struct SteppedDevice {
+    /// Before the device: what their engines use is freed with it.
+    leaders: Vec<SteppedLeader<Leader>>,
+    device: CudaDevice,
+    /// By partition, the handle of the stream that it launches into.
+    streams: Box<[u64]>,
+}
+
+impl SteppedDevice {
+    /// As [`CudaDevice::start`].
+    ///
+    /// # Errors
+    /// As it.
+    pub fn start(
+        driver: Driver,
+        spec: &DeviceSpec<'_>,
+        cuda: &CudaSpec,
+        clock: &Clock,
+    ) -> Result<Self, StartError> {
+        let (device, leaders, streams) = CudaDevice::start_stepped(driver, spec, cuda, clock)?;
+        Ok(Self {
+            leaders,
+            device,
+            streams,
+        })
+    }
+
+    /// Lets every leader do what needs no waiting. Says whether an action began or ended, and when the next window opens.
+    pub fn carry_on(&mut self) -> (bool, Option<Instant>) {
+        let mut all: (bool, Option<Instant>) = (false, None);
+        for leader in &mut self.leaders {
+            let (changed, opens) = leader.carry_on();
+            all.0 |= changed;
+            all.1 = all.1.into_iter().chain(opens).min();
+        }
+        all
+    }
+
+    /// The action whose launches are in the stream of this handle.
+    #[must_use]
+    pub fn running_in(&self, stream: u64) -> Option<&Infer> {
+        let mut running = self.leaders.iter().flat_map(SteppedLeader::running);
+        running.find(|infer| self.streams[infer.partition.index()] == stream)
+    }
+
+    /// Where actions are submitted.
+    pub fn device_mut(&mut self) -> &mut CudaDevice {
+        &mut self.device
+    }
+
+    #[must_use]
+    pub fn device(&self) -> &CudaDevice {
+        &self.device
+    }
+}
