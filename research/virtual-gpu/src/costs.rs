@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use emulated_cuda::BegunLaunch;
 use punctual_core::{Infer, Nanos};
-use punctual_device_cuda::kernel_padding::LaunchTimes;
+use punctual_device_cuda::kernel_padding::{LaunchTime, LaunchTimes};
 use punctual_device_cuda::lower::{LowerError, Program, Target};
 use punctual_device_cuda::roofline::{Device, Memory, Partition, PerClock, RooflineError, Times};
 use punctual_kernels::cuda::contract::Multiprocessor;
@@ -14,6 +14,9 @@ use crate::gpu::Costs;
 
 /// Bytes of a page of weights.
 pub const PAGE_BYTES: u32 = 16 << 20;
+
+/// As `punctual profile` has it.
+const AS_FAST: f64 = 1.02;
 
 /// What the emulated GPU is.
 const COMPUTE_CAPABILITY: (u32, u32) = (8, 7);
@@ -118,12 +121,12 @@ impl LaunchCosts {
         Ok(())
     }
 
-    /// What a profile would say of launches: their times on all multiprocessors.
+    /// What a profile would say of launches: their times on all multiprocessors, and on how many they are as fast.
     pub fn profile(&self) -> LaunchTimes {
         let mut times = LaunchTimes::on(self.sms);
         for ((model, stage), launches) in &self.ns {
-            let alone = |times: &Box<[f64]>| Nanos::new(times.last().map_or(0, |ns| *ns as u64));
-            times.set(*model, *stage, 1, launches.iter().map(alone).collect());
+            let launches = launches.iter().map(|times| profiled(times)).collect();
+            times.set(*model, *stage, 1, launches);
         }
         times
     }
@@ -133,6 +136,16 @@ impl LaunchCosts {
         let launches = self.ns.get(&(model, stage)).into_iter().flatten();
         let alone = launches.filter_map(|times| times.last());
         Nanos::new(alone.sum::<f64>() as u64)
+    }
+}
+
+/// Of a launch's times by multiprocessors.
+fn profiled(times: &[f64]) -> LaunchTime {
+    let all = times.last().copied().unwrap_or(0.0);
+    let slower = times.iter().rposition(|ns| *ns > all * AS_FAST);
+    LaunchTime {
+        time: Nanos::new(all as u64),
+        enough: slower.map_or(1, |at| at as u32 + 2),
     }
 }
 

@@ -16,16 +16,16 @@ fn main() {
     let now = Instant::from_nanos(1 << 30);
     let partitions: Vec<TpcSet> = (0..8).map(|p| 0xf << (4 * p)).collect();
     let board = LaunchBoard::new((1 << 66) - 1, &partitions);
-    let demand = |blocks: u32, us: u64| Demand {
-        blocks,
+    let demand = |enough: u32, us: u64| Demand {
+        time: Nanos::from_micros(us),
+        enough,
         occupancy: 4,
-        wave: Nanos::from_micros(us),
     };
     for partition in 0..partitions.len() {
-        board.post(partition, &demand(10, 100), now);
+        board.post(partition, &demand(3, 100), now);
     }
     let candidates: [Demand; CANDIDATES_MAX] =
-        std::array::from_fn(|n| demand(3 + 9 * n as u32, 10 + 20 * n as u64));
+        std::array::from_fn(|n| demand(1 + 2 * n as u32, 10 + 20 * n as u64));
     print(
         "look and choose, 66 TPCs, 8 partitions, 8 candidates",
         || {

@@ -285,7 +285,6 @@ impl StreamExecutor {
             model: run.stage_run.model,
             stage: run.stage_run.stage,
             list: env.list(run),
-            images: run.images,
             index,
         };
         let (partition, counters) = (env.partition, &env.counters);

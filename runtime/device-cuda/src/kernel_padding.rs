@@ -1,9 +1,9 @@
 //! Kernel padding (REEF): best-effort launches on the TPCs that real-time launches leave, by masks.
 //!
 //! Some partitions *fill*: they have no TPCs of their own, and before each of their launches their leader asks which
-//! TPCs it may have, masks its stream to them and launches; if it may have none, it waits and asks again. One launch at a
-//! time, so that what it holds is what it uses. The leaders of all other partitions post each launch
-//! before they make it, and confine it to what its blocks fill.
+//! TPCs it may have, masks its stream to them and launches; if it may have none, it waits and asks again. Beside real-time launches it is
+//! one launch at a time, so that what it holds is what it uses; without any it has the whole device, like every other filler. The leaders of all other partitions post each launch
+//! before they make it, and confine it to as many TPCs as it needs to be as fast.
 //!
 //! A mask counts for the launches that follow it; those that are in the driver keep theirs. So a
 //! real-time partition's notice covers everything of its that may still run, and only masks of streams will do: a
@@ -47,8 +47,16 @@ pub struct KernelPaddingSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchTimes {
     tpcs: u32,
-    /// By model, stage and batch size: a time for each launch of the list.
-    times: BTreeMap<(usize, usize, u8), Vec<Nanos>>,
+    /// By model, stage and batch size: what each launch of the list takes.
+    times: BTreeMap<(usize, usize, u8), Vec<LaunchTime>>,
+}
+
+/// What a launch takes alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchTime {
+    pub time: Nanos,
+    /// On how many TPCs it is as fast.
+    pub enough: u32,
 }
 
 impl LaunchTimes {
@@ -62,20 +70,24 @@ impl LaunchTimes {
     }
 
     /// The times of a list's launches, in its order.
-    pub fn set(&mut self, model: usize, stage: usize, batch: u8, times: Vec<Nanos>) {
+    pub fn set(&mut self, model: usize, stage: usize, batch: u8, times: Vec<LaunchTime>) {
         self.times.insert((model, stage, batch), times);
     }
 
     /// The times of a list's launches, if they were measured.
     #[must_use]
-    pub fn times(&self, model: usize, stage: usize, batch: u8) -> Option<&[Nanos]> {
+    pub fn times(&self, model: usize, stage: usize, batch: u8) -> Option<&[LaunchTime]> {
         self.times.get(&(model, stage, batch)).map(Vec::as_slice)
     }
 
     /// Adds a profile of a model's launches.
     pub fn add(&mut self, model: usize, profile: &LaunchProfile) {
         self.tpcs = profile.on.into();
-        let times = profile.ns.iter().copied().map(Nanos::new);
+        let times = profile.ns.iter().zip(&profile.enough);
+        let times = times.map(|(&ns, &enough)| LaunchTime {
+            time: Nanos::new(ns),
+            enough: enough.into(),
+        });
         self.set(model, profile.stage.into(), profile.batch, times.collect());
     }
 
@@ -89,11 +101,12 @@ impl LaunchTimes {
                 batch: *batch,
                 units,
                 on,
-                ns: times.iter().map(|time| time.as_nanos()).collect(),
+                ns: times.iter().map(|launch| launch.time.as_nanos()).collect(),
+                enough: times.iter().map(|launch| launch.enough as u8).collect(),
             })
     }
 
-    fn of(&self, model: usize, stage: usize, batch: u8, launch: u32) -> Option<Nanos> {
+    fn of(&self, model: usize, stage: usize, batch: u8, launch: u32) -> Option<LaunchTime> {
         let times = self.times(model, stage, batch)?;
         times.get(launch as usize).copied()
     }
@@ -179,7 +192,6 @@ pub(crate) struct Planned<'l> {
     pub(crate) model: usize,
     pub(crate) stage: usize,
     pub(crate) list: &'l LaunchList,
-    pub(crate) images: usize,
     pub(crate) index: u32,
 }
 
@@ -187,10 +199,6 @@ impl Planned<'_> {
     fn step(&self) -> &Step {
         &self.list.steps[self.index as usize]
     }
-}
-
-fn blocks(grid: [u32; 3]) -> u32 {
-    grid.iter().product()
 }
 
 fn position(kernel: &'static Kernel) -> Option<usize> {
@@ -297,21 +305,15 @@ impl KernelPadding {
     fn demand(&self, planned: &Planned<'_>) -> Option<Demand> {
         let step = planned.step();
         let (model, stage) = (planned.model, planned.stage);
-        let time = self
+        // That of a full batch: a bound for a batch with fewer images.
+        let measured = self
             .times
             .of(model, stage, planned.list.batch, planned.index)?;
         let occupancy = self.occupancies[position(step.kernel)?];
-        if occupancy == 0 {
-            return None;
-        }
-        // The time is that of a full batch on as many TPCs as were measured.
-        let full = blocks(step.grid(usize::from(planned.list.batch)));
-        let at_once = u32::from(occupancy) * self.times.tpcs.max(1);
-        let waves = u64::from(full.div_ceil(at_once).max(1));
-        Some(Demand {
-            blocks: blocks(step.grid(planned.images)).max(1),
+        (occupancy > 0).then_some(Demand {
+            time: measured.time,
+            enough: measured.enough.max(1),
             occupancy,
-            wave: Nanos::new((time.as_nanos() / waves).max(1)),
         })
     }
 
@@ -337,26 +339,46 @@ impl KernelPadding {
         let demand = self.demand(planned);
         let tpcs = match self.roles[partition] {
             Role::Posts(notice) => self.post(notice, queue, demand.as_ref(), (now, counters)),
-            // One launch at a time: what the one before it held is free again.
-            Role::Fills(_) if !queue.is_idle()? => return Ok(Leave::NotYet),
             Role::Fills(filler) => {
-                self.occupancy.give_back(filler);
-                let waits = &self.call_offs[filler].waits;
-                let Some(tpcs) = self.occupancy.take(filler, demand.as_ref(), now) else {
-                    // Once for each wait, however often the leader asks.
-                    if !waits.swap(true, Ordering::Relaxed) {
-                        counters.fillers_waited.add(1);
-                    }
-                    return Ok(Leave::Refused);
-                };
-                waits.store(false, Ordering::Relaxed);
-                counters.filled.add(1);
-                tpcs
+                match self.take(filler, queue, demand.as_ref(), (now, counters))? {
+                    Ok(tpcs) => tpcs,
+                    Err(leave) => return Ok(leave),
+                }
             }
         };
         // Every such mask could be written when the device was started.
         let masked = self.confine(queue, tpcs);
         masked.map_or(Err(CallError::not_masked()), |()| Ok(Leave::Granted))
+    }
+
+    /// TPCs for a filler's launch. Without real-time work they are all, and launches queue up as everywhere else. Beside such
+    /// work it is one launch at a time: what the one before it held is free again.
+    fn take(
+        &self,
+        filler: usize,
+        queue: &VirtualQueue,
+        demand: Option<&Demand>,
+        (now, counters): (Instant, &Counters),
+    ) -> Result<Result<TpcSet, Leave>, CallError> {
+        let waits = &self.call_offs[filler].waits;
+        let tpcs = match self.occupancy.take_all(filler) {
+            Some(all) => Some(all),
+            None if !queue.is_idle()? => return Ok(Err(Leave::NotYet)),
+            None => {
+                self.occupancy.give_back(filler);
+                self.occupancy.take(filler, demand, now)
+            }
+        };
+        let Some(tpcs) = tpcs else {
+            // Once for each wait, however often the leader asks.
+            if !waits.swap(true, Ordering::Relaxed) {
+                counters.fillers_waited.add(1);
+            }
+            return Ok(Err(Leave::Refused));
+        };
+        waits.store(false, Ordering::Relaxed);
+        counters.filled.add(1);
+        Ok(Ok(tpcs))
     }
 
     /// Posts a real-time launch, and calls off the fillers that are in its way.

@@ -88,6 +88,23 @@ impl Occupancy {
         self.board.take_down(partition);
     }
 
+    /// All TPCs of the device, if there is no real-time launch: fillers run beside each other then, and the device
+    /// decides whose blocks run where (REEF's normal mode). They are the filler's until it
+    /// [gives them back](Self::give_back), or takes others.
+    pub(crate) fn take_all(&self, filler: usize) -> Option<TpcSet> {
+        let all = self.board.quiet()?;
+        let before = self.holds[filler].get();
+        self.holds[filler].set(all);
+        // OCCUPANCY: pairs with the fence in `post`.
+        fence(Ordering::SeqCst);
+        if self.board.quiet().is_none() {
+            // What is in the driver still runs there.
+            self.holds[filler].set(before);
+            return None;
+        }
+        Some(all)
+    }
+
     /// TPCs for a filler's launch, if REEF's rules grant any now; they are its own until it
     /// [gives them back](Self::give_back). A launch without a measured time runs alone.
     pub(crate) fn take(
@@ -151,11 +168,11 @@ mod tests {
 
     const NOW: Instant = Instant::from_nanos(1 << 20);
 
-    fn demand(blocks: u32, wave_us: u64) -> Demand {
+    fn demand(enough: u32, time_us: u64) -> Demand {
         Demand {
-            blocks,
+            time: Nanos::from_micros(time_us),
+            enough,
             occupancy: 4,
-            wave: Nanos::from_micros(wave_us),
         }
     }
 
@@ -172,22 +189,44 @@ mod tests {
     fn fillers_have_what_real_time_launches_and_other_fillers_leave() {
         let occupancy = occupancy(2);
         assert_eq!(
-            occupancy.post(0, Some(&demand(8, 100)), (0, NOW), none),
+            occupancy.post(0, Some(&demand(2, 100)), (0, NOW), none),
             0b0011
         );
-        assert_eq!(occupancy.take(0, Some(&demand(8, 10)), NOW), Some(0b1100));
-        assert_eq!(occupancy.take(1, Some(&demand(99, 10)), NOW), Some(0xf0));
+        assert_eq!(occupancy.take(0, Some(&demand(2, 10)), NOW), Some(0b1100));
+        assert_eq!(occupancy.take(1, Some(&demand(25, 10)), NOW), Some(0xf0));
         occupancy.give_back(0);
         occupancy.give_back(1);
-        assert_eq!(occupancy.take(1, Some(&demand(99, 10)), NOW), Some(0xfc));
+        assert_eq!(occupancy.take(1, Some(&demand(25, 10)), NOW), Some(0xfc));
         assert_eq!(occupancy.take(0, Some(&demand(1, 10)), NOW), None);
     }
 
     #[test]
     fn without_real_time_work_a_filler_has_all() {
         let occupancy = occupancy(1);
-        assert_eq!(occupancy.take(0, Some(&demand(999, 10)), NOW), Some(0xff));
+        assert_eq!(occupancy.take(0, Some(&demand(250, 10)), NOW), Some(0xff));
         assert!(!occupancy.is_unwelcome(0));
+    }
+
+    #[test]
+    fn without_real_time_work_fillers_run_beside_each_other_until_there_is_some() {
+        let occupancy = occupancy(2);
+        for filler in [0, 1, 0] {
+            assert_eq!(occupancy.take_all(filler), Some(0xff));
+        }
+        let mut called = Vec::new();
+        occupancy.post(0, Some(&demand(1, 100)), (0, NOW), |f| called.push(f));
+        assert_eq!(called, [0, 1]);
+        assert_eq!(occupancy.take_all(0), None);
+        occupancy.give_back(0);
+        assert_eq!(
+            occupancy.take(0, Some(&demand(2, 10)), NOW),
+            None,
+            "the other has not left yet"
+        );
+        occupancy.give_back(1);
+        assert_eq!(occupancy.take(0, Some(&demand(2, 10)), NOW), Some(0b0110));
+        occupancy.take_down(0);
+        assert_eq!(occupancy.take_all(0), Some(0xff));
     }
 
     #[test]
@@ -195,7 +234,7 @@ mod tests {
         let occupancy = occupancy(1);
         assert_eq!(occupancy.take(0, None, NOW), Some(0xff));
         occupancy.give_back(0);
-        occupancy.post(0, Some(&demand(8, 100)), (0, NOW), none);
+        occupancy.post(0, Some(&demand(2, 100)), (0, NOW), none);
         assert_eq!(occupancy.take(0, None, NOW), None);
         occupancy.post(0, None, (0, NOW), none);
         assert_eq!(occupancy.take(0, Some(&demand(1, 1)), NOW), None);
@@ -206,17 +245,17 @@ mod tests {
     #[test]
     fn a_filler_in_the_way_is_called_off_once_and_one_beside_is_not() {
         let occupancy = occupancy(2);
-        assert_eq!(occupancy.take(0, Some(&demand(8, 10)), NOW), Some(0b0011));
-        assert_eq!(occupancy.take(1, Some(&demand(8, 10)), NOW), Some(0b1100));
+        assert_eq!(occupancy.take(0, Some(&demand(2, 10)), NOW), Some(0b0011));
+        assert_eq!(occupancy.take(1, Some(&demand(2, 10)), NOW), Some(0b1100));
         let mut called = Vec::new();
         let mut post =
-            |blocks| occupancy.post(0, Some(&demand(blocks, 100)), (0, NOW), |f| called.push(f));
-        assert_eq!(post(4), 0b0001);
-        assert_eq!(post(4), 0b0001);
+            |enough| occupancy.post(0, Some(&demand(enough, 100)), (0, NOW), |f| called.push(f));
+        assert_eq!(post(1), 0b0001);
+        assert_eq!(post(1), 0b0001);
         assert_eq!(called, [0]);
         assert!(occupancy.is_unwelcome(0) && !occupancy.is_unwelcome(1));
         occupancy.give_back(0);
-        assert_eq!(occupancy.take(0, Some(&demand(4, 10)), NOW), Some(0b0010));
+        assert_eq!(occupancy.take(0, Some(&demand(1, 10)), NOW), Some(0b0010));
         assert!(!occupancy.is_unwelcome(0), "its next launch is welcome");
     }
 
@@ -232,7 +271,7 @@ mod tests {
                 let (occupancy, owners) = (&occupancy, &owners);
                 scope.spawn(move || {
                     for round in 0..ROUNDS {
-                        let wants = demand(4 + round % 20, 1);
+                        let wants = demand(1 + round % 5, 1);
                         let Some(tpcs) = occupancy.take(filler, Some(&wants), NOW) else {
                             continue;
                         };
@@ -248,7 +287,7 @@ mod tests {
             }
             scope.spawn(|| {
                 for round in 0..ROUNDS {
-                    let wants = demand(1 + round % 16, 100);
+                    let wants = demand(1 + round % 4, 100);
                     occupancy.post(0, Some(&wants), (0, NOW), |_| {});
                     occupancy.take_down(0);
                 }

@@ -2,7 +2,7 @@
 //! fill the TPCs that they leave.
 //!
 //! REEF fuses kernels and tells blocks by their compute unit. Here each launch has a mask of TPCs of its
-//! own, so nothing is fused: a real-time launch is confined to as many TPCs as its blocks fill, and
+//! own, so nothing is fused: a real-time launch is confined to as many TPCs as it needs to be as fast, and
 //! posts that on the [`LaunchBoard`]; before each best-effort launch its leader looks there and
 //! [chooses](choose) by REEF's two rules, on TPCs that no real-time launch has. A best-effort launch that runs longer
 //! than expected is evicted by its guard when a real-time launch wants its TPCs.
@@ -23,26 +23,21 @@ pub const CANDIDATES_MAX: usize = 8;
 /// What a launch takes of the device, from its list and its profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Blocks of its grid; at least one.
-    pub blocks: u32,
+    /// Its profiled time, alone.
+    pub time: Nanos,
+    /// TPCs on which it is as fast as that; at least one.
+    pub enough: u32,
     /// Blocks that a TPC runs at once, by the kernel's registers and shared memory; at least one. REEF's *occupancy*.
     pub occupancy: u16,
-    /// What one wave of blocks takes: the profiled time of the launch over its waves.
-    pub wave: Nanos,
 }
 
 impl Demand {
-    /// TPCs that its blocks fill at once.
-    #[must_use]
-    pub fn tpcs(&self) -> u32 {
-        self.blocks.div_ceil(u32::from(self.occupancy)).max(1)
-    }
-
-    /// How long it takes on so many TPCs, at least one.
+    /// How long it takes on so many TPCs at most: on fewer than enough, its blocks take turns.
     #[must_use]
     pub fn on(&self, tpcs: u32) -> Nanos {
-        let waves = self.blocks.div_ceil(u32::from(self.occupancy) * tpcs);
-        self.wave.saturating_mul(u64::from(waves.max(1)))
+        let tpcs = u64::from(tpcs.max(1));
+        let longer = self.time.saturating_mul(u64::from(self.enough)).as_nanos();
+        Nanos::new(longer.div_ceil(tpcs).max(self.time.as_nanos()))
     }
 }
 
@@ -114,7 +109,7 @@ impl LaunchBoard {
         now: Instant,
     ) -> TpcSet {
         let notice = &self.notices[partition];
-        let tpcs = lowest(notice.tpcs, demand.tpcs());
+        let tpcs = lowest(notice.tpcs, demand.enough);
         let own = tpcs.count_ones().max(1);
         let end = (now + demand.on(own)).as_nanos() >> TICK_SHIFT;
         let count = own.max(beside).min(notice.tpcs.count_ones());
@@ -151,6 +146,14 @@ impl LaunchBoard {
     pub fn take_down(&self, partition: usize) {
         // Relaxed: as in `post_beside`.
         self.notices[partition].launch.store(0, Ordering::Relaxed);
+    }
+
+    /// All TPCs of the device, if there is no real-time launch.
+    #[must_use]
+    pub fn quiet(&self) -> Option<TpcSet> {
+        // Relaxed: as in `post_beside`.
+        let is_down = |notice: &Notice| notice.launch.load(Ordering::Relaxed) == 0;
+        self.notices.iter().all(is_down).then_some(self.all)
     }
 
     #[must_use]
@@ -197,7 +200,7 @@ pub fn choose(left: &Left, candidates: &[Demand], now: Instant) -> Vec<Chosen, C
         if free == 0 {
             break;
         }
-        let tpcs = lowest(free, demand.tpcs());
+        let tpcs = lowest(free, demand.enough);
         let ends = now + demand.on(tpcs.count_ones());
         let in_time = left.until.is_none_or(|until| ends < until);
         if in_time && demand.occupancy >= left.occupancy {
@@ -215,19 +218,20 @@ mod tests {
 
     const NOW: Instant = Instant::from_nanos(1 << 20);
 
-    fn demand(blocks: u32, occupancy: u16, wave_us: u64) -> Demand {
+    fn demand(enough: u32, occupancy: u16, time_us: u64) -> Demand {
         Demand {
-            blocks,
+            time: Nanos::from_micros(time_us),
+            enough,
             occupancy,
-            wave: Nanos::from_micros(wave_us),
         }
     }
 
     #[test]
-    fn a_launch_fills_as_many_tpcs_as_its_blocks_and_takes_a_wave_for_each_refill() {
-        let launch = demand(10, 4, 50);
-        assert_eq!(launch.tpcs(), 3);
+    fn a_launch_is_no_faster_on_more_tpcs_than_enough_and_takes_turns_on_fewer() {
+        let launch = demand(3, 4, 50);
+        assert_eq!(launch.on(8), Nanos::from_micros(50));
         assert_eq!(launch.on(3), Nanos::from_micros(50));
+        assert_eq!(launch.on(2), Nanos::from_micros(75));
         assert_eq!(launch.on(1), Nanos::from_micros(150));
         assert_eq!(lowest(0b1011_0100, 2), 0b0001_0100);
         assert_eq!(lowest(0b11, 5), 0b11);
@@ -238,7 +242,7 @@ mod tests {
         let board = LaunchBoard::new(0xff, &[0x0f]);
         let left = board.left();
         assert_eq!(left.until, None);
-        let chosen = choose(&left, &[demand(12, 4, 1_000), demand(100, 4, 1_000)], NOW);
+        let chosen = choose(&left, &[demand(3, 4, 1_000), demand(25, 4, 1_000)], NOW);
         let tpcs: std::vec::Vec<TpcSet> = chosen.iter().map(|chosen| chosen.tpcs).collect();
         assert_eq!(tpcs, [0b0000_0111, 0b1111_1000]);
     }
@@ -247,9 +251,9 @@ mod tests {
     fn a_real_time_launch_is_confined_and_the_rest_is_left_until_it_is_taken_down() {
         let board = LaunchBoard::new(0xff, &[0x0f, 0xf0]);
         assert_eq!(board.posted(0), 0);
-        assert_eq!(board.post(0, &demand(6, 4, 100), NOW), 0b0011);
+        assert_eq!(board.post(0, &demand(2, 4, 100), NOW), 0b0011);
         assert_eq!(board.posted(0), 0b0011);
-        assert_eq!(board.post(1, &demand(400, 4, 100), NOW), 0xf0);
+        assert_eq!(board.post(1, &demand(100, 4, 100), NOW), 0xf0);
         let left = board.left();
         assert_eq!(left.tpcs, 0b1100);
         assert_eq!(left.occupancy, 4);
@@ -263,9 +267,9 @@ mod tests {
     #[test]
     fn what_may_still_run_is_not_left_and_what_is_not_known_leaves_nothing_beside_it() {
         let board = LaunchBoard::new(0xff, &[0x0f]);
-        assert_eq!(board.post_beside(0, &demand(4, 4, 100), 3, NOW), 0b0001);
+        assert_eq!(board.post_beside(0, &demand(1, 4, 100), 3, NOW), 0b0001);
         assert_eq!((board.posted(0), board.left().tpcs), (0b0111, 0b1111_1000));
-        assert_eq!(board.post_beside(0, &demand(4, 4, 100), 99, NOW), 0b0001);
+        assert_eq!(board.post_beside(0, &demand(1, 4, 100), 99, NOW), 0b0001);
         assert_eq!(board.posted(0), 0x0f);
         assert_eq!(board.post_unknown(0), 0x0f);
         assert_eq!(board.left().tpcs, 0xf0);
@@ -275,11 +279,11 @@ mod tests {
     #[test]
     fn rule_one_a_launch_that_would_outlast_the_real_time_one_waits() {
         let board = LaunchBoard::new(0xff, &[0x0f]);
-        board.post(0, &demand(16, 4, 100), NOW);
+        board.post(0, &demand(4, 4, 100), NOW);
         let left = board.left();
-        let short = demand(8, 4, 40);
-        // One wave is short enough, but on the four TPCs that are left it takes three.
-        let long = demand(48, 4, 40);
+        let short = demand(2, 4, 40);
+        // Short enough on all that it could use, but not on the four TPCs that are left.
+        let long = demand(12, 4, 40);
         assert_eq!(choose(&left, &[long, short], NOW)[0].candidate, 1);
         let later = NOW + Nanos::from_micros(70);
         assert!(choose(&left, &[short], later).is_empty());
@@ -288,7 +292,7 @@ mod tests {
     #[test]
     fn rule_two_a_launch_of_lower_occupancy_waits() {
         let board = LaunchBoard::new(0xff, &[0x0f]);
-        board.post(0, &demand(16, 4, 100), NOW);
+        board.post(0, &demand(4, 4, 100), NOW);
         let left = board.left();
         assert!(choose(&left, &[demand(1, 3, 10)], NOW).is_empty());
         assert_eq!(choose(&left, &[demand(1, 4, 10)], NOW)[0].tpcs, 0x10);
@@ -305,7 +309,7 @@ mod tests {
             };
             let any = |salt| {
                 demand(
-                    1 + draw(salt, 40),
+                    1 + draw(salt, 10),
                     1 + draw(salt + 1, 6) as u16,
                     1 + u64::from(draw(salt + 2, 90)),
                 )

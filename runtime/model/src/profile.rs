@@ -78,6 +78,8 @@ pub struct LaunchProfile {
     pub on: u8,
     /// The median of each, in order.
     pub ns: Vec<u64>,
+    /// For each, on how many TPCs it is as fast.
+    pub enough: Vec<u8>,
 }
 
 /// What a profile holds for; a figure measured under another key must not be used.
@@ -415,6 +417,7 @@ mod tests {
                 units: 1,
                 on: 2,
                 ns: vec![200, 180],
+                enough: vec![2, 1],
             }],
             solutions: vec![SolutionChoice {
                 operator: 3,

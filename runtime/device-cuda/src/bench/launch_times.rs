@@ -10,7 +10,7 @@ use punctual_kernels::cuda::params::{Guard, Hold};
 
 use super::direct::{Direct, DirectError};
 use crate::driver::{CallError, Context, Event, Shape};
-use crate::kernel_padding::LaunchTimes;
+use crate::kernel_padding::{LaunchTime, LaunchTimes};
 use crate::lower::{LaunchList, Program, Target};
 use crate::partition::Partitioner;
 
@@ -27,8 +27,13 @@ pub struct Subject<'m> {
 /// The host has so long, in nanoseconds, to hand one launch and one event over, before the first launch begins.
 const HAND_OVER_NS: u32 = 20_000;
 
-/// Measures every launch of every list of some models on the TPCs `on`, which must be idle: each for a full batch,
-/// between two driver events, the median of so many `rounds` (at least one). The launches of a list are queued behind
+/// Launches are measured on so many parts of the device: all of it, then an eighth less each time.
+const WIDTHS: u16 = 8;
+/// A launch that takes at most so many thousandths of its time on all TPCs is as fast.
+const AS_FAST_PERMILLE: u64 = 1_020;
+
+/// Measures every launch of every list of some models on the TPCs `on`, which must be idle, and on fewer of them: each for a full
+/// batch, between two driver events, the median of so many `rounds` (at least one). The launches of a list are queued behind
 /// a kernel that only takes time, so that they follow each other without waiting for the host.
 ///
 /// `page_bytes` is that of the device that the times are for. Not yet run on hardware.
@@ -54,14 +59,49 @@ pub fn launch_times(
         let program = Program::lower(spec.network, spec.batches, &target, spec.solutions)?;
         let stream = partitioner.stream(context, on.clone(), 0)?;
         let direct = Direct::of(stream, spec.network, program)?;
-        let timed = Timed::new(context, direct)?;
-        for (stage, of_stage) in timed.direct.program.stages.iter().enumerate() {
-            for list in &of_stage.lists {
-                times.set(subject.model, stage, list.batch, timed.list(list, rounds)?);
+        let mut timed = Timed::new(context, direct)?;
+        let all = on.end - on.start;
+        let mut found = timed.lists(u32::from(all), rounds)?;
+        let mut wider = all;
+        for width in widths(all) {
+            timed.direct.stream = partitioner.stream(context, on.start..on.start + width, 0)?;
+            let narrow = timed.lists(u32::from(width), rounds)?;
+            for (list, narrow) in found.iter_mut().zip(narrow) {
+                let both = list.launches.iter_mut().zip(narrow.launches);
+                both.for_each(|(launch, narrow)| compare(launch, u32::from(wider), narrow));
             }
+            wider = width;
+        }
+        for list in found {
+            times.set(subject.model, list.stage, list.batch, list.launches);
         }
     }
     Ok(times)
+}
+
+/// Fewer TPCs than all, the most first.
+fn widths(all: u16) -> impl Iterator<Item = u16> {
+    let mut widths: Vec<u16> = (1..WIDTHS)
+        .map(|part| (all * part).div_ceil(WIDTHS))
+        .filter(|&width| width < all)
+        .collect();
+    widths.dedup();
+    widths.into_iter().rev()
+}
+
+/// A launch takes `narrow` on the next fewer TPCs. Once that is longer, so it is on still fewer, whatever is measured.
+fn compare(launch: &mut LaunchTime, wider: u32, narrow: LaunchTime) {
+    let limit = launch.time.as_nanos() * AS_FAST_PERMILLE / 1_000;
+    if launch.enough == wider && narrow.time.as_nanos() <= limit {
+        launch.enough = narrow.enough;
+    }
+}
+
+/// A stage's launches at one batch size.
+struct List {
+    stage: usize,
+    batch: u8,
+    launches: Vec<LaunchTime>,
 }
 
 /// A network that has run once, and marks between its launches.
@@ -83,6 +123,21 @@ impl Timed {
         let image = image(direct.program.input_floats());
         direct.scores(&vec![image.as_slice(); usize::from(direct.batch)])?;
         Ok(Self { direct, marks })
+    }
+
+    /// What the launches of all lists take on the TPCs of the stream, which are so many.
+    fn lists(&self, tpcs: u32, rounds: usize) -> Result<Vec<List>, CallError> {
+        let stages = self.direct.program.stages.iter().enumerate();
+        let lists = stages.flat_map(|(stage, of)| of.lists.iter().map(move |list| (stage, list)));
+        let measured = lists.map(|(stage, list)| {
+            let time = |time| LaunchTime { time, enough: tpcs };
+            Ok(List {
+                stage,
+                batch: list.batch,
+                launches: self.list(list, rounds)?.into_iter().map(time).collect(),
+            })
+        });
+        measured.collect()
     }
 
     /// What each launch of a list takes: the median of `rounds`.
@@ -140,4 +195,35 @@ fn image(floats: usize) -> Vec<f32> {
 fn median(mut durations_ns: Vec<u64>) -> Nanos {
     durations_ns.sort_unstable();
     Nanos::new(durations_ns[durations_ns.len() / 2])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrower_parts_of_the_device_are_an_eighth_less_each_time() {
+        let of = |all| widths(all).collect::<Vec<_>>();
+        assert_eq!(of(60), [53, 45, 38, 30, 23, 15, 8]);
+        assert_eq!(of(8), [7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(of(3), [2, 1]);
+        assert_eq!(of(1), []);
+    }
+
+    #[test]
+    fn enough_tpcs_are_the_fewest_before_a_launch_gets_slower() {
+        let time = |us, enough| LaunchTime {
+            time: Nanos::from_micros(us),
+            enough,
+        };
+        let mut launch = time(100, 8);
+        for (wider, us, width) in [(8, 101, 7), (7, 99, 6), (6, 104, 5), (5, 100, 4)] {
+            compare(&mut launch, wider, time(us, width));
+        }
+        assert_eq!(
+            launch,
+            time(100, 6),
+            "a lucky measurement on 4 counts for nothing"
+        );
+    }
 }
