@@ -4,7 +4,9 @@
 use std::hint::black_box;
 
 use punctual_core::{Instant, Nanos};
-use punctual_device_cuda::padding::{CANDIDATES_MAX, Demand, LaunchBoard, TpcSet, choose};
+use punctual_device_cuda::padding::{
+    CANDIDATES_MAX, Demand, InDriver, LaunchBoard, TpcSet, choose,
+};
 use punctual_platform::clock;
 
 /// Calls timed together, as one takes little more than reading the clock; and how often.
@@ -22,7 +24,7 @@ fn main() {
         occupancy: 4,
     };
     for partition in 0..partitions.len() {
-        board.post(partition, &demand(3, 100), now);
+        board.post(partition, &demand(3, 100), &InDriver::default(), now);
     }
     let candidates: [Demand; CANDIDATES_MAX] =
         std::array::from_fn(|n| demand(1 + 2 * n as u32, 10 + 20 * n as u64));
@@ -37,7 +39,8 @@ fn main() {
         },
     );
     print("post", || {
-        black_box(board.post(3, black_box(&candidates[2]), now));
+        let before = InDriver::default();
+        black_box(board.post(3, black_box(&candidates[2]), &before, now));
     });
 }
 

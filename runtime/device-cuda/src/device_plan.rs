@@ -13,6 +13,7 @@ use crate::driver::{CallError, Context, Gpu, GreenError, Stream};
 use crate::executor::StreamExecutor;
 use crate::installation::{Inputs, Installation, RequestSlots};
 use crate::kernels::{KernelError, Kernels};
+use crate::padding::InDriver;
 use crate::partition::StreamError;
 use crate::queue::VirtualQueue;
 use crate::spec::{Code, CudaSpec, Division};
@@ -85,6 +86,7 @@ impl DevicePlan {
                 queue: VirtualQueue::new(stream, self.spec.queue, &installation.kernels)?,
                 installation: installation.clone(),
                 confined_to: partitions[0],
+                in_driver: InDriver::default(),
                 run: None,
                 error: None,
             })

@@ -18,6 +18,7 @@ use crate::health::Health;
 use crate::installation::Installation;
 use crate::kernel_padding::{KernelPadding, Leave, Planned};
 use crate::lower::{LaunchList, Place, StagedOutputs};
+use crate::padding::InDriver;
 use crate::programs::Model;
 use crate::queue::VirtualQueue;
 use crate::weights::PageTable;
@@ -34,6 +35,8 @@ pub(crate) struct StreamExecutor {
     pub(crate) installation: Arc<Installation>,
     /// The partition to whose TPCs the stream is kept.
     pub(crate) confined_to: usize,
+    /// What is in the driver, where partitions fill.
+    pub(crate) in_driver: InDriver,
     /// The stage that has begun and is not over.
     pub(crate) run: Option<Run>,
     /// Why it was given up, if it was.
@@ -141,6 +144,7 @@ impl StreamExecutor {
             inputs.bring(self.queue.stream(), members)?;
         }
         let now = env.clock.now_ns();
+        self.in_driver.clear();
         self.queue.begin(from, list.steps.len() as u32);
         self.run = Some(Run {
             images: members.len(),
@@ -288,7 +292,7 @@ impl StreamExecutor {
             index,
         };
         let (partition, counters) = (env.partition, &env.counters);
-        let queue = &mut self.queue;
+        let queue = (&mut self.queue, &mut self.in_driver);
         let now = Instant::from_nanos(env.clock.now_ns());
         let leave = kernel_padding.leave_to_launch(partition, queue, &planned, (now, counters))?;
         if leave == Leave::Refused {
@@ -352,6 +356,7 @@ impl StreamExecutor {
             return Err(run.overdue());
         }
         // Stopped by a preemption that was meant for the action before: it continues.
+        self.in_driver.clear();
         self.queue.go_on(at, end);
         run.phase = Phase::Launching { ask: now + ASK_NS };
         Ok(None)

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libsmctrl_sys::TpcMask;
 use punctual_core::{Instant, Nanos};
@@ -28,7 +28,7 @@ use crate::driver::{CallError, MaskError};
 use crate::kernels::Kernels;
 use crate::lower::{LaunchList, Step};
 use crate::occupancy::Occupancy;
-use crate::padding::{Demand, LaunchBoard, TpcSet};
+use crate::padding::{Demand, InDriver, LaunchBoard, TpcSet};
 use crate::partition::{Choice, Partitioner, StreamError};
 use crate::queue::{StopFlag, VirtualQueue};
 use crate::spec::{CudaSpec, Division};
@@ -174,8 +174,6 @@ pub(crate) struct KernelPadding {
     occupancy: Occupancy,
     /// By partition.
     roles: Box<[Role]>,
-    /// By notice: TPCs of the launch that was posted last. Relaxed: its leader's alone.
-    last: Box<[AtomicU32]>,
     /// By hold.
     call_offs: Box<[FillerHandle]>,
     times: LaunchTimes,
@@ -292,7 +290,6 @@ impl KernelPadding {
         Ok(Some(Arc::new(Self {
             occupancy: Occupancy::new(LaunchBoard::new(all, &posts), call_offs.len()),
             roles: roles.into(),
-            last: posts.iter().map(|_| AtomicU32::new(0)).collect(),
             call_offs: call_offs.into(),
             times: spec.kernel_padding.times.clone(),
             occupancies: occupancies(kernels, choice.map().all().count() / u32::from(tpcs))?,
@@ -332,13 +329,17 @@ impl KernelPadding {
     pub(crate) fn leave_to_launch(
         &self,
         partition: usize,
-        queue: &mut VirtualQueue,
+        (queue, in_driver): (&mut VirtualQueue, &mut InDriver),
         planned: &Planned<'_>,
         (now, counters): (Instant, &Counters),
     ) -> Result<Leave, CallError> {
         let demand = self.demand(planned);
         let tpcs = match self.roles[partition] {
-            Role::Posts(notice) => self.post(notice, queue, demand.as_ref(), (now, counters)),
+            Role::Posts(notice) => {
+                in_driver.note_begun(queue.begun());
+                let launch = (planned.index, in_driver);
+                self.post(notice, demand.as_ref(), launch, (now, counters))
+            }
             Role::Fills(filler) => {
                 match self.take(filler, queue, demand.as_ref(), (now, counters))? {
                     Ok(tpcs) => tpcs,
@@ -385,25 +386,15 @@ impl KernelPadding {
     fn post(
         &self,
         notice: usize,
-        queue: &VirtualQueue,
         demand: Option<&Demand>,
+        launch: (u32, &mut InDriver),
         (now, counters): (Instant, &Counters),
     ) -> TpcSet {
-        let last = &self.last[notice];
-        // If all that were handed over have begun, only the last of them may still run.
-        let beside = match queue.some_wait() {
-            true => self.occupancy.posted(notice),
-            false => last.load(Ordering::Relaxed),
-        };
-        let tpcs = self
-            .occupancy
-            .post(notice, demand, (beside, now), |filler| {
-                counters.fillers_called_off.add(1);
-                self.call_offs[filler].stop.stop();
-                self.call_offs[filler].bell.ring();
-            });
-        last.store(tpcs.count_ones(), Ordering::Relaxed);
-        tpcs
+        self.occupancy.post(notice, demand, launch, now, |filler| {
+            counters.fillers_called_off.add(1);
+            self.call_offs[filler].stop.stop();
+            self.call_offs[filler].bell.ring();
+        })
     }
 
     /// Whether a filler's launch is to make room for a real-time one.
@@ -417,10 +408,7 @@ impl KernelPadding {
     /// Nothing of the partition is in the driver.
     pub(crate) fn leave(&self, partition: usize) {
         match self.roles[partition] {
-            Role::Posts(notice) => {
-                self.last[notice].store(0, Ordering::Relaxed);
-                self.occupancy.take_down(notice);
-            }
+            Role::Posts(notice) => self.occupancy.take_down(notice),
             Role::Fills(filler) => self.occupancy.give_back(filler),
         }
     }

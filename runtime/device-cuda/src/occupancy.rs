@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use punctual_core::Instant;
 
-use crate::padding::{Demand, LaunchBoard, TpcSet, choose};
+use crate::padding::{Demand, InDriver, LaunchBoard, TpcSet, choose};
 
 /// Notices and holds of one device.
 #[derive(Debug)]
@@ -25,6 +25,8 @@ struct Hold {
     low: AtomicU64,
     /// TPCs 64 to 127.
     high: AtomicU64,
+    /// When it should have given them back, in nanoseconds.
+    until_ns: AtomicU64,
     /// A real-time launch wants some of them.
     unwelcome: AtomicBool,
 }
@@ -33,7 +35,9 @@ impl Hold {
     // Relaxed: the fences of OCCUPANCY order these words with the notices. A set that is half of one choice and half
     // of the next contains every TPC of whichever is in force while it is read on the far side of a fence.
 
-    fn set(&self, tpcs: TpcSet) {
+    fn set(&self, tpcs: TpcSet, until: Instant) {
+        // A longer time first: a filler is called off rather too early.
+        self.until_ns.store(until.as_nanos(), Ordering::Relaxed);
         self.low.store(tpcs as u64, Ordering::Relaxed);
         self.high.store((tpcs >> 64) as u64, Ordering::Relaxed);
     }
@@ -41,6 +45,10 @@ impl Hold {
     fn get(&self) -> TpcSet {
         let high = u128::from(self.high.load(Ordering::Relaxed));
         high << 64 | u128::from(self.low.load(Ordering::Relaxed))
+    }
+
+    fn until(&self) -> Instant {
+        Instant::from_nanos(self.until_ns.load(Ordering::Relaxed))
     }
 }
 
@@ -53,34 +61,32 @@ impl Occupancy {
         }
     }
 
-    /// A real-time leader is about to launch: the TPCs to confine the launch to. `call_off` is called with
-    /// each filler that is in the way and did not know yet.
+    /// A real-time leader is about to hand the launch at place `at` of its list over: the TPCs to confine it to. `call_off` is
+    /// called with each filler that is in the way of what is in the driver and did not know yet.
     pub(crate) fn post(
         &self,
         partition: usize,
         demand: Option<&Demand>,
-        (beside, now): (u32, Instant),
+        (at, in_driver): (u32, &mut InDriver),
+        now: Instant,
         mut call_off: impl FnMut(usize),
     ) -> TpcSet {
-        let tpcs = match demand {
-            Some(demand) => self.board.post_beside(partition, demand, beside, now),
+        let claim = match demand {
+            Some(demand) => self.board.post(partition, demand, in_driver, now),
             None => self.board.post_unknown(partition),
         };
+        in_driver.push(at, claim);
         // OCCUPANCY: pairs with the fence in `take`.
         fence(Ordering::SeqCst);
-        let wanted = self.board.posted(partition);
         for (filler, hold) in self.holds.iter().enumerate() {
             // Relaxed: a wish, that the filler's leader sees when it looks.
-            if hold.get() & wanted != 0 && !hold.unwelcome.swap(true, Ordering::Relaxed) {
+            if in_driver.conflict(hold.get(), hold.until())
+                && !hold.unwelcome.swap(true, Ordering::Relaxed)
+            {
                 call_off(filler);
             }
         }
-        tpcs
-    }
-
-    /// TPCs, counted from a partition's lowest, that its launches have.
-    pub(crate) fn posted(&self, partition: usize) -> u32 {
-        self.board.posted(partition).count_ones()
+        claim.tpcs
     }
 
     /// A real-time stage is over.
@@ -93,13 +99,14 @@ impl Occupancy {
     /// [gives them back](Self::give_back), or takes others.
     pub(crate) fn take_all(&self, filler: usize) -> Option<TpcSet> {
         let all = self.board.quiet()?;
-        let before = self.holds[filler].get();
-        self.holds[filler].set(all);
+        let hold = &self.holds[filler];
+        let before = (hold.get(), hold.until());
+        hold.set(all, Instant::FAR_FUTURE);
         // OCCUPANCY: pairs with the fence in `post`.
         fence(Ordering::SeqCst);
         if self.board.quiet().is_none() {
             // What is in the driver still runs there.
-            self.holds[filler].set(before);
+            hold.set(before.0, before.1);
             return None;
         }
         Some(all)
@@ -123,7 +130,10 @@ impl Occupancy {
         if tpcs == 0 {
             return None;
         }
-        self.holds[filler].set(tpcs);
+        let until = demand.map_or(Instant::FAR_FUTURE, |demand| {
+            now + demand.on(tpcs.count_ones())
+        });
+        self.holds[filler].set(tpcs, until);
         // OCCUPANCY: pairs with the fence in `post`, and with this one of another filler.
         fence(Ordering::SeqCst);
         let still = self.board.left().tpcs & !self.held_beside(filler);
@@ -152,7 +162,7 @@ impl Occupancy {
     /// Nothing of the filler's is in the driver any more.
     pub(crate) fn give_back(&self, filler: usize) {
         let hold = &self.holds[filler];
-        hold.set(0);
+        hold.set(0, Instant::FAR_FUTURE);
         // Relaxed: a wish that comes a moment later finds nothing to evict, and costs its filler a pass.
         hold.unwelcome.store(false, Ordering::Relaxed);
     }
@@ -181,17 +191,19 @@ mod tests {
         Occupancy::new(LaunchBoard::new(0xff, &[0x0f]), fillers)
     }
 
-    fn none(filler: usize) {
-        panic!("filler {filler} is called off");
+    /// A real-time launch with nothing before it; the fillers that it calls off.
+    fn post(occupancy: &Occupancy, demand: Option<&Demand>) -> (TpcSet, Vec<usize>) {
+        let mut called = Vec::new();
+        let first = (0, &mut InDriver::default());
+        let tpcs = occupancy.post(0, demand, first, NOW, |filler| called.push(filler));
+        (tpcs, called)
     }
 
     #[test]
     fn fillers_have_what_real_time_launches_and_other_fillers_leave() {
         let occupancy = occupancy(2);
-        assert_eq!(
-            occupancy.post(0, Some(&demand(2, 100)), (0, NOW), none),
-            0b0011
-        );
+        let posted = post(&occupancy, Some(&demand(2, 100)));
+        assert_eq!(posted, (0b0011, vec![]));
         assert_eq!(occupancy.take(0, Some(&demand(2, 10)), NOW), Some(0b1100));
         assert_eq!(occupancy.take(1, Some(&demand(25, 10)), NOW), Some(0xf0));
         occupancy.give_back(0);
@@ -213,8 +225,7 @@ mod tests {
         for filler in [0, 1, 0] {
             assert_eq!(occupancy.take_all(filler), Some(0xff));
         }
-        let mut called = Vec::new();
-        occupancy.post(0, Some(&demand(1, 100)), (0, NOW), |f| called.push(f));
+        let (_, called) = post(&occupancy, Some(&demand(1, 100)));
         assert_eq!(called, [0, 1]);
         assert_eq!(occupancy.take_all(0), None);
         occupancy.give_back(0);
@@ -234,9 +245,9 @@ mod tests {
         let occupancy = occupancy(1);
         assert_eq!(occupancy.take(0, None, NOW), Some(0xff));
         occupancy.give_back(0);
-        occupancy.post(0, Some(&demand(2, 100)), (0, NOW), none);
+        post(&occupancy, Some(&demand(2, 100)));
         assert_eq!(occupancy.take(0, None, NOW), None);
-        occupancy.post(0, None, (0, NOW), none);
+        post(&occupancy, None);
         assert_eq!(occupancy.take(0, Some(&demand(1, 1)), NOW), None);
         occupancy.take_down(0);
         assert_eq!(occupancy.take(0, None, NOW), Some(0xff));
@@ -247,12 +258,13 @@ mod tests {
         let occupancy = occupancy(2);
         assert_eq!(occupancy.take(0, Some(&demand(2, 10)), NOW), Some(0b0011));
         assert_eq!(occupancy.take(1, Some(&demand(2, 10)), NOW), Some(0b1100));
-        let mut called = Vec::new();
-        let mut post =
-            |enough| occupancy.post(0, Some(&demand(enough, 100)), (0, NOW), |f| called.push(f));
-        assert_eq!(post(1), 0b0001);
-        assert_eq!(post(1), 0b0001);
-        assert_eq!(called, [0]);
+        let launch = demand(1, 100);
+        assert_eq!(post(&occupancy, Some(&launch)), (0b0001, vec![0]));
+        assert_eq!(
+            post(&occupancy, Some(&launch)),
+            (0b0001, vec![]),
+            "it knows"
+        );
         assert!(occupancy.is_unwelcome(0) && !occupancy.is_unwelcome(1));
         occupancy.give_back(0);
         assert_eq!(occupancy.take(0, Some(&demand(1, 10)), NOW), Some(0b0010));
@@ -288,7 +300,7 @@ mod tests {
             scope.spawn(|| {
                 for round in 0..ROUNDS {
                     let wants = demand(1 + round % 4, 100);
-                    occupancy.post(0, Some(&wants), (0, NOW), |_| {});
+                    post(&occupancy, Some(&wants));
                     occupancy.take_down(0);
                 }
             });

@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use heapless::Vec;
+use heapless::{Deque, Vec};
 use punctual_core::{Instant, Nanos};
 
 /// A set of TPCs: bit `n` is TPC `n`.
@@ -49,6 +49,75 @@ pub fn lowest(set: TpcSet, count: u32) -> TpcSet {
         rest &= rest.wrapping_sub(1);
     }
     set & !rest
+}
+
+/// A launch that was handed over, as it should run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// What it is confined to: the lowest of its partition.
+    pub tpcs: TpcSet,
+    pub begins: Instant,
+    pub ends: Instant,
+}
+
+/// The launches of a stage that are in the driver and may not have ended. Its leader's alone.
+#[derive(Debug, Default)]
+pub struct InDriver {
+    /// The oldest first, each with its place in the list.
+    claims: Deque<(u32, Claim), IN_DRIVER_MAX>,
+}
+
+/// More than wait in the driver. Of still more the oldest count as one.
+const IN_DRIVER_MAX: usize = 16;
+
+impl InDriver {
+    /// Another stage begins.
+    pub fn clear(&mut self) {
+        self.claims.clear();
+    }
+
+    /// So many launches of the list have begun: all but the last of them have ended, and that one runs.
+    pub fn note_begun(&mut self, begun: u32) {
+        while self.claims.front().is_some_and(|(at, _)| at + 1 < begun) {
+            self.claims.pop_front();
+        }
+        if let Some((at, claim)) = self.claims.front_mut()
+            && *at + 1 == begun
+        {
+            claim.begins = Instant::ZERO;
+        }
+    }
+
+    /// The launch at this place of the list is handed over.
+    pub fn push(&mut self, at: u32, claim: Claim) {
+        if self.claims.is_full()
+            && let Some((_, oldest)) = self.claims.pop_front()
+            && let Some((_, next)) = self.claims.front_mut()
+        {
+            next.tpcs |= oldest.tpcs;
+            next.begins = next.begins.min(oldest.begins);
+        }
+        let pushed = self.claims.push_back((at, claim));
+        debug_assert!(pushed.is_ok(), "there is room");
+    }
+
+    /// When the last of them should end.
+    fn ends(&self) -> Option<Instant> {
+        self.claims.back().map(|(_, claim)| claim.ends)
+    }
+
+    /// What any of them has.
+    fn tpcs(&self) -> TpcSet {
+        let claims = self.claims.iter();
+        claims.fold(0, |tpcs, (_, claim)| tpcs | claim.tpcs)
+    }
+
+    /// Whether what holds these TPCs until then is in the way of any of them.
+    #[must_use]
+    pub fn conflict(&self, tpcs: TpcSet, until: Instant) -> bool {
+        let mut claims = self.claims.iter();
+        claims.any(|(_, claim)| claim.tpcs & tpcs != 0 && claim.begins < until)
+    }
 }
 
 /// What the real-time partitions run right now. Each has a notice that its leader alone writes.
@@ -94,64 +163,69 @@ impl LaunchBoard {
         }
     }
 
-    /// A partition's leader launches: returns the TPCs that the launch is to be confined to.
-    pub fn post(&self, partition: usize, demand: &Demand, now: Instant) -> TpcSet {
-        self.post_beside(partition, demand, 0, now)
-    }
-
-    /// [`post`](Self::post), while launches of this partition that were confined to its lowest `beside`
-    /// TPCs may still run: those are not left to others.
-    pub fn post_beside(
+    /// A partition's leader hands a launch over, behind those of its launches that are in the driver: how it will run. What
+    /// any of them has is not left to others.
+    pub fn post(
         &self,
         partition: usize,
         demand: &Demand,
-        beside: u32,
+        before: &InDriver,
         now: Instant,
-    ) -> TpcSet {
+    ) -> Claim {
         let notice = &self.notices[partition];
         let tpcs = lowest(notice.tpcs, demand.enough);
         let own = tpcs.count_ones().max(1);
-        let end = (now + demand.on(own)).as_nanos() >> TICK_SHIFT;
-        let count = own.max(beside).min(notice.tpcs.count_ones());
+        let begins = before.ends().map_or(now, |ends| ends.max(now));
+        let claim = Claim {
+            tpcs,
+            begins,
+            ends: begins + demand.on(own),
+        };
+        let end = claim.ends.as_nanos() >> TICK_SHIFT;
+        let count = own.max(before.tpcs().count_ones());
         let occupancy = u64::from(demand.occupancy.min(0xff));
         // Relaxed: the word says all; nothing else is published by it. A leader that reads the last
         // launch's word a moment too long chooses as it would have chosen a moment earlier.
         let word = (end.max(1) << 16) | (occupancy << 8) | u64::from(count);
         notice.launch.store(word, Ordering::Relaxed);
-        tpcs
+        claim
     }
 
-    /// A partition's leader launches a kernel without a measured time: it has all of its TPCs, and nothing
-    /// begins beside it. Returns these TPCs.
-    pub fn post_unknown(&self, partition: usize) -> TpcSet {
+    /// A partition's leader launches a kernel without a measured time: it has all of its TPCs, from now on, and nothing
+    /// begins beside it.
+    pub fn post_unknown(&self, partition: usize) -> Claim {
         let notice = &self.notices[partition];
         let count = u64::from(notice.tpcs.count_ones());
         // It ended long ago, so rule one admits none beside it.
         let word = (1 << 16) | count;
-        // Relaxed: as in `post_beside`.
+        // Relaxed: as in `post`.
         notice.launch.store(word, Ordering::Relaxed);
-        notice.tpcs
+        Claim {
+            tpcs: notice.tpcs,
+            begins: Instant::ZERO,
+            ends: Instant::ZERO,
+        }
     }
 
     /// The TPCs that a partition's launches have.
     #[must_use]
     pub fn posted(&self, partition: usize) -> TpcSet {
         let notice = &self.notices[partition];
-        // Relaxed: as in `post_beside`.
+        // Relaxed: as in `post`.
         let word = notice.launch.load(Ordering::Relaxed);
         lowest(notice.tpcs, (word & 0xff) as u32)
     }
 
     /// A partition's stage is over.
     pub fn take_down(&self, partition: usize) {
-        // Relaxed: as in `post_beside`.
+        // Relaxed: as in `post`.
         self.notices[partition].launch.store(0, Ordering::Relaxed);
     }
 
     /// All TPCs of the device, if there is no real-time launch.
     #[must_use]
     pub fn quiet(&self) -> Option<TpcSet> {
-        // Relaxed: as in `post_beside`.
+        // Relaxed: as in `post`.
         let is_down = |notice: &Notice| notice.launch.load(Ordering::Relaxed) == 0;
         self.notices.iter().all(is_down).then_some(self.all)
     }
@@ -164,7 +238,7 @@ impl LaunchBoard {
             occupancy: 0,
         };
         for notice in &self.notices {
-            // Relaxed: as in `post_beside`.
+            // Relaxed: as in `post`.
             let word = notice.launch.load(Ordering::Relaxed);
             if word == 0 {
                 continue;
@@ -226,6 +300,12 @@ mod tests {
         }
     }
 
+    /// Nothing else of the partition is in the driver.
+    fn post(board: &LaunchBoard, partition: usize, demand: &Demand) -> TpcSet {
+        let before = InDriver::default();
+        board.post(partition, demand, &before, NOW).tpcs
+    }
+
     #[test]
     fn a_launch_is_no_faster_on_more_tpcs_than_enough_and_takes_turns_on_fewer() {
         let launch = demand(3, 4, 50);
@@ -251,9 +331,9 @@ mod tests {
     fn a_real_time_launch_is_confined_and_the_rest_is_left_until_it_is_taken_down() {
         let board = LaunchBoard::new(0xff, &[0x0f, 0xf0]);
         assert_eq!(board.posted(0), 0);
-        assert_eq!(board.post(0, &demand(2, 4, 100), NOW), 0b0011);
+        assert_eq!(post(&board, 0, &demand(2, 4, 100)), 0b0011);
         assert_eq!(board.posted(0), 0b0011);
-        assert_eq!(board.post(1, &demand(100, 4, 100), NOW), 0xf0);
+        assert_eq!(post(&board, 1, &demand(100, 4, 100)), 0xf0);
         let left = board.left();
         assert_eq!(left.tpcs, 0b1100);
         assert_eq!(left.occupancy, 4);
@@ -267,19 +347,63 @@ mod tests {
     #[test]
     fn what_may_still_run_is_not_left_and_what_is_not_known_leaves_nothing_beside_it() {
         let board = LaunchBoard::new(0xff, &[0x0f]);
-        assert_eq!(board.post_beside(0, &demand(1, 4, 100), 3, NOW), 0b0001);
+        let mut in_driver = InDriver::default();
+        let mut post = |at, enough, in_driver: &mut InDriver| {
+            let claim = board.post(0, &demand(enough, 4, 100), in_driver, NOW);
+            in_driver.push(at, claim);
+            claim
+        };
+        post(0, 3, &mut in_driver);
+        let second = post(1, 1, &mut in_driver);
+        assert_eq!(second.tpcs, 0b0001);
+        assert_eq!(second.begins, NOW + Nanos::from_micros(100));
         assert_eq!((board.posted(0), board.left().tpcs), (0b0111, 0b1111_1000));
-        assert_eq!(board.post_beside(0, &demand(1, 4, 100), 99, NOW), 0b0001);
-        assert_eq!(board.posted(0), 0x0f);
-        assert_eq!(board.post_unknown(0), 0x0f);
+        in_driver.note_begun(2);
+        let third = post(2, 1, &mut in_driver);
+        assert_eq!(board.posted(0), 0b0001, "the first has ended");
+        assert_eq!(third.ends, NOW + Nanos::from_micros(300));
+        assert_eq!(board.post_unknown(0).tpcs, 0x0f);
         assert_eq!(board.left().tpcs, 0xf0);
         assert!(choose(&board.left(), &[demand(1, 99, 1)], NOW).is_empty());
     }
 
     #[test]
+    fn in_the_way_is_what_still_holds_a_launchs_tpcs_when_it_begins() {
+        let at = |us| NOW + Nanos::from_micros(us);
+        let claim = |tpcs, begins_us| Claim {
+            tpcs,
+            begins: at(begins_us),
+            ends: at(begins_us + 100),
+        };
+        let mut in_driver = InDriver::default();
+        in_driver.push(0, claim(0b0001, 0));
+        in_driver.push(1, claim(0b0111, 100));
+        assert!(!in_driver.conflict(0b1000, at(500)), "on other TPCs");
+        assert!(!in_driver.conflict(0b0100, at(90)), "it ends before");
+        assert!(in_driver.conflict(0b0100, at(110)));
+        in_driver.note_begun(2);
+        assert!(in_driver.conflict(0b0100, at(90)), "it should have ended");
+        assert!(!in_driver.conflict(0b1000, at(90)));
+    }
+
+    #[test]
+    fn of_too_many_launches_none_is_forgotten() {
+        let mut in_driver = InDriver::default();
+        for at in 0..40 {
+            let claim = Claim {
+                tpcs: 1 << at,
+                begins: NOW,
+                ends: NOW,
+            };
+            in_driver.push(at, claim);
+        }
+        assert_eq!(in_driver.tpcs(), (1 << 40) - 1);
+    }
+
+    #[test]
     fn rule_one_a_launch_that_would_outlast_the_real_time_one_waits() {
         let board = LaunchBoard::new(0xff, &[0x0f]);
-        board.post(0, &demand(4, 4, 100), NOW);
+        post(&board, 0, &demand(4, 4, 100));
         let left = board.left();
         let short = demand(2, 4, 40);
         // Short enough on all that it could use, but not on the four TPCs that are left.
@@ -292,7 +416,7 @@ mod tests {
     #[test]
     fn rule_two_a_launch_of_lower_occupancy_waits() {
         let board = LaunchBoard::new(0xff, &[0x0f]);
-        board.post(0, &demand(4, 4, 100), NOW);
+        post(&board, 0, &demand(4, 4, 100));
         let left = board.left();
         assert!(choose(&left, &[demand(1, 3, 10)], NOW).is_empty());
         assert_eq!(choose(&left, &[demand(1, 4, 10)], NOW)[0].tpcs, 0x10);
@@ -315,7 +439,7 @@ mod tests {
                 )
             };
             let board = LaunchBoard::new(0xfff, &[0x00f, 0x0f0]);
-            let held = board.post(0, &any(1), NOW) | board.post(1, &any(11), NOW);
+            let held = post(&board, 0, &any(1)) | post(&board, 1, &any(11));
             let candidates = [any(21), any(31), any(41)];
             let left = board.left();
             let mut taken = held;

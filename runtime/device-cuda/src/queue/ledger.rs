@@ -67,12 +67,6 @@ impl Ledger {
         Some(launch)
     }
 
-    /// Whether launches that were handed over have not begun, by the device's word.
-    #[must_use]
-    pub fn some_wait(&self, begun: u32) -> bool {
-        begun.clamp(self.from, self.next) < self.next
-    }
-
     /// Whether all of the list is in the driver.
     #[must_use]
     pub fn all_handed_over(&self) -> bool {

@@ -177,12 +177,6 @@ impl VirtualQueue {
         self.ledger.clone().hand_over(self.begun())
     }
 
-    /// Whether launches that were handed over have not begun; one that began a moment ago may count.
-    #[must_use]
-    pub fn some_wait(&self) -> bool {
-        self.ledger.some_wait(self.begun())
-    }
-
     /// Hands launch `index` over: a copy of `arguments` and of the guard are the driver's from now on.
     ///
     /// # Safety
