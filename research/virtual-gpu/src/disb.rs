@@ -60,7 +60,7 @@ const PACE: Pace = Pace {
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+enum Way {
     /// Real-time work has the GPU for itself.
     Alone,
     /// All work on one partition; best-effort work is preempted.
@@ -274,7 +274,7 @@ fn figures(
 pub fn table(
     chosen: Option<&str>,
     length: Option<Nanos>,
-    mut progress: impl FnMut(&str, Way),
+    mut progress: impl FnMut(&str, &str),
 ) -> Result<String, Error> {
     let networks = Networks::new()?;
     let headings = [
@@ -298,7 +298,7 @@ pub fn table(
     {
         let mut alone: Option<(f64, f64)> = None;
         for way in Way::ALL {
-            progress(workload, way);
+            progress(workload, way.name());
             let found = figures(&networks, workload, way, length)?;
             let mean = found.real_time.latencies.mean() / 1e6;
             let p99 = found.real_time.latencies.value_at_quantile(0.99) as f64 / 1e6;

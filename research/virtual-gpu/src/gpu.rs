@@ -63,6 +63,8 @@ impl Machine {
             tpcs,
             sms_per_tpc,
             memory_bytes: 16 << 30,
+            // As the programs ask the driver for it.
+            connections: Some(32),
             ..Config::default()
         };
         let emulator = Emulator::start(&config)?;

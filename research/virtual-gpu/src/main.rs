@@ -4,13 +4,15 @@
 //! multiprocessors that their masks leave. Scheduler, clients and workloads are the simulator's.
 //!
 //! ```text
-//! cargo run --release -p punctual-virtual-gpu -- disb [WORKLOAD] [SECONDS]
+//! cargo run --release -p punctual-virtual-gpu -- disb [WORKLOAD [SECONDS]]
+//! cargo run --release -p punctual-virtual-gpu -- seeb [WORKLOAD [SECONDS]]
 //! ```
 #![forbid(unsafe_code)]
 
 mod costs;
 mod disb;
 mod gpu;
+mod seeb;
 
 use std::process::ExitCode;
 
@@ -27,7 +29,9 @@ pub enum Error {
     Plan(#[from] ConfigError),
     #[error("the arrivals: {0}")]
     Arrivals(#[from] PatternError),
-    #[error("{said:?}: say `disb`, and if you like a workload of DISB and a number of seconds")]
+    #[error(
+        "{said:?}: say `disb` or `seeb`, and if you like one of its workloads and a number of seconds"
+    )]
     Arguments { said: String },
 }
 
@@ -49,15 +53,15 @@ fn run(words: &[String]) -> Result<String, Error> {
     let wrong = || Error::Arguments {
         said: words.join(" "),
     };
-    let seconds = |word: &String| word.parse::<u64>().map_err(|_| wrong());
-    let progress = |workload: &str, way: disb::Way| eprintln!("{workload}, {way:?}");
-    match words {
-        [table] if table == "disb" => disb::table(None, None, progress),
-        [table, workload] if table == "disb" => disb::table(Some(workload), None, progress),
-        [table, workload, length] if table == "disb" => {
-            let length = Nanos::from_millis(1_000 * seconds(length)?);
-            disb::table(Some(workload), Some(length), progress)
-        }
+    let (table, rest) = words.split_first().ok_or_else(wrong)?;
+    let workload = rest.first().map(String::as_str);
+    let seconds = rest.get(1).map(|word| word.parse::<u64>());
+    let seconds = seconds.transpose().map_err(|_| wrong())?;
+    let length = seconds.map(|seconds| Nanos::from_millis(1_000 * seconds));
+    let progress = |workload: &str, row: &str| eprintln!("{workload}, {row}");
+    match table.as_str() {
+        "disb" if rest.len() <= 2 => disb::table(workload, length, progress),
+        "seeb" if rest.len() <= 2 => seeb::table(workload, length, progress),
         _ => Err(wrong()),
     }
 }

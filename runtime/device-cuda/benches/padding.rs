@@ -21,7 +21,6 @@ fn main() {
     let demand = |enough: u32, us: u64| Demand {
         time: Nanos::from_micros(us),
         enough,
-        occupancy: 4,
     };
     for partition in 0..partitions.len() {
         board.post(partition, &demand(3, 100), &InDriver::default(), now);

@@ -123,13 +123,7 @@ impl CudaDevice {
         let bells = bells(spec.partitions);
         let stop = |partition| stops[confinement.stream(partition)].clone();
         let partners: Vec<_> = (0..).map(stop).zip(bells).collect();
-        let kernel_padding = match made.first() {
-            Some(first) => {
-                let kernels = &first.installation.kernels;
-                KernelPadding::prepare(cuda, spec.partitions, kernels, &partners)?
-            }
-            None => None,
-        };
+        let kernel_padding = KernelPadding::prepare(cuda, spec.partitions, &partners)?;
         let executors: Executors = made
             .into_iter()
             .map(|each| Mutex::new(Some(each)))

@@ -288,7 +288,7 @@ impl StreamExecutor {
         let planned = Planned {
             model: run.stage_run.model,
             stage: run.stage_run.stage,
-            list: env.list(run),
+            batch: env.list(run).batch,
             index,
         };
         let (partition, counters) = (env.partition, &env.counters);

@@ -18,15 +18,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use libsmctrl_sys::TpcMask;
 use punctual_core::{Instant, Nanos};
 use punctual_device::PartitionSpec;
-use punctual_kernels::cuda::{KERNELS, Kernel};
 use punctual_model::LaunchProfile;
 use punctual_platform::Doorbell;
 use thiserror::Error;
 
 use crate::counters::Counters;
 use crate::driver::{CallError, MaskError};
-use crate::kernels::Kernels;
-use crate::lower::{LaunchList, Step};
 use crate::occupancy::Occupancy;
 use crate::padding::{Demand, InDriver, LaunchBoard, TpcSet};
 use crate::partition::{Choice, Partitioner, StreamError};
@@ -140,8 +137,6 @@ pub enum KernelPaddingError {
     /// The device cannot grant what the real-time partitions ask for.
     #[error(transparent)]
     Division(#[from] StreamError),
-    #[error(transparent)]
-    Driver(#[from] CallError),
 }
 
 /// What a partition is in this.
@@ -165,7 +160,7 @@ pub(crate) enum Leave {
     Granted,
     /// The launch before it is not over.
     NotYet,
-    /// Others have the TPCs, or REEF's rules are against it.
+    /// Others have the TPCs, or REEF's rule is against it.
     Refused,
 }
 
@@ -177,8 +172,6 @@ pub(crate) struct KernelPadding {
     /// By hold.
     call_offs: Box<[FillerHandle]>,
     times: LaunchTimes,
-    /// By kernel: blocks that a TPC runs at once; 0: its module is not loaded.
-    occupancies: Box<[u16]>,
     partitioner: Arc<Partitioner>,
     /// The mask that enables each TPC, by its number in plans.
     masks: Box<[TpcMask]>,
@@ -186,33 +179,12 @@ pub(crate) struct KernelPadding {
 
 /// A launch of a list, as its leader is about to make it.
 #[derive(Clone, Copy)]
-pub(crate) struct Planned<'l> {
+pub(crate) struct Planned {
     pub(crate) model: usize,
     pub(crate) stage: usize,
-    pub(crate) list: &'l LaunchList,
+    /// Of the list.
+    pub(crate) batch: u8,
     pub(crate) index: u32,
-}
-
-impl Planned<'_> {
-    fn step(&self) -> &Step {
-        &self.list.steps[self.index as usize]
-    }
-}
-
-fn position(kernel: &'static Kernel) -> Option<usize> {
-    KERNELS.iter().position(|each| std::ptr::eq(each, kernel))
-}
-
-/// What each kernel's registers and shared memory leave room for.
-fn occupancies(kernels: &Kernels, sms_per_tpc: u32) -> Result<Box<[u16]>, CallError> {
-    let of = |kernel: &'static Kernel| {
-        let Some(function) = kernels.get(kernel) else {
-            return Ok(0);
-        };
-        let blocks = function.blocks_per_multiprocessor(kernel.block, kernel.shared_bytes)?;
-        Ok(u16::try_from(blocks * sms_per_tpc).unwrap_or(u16::MAX))
-    };
-    KERNELS.iter().map(of).collect()
 }
 
 /// The mask that enables each TPC.
@@ -243,7 +215,6 @@ impl KernelPadding {
     pub(crate) fn prepare(
         spec: &CudaSpec,
         specs: &[PartitionSpec],
-        kernels: &Kernels,
         partners: &[(StopFlag, Arc<Doorbell>)],
     ) -> Result<Option<Arc<Self>>, KernelPaddingError> {
         let (partitions, fillers) = (partners.len(), &spec.kernel_padding.fillers);
@@ -292,25 +263,18 @@ impl KernelPadding {
             roles: roles.into(),
             call_offs: call_offs.into(),
             times: spec.kernel_padding.times.clone(),
-            occupancies: occupancies(kernels, choice.map().all().count() / u32::from(tpcs))?,
             partitioner: partitioner.clone(),
             masks,
         })))
     }
 
-    /// What a launch takes, if it was measured.
-    fn demand(&self, planned: &Planned<'_>) -> Option<Demand> {
-        let step = planned.step();
+    /// What a launch takes, if it was measured: for a full batch, which is a bound for one with fewer images.
+    fn demand(&self, planned: &Planned) -> Option<Demand> {
         let (model, stage) = (planned.model, planned.stage);
-        // That of a full batch: a bound for a batch with fewer images.
-        let measured = self
-            .times
-            .of(model, stage, planned.list.batch, planned.index)?;
-        let occupancy = self.occupancies[position(step.kernel)?];
-        (occupancy > 0).then_some(Demand {
-            time: measured.time,
-            enough: measured.enough.max(1),
-            occupancy,
+        let launch = self.times.of(model, stage, planned.batch, planned.index)?;
+        Some(Demand {
+            time: launch.time,
+            enough: launch.enough.max(1),
         })
     }
 
@@ -330,7 +294,7 @@ impl KernelPadding {
         &self,
         partition: usize,
         (queue, in_driver): (&mut VirtualQueue, &mut InDriver),
-        planned: &Planned<'_>,
+        planned: &Planned,
         (now, counters): (Instant, &Counters),
     ) -> Result<Leave, CallError> {
         let demand = self.demand(planned);

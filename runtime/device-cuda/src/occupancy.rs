@@ -112,7 +112,7 @@ impl Occupancy {
         Some(all)
     }
 
-    /// TPCs for a filler's launch, if REEF's rules grant any now; they are its own until it
+    /// TPCs for a filler's launch, if REEF's rule grants any now; they are its own until it
     /// [gives them back](Self::give_back). A launch without a measured time runs alone.
     pub(crate) fn take(
         &self,
@@ -182,7 +182,6 @@ mod tests {
         Demand {
             time: Nanos::from_micros(time_us),
             enough,
-            occupancy: 4,
         }
     }
 

@@ -4,7 +4,7 @@
 //! REEF fuses kernels and tells blocks by their compute unit. Here each launch has a mask of TPCs of its
 //! own, so nothing is fused: a real-time launch is confined to as many TPCs as it needs to be as fast, and
 //! posts that on the [`LaunchBoard`]; before each best-effort launch its leader looks there and
-//! [chooses](choose) by REEF's two rules, on TPCs that no real-time launch has. A best-effort launch that runs longer
+//! [chooses](choose) by REEF's rule, on TPCs that no real-time launch has. A best-effort launch that runs longer
 //! than expected is evicted by its guard when a real-time launch wants its TPCs.
 //!
 //! Choosing allocates nothing, waits for nothing and takes well under a microsecond (`benches/padding.rs`).
@@ -27,8 +27,6 @@ pub struct Demand {
     pub time: Nanos,
     /// TPCs on which it is as fast as that; at least one.
     pub enough: u32,
-    /// Blocks that a TPC runs at once, by the kernel's registers and shared memory; at least one. REEF's *occupancy*.
-    pub occupancy: u16,
 }
 
 impl Demand {
@@ -127,7 +125,7 @@ pub struct LaunchBoard {
     notices: Box<[Notice]>,
 }
 
-/// A partition's TPCs, and its launch as one word: TPCs, occupancy, end.
+/// A partition's TPCs, and its launches as one word: how many TPCs they have, and their end.
 #[derive(Debug)]
 struct Notice {
     tpcs: TpcSet,
@@ -144,8 +142,6 @@ pub struct Left {
     pub tpcs: TpcSet,
     /// The end of the real-time launch that ends first; none if there is none.
     pub until: Option<Instant>,
-    /// The largest occupancy of a real-time launch.
-    pub occupancy: u16,
 }
 
 impl LaunchBoard {
@@ -183,10 +179,9 @@ impl LaunchBoard {
         };
         let end = claim.ends.as_nanos() >> TICK_SHIFT;
         let count = own.max(before.tpcs().count_ones());
-        let occupancy = u64::from(demand.occupancy.min(0xff));
         // Relaxed: the word says all; nothing else is published by it. A leader that reads the last
         // launch's word a moment too long chooses as it would have chosen a moment earlier.
-        let word = (end.max(1) << 16) | (occupancy << 8) | u64::from(count);
+        let word = (end.max(1) << 16) | u64::from(count);
         notice.launch.store(word, Ordering::Relaxed);
         claim
     }
@@ -235,7 +230,6 @@ impl LaunchBoard {
         let mut left = Left {
             tpcs: self.all,
             until: None,
-            occupancy: 0,
         };
         for notice in &self.notices {
             // Relaxed: as in `post`.
@@ -244,7 +238,6 @@ impl LaunchBoard {
                 continue;
             }
             left.tpcs &= !lowest(notice.tpcs, (word & 0xff) as u32);
-            left.occupancy = left.occupancy.max((word >> 8 & 0xff) as u16);
             let end = Instant::from_nanos((word >> 16) << TICK_SHIFT);
             left.until = Some(left.until.map_or(end, |until| until.min(end)));
         }
@@ -260,12 +253,11 @@ pub struct Chosen {
     pub tpcs: TpcSet,
 }
 
-/// Gives what is left to candidates, in their order, until nothing is left (REEF, section 5.2):
-/// 1. a best-effort launch must end before the real-time launches do, on the TPCs that it gets;
-/// 2. its occupancy must not be below theirs, as a launch that holds a multiprocessor's registers with few
-///    blocks hurts those that come next on it.
+/// Gives what is left to candidates, in their order, until nothing is left, by REEF's first rule (section 5.2): a best-effort launch
+/// must end before the real-time launches do, on the TPCs that it gets. Without a real-time launch it holds.
 ///
-/// Without a real-time launch both hold.
+/// REEF's second rule is not needed: a best-effort kernel must not have a lower occupancy than the real-time one with which it
+/// is fused, as both have the resources of the larger. Here nothing is fused, and no multiprocessor has blocks of both.
 #[must_use]
 pub fn choose(left: &Left, candidates: &[Demand], now: Instant) -> Vec<Chosen, CANDIDATES_MAX> {
     let mut chosen = Vec::new();
@@ -277,7 +269,7 @@ pub fn choose(left: &Left, candidates: &[Demand], now: Instant) -> Vec<Chosen, C
         let tpcs = lowest(free, demand.enough);
         let ends = now + demand.on(tpcs.count_ones());
         let in_time = left.until.is_none_or(|until| ends < until);
-        if in_time && demand.occupancy >= left.occupancy {
+        if in_time {
             free &= !tpcs;
             let pushed = chosen.push(Chosen { candidate, tpcs });
             debug_assert!(pushed.is_ok(), "as many as candidates at most");
@@ -292,11 +284,10 @@ mod tests {
 
     const NOW: Instant = Instant::from_nanos(1 << 20);
 
-    fn demand(enough: u32, occupancy: u16, time_us: u64) -> Demand {
+    fn demand(enough: u32, time_us: u64) -> Demand {
         Demand {
             time: Nanos::from_micros(time_us),
             enough,
-            occupancy,
         }
     }
 
@@ -308,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_launch_is_no_faster_on_more_tpcs_than_enough_and_takes_turns_on_fewer() {
-        let launch = demand(3, 4, 50);
+        let launch = demand(3, 50);
         assert_eq!(launch.on(8), Nanos::from_micros(50));
         assert_eq!(launch.on(3), Nanos::from_micros(50));
         assert_eq!(launch.on(2), Nanos::from_micros(75));
@@ -322,7 +313,7 @@ mod tests {
         let board = LaunchBoard::new(0xff, &[0x0f]);
         let left = board.left();
         assert_eq!(left.until, None);
-        let chosen = choose(&left, &[demand(3, 4, 1_000), demand(25, 4, 1_000)], NOW);
+        let chosen = choose(&left, &[demand(3, 1_000), demand(25, 1_000)], NOW);
         let tpcs: std::vec::Vec<TpcSet> = chosen.iter().map(|chosen| chosen.tpcs).collect();
         assert_eq!(tpcs, [0b0000_0111, 0b1111_1000]);
     }
@@ -331,12 +322,11 @@ mod tests {
     fn a_real_time_launch_is_confined_and_the_rest_is_left_until_it_is_taken_down() {
         let board = LaunchBoard::new(0xff, &[0x0f, 0xf0]);
         assert_eq!(board.posted(0), 0);
-        assert_eq!(post(&board, 0, &demand(2, 4, 100)), 0b0011);
+        assert_eq!(post(&board, 0, &demand(2, 100)), 0b0011);
         assert_eq!(board.posted(0), 0b0011);
-        assert_eq!(post(&board, 1, &demand(100, 4, 100)), 0xf0);
+        assert_eq!(post(&board, 1, &demand(100, 100)), 0xf0);
         let left = board.left();
         assert_eq!(left.tpcs, 0b1100);
-        assert_eq!(left.occupancy, 4);
         let end = left.until.expect("two launches");
         let expected = NOW + Nanos::from_micros(100);
         assert!(end <= expected && expected < end + Nanos::new(256));
@@ -349,7 +339,7 @@ mod tests {
         let board = LaunchBoard::new(0xff, &[0x0f]);
         let mut in_driver = InDriver::default();
         let mut post = |at, enough, in_driver: &mut InDriver| {
-            let claim = board.post(0, &demand(enough, 4, 100), in_driver, NOW);
+            let claim = board.post(0, &demand(enough, 100), in_driver, NOW);
             in_driver.push(at, claim);
             claim
         };
@@ -364,7 +354,7 @@ mod tests {
         assert_eq!(third.ends, NOW + Nanos::from_micros(300));
         assert_eq!(board.post_unknown(0).tpcs, 0x0f);
         assert_eq!(board.left().tpcs, 0xf0);
-        assert!(choose(&board.left(), &[demand(1, 99, 1)], NOW).is_empty());
+        assert!(choose(&board.left(), &[demand(1, 1)], NOW).is_empty());
     }
 
     #[test]
@@ -401,43 +391,28 @@ mod tests {
     }
 
     #[test]
-    fn rule_one_a_launch_that_would_outlast_the_real_time_one_waits() {
+    fn a_launch_that_would_outlast_the_real_time_one_waits() {
         let board = LaunchBoard::new(0xff, &[0x0f]);
-        post(&board, 0, &demand(4, 4, 100));
+        post(&board, 0, &demand(4, 100));
         let left = board.left();
-        let short = demand(2, 4, 40);
+        let short = demand(2, 40);
         // Short enough on all that it could use, but not on the four TPCs that are left.
-        let long = demand(12, 4, 40);
+        let long = demand(12, 40);
         assert_eq!(choose(&left, &[long, short], NOW)[0].candidate, 1);
         let later = NOW + Nanos::from_micros(70);
         assert!(choose(&left, &[short], later).is_empty());
     }
 
+    /// Every choice that can be drawn from a small world: disjoint, beside real-time work, over in time.
     #[test]
-    fn rule_two_a_launch_of_lower_occupancy_waits() {
-        let board = LaunchBoard::new(0xff, &[0x0f]);
-        post(&board, 0, &demand(4, 4, 100));
-        let left = board.left();
-        assert!(choose(&left, &[demand(1, 3, 10)], NOW).is_empty());
-        assert_eq!(choose(&left, &[demand(1, 4, 10)], NOW)[0].tpcs, 0x10);
-    }
-
-    /// Every choice that can be drawn from a small world: disjoint, beside real-time work, by both rules.
-    #[test]
-    fn no_choice_shares_a_tpc_or_breaks_a_rule() {
+    fn no_choice_shares_a_tpc_or_ends_late() {
         let mut chosen_at_all = 0;
         for seed in 0..4_000_u32 {
             let draw = |salt: u32, limit: u32| {
                 let mixed = (seed ^ salt.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x85eb_ca6b);
                 (mixed ^ (mixed >> 13)) % limit
             };
-            let any = |salt| {
-                demand(
-                    1 + draw(salt, 10),
-                    1 + draw(salt + 1, 6) as u16,
-                    1 + u64::from(draw(salt + 2, 90)),
-                )
-            };
+            let any = |salt| demand(1 + draw(salt, 10), 1 + u64::from(draw(salt + 2, 90)));
             let board = LaunchBoard::new(0xfff, &[0x00f, 0x0f0]);
             let held = post(&board, 0, &any(1)) | post(&board, 1, &any(11));
             let candidates = [any(21), any(31), any(41)];
@@ -448,7 +423,6 @@ mod tests {
                 assert_eq!(chosen.tpcs & taken, 0, "seed {seed}");
                 assert_ne!(chosen.tpcs, 0, "seed {seed}");
                 taken |= chosen.tpcs;
-                assert!(launch.occupancy >= left.occupancy, "seed {seed}");
                 let ends = NOW + launch.on(chosen.tpcs.count_ones());
                 assert!(left.until.is_some_and(|until| ends < until), "seed {seed}");
                 chosen_at_all += 1;

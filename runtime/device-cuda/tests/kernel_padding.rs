@@ -14,7 +14,9 @@ use punctual_device::conformance::networks;
 use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec};
 use punctual_device_cuda::bench::{Subject, launch_times};
 use punctual_device_cuda::driver::Context;
-use punctual_device_cuda::kernel_padding::{KernelPaddingError, KernelPaddingSpec, LaunchTimes};
+use punctual_device_cuda::kernel_padding::{
+    KernelPaddingError, KernelPaddingSpec, LaunchTime, LaunchTimes,
+};
 use punctual_device_cuda::lower::{Program, Target};
 use punctual_device_cuda::partition::Mechanism;
 use punctual_device_cuda::queue::QueueSpec;
@@ -43,14 +45,15 @@ fn program(network: &Network, batches: &[u8], tpcs: u16) -> Program {
     Program::lower(network, batches, &target, &[]).expect("lowers")
 }
 
-/// Every launch of a batch of one takes `single`, of two a nanosecond.
+/// Every launch of a batch of one takes `single`, of two a nanosecond, on two TPCs and on more.
 fn times(network: &Network, single: Nanos) -> LaunchTimes {
     let program = program(network, &BATCHES, REAL_TIME);
     let mut times = LaunchTimes::on(u32::from(REAL_TIME));
     for (batch, time) in [(1, single), (2, Nanos::new(1))] {
         let launches = program.list(0, batch).expect("prepared").steps.len();
         // Lists differ by a few launches from one size of partition to the other.
-        times.set(0, 0, batch, vec![time; 2 * launches]);
+        let launch = LaunchTime { time, enough: 2 };
+        times.set(0, 0, batch, vec![launch; 2 * launches]);
     }
     times
 }
@@ -164,7 +167,7 @@ fn alone_a_filler_may_have_all_tpcs_and_a_real_time_launch_its_own() {
         real_time
             .iter()
             .any(|launch| launch.sms.len() < own as usize),
-        "a small launch is confined to what its blocks fill"
+        "a launch is confined to what it needs to be as fast"
     );
     let fillers = filled.launches(1, 0);
     assert_eq!(
@@ -284,7 +287,10 @@ fn every_launch_of_every_list_is_measured_on_the_tpcs_that_are_named() {
             for list in &of_stage.lists {
                 let found = times.times(model, stage, list.batch).expect("measured");
                 assert_eq!(found.len(), list.steps.len());
-                assert!(found.iter().all(|time| *time > Nanos::ZERO), "{found:?}");
+                let right = |launch: &LaunchTime| {
+                    launch.time > Nanos::ZERO && (1..=u32::from(REAL_TIME)).contains(&launch.enough)
+                };
+                assert!(found.iter().all(right), "{found:?}");
             }
         }
     }

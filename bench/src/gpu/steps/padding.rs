@@ -24,7 +24,7 @@ pub struct Padding;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Alone,
-    /// Nothing, on the device that fills: launches are kept to the TPCs that their blocks fill.
+    /// Nothing, on the device that fills: launches are kept to the TPCs on which they are as fast.
     Confined,
     /// Best-effort stages on a partition that fills.
     Filled,

@@ -47,6 +47,7 @@ fn figures(machine: &str, clocks: &str, package: &Package) -> Profile {
             units,
             on: 8,
             ns: vec![100_000; 64],
+            enough: vec![2; 64],
         })
     });
     figures.launches = lists.collect();

@@ -55,6 +55,7 @@ fn inputs(manifest: &str) -> PlanInputs {
             units: stage.units,
             on: 8,
             ns: vec![5_000; 3],
+            enough: vec![4; 3],
         });
         profile.launches = launches.collect();
     }
