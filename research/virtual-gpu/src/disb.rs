@@ -153,6 +153,8 @@ impl Networks {
         }
         let board = Board {
             preemption_bound: Nanos::new(PACE.look_ns + PACE.launch_ns + 4 * PACE.empty_ns),
+            // Ten tasks, each with a few requests open.
+            request_buffers: 64,
             ..Board::of(COMPUTE_UNITS)
         };
         let length = length.unwrap_or(published.length);

@@ -13,6 +13,8 @@ mod costs;
 mod disb;
 mod gpu;
 mod seeb;
+#[cfg(test)]
+mod tests;
 
 use std::process::ExitCode;
 

@@ -119,6 +119,8 @@ const BATCHES: [u8; 6] = [1, 2, 4, 8, 16, 32];
 impl Costs for StageCosts {
     fn block_ns(&self, infer: &Infer, launch: &BegunLaunch) -> u64 {
         let units = self.partitions[infer.partition.index()].units.count;
+        let sms = u32::from(units) * SMS_PER_TPC;
+        assert_eq!(launch.sms, sms, "the mask is that of the partition");
         let (model, stage) = (infer.model.index(), infer.stage.index());
         // Lists are of the smallest size that takes the members.
         let members = infer.members.len() as u8;

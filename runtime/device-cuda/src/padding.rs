@@ -338,7 +338,7 @@ mod tests {
     fn what_may_still_run_is_not_left_and_what_is_not_known_leaves_nothing_beside_it() {
         let board = LaunchBoard::new(0xff, &[0x0f]);
         let mut in_driver = InDriver::default();
-        let mut post = |at, enough, in_driver: &mut InDriver| {
+        let post = |at, enough, in_driver: &mut InDriver| {
             let claim = board.post(0, &demand(enough, 100), in_driver, NOW);
             in_driver.push(at, claim);
             claim

@@ -1,0 +1,237 @@
+//! The device in virtual time: that its stages take the time of their launches where their masks leave them.
+
+use emulated_cuda::{BegunLaunch, Pace};
+use punctual_core::{
+    ActionId, Criticality, Event, Finished, Infer, Instant, ModelId, PartitionId, RequestId,
+    StageId, Window,
+};
+use punctual_device::conformance::networks;
+use punctual_device::{Device, DeviceSpec, ModelSpec, PartitionSpec};
+use punctual_device_cuda::{CudaSpec, Division};
+use punctual_model::Network;
+use punctual_simulator::device::TimedDevice;
+use punctual_simulator::samples::{Answers, Samples};
+use punctual_simulator::testbed;
+
+use crate::costs::PAGE_BYTES;
+use crate::gpu::{Costs, Machine, VirtualGpu};
+
+const PACE: Pace = Pace {
+    launch_ns: 5_000,
+    look_ns: 4_000,
+    empty_ns: 2_000,
+};
+
+/// A launch takes a millisecond of all TPCs, however many it has.
+struct Work;
+
+const WORK_NS: u64 = 4_000_000;
+
+impl Costs for Work {
+    fn block_ns(&self, _: &Infer, launch: &BegunLaunch) -> u64 {
+        WORK_NS / u64::from(launch.sms) / u64::from(launch.waves())
+    }
+}
+
+const TPCS: u16 = 4;
+
+/// A GPU of four TPCs of one multiprocessor, and a partition for each range.
+fn gpu(network: &Network, ranges: &[std::ops::Range<u16>]) -> VirtualGpu<Work> {
+    let machine = Machine::start(u32::from(TPCS), 1).expect("the emulated driver beside this test");
+    let partition = |(at, range): (usize, &std::ops::Range<u16>)| PartitionSpec {
+        tpcs: range.clone(),
+        ..PartitionSpec::on_cores(format!("p{at}"), vec![0], None)
+    };
+    let partitions: Vec<PartitionSpec> = ranges.iter().enumerate().map(partition).collect();
+    let spec = DeviceSpec {
+        models: &[ModelSpec::resident(network, &[1])],
+        partitions: &partitions,
+        request_buffers: 8,
+        cache: None,
+    };
+    let cuda = CudaSpec {
+        division: Division::Tpcs {
+            partitioner: machine.partitioner.clone(),
+            ranges: ranges.to_vec(),
+        },
+        page_bytes: PAGE_BYTES,
+        ..CudaSpec::default()
+    };
+    let answers = Answers::new(Samples::new(&testbed::scenario()), 8);
+    VirtualGpu::start(machine, &spec, &cuda, PACE, (Work, answers)).expect("starts")
+}
+
+fn infer(id: u64, partition: u16, criticality: Criticality) -> Infer {
+    let member = RequestId {
+        buffer: id as u16,
+        generation: 1,
+    };
+    Infer {
+        id: ActionId(id),
+        partition: PartitionId(partition),
+        model: ModelId(0),
+        stage: StageId(0),
+        batch: 1,
+        members: [member].into_iter().collect(),
+        window: Window {
+            earliest: Instant::ZERO,
+            latest: Instant::FAR_FUTURE,
+        },
+        criticality,
+    }
+}
+
+/// Lets time pass until the next event, which comes at an instant that the device said.
+fn next(gpu: &mut VirtualGpu<Work>) -> (Instant, Event) {
+    loop {
+        let at = gpu.next_event().expect("something runs");
+        gpu.advance_to(at);
+        if let Some(event) = gpu.poll() {
+            return (at, event);
+        }
+    }
+}
+
+fn finished(gpu: &mut VirtualGpu<Work>) -> (Instant, Finished) {
+    match next(gpu) {
+        (at, Event::Finished(finished)) => (at, finished),
+        (_, other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_stage_takes_as_long_as_its_launches_on_the_tpcs_that_it_has() {
+    let network = networks::gathers(5);
+    let mut gpu = gpu(&network, &[0..TPCS, 0..2]);
+    let mut measured = Vec::new();
+    for partition in [0, 1] {
+        let infer = infer(partition, partition as u16, Criticality::RealTime);
+        gpu.submit(&infer).expect("room");
+        measured.push(finished(&mut gpu).1.measured.as_nanos());
+    }
+    let launches = (measured[0] - PACE.launch_ns) / (WORK_NS / 4);
+    assert!(launches > 1, "{measured:?}");
+    // Only the first launch waits for the host; divisions may lose a few nanoseconds.
+    let expected = |sms: u64| PACE.launch_ns + launches * (WORK_NS / sms);
+    for (measured, sms) in measured.into_iter().zip([4, 2]) {
+        let expected = expected(sms);
+        assert!(
+            measured.abs_diff(expected) < 1_000,
+            "{measured}, not {expected}"
+        );
+    }
+}
+
+#[test]
+fn stages_that_share_no_tpc_run_at_once_and_others_one_after_the_other() {
+    let network = networks::gathers(5);
+    let mut gpu = gpu(&network, &[0..2, 2..4, 1..3]);
+    for partition in 0..3 {
+        let infer = infer(partition, partition as u16, Criticality::RealTime);
+        gpu.submit(&infer).expect("room");
+    }
+    let ends: Vec<(Instant, u64)> = (0..3)
+        .map(|_| finished(&mut gpu))
+        .map(|(at, finished)| (at, finished.action.0))
+        .collect();
+    assert_eq!(ends[0].0, ends[1].0, "{ends:?}");
+    assert_eq!(ends[2].1, 2, "{ends:?}");
+    assert!(
+        ends[2].0.as_nanos() > 2 * ends[0].0.as_nanos() - 20_000,
+        "{ends:?}"
+    );
+}
+
+#[test]
+fn best_effort_work_makes_room_within_a_look_and_goes_on_where_it_was() {
+    let network = networks::gathers(5);
+    let mut gpu = gpu(&network, &[0..TPCS]);
+    gpu.submit(&infer(0, 0, Criticality::BestEffort))
+        .expect("room");
+    let (_, alone) = finished(&mut gpu);
+    let begun = gpu.next_event();
+    assert_eq!(begun, None, "it is idle");
+
+    gpu.submit(&infer(1, 0, Criticality::BestEffort))
+        .expect("room");
+    let start = alone.started + alone.measured;
+    let half = start + punctual_core::Nanos::new(alone.measured.as_nanos() / 2);
+    while gpu.next_event().is_some_and(|at| at < half) {
+        let at = gpu.next_event().expect("looked at");
+        gpu.advance_to(at);
+    }
+    gpu.advance_to(half);
+    gpu.submit(&infer(2, 0, Criticality::RealTime))
+        .expect("room");
+    gpu.preempt(PartitionId(0), ActionId(1));
+    let (at, event) = next(&mut gpu);
+    assert_eq!(
+        event,
+        Event::Preempted {
+            action: ActionId(1)
+        }
+    );
+    let took = at.since(half).as_nanos();
+    // The look, the launches that wait in the driver, and the word of which was evicted first.
+    assert!(
+        took <= PACE.look_ns + 6 * (PACE.empty_ns + PACE.launch_ns),
+        "{took} ns"
+    );
+
+    let (_, urgent) = finished(&mut gpu);
+    assert_eq!(urgent.action, ActionId(2));
+    gpu.submit(&infer(1, 0, Criticality::BestEffort))
+        .expect("room");
+    let (_, resumed) = finished(&mut gpu);
+    assert!(
+        resumed.measured.as_nanos() < alone.measured.as_nanos() * 3 / 4,
+        "{resumed:?} of {alone:?}"
+    );
+    assert_eq!(gpu.counts().resumed, 1);
+}
+
+/// Slow where it is not optimised: `cargo test --release -p punctual-virtual-gpu -- --ignored`.
+mod tables {
+    use punctual_core::Nanos;
+
+    use crate::{disb, seeb};
+
+    const SHORT: Option<Nanos> = Some(Nanos::from_millis(2_000));
+
+    /// The cells of a table's rows.
+    fn rows(table: &str) -> Vec<Vec<String>> {
+        let rows = table.lines().skip(2).filter(|line| line.starts_with('|'));
+        let cells = |row: &str| row.split('|').map(|cell| cell.trim().to_owned()).collect();
+        rows.map(cells).collect()
+    }
+
+    #[test]
+    #[ignore = "networks of full size: minutes without optimisation"]
+    fn filling_reaches_reefs_throughput_on_disb_a_and_costs_real_time_work_less_than_two_percent() {
+        let table = disb::table(Some("disb-a"), SHORT, |_, _| {}).expect("runs");
+        let rows = rows(&table);
+        let number = |row: usize, column: usize| {
+            let cell = rows[row][column].trim_matches(['+', '%', 'x']);
+            cell.parse::<f64>().expect("a number")
+        };
+        let (overhead, throughput) = (4, 9);
+        assert_eq!(rows[2][2], "filling");
+        assert!(number(2, overhead) < 2.0, "{table}");
+        assert!(number(2, throughput) >= 1.58, "{table}");
+        assert!(number(1, throughput) < number(2, throughput), "{table}");
+    }
+
+    #[test]
+    #[ignore = "861 partitions: minutes without optimisation"]
+    fn seeb_divides_the_gpu_by_the_daemons_code_as_the_model_says() {
+        let table = seeb::table(Some("seeb-poisson"), SHORT, |_, _| {}).expect("runs");
+        for row in rows(&table) {
+            let [missed, accuracy, latency] = [3, 5, 7];
+            for column in [missed, accuracy] {
+                assert_eq!(row[column], row[column + 1], "{table}");
+            }
+            let ms = |at: usize| row[at].parse::<f64>().expect("a number");
+            assert!((ms(latency) - ms(latency + 1)).abs() <= 0.1, "{table}");
+        }
+    }
+}
