@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use emulated_cuda::BegunLaunch;
+use emulated_cuda::{BegunLaunch, LaunchCost};
 use punctual_core::{Infer, Nanos};
 use punctual_device_cuda::kernel_padding::{LaunchTime, LaunchTimes};
 use punctual_device_cuda::lower::{LowerError, Program, Target};
@@ -33,8 +33,33 @@ pub enum CostError {
 /// network how long they are.
 pub struct LaunchCosts {
     sms: u32,
-    /// By model, stage and launch; then by multiprocessors, from one on.
-    ns: BTreeMap<(usize, usize), Vec<Box<[f64]>>>,
+    /// By model, stage and launch.
+    launches: BTreeMap<(usize, usize), Vec<Launch>>,
+}
+
+struct Launch {
+    /// By multiprocessors, from one on.
+    ns: Box<[f64]>,
+    /// Of the memory's bandwidth, while it runs on all.
+    memory_share: f64,
+    profiled: LaunchTime,
+}
+
+impl Launch {
+    /// Of a launch's times by multiprocessors.
+    fn new(ns: Box<[f64]>, memory_share: f64) -> Self {
+        let all = ns.last().copied().unwrap_or(0.0);
+        let slower = ns.iter().rposition(|ns| *ns > all * AS_FAST);
+        let profiled = LaunchTime {
+            time: Nanos::new(all as u64),
+            enough: slower.map_or(1, |at| at as u32 + 2),
+        };
+        Self {
+            ns,
+            memory_share,
+            profiled,
+        }
+    }
 }
 
 /// A GPU of so many multiprocessors of an Orin, with the memory of an MI50. Only the proportions of its launches matter here.
@@ -82,7 +107,7 @@ impl LaunchCosts {
     pub fn new(sms: u32) -> Self {
         Self {
             sms,
-            ns: BTreeMap::new(),
+            launches: BTreeMap::new(),
         }
     }
 
@@ -98,25 +123,27 @@ impl LaunchCosts {
         let mut stages = Vec::new();
         for stage in &program.stages {
             let list = &stage.lists[0];
-            let mut launches = vec![Vec::new(); list.steps.len()];
-            for multiprocessors in 1..=self.sms {
+            let on = |multiprocessors| {
                 let partition = Partition {
                     multiprocessors,
                     check_stride: 8,
                 };
-                let predicted = device.stage(list, partition)?.launches;
-                for (times, launch) in launches.iter_mut().zip(predicted) {
-                    times.push(launch.ns);
-                }
-            }
-            stages.push(launches);
+                Ok(device.stage(list, partition)?.launches)
+            };
+            let by_sms: Result<Vec<_>, CostError> = (1..=self.sms).map(on).collect();
+            stages.push(by_sms?);
         }
-        let predicted = stages.iter().flatten().filter_map(|times| times.last());
-        let scale = total.as_nanos() as f64 / predicted.sum::<f64>();
-        for (stage, launches) in stages.into_iter().enumerate() {
-            let scaled = |times: Vec<f64>| times.into_iter().map(|ns| ns * scale).collect();
-            let launches = launches.into_iter().map(scaled).collect();
-            self.ns.insert((model, stage), launches);
+        let alone = stages.iter().filter_map(|by_sms| by_sms.last()).flatten();
+        let scale = total.as_nanos() as f64 / alone.map(|launch| launch.ns).sum::<f64>();
+        for (stage, by_sms) in stages.into_iter().enumerate() {
+            let alone = by_sms.last().into_iter().flatten().enumerate();
+            let launches = alone.map(|(at, launch)| {
+                let ns = by_sms.iter().map(|launches| launches[at].ns * scale);
+                let gb_s = device.memory.gb_s * device.memory.share_reached;
+                let memory_share = launch.moved.memory as f64 / gb_s / launch.ns;
+                Launch::new(ns.collect(), memory_share.min(1.0))
+            });
+            self.launches.insert((model, stage), launches.collect());
         }
         Ok(())
     }
@@ -124,8 +151,8 @@ impl LaunchCosts {
     /// What a profile would say of launches: their times on all multiprocessors, and on how many they are as fast.
     pub fn profile(&self) -> LaunchTimes {
         let mut times = LaunchTimes::on(self.sms);
-        for ((model, stage), launches) in &self.ns {
-            let launches = launches.iter().map(|times| profiled(times)).collect();
+        for ((model, stage), launches) in &self.launches {
+            let launches = launches.iter().map(|launch| launch.profiled).collect();
             times.set(*model, *stage, 1, launches);
         }
         times
@@ -133,29 +160,27 @@ impl LaunchCosts {
 
     /// The time of a stage alone.
     pub fn stage(&self, model: usize, stage: usize) -> Nanos {
-        let launches = self.ns.get(&(model, stage)).into_iter().flatten();
-        let alone = launches.filter_map(|times| times.last());
+        let launches = self.launches.get(&(model, stage)).into_iter().flatten();
+        let alone = launches.filter_map(|launch| launch.ns.last());
         Nanos::new(alone.sum::<f64>() as u64)
     }
 }
 
-/// Of a launch's times by multiprocessors.
-fn profiled(times: &[f64]) -> LaunchTime {
-    let all = times.last().copied().unwrap_or(0.0);
-    let slower = times.iter().rposition(|ns| *ns > all * AS_FAST);
-    LaunchTime {
-        time: Nanos::new(all as u64),
-        enough: slower.map_or(1, |at| at as u32 + 2),
-    }
-}
-
 impl Costs for LaunchCosts {
-    fn block_ns(&self, infer: &Infer, launch: &BegunLaunch) -> u64 {
+    fn cost(&self, infer: &Infer, launch: &BegunLaunch) -> LaunchCost {
         let stage = (infer.model.index(), infer.stage.index());
-        let launches = self.ns.get(&stage);
-        let times = launches.and_then(|launches| launches.get(launch.index as usize));
-        let on = launch.sms.clamp(1, self.sms) as usize - 1;
-        let ns = times.map_or(0.0, |times| times[on]);
-        (ns / f64::from(launch.waves())) as u64
+        let launches = self.launches.get(&stage);
+        let found = launches.and_then(|launches| launches.get(launch.index as usize));
+        let Some(found) = found else {
+            return LaunchCost::alone(1);
+        };
+        let sms = launch.sms.clamp(1, self.sms);
+        let (ns, all) = (found.ns[sms as usize - 1], found.ns[found.ns.len() - 1]);
+        LaunchCost {
+            block_ns: (ns / f64::from(launch.waves())) as u64,
+            sm_permille: (1_000 * found.profiled.enough / sms).min(1_000),
+            // As many bytes, in a longer time.
+            memory_permille: (1_000.0 * found.memory_share * all / ns) as u32,
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use emulated_cuda::{BegunLaunch, Config, Emulator, LibraryError, Pace};
+use emulated_cuda::{BegunLaunch, Config, Emulator, LaunchCost, LibraryError, Pace};
 use punctual_core::{ActionId, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId};
 use punctual_device::virtual_time::Oracle;
 use punctual_device::{Device, DeviceSpec, SubmitError};
@@ -40,10 +40,10 @@ pub enum GpuError {
     Start(#[from] StartError),
 }
 
-/// How long a block of a launch takes.
+/// What launches cost.
 pub trait Costs {
-    /// In nanoseconds, for a launch of the stage that `infer` runs.
-    fn block_ns(&self, infer: &Infer, launch: &BegunLaunch) -> u64;
+    /// Of a launch of the stage that `infer` runs.
+    fn cost(&self, infer: &Infer, launch: &BegunLaunch) -> LaunchCost;
 }
 
 /// An emulated GPU whose masks passed the daemon's trial. One a process at a time.
@@ -185,7 +185,7 @@ impl<C: Costs> VirtualGpu<C> {
         let (device, costs) = (&self.device, &self.costs);
         let passed = self.machine.emulator.pass(until.as_nanos(), &mut |launch| {
             let infer = device.running_in(launch.stream);
-            infer.map_or(1, |infer| costs.block_ns(infer, launch))
+            infer.map_or(LaunchCost::alone(1), |infer| costs.cost(infer, launch))
         });
         // Relaxed: see `Clock`.
         self.now_ns.store(passed.now_ns, Ordering::Relaxed);
@@ -217,13 +217,16 @@ impl<C> Drop for VirtualGpu<C> {
     /// What the driver has must be over before the device frees what it uses.
     fn drop(&mut self) {
         let emulator = &self.machine.emulator;
-        while emulator.pass(u64::MAX / 2, &mut |_| 1).changed {}
+        while emulator
+            .pass(u64::MAX / 2, &mut |_| LaunchCost::alone(1))
+            .changed
+        {}
     }
 }
 
 impl<C: Costs + ?Sized> Costs for &C {
-    fn block_ns(&self, infer: &Infer, launch: &BegunLaunch) -> u64 {
-        (**self).block_ns(infer, launch)
+    fn cost(&self, infer: &Infer, launch: &BegunLaunch) -> LaunchCost {
+        (**self).cost(infer, launch)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use emulated_cuda::{BegunLaunch, Pace};
+use emulated_cuda::{BegunLaunch, LaunchCost, Pace};
 use punctual_core::{Config, Infer, Nanos, PartitionConfig, PolicySpec};
 use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec};
 use punctual_device_cuda::lower::{Program, Target};
@@ -117,7 +117,7 @@ impl StageCosts {
 const BATCHES: [u8; 6] = [1, 2, 4, 8, 16, 32];
 
 impl Costs for StageCosts {
-    fn block_ns(&self, infer: &Infer, launch: &BegunLaunch) -> u64 {
+    fn cost(&self, infer: &Infer, launch: &BegunLaunch) -> LaunchCost {
         let units = self.partitions[infer.partition.index()].units.count;
         let sms = u32::from(units) * SMS_PER_TPC;
         assert_eq!(launch.sms, sms, "the mask is that of the partition");
@@ -130,7 +130,7 @@ impl Costs for StageCosts {
         let first = Nanos::new(PACE.launch_ns);
         let all = time.budget.as_nanos().saturating_sub(first.as_nanos());
         let each = all / u64::from(count.copied().unwrap_or(1));
-        each / u64::from(launch.waves())
+        LaunchCost::alone(each / u64::from(launch.waves()))
     }
 }
 

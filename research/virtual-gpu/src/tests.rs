@@ -1,6 +1,6 @@
 //! The device in virtual time: that its stages take the time of their launches where their masks leave them.
 
-use emulated_cuda::{BegunLaunch, Pace};
+use emulated_cuda::{BegunLaunch, LaunchCost, Pace};
 use punctual_core::{
     ActionId, Criticality, Event, Finished, Infer, Instant, ModelId, PartitionId, RequestId,
     StageId, Window,
@@ -28,8 +28,8 @@ struct Work;
 const WORK_NS: u64 = 4_000_000;
 
 impl Costs for Work {
-    fn block_ns(&self, _: &Infer, launch: &BegunLaunch) -> u64 {
-        WORK_NS / u64::from(launch.sms) / u64::from(launch.waves())
+    fn cost(&self, _: &Infer, launch: &BegunLaunch) -> LaunchCost {
+        LaunchCost::alone(WORK_NS / u64::from(launch.sms) / u64::from(launch.waves()))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::library::{self, LibraryError};
 use crate::records::{
     LaunchRecord, MemoryInUse, StreamState, launch_record, memory_in_use, stream_state,
 };
-use crate::virtual_time::{self, BegunLaunch, Pace, Passed};
+use crate::virtual_time::{self, BegunLaunch, LaunchCost, Pace, Passed};
 
 /// How `emulated_cuda_ask` looks from here.
 type Ask = unsafe extern "C" fn(*const u8, usize, *mut u8, usize) -> usize;
@@ -185,9 +185,9 @@ impl Emulator {
         self.tell(&format!("timed {launch_ns} {look_ns} {empty_ns}"));
     }
 
-    /// Lets virtual time pass until `until_ns`, or until something changed that the host may see. `cost` says how many
-    /// nanoseconds a block of a launch takes.
-    pub fn pass(&self, until_ns: u64, cost: &mut dyn FnMut(&BegunLaunch) -> u64) -> Passed {
+    /// Lets virtual time pass until `until_ns`, or until something changed that the host may see. `cost` says what a launch
+    /// costs that begins.
+    pub fn pass(&self, until_ns: u64, cost: &mut dyn FnMut(&BegunLaunch) -> LaunchCost) -> Passed {
         virtual_time::pass(self.pass, until_ns, cost)
     }
 

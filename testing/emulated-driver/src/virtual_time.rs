@@ -37,6 +37,31 @@ impl BegunLaunch {
     }
 }
 
+/// What a launch costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct LaunchCost {
+    /// How long a block takes, if nothing but the launch runs.
+    pub block_ns: u64,
+    /// What it needs of the time of each of its multiprocessors, in thousandths: blocks that begin where others leave less
+    /// take longer in proportion.
+    pub sm_permille: u32,
+    /// The same of the memory's bandwidth, of the whole device.
+    pub memory_permille: u32,
+}
+
+impl LaunchCost {
+    /// Of a launch that nothing slows down, and that slows down nothing.
+    #[must_use]
+    pub const fn alone(block_ns: u64) -> Self {
+        Self {
+            block_ns,
+            sm_permille: 0,
+            memory_permille: 0,
+        }
+    }
+}
+
 /// How far virtual time has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
@@ -49,18 +74,18 @@ pub struct Passed {
 
 /// How the exported function looks from here.
 pub(crate) type Pass = unsafe extern "C" fn(u64, Cost, *mut c_void, *mut [u64; 2]) -> bool;
-type Cost = unsafe extern "C" fn(*mut c_void, *const BegunLaunch) -> u64;
+pub(crate) type Cost = unsafe extern "C" fn(*mut c_void, *const BegunLaunch) -> LaunchCost;
 
-/// Lets virtual time pass. `cost` says how long a block of a launch takes, in nanoseconds.
+/// Lets virtual time pass. `cost` says what a launch costs.
 pub(crate) fn pass(
     pass: Pass,
     until_ns: u64,
-    mut cost: &mut dyn FnMut(&BegunLaunch) -> u64,
+    mut cost: &mut dyn FnMut(&BegunLaunch) -> LaunchCost,
 ) -> Passed {
-    unsafe extern "C" fn ask(user: *mut c_void, begun: *const BegunLaunch) -> u64 {
+    unsafe extern "C" fn ask(user: *mut c_void, begun: *const BegunLaunch) -> LaunchCost {
         // SAFETY: it is called with the pointer below, while `pass` has not returned, and with a launch.
         let (cost, begun) = unsafe {
-            let cost = user.cast::<&mut dyn FnMut(&BegunLaunch) -> u64>();
+            let cost = user.cast::<&mut dyn FnMut(&BegunLaunch) -> LaunchCost>();
             (&mut *cost, &*begun)
         };
         cost(begun)

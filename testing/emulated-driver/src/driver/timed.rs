@@ -2,8 +2,8 @@
 //! them, and compute nothing but what the queue of launches sees: that they begin, that they were evicted, that the stage is done.
 //!
 //! Blocks go to the multiprocessors that the launch may use, as many as have room beside what runs there, the others as room comes
-//! free. Streams are served in the order in which their launches reached the device. What blocks on one multiprocessor do to each other's
-//! speed is not modelled: a block takes what the caller says.
+//! free. Streams are served in the order in which their launches reached the device. A block takes what the caller says, and longer
+//! in proportion if what runs on its multiprocessor when it begins, or uses the memory, needs more than there is.
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,10 +14,10 @@ use super::launch::QueuedLaunch;
 use super::state::{DRIVER, Device};
 use super::stream::Command;
 use super::worker::{Front, front, transfer_bytes};
-use crate::virtual_time::{BegunLaunch, Pace};
+use crate::virtual_time::{BegunLaunch, Cost, LaunchCost, Pace};
 
-/// Says how long a block of a launch takes, in nanoseconds.
-pub(crate) type Cost = unsafe extern "C" fn(*mut c_void, *const BegunLaunch) -> u64;
+/// Says what a launch costs.
+type CostOf<'c> = dyn FnMut(&BegunLaunch) -> LaunchCost + 'c;
 
 /// All room of a multiprocessor: a multiple of how many blocks there can be.
 const ROOM: u32 = 720_720;
@@ -25,13 +25,25 @@ const ROOM: u32 = 720_720;
 pub(crate) struct Timed {
     now_ns: u64,
     pace: Pace,
-    /// By multiprocessor.
-    room: Vec<u32>,
+    sms: Vec<Multiprocessor>,
+    /// What launches need of the memory's bandwidth, in thousandths.
+    memory: u32,
     /// In the order in which they reached the device.
     runs: Vec<Run>,
     /// By stream, when its last launch reached the device.
     arrived: BTreeMap<u64, u64>,
 }
+
+#[derive(Clone, Copy)]
+struct Multiprocessor {
+    room: u32,
+    /// What its blocks need of its time, in millionths.
+    load: u32,
+}
+
+/// Thousandths and millionths of all.
+const PERMILLE: u32 = 1_000;
+const MILLION: u32 = 1_000_000;
 
 /// A launch at the head of its stream.
 struct Run {
@@ -41,7 +53,10 @@ struct Run {
     guard: Guard,
     /// Blocks that were not placed yet.
     left: u32,
-    block_ns: u64,
+    cost: LaunchCost,
+    /// What a block takes of a multiprocessor: room, and millionths of its time.
+    part: u32,
+    load: u32,
     began: bool,
     evicted: bool,
     cohorts: Vec<Cohort>,
@@ -50,8 +65,8 @@ struct Run {
 /// Blocks that began together.
 struct Cohort {
     ends_ns: u64,
-    /// Multiprocessor, and the room that is taken there.
-    taken: Vec<(u32, u32)>,
+    /// The multiprocessor of each block.
+    on: Vec<u32>,
 }
 
 impl Timed {
@@ -59,7 +74,14 @@ impl Timed {
         Self {
             now_ns: 0,
             pace,
-            room: vec![ROOM; sms as usize],
+            sms: vec![
+                Multiprocessor {
+                    room: ROOM,
+                    load: 0
+                };
+                sms as usize
+            ],
+            memory: 0,
             runs: Vec::new(),
             arrived: BTreeMap::new(),
         }
@@ -73,10 +95,11 @@ impl Timed {
     }
 
     /// Places what has room, in order; says whether any launch began.
-    fn place(&mut self, cost: &mut dyn FnMut(&BegunLaunch) -> u64) -> bool {
+    fn place(&mut self, cost: &mut CostOf<'_>) -> bool {
         let mut began = false;
         for run in &mut self.runs {
-            began |= run.place((self.now_ns, self.pace), &mut self.room, &mut *cost);
+            let device = (&mut self.sms[..], &mut self.memory);
+            began |= run.place((self.now_ns, self.pace), device, &mut *cost);
         }
         began
     }
@@ -84,21 +107,21 @@ impl Timed {
     /// Ends the blocks whose time is over, and takes out the launches that are over with them.
     fn end(&mut self) -> Vec<Run> {
         for run in &mut self.runs {
-            let (now_ns, room) = (self.now_ns, &mut self.room);
+            let (now_ns, sms) = (self.now_ns, &mut self.sms);
+            let (part, load) = (run.part, run.load);
             run.cohorts.retain(|cohort| {
                 let over = cohort.ends_ns <= now_ns;
-                if over {
-                    let taken = cohort.taken.iter();
-                    taken.for_each(|&(sm, part)| room[sm as usize] += part);
+                for &sm in cohort.on.iter().filter(|_| over) {
+                    sms[sm as usize].room += part;
+                    sms[sm as usize].load -= load;
                 }
                 !over
             });
         }
-        self.runs
-            .extract_if(.., |run| {
-                run.began && run.left == 0 && run.cohorts.is_empty()
-            })
-            .collect()
+        let is_over = |run: &mut Run| run.began && run.left == 0 && run.cohorts.is_empty();
+        let over: Vec<Run> = self.runs.extract_if(.., is_over).collect();
+        self.memory -= over.iter().map(|run| run.cost.memory_permille).sum::<u32>();
+        over
     }
 
     /// Lets launches that were evicted since the last look end soon.
@@ -124,8 +147,10 @@ impl Run {
             handle,
             guard,
             left: u32::try_from(blocks).unwrap_or(u32::MAX),
+            part: ROOM / launch.blocks_per_sm.max(1),
             launch,
-            block_ns: 0,
+            cost: LaunchCost::default(),
+            load: 0,
             began: false,
             evicted: false,
             cohorts: Vec::new(),
@@ -160,61 +185,72 @@ impl Run {
     fn place(
         &mut self,
         (now_ns, pace): (u64, Pace),
-        room: &mut [u32],
-        cost: &mut dyn FnMut(&BegunLaunch) -> u64,
+        (sms, memory): (&mut [Multiprocessor], &mut u32),
+        cost: &mut CostOf<'_>,
     ) -> bool {
         if self.left == 0 || now_ns < self.launch.arrives_ns {
             return false;
         }
-        let per_sm = self.launch.blocks_per_sm.max(1);
-        let part = ROOM / per_sm;
-        let mut taken = Vec::new();
+        let mut on = Vec::new();
         // Level, as devices do: one block more on each before any gets two.
-        for _ in 0..per_sm {
+        for _ in 0..self.launch.blocks_per_sm.max(1) {
+            let before = on.len();
             for &sm in &self.launch.sms {
-                if self.left > taken.len() as u32 && room[sm as usize] >= part {
-                    room[sm as usize] -= part;
-                    taken.push((sm, part));
+                let room = &mut sms[sm as usize].room;
+                if self.left > on.len() as u32 && *room >= self.part {
+                    *room -= self.part;
+                    on.push(sm);
                 }
             }
-            if self.left <= taken.len() as u32 {
+            if on.len() == before {
                 break;
             }
         }
-        if taken.is_empty() {
+        if on.is_empty() {
             return false;
         }
         let begins = !std::mem::replace(&mut self.began, true);
         if begins {
             self.begin(&pace, cost);
+            *memory += self.cost.memory_permille;
         }
-        self.left = self.left.saturating_sub(taken.len() as u32);
-        let ends_ns = now_ns + self.block_ns;
-        self.cohorts.push(Cohort { ends_ns, taken });
+        for &sm in &on {
+            sms[sm as usize].load += self.load;
+        }
+        let loads = on.iter().map(|&sm| sms[sm as usize].load);
+        let busiest = loads.max().unwrap_or(0).max(MILLION);
+        let scarcest = busiest.max(MILLION / PERMILLE * *memory);
+        let takes_ns = u128::from(self.cost.block_ns) * u128::from(scarcest) / u128::from(MILLION);
+        self.left = self.left.saturating_sub(on.len() as u32);
+        let ends_ns = now_ns + takes_ns as u64;
+        self.cohorts.push(Cohort { ends_ns, on });
         begins
     }
 
-    fn begin(&mut self, pace: &Pace, cost: &mut dyn FnMut(&BegunLaunch) -> u64) {
+    fn begin(&mut self, pace: &Pace, cost: &mut CostOf<'_>) {
         if self.guard.begun != 0 {
             // SAFETY: as for the epoch. Relaxed: only how much may wait depends on it.
             unsafe { word(self.guard.begun) }.store(self.guard.index + 1, Ordering::Relaxed);
         }
+        self.cost = LaunchCost::alone(pace.empty_ns);
         if self.is_evicted_now() {
             self.note_evicted();
-            self.block_ns = pace.empty_ns;
             return;
         }
-        self.block_ns = match self.guard.epoch_now {
-            0 => pace.empty_ns,
-            _ => cost(&BegunLaunch {
+        if self.guard.epoch_now != 0 {
+            let sms = self.launch.sms.len() as u32;
+            self.cost = cost(&BegunLaunch {
                 stream: self.handle,
                 index: self.guard.index,
                 blocks: self.left,
                 blocks_per_sm: self.launch.blocks_per_sm,
-                sms: self.launch.sms.len() as u32,
-            })
-            .max(1),
-        };
+                sms,
+            });
+            self.cost.block_ns = self.cost.block_ns.max(1);
+            let at_once = self.left.div_ceil(sms.max(1));
+            let at_once = at_once.clamp(1, self.launch.blocks_per_sm.max(1));
+            self.load = self.cost.sm_permille * (MILLION / PERMILLE) / at_once;
+        }
     }
 
     /// What the host sees of a launch that is over.
@@ -330,7 +366,7 @@ impl Device {
     }
 
     /// Lets virtual time pass; the time of what comes next, and whether anything changed.
-    fn pass(&mut self, until_ns: u64, cost: &mut dyn FnMut(&BegunLaunch) -> u64) -> (u64, bool) {
+    fn pass(&mut self, until_ns: u64, cost: &mut CostOf<'_>) -> (u64, bool) {
         let mut changed = false;
         loop {
             changed |= self.take_heads();
