@@ -42,6 +42,8 @@ pub struct StreamState {
     pub held: bool,
     /// Everything that was asked of it is done.
     pub idle: bool,
+    /// Instructions of warps that it executed.
+    pub instructions: u64,
 }
 
 /// Allocations that were not given back yet.
@@ -121,6 +123,7 @@ pub(crate) fn stream_state(line: &str) -> Option<StreamState> {
         priority: words.next()?.parse().ok()?,
         held: words.next()? == "1",
         idle: words.next()? == "1",
+        instructions: words.next()?.parse().ok()?,
     })
 }
 

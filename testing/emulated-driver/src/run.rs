@@ -138,7 +138,7 @@ impl Target<'_> {
         let mut machine = Machine::new();
         let mut memory = Launched::new(self.space);
         let mut seen = 0;
-        let mut look = || {
+        let mut look = |_: &Counts| {
             at_checkpoint(seen);
             seen += 1;
             true

@@ -74,15 +74,15 @@ impl Machine {
         self.counts
     }
 
-    /// Runs a block to its end. `look` is called before each look at a word that the host writes; if it returns false, the
-    /// block ends there.
+    /// Runs a block to its end. `look` is called before each look at a word that the host writes, with what this machine
+    /// has done so far; if it returns false, the block ends there.
     pub fn run(
         &mut self,
         launch: &Launch<'_>,
         memory: &mut Launched,
         block: [u32; 3],
         multiprocessor: u32,
-        look: &mut dyn FnMut() -> bool,
+        look: &mut dyn FnMut(&Counts) -> bool,
     ) -> Result<(), Stop> {
         let kernel = launch.kernel;
         let threads: u32 = launch.block.iter().product();

@@ -21,8 +21,8 @@ pub(crate) struct Environment<'a> {
     pub(crate) shared: &'a mut Shared,
     pub(crate) memory: &'a mut Launched,
     pub(crate) arithmetic: Arithmetic,
-    /// Called before each look at a word that the host writes; false: the launch is to end.
-    pub(crate) look: &'a mut dyn FnMut() -> bool,
+    /// Called before each look at a word that the host writes, with what was done so far; false: the launch is to end.
+    pub(crate) look: &'a mut dyn FnMut(&Counts) -> bool,
     pub(crate) clock: fn() -> u64,
     pub(crate) counts: &'a mut Counts,
 }
@@ -30,6 +30,8 @@ pub(crate) struct Environment<'a> {
 /// What a launch did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// Instructions of warps.
+    pub instructions: u64,
     /// Products of fragments.
     pub matrix_products: u64,
     /// Rows of `ldmatrix` that had to wait for another of the same banks.
@@ -84,6 +86,7 @@ fn run_any(warp: &mut Warp, e: &mut Environment<'_>, turn: u32) -> Result<Pause,
             warp.join();
         }
         let instruction = &e.kernel.code[warp.at as usize];
+        e.counts.instructions += 1;
         let Some(guard) = instruction.guard else {
             if let Some(pause) = step(warp, e, &instruction.op)? {
                 return Ok(pause);
@@ -135,7 +138,7 @@ fn step(warp: &mut Warp, e: &mut Environment<'_>, op: &Op) -> Result<Option<Paus
         Op::Load(ref access) => {
             if access.order == Order::Relaxed {
                 e.counts.looks += 1;
-                if !(e.look)() {
+                if !(e.look)(e.counts) {
                     return Ok(Some(Pause::Stopped));
                 }
             }

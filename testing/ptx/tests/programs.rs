@@ -70,7 +70,7 @@ impl<'a> Run<'a> {
         };
         let (mut machine, mut memory) = (Machine::new(), Launched::new(&space));
         let mut left = self.looks;
-        let mut look = || {
+        let mut look = |_: &Counts| {
             let goes_on = left > 0;
             left = left.saturating_sub(1);
             goes_on

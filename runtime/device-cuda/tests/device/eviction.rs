@@ -1,11 +1,12 @@
 //! Stages that are evicted at a certain look of a kernel at its guard, and what becomes of them.
 
 use emulated_cuda::{After, Config, Outcome};
-use punctual_core::{Answer, Criticality, Event};
+use punctual_core::{Answer, Criticality, Event, PartitionId};
 use punctual_device::Device;
 use punctual_device::conformance::networks;
 use punctual_device_cuda::CudaSpec;
 use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
+use punctual_types::Random;
 
 use crate::subject::{Cuda, cuda};
 
@@ -13,6 +14,7 @@ use crate::subject::{Cuda, cuda};
 const LATER: After = After::Blocks(30);
 
 const MEMBERS: [u16; 3] = [4, 0, 2];
+const OTHERS: [u16; 3] = [1, 3, 5];
 
 /// A device with one partition, and what it answers when nothing disturbs it.
 fn started(config: &Config, cuda: &CudaSpec) -> (Cuda, Vec<Vec<Answer>>) {
@@ -250,4 +252,90 @@ fn no_more_launches_wait_in_the_driver_than_the_bound_says() {
         };
         assert_eq!(finished.members[..], expected[0][..]);
     }
+}
+
+/// Stops the best-effort stage `stage` of partition 0 at its look number `look`; instructions of warps from there to the end of
+/// its last launch. `beside` is done before it may go on.
+fn instructions(device: &mut Cuda, stage: u8, look: u64, beside: impl FnOnce(&mut Cuda)) -> u64 {
+    let stream = device.stream();
+    let executed = |device: &Cuda| {
+        let streams = device.emulator.streams();
+        let found = streams.iter().find(|state| state.stream == stream);
+        found.expect("it is there").instructions
+    };
+    let evictions = device.device.counters().read().evictions;
+    device.emulator.hold(stream, After::Checkpoints(look));
+    let mut infer = device.action(stage, &MEMBERS);
+    infer.criticality = Criticality::BestEffort;
+    device.submit(&infer).expect("room");
+    device.emulator.wait_until_held(stream);
+    let before = executed(device);
+    beside(device);
+    device.preempt(infer.partition, infer.id);
+    device.until_counted("an eviction", |counts| counts.evictions > evictions);
+    device.emulator.go_on(stream);
+    device.until_idle(stream);
+    executed(device) - before
+}
+
+#[test]
+fn real_time_work_evicts_best_effort_work_within_the_profiled_bound_of_instructions() {
+    let queue = QueueSpec {
+        flag: FlagPlace::Host,
+        ..QueueSpec::default()
+    };
+    let spec = CudaSpec { queue, ..cuda() };
+    let mut device = Cuda::with(&Config::default(), &networks::gathers(5), &spec, 2);
+    let expected = device.answers(0, &MEMBERS);
+    let urgent_expected = device.answers(0, &OTHERS);
+    let blocks = blocks(&mut device, 0);
+    // Each block looks at least once.
+    let mut random = Random::new(1);
+    let mut looks =
+        |count: usize| -> Vec<u64> { (0..count).map(|_| random.below(blocks)).collect() };
+    let profile: Vec<u64> = looks(48)
+        .into_iter()
+        .map(|look| {
+            let taken = instructions(&mut device, 0, look, |_| {});
+            assert!(matches!(device.event(), Event::Preempted { .. }));
+            // To its end, so that the next one begins anew.
+            assert_eq!(device.best_effort(0, &MEMBERS), expected);
+            taken
+        })
+        .collect();
+    // As budgets of stages stand above what was measured.
+    let bound = profile.iter().max().expect("some") * 12 / 10;
+    for look in looks(12) {
+        let mut urgent = device.action(0, &OTHERS);
+        urgent.partition = PartitionId(1);
+        let taken = instructions(&mut device, 0, look, |device| {
+            device.submit(&urgent).expect("room");
+        });
+        assert!(
+            taken <= bound,
+            "{taken} instructions after look {look}, not {bound}: {profile:?}"
+        );
+        for _ in 0..2 {
+            match device.event() {
+                Event::Finished(finished) => assert_eq!(finished.members[..], urgent_expected[..]),
+                Event::Preempted { .. } => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(device.best_effort(0, &MEMBERS), expected);
+    }
+    // A stage that is not stopped executes far more.
+    let whole = instructions_of_all(&mut device);
+    assert!(bound < whole / 2, "{bound} of {whole}");
+}
+
+/// Instructions of warps of stage 0, undisturbed.
+fn instructions_of_all(device: &mut Cuda) -> u64 {
+    let all = |device: &Cuda| -> u64 {
+        let streams = device.emulator.streams();
+        streams.iter().map(|state| state.instructions).sum()
+    };
+    let before = all(device);
+    device.answers(0, &MEMBERS);
+    all(device) - before
 }

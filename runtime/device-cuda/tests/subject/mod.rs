@@ -22,7 +22,7 @@ use punctual_device_cuda::host::Host;
 use punctual_device_cuda::partition::offer::{self, How, Offer};
 use punctual_device_cuda::partition::record;
 use punctual_device_cuda::partition::{Mechanism, Trial};
-use punctual_device_cuda::{CudaDevice, CudaSpec, Loss, StartError, Watchdog};
+use punctual_device_cuda::{Counts, CudaDevice, CudaSpec, Loss, StartError, Watchdog};
 use punctual_model::Network;
 use punctual_platform::Doorbell;
 
@@ -246,6 +246,22 @@ impl Cuda {
             let streams = self.emulator.streams();
             let mut others = streams.iter().filter(|other| other.stream != stream);
             counters.read().evictions >= eviction && others.all(|other| other.idle)
+        });
+    }
+
+    /// Waits until the device has counted what `done` says.
+    pub fn until_counted(&self, what: &str, done: impl Fn(&Counts) -> bool) {
+        let counters = self.device.counters();
+        self.until(what, || done(&counters.read()));
+    }
+
+    /// Waits until everything that was asked of a stream is done.
+    pub fn until_idle(&self, stream: u64) {
+        self.until("the end of all launches", || {
+            let streams = self.emulator.streams();
+            streams
+                .iter()
+                .any(|state| state.stream == stream && state.idle)
         });
     }
 

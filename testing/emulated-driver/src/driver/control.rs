@@ -250,7 +250,9 @@ fn streams(device: &Device) -> String {
         .map(|stream| {
             let held = u8::from(stream.is_held());
             let idle = u8::from(stream.is_idle());
-            format!("{} {} {held} {idle}\n", stream.handle(), stream.priority)
+            let done = stream.signals.instructions();
+            let (handle, priority) = (stream.handle(), stream.priority);
+            format!("{handle} {priority} {held} {idle} {done}\n")
         })
         .collect()
 }

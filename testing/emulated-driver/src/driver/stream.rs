@@ -1,7 +1,7 @@
 //! Streams: queues of commands, each worked off by a thread of its own.
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::context::{self, PRIORITIES};
 use super::event::Mark;
@@ -65,6 +65,14 @@ pub(crate) struct Signals {
     pub(super) abort: AtomicBool,
     /// A hold is on: to be asked under the lock. Likewise.
     pub(super) armed: AtomicBool,
+    /// Instructions of warps that were executed. Likewise.
+    pub(super) instructions: AtomicU64,
+}
+
+impl Signals {
+    pub(super) fn instructions(&self) -> u64 {
+        self.instructions.load(Ordering::Relaxed)
+    }
 }
 
 pub(crate) struct Stream {

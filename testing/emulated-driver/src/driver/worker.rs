@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use punctual_ptx::{Arithmetic, Launch, Launched, Machine, Space, Stop};
+use punctual_ptx::{Arithmetic, Counts, Launch, Launched, Machine, Space, Stop};
 use punctual_types::Random;
 
 use super::fault::Fate;
@@ -236,8 +236,13 @@ impl Worker {
             let sm = launch.sms[at as usize % launch.sms.len()];
             sms.insert(sm);
             let block = run.position(at);
-            let mut look = || pauses.pass(Step::Checkpoint);
-            match self.machine.run(&run, &mut memory, block, sm, &mut look) {
+            let mut look = |counts: &Counts| {
+                pauses.note(counts);
+                pauses.pass(Step::Checkpoint)
+            };
+            let ended = self.machine.run(&run, &mut memory, block, sm, &mut look);
+            pauses.note(&self.machine.counts());
+            match ended {
                 Ok(()) => {}
                 Err(Stop::Ended) => return Ok(false),
                 Err(Stop::Fault(fault)) => {
@@ -367,6 +372,12 @@ struct Pauses {
 }
 
 impl Pauses {
+    /// What the stream's machine has done so far.
+    fn note(&self, counts: &Counts) {
+        let instructions = &self.signals.instructions;
+        instructions.store(counts.instructions, Ordering::Relaxed);
+    }
+
     /// Waits until the next step may be done; false: the context was reset, and the launch is to end.
     fn pass(&self, step: Step) -> bool {
         if self.signals.abort.load(Ordering::Relaxed) {
