@@ -121,7 +121,12 @@ impl Occupancy {
         now: Instant,
     ) -> Option<TpcSet> {
         let mut left = self.board.left();
-        left.tpcs &= !self.held_beside(filler);
+        let held = self.held_beside(filler);
+        // One at a time beside real-time work: each shares the memory with it.
+        if left.until.is_some() && held != 0 {
+            return None;
+        }
+        left.tpcs &= !held;
         let tpcs = match demand {
             Some(demand) => choose(&left, &[*demand], now).first()?.tpcs,
             None if left.until.is_none() => left.tpcs,
@@ -199,14 +204,13 @@ mod tests {
     }
 
     #[test]
-    fn fillers_have_what_real_time_launches_and_other_fillers_leave() {
+    fn beside_real_time_launches_one_filler_at_a_time_has_what_they_leave() {
         let occupancy = occupancy(2);
         let posted = post(&occupancy, Some(&demand(2, 100)));
         assert_eq!(posted, (0b0011, vec![]));
         assert_eq!(occupancy.take(0, Some(&demand(2, 10)), NOW), Some(0b1100));
-        assert_eq!(occupancy.take(1, Some(&demand(25, 10)), NOW), Some(0xf0));
+        assert_eq!(occupancy.take(1, Some(&demand(25, 10)), NOW), None);
         occupancy.give_back(0);
-        occupancy.give_back(1);
         assert_eq!(occupancy.take(1, Some(&demand(25, 10)), NOW), Some(0xfc));
         assert_eq!(occupancy.take(0, Some(&demand(1, 10)), NOW), None);
     }

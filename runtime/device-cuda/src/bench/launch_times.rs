@@ -30,7 +30,7 @@ const HAND_OVER_NS: u32 = 20_000;
 /// Launches are measured on so many parts of the device: all of it, then an eighth less each time.
 const WIDTHS: u16 = 8;
 /// A launch that takes at most so many thousandths of its time on all TPCs is as fast.
-const AS_FAST_PERMILLE: u64 = 1_020;
+const AS_FAST_PERMILLE: u64 = 1_010;
 
 /// Measures every launch of every list of some models on the TPCs `on`, which must be idle, and on fewer of them: each for a full
 /// batch, between two driver events, the median of so many `rounds` (at least one). The launches of a list are queued behind
