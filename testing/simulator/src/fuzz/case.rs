@@ -49,6 +49,7 @@ impl Case {
         if self.promises() {
             let layout = |partitions: &Vec<usize>| Layout {
                 partitions: partitions.iter().map(|&p| PartitionId(p as u16)).collect(),
+                load: None,
             };
             config.layouts = self.plan.layouts.iter().map(layout).collect();
             config.switch_cost = self.plan.switch_cost;
