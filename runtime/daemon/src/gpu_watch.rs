@@ -69,7 +69,7 @@ impl GpuWatch {
             .plan
             .partitions
             .iter()
-            .filter(|p| !p.is_place && !p.fills)
+            .filter(|p| !p.is_place && !p.fills && p.layout.is_none())
             .map(|p| p.tpcs.len() as u64);
         Some(Self {
             machine: gpu.host().machine,
