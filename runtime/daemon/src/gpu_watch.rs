@@ -97,7 +97,9 @@ impl GpuWatch {
             } else {
                 "partition"
             };
-            format!("{kind} {name:?} has {tpcs} TPCs, led by core {leader}")
+            let layout = partition.layout.as_ref();
+            let layout = layout.map_or(String::new(), |name| format!(", in layout {name:?}"));
+            format!("{kind} {name:?} has {tpcs} TPCs, led by core {leader}{layout}")
         });
         std::iter::once(device).chain(granted).collect()
     }

@@ -1,0 +1,300 @@
+//! The layout follows the load: on cores, and on the TPCs of the emulated GPU.
+
+use std::process::Stdio;
+
+use emulated_cuda::LoggedLaunch;
+use punctual_daemon::Report;
+use punctual_ipc::{ClientChannel, PixelFormat, Verdict};
+use punctual_platform::clock;
+
+use crate::division::{assert_apart, launches, logging};
+use crate::emulated_gpu::{folder, profiled, turn};
+use crate::support::{Daemon, Folder, LIMIT, assert_accounts, connect, result, submit};
+
+/// Frames of each task that come at once.
+const BURST: usize = 4;
+
+/// No frame is counted any longer after so many seconds.
+const FORGOTTEN: f64 = 1.2;
+
+/// Two tasks with deadlines that any machine keeps, whatever else it does.
+fn tasks(model: &str, partitions: [&str; 2], frame: &str) -> String {
+    let task = |(name, partition): (&str, &str)| {
+        format!(
+            "[[task]]\nname = \"{name}\"\nmodel = \"{model}\"\npartition = \"{partition}\"\ncriticality = \"real-time\"\n\
+             rate_hz = 0.1\ndeadline_ms = 25_000\nthreshold = 1.0\nqueue_depth = 8\nframe = {{ {frame} }}\n\n"
+        )
+    };
+    ["near", "far"]
+        .into_iter()
+        .zip(partitions)
+        .map(task)
+        .collect()
+}
+
+/// One core does while little is asked; each task has its own when much is.
+fn on_cores() -> String {
+    let frame = "format = \"rgb8\", width = 320, height = 240, crop = [192, 192]";
+    let layout = r#"
+[daemon]
+board = "host"
+
+[[model]]
+name = "signs"
+package = "signs.punctual"
+
+[[partition]]
+name = "both"
+cores = [0]
+
+[[layout]]
+name = "busy"
+load = [1.0, 100]
+
+[[layout.partition]]
+name = "near-alone"
+cores = [0]
+tasks = ["near"]
+
+[[layout.partition]]
+name = "far-alone"
+cores = [1]
+tasks = ["far"]
+
+"#;
+    layout.to_owned() + &tasks("signs", ["both"; 2], frame)
+}
+
+/// Two TPCs each while little is asked, and four when much is.
+fn on_tpcs(policy: &str) -> String {
+    let frame = "format = \"rgb8\", width = 64, height = 48, crop = [24, 24]";
+    let layout = r#"
+[[model]]
+name = "small"
+package = "small.punctual"
+
+[[partition]]
+name = "first-two"
+tpcs = 2
+cores = [1]
+
+[[partition]]
+name = "next-two"
+tpcs = 2
+cores = [0]
+
+[[layout]]
+name = "busy"
+load = [1.0, 100]
+
+[[layout.partition]]
+name = "first-half"
+tpcs = [0, 4]
+tasks = ["near"]
+
+[[layout.partition]]
+name = "second-half"
+tpcs = [4, 4]
+tasks = ["far"]
+
+"#;
+    let daemon = format!("[daemon]\nboard = \"emulated\"\ncores = [0]\n{policy}\n");
+    daemon + layout + &tasks("small", ["first-two", "next-two"], frame)
+}
+
+fn present(report: &Report) -> &str {
+    let layouts = report.layouts.as_ref().expect("the plan has two");
+    &layouts.present
+}
+
+/// Bursts of all tasks until the layout is that of many frames; the number of frames. Each is on time.
+fn rush(daemon: &Daemon, clients: &mut [ClientChannel]) -> u64 {
+    let limit = clock::now_ns() + LIMIT.as_nanos() as u64;
+    let mut frames = 0;
+    while present(&daemon.report()) != "busy" {
+        assert!(clock::now_ns() < limit, "{:#?}", daemon.report());
+        frames += burst(clients);
+    }
+    frames
+}
+
+fn burst(clients: &mut [ClientChannel]) -> u64 {
+    for _ in 0..BURST {
+        clients.iter_mut().for_each(|client| {
+            submit(client);
+        });
+    }
+    let mut frames = 0;
+    for client in clients {
+        for _ in 0..BURST {
+            assert_eq!(result(client).verdict, Verdict::OnTime);
+            frames += 1;
+        }
+    }
+    frames
+}
+
+/// Single frames, each after all others were forgotten, until the layout is the first.
+fn calm(daemon: &Daemon, client: &mut ClientChannel) -> u64 {
+    let mut frames = 0;
+    let mut report = daemon.report();
+    let begin = report.seconds;
+    while present(&report) != "first" {
+        assert!(report.seconds < begin + LIMIT.as_secs_f64(), "{report:#?}");
+        let then = report.seconds + FORGOTTEN;
+        daemon.report_when(|report| report.seconds > then);
+        submit(client);
+        assert_eq!(result(client).verdict, Verdict::OnTime);
+        frames += 1;
+        report = daemon.report();
+    }
+    frames
+}
+
+/// That all frames were on time, and the counts of changes agree.
+fn assert_changed(report: &Report, frames: u64) {
+    assert_accounts(report);
+    let on_time: u64 = report.tasks.iter().map(|task| task.on_time).sum();
+    assert_eq!(on_time, frames, "{report:#?}");
+    let layouts = report.layouts.as_ref().expect("the plan has two");
+    let [first, busy] = &layouts.layouts[..] else {
+        panic!("{layouts:?}");
+    };
+    assert_eq!((&first.name[..], &busy.name[..]), ("first", "busy"));
+    assert_eq!(layouts.present, "first");
+    assert!(
+        busy.entered > 0 && first.entered == busy.entered,
+        "{layouts:?}"
+    );
+    assert_eq!(layouts.changes, first.entered + busy.entered);
+}
+
+fn clients(daemon: &Daemon) -> [ClientChannel; 2] {
+    ["near", "far"].map(|name| connect(&daemon.socket(), name, PixelFormat::Rgb8))
+}
+
+#[test]
+fn on_cores_the_layout_follows_the_load_and_returns_and_every_frame_is_on_time() {
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        println!("skipped: a machine with one core has one layout");
+        return;
+    }
+    let folder = Folder::with_profile(&on_cores(), |profile, _| {
+        for stage in &mut profile.stages {
+            // So that few frames are much, and a busy machine keeps them.
+            (stage.p50_ns, stage.p99_ns) = (50_000_000, 50_000_000);
+            stage.max_ns = 2_000_000_000;
+        }
+    });
+    let daemon = Daemon::start_as(folder, |command| {
+        command.stderr(Stdio::piped());
+    });
+    assert_eq!(present(&daemon.report()), "first");
+    let mut both = clients(&daemon);
+    let mut frames = 0;
+    for _ in 0..2 {
+        frames += rush(&daemon, &mut both);
+        frames += burst(&mut both);
+        frames += calm(&daemon, &mut both[0]);
+    }
+    drop(both);
+    daemon.signal("TERM");
+    let (status, words, report) = daemon.end_with_words();
+    assert_eq!(status.code(), Some(0), "{words}");
+    assert_changed(&report, frames);
+    let busy = report.partitions.iter().filter(|p| p.finished > 0);
+    assert_eq!(busy.count(), 3, "each partition of both layouts");
+    for line in [
+        "layout busy instead of first",
+        "layout first instead of busy",
+    ] {
+        assert!(words.contains(line), "{words}");
+    }
+}
+
+/// The layouts in which a launch may run where it ran: the first, the busy one. The partitions that begin at the first TPC share a stream; each of the
+/// others has its own.
+fn allowed(launch: &LoggedLaunch, all: &[LoggedLaunch]) -> [bool; 2] {
+    let within = |low, high| launch.sms.iter().all(|sm| (low..high).contains(sm));
+    let of_stream = all.iter().filter(|other| other.stream == launch.stream);
+    let lowest = of_stream.flat_map(|other| &other.sms).min();
+    match lowest.expect("of this launch") {
+        0..4 => [within(0, 4), within(0, 8)],
+        4..8 => [within(4, 8), false],
+        _ => [false, within(8, 16)],
+    }
+}
+
+/// How often the layout changed, as far as launches show it.
+fn changes_seen(launches: &[LoggedLaunch]) -> u64 {
+    let (mut changes, mut possible) = (0, [true, false]);
+    for launch in launches {
+        let allowed = allowed(launch, launches);
+        assert!(
+            allowed.contains(&true),
+            "{launch:?} is where no mask allows"
+        );
+        let both = [possible[0] && allowed[0], possible[1] && allowed[1]];
+        if both.contains(&true) {
+            possible = both;
+        } else {
+            possible = allowed;
+            changes += 1;
+        }
+    }
+    changes
+}
+
+#[test]
+fn on_tpcs_every_block_of_each_layout_is_where_its_mask_allows_and_every_frame_is_on_time() {
+    let _turn = turn();
+    let (driver, log) = logging("layouts");
+    let daemon = Daemon::start_in(profiled(&on_tpcs(""), &driver));
+    let process = daemon.pid();
+    let mut both = clients(&daemon);
+    let mut frames = 0;
+    // A frame alone, in the first layout.
+    for client in &mut both {
+        submit(client);
+        assert_eq!(result(client).verdict, Verdict::OnTime);
+        frames += 1;
+    }
+    frames += rush(&daemon, &mut both);
+    let settled = clock::now_ns();
+    frames += burst(&mut both);
+    let until = clock::now_ns();
+    frames += calm(&daemon, &mut both[0]);
+    drop(both);
+    let report = daemon.stop();
+    assert_changed(&report, frames);
+    let gpu = report.gpu.as_ref().expect("a GPU");
+    assert_eq!(gpu.tpcs, 4, "those of the first layout");
+    let launches = launches(&log, process);
+    assert_apart(&launches);
+    let layouts = report.layouts.as_ref().expect("the plan has two");
+    let seen = changes_seen(&launches);
+    assert!(
+        seen >= 2 && seen <= layouts.changes,
+        "{seen} of {layouts:?}"
+    );
+    // While the layout was the busy one, nothing ran as in the first.
+    let during = launches.iter();
+    let during = during.filter(|launch| settled < launch.began_ns && launch.last_began_ns < until);
+    let during: Vec<&LoggedLaunch> = during.collect();
+    assert!(during.iter().all(|launch| allowed(launch, &launches)[1]));
+    let wide = during
+        .iter()
+        .filter(|launch| launch.sms.iter().any(|sm| *sm >= 8));
+    assert!(wide.count() > 0, "{during:?}");
+}
+
+#[test]
+fn layouts_are_refused_under_a_policy_that_divides_tpcs_itself() {
+    let _turn = turn();
+    let (driver, _) = logging("layouts-of-seeb");
+    let manifest = on_tpcs("policy = \"seeb\"");
+    let (code, words) = folder(&manifest, &driver).refusal(&[]);
+    assert_eq!(code, Some(3), "{words}");
+    let expected = "policy \"seeb\" does not change layouts";
+    assert!(words.contains(expected), "{words}");
+}
