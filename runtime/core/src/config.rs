@@ -51,7 +51,7 @@ pub struct Layout {
 pub struct LoadRange {
     /// The lowest load, in thousandths.
     pub least: u32,
-    /// The highest.
+    /// The highest; the greatest number: any.
     pub most: u32,
 }
 
@@ -59,14 +59,15 @@ impl LoadRange {
     /// Whether a load is in it.
     #[must_use]
     pub const fn holds(self, load: u64) -> bool {
-        self.least as u64 <= load && load <= self.most as u64
+        self.least as u64 <= load && (load <= self.most as u64 || self.most == u32::MAX)
     }
 
     /// Whether a load is in it, or outside by at most a quarter of the nearer end.
     #[must_use]
     pub const fn nearly_holds(self, load: u64) -> bool {
         let (least, most) = (self.least as u64, self.most as u64);
-        least - least / 4 <= load && load <= most + most / 4
+        let below = self.most == u32::MAX || load <= most + most / 4;
+        least - least / 4 <= load && below
     }
 }
 

@@ -32,7 +32,11 @@ impl RawLayout {
     pub(super) fn read(mut section: Section<'_, '_>, problems: &mut Problems<'_>) -> Option<Self> {
         let name = section.name(problems);
         let load = section.optional::<Vec<f64>>("load", problems);
-        for &value in load.iter().flat_map(|at| &at.value) {
+        for (position, &value) in load.iter().flat_map(|at| &at.value).enumerate() {
+            // The highest may be as high as it likes.
+            if position == 1 && value == f64::INFINITY {
+                continue;
+            }
             let place = section.place_of("load");
             // What it is clamped to does not count: the range was noted.
             let _ = Spanned { value, place }.within(0.0..=LOAD_MAX, "", problems);

@@ -97,7 +97,10 @@ impl Plan {
         match range {
             Some(LoadRange { least, most }) => {
                 let load = |thousandths: u32| f64::from(thousandths) / 1_000.0;
-                format!("{} to {}", load(least), load(most))
+                match most {
+                    u32::MAX => format!("{} and more", load(least)),
+                    most => format!("{} to {}", load(least), load(most)),
+                }
             }
             None => "any other".to_owned(),
         }

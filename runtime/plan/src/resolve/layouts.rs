@@ -648,7 +648,7 @@ fn common(one: &Placed, other: &Placed) -> Option<Vec<u16>> {
     (!common.is_empty()).then_some(common)
 }
 
-/// In thousandths, rounded to the nearest.
+/// In thousandths, rounded to the nearest; without an upper end, the highest that there is.
 fn range(load: &[f64]) -> Option<LoadRange> {
     let thousandths = |load: f64| (load * 1_000.0).round() as u32;
     match load {

@@ -171,6 +171,14 @@ fn meant_for_some_load() -> Config {
     config
 }
 
+#[test]
+fn a_range_without_an_upper_end_holds_any_load_above_the_lower() {
+    let (least, most) = (300, u32::MAX);
+    let range = LoadRange { least, most };
+    assert!(range.holds(u64::MAX) && range.nearly_holds(u64::MAX));
+    assert!(!range.holds(299) && range.nearly_holds(225) && !range.nearly_holds(224));
+}
+
 /// The layout after two seconds with a frame of the first task every so many ms.
 fn layout_after(world: &mut World<Exact>, from: u64, every: u64) -> usize {
     for n in 0..2_000 / every {
