@@ -112,7 +112,8 @@ fn present(report: &Report) -> &str {
     &layouts.present
 }
 
-/// What the daemon says of itself, once it comes to that: its ordinary threads may wait for a core longer than a report may take.
+/// What the daemon says of itself, once it comes to that: its ordinary threads may wait for a core longer than a report
+/// may take.
 fn report(daemon: &Daemon) -> Report {
     let limit = clock::now_ns() + LIMIT.as_nanos() as u64;
     loop {
@@ -258,8 +259,8 @@ fn on_cores_the_layout_follows_the_load_and_returns_and_no_promise_is_broken() {
     }
 }
 
-/// The layouts in which a launch may run where it ran: the first, the busy one. The partitions that begin at the first TPC share a stream; each of the
-/// others has its own.
+/// The layouts in which a launch may run where it ran: the first, the busy one. The partitions that begin at the first TPC
+/// share a stream; each of the others has its own.
 fn allowed(launch: &LoggedLaunch, all: &[LoggedLaunch]) -> [bool; 2] {
     let within = |low, high| launch.sms.iter().all(|sm| (low..high).contains(sm));
     let of_stream = all.iter().filter(|other| other.stream == launch.stream);

@@ -290,7 +290,8 @@ fn tables_of_places(inventory: &Inventory<'_>) -> Option<MemoryItem> {
     (places > 0).then(|| MemoryItem::new(Purpose::SchedulerTables, "places", bytes, places))
 }
 
-/// The scheduler's tables and queues of each partition that only further layouts have, and its tables of tasks in each layout.
+/// The scheduler's tables and queues of each partition that only further layouts have, and its tables of tasks in each
+/// layout.
 fn tables_of_layouts(inventory: &Inventory<'_>) -> Vec<MemoryItem> {
     let resolved = inventory.resolved;
     let partitions = resolved.placement.partitions.iter();
