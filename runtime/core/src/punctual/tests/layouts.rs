@@ -13,8 +13,8 @@ use super::world::{Exact, World};
 use crate::punctual::Punctual;
 use crate::punctual::ablation::Ablation;
 use crate::{
-    Action, Config, ConfigError, Layout, LoadRange, PartitionConfig, PartitionId, PunctualConfig,
-    Units, Verdict,
+    Action, Config, ConfigError, Layout, LoadRange, ModelId, PartitionConfig, PartitionId,
+    PunctualConfig, Units, Verdict,
 };
 
 /// In these a batch of two was measured shorter than one request alone, and an accepted request was late
@@ -119,6 +119,27 @@ fn a_change_into_which_the_promises_do_not_fit_is_deferred() {
     assert!(when <= at(8) && reply.verdict == Verdict::OnTime);
     assert_eq!(world.scheduler.tables.layout(), 1);
     assert_eq!(starts(&world), [(0, 0), (0, 4)]);
+}
+
+#[test]
+fn while_a_model_is_demoted_the_partitions_of_its_tasks_do_not_change() {
+    let mut world = World::new(two_layouts(), Exact);
+    let now = world.scheduler.now;
+    let demote = |world: &mut World<Exact>, demoted| {
+        let monitor = &mut world.scheduler.partitions[0].profiles;
+        monitor.set_demoted(ModelId(0), demoted, now);
+    };
+    demote(&mut world, true);
+    world.scheduler.layouts.want(1);
+    world.frame(0, at(0));
+    world.frame(1, at(30));
+    world.run_until(at(60));
+    assert_eq!(starts(&world), [(0, 0), (0, 30)]);
+    demote(&mut world, false);
+    world.frame(0, at(90));
+    world.run_until(at(120));
+    assert_eq!(world.scheduler.tables.layout(), 1);
+    assert_eq!(starts(&world).last(), Some(&(1, 92)));
 }
 
 #[test]
