@@ -28,6 +28,7 @@ const fn config(driver: u32) -> Config {
         lazy: None,
         hung_reset: HungReset::Waits,
         export_table: true,
+        launch_log: None,
         descriptor: None,
         descriptor_masks: true,
         hide: Vec::new(),
