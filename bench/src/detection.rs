@@ -7,6 +7,7 @@ use punctual_platform::termination::{Terminates, Termination};
 use punctual_report::{Column, Table};
 use serde::{Deserialize, Serialize};
 
+use crate::demonstration;
 use crate::programs::{Folder, ProgramError, Programs};
 
 /// How long, at which rates, with which programs.
@@ -63,9 +64,6 @@ impl Terminates for Error {
         }
     }
 }
-
-/// The demo's detector.
-const PACKAGE: &[u8] = include_bytes!("../../models/streets/streets.punctual");
 
 /// Seed of the scenes; no set that trained or tuned the network has it.
 const SEED: &str = "55";
@@ -248,7 +246,7 @@ fn table(rows: &[Row]) -> Table {
 /// What the daemons are started with.
 fn folder(rate: f64) -> Result<Folder, ProgramError> {
     let folder = Folder::new("detection")?;
-    folder.write("streets.punctual", PACKAGE)?;
+    folder.write("streets.punctual", demonstration::STREETS)?;
     for side in Side::ALL {
         folder.write(side.manifest(), manifest(side, rate).as_bytes())?;
     }

@@ -4,6 +4,7 @@
 mod answers;
 mod cold_start;
 mod cold_start_report;
+mod demonstration;
 mod detection;
 #[cfg(test)]
 mod documented;

@@ -148,7 +148,6 @@ impl Terminates for Error {
             Self::NoGpu(_) | Self::Program(_) | Self::NoAnswer(_) => Termination::Resources,
             Self::NoSuchStep(_) | Self::Folder(FolderError::Other { .. }) => Termination::BadInput,
             Self::Folder(_) => Termination::File,
-            Self::Predict(roofline::PredictError::Package { .. }) => Termination::File,
             Self::Predict(_) => Termination::BadResult,
             Self::StepFailed | Self::Missed => Termination::BadResult,
         }

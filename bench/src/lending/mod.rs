@@ -12,6 +12,7 @@ use punctual_platform::termination::{Terminates, Termination};
 use punctual_signs::Camera;
 use serde::Serialize;
 
+use crate::demonstration;
 use crate::programs::{Folder, ProgramError, Programs};
 use camera::{CameraError, ROLES, Scenes};
 use plan::PlaceUse;
@@ -97,16 +98,12 @@ const MANIFEST: &str = include_str!("lending.toml");
 const HOMES: [&str; 2] = ["crossing", "lane"];
 
 /// The demo's networks, with their files' names.
-const PACKAGES: [(&str, &[u8]); 2] = [
-    (
-        "signs",
-        include_bytes!("../../../models/signs/signs.punctual"),
-    ),
-    (
-        "streets",
-        include_bytes!("../../../models/streets/streets.punctual"),
-    ),
-];
+fn packages() -> [(&'static str, &'static [u8]); 2] {
+    [
+        ("signs", demonstration::SIGNS),
+        ("streets", demonstration::STREETS),
+    ]
+}
 
 /// How many scenes a camera draws, to show them in turn. A street takes longer.
 const SIGNS: u32 = 200;
@@ -172,7 +169,7 @@ fn print(options: &Options, places: Vec<PlaceUse>, results: Results) -> Result<(
 /// What the daemons are started with.
 fn folder() -> Result<Folder, ProgramError> {
     let folder = Folder::new("lending")?;
-    for (name, package) in PACKAGES {
+    for (name, package) in packages() {
         folder.write(&format!("{name}.punctual"), package)?;
     }
     for side in Side::ALL {
@@ -183,7 +180,7 @@ fn folder() -> Result<Folder, ProgramError> {
 
 /// Puts the networks' profiles beside their packages.
 fn profiles(options: &Options, programs: &Programs, folder: &Folder) -> Result<(), Error> {
-    let files = PACKAGES.map(|(name, _)| format!("{name}.profile.json"));
+    let files = packages().map(|(name, _)| format!("{name}.profile.json"));
     let kept = options.profiles.as_ref();
     if let Some(kept) = kept.filter(|kept| files.iter().all(|file| kept.join(file).exists())) {
         for file in &files {

@@ -40,6 +40,35 @@ pub struct Config {
 pub struct Layout {
     /// The partition of each task, one entry a task.
     pub partitions: Vec<PartitionId>,
+    /// The load for which it is meant. None: it may be chosen at any load for which no layout is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<LoadRange>,
+}
+
+/// A range of loads. The load is how full the fullest partition of the tasks' own layout would be, if each request
+/// that arrived within the last second ran there to its last exit, alone. 1000: it would have no time left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoadRange {
+    /// The lowest load, in thousandths.
+    pub least: u32,
+    /// The highest; the greatest number: any.
+    pub most: u32,
+}
+
+impl LoadRange {
+    /// Whether a load is in it.
+    #[must_use]
+    pub const fn holds(self, load: u64) -> bool {
+        self.least as u64 <= load && (load <= self.most as u64 || self.most == u32::MAX)
+    }
+
+    /// Whether a load is in it, or outside by at most a quarter of the nearer end.
+    #[must_use]
+    pub const fn nearly_holds(self, load: u64) -> bool {
+        let (least, most) = (self.least as u64, self.most as u64);
+        let below = self.most == u32::MAX || load <= most + most / 4;
+        least - least / 4 <= load && below
+    }
 }
 
 impl Config {

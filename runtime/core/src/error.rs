@@ -1,6 +1,6 @@
 //! The errors of a plan. Each names the bad value, the limit, and what to do.
 
-use crate::config::Units;
+use crate::config::{LoadRange, Units};
 use crate::ids::{BATCH_MAX, Confidence, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
 use crate::offline::Infeasible;
 use crate::time::Nanos;
@@ -275,6 +275,17 @@ pub enum ConfigError {
         tasks: usize,
         /// How many partitions there are.
         partitions: usize,
+    },
+    /// The load for which a layout is meant is no range.
+    #[error(
+        "layout {layout}: it is meant for loads from {} to {} thousandths; give the lower one first",
+        load.least, load.most
+    )]
+    LoadRange {
+        /// The layout.
+        layout: usize,
+        /// The range.
+        load: LoadRange,
     },
     /// Two partitions of a layout share a compute unit.
     #[error(

@@ -123,8 +123,8 @@ mod validate;
 pub use action::{Action, Demotion, Failure, Infer, Rejection, Reply, Verdict, Window};
 pub use actions::Actions;
 pub use config::{
-    ACCURACY_BINS, BatchTime, Config, Criticality, Delivery, Layout, ModelConfig, PartitionConfig,
-    StageConfig, StageTime, TaskConfig, Units, Weights,
+    ACCURACY_BINS, BatchTime, Config, Criticality, Delivery, Layout, LoadRange, ModelConfig,
+    PartitionConfig, StageConfig, StageTime, TaskConfig, Units, Weights,
 };
 pub use counters::Counters;
 pub use error::{ConfigError, SPAN_MAX};

@@ -136,6 +136,12 @@ fn check_layouts(config: &Config) -> Result<(), ConfigError> {
                 partitions,
             });
         }
+        if let Some(load) = layout.load.filter(|load| load.least > load.most) {
+            return Err(ConfigError::LoadRange {
+                layout: index + 1,
+                load,
+            });
+        }
     }
     Ok(())
 }

@@ -69,7 +69,7 @@ impl GpuWatch {
             .plan
             .partitions
             .iter()
-            .filter(|p| !p.is_place && !p.fills)
+            .filter(|p| !p.is_place && !p.fills && p.layout.is_none())
             .map(|p| p.tpcs.len() as u64);
         Some(Self {
             machine: gpu.host().machine,
@@ -97,7 +97,9 @@ impl GpuWatch {
             } else {
                 "partition"
             };
-            format!("{kind} {name:?} has {tpcs} TPCs, led by core {leader}")
+            let layout = partition.layout.as_ref();
+            let layout = layout.map_or(String::new(), |name| format!(", in layout {name:?}"));
+            format!("{kind} {name:?} has {tpcs} TPCs, led by core {leader}{layout}")
         });
         std::iter::once(device).chain(granted).collect()
     }

@@ -8,6 +8,7 @@ use log::{Level, error, info, warn};
 use punctual_device::LoadFailures;
 use punctual_device::weights::LoadFailure;
 use punctual_device_cuda::Loss;
+use punctual_plan::Plan;
 use punctual_platform::idle::IdleHold;
 use punctual_platform::poll::Poller;
 use punctual_platform::service;
@@ -134,7 +135,7 @@ impl Housekeeping {
         self.acceptor.look_after(&self.poller);
         self.metrics_socket
             .attend(&self.poller, &self.acceptor.pools);
-        tell_events(&mut self.log, &self.acceptor);
+        tell_events(&mut self.log, &self.acceptor, &self.observer.plan);
         self.tell_load_failures();
         if let Some(gpu) = &mut self.observer.gpu {
             gpu.tell_faults(|said| {
@@ -302,7 +303,7 @@ impl Housekeeping {
         self.acceptor.settle(&mut self.poller);
         // Joining a stuck thread would never return; the end of the process ends it.
         let sound = drained && self.threads.stop_and_join(leave_gpu);
-        tell_events(&mut self.log, &self.acceptor);
+        tell_events(&mut self.log, &self.acceptor, &self.observer.plan);
         let report = self
             .observer
             .report(State::Terminated, self.acceptor.report());
@@ -347,14 +348,17 @@ impl Housekeeping {
 }
 
 /// Says what real-time threads had to say.
-fn tell_events(log: &mut RateLimit, acceptor: &Acceptor) {
+fn tell_events(log: &mut RateLimit, acceptor: &Acceptor, plan: &Plan) {
     while let Some(event) = rt_events::take() {
         let level = match event.value.is_detail() {
             true => Level::Debug,
             false => Level::Error,
         };
         if log.permits(level) {
-            event.value.say(event.at_ns, |client| acceptor.who(client));
+            let layout = |layout| plan.layout_name(layout);
+            event
+                .value
+                .say(event.at_ns, |client| acceptor.who(client), layout);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The report: what the daemon says of itself, as JSON, live on the metrics socket and in
 //! `--report FILE` at termination. The same form in both places.
 
+mod layouts;
 mod lending;
 mod tasks;
 mod verdicts;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::gpu_watch::GpuReport;
 pub use crate::granted::ThreadReport;
 pub use crate::watchdog::{SilentReport, WatchdogReport};
+pub use layouts::{LayoutReport, LayoutsReport};
 pub use lending::{HomeReport, LendingReport, LoanReport, RanReport, WidthReport, WidthsReport};
 pub use tasks::TaskReport;
 pub use verdicts::{FailedReport, RejectedReport};
@@ -63,6 +65,9 @@ pub struct Report {
     /// What tasks borrowed and lent; none if the plan has no places.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lending: Option<LendingReport>,
+    /// The present layout, and the changes; none if the plan has one layout.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layouts: Option<LayoutsReport>,
     /// The GPU; none if no partition is on it.
     #[serde(default)]
     pub gpu: Option<GpuReport>,
@@ -305,9 +310,10 @@ mod tests {
     }
 
     #[test]
-    fn without_places_the_report_says_nothing_of_lending() {
+    fn without_places_or_layouts_the_report_says_nothing_of_them() {
         let text = serde_json::to_string(&Report::default()).expect("serialises");
         assert!(!text.contains("lending"), "{text}");
+        assert!(!text.contains("layout"), "{text}");
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl StreamExecutor {
         if interrupt.is_set() {
             return Poll::Ready(Ok(Ended::Interrupted));
         }
-        let stage_run = StageRun::new(model, stage, members);
+        let stage_run = StageRun::new(env.partition, (model, stage), members);
         match self.prepare(env, stage_run, members, limit_ns) {
             Ok(()) => self.advance(env, members, interrupt),
             Err(error) => Poll::Ready(Err(error)),

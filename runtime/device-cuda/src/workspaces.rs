@@ -12,6 +12,8 @@ use crate::driver::{CallError, Context, DeviceMemory, MappedMemory, Stream};
 /// A stage for certain members, each at a certain claim of its buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StageRun {
+    /// Where it runs: another partition of the same stream may have other launches for the stage.
+    partition: usize,
     pub(crate) model: usize,
     pub(crate) stage: usize,
     /// Request buffers, each with the sequence number of its claim.
@@ -21,9 +23,14 @@ pub(crate) struct StageRun {
 impl StageRun {
     /// # Panics
     /// If there are more members than a batch has.
-    pub(crate) fn new(model: usize, stage: usize, members: &[BufferGuard<'_>]) -> Self {
+    pub(crate) fn new(
+        partition: usize,
+        (model, stage): (usize, usize),
+        members: &[BufferGuard<'_>],
+    ) -> Self {
         let each = members.iter().map(|claim| (claim.index(), claim.turn()));
         Self {
+            partition,
             model,
             stage,
             members: each.collect(),
@@ -38,14 +45,13 @@ impl StageRun {
         self.members.iter().map(|member| member.0)
     }
 
-    /// Whether `self` is `earlier` again, with no use of a member in between.
+    /// Whether `self` is `earlier` again, on the same partition, with no use of a member in between.
     fn continues(&self, earlier: &Self) -> bool {
         let follows = |(now, then): (&(usize, u32), &(usize, u32))| {
             now.0 == then.0 && now.1 == then.1.wrapping_add(1)
         };
-        (self.model, self.stage, self.members.len())
-            == (earlier.model, earlier.stage, earlier.members.len())
-            && self.members.iter().zip(&earlier.members).all(follows)
+        let same = |of: &Self| (of.partition, of.model, of.stage, of.members.len());
+        same(self) == same(earlier) && self.members.iter().zip(&earlier.members).all(follows)
     }
 }
 
@@ -149,6 +155,7 @@ mod tests {
 
     fn stage_run(stage: usize, members: &[(usize, u32)]) -> StageRun {
         StageRun {
+            partition: 0,
             model: 0,
             stage,
             members: members.iter().copied().collect(),
@@ -168,5 +175,16 @@ mod tests {
         ] {
             assert!(!other.continues(&before), "{other:?}");
         }
+    }
+
+    #[test]
+    fn a_stage_that_was_preempted_on_another_partition_of_the_stream_begins_again() {
+        let before = stage_run(1, &[(3, 7)]);
+        let on_another = StageRun {
+            partition: 1,
+            ..stage_run(1, &[(3, 8)])
+        };
+        assert!(stage_run(1, &[(3, 8)]).continues(&before));
+        assert!(!on_another.continues(&before));
     }
 }

@@ -21,10 +21,10 @@ pub use punctual_diagnostics::Diagnostics;
 
 pub use budget::{
     ArrivalBound, BLOCKING_THREADS, CoreLoad, CoreOverloaded, GpuPlan, HEAP_BYTES,
-    LOAD_BYTES_A_SECOND_ASSUMED, LaunchesNotProfiled, MemoryBudget, MemoryItem, MemoryRule,
-    ORDINARY_STACK_BYTES, PagingRule, PartitionReport, PlaceReport, PlaceUse, PreemptedStage,
-    PrepareNotProfiled, PromiseRule, Purpose, STACK_BYTES, StageNotProfiled, TaskReport,
-    Unschedulable,
+    LOAD_BYTES_A_SECOND_ASSUMED, LaunchesNotProfiled, LayoutChange, LayoutPlan, MemoryBudget,
+    MemoryItem, MemoryRule, ORDINARY_STACK_BYTES, PagingRule, PartitionReport, PlaceReport,
+    PlaceUse, PreemptedStage, PrepareNotProfiled, PromiseRule, Purpose, STACK_BYTES,
+    StageNotProfiled, TaskReport, Unschedulable,
 };
 pub use inputs::{
     Accounts, BATCH_SIZES, Board, DeviceKind, Fact, Gpu, GpuHost, Host, OrtHost, PUBLISHED,
@@ -37,9 +37,9 @@ pub use plan::{ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, Task
 pub use read::{NoSuchBoard, beside, inside, read_profile};
 pub use resolve::{
     Access, AccessRule, AdmissionPlan, ChannelPlan, DeviceRule, EntryPlan, FillRule, FrameNeeds,
-    FramePlan, FrameRule, GpuRule, ModelRule, OffloadRule, OtherBoard, OutputRule, PartitionPlan,
-    PlaceRule, PlacementRule, PrioritiesExhausted, RangesRule, Reservation, Role, TaskRule,
-    ThreadPlan, VectorPlan, VectorRule,
+    FramePlan, FrameRule, GpuRule, InLayout, LayoutRule, ModelRule, OffloadRule, OtherBoard,
+    OutputRule, PartitionPlan, PlaceRule, PlacementRule, PrioritiesExhausted, RangesRule,
+    Reservation, Role, TaskRule, ThreadPlan, VectorPlan, VectorRule,
 };
 
 use punctual_diagnostics::Problems;

@@ -20,7 +20,7 @@ pub struct Needs {
     /// How leaders of partitions of the GPU wait.
     pub leader_wait: LeaderWait,
     pub models: Vec<ModelNeeds>,
-    /// Its partitions, in its order.
+    /// Its partitions, in its order, without those of further layouts.
     pub partitions: Vec<PartitionNeeds>,
 }
 
@@ -98,10 +98,8 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
                 continue;
             }
             batch_max = batch_max.max(task.batch_max);
-            units.extend(units_of(
-                manifest,
-                task.partition.as_ref().map(|at| &at.value),
-            ));
+            let partitions = manifest.partitions_of(task);
+            units.extend(partitions.filter_map(|partition| units_of(manifest, partition)));
             let frame = task
                 .frame
                 .as_ref()
@@ -110,7 +108,7 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
         }
         if manifest.daemon.policy.value.contract().partitioning == Partitioning::Ranges {
             let all = manifest.partitions.iter();
-            let all = all.filter_map(|p| units_of(manifest, Some(&p.name.value)));
+            let all = all.filter_map(|partition| units_of(manifest, partition));
             units.extend(1..=all.fold(0, u8::saturating_add));
         }
         let lent = widths_lent(manifest, device);
@@ -141,7 +139,7 @@ fn of_partitions(manifest: &Manifest) -> Vec<PartitionNeeds> {
     let with_size = partitions.filter_map(|partition| {
         Some(PartitionNeeds {
             device: partition.device,
-            units: units_of(manifest, Some(&partition.name.value))?,
+            units: units_of(manifest, partition)?,
         })
     });
     with_size.collect()
@@ -198,9 +196,7 @@ fn widths_lent(manifest: &Manifest, device: DeviceKind) -> Vec<u8> {
     widths.filter(|width| *width > 0).collect()
 }
 
-fn units_of(manifest: &Manifest, partition: Option<&String>) -> Option<u8> {
-    let named = |p: &&RawPartition| Some(&p.name.value) == partition;
-    let partition = manifest.partitions.iter().find(named)?;
+fn units_of(manifest: &Manifest, partition: &RawPartition) -> Option<u8> {
     if partition.fill.is_none() {
         return width_of(partition);
     }

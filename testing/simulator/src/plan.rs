@@ -157,6 +157,7 @@ impl Scenario {
             partitions: (0..self.tasks.len())
                 .map(|task| partition(layout, task))
                 .collect(),
+            load: None,
         });
         let layouts = layouts.collect();
         (ranges, layouts)

@@ -1,7 +1,5 @@
 //! What the roofline says of each stage of some networks, for batches of 1 and 8, on all TPCs of each device and on half.
 
-use std::path::{Path, PathBuf};
-
 use punctual_device_cuda::PAGE_BYTES;
 use punctual_device_cuda::lower::{LaunchList, LowerError, Program, Target};
 use punctual_device_cuda::queue::QueueSpec;
@@ -11,6 +9,7 @@ use punctual_model::{AnswerKind, Network, OutputLayout, Package, PackageError};
 use serde::Serialize;
 
 use super::devices::{self, Fact, Source};
+use crate::demonstration;
 
 const BATCHES: [u8; 2] = [1, 8];
 /// Rows and columns of the pictures of networks that are made for any.
@@ -18,8 +17,8 @@ const SIDE: u32 = 224;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PredictError {
-    #[error("{path}: {source}: predictions are made in the source tree", path = path.display())]
-    Package { path: PathBuf, source: PackageError },
+    #[error("a demonstration network: {0}")]
+    Package(#[from] PackageError),
     #[error(transparent)]
     Lower(#[from] LowerError),
     #[error(transparent)]
@@ -124,26 +123,27 @@ pub fn all() -> Result<Predictions, PredictError> {
     })
 }
 
-/// Structures without their weights, and the demonstration networks of the tree.
+/// Structures without their weights, and the demonstration networks.
 fn networks() -> Result<Vec<(Network, &'static str)>, PredictError> {
     let of = |structure: Structure| structure.outline(SIDE);
     Ok(vec![
         (of(Structure::ResNet50), "classifier with eight exits"),
         (of(Structure::MobileNetV2), "classifier with eleven exits"),
-        (package("signs/signs")?, "small classifier with three exits"),
-        (package("streets/streets")?, "detector with three exits"),
+        (
+            package(demonstration::SIGNS)?,
+            "small classifier with three exits",
+        ),
+        (
+            package(demonstration::STREETS)?,
+            "detector with three exits",
+        ),
         (of(Structure::UNet), "segmenter"),
         (of(Structure::VitB16), "transformer with four exits"),
     ])
 }
 
-fn package(name: &str) -> Result<Network, PredictError> {
-    let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models");
-    let path = models.join(format!("{name}.punctual"));
-    match Package::read(&path) {
-        Ok(package) => Ok(package.network().clone()),
-        Err(source) => Err(PredictError::Package { path, source }),
-    }
+fn package(bytes: &[u8]) -> Result<Network, PredictError> {
+    Ok(Package::decode(bytes)?.network().clone())
 }
 
 /// All stages on some TPCs. What is no class is an output that clients want.

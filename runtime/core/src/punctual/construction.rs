@@ -41,6 +41,7 @@ impl PolicySpec for PunctualConfig {
             pages_weights: true,
             launch_lead: self.launch_lead,
             lends: self.lending,
+            changes_layouts: true,
             demotion: self.demotion.then_some(DemotionRule {
                 overruns: self.demote_overruns,
                 of: self.demote_of,

@@ -44,6 +44,10 @@ impl Punctual {
         overrun_record: OverrunRecord,
         actions: &mut Actions,
     ) {
+        // The layout changed while the stage ran: nobody there has promises, and nothing would reinstate the model.
+        if self.tables.running(index, model).next().is_none() {
+            return;
+        }
         let monitor = &mut self.partitions[index].profiles;
         monitor.set_demoted(model, true, self.now);
         actions.push(Action::Demote(Demotion {

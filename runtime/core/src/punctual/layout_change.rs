@@ -5,7 +5,8 @@
 //! not fit under the new one beside what its tasks may still release; without that test, plans miss
 //! deadlines (`docs/decisions/0007`). So a change is tested at a boundary, and made at once or not at all:
 //!
-//! 1. Each task that is guaranteed now is guaranteed there, at the present scale.
+//! 1. Each task that is guaranteed now is guaranteed there, at the present scale. No model is demoted on a partition that
+//!    changes.
 //! 2. f' is the time by which every action on a partition that changes has ended, plus R.
 //! 3. With the costs of the new layout and f' for f, SAFE holds on every partition that changes.
 //! 4. Then the promises move, and nothing starts on these partitions before f'.
@@ -45,12 +46,12 @@ impl Punctual {
         // Condition 1 compares guaranteed sets at one scale level.
         let level = self.layouts.common_level(&self.tables, &self.partitions)?;
         // A joint promise cannot move, because another layout has other batches. An action that was handed
-        // over ahead cannot be revoked. A lost action has no known end, so there is no f'.
-        if self
-            .layouts
-            .changing()
-            .any(|index| self.life.queues[index].has_joint_promises())
-            || self.partitions.iter().any(|p| p.slot.queued().is_some())
+        // over ahead cannot be revoked. A lost action has no known end, so there is no f'. A demoted model has its
+        // record on its partition: on another one its tasks would have promises again.
+        if self.layouts.changing().any(|index| {
+            self.life.queues[index].has_joint_promises()
+                || self.partitions[index].profiles.any_demoted()
+        }) || self.partitions.iter().any(|p| p.slot.queued().is_some())
             || (0..self.partitions.len()).any(|index| self.partitions.is_locked(index))
         {
             return None;

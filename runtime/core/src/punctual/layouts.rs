@@ -1,11 +1,14 @@
-//! The choice of a layout: the one whose fullest partition is least full, if all requests that arrived
-//! within the last second run to their last exit. The load counts requests one at a time and not in
-//! batches (docs/results/layouts.md has the effect).
+//! The choice of a layout: of those that are meant for the present load, the one whose fullest partition is least
+//! full, if all requests that arrived within the last second run to their last exit. The load counts requests one at
+//! a time and not in batches (docs/results/layouts.md has the effect).
+//!
+//! A layout may have a range of loads for which it is meant. All ranges are of one load, that of the first layout, so
+//! that the choice does not depend on the present layout, and a change does not cause the next one.
 
 use alloc::boxed::Box;
 
 use crate::bounded::List;
-use crate::config::Config;
+use crate::config::{Config, LoadRange};
 use crate::ids::PartitionId;
 use crate::punctual::lifecycle::queues::MandatoryJob;
 use crate::punctual::load::Load;
@@ -17,9 +20,14 @@ use crate::time::{Instant, Nanos};
 /// costs time, and the load fluctuates.
 const WORTHWHILE_EIGHTHS: u64 = 7;
 
+/// Arrivals are counted over one second: this much work takes a thousandth of a partition's time.
+const NANOS_OF_THOUSANDTH: u64 = 1_000_000;
+
 /// The wanted layout, and the scratch memory of a change to it.
 #[derive(Clone, Debug)]
 pub struct Layouts {
+    /// By layout: the load for which it is meant. The first is meant for any load.
+    ranges: Box<[Option<LoadRange>]>,
     wanted: usize,
     /// When the next choice is due.
     next_choice: Instant,
@@ -31,7 +39,9 @@ pub struct Layouts {
 
 impl Layouts {
     pub fn new(config: &Config) -> Self {
+        let others = config.layouts.iter().map(|layout| layout.load);
         Self {
+            ranges: core::iter::once(None).chain(others).collect(),
             wanted: 0,
             next_choice: Instant::ZERO,
             changes: alloc::vec![false; config.partitions.len()].into(),
@@ -50,9 +60,39 @@ impl Layouts {
     pub fn wanted(&mut self, now: Instant, interval: Nanos, tables: &Tables, load: &Load) -> usize {
         if now >= self.next_choice {
             self.next_choice = now + interval;
-            self.wanted = tables.best_layout(load, self.changes.len());
+            self.wanted = self.best(tables, load);
         }
         self.wanted
+    }
+
+    /// Of the layouts that are meant for the load, the one whose fullest partition is least full. The present one,
+    /// unless another is clearly better.
+    fn best(&self, tables: &Tables, load: &Load) -> usize {
+        let peak = |layout: usize| tables.peak(load, layout, self.changes.len());
+        let present = tables.layout();
+        let all = 0..self.ranges.len();
+        let full = peak(0).as_nanos() / NANOS_OF_THOUSANDTH;
+        let meant = |layout: usize| {
+            self.ranges[layout].is_some_and(|range| match layout == present {
+                // The counts forget an eighth of a second at once, so a constant load seems to fluctuate by that.
+                true => range.nearly_holds(full),
+                false => range.holds(full),
+            })
+        };
+        let any = all.clone().any(meant);
+        let is_candidate = |layout: usize| match any {
+            true => meant(layout),
+            false => self.ranges[layout].is_none(),
+        };
+        let candidates = all.filter(|&layout| is_candidate(layout));
+        // The first layout has no range, so there is one.
+        let best = candidates.min_by_key(|&layout| peak(layout)).unwrap_or(0);
+        // Divided first: the product of a saturated demand would wrap around.
+        let worthwhile = peak(present).as_nanos() / 8 * WORTHWHILE_EIGHTHS;
+        match is_candidate(present) && peak(best).as_nanos() >= worthwhile {
+            true => present,
+            false => best,
+        }
     }
 
     /// Records which partitions have other tasks under `target` than now.
@@ -85,18 +125,10 @@ impl Layouts {
 }
 
 impl Tables {
-    /// The layout whose fullest partition is least full. The present one, unless another is clearly better.
-    fn best_layout(&self, load: &Load, partitions: usize) -> usize {
-        let peak = |layout: usize| {
-            let demands = (0..partitions).map(|index| self.demand(load, layout, index));
-            demands.max().unwrap_or(Nanos::ZERO)
-        };
-        let present = self.layout();
-        let best = (0..self.layouts()).min_by_key(|&layout| peak(layout));
-        // Divided first: the product of a saturated demand would wrap around.
-        let worthwhile = peak(present).as_nanos() / 8 * WORTHWHILE_EIGHTHS;
-        best.filter(|&best| peak(best).as_nanos() < worthwhile)
-            .unwrap_or(present)
+    /// The work of a layout's fullest partition.
+    fn peak(&self, load: &Load, layout: usize, partitions: usize) -> Nanos {
+        let demands = (0..partitions).map(|index| self.demand(load, layout, index));
+        demands.max().unwrap_or(Nanos::ZERO)
     }
 
     /// The work that arrived within the last second for a partition under a layout, if each request runs to

@@ -224,6 +224,10 @@ impl Policy for Punctual {
     fn scale(&self, partition: PartitionId) -> u64 {
         SCALES[self.partitions[partition.index()].scale.level()]
     }
+
+    fn layout(&self) -> usize {
+        self.tables.layout()
+    }
 }
 
 /// A view that borrows the fields it has and no others: the slack scans can be written to beside it.

@@ -11,6 +11,7 @@ mod gpu;
 mod gpu_division;
 mod gpu_loss;
 mod granted;
+mod layouts;
 mod limits;
 mod log_levels;
 mod memory;

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::arrival::event_cost;
 use super::schedulability::{LESS_LOAD, share};
-use crate::resolve::Resolved;
+use crate::resolve::{Placement, Resolved};
 
 /// Largest share of a core for promised work.
 const LOAD_MAX: f64 = SHARE_MAX as f64 / 1000.0;
@@ -49,20 +49,34 @@ pub(super) fn check(
     config: &Config,
     problems: &mut Problems<'_>,
 ) -> Vec<CoreLoad> {
-    let placement = &resolved.placement;
-    let mut loads = Vec::new();
-    for core in placement.used() {
-        let load = of_core(core, resolved, config);
-        loads.push(CoreLoad { core, load });
-        if load > LOAD_MAX {
-            let place = placement.whose(core).map_or_else(
-                || Place::of_key("daemon.cores"),
-                |partition| partition.place.clone(),
-            );
-            problems.add(&place, CoreOverloaded { core, load });
+    let loads = of_cores(resolved, config);
+    for load in &loads {
+        if let Some((place, cause)) = overload(*load, &resolved.placement) {
+            problems.add(&place, cause);
         }
     }
     loads
+}
+
+pub(super) fn of_cores(resolved: &Resolved<'_>, config: &Config) -> Vec<CoreLoad> {
+    let cores = resolved.placement.used().into_iter();
+    let load = |core| CoreLoad {
+        core,
+        load: of_core(core, resolved, config),
+    };
+    cores.map(load).collect()
+}
+
+/// Where a core has more than it can bear, and how much.
+pub(super) fn overload(load: CoreLoad, placement: &Placement) -> Option<(Place, CoreOverloaded)> {
+    let CoreLoad { core, load } = load;
+    let place = || {
+        placement.whose(core).map_or_else(
+            || Place::of_key("daemon.cores"),
+            |partition| partition.place.clone(),
+        )
+    };
+    (load > LOAD_MAX).then(|| (place(), CoreOverloaded { core, load }))
 }
 
 /// Promised work on one core, 1 being all of it: mandatory stages, preparations, events. On a
@@ -74,10 +88,11 @@ fn of_core(core: u16, resolved: &Resolved<'_>, config: &Config) -> f64 {
         let Some((period, _)) = task.promise() else {
             continue;
         };
-        if placement.partitions[task.partition].cores.contains(&core) {
+        let partition = settings.partition.index();
+        if placement.partitions[partition].cores.contains(&core) {
             let stages = &config.models[task.model].stages[..=usize::from(task.mandatory_exit)];
             let work = stages.iter().fold(Nanos::ZERO, |sum, stage| {
-                sum + stage.times[0].on[task.partition].budget + config.dispatch_cost
+                sum + stage.times[0].on[partition].budget + config.dispatch_cost
             });
             load += share(work, period);
         }

@@ -5,6 +5,7 @@ mod arrival;
 mod fill;
 mod footprint;
 mod gpu;
+mod layouts;
 mod load;
 mod memory;
 mod ort;
@@ -20,6 +21,7 @@ mod times;
 pub use arrival::{ArrivalBound, PrepareNotProfiled};
 pub use fill::LaunchesNotProfiled;
 pub use gpu::GpuPlan;
+pub use layouts::{LayoutChange, LayoutPlan};
 pub use load::{CoreLoad, CoreOverloaded};
 pub use memory::{
     BLOCKING_THREADS, HEAP_BYTES, MemoryBudget, MemoryItem, MemoryRule, ORDINARY_STACK_BYTES,
@@ -55,6 +57,9 @@ pub(crate) struct Budgeted<'i> {
     pub(crate) places: Vec<PlaceReport>,
     pub(crate) threads: Vec<ThreadPlan>,
     pub(crate) promises: Promises,
+    /// Beside the first.
+    pub(crate) layouts: Vec<LayoutPlan>,
+    pub(crate) changes: Vec<LayoutChange>,
     pub(crate) memory: MemoryBudget,
     pub(crate) gpu: Option<GpuPlan>,
     /// By model, with partitions that fill.
@@ -96,12 +101,16 @@ pub(crate) fn budget<'i>(
     if inputs.host.realtime {
         settings::leave_share(&mut scheduler);
     }
-    let mut promises = if problems.count() == before && contract.promises {
-        promises::check(&resolved, &arrivals, &scheduler, problems)
-    } else {
-        Promises::default()
-    };
-    for report in &mut promises.schedulability {
+    let (mut promises, mut layouts, mut changes) = (Promises::default(), Vec::new(), Vec::new());
+    if problems.count() == before && contract.promises {
+        promises = promises::check(&resolved, &arrivals, &scheduler, problems);
+        layouts = layouts::check(&resolved, &scheduler, problems);
+    }
+    if !layouts.is_empty() {
+        changes = layouts::changes(&scheduler);
+    }
+    let further = layouts.iter_mut().flat_map(|l| &mut l.schedulability);
+    for report in promises.schedulability.iter_mut().chain(further) {
         report.preempted = preemption::longest(&resolved, report.partition.index());
     }
     let threads = threads(&resolved, &inputs.host, problems);
@@ -128,6 +137,8 @@ pub(crate) fn budget<'i>(
         places,
         threads,
         promises,
+        layouts,
+        changes,
         memory,
         gpu,
         launches,

@@ -1,12 +1,13 @@
 //! The scheduler's own part of the plan: its tables, from what was resolved and measured.
 
 use punctual_core::{
-    Confidence, Config, ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId, Partitioning,
+    Confidence, Config, ModelConfig, ModelId, PartitionConfig, PartitionId, Partitioning,
     PolicySpec as _, SPAN_MAX, StageId, TaskConfig, Units, offline,
 };
 use punctual_diagnostics::Problems;
 
 use super::arrival::{self, ArrivalBound, Interference};
+use super::layouts;
 use super::load::SHARE_MAX;
 use super::preemption;
 use super::sharing::Sharing;
@@ -38,8 +39,8 @@ pub(super) fn config(
         .collect();
     Config {
         pages: 0,
-        layouts: Vec::new(),
-        switch_cost: Nanos::ZERO,
+        layouts: layouts::of_scheduler(&resolved.layouts),
+        switch_cost: layouts::switch_cost(&resolved.layouts, margins),
         request_buffers: request_buffers(tasks, &settings),
         tasks: settings,
         models: model_configs(resolved, sharing, batches, &budgets, problems),
@@ -127,10 +128,10 @@ fn model_configs(
         let runs_on = |partition: usize| {
             let place = &partitions[partition];
             let lent = place.is_place && place.device == model.device;
-            let tasks = resolved.tasks.iter();
+            let tasks = resolved.tasks.iter().enumerate();
             tasks
-                .filter(|task| sharing.are_grouped(task.model, position))
-                .any(|task| anywhere || lent || task.partition == partition)
+                .filter(|(_, task)| sharing.are_grouped(task.model, position))
+                .any(|(at, _)| anywhere || lent || resolved.is_ever_on(at, partition))
         };
         times::config(model, batches, partitions, runs_on, budgets, problems)
     });

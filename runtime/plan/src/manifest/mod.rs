@@ -4,6 +4,7 @@
 mod access;
 mod byte_size;
 mod frame;
+mod layouts;
 mod leaders;
 mod limits;
 mod margins;
@@ -13,6 +14,7 @@ mod vector;
 
 pub(crate) use access::{Account, RawAccess, RawAdmission, RawEntry};
 pub(crate) use frame::{RawFrame, RawPicture};
+pub(crate) use layouts::{FIRST, RawLayout, RawLayoutPartition};
 pub use leaders::LeaderWait;
 pub(crate) use leaders::RawLeaders;
 pub(crate) use limits::CLIENT_SLOTS_MAX;
@@ -28,7 +30,9 @@ use serde::Serialize;
 
 use crate::inputs::{BATCH_SIZES, DeviceKind, Policies, PolicyChoice};
 use byte_size::ByteSize;
-use limits::{MODELS_MAX, PARTITIONS_MAX, PLACES_MAX, TASKS_MAX};
+use limits::{
+    LAYOUT_PARTITIONS_MAX, LAYOUTS_MAX, MODELS_MAX, PARTITIONS_MAX, PLACES_MAX, TASKS_MAX,
+};
 
 /// Keys of `[daemon]` that had other names.
 const DAEMON_RENAMED: [RenamedKey; 5] = [
@@ -74,6 +78,8 @@ pub(crate) struct Manifest {
     pub(crate) models: Vec<RawModel>,
     pub(crate) partitions: Vec<RawPartition>,
     pub(crate) places: Vec<RawPlace>,
+    /// Beside the first, which the partitions are.
+    pub(crate) layouts: Vec<RawLayout>,
     pub(crate) tasks: Vec<RawTask>,
 }
 
@@ -167,6 +173,7 @@ pub(crate) fn read(policies: &Policies, problems: &mut Problems<'_>) -> Option<M
             RawPartition::read,
         ),
         places: root.list("place", 0..=PLACES_MAX, problems, RawPlace::read),
+        layouts: root.list("layout", 0..=LAYOUTS_MAX, problems, RawLayout::read),
         tasks: root.list("task", 1..=TASKS_MAX, problems, RawTask::read),
     };
     root.finish(problems);
@@ -174,7 +181,10 @@ pub(crate) fn read(policies: &Policies, problems: &mut Problems<'_>) -> Option<M
     // A place is a partition to which no task is assigned.
     let partitions = manifest.partitions.iter().map(|p| &p.name);
     let places = manifest.places.iter().map(|p| &p.name);
-    unique("partition", partitions.chain(places), problems);
+    let further = manifest.further_partitions().map(|p| &p.partition.name);
+    let partitions = partitions.chain(places).chain(further);
+    unique("partition", partitions, problems);
+    unique("layout", manifest.layouts.iter().map(|l| &l.name), problems);
     unique("task", manifest.tasks.iter().map(|t| &t.name), problems);
     Some(manifest)
 }

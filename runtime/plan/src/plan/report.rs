@@ -8,7 +8,7 @@ use punctual_report::{Column, Table, WIDTH};
 use punctual_types::Fit;
 
 use super::frozen::{Plan, TaskPlan};
-use crate::budget::{CoreLoad, LOAD_BYTES_A_SECOND_ASSUMED, MemoryBudget};
+use crate::budget::{CoreLoad, LOAD_BYTES_A_SECOND_ASSUMED, MemoryBudget, PartitionReport};
 use crate::inputs::DeviceKind;
 use crate::resolve::places::shown;
 use crate::resolve::{PartitionPlan, Reservation, Role, ThreadPlan};
@@ -58,7 +58,7 @@ impl fmt::Display for Plan {
         writeln!(f, "\nThreads\n{:width$}", self.thread_table())?;
         let promises = self.policy.contract().promises;
         if promises {
-            writeln!(f, "Cores\n{:width$}", self.core_table())?;
+            writeln!(f, "Cores\n{:width$}", self.core_table(&self.core_loads))?;
             writeln!(f, "Partitions\n{:width$}", self.partition_table())?;
         }
         if !self.places.is_empty() {
@@ -86,9 +86,10 @@ impl fmt::Display for Plan {
                 "Promises: mandatory work C within D after capture (less the reply), input ready \
                  after at most J, every T;\nfull depth: C of all stages; slack: least over the \
                  task's checkpoints L\n{:width$}",
-                self.promise_table()
+                self.promise_table(&self.schedulability)
             )?;
         }
+        self.write_layouts(f, width)?;
         writeln!(f, "Memory\n{:width$}", memory_table("memory", &self.memory))?;
         if let Some(memory) = self.gpu.as_ref().and_then(|gpu| gpu.memory.as_ref()) {
             writeln!(
@@ -161,6 +162,10 @@ impl Plan {
                     _ if partition.fills => format!("{kind} {name}, fills"),
                     tpcs => format!("{kind} {name}, leads {tpcs} TPCs"),
                 };
+                let purpose = match &partition.layout {
+                    Some(layout) => format!("{purpose}, in layout {layout}"),
+                    None => purpose,
+                };
                 ("worker", purpose)
             }
         }
@@ -187,14 +192,14 @@ impl Plan {
         table
     }
 
-    fn core_table(&self) -> Table {
+    pub(super) fn core_table(&self, loads: &[CoreLoad]) -> Table {
         let mut table = Table::of([
             Column::number("core"),
             Column::number("promised load"),
             Column::words("runs"),
         ])
         .inset();
-        for CoreLoad { core, load } in &self.core_loads {
+        for CoreLoad { core, load } in loads {
             let here = self.threads.iter().filter(|thread| thread.core == *core);
             let mut runs: Vec<&str> = here.map(|thread| self.describe(thread).0).collect();
             runs.dedup();
@@ -406,7 +411,7 @@ impl Plan {
         ]
     }
 
-    fn promise_table(&self) -> Table {
+    pub(super) fn promise_table(&self, reports: &[PartitionReport]) -> Table {
         let mut table = Table::of([
             Column::words("task"),
             Column::number("C"),
@@ -419,11 +424,7 @@ impl Plan {
             Column::number("at L"),
         ])
         .inset();
-        for report in self
-            .schedulability
-            .iter()
-            .flat_map(|partition| &partition.tasks)
-        {
+        for report in reports.iter().flat_map(|partition| &partition.tasks) {
             table.row([
                 self.task(report.task).name.clone(),
                 report.work.to_string(),
@@ -476,7 +477,7 @@ fn memory_table(title: &str, memory: &MemoryBudget) -> Table {
 }
 
 /// The cores, or the leader's and the TPCs.
-fn units(partition: &PartitionPlan) -> String {
+pub(super) fn units(partition: &PartitionPlan) -> String {
     let cores: Vec<String> = partition.cores.iter().map(ToString::to_string).collect();
     let cores = cores.join(" ");
     match partition.tpcs[..] {
@@ -488,7 +489,7 @@ fn units(partition: &PartitionPlan) -> String {
     }
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 

@@ -125,14 +125,11 @@ pub(crate) fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec
     devices
 }
 
-/// The partitions of the tasks that use a model.
+/// The partitions of the tasks that use a model, in all layouts.
 fn partitions_of<'m>(manifest: &'m Manifest, model: &str) -> Vec<&'m RawPartition> {
     let tasks = manifest.tasks.iter();
     let tasks = tasks.filter(|task| task.model.as_ref().is_some_and(|at| at.value == model));
     tasks
-        .filter_map(|task| {
-            let name = &task.partition.as_ref()?.value;
-            manifest.partitions.iter().find(|p| p.name.value == *name)
-        })
+        .flat_map(|task| manifest.partitions_of(task))
         .collect()
 }

@@ -185,19 +185,29 @@ pub(crate) fn check_leaders(
     if !manifest.daemon.policy.value.contract().promises {
         return;
     }
-    for task in tasks.iter().filter(|task| !task.is_best_effort()) {
+    for task in tasks {
         let own = &partitions[task.partition];
-        let apart = |other: &&Placed| other.tpcs.iter().all(|tpc| !own.tpcs.contains(tpc));
-        let mut led = partitions.iter().filter(|other| {
-            !own.tpcs.is_empty() && !other.tpcs.is_empty() && other.cores == own.cores
-        });
-        if let Some(other) = led.find(apart) {
-            let cause = GpuRule::SharedLeader {
-                task: task.name.clone(),
-                other: other.name.clone(),
-                core: own.cores[0],
-            };
+        if let Some(cause) = shared_leader(task, own, partitions.iter()) {
             problems.add(&task.deadline_place, cause);
         }
     }
+}
+
+/// Whether stages of a real-time task would wait for a leader that serves one of the other partitions.
+pub(super) fn shared_leader<'p>(
+    task: &Task,
+    own: &Placed,
+    mut others: impl Iterator<Item = &'p Placed>,
+) -> Option<GpuRule> {
+    if task.is_best_effort() || own.tpcs.is_empty() {
+        return None;
+    }
+    let apart = |other: &Placed| other.tpcs.iter().all(|tpc| !own.tpcs.contains(tpc));
+    let other =
+        others.find(|other| !other.tpcs.is_empty() && other.cores == own.cores && apart(other))?;
+    Some(GpuRule::SharedLeader {
+        task: task.name.clone(),
+        other: other.name.clone(),
+        core: own.cores[0],
+    })
 }

@@ -8,10 +8,11 @@ use crate::inputs::DeviceKind;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PartitionPlan {
     pub name: String,
-    /// One worker each; disjoint from every other partition's unless it is a place. The leader's alone if the partition is
-    /// one of the GPU.
+    /// One worker each; disjoint from every other partition's of its layout unless it is a place. The leader's alone if
+    /// the partition is one of the GPU.
     pub cores: Vec<u16>,
-    /// The GPU's TPCs, rising, disjoint from every other partition's unless it is a place; none: it is one of cores.
+    /// The GPU's TPCs, rising, disjoint from every other partition's of its layout unless it is a place; none: it is one of
+    /// cores.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tpcs: Vec<u16>,
     #[serde(skip_serializing_if = "DeviceKind::is_implied")]
@@ -22,6 +23,9 @@ pub struct PartitionPlan {
     /// Its best-effort launches run on TPCs that real-time ones leave; `tpcs` are those that they are lowered for.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fills: bool,
+    /// The layout that adds it; none: it is one of the first. Partitions of different layouts may share units.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layout: Option<String>,
 }
 
 impl PartitionPlan {

@@ -419,6 +419,7 @@ impl<'a> Search<'a> {
             device: range.device,
             is_place: true,
             fills: false,
+            layout: None,
             place: place.clone(),
         }
     }

@@ -107,6 +107,7 @@ impl Placement {
             device: DeviceKind::Cpu,
             is_place: false,
             fills: false,
+            layout: None,
             place: policy.place.clone(),
         };
         Ok(ranges.into_iter().filter(missing).map(range).collect())
@@ -137,6 +138,7 @@ impl Placement {
             device: DeviceKind::Cuda,
             is_place: false,
             fills: false,
+            layout: None,
             place: policy.place.clone(),
         };
         Ok(ranges.into_iter().filter(missing).map(range).collect())

@@ -11,6 +11,7 @@ mod fixture;
 mod gpu;
 mod hostile;
 mod inputs;
+mod layouts;
 mod manifests;
 mod ort;
 mod places;

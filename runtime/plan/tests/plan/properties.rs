@@ -6,8 +6,7 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::RngSeed;
-use punctual_core::Scheduler;
-use punctual_core::offline;
+use punctual_core::{PartitionId, Scheduler, offline};
 use punctual_plan::{Plan, PlanInputs, Role};
 
 /// A value for a key: mostly one that makes sense, sometimes one that does not.
@@ -95,32 +94,67 @@ fn task(position: usize) -> impl Strategy<Value = String> {
     )
 }
 
+/// With a partition for the first task or two.
+fn layout(position: usize) -> impl Strategy<Value = String> {
+    let cores = [
+        "units = 1\n",
+        "units = 2\n",
+        "cores = [1]\n",
+        "cores = [2, 3]\n",
+        "cores = [0]\n",
+        "",
+    ];
+    let parts = (
+        line("load", &["[0, 0.2]", "[0.5, 2]", "[3, 1]"], 0.7),
+        prop::sample::select(cores.to_vec()),
+        line("tasks", &["[\"t0\"]", "[\"t0\", \"t1\"]"], 0.99),
+    );
+    parts.prop_map(move |(load, cores, tasks)| {
+        format!(
+            "[[layout]]\nname = \"l{position}\"\n{load}[[layout.partition]]\nname = \"lp{position}\"\n{cores}{tasks}"
+        )
+    })
+}
+
 fn manifest() -> impl Strategy<Value = String> {
     let model = "[[model]]\nname = \"signs\"\npackage = \"signs.punctual\"\n";
-    (1_usize..4, 1_usize..6).prop_flat_map(move |(partitions, tasks)| {
+    let counts = (
+        1_usize..4,
+        1_usize..6,
+        prop::sample::select(vec![0, 0, 1, 2]),
+    );
+    counts.prop_flat_map(move |(partitions, tasks, layouts)| {
         let partitions: Vec<_> = (0..partitions).map(partition).collect();
         let tasks: Vec<_> = (0..tasks).map(task).collect();
-        (daemon(), partitions, tasks).prop_map(move |(daemon, partitions, tasks)| {
-            let mut text = daemon + model;
-            for part in partitions.iter().chain(&tasks) {
-                let _ = write!(text, "{part}");
-            }
-            text
-        })
+        let layouts: Vec<_> = (0..layouts).map(layout).collect();
+        (daemon(), partitions, tasks, layouts).prop_map(
+            move |(daemon, partitions, tasks, layouts)| {
+                let mut text = daemon + model;
+                for part in partitions.iter().chain(&tasks).chain(&layouts) {
+                    let _ = write!(text, "{part}");
+                }
+                text
+            },
+        )
     })
 }
 
 /// What must hold of every plan, whatever it was made from.
 fn holds(plan: &Plan, inputs: &PlanInputs) {
     let available: BTreeSet<u16> = inputs.host.cores.iter().copied().collect();
-    let mut taken = BTreeSet::new();
-    for partition in &plan.partitions {
-        assert!(!partition.cores.is_empty());
-        for core in &partition.cores {
-            assert!(taken.insert(*core), "core {core} in two partitions");
+    assert!(plan.partitions.iter().all(|p| !p.cores.is_empty()));
+    let own: Vec<PartitionId> = plan.tasks.iter().map(|task| task.partition).collect();
+    let further = plan.layouts.iter().map(|layout| &layout.partitions);
+    for partitions in std::iter::once(&own).chain(further) {
+        let used: BTreeSet<u16> = partitions.iter().map(|partition| partition.0).collect();
+        let mut taken = BTreeSet::new();
+        for partition in used {
+            for core in &plan.partitions[usize::from(partition)].cores {
+                assert!(taken.insert(*core), "core {core} in two partitions");
+            }
         }
+        assert!(taken.is_subset(&available));
     }
-    assert!(taken.is_subset(&available));
 
     // Every client has its intake, every core of a partition its worker, on that core.
     let on = |role: Role| -> Vec<u16> {
@@ -132,7 +166,7 @@ fn holds(plan: &Plan, inputs: &PlanInputs) {
     }
     for (position, partition) in plan.partitions.iter().enumerate() {
         for (unit, core) in partition.cores.iter().enumerate() {
-            let (partition, unit) = (punctual_core::PartitionId(position as u16), unit as u8);
+            let (partition, unit) = (PartitionId(position as u16), unit as u8);
             assert_eq!(on(Role::Worker { partition, unit }), [*core]);
         }
     }
@@ -157,9 +191,12 @@ fn holds(plan: &Plan, inputs: &PlanInputs) {
     assert!(plan.memory.total_bytes() <= plan.memory.limit_bytes);
 
     // The scheduler takes it, and keeps its promises by its own test.
-    for partition in 0..plan.partitions.len() as u8 {
-        let id = punctual_core::PartitionId(u16::from(partition));
-        assert_eq!(offline::test_partition(&plan.scheduler, id).outcome, Ok(()));
+    for layout in 0..=plan.layouts.len() {
+        let within = plan.scheduler.in_layout(layout);
+        for partition in 0..plan.partitions.len() as u8 {
+            let id = PartitionId(u16::from(partition));
+            assert_eq!(offline::test_partition(&within, id).outcome, Ok(()));
+        }
     }
     Scheduler::new(&plan.scheduler, &plan.policy).expect("a valid plan");
 }
@@ -200,8 +237,12 @@ proptest! {
     #[test]
     fn a_damaged_manifest_never_panics(
         damages in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+        layouts: bool,
     ) {
-        let mut bytes = include_bytes!("../manifests/good/two-partitions.toml").to_vec();
+        let mut bytes = match layouts {
+            true => include_bytes!("../manifests/good/layouts.toml").to_vec(),
+            false => include_bytes!("../manifests/good/two-partitions.toml").to_vec(),
+        };
         for (at, byte) in damages {
             let at = at.index(bytes.len());
             bytes[at] = byte;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use punctual_core::{Config, Layout, Nanos, PartitionId, PolicySpec};
+use punctual_core::{Config, Layout, LoadRange, Nanos, PartitionId, PolicySpec};
 
 use super::draw;
 use crate::audit;
@@ -26,6 +26,8 @@ pub struct Extras {
     /// For each further layout: the partition of each task, by position in
     /// [`Scenario::planned`]. Only for policies whose partitions are planned.
     pub layouts: Vec<Vec<usize>>,
+    /// The load for which each of them is meant; fewer entries than layouts: any.
+    pub loads: Vec<Option<LoadRange>>,
     /// Cost of a change between layouts.
     pub switch_cost: Nanos,
     /// Thousandths of the time that real-time work may take; 0: all.
@@ -47,10 +49,11 @@ impl Case {
     pub fn config(&self) -> Config {
         let mut config = self.scenario.config(&*self.policy);
         if self.promises() {
-            let layout = |partitions: &Vec<usize>| Layout {
+            let layout = |(index, partitions): (usize, &Vec<usize>)| Layout {
                 partitions: partitions.iter().map(|&p| PartitionId(p as u16)).collect(),
+                load: self.plan.loads.get(index).copied().flatten(),
             };
-            config.layouts = self.plan.layouts.iter().map(layout).collect();
+            config.layouts = self.plan.layouts.iter().enumerate().map(layout).collect();
             config.switch_cost = self.plan.switch_cost;
             for partition in config
                 .partitions

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use punctual_core::{
-    ClientId, Confidence, Criticality, Delivery, Instant, ModelId, Nanos, PartitionId,
+    ClientId, Confidence, Criticality, Delivery, Instant, LoadRange, ModelId, Nanos, PartitionId,
     Partitioning, PolicySpec, PunctualConfig, StageId, StageTime, TaskConfig, TaskId, Units,
     Weights,
 };
@@ -79,7 +79,8 @@ pub(super) fn case(seed: u64, policies: &[Arc<dyn PolicySpec>]) -> Case {
     relations::offload(&mut root.stream("spill", 0), &mut scenario);
     relations::deliver(&mut root.stream("delivery", 0), &mut scenario);
     relations::fit_buffers(&mut random, &mut scenario);
-    let plan = extras(&mut root.stream("extras", 0), &mut scenario);
+    let mut plan = extras(&mut root.stream("extras", 0), &mut scenario);
+    plan.loads = loads(&mut root.stream("loads", 0), plan.layouts.len());
     if plan.layouts.is_empty() {
         relations::lend(&mut root.stream("lending", 0), &mut scenario);
     }
@@ -121,6 +122,16 @@ fn punctual(random: &mut Random) -> PunctualConfig {
     }
 }
 
+/// Half of the layouts are meant for a load. A case lasts milliseconds and the load is that of a second, so it is low.
+fn loads(random: &mut Random, layouts: usize) -> Vec<Option<LoadRange>> {
+    let load = |_| {
+        let least = random.below(8) as u32;
+        let most = least + random.below(8) as u32;
+        random.one_in(2).then_some(LoadRange { least, most })
+    };
+    (0..layouts).map(load).collect()
+}
+
 /// In a third of the cases further layouts, on the same partitions or on others that overlap with them.
 fn extras(random: &mut Random, scenario: &mut Scenario) -> Extras {
     let share_max = [0, 0, 900, 500][random.below(4) as usize];
@@ -145,6 +156,7 @@ fn extras(random: &mut Random, scenario: &mut Scenario) -> Extras {
         layouts: layouts.collect(),
         switch_cost: units(random.below(20)),
         share_max,
+        ..Extras::default()
     }
 }
 

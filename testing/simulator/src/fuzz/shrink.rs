@@ -74,7 +74,13 @@ fn candidates(case: &Case) -> Vec<Case> {
     for layout in 0..case.plan.layouts.len() {
         add(&|c| {
             c.plan.layouts.remove(layout);
+            if layout < c.plan.loads.len() {
+                c.plan.loads.remove(layout);
+            }
         });
+    }
+    if case.plan.loads.iter().any(Option::is_some) {
+        add(&|c| c.plan.loads.clear());
     }
     if case.plan.switch_cost > Nanos::ZERO || case.plan.share_max > 0 {
         add(&|c| (c.plan.switch_cost, c.plan.share_max) = (Nanos::ZERO, 0));

@@ -13,8 +13,8 @@ use super::world::{Exact, World};
 use crate::punctual::Punctual;
 use crate::punctual::ablation::Ablation;
 use crate::{
-    Action, Config, ConfigError, Layout, PartitionConfig, PartitionId, PunctualConfig, Units,
-    Verdict,
+    Action, Config, ConfigError, Layout, LoadRange, ModelId, PartitionConfig, PartitionId,
+    PunctualConfig, Units, Verdict,
 };
 
 /// In these a batch of two was measured shorter than one request alone, and an accepted request was late
@@ -75,6 +75,7 @@ fn two_layouts() -> Config {
         partitions: vec![partition(0, 2), partition(0, 1), partition(1, 1)],
         layouts: vec![Layout {
             partitions: vec![PartitionId(1), PartitionId(2)],
+            load: None,
         }],
         switch_cost: ms(2),
         ..config
@@ -121,6 +122,27 @@ fn a_change_into_which_the_promises_do_not_fit_is_deferred() {
 }
 
 #[test]
+fn while_a_model_is_demoted_the_partitions_of_its_tasks_do_not_change() {
+    let mut world = World::new(two_layouts(), Exact);
+    let now = world.scheduler.now;
+    let demote = |world: &mut World<Exact>, demoted| {
+        let monitor = &mut world.scheduler.partitions[0].profiles;
+        monitor.set_demoted(ModelId(0), demoted, now);
+    };
+    demote(&mut world, true);
+    world.scheduler.layouts.want(1);
+    world.frame(0, at(0));
+    world.frame(1, at(30));
+    world.run_until(at(60));
+    assert_eq!(starts(&world), [(0, 0), (0, 30)]);
+    demote(&mut world, false);
+    world.frame(0, at(90));
+    world.run_until(at(120));
+    assert_eq!(world.scheduler.tables.layout(), 1);
+    assert_eq!(starts(&world).last(), Some(&(1, 92)));
+}
+
+#[test]
 fn an_answer_is_given_at_the_end_of_its_stage_although_its_task_has_moved_meanwhile() {
     let mut config = two_layouts();
     config.models = vec![model(&[vec![(1, ms(6))], vec![(1, ms(30))]], 3)];
@@ -158,6 +180,70 @@ fn the_layout_follows_demand_within_a_tenth_of_a_second_and_stays() {
     let first = first.expect("the layout changed");
     assert!(starts[first].1 <= 120, "{:?}", starts[first]);
     assert!(starts[first..].iter().all(|(partition, _)| *partition != 0));
+}
+
+/// Halves that are meant for a load of the whole device from 0.3 to 0.6, and as good as the whole.
+fn meant_for_some_load() -> Config {
+    let mut config = two_layouts();
+    config.layouts[0].load = Some(LoadRange {
+        least: 300,
+        most: 600,
+    });
+    config
+}
+
+#[test]
+fn a_range_without_an_upper_end_holds_any_load_above_the_lower() {
+    let (least, most) = (300, u32::MAX);
+    let range = LoadRange { least, most };
+    assert!(range.holds(u64::MAX) && range.nearly_holds(u64::MAX));
+    assert!(!range.holds(299) && range.nearly_holds(225) && !range.nearly_holds(224));
+}
+
+/// The layout after two seconds with a frame of the first task every so many ms.
+fn layout_after(world: &mut World<Exact>, from: u64, every: u64) -> usize {
+    for n in 0..2_000 / every {
+        world.frame(0, at(from + every * n));
+    }
+    world.run_until(at(from + 2_000));
+    world.scheduler.tables.layout()
+}
+
+#[test]
+fn a_layout_is_entered_when_the_load_is_in_its_range_and_left_a_quarter_outside() {
+    let mut world = World::new(meant_for_some_load(), Exact);
+    let cost = world.scheduler.tables.tasks()[0].work();
+    let full = |every: u64| cost.as_nanos() / 1_000 / every;
+    let [below, nearly, within] = [20, 14, 10];
+    assert!(full(below) < 225, "less than 0.3 by more than a quarter");
+    // The oldest eighth of the second is forgotten at once.
+    let counted = |every: u64| full(every) * 7 / 8..=full(every);
+    assert!(*counted(nearly).start() >= 225 && *counted(nearly).end() < 300);
+    assert!(*counted(within).start() >= 300 && *counted(within).end() <= 600);
+    assert_eq!(layout_after(&mut world, 0, below), 0);
+    assert_eq!(
+        layout_after(&mut world, 2_000, nearly),
+        0,
+        "not entered yet"
+    );
+    assert_eq!(layout_after(&mut world, 4_000, within), 1);
+    assert_eq!(layout_after(&mut world, 6_000, nearly), 1, "not left yet");
+    assert_eq!(layout_after(&mut world, 8_000, below), 0);
+    assert_eq!(world.misses, 0);
+}
+
+#[test]
+fn a_range_of_loads_that_ends_before_it_begins_is_refused() {
+    let mut config = meant_for_some_load();
+    config.layouts[0].load = Some(LoadRange {
+        least: 600,
+        most: 300,
+    });
+    let error = Punctual::new(&config, PunctualConfig::default()).expect_err("no range");
+    assert!(
+        matches!(error, ConfigError::LoadRange { layout: 1, .. }),
+        "{error}"
+    );
 }
 
 #[test]

@@ -252,6 +252,7 @@ pub fn random_layouts(random: &mut Random) -> Config {
         partitions: (0..tasks.len())
             .map(|_| PartitionId(random.within(1, 2) as u16))
             .collect(),
+        load: None,
     };
     let layouts = [split(), split()].to_vec();
     let whole = plan(tasks, models, units(random.within(0, 4)));
