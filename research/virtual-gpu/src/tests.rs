@@ -145,7 +145,7 @@ fn stages_that_share_no_tpc_run_at_once_and_others_one_after_the_other() {
 #[test]
 fn best_effort_work_makes_room_within_a_look_and_goes_on_where_it_was() {
     let network = networks::gathers(5);
-    let mut gpu = gpu(&network, &[0..TPCS]);
+    let mut gpu = gpu(&network, std::slice::from_ref(&(0..TPCS)));
     gpu.submit(&infer(0, 0, Criticality::BestEffort))
         .expect("room");
     let (_, alone) = finished(&mut gpu);
