@@ -17,6 +17,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("/etc/punctual", "a service's files"),
     ("MANIFEST", "a place for a name"),
     ("gpu.toml", "needs a GPU"),
+    ("layouts.toml", "needs four cores: tests of punctual-plan"),
     ("examples/segmenter.", "drawings.rs types them"),
     ("examples/depth.toml", "drawings.rs types them"),
     ("examples/steering.toml", "drawings.rs types them"),
