@@ -55,6 +55,14 @@ pub struct Gpu {
     pub offer: Offer,
 }
 
+/// Whoever measures is in no hurry: what takes long shows in the figures.
+const MEASURING: Watchdog = Watchdog {
+    multiple: 8,
+    longest_ns: Vec::new(),
+    unknown_ns: 20_000_000_000,
+    grace_ns: 5_000_000_000,
+};
+
 impl Gpu {
     /// Opens the driver and finds out how the device can be divided. That takes seconds the first
     /// time on a machine, if the program that tries mechanisms is there.
@@ -74,7 +82,7 @@ impl Gpu {
             ordinal: ORDINAL,
             offer: self.offer.clone(),
             leaders,
-            watchdog: Watchdog::default(),
+            watchdog: MEASURING,
             kernel_padding: KernelPaddingSpec::default(),
             wait: Wait::Spin,
             look_stride: None,

@@ -270,6 +270,7 @@ mod tests {
         );
         assert!(occupancy.is_unwelcome(0) && !occupancy.is_unwelcome(1));
         occupancy.give_back(0);
+        occupancy.give_back(1);
         assert_eq!(occupancy.take(0, Some(&demand(1, 10)), NOW), Some(0b0010));
         assert!(!occupancy.is_unwelcome(0), "its next launch is welcome");
     }

@@ -12,6 +12,7 @@ mod drawings;
 mod explain;
 mod inspect;
 mod manuals;
+mod profile_gpu;
 mod share;
 mod sibling;
 mod special_files;
