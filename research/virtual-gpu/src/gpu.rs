@@ -119,7 +119,19 @@ pub struct VirtualGpu<C> {
     settled: bool,
     ready: VecDeque<Event>,
     /// Actions that were submitted and are not over.
-    open: Vec<(ActionId, ModelId, StageId, Vec<RequestId>)>,
+    open: Vec<Open>,
+    /// By partition, its TPCs.
+    units: Box<[u16]>,
+    busy: u128,
+}
+
+/// What an event's answers come from.
+struct Open {
+    action: ActionId,
+    partition: PartitionId,
+    model: ModelId,
+    stage: StageId,
+    members: Vec<RequestId>,
 }
 
 impl<C: Costs> VirtualGpu<C> {
@@ -148,6 +160,12 @@ impl<C: Costs> VirtualGpu<C> {
             settled: false,
             ready: VecDeque::new(),
             open: Vec::new(),
+            units: spec
+                .partitions
+                .iter()
+                .map(|p| p.tpcs.len() as u16)
+                .collect(),
+            busy: 0,
         })
     }
 
@@ -201,12 +219,14 @@ impl<C: Costs> VirtualGpu<C> {
             }
             _ => return event,
         };
-        let at = self.open.iter().position(|(open, ..)| *open == action);
+        let at = self.open.iter().position(|open| open.action == action);
         let Some(at) = at else { return event };
-        let (_, model, stage, members) = self.open.swap_remove(at);
+        let open = self.open.swap_remove(at);
         if let Event::Finished(finished) = &mut event {
-            for (answer, request) in finished.members.iter_mut().zip(members) {
-                *answer = self.answers.answer(request, model, stage);
+            let units = self.units[open.partition.index()];
+            self.busy += u128::from(finished.measured.as_nanos()) * u128::from(units);
+            for (answer, request) in finished.members.iter_mut().zip(open.members) {
+                *answer = self.answers.answer(request, open.model, open.stage);
             }
         }
         event
@@ -233,9 +253,13 @@ impl<C: Costs + ?Sized> Costs for &C {
 impl<C: Costs> Device for VirtualGpu<C> {
     fn submit(&mut self, infer: &Infer) -> Result<(), SubmitError> {
         self.device.device_mut().submit(infer)?;
-        let members = infer.members.iter().copied().collect();
-        self.open
-            .push((infer.id, infer.model, infer.stage, members));
+        self.open.push(Open {
+            action: infer.id,
+            partition: infer.partition,
+            model: infer.model,
+            stage: infer.stage,
+            members: infer.members.iter().copied().collect(),
+        });
         self.settled = false;
         Ok(())
     }
@@ -286,7 +310,8 @@ impl<C: Costs> TimedDevice for VirtualGpu<C> {
         self.answers.put(buffer, sample);
     }
 
+    /// TPCs of partitions times nanoseconds that stages which were done had them.
     fn busy(&self) -> u128 {
-        0
+        self.busy
     }
 }

@@ -78,7 +78,7 @@ fn policies() -> [(&'static str, PolicyChoice); 3] {
 /// The time of each stage is that of the profile, in equal parts for its launches.
 struct StageCosts {
     partitions: Vec<PartitionConfig>,
-    /// By model, stage, batch and partition, the time of the stage.
+    /// Whose profiles say how long stages take.
     scenario: Scenario,
     /// By model, stage, batch and TPCs, the launches of the stage's list.
     launches: BTreeMap<(usize, usize, u8, u16), u32>,
