@@ -25,7 +25,7 @@ const IDLE_WORTH: f64 = 1e-3;
 pub fn choose(scenario: &Scenario) -> Vec<(Units, Vec<usize>)> {
     let whole = range(0, scenario.board.units);
     let everything = || vec![(whole, (0..scenario.tasks.len()).collect())];
-    best(scenario, &rates(scenario)).unwrap_or_else(everything)
+    best_at(scenario, &rates(scenario)).unwrap_or_else(everything)
 }
 
 /// The most cells of a device: more make decisions longer and gain little (docs/results/lending.md).
@@ -86,15 +86,9 @@ pub fn aligned(scenario: &Scenario, size: u16) -> Vec<(Units, Vec<usize>)> {
 /// scenario's. Those that differ from what is planned and from each other, so at most one a task.
 #[must_use]
 pub fn alternatives(scenario: &Scenario, busier: f64) -> Vec<Vec<(Units, Vec<usize>)>> {
-    let count = scenario.tasks.len();
-    let rest = count as f64 / (count as f64 - 1.0 + busier);
     let mut found = Vec::new();
-    for busy in 0..count {
-        let mut rates = rates(scenario);
-        for (task, rate_hz) in rates.iter_mut().enumerate() {
-            *rate_hz *= if task == busy { rest * busier } else { rest };
-        }
-        if let Some(layout) = best(scenario, &rates)
+    for busy in 0..scenario.tasks.len() {
+        if let Some(layout) = best_at(scenario, &rates_in_turn(scenario, busy, busier))
             && layout != scenario.planned
             && !found.contains(&layout)
         {
@@ -104,15 +98,29 @@ pub fn alternatives(scenario: &Scenario, busier: f64) -> Vec<Vec<(Units, Vec<usi
     found
 }
 
+/// Requests a second of each task in the turn of task `busy`, of which the scenario's rates are the mean.
+#[must_use]
+pub fn rates_in_turn(scenario: &Scenario, busy: usize, busier: f64) -> Vec<f64> {
+    let count = scenario.tasks.len() as f64;
+    let rest = count / (count - 1.0 + busier);
+    let factor = |task| if task == busy { rest * busier } else { rest };
+    let rates = rates(scenario).into_iter().enumerate();
+    rates
+        .map(|(task, rate_hz)| rate_hz * factor(task))
+        .collect()
+}
+
 /// Requests a second of each task.
-fn rates(scenario: &Scenario) -> Vec<f64> {
+#[must_use]
+pub fn rates(scenario: &Scenario) -> Vec<f64> {
     let rate_hz = |task: &Task| task.pattern.rate_hz().unwrap_or(0.0);
     scenario.tasks.iter().map(rate_hz).collect()
 }
 
 /// The best layout at these rates, by rising first unit; none if no layout can promise every
 /// deadline, or there are too many tasks to look.
-fn best(scenario: &Scenario, rates_hz: &[f64]) -> Option<Vec<(Units, Vec<usize>)>> {
+#[must_use]
+pub fn best_at(scenario: &Scenario, rates_hz: &[f64]) -> Option<Vec<(Units, Vec<usize>)>> {
     if scenario.tasks.is_empty() || scenario.tasks.len() > TASKS_MAX {
         return None;
     }
