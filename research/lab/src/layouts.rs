@@ -30,7 +30,7 @@ EXAMPLES:
 Divides the compute units of the manifest's [[partition]]s otherwise, and prints as TOML what is best while
 one task in turn is asked more often: a [[layout]] each, to append to the manifest. The planner is the one
 that the simulations of docs/results/layouts.md use: it looks at all groups of up to 6 tasks on a kind of
-device, cores or TPCs, with the budgets of the profiles. Only measured partition sizes are planned.
+device, cores or TPCs, with the budgets of the profiles. Partitions get no smaller than those measured.
 Each layout is added to the manifest in memory and checked as `punctual check` does; one that the plan
 refuses is left out, and the reason is on standard error.
 
@@ -259,11 +259,12 @@ fn remark(device: &Device, found: &Found, remarks: &mut Vec<String>) {
         .numbers(punctual_core::Units { first: 0, count: 1 })
         .len() as u16;
     let mut wanted = all.map(|count| count * of_one);
+    let measured: Vec<String> = device.measured.iter().map(u16::to_string).collect();
+    let measured = measured.join(", ");
     if wanted.any(|count| !device.measured.contains(&count)) {
         remarks.push(format!(
-            "stages are measured on {:?} {units}, and no other partition sizes were planned: \
-             `punctual profile --every MANIFEST` measures all",
-            device.measured
+            "stages are measured on {measured} {units}; more {units} count as no faster, fewer are not planned: \
+             `punctual profile --every MANIFEST` measures all partition sizes"
         ));
     }
     for task in &device.unknown_rates {
@@ -373,3 +374,6 @@ fn json_of(device: &Device, proposal: &Proposal, busier: f64) -> serde_json::Val
         "toml": proposal.toml(device, busier),
     })
 }
+
+#[cfg(test)]
+mod tests;

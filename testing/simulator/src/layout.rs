@@ -110,6 +110,17 @@ pub fn rates_in_turn(scenario: &Scenario, busy: usize, busier: f64) -> Vec<f64> 
         .collect()
 }
 
+/// What a layout is expected to reach at these rates, by the measure with which layouts are chosen: right answers a
+/// second by weight, for the most part. None if it cannot promise every deadline.
+#[must_use]
+pub fn worth(scenario: &Scenario, layout: &[(Units, Vec<usize>)], rates_hz: &[f64]) -> Option<f64> {
+    let accuracies: Vec<Vec<f64>> = scenario.models.iter().map(Model::accuracies).collect();
+    let groups = layout.iter();
+    groups
+        .map(|(units, tasks)| value(scenario, rates_hz, &accuracies, tasks, units.count))
+        .sum()
+}
+
 /// Requests a second of each task.
 #[must_use]
 pub fn rates(scenario: &Scenario) -> Vec<f64> {
@@ -353,6 +364,22 @@ fn hull(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 mod tests {
     use super::*;
     use crate::testbed::scenario;
+
+    #[test]
+    fn what_is_chosen_is_worth_most_and_rates_over_all_turns_are_the_mean() {
+        let cameras = scenario();
+        let usual = rates(&cameras);
+        let whole = range(0, cameras.board.units);
+        let together = vec![(whole, (0..cameras.tasks.len()).collect())];
+        let worth_at = |layout: &[_]| worth(&cameras, layout, &usual);
+        assert!(worth_at(&choose(&cameras)) >= worth_at(&together));
+        let turns = (0..usual.len()).map(|busy| rates_in_turn(&cameras, busy, 4.0));
+        let turns: Vec<Vec<f64>> = turns.collect();
+        for (task, usual) in usual.iter().enumerate() {
+            let mean = turns.iter().map(|turn| turn[task]).sum::<f64>() / turns.len() as f64;
+            assert!((mean - usual).abs() < 1e-9, "{mean} {usual}");
+        }
+    }
 
     #[test]
     fn depths_that_do_not_help_are_not_on_the_hull() {

@@ -32,7 +32,7 @@ pub(super) struct Device {
     tasks: Vec<usize>,
     /// The tasks, and the manifest's own partitions as what is planned.
     pub(super) scenario: Scenario,
-    /// Numbers of cores or TPCs on which every model was measured.
+    /// Numbers of cores or TPCs on which every model was measured itself. Wider ranges have the times of narrower ones.
     pub(super) measured: BTreeSet<u16>,
     /// Tasks without a rate.
     pub(super) unknown_rates: Vec<String>,
@@ -71,8 +71,11 @@ impl Device {
         let used: BTreeSet<usize> = used.collect();
         let all = 1..=order.len() as u16;
         let measured = all.filter(|&count| {
-            let mut used = used.iter();
-            used.all(|&model| is_measured(plan, model, profiles[model], count))
+            let there = |model: &usize| {
+                let mut stages = profiles[*model].stages.iter();
+                stages.any(|entry| u16::from(entry.units) == count)
+            };
+            used.iter().all(there)
         });
         let unknown = tasks.iter().map(|&task| &plan.tasks[task]);
         let unknown = unknown.filter(|task| task.period.is_none());
@@ -212,7 +215,7 @@ fn task(plan: &Plan, task: usize) -> Task {
     }
 }
 
-/// Whether all that a plan needs of a model was measured on a range of so many cores or TPCs.
+/// Whether all that a plan needs of a model was measured on a range of so many cores or TPCs, or on a narrower one.
 fn is_measured(plan: &Plan, model: usize, profile: &Profile, count: u16) -> bool {
     let (model, Ok(count)) = (&plan.models[model], u8::try_from(count)) else {
         return false;

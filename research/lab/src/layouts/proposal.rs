@@ -10,6 +10,9 @@ use super::device::{Device, Ranges};
 /// The daemon leaves its layout only for one whose fullest partition is less than this part as full.
 const WORTH_A_CHANGE: f64 = 7.0 / 8.0;
 
+/// The part by which sums of the same numbers in another order may differ.
+const EQUAL: f64 = 1e-9;
+
 /// The longest name that a manifest may have.
 const NAME_BYTES_MAX: usize = 64;
 
@@ -67,11 +70,12 @@ pub(super) fn find(device: &Device, busier: f64, known: &[Ranges], taken: &[&str
             found.without.push(busy);
             continue;
         };
-        if are_alike(&ranges, &scenario.planned) {
+        if is_as_good(device, &scenario.planned, &ranges, &rates_hz) {
             found.keeps_first |= busy.is_none();
             continue;
         }
-        if known.iter().any(|known| are_alike(&ranges, known)) {
+        let mut known = known.iter();
+        if known.any(|known| is_as_good(device, known, &ranges, &rates_hz)) {
             continue;
         }
         let demand = Demand {
@@ -90,6 +94,15 @@ pub(super) fn find(device: &Device, busier: f64, known: &[Ranges], taken: &[&str
         }
     }
     found
+}
+
+/// Whether a layout is worth as much as the best one: there may be several, as for tasks that are alike.
+fn is_as_good(device: &Device, layout: &Ranges, best: &Ranges, rates_hz: &[f64]) -> bool {
+    let worth = |layout: &Ranges| layout::worth(&device.scenario, layout, rates_hz);
+    let (Some(own), Some(best)) = (worth(layout), worth(best)) else {
+        return false;
+    };
+    own >= best - best.abs() * EQUAL
 }
 
 /// Whether two layouts have the same tasks together on equally many units, wherever these are.
@@ -163,9 +176,9 @@ impl Proposal {
     /// As in a manifest, with what it is for in front.
     pub(super) fn toml(&self, device: &Device, busier: f64) -> String {
         let mut text = String::from("\n");
-        for demand in &self.demands {
-            text += &about(demand, device, busier);
-        }
+        let demands = self.demands.iter();
+        let demands: Vec<String> = demands.map(|one| about(one, device, busier)).collect();
+        text += &demands.join("#\n");
         let _ = writeln!(text, "[[layout]]\nname = \"{}\"", self.name);
         for partition in &self.partitions {
             let tasks: Vec<String> = partition.tasks.iter().map(|t| format!("{t:?}")).collect();
