@@ -24,7 +24,6 @@ EXAMPLES:
   punctual profile --every manifest.toml       # all partition sizes, once
   punctual layouts manifest.toml
   punctual layouts manifest.toml --busier 8
-  punctual layouts manifest.toml >> manifest.toml
   punctual layouts manifest.toml --json | jq '.layouts[].name'
 
 Divides the compute units of the manifest's [[partition]]s otherwise, and prints as TOML what is best while
