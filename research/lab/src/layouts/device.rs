@@ -64,7 +64,7 @@ impl Device {
         let scenario = Scenario::new(
             models.collect(),
             tasks.iter().map(|&task| self::task(plan, task)).collect(),
-            board(plan, units, |partition| is_there(partition)),
+            board(plan, units, is_there),
             Nanos::from_millis(1_000),
         );
         let used = tasks.iter().map(|&task| plan.tasks[task].model.index());
