@@ -1,7 +1,7 @@
 //! What the planner of the simulator needs to know of a manifest: the compute units of its partitions, the tasks there,
 //! and the times that were measured.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::{Criticality, Nanos, PartitionId, SPAN_MAX, StageId, StageTime, Units};
 use punctual_model::Profile;
@@ -95,18 +95,20 @@ impl Device {
 
     /// The layout in which the plan's tasks are on these partitions.
     pub(super) fn ranges(&self, plan: &Plan, partitions: &[PartitionId]) -> Ranges {
-        let mut ranges = Ranges::new();
+        let mut groups: BTreeMap<PartitionId, Vec<usize>> = BTreeMap::new();
         for (position, &task) in self.tasks.iter().enumerate() {
-            let units = self.units(plan, partitions[task]);
-            match ranges.iter_mut().find(|(known, _)| *known == units) {
-                Some((_, tasks)) => tasks.push(position),
-                None => ranges.push((units, vec![position])),
-            }
+            groups.entry(partitions[task]).or_default().push(position);
         }
+        let groups = groups.into_iter();
+        let mut ranges: Ranges = groups
+            .map(|(partition, tasks)| (self.units(plan, partition), tasks))
+            .collect();
         ranges.sort_by_key(|(units, _)| units.first);
         ranges
     }
 
+    /// As many as a partition has; the first is of account for those of the first layout only, as others may have cores
+    /// that no `[[partition]]` names.
     fn units(&self, plan: &Plan, partition: PartitionId) -> Units {
         let own = numbers(self.kind, plan, partition.index());
         let first = own.first().and_then(|first| {
