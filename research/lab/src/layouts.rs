@@ -110,6 +110,9 @@ fn layouts(options: &Options, policies: &Policies) -> Result<Termination, Error>
     };
     let inputs = punctual_daemon::plan_inputs(&daemon, policies)?;
     let search = Search::new(inputs, options.busier)?;
+    for key in &search.plan.renamed_keys {
+        output::note(format_args!("warning: {key}"));
+    }
     let result = search.all()?;
     let text = match options.json {
         true => result.json(),
