@@ -73,5 +73,5 @@ pub use report::{
     StallsReport, State, TaskReport, ThreadReport, WatchdogReport, WidthReport, WidthsReport,
     metrics_socket,
 };
-pub use startup::{plan, run};
+pub use startup::{plan, plan_inputs, run};
 pub use termination::Termination;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use log::{debug, error, info, warn};
 use punctual_device_cuda::driver::environment;
-use punctual_plan::{Host, Plan, Policies, Warning};
+use punctual_plan::{Host, Plan, PlanInputs, Policies, Warning};
 use punctual_platform::idle::IdleHold;
 use punctual_platform::service::{self, Notifier};
 use punctual_platform::signals::TerminationSignals;
@@ -35,7 +35,7 @@ use crate::report::State;
 use crate::reserve::{Reserved, prefault};
 use crate::rt_events;
 use crate::threads::{ThreadFactory, Threads, stall_probes};
-use crate::validate::{Validated, validate};
+use crate::validate::{Validated, gather, validate};
 use crate::watchdog::Watchdog;
 use crate::{Options, StartupError, Termination};
 
@@ -44,11 +44,20 @@ const CLIENTS_SOCKET: &str = "clients";
 
 /// The plan that a daemon with these options, that knows these policies, would serve, on this machine, now.
 pub fn plan(options: &Options, policies: &Policies) -> Result<Plan, StartupError> {
-    let host = Host {
+    validate(options, policies, host_of_the_daemon()?).map(|validated| validated.plan)
+}
+
+/// What that plan is made from, for programs that compare it with others.
+pub fn plan_inputs(options: &Options, policies: &Policies) -> Result<PlanInputs, StartupError> {
+    gather(options, policies, host_of_the_daemon()?).map(|(inputs, _)| inputs)
+}
+
+/// As the daemon finds it, whichever program asks.
+fn host_of_the_daemon() -> Result<Host, StartupError> {
+    Ok(Host {
         program_bytes: program::of_the_daemon(),
         ..host::detect()?
-    };
-    validate(options, policies, host).map(|validated| validated.plan)
+    })
 }
 
 /// Serves a manifest, which may name one of these policies, until told to terminate. Returns how it ended; everything worth saying has

@@ -40,12 +40,12 @@ fn lay_out(input: &mut PackageInput) {
     }
 }
 
-/// Reads manifest, packages and profiles, makes the plan for this machine.
-pub fn validate(
+/// Reads manifest, packages and profiles, and looks at the devices that they need.
+pub fn gather(
     options: &Options,
     policies: &Policies,
     host: Host,
-) -> Result<Validated, StartupError> {
+) -> Result<(PlanInputs, Found), StartupError> {
     limits::check_any()?;
     let manifest = options.manifest();
     let mut inputs = PlanInputs::read_from(
@@ -57,6 +57,16 @@ pub fn validate(
     )?;
     inputs.packages.iter_mut().for_each(lay_out);
     let devices = lookup::look(&mut inputs)?;
+    Ok((inputs, devices))
+}
+
+/// Reads manifest, packages and profiles, makes the plan for this machine.
+pub fn validate(
+    options: &Options,
+    policies: &Policies,
+    host: Host,
+) -> Result<Validated, StartupError> {
+    let (inputs, devices) = gather(options, policies, host)?;
     let mut plan = Plan::build(&inputs)?;
     if let Some(socket) = &options.socket {
         check_socket(socket)?;

@@ -43,6 +43,22 @@ pub use resolve::{
 };
 
 use punctual_diagnostics::Problems;
+use punctual_model::Profile;
+
+impl PlanInputs {
+    /// The profile of each model that a plan takes its budgets from, for programs that look for other plans of the same
+    /// networks.
+    pub fn profiles_used(&self) -> Result<Vec<&Profile>, Diagnostics> {
+        let mut problems = Problems::new(&self.manifest_path, &self.manifest_text, "plan");
+        let Some(manifest) = manifest::read(&self.policies, &mut problems) else {
+            return Err(problems.into_errors());
+        };
+        let resolved = resolve::resolve(manifest, self, &mut problems);
+        let profiles = resolved.models.iter().map(|model| model.profile);
+        let profiles = profiles.collect();
+        problems.into_result().map(|()| profiles)
+    }
+}
 
 impl Plan {
     /// The plan, or everything that is wrong with the manifest or with what it names.

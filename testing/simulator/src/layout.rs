@@ -25,7 +25,7 @@ const IDLE_WORTH: f64 = 1e-3;
 pub fn choose(scenario: &Scenario) -> Vec<(Units, Vec<usize>)> {
     let whole = range(0, scenario.board.units);
     let everything = || vec![(whole, (0..scenario.tasks.len()).collect())];
-    best(scenario, &rates(scenario)).unwrap_or_else(everything)
+    best_at(scenario, &rates(scenario)).unwrap_or_else(everything)
 }
 
 /// The most cells of a device: more make decisions longer and gain little (docs/results/lending.md).
@@ -86,15 +86,9 @@ pub fn aligned(scenario: &Scenario, size: u16) -> Vec<(Units, Vec<usize>)> {
 /// scenario's. Those that differ from what is planned and from each other, so at most one a task.
 #[must_use]
 pub fn alternatives(scenario: &Scenario, busier: f64) -> Vec<Vec<(Units, Vec<usize>)>> {
-    let count = scenario.tasks.len();
-    let rest = count as f64 / (count as f64 - 1.0 + busier);
     let mut found = Vec::new();
-    for busy in 0..count {
-        let mut rates = rates(scenario);
-        for (task, rate_hz) in rates.iter_mut().enumerate() {
-            *rate_hz *= if task == busy { rest * busier } else { rest };
-        }
-        if let Some(layout) = best(scenario, &rates)
+    for busy in 0..scenario.tasks.len() {
+        if let Some(layout) = best_at(scenario, &rates_in_turn(scenario, busy, busier))
             && layout != scenario.planned
             && !found.contains(&layout)
         {
@@ -104,15 +98,40 @@ pub fn alternatives(scenario: &Scenario, busier: f64) -> Vec<Vec<(Units, Vec<usi
     found
 }
 
+/// Requests a second of each task in the turn of task `busy`, of which the scenario's rates are the mean.
+#[must_use]
+pub fn rates_in_turn(scenario: &Scenario, busy: usize, busier: f64) -> Vec<f64> {
+    let count = scenario.tasks.len() as f64;
+    let rest = count / (count - 1.0 + busier);
+    let factor = |task| if task == busy { rest * busier } else { rest };
+    let rates = rates(scenario).into_iter().enumerate();
+    rates
+        .map(|(task, rate_hz)| rate_hz * factor(task))
+        .collect()
+}
+
+/// What a layout is expected to reach at these rates, by the measure with which layouts are chosen: right answers a
+/// second by weight, for the most part. None if it cannot promise every deadline.
+#[must_use]
+pub fn worth(scenario: &Scenario, layout: &[(Units, Vec<usize>)], rates_hz: &[f64]) -> Option<f64> {
+    let accuracies: Vec<Vec<f64>> = scenario.models.iter().map(Model::accuracies).collect();
+    let groups = layout.iter();
+    groups
+        .map(|(units, tasks)| value(scenario, rates_hz, &accuracies, tasks, units.count))
+        .sum()
+}
+
 /// Requests a second of each task.
-fn rates(scenario: &Scenario) -> Vec<f64> {
+#[must_use]
+pub fn rates(scenario: &Scenario) -> Vec<f64> {
     let rate_hz = |task: &Task| task.pattern.rate_hz().unwrap_or(0.0);
     scenario.tasks.iter().map(rate_hz).collect()
 }
 
 /// The best layout at these rates, by rising first unit; none if no layout can promise every
 /// deadline, or there are too many tasks to look.
-fn best(scenario: &Scenario, rates_hz: &[f64]) -> Option<Vec<(Units, Vec<usize>)>> {
+#[must_use]
+pub fn best_at(scenario: &Scenario, rates_hz: &[f64]) -> Option<Vec<(Units, Vec<usize>)>> {
     if scenario.tasks.is_empty() || scenario.tasks.len() > TASKS_MAX {
         return None;
     }
@@ -345,6 +364,22 @@ fn hull(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 mod tests {
     use super::*;
     use crate::testbed::scenario;
+
+    #[test]
+    fn what_is_chosen_is_worth_most_and_rates_over_all_turns_are_the_mean() {
+        let cameras = scenario();
+        let usual = rates(&cameras);
+        let whole = range(0, cameras.board.units);
+        let together = vec![(whole, (0..cameras.tasks.len()).collect())];
+        let worth_at = |layout: &[_]| worth(&cameras, layout, &usual);
+        assert!(worth_at(&choose(&cameras)) >= worth_at(&together));
+        let turns = (0..usual.len()).map(|busy| rates_in_turn(&cameras, busy, 4.0));
+        let turns: Vec<Vec<f64>> = turns.collect();
+        for (task, usual) in usual.iter().enumerate() {
+            let mean = turns.iter().map(|turn| turn[task]).sum::<f64>() / turns.len() as f64;
+            assert!((mean - usual).abs() < 1e-9, "{mean} {usual}");
+        }
+    }
 
     #[test]
     fn depths_that_do_not_help_are_not_on_the_hull() {

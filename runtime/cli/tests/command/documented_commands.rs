@@ -57,6 +57,8 @@ const ENDINGS: &[(&str, i32)] = &[
     ("check --host", 1),
     // No GPU.
     ("board detect", 5),
+    // One camera has one layout.
+    ("punctual layouts", 1),
 ];
 
 fn punctual(folder: &Path, arguments: &[&str]) -> Output {
