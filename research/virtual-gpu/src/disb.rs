@@ -272,12 +272,13 @@ fn figures(
     })
 }
 
-/// The table; `workloads` of [`WORKLOADS`], for so long instead of their own length. `progress` is told of each row.
+/// The table of one workload, or of all; for so long instead of their own length. `progress` is told of each row.
 pub fn table(
-    chosen: Option<&str>,
+    one: Option<&str>,
     length: Option<Nanos>,
     mut progress: impl FnMut(&str, &str),
 ) -> Result<String, Error> {
+    let workloads = crate::chosen(&WORKLOADS, one)?;
     let networks = Networks::new()?;
     let headings = [
         "workload",
@@ -294,10 +295,7 @@ pub fn table(
         "evictions",
     ];
     let mut table = Table::new(&headings, 2);
-    for workload in WORKLOADS
-        .into_iter()
-        .filter(|name| chosen.is_none_or(|chosen| chosen == *name))
-    {
+    for workload in workloads {
         let mut alone: Option<(f64, f64)> = None;
         for way in Way::ALL {
             progress(workload, way.name());

@@ -31,6 +31,8 @@ pub enum Error {
     Plan(#[from] ConfigError),
     #[error("the arrivals: {0}")]
     Arrivals(#[from] PatternError),
+    #[error("there is no workload {said:?} here; there are {known}")]
+    Workload { said: String, known: String },
     #[error(
         "{said:?}: say `disb` or `seeb`, and if you like one of its workloads and a number of seconds"
     )]
@@ -49,6 +51,19 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The workloads of a table that were asked for: one of `known`, or all.
+fn chosen(known: &[&'static str], one: Option<&str>) -> Result<Vec<&'static str>, Error> {
+    let Some(one) = one else {
+        return Ok(known.to_vec());
+    };
+    let found = known.iter().copied().find(|name| *name == one);
+    let found = found.ok_or_else(|| Error::Workload {
+        said: one.to_owned(),
+        known: known.join(", "),
+    })?;
+    Ok(vec![found])
 }
 
 fn run(words: &[String]) -> Result<String, Error> {

@@ -199,7 +199,7 @@ const fn settings() -> Settings {
 
 /// The table of one trace, or of all. `progress` is told of each row.
 pub fn table(
-    chosen: Option<&str>,
+    one: Option<&str>,
     length: Option<Nanos>,
     mut progress: impl FnMut(&str, &str),
 ) -> Result<String, Error> {
@@ -214,8 +214,7 @@ pub fn table(
         "modelled",
     ];
     let mut table = Table::new(&headings, 2);
-    let traces = TRACES.into_iter();
-    for trace in traces.filter(|name| chosen.is_none_or(|chosen| chosen == *name)) {
+    for trace in crate::chosen(&TRACES, one)? {
         for (name, policy) in policies() {
             progress(trace, name);
             let mut scenario = workloads::by_name(trace).expect("built in");

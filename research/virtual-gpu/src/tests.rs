@@ -190,6 +190,16 @@ fn best_effort_work_makes_room_within_a_look_and_goes_on_where_it_was() {
     assert_eq!(gpu.counts().resumed, 1);
 }
 
+#[test]
+fn a_workload_that_is_not_there_is_refused_with_those_that_are() {
+    let error = crate::run(&["seeb".to_owned(), "seeb-nothing".to_owned()]).expect_err("none");
+    let said = error.to_string();
+    assert!(
+        said.contains("\"seeb-nothing\"") && said.contains("seeb-poisson"),
+        "{said}"
+    );
+}
+
 /// Slow where it is not optimised: `cargo test --release -p punctual-virtual-gpu -- --ignored`.
 mod tables {
     use punctual_core::Nanos;
