@@ -1,19 +1,17 @@
-//! What looking at the notice board and choosing best-effort launches costs. REEF takes less than a
+//! What looking at the notice board and granting TPCs to a best-effort launch costs. REEF takes less than a
 //! microsecond for it (section 5.2). `cargo bench -p punctual-device-cuda --bench padding`.
 
 use std::hint::black_box;
 
 use punctual_core::{Instant, Nanos};
-use punctual_device_cuda::padding::{
-    CANDIDATES_MAX, Demand, InDriver, LaunchBoard, TpcSet, choose,
-};
+use punctual_device_cuda::padding::{Demand, InDriver, LaunchBoard, TpcSet, grant};
 use punctual_platform::clock;
 
 /// Calls timed together, as one takes little more than reading the clock; and how often.
 const CALLS: u64 = 1_000;
 const ROUNDS: usize = 1_000;
 
-/// A large device, half of it real-time: 66 TPCs, eight partitions of four, eight candidates.
+/// A large device, half of it real-time: 66 TPCs, eight partitions of four.
 fn main() {
     let now = Instant::from_nanos(1 << 30);
     let partitions: Vec<TpcSet> = (0..8).map(|p| 0xf << (4 * p)).collect();
@@ -25,21 +23,13 @@ fn main() {
     for partition in 0..partitions.len() {
         board.post(partition, &demand(3, 100), &InDriver::default(), now);
     }
-    let candidates: [Demand; CANDIDATES_MAX] =
-        std::array::from_fn(|n| demand(1 + 2 * n as u32, 10 + 20 * n as u64));
-    print(
-        "look and choose, 66 TPCs, 8 partitions, 8 candidates",
-        || {
-            black_box(choose(
-                &black_box(&board).left(),
-                black_box(&candidates),
-                now,
-            ));
-        },
-    );
+    let launch = demand(5, 50);
+    print("look and grant, 66 TPCs, 8 partitions", || {
+        black_box(grant(&black_box(&board).left(), black_box(&launch), now));
+    });
     print("post", || {
         let before = InDriver::default();
-        black_box(board.post(3, black_box(&candidates[2]), &before, now));
+        black_box(board.post(3, black_box(&launch), &before, now));
     });
 }
 

@@ -282,7 +282,11 @@ impl StreamExecutor {
         let Some(kernel_padding) = &env.kernel_padding else {
             return Ok(true);
         };
+        let (partition, counters) = (env.partition, &env.counters);
+        let now = Instant::from_nanos(env.clock.now_ns());
         let Some(index) = self.queue.next() else {
+            let queue = (&self.queue, &mut self.in_driver);
+            kernel_padding.look_again(partition, queue, (now, counters));
             return Ok(false);
         };
         let planned = Planned {
@@ -291,14 +295,12 @@ impl StreamExecutor {
             batch: env.list(run).batch,
             index,
         };
-        let (partition, counters) = (env.partition, &env.counters);
         let queue = (&mut self.queue, &mut self.in_driver);
-        let now = Instant::from_nanos(env.clock.now_ns());
         let leave = kernel_padding.leave_to_launch(partition, queue, &planned, (now, counters))?;
         if leave == Leave::Refused {
             run.due = env.clock.now_ns().saturating_add(run.limit_ns);
         }
-        Ok(leave == Leave::Granted)
+        Ok(matches!(leave, Leave::Granted(_)))
     }
 
     /// Has the driver run empty: the epoch has moved on.

@@ -157,7 +157,8 @@ struct FillerHandle {
 /// Whether the next launch may be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leave {
-    Granted,
+    /// On these TPCs.
+    Granted(TpcSet),
     /// The launch before it is not over.
     NotYet,
     /// Others have the TPCs, or REEF's rule is against it.
@@ -170,7 +171,7 @@ pub(crate) struct KernelPadding {
     /// By partition.
     roles: Box<[Role]>,
     /// By hold.
-    call_offs: Box<[FillerHandle]>,
+    fillers: Box<[FillerHandle]>,
     times: LaunchTimes,
     partitioner: Arc<Partitioner>,
     /// The mask that enables each TPC, by its number in plans.
@@ -241,12 +242,12 @@ impl KernelPadding {
         let choice = partitioner.choice();
         let tpcs = choice.tpcs().min(128);
         let masks = masks(choice, tpcs)?;
-        let (mut roles, mut posts, mut call_offs) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut roles, mut posts, mut handles) = (Vec::new(), Vec::new(), Vec::new());
         for (partition, (stop, bell)) in partners.iter().enumerate() {
             if fillers.contains(&partition) {
-                roles.push(Role::Fills(call_offs.len()));
+                roles.push(Role::Fills(handles.len()));
                 let (stop, bell) = (stop.clone(), bell.clone());
-                call_offs.push(FillerHandle {
+                handles.push(FillerHandle {
                     stop,
                     bell,
                     waits: AtomicBool::new(false),
@@ -259,9 +260,9 @@ impl KernelPadding {
         }
         let all = (0..tpcs).fold(0, |set, tpc| set | 1 << tpc);
         Ok(Some(Arc::new(Self {
-            occupancy: Occupancy::new(LaunchBoard::new(all, &posts), call_offs.len()),
+            occupancy: Occupancy::new(LaunchBoard::new(all, &posts), handles.len()),
             roles: roles.into(),
-            call_offs: call_offs.into(),
+            fillers: handles.into(),
             times: spec.kernel_padding.times.clone(),
             partitioner: partitioner.clone(),
             masks,
@@ -298,22 +299,36 @@ impl KernelPadding {
         (now, counters): (Instant, &Counters),
     ) -> Result<Leave, CallError> {
         let demand = self.demand(planned);
-        let tpcs = match self.roles[partition] {
+        let leave = match self.roles[partition] {
             Role::Posts(notice) => {
                 in_driver.note_begun(queue.begun());
                 let launch = (planned.index, in_driver);
-                self.post(notice, demand.as_ref(), launch, (now, counters))
+                let call_off = |filler| self.call_off(filler, counters);
+                let occupancy = &self.occupancy;
+                Leave::Granted(occupancy.post(notice, demand.as_ref(), launch, now, call_off))
             }
-            Role::Fills(filler) => {
-                match self.take(filler, queue, demand.as_ref(), (now, counters))? {
-                    Ok(tpcs) => tpcs,
-                    Err(leave) => return Ok(leave),
-                }
-            }
+            Role::Fills(filler) => self.take(filler, queue, demand.as_ref(), (now, counters))?,
         };
-        // Every such mask could be written when the device was started.
-        let masked = self.confine(queue, tpcs);
-        masked.map_or(Err(CallError::not_masked()), |()| Ok(Leave::Granted))
+        if let Leave::Granted(tpcs) = leave {
+            // Every such mask could be written when the device was started.
+            let masked = self.confine(queue, tpcs);
+            masked.map_err(|_| CallError::not_masked())?;
+        }
+        Ok(leave)
+    }
+
+    /// While a real-time partition has nothing to hand over: calls off the fillers that stay longer than they should.
+    pub(crate) fn look_again(
+        &self,
+        partition: usize,
+        (queue, in_driver): (&VirtualQueue, &mut InDriver),
+        (now, counters): (Instant, &Counters),
+    ) {
+        if matches!(self.roles[partition], Role::Posts(_)) {
+            in_driver.note_begun(queue.begun());
+            let call_off = |filler| self.call_off(filler, counters);
+            self.occupancy.call_off(in_driver, now, call_off);
+        }
     }
 
     /// TPCs for a filler's launch. Without real-time work they are all, and launches queue up as everywhere else. Beside such
@@ -324,11 +339,11 @@ impl KernelPadding {
         queue: &VirtualQueue,
         demand: Option<&Demand>,
         (now, counters): (Instant, &Counters),
-    ) -> Result<Result<TpcSet, Leave>, CallError> {
-        let waits = &self.call_offs[filler].waits;
+    ) -> Result<Leave, CallError> {
+        let waits = &self.fillers[filler].waits;
         let tpcs = match self.occupancy.take_all(filler) {
             Some(all) => Some(all),
-            None if !queue.is_idle()? => return Ok(Err(Leave::NotYet)),
+            None if !queue.is_idle()? => return Ok(Leave::NotYet),
             None => {
                 self.occupancy.give_back(filler);
                 self.occupancy.take(filler, demand, now)
@@ -339,26 +354,18 @@ impl KernelPadding {
             if !waits.swap(true, Ordering::Relaxed) {
                 counters.fillers_waited.add(1);
             }
-            return Ok(Err(Leave::Refused));
+            return Ok(Leave::Refused);
         };
         waits.store(false, Ordering::Relaxed);
         counters.filled.add(1);
-        Ok(Ok(tpcs))
+        Ok(Leave::Granted(tpcs))
     }
 
-    /// Posts a real-time launch, and calls off the fillers that are in its way.
-    fn post(
-        &self,
-        notice: usize,
-        demand: Option<&Demand>,
-        launch: (u32, &mut InDriver),
-        (now, counters): (Instant, &Counters),
-    ) -> TpcSet {
-        self.occupancy.post(notice, demand, launch, now, |filler| {
-            counters.fillers_called_off.add(1);
-            self.call_offs[filler].stop.stop();
-            self.call_offs[filler].bell.ring();
-        })
+    /// Has a filler make room.
+    fn call_off(&self, filler: usize, counters: &Counters) {
+        counters.fillers_called_off.add(1);
+        self.fillers[filler].stop.stop();
+        self.fillers[filler].bell.ring();
     }
 
     /// Whether a filler's launch is to make room for a real-time one.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use punctual_core::Instant;
 
-use crate::padding::{Demand, InDriver, LaunchBoard, TpcSet, choose};
+use crate::padding::{Demand, InDriver, LaunchBoard, TpcSet, grant};
 
 /// Notices and holds of one device.
 #[derive(Debug)]
@@ -36,7 +36,8 @@ impl Hold {
     // of the next contains every TPC of whichever is in force while it is read on the far side of a fence.
 
     fn set(&self, tpcs: TpcSet, until: Instant) {
-        // A longer time first: a filler is called off rather too early.
+        // Who reads one of them anew and the other not yet calls a filler off without need, at worst: a filler that
+        // takes TPCs looks at the notices again, behind its fence.
         self.until_ns.store(until.as_nanos(), Ordering::Relaxed);
         self.low.store(tpcs as u64, Ordering::Relaxed);
         self.high.store((tpcs >> 64) as u64, Ordering::Relaxed);
@@ -69,7 +70,7 @@ impl Occupancy {
         demand: Option<&Demand>,
         (at, in_driver): (u32, &mut InDriver),
         now: Instant,
-        mut call_off: impl FnMut(usize),
+        call_off: impl FnMut(usize),
     ) -> TpcSet {
         let claim = match demand {
             Some(demand) => self.board.post(partition, demand, in_driver, now),
@@ -78,15 +79,25 @@ impl Occupancy {
         in_driver.push(at, claim);
         // OCCUPANCY: pairs with the fence in `take`.
         fence(Ordering::SeqCst);
+        self.call_off(in_driver, now, call_off);
+        claim.tpcs
+    }
+
+    /// Calls `call_off` with each filler that is in the way of what is in the driver and did not know yet.
+    pub(crate) fn call_off(
+        &self,
+        in_driver: &InDriver,
+        now: Instant,
+        mut call_off: impl FnMut(usize),
+    ) {
         for (filler, hold) in self.holds.iter().enumerate() {
             // Relaxed: a wish, that the filler's leader sees when it looks.
-            if in_driver.conflict(hold.get(), hold.until())
+            if in_driver.conflict(hold.get(), hold.until(), now)
                 && !hold.unwelcome.swap(true, Ordering::Relaxed)
             {
                 call_off(filler);
             }
         }
-        claim.tpcs
     }
 
     /// A real-time stage is over.
@@ -128,13 +139,10 @@ impl Occupancy {
         }
         left.tpcs &= !held;
         let tpcs = match demand {
-            Some(demand) => choose(&left, &[*demand], now).first()?.tpcs,
-            None if left.until.is_none() => left.tpcs,
-            None => 0,
+            Some(demand) => grant(&left, demand, now)?,
+            None if left.until.is_none() && left.tpcs != 0 => left.tpcs,
+            None => return None,
         };
-        if tpcs == 0 {
-            return None;
-        }
         let until = demand.map_or(Instant::FAR_FUTURE, |demand| {
             now + demand.on(tpcs.count_ones())
         });
@@ -273,6 +281,25 @@ mod tests {
         occupancy.give_back(1);
         assert_eq!(occupancy.take(0, Some(&demand(1, 10)), NOW), Some(0b0010));
         assert!(!occupancy.is_unwelcome(0), "its next launch is welcome");
+    }
+
+    #[test]
+    fn a_filler_that_stays_too_long_is_called_off_when_a_launch_may_wait_for_it() {
+        let occupancy = occupancy(1);
+        let mut in_driver = InDriver::default();
+        let at = |us| NOW + Nanos::from_micros(us);
+        let none = |filler: usize| panic!("filler {filler} is called off");
+        let first = demand(1, 100);
+        occupancy.post(0, Some(&first), (0, &mut in_driver), NOW, none);
+        assert_eq!(occupancy.take(0, Some(&demand(2, 50)), NOW), Some(0b0110));
+        // Behind the first one: the filler should be gone by then.
+        let second = demand(4, 100);
+        occupancy.post(0, Some(&second), (1, &mut in_driver), at(10), none);
+        occupancy.call_off(&in_driver, at(100), none);
+        let mut called = Vec::new();
+        occupancy.call_off(&in_driver, at(101), |filler| called.push(filler));
+        assert_eq!(called, [0]);
+        assert!(occupancy.is_unwelcome(0));
     }
 
     /// On threads, with real-time notices coming and going: no two fillers ever have the same TPC.

@@ -4,21 +4,18 @@
 //! REEF fuses kernels and tells blocks by their compute unit. Here each launch has a mask of TPCs of its
 //! own, so nothing is fused: a real-time launch is confined to as many TPCs as it needs to be as fast, and
 //! posts that on the [`LaunchBoard`]; before each best-effort launch its leader looks there and
-//! [chooses](choose) by REEF's rule, on TPCs that no real-time launch has. A best-effort launch that runs longer
+//! is [granted](grant) TPCs by REEF's rule, of those that no real-time launch has. A best-effort launch that runs longer
 //! than expected is evicted by its guard when a real-time launch wants its TPCs.
 //!
-//! Choosing allocates nothing, waits for nothing and takes well under a microsecond (`benches/padding.rs`).
+//! Granting allocates nothing, waits for nothing and takes well under a microsecond (`benches/padding.rs`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use heapless::{Deque, Vec};
+use heapless::Deque;
 use punctual_core::{Instant, Nanos};
 
 /// A set of TPCs: bit `n` is TPC `n`.
 pub type TpcSet = u128;
-
-/// Best-effort launches that are considered, and chosen, at once.
-pub const CANDIDATES_MAX: usize = 8;
 
 /// What a launch takes of the device, from its list and its profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,9 +107,11 @@ impl InDriver {
         claims.fold(0, |tpcs, (_, claim)| tpcs | claim.tpcs)
     }
 
-    /// Whether what holds these TPCs until then is in the way of any of them.
+    /// Whether what should hold these TPCs until then, and holds them now, is in the way of any of them: a launch that
+    /// should have begun by now may be waiting for it.
     #[must_use]
-    pub fn conflict(&self, tpcs: TpcSet, until: Instant) -> bool {
+    pub fn conflict(&self, tpcs: TpcSet, until: Instant, now: Instant) -> bool {
+        let until = until.max(now);
         let mut claims = self.claims.iter();
         claims.any(|(_, claim)| claim.tpcs & tpcs != 0 && claim.begins < until)
     }
@@ -245,37 +244,17 @@ impl LaunchBoard {
     }
 }
 
-/// A candidate that may be launched, and where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chosen {
-    pub candidate: usize,
-    /// Its TPCs, which no other launch has.
-    pub tpcs: TpcSet,
-}
-
-/// Gives what is left to candidates, in their order, until nothing is left, by REEF's first rule (section 5.2): a best-effort launch
-/// must end before the real-time launches do, on the TPCs that it gets. Without a real-time launch it holds.
+/// TPCs for a best-effort launch, of what is left; none if it must wait. By REEF's first rule (section 5.2) it must end before the
+/// real-time launches do, on the TPCs that it gets.
 ///
 /// REEF's second rule is not needed: a best-effort kernel must not have a lower occupancy than the real-time one with which it
 /// is fused, as both have the resources of the larger. Here nothing is fused, and no multiprocessor has blocks of both.
 #[must_use]
-pub fn choose(left: &Left, candidates: &[Demand], now: Instant) -> Vec<Chosen, CANDIDATES_MAX> {
-    let mut chosen = Vec::new();
-    let mut free = left.tpcs;
-    for (candidate, demand) in candidates.iter().take(CANDIDATES_MAX).enumerate() {
-        if free == 0 {
-            break;
-        }
-        let tpcs = lowest(free, demand.enough);
-        let ends = now + demand.on(tpcs.count_ones());
-        let in_time = left.until.is_none_or(|until| ends < until);
-        if in_time {
-            free &= !tpcs;
-            let pushed = chosen.push(Chosen { candidate, tpcs });
-            debug_assert!(pushed.is_ok(), "as many as candidates at most");
-        }
-    }
-    chosen
+pub fn grant(left: &Left, demand: &Demand, now: Instant) -> Option<TpcSet> {
+    let tpcs = lowest(left.tpcs, demand.enough);
+    let ends = now + demand.on(tpcs.count_ones());
+    let in_time = left.until.is_none_or(|until| ends < until);
+    (in_time && tpcs != 0).then_some(tpcs)
 }
 
 #[cfg(test)]
@@ -313,9 +292,8 @@ mod tests {
         let board = LaunchBoard::new(0xff, &[0x0f]);
         let left = board.left();
         assert_eq!(left.until, None);
-        let chosen = choose(&left, &[demand(3, 1_000), demand(25, 1_000)], NOW);
-        let tpcs: std::vec::Vec<TpcSet> = chosen.iter().map(|chosen| chosen.tpcs).collect();
-        assert_eq!(tpcs, [0b0000_0111, 0b1111_1000]);
+        assert_eq!(grant(&left, &demand(3, 1_000), NOW), Some(0b0000_0111));
+        assert_eq!(grant(&left, &demand(25, 1_000), NOW), Some(0b1111_1111));
     }
 
     #[test]
@@ -354,7 +332,7 @@ mod tests {
         assert_eq!(third.ends, NOW + Nanos::from_micros(300));
         assert_eq!(board.post_unknown(0).tpcs, 0x0f);
         assert_eq!(board.left().tpcs, 0xf0);
-        assert!(choose(&board.left(), &[demand(1, 1)], NOW).is_empty());
+        assert_eq!(grant(&board.left(), &demand(1, 1), NOW), None);
     }
 
     #[test]
@@ -368,12 +346,17 @@ mod tests {
         let mut in_driver = InDriver::default();
         in_driver.push(0, claim(0b0001, 0));
         in_driver.push(1, claim(0b0111, 100));
-        assert!(!in_driver.conflict(0b1000, at(500)), "on other TPCs");
-        assert!(!in_driver.conflict(0b0100, at(90)), "it ends before");
-        assert!(in_driver.conflict(0b0100, at(110)));
+        let conflict = |in_driver: &InDriver, tpcs, until_us, now_us| {
+            in_driver.conflict(tpcs, at(until_us), at(now_us))
+        };
+        assert!(!conflict(&in_driver, 0b1000, 500, 0), "on other TPCs");
+        assert!(!conflict(&in_driver, 0b0100, 90, 0), "it ends before");
+        assert!(conflict(&in_driver, 0b0100, 110, 0));
+        assert!(!conflict(&in_driver, 0b0100, 90, 100), "nothing waits yet");
+        assert!(conflict(&in_driver, 0b0100, 90, 101), "it is overdue");
         in_driver.note_begun(2);
-        assert!(in_driver.conflict(0b0100, at(90)), "it should have ended");
-        assert!(!in_driver.conflict(0b1000, at(90)));
+        assert!(conflict(&in_driver, 0b0100, 90, 0), "the launch has begun");
+        assert!(!conflict(&in_driver, 0b1000, 90, 101));
     }
 
     #[test]
@@ -398,15 +381,16 @@ mod tests {
         let short = demand(2, 40);
         // Short enough on all that it could use, but not on the four TPCs that are left.
         let long = demand(12, 40);
-        assert_eq!(choose(&left, &[long, short], NOW)[0].candidate, 1);
+        assert_eq!(grant(&left, &long, NOW), None);
+        assert_eq!(grant(&left, &short, NOW), Some(0b0011_0000));
         let later = NOW + Nanos::from_micros(70);
-        assert!(choose(&left, &[short], later).is_empty());
+        assert_eq!(grant(&left, &short, later), None);
     }
 
-    /// Every choice that can be drawn from a small world: disjoint, beside real-time work, over in time.
+    /// Every grant that can be drawn from a small world: disjoint, beside real-time work, over in time.
     #[test]
-    fn no_choice_shares_a_tpc_or_ends_late() {
-        let mut chosen_at_all = 0;
+    fn no_grant_shares_a_tpc_or_ends_late() {
+        let mut granted = 0;
         for seed in 0..4_000_u32 {
             let draw = |salt: u32, limit: u32| {
                 let mixed = (seed ^ salt.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x85eb_ca6b);
@@ -415,19 +399,21 @@ mod tests {
             let any = |salt| demand(1 + draw(salt, 10), 1 + u64::from(draw(salt + 2, 90)));
             let board = LaunchBoard::new(0xfff, &[0x00f, 0x0f0]);
             let held = post(&board, 0, &any(1)) | post(&board, 1, &any(11));
-            let candidates = [any(21), any(31), any(41)];
-            let left = board.left();
+            let mut left = board.left();
             let mut taken = held;
-            for chosen in choose(&left, &candidates, NOW) {
-                let launch = candidates[chosen.candidate];
-                assert_eq!(chosen.tpcs & taken, 0, "seed {seed}");
-                assert_ne!(chosen.tpcs, 0, "seed {seed}");
-                taken |= chosen.tpcs;
-                let ends = NOW + launch.on(chosen.tpcs.count_ones());
+            for launch in [any(21), any(31), any(41)] {
+                let Some(tpcs) = grant(&left, &launch, NOW) else {
+                    continue;
+                };
+                assert_eq!(tpcs & taken, 0, "seed {seed}");
+                assert_ne!(tpcs, 0, "seed {seed}");
+                taken |= tpcs;
+                left.tpcs &= !tpcs;
+                let ends = NOW + launch.on(tpcs.count_ones());
                 assert!(left.until.is_some_and(|until| ends < until), "seed {seed}");
-                chosen_at_all += 1;
+                granted += 1;
             }
         }
-        assert!(chosen_at_all > 1_000, "{chosen_at_all}");
+        assert!(granted > 1_000, "{granted}");
     }
 }
