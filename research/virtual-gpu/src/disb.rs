@@ -8,11 +8,12 @@ use punctual_core::{
 use punctual_device::pool::Wait;
 use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec};
 use punctual_device_cuda::kernel_padding::KernelPaddingSpec;
-use punctual_device_cuda::structures::Structure;
+use punctual_device_cuda::structures::OF_DISB;
 use punctual_device_cuda::{Counts, CudaSpec, Division, Watchdog};
-use punctual_evaluation::profiles::reef::{self, COMPUTE_UNITS};
-use punctual_evaluation::{profiles, workloads};
-use punctual_model::{CalibrationExit, Network};
+use punctual_evaluation::experiments::disb::{DEADLINE, WORKLOADS};
+use punctual_evaluation::profiles::reef::{self, COMPUTE_UNITS, right_at_the_end};
+use punctual_evaluation::workloads;
+use punctual_model::Network;
 use punctual_report::{Table, percent};
 use punctual_simulator::run::{Settings, run_on};
 use punctual_simulator::samples::{Answers, Samples};
@@ -23,29 +24,6 @@ use punctual_types::Random;
 use crate::Error;
 use crate::costs::{LaunchCosts, PAGE_BYTES};
 use crate::gpu::{Machine, VirtualGpu};
-
-const WORKLOADS: [&str; 7] = [
-    "disb-a",
-    "disb-b",
-    "disb-b-open",
-    "disb-c",
-    "disb-d",
-    "disb-e",
-    "disb-real",
-];
-
-/// DISB's networks by their names in its files, and the structure whose launches stand for them. The times are those
-/// of REEF's Table 1 all the same.
-const STAND: [(&str, Structure); 5] = [
-    ("resnet152-imagenet", Structure::ResNet152),
-    ("densenet201-imagenet", Structure::ResNet50),
-    ("vgg19-imagenet", Structure::Vgg19),
-    ("inceptionv3-imagenet", Structure::ResNet34),
-    ("distilbert", Structure::MobileNetV2),
-];
-
-/// DISB knows no deadlines: generous ones, so that no request is refused for being late.
-const DEADLINE: Nanos = Nanos::from_millis(300);
 
 /// Above the time alone: a stage is not stopped for being slowed down a little.
 const MARGIN: u64 = 2;
@@ -91,7 +69,7 @@ impl Networks {
     fn new() -> Result<Self, Error> {
         let mut costs = LaunchCosts::new(u32::from(COMPUTE_UNITS));
         let mut networks = Vec::new();
-        for (model, (name, structure)) in STAND.iter().enumerate() {
+        for (model, (name, structure)) in OF_DISB.iter().enumerate() {
             let network = structure.network(224, 1);
             let published = reef::Network::by_name(name).expect("one of REEF's networks");
             let total = Nanos::new((published.time_ms * 1e6) as u64);
@@ -104,15 +82,14 @@ impl Networks {
     /// As the simulator knows them: exits that know nothing before the last one.
     fn models(&self) -> Vec<Model> {
         let model = |(at, network): (usize, &Network)| {
-            let mut model = profiles::single_exit(&network.name, "REEF, Table 1", 1, &[]);
             let stages = network.stages.len();
-            let unsure = CalibrationExit::judged(0, false);
-            for sample in &mut model.calibration.samples {
-                let before = std::iter::repeat_n(unsure, stages - 1);
-                sample.exits.splice(0..0, before);
+            Model {
+                name: network.name.clone(),
+                source: "REEF, Table 1".into(),
+                stages: (0..stages).map(|stage| self.stage(at, stage)).collect(),
+                calibration: right_at_the_end(stages),
+                weights: None,
             }
-            model.stages = (0..stages).map(|stage| self.stage(at, stage)).collect();
-            model
         };
         self.networks.iter().enumerate().map(model).collect()
     }
@@ -141,7 +118,7 @@ impl Networks {
         tasks.retain(|task| way != Way::Alone || !best_effort(task.config.criticality));
         for task in &mut tasks {
             let name = &published.models[task.config.model.index()].name;
-            let stand = STAND.iter().position(|(stood_for, _)| stood_for == name);
+            let stand = OF_DISB.iter().position(|(stood_for, _)| stood_for == name);
             let model = stand.expect("a network of DISB");
             task.config.model.0 = model as u16;
             let last = self.networks[model].stages.len() - 1;

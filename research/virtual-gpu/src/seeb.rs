@@ -9,11 +9,12 @@ use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec};
 use punctual_device_cuda::lower::{Program, Target};
 use punctual_device_cuda::structures::Structure;
 use punctual_device_cuda::{CudaSpec, Division, Watchdog};
-use punctual_evaluation::profiles::seeb::TPCS;
+use punctual_evaluation::experiments::seeb::{TRACES, largest};
+use punctual_evaluation::profiles::seeb::{BATCHES, TPCS};
 use punctual_evaluation::workloads;
 use punctual_model::Network;
 use punctual_plan::PolicyChoice;
-use punctual_policy_seeb::{SeebBatch, SeebConfig};
+use punctual_policy_seeb::SeebConfig;
 use punctual_report::{Table, percent};
 use punctual_simulator::outcome::Outcome;
 use punctual_simulator::run::{Settings, run_on, run_plan};
@@ -25,19 +26,6 @@ use punctual_types::Random;
 use crate::Error;
 use crate::costs::{CostError, PAGE_BYTES};
 use crate::gpu::{Costs, Machine, VirtualGpu};
-
-const TRACES: [&str; 10] = [
-    "seeb-poisson-collected",
-    "seeb-poisson",
-    "seeb-poisson-10",
-    "seeb-poisson-15",
-    "seeb-poisson-20",
-    "seeb-poisson-25",
-    "seeb-pai",
-    "seeb-gamma-low",
-    "seeb-gamma-medium",
-    "seeb-gamma-high",
-];
 
 const SEED: u64 = 1;
 
@@ -64,14 +52,10 @@ fn structure(name: &str) -> Structure {
 }
 
 fn policies() -> [(&'static str, PolicyChoice); 3] {
-    let largest = SeebConfig {
-        batch: SeebBatch::Largest,
-        ..SeebConfig::default()
-    };
     [
         ("punctual", PolicyChoice::default()),
         ("seeb", PolicyChoice::new(SeebConfig::default())),
-        ("seeb, largest batch", PolicyChoice::new(largest)),
+        ("seeb, largest batch", PolicyChoice::new(largest())),
     ]
 }
 
@@ -113,8 +97,6 @@ impl StageCosts {
         })
     }
 }
-
-const BATCHES: [u8; 6] = [1, 2, 4, 8, 16, 32];
 
 impl Costs for StageCosts {
     fn cost(&self, infer: &Infer, launch: &BegunLaunch) -> LaunchCost {
@@ -214,7 +196,8 @@ pub fn table(
         "modelled",
     ];
     let mut table = Table::new(&headings, 2);
-    for trace in crate::chosen(&TRACES, one)? {
+    let traces = TRACES.map(|(name, _)| name);
+    for trace in crate::chosen(&traces, one)? {
         for (name, policy) in policies() {
             progress(trace, name);
             let mut scenario = workloads::by_name(trace).expect("built in");

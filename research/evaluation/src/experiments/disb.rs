@@ -25,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run: || tables(&WORKLOADS, None),
 };
 
-const WORKLOADS: [&str; 7] = [
+pub const WORKLOADS: [&str; 7] = [
     "disb-a",
     "disb-b",
     "disb-b-open",
@@ -36,7 +36,7 @@ const WORKLOADS: [&str; 7] = [
 ];
 
 /// Twenty times the slowest network: a request is late only on a device that has fallen behind.
-const DEADLINE: Nanos = Nanos::from_millis(300);
+pub const DEADLINE: Nanos = Nanos::from_millis(300);
 
 const SEED: u64 = 1;
 

@@ -5,14 +5,14 @@ mod ablation;
 mod clockwork;
 mod delivery;
 mod demotion;
-mod disb;
+pub mod disb;
 mod layouts;
 mod lending;
 mod nexus_drop;
 mod overload;
 mod planner;
 mod prefix;
-mod seeb;
+pub mod seeb;
 mod spill;
 
 use punctual_core::{Criticality, Nanos, PolicySpec};

@@ -25,7 +25,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const SEEDS: [u64; 3] = [1, 2, 3];
 
 /// The traces, and whether requests are collected before a policy sees them.
-const TRACES: [(&str, bool); 10] = [
+pub const TRACES: [(&str, bool); 10] = [
     ("seeb-poisson-collected", true),
     ("seeb-poisson", false),
     ("seeb-poisson-10", false),
@@ -91,7 +91,8 @@ fn everyone(collected: bool) -> Vec<Named> {
 }
 
 /// As section 5.4 describes Algorithm 2.
-fn largest() -> SeebConfig {
+#[must_use]
+pub fn largest() -> SeebConfig {
     SeebConfig {
         batch: SeebBatch::Largest,
         ..SeebConfig::default()

@@ -29,7 +29,7 @@ pub const TPCS: u16 = 41;
 pub const BRANCHYNET_THRESHOLD: f64 = 0.72;
 
 /// Batch sizes: powers of two, as Algorithm 2 tries them, up to what an action can hold.
-const BATCHES: [u8; 6] = [1, 2, 4, 8, 16, 32];
+pub const BATCHES: [u8; 6] = [1, 2, 4, 8, 16, 32];
 
 /// The batch for which the TPC counts of section 2.2.2 are taken to hold.
 const BATCH_AT_KNEE: f64 = 4.0;

@@ -36,6 +36,16 @@ pub enum Structure {
 
 pub const CLASSES: u32 = 1000;
 
+/// The networks of DISB (REEF's benchmark) by their names in its files, and what stands for them: three have operators or
+/// branches that these structures lack.
+pub const OF_DISB: [(&str, Structure); 5] = [
+    ("resnet152-imagenet", Structure::ResNet152),
+    ("densenet201-imagenet", Structure::ResNet50),
+    ("vgg19-imagenet", Structure::Vgg19),
+    ("inceptionv3-imagenet", Structure::ResNet34),
+    ("distilbert", Structure::MobileNetV2),
+];
+
 impl Structure {
     /// Those of the papers.
     pub const ALL: [Self; 6] = [

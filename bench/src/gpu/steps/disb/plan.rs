@@ -2,9 +2,10 @@
 
 use punctual_core::{Criticality, Nanos, StageId, Units};
 use punctual_device::conformance::networks;
-use punctual_device_cuda::structures::Structure;
+use punctual_device_cuda::structures::{OF_DISB, Structure};
 use punctual_device_cuda::{CudaDevice, Division};
-use punctual_evaluation::profiles;
+use punctual_evaluation::experiments::disb::DEADLINE;
+use punctual_evaluation::profiles::reef::right_at_the_end;
 use punctual_model::Network;
 use punctual_simulator::scenario::{Board, Measured, Model, Scenario, Stage};
 
@@ -23,31 +24,19 @@ pub const WORKLOADS: [(char, &str); 5] = [
     ('E', "disb-e"),
 ];
 
-/// DISB's networks by their names in its files, and what stands for them here.
-const STAND: [(&str, Structure); 5] = [
-    ("resnet152-imagenet", Structure::ResNet152),
-    ("densenet201-imagenet", Structure::ResNet50),
-    ("vgg19-imagenet", Structure::Vgg19),
-    ("inceptionv3-imagenet", Structure::ResNet34),
-    ("distilbert", Structure::MobileNetV2),
-];
-
 /// DISB has ten tasks at most.
 const TASKS_MAX: usize = 10;
-
-/// DISB knows no deadlines: generous ones, so that no request is refused for being late.
-const DEADLINE: Nanos = Nanos::from_millis(300);
 
 /// What budgets are above the longest of the profile, in percent.
 const MARGIN_PERCENT: u64 = 110;
 
-/// The networks, in the order of [`STAND`]; a small one where everything is tiny.
+/// The networks, in the order of [`OF_DISB`]; a small one where everything is tiny.
 pub fn networks(session: &Session<'_>) -> Vec<Network> {
     if session.quick {
         return vec![networks::residual(1)];
     }
     let network = |(_, structure): &(&str, Structure)| structure.network(224, 1);
-    STAND.iter().map(network).collect()
+    OF_DISB.iter().map(network).collect()
 }
 
 /// Which partitions the device has: all of the GPU for each task of a stream, then its two parts.
@@ -104,7 +93,7 @@ impl Plan {
         let mut tasks = published.tasks;
         for task in &mut tasks {
             let name = &published.models[task.config.model.index()].name;
-            let place = STAND.iter().position(|(stood_for, _)| stood_for == name);
+            let place = OF_DISB.iter().position(|(stood_for, _)| stood_for == name);
             let model = place.unwrap_or(0) % profiled.len();
             task.config.model.0 = model as u16;
             task.config.mandatory_exit = StageId(profiled[model].stages.len() as u8 - 1);
@@ -194,14 +183,13 @@ fn time(units: u16, durations_ns: Vec<u64>) -> Measured {
 
 /// Its exits know nothing before the last one: requests go all the way, as DISB's do.
 fn model_of(network: &Network, stages: Vec<Stage>) -> Model {
-    let mut model = profiles::single_exit(&network.name, "this GPU", 1, &[]);
-    let unsure = punctual_model::CalibrationExit::judged(0, false);
-    for sample in &mut model.calibration.samples {
-        let before = std::iter::repeat_n(unsure, stages.len() - 1);
-        sample.exits.splice(0..0, before);
+    Model {
+        name: network.name.clone(),
+        source: "this GPU".into(),
+        calibration: right_at_the_end(stages.len()),
+        stages,
+        weights: None,
     }
-    model.stages = stages;
-    model
 }
 
 /// What must be known of the figures.
