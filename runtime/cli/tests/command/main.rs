@@ -9,6 +9,8 @@ mod check_host;
 mod documented;
 mod documented_commands;
 mod drawings;
+#[path = "../../../daemon/tests/support/emulated_gpu.rs"]
+mod emulated_gpu;
 mod explain;
 mod inspect;
 mod manuals;
@@ -17,3 +19,5 @@ mod share;
 mod sibling;
 mod special_files;
 mod standard_output;
+#[path = "../../../daemon/tests/support/mod.rs"]
+mod support;

@@ -3,49 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::division::{launches, logging};
-use crate::emulated_gpu::{profiled, turn};
+use crate::emulated_gpu::{FILLED, profiled, turn};
 use crate::support::{Daemon, assert_accounts, connect, result, submit};
 use punctual_ipc::{PixelFormat, Verdict};
-
-/// Real-time work has half of the TPCs; two partitions fill.
-const FILLED: &str = r#"
-[daemon]
-board = "emulated"
-cores = [0]
-
-[[model]]
-name = "small"
-package = "small.punctual"
-
-[[partition]]
-name = "first"
-tpcs = 4
-cores = [1]
-
-[[partition]]
-name = "rest"
-fill = true
-cores = [0]
-
-[[task]]
-name = "front"
-model = "small"
-partition = "first"
-criticality = "real-time"
-rate_hz = 0.1
-deadline_ms = 20_000
-threshold = 1.0
-queue_depth = 8
-frame = { format = "rgb8", width = 64, height = 48, crop = [24, 24] }
-
-[[task]]
-name = "watch"
-model = "small"
-partition = "rest"
-criticality = "best-effort"
-queue_depth = 8
-frame = { format = "rgb8", width = 64, height = 48, crop = [24, 24] }
-"#;
 
 #[test]
 fn best_effort_launches_fill_what_real_time_ones_leave_and_no_promise_is_broken() {

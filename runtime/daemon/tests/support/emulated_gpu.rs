@@ -27,6 +27,46 @@ tpc = { is = 8, source = "made-up" }
 made-up = "The configuration of the emulated driver"
 "#;
 
+/// Real-time work has half of the TPCs, and a partition fills.
+pub const FILLED: &str = r#"
+[daemon]
+board = "emulated"
+cores = [0]
+
+[[model]]
+name = "small"
+package = "small.punctual"
+
+[[partition]]
+name = "first"
+tpcs = 4
+cores = [1]
+
+[[partition]]
+name = "rest"
+fill = true
+cores = [0]
+
+[[task]]
+name = "front"
+model = "small"
+partition = "first"
+criticality = "real-time"
+rate_hz = 0.1
+deadline_ms = 20_000
+threshold = 1.0
+queue_depth = 8
+frame = { format = "rgb8", width = 64, height = 48, crop = [24, 24] }
+
+[[task]]
+name = "watch"
+model = "small"
+partition = "rest"
+criticality = "best-effort"
+queue_depth = 8
+frame = { format = "rgb8", width = 64, height = 48, crop = [24, 24] }
+"#;
+
 pub fn package() -> Package {
     Package::new(networks::gathers(5), Calibration::default()).expect("a valid network")
 }
