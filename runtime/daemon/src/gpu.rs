@@ -55,7 +55,7 @@ pub struct Gpu {
     pub offer: Offer,
 }
 
-/// Whoever measures is in no hurry: what takes long shows in the figures.
+/// A measurement has no deadline: a stage that takes long shows in the figures, and is not given up.
 const MEASURING: Watchdog = Watchdog {
     multiple: 8,
     longest_ns: Vec::new(),

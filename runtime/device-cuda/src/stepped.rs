@@ -1,5 +1,5 @@
-//! The device without threads of leaders: whoever has it carries them on, on a virtual clock. For simulations on a driver whose launches
-//! take virtual time: leaders, executors, queues, masks and padding are those of [`CudaDevice`].
+//! The device without threads of leaders: its caller advances them, on a virtual clock. For simulations on a driver whose
+//! launches take virtual time: leaders, executors, queues, masks and padding are those of [`CudaDevice`].
 
 use punctual_core::{Infer, Instant};
 use punctual_device::DeviceSpec;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum Clock {
     /// [`now_ns`].
     Machine,
-    /// Nanoseconds that whoever made the clock stores there. Relaxed: it is stored and read by one thread.
+    /// Nanoseconds, stored there by the simulation. Relaxed: it is stored and read by one thread.
     Virtual(Arc<AtomicU64>),
 }
 

@@ -13,7 +13,7 @@ pub struct Pace {
     pub empty_ns: u64,
 }
 
-/// A launch that begins, as whoever says its cost sees it.
+/// A launch that begins: what its cost may depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct BegunLaunch {

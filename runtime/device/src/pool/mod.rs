@@ -225,7 +225,7 @@ impl WorkerPool {
         Ok(())
     }
 
-    /// The same without threads: leaders that whoever has them carries on, on a virtual clock.
+    /// The same without threads: leaders that their owner advances, on a virtual clock.
     pub fn add_stepped_partitions<E: Engine>(
         &mut self,
         partitions: impl IntoIterator<Item = (PartitionSpec, E)>,

@@ -8,7 +8,7 @@ use super::Engine;
 use super::worker::{Rest, Runs, Worker};
 use crate::regions::ClaimedRegions;
 
-/// The leader of one or several partitions. Carried on by the thread that submits.
+/// The leader of one or several partitions, advanced by the thread that submits.
 pub struct SteppedLeader<E> {
     worker: Worker<E>,
     runs: Box<Runs<'static>>,
@@ -20,7 +20,7 @@ impl<E: Engine> SteppedLeader<E> {
         Self {
             runs: worker.no_runs(),
             worker,
-            // What runs keeps request buffers claimed between two rounds, so they stay for good: a simulation has few
+            // Never freed: stages that run keep request buffers claimed from one round to the next. A simulation has few
             // devices.
             requests: Box::leak(Box::new(requests.clone())),
         }
