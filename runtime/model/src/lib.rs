@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod calibration;
+mod contents;
 mod exit;
 mod floats;
 mod footprint;
@@ -40,6 +41,7 @@ pub use calibration::{
     RELIABILITY_BINS, Reliability, ReliabilityBin, TEMPERATURE_MAX, TEMPERATURE_MIN,
     TemperatureError, ThresholdEffect, bin_of, fit_temperature,
 };
+pub use contents::Contents;
 pub use exit::{Exit, ONLY_OUTPUT, Output, ScoreForm, Scores};
 pub use floats::Floats;
 pub use footprint::{Footprint, Promises};
