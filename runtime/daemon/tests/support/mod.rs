@@ -162,6 +162,7 @@ pub fn profile(machine: &str, clocks: &str, package: &Package) -> Profile {
         solutions: Vec::new(),
         solution_memory: SolutionMemory::default(),
         look_stride: None,
+        verified: None,
         launches: Vec::new(),
         preemption: Vec::new(),
     }
