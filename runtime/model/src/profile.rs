@@ -58,7 +58,7 @@ pub struct Profile {
 }
 
 /// What of a network's answers on this machine was compared with the reference interpreter's.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verified {
     /// Inputs that were drawn; fewer where the reference takes long.
@@ -81,6 +81,32 @@ pub struct Verified {
     /// Where it was wrong, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Disagreement>,
+}
+
+impl fmt::Display for Verified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            inputs,
+            values,
+            undecided,
+            ..
+        } = self;
+        if let Some(failure) = &self.failure {
+            return write!(f, "wrong: {failure}");
+        }
+        let batches: Vec<String> = self.batches.iter().map(u8::to_string).collect();
+        let batches = batches.join(", ");
+        let worst = f64::from(self.worst_permille) / 10.0;
+        write!(
+            f,
+            "verified on {inputs} inputs at batch {batches}: {values} values agree with the reference interpreter, the \
+             largest error is {worst:.1}% of the tolerance"
+        )?;
+        match undecided {
+            0 => Ok(()),
+            _ => write!(f, "; rounding decides {undecided} others"),
+        }
+    }
 }
 
 /// The first answer that was wrong.

@@ -141,7 +141,11 @@ fn networks_of_all_operators_are_right_with_memory_overwritten() {
             found.values > found.undecided && found.poisoned,
             "{found:?}"
         );
-        assert_eq!(found.inputs, verify::INPUTS_MAX, "small networks have time for all");
+        assert_eq!(
+            found.inputs,
+            verify::INPUTS_MAX,
+            "small networks have time for all"
+        );
     }
 }
 
