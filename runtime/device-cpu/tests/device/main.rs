@@ -7,3 +7,4 @@ mod profile;
 mod scores;
 mod set;
 mod signs;
+mod verify;
