@@ -12,8 +12,7 @@ use punctual_model::{OperatorKind, SecondOperand};
 use punctual_types::{Activation, BinaryFunction, Window};
 
 use super::Lowering;
-use super::places::Value;
-use crate::executable::Kernel;
+use crate::executable::{Kernel, Value};
 
 impl Lowering<'_> {
     /// The kernel of an operator that is neither a convolution nor a gather.
