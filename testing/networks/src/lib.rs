@@ -8,10 +8,13 @@
 mod compare;
 pub mod draw;
 mod engines;
+mod graph;
 mod output_bytes;
 pub mod panics;
 mod requests;
+mod shrink;
 
 pub use compare::{Failure, FailureKind, Verdict, compare, compiled};
 pub use draw::Drawn;
 pub use engines::{Engine, NoSuchEngine};
+pub use shrink::shrunk;

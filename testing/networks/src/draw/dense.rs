@@ -70,6 +70,10 @@ impl Drawing {
             .node("MatMul", &[&names[0], &names[1]], 1, vec![])
             .remove(0);
         // Sums of products of two values grow.
+        if self.random.one_in(2) {
+            self.apply("Tanh", &[&product], vec![], to);
+            return Some(());
+        }
         let factor = self.floats(&[], &[1.0 / terms as f32]);
         self.apply("Mul", &[&product, &factor], vec![], to);
         Some(())

@@ -16,6 +16,8 @@ mod recurrent;
 mod vectors;
 mod windows;
 
+use std::collections::BTreeMap;
+
 use prost::Message;
 use punctual_compile::schema::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto,
@@ -38,6 +40,8 @@ pub struct Drawn {
     pub inputs: Vec<Input>,
     /// Whether the answer is one of several classes.
     pub has_classes: bool,
+    /// The dimensions behind the batch of the values in between that are floats.
+    pub dims: BTreeMap<String, Vec<i64>>,
 }
 
 /// One of a network's inputs.
@@ -186,6 +190,11 @@ impl Drawing {
             attempts += 1;
         }
         let has_classes = self.draw_outputs();
+        let floats = self
+            .values
+            .into_iter()
+            .filter(|value| value.element == data_type::FLOAT);
+        let dims = floats.map(|value| (value.name, value.dims)).collect();
         let model = ModelProto {
             ir_version: Some(8),
             graph: Some(self.graph),
@@ -200,6 +209,7 @@ impl Drawing {
             model,
             inputs: self.inputs,
             has_classes,
+            dims,
         }
     }
 
@@ -231,7 +241,7 @@ impl Drawing {
             let rank = self.values[0].dims.len();
             let dims = match self.random.below(4) {
                 0 if rank > 2 => vec![channels, 1, 1],
-                1 if rank > 1 => vec![self.side(1, 6), channels],
+                1 if rank > 1 => vec![self.side(1, 5), channels],
                 _ => vec![channels],
             };
             self.input(&format!("v{vector}"), dims, Numbers::Floats);

@@ -7,6 +7,7 @@ use punctual_compile::schema::attribute::int;
 use punctual_compile::schema::{ValueInfoProto, data_type};
 
 use super::{Drawing, Id};
+use crate::graph::{keep_needed, needed};
 
 /// Operators between one exit and the next, at least.
 const APART: usize = 3;
@@ -58,7 +59,7 @@ impl Drawing {
                 self.scores_of(ids[0], exit, classes, is_sure);
             }
         }
-        self.remove_unused();
+        keep_needed(&mut self.graph);
         has_classes
     }
 
@@ -86,7 +87,10 @@ impl Drawing {
     /// Inputs that no output depends on are added to the last one.
     fn reach_inputs(&mut self, chosen: &mut [Vec<Id>]) {
         let outputs = chosen.iter().flatten();
-        let needed = self.needed(outputs.map(|id| self.values[*id].name.clone()).collect());
+        let needed = needed(
+            &self.graph,
+            outputs.map(|id| self.values[*id].name.clone()).collect(),
+        );
         let last = chosen.last_mut().and_then(|exit| exit.first_mut());
         let Some(last) = last else { return };
         for input in self.inputs.clone() {
@@ -254,32 +258,5 @@ impl Drawing {
             let sure = self.apply("Sigmoid", &[&sum], vec![], vec![1]);
             self.output(sure, format!("exit_{exit}/confidence"), false);
         }
-    }
-
-    /// The names of all values that these need, and their own.
-    fn needed(&self, mut names: BTreeSet<String>) -> BTreeSet<String> {
-        for node in self.graph.node.iter().rev() {
-            if node.output.iter().any(|output| names.contains(output)) {
-                names.extend(node.input.iter().cloned());
-            }
-        }
-        names
-    }
-
-    /// Leaves out nodes and constants that no output needs.
-    fn remove_unused(&mut self) {
-        let outputs = self
-            .graph
-            .output
-            .iter()
-            .filter_map(|output| output.name.clone());
-        let needed = self.needed(outputs.collect());
-        let is_needed = |name: &String| needed.contains(name);
-        self.graph
-            .node
-            .retain(|node| node.output.iter().any(is_needed));
-        self.graph
-            .initializer
-            .retain(|constant| constant.name.as_ref().is_some_and(is_needed));
     }
 }

@@ -78,6 +78,20 @@ impl Engine {
         }
     }
 
+    /// Whether it can run here.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn is_there(self) -> Result<(), String> {
+        match self.isa() {
+            Some(isa) if isa.is_available() => Ok(()),
+            Some(isa) => Err(format!("this processor has no {isa}")),
+            None => onnxruntime::load(None)
+                .map(|_| ())
+                .map_err(|error| error.to_string()),
+        }
+    }
+
     /// The CPU device's engines that this processor has.
     pub fn of_this_processor() -> impl Iterator<Item = Self> {
         let all = Self::ALL.into_iter();
