@@ -126,7 +126,11 @@ impl Program {
         &self,
         (network, outputs): (&Network, Option<&OutputLayout>),
     ) -> Result<(), LowerError> {
-        let mut checker = Checker::new((network, outputs), self.input, &self.pages);
+        let mut checker = Checker::new(
+            (network, outputs),
+            (self.input, self.request_bytes),
+            &self.pages,
+        );
         let mut stages = self.stages.iter();
         let checked = stages.try_for_each(|stage| checker.check_stage(&stage.lists));
         checked.map_err(|violation| unsound(network, violation))
@@ -190,7 +194,7 @@ impl<'n> Lowering<'n> {
     ) -> impl Iterator<Item = Result<StageProgram, LowerError>> {
         let mut next = 0;
         let network = (self.network, self.outputs);
-        let mut checker = Checker::new(network, self.input(), &self.pages);
+        let mut checker = Checker::new(network, (self.input(), self.request_bytes), &self.pages);
         (0..).zip(&self.network.stages).map(move |(number, stage)| {
             let first = next;
             next += stage.operators.len() as u32;

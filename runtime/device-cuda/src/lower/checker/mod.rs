@@ -39,6 +39,7 @@ pub(super) struct Checker<'n> {
     network: &'n Network,
     outputs: Option<&'n OutputLayout>,
     input: InputLayout,
+    request_bytes: u64,
     /// By page and first byte: an operator's weights for its channels from one on.
     weights: BTreeMap<(u32, u32), (u32, u32)>,
     slot: Contents<TensorId>,
@@ -66,7 +67,7 @@ struct Run<'c> {
 impl<'n> Checker<'n> {
     pub(super) fn new(
         (network, outputs): (&'n Network, Option<&'n OutputLayout>),
-        input: InputLayout,
+        (input, request_bytes): (InputLayout, u64),
         pages: &Pages,
     ) -> Self {
         let pieces = pages.entries.iter().flat_map(|entry| {
@@ -77,6 +78,7 @@ impl<'n> Checker<'n> {
             network,
             outputs,
             input,
+            request_bytes,
             weights: pieces.collect(),
             slot: Contents::default(),
             next: (0, 0),
@@ -156,12 +158,8 @@ impl<'c> Run<'c> {
         if traffic.overlaps() {
             return Err(Fault::Overlap);
         }
-        let end = self.list.workspace_bytes;
         for span in traffic.reads.iter().chain(&traffic.writes) {
-            let at = at(span);
-            if at.memory == WORKSPACE && at.start + at.bytes > end {
-                return Err(Fault::Bounds { at, end });
-            }
+            self.check_bounds(span)?;
         }
         match step.arguments() {
             Arguments::Members(members) if step.kernel.name == "members_out" => {
@@ -173,6 +171,26 @@ impl<'c> Run<'c> {
             Arguments::Answers(answers) => self.answers(answers, &traffic),
             Arguments::Copy(copy) => self.copy(step.operator, copy, &traffic),
             _ => self.operator(step, &traffic),
+        }
+    }
+
+    /// That a span ends within its memory.
+    fn check_bounds(&self, span: &Span) -> Result<(), Fault> {
+        let at = at(span);
+        let end = match span.place {
+            Place::Workspace { .. } => self.list.workspace_bytes,
+            Place::Request { .. } => self.checker.request_bytes,
+            Place::Outputs { .. } => self.placed().map_or(0, PlacedExit::pitch) * self.batch(),
+            _ => return Ok(()),
+        };
+        // A span of outputs has those of all members, from the first one's place to where the next one's would be.
+        let bytes = match span.place {
+            Place::Outputs { .. } => 0,
+            _ => at.bytes,
+        };
+        match at.start.saturating_add(bytes) <= end {
+            true => Ok(()),
+            false => Err(Fault::Bounds { at, end }),
         }
     }
 
@@ -311,12 +329,10 @@ impl<'c> Run<'c> {
     }
 }
 
-const WORKSPACE: &str = "workspace";
-
 /// Where a span is.
 fn at(span: &Span) -> At {
     let (memory, start) = match span.place {
-        Place::Workspace { offset } => (WORKSPACE, offset),
+        Place::Workspace { offset } => ("workspace", offset),
         Place::Request { offset, .. } => ("request's slot", offset),
         Place::Input { offset, .. } => ("prepared input", offset),
         Place::Outputs { offset } => ("outputs", offset),

@@ -100,13 +100,14 @@ impl Run<'_> {
 
     /// That the launches since the last result have read all that the operator computes from.
     fn check_seen(&self, of: (u32, &Operator), first: u32) -> Result<(), Fault> {
-        let (_, operator) = of;
+        let (position, operator) = of;
+        if is_recurrent(operator) && first > 0 && self.seen.1 & STATE == 0 {
+            let (operator, steps) = (position, first);
+            let what = Value::State { operator, steps };
+            return Err(Fault::NotRead { what });
+        }
         let operands = (1 << operator.reads().count()) - 1;
-        let state = match is_recurrent(operator) && first > 0 {
-            true => STATE,
-            false => 0,
-        };
-        self.check_seen_of(of, operands | state | WEIGHTS)
+        self.check_seen_of(of, operands | WEIGHTS)
     }
 
     fn check_seen_of(
@@ -127,12 +128,6 @@ impl Run<'_> {
                 what: Value::Tensor {
                     tensor,
                     kept: super::kept(network, tensor),
-                },
-            }),
-            None if missing & STATE != 0 => Err(Fault::NotRead {
-                what: Value::State {
-                    operator: position,
-                    steps: 0,
                 },
             }),
             None => Ok(()),

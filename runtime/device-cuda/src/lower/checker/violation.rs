@@ -172,13 +172,21 @@ impl fmt::Display for Value {
                 write!(f, "tensor {} in {form}, made up to {made}", tensor.0)
             }
             Self::Sums { operator, first } => {
-                write!(f, "sums of operator {operator} from channel {first} on")
+                write!(
+                    f,
+                    "sums of the operator at position {operator}, from channel {first} on"
+                )
             }
             Self::State { operator, steps } => {
-                write!(f, "the state of operator {operator} after {steps} steps")
+                write!(
+                    f,
+                    "the state of the operator at position {operator} after {steps} steps"
+                )
             }
             Self::Counts { made } => write!(f, "{made} counts of values that are not finite"),
-            Self::Weights { operator } => write!(f, "the weights of operator {operator}"),
+            Self::Weights { operator } => {
+                write!(f, "the weights of the operator at position {operator}")
+            }
         }
     }
 }
@@ -190,7 +198,7 @@ pub enum Found {
     Nothing,
     /// It lies exactly there.
     Whole(Value),
-    /// It lies there in part.
+    /// It lies there in part, or with more or less beside it.
     Some(Value),
 }
 
@@ -199,7 +207,7 @@ impl fmt::Display for Found {
         match self {
             Self::Nothing => f.write_str("nothing that anybody wrote and nobody overwrote"),
             Self::Whole(value) => value.fmt(f),
-            Self::Some(value) => write!(f, "only a part of that, or {value} lying otherwise"),
+            Self::Some(value) => write!(f, "{value}, at other bounds"),
         }
     }
 }
