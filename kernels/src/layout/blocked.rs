@@ -139,6 +139,12 @@ impl BlockedLayout {
         self.blocks() * self.block_stride()
     }
 
+    /// Where the features of a vector lie, one behind the other; none if this is no vector of floats, or has a halo.
+    pub fn features(&self) -> Option<Range<usize>> {
+        let is_vector = (self.height, self.width, self.halo) == (1, 1, 0);
+        (is_vector && self.element == Element::F32).then_some(0..self.channels)
+    }
+
     /// Where a value of the image lies, in floats; in bytes if it is a byte.
     pub fn index(&self, channel: usize, row: usize, column: usize) -> usize {
         assert!(channel < self.channels && row < self.height && column < self.width);

@@ -14,7 +14,7 @@ use crate::outputs::{ByRows, OutputPlan};
 use crate::shared::{Operands, Span};
 use crate::specialised::Specialised;
 use punctual_device::InputLayout;
-use punctual_model::ScoreForm;
+use punctual_model::{ScoreForm, TensorId};
 
 /// A network, lowered. Shared by all partitions.
 pub(crate) struct LoadedModel {
@@ -49,12 +49,30 @@ pub(crate) struct ExitPlan {
     pub(crate) not_finite: usize,
 }
 
-/// One operator, or a part of one, or the copy of the input.
+/// What a step reads or writes of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Value {
+    Tensor(TensorId),
+    /// A copy of it, for operators that cannot read the tensor as it lies: the network's input in blocks instead of
+    /// planes, or a tensor of plain values with zeros around it.
+    Copy(TensorId),
+}
+
+/// What a step makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    Whole(Value),
+    /// Some channels of the tensor, whose others are made elsewhere.
+    Part(TensorId),
+}
+
+/// One operator, or a part of one, or a copy of a tensor.
 pub(crate) struct Step {
     pub(crate) name: String,
-    /// The position among all of the network's operators, in order of execution; none for the copy
-    /// of the input. An operator has one step, but for gathers, which may have none or several.
+    /// The position among all of the network's operators, in order of execution; none for copies of tensors.
+    /// An operator has one step, but for gathers, which may have none or several.
     pub(crate) operator: Option<u32>,
+    pub(crate) made: Made,
     pub(crate) kernel: Kernel,
     /// Where its packed weights lie in the model's weight image; empty if it has none.
     pub(crate) weights: Range<usize>,
@@ -72,6 +90,7 @@ impl Step {
     /// A step without weights, whose multiplications do not count.
     pub(crate) fn new(
         name: String,
+        made: Made,
         kernel: Kernel,
         operands: Operands,
         output: BlockedLayout,
@@ -79,6 +98,7 @@ impl Step {
         Self {
             name,
             operator: None,
+            made,
             kernel,
             weights: 0..0,
             specialised: Specialised::default(),

@@ -1,14 +1,18 @@
 //! Outputs of exits: from tensors as kernels lay them out to the bytes that a client reads.
 
+use std::collections::BTreeSet;
+
 use punctual_kernels::{BlockedLayout, Isa, KernelError, PlainCopy};
 use punctual_model::{Output, PlacedOutput};
 
-use crate::executable::{Executable, Kernel, Step};
+use crate::executable::{Executable, Kernel, Made, Step, Value};
 use crate::shared::{Space, Span};
 
 /// An output of an exit, and where it goes.
 pub(crate) struct OutputPlan {
+    pub(crate) value: Value,
     pub(crate) span: Span,
+    pub(crate) layout: BlockedLayout,
     pub(crate) copy: PlainCopy,
     /// Bytes from the start of the area.
     pub(crate) offset: usize,
@@ -34,13 +38,14 @@ impl OutputPlan {
     /// If the output is of bytes and the tensor is not, or the other way round.
     pub(crate) fn new(
         isa: Isa,
-        layout: BlockedLayout,
         output: &Output,
         placed: &PlacedOutput,
-        span: Span,
+        (value, span, layout): (Value, Span, BlockedLayout),
     ) -> Result<Self, KernelError> {
         Ok(Self {
+            value,
             span,
+            layout,
             copy: PlainCopy::new(isa, layout, &output.view, output.element)?,
             offset: placed.offset as usize,
             step: None,
@@ -54,6 +59,16 @@ impl OutputPlan {
 }
 
 impl ByRows {
+    fn new(step: &Step, is_kept: bool) -> Self {
+        let output = &step.output;
+        let rows = if step.kernel.runs_in_rows(output) {
+            (AT_ONCE / output.row_stride()).max(1)
+        } else {
+            output.blocks() * output.height()
+        };
+        Self { rows, is_kept }
+    }
+
     /// In how many pieces each of `cores` parts runs.
     pub(crate) fn pieces(&self, output: &BlockedLayout, cores: usize) -> usize {
         let rows = output.blocks() * output.height();
@@ -68,46 +83,33 @@ impl Executable {
         outputs.filter(move |output| output.step == Some(step))
     }
 
-    /// Finds the outputs that can be written as their rows come.
-    pub(crate) fn write_early(&mut self) {
+    /// Finds the outputs that can be written as their rows come. `memory` names the memory that a value lies in, alone or
+    /// with others; `read` are those that operators and the answer read.
+    pub(crate) fn write_early(
+        &mut self,
+        memory: impl Fn(Value) -> Value,
+        mut read: BTreeSet<Value>,
+    ) {
         let Some(exit) = &mut self.exit else {
             return;
         };
         for output in &mut exit.outputs {
-            let makes = |step: &Step| step.operands.output() == output.span;
+            let makes = |step: &Step| step.made == Made::Whole(output.value);
             if output.copy.goes_by_rows() {
-                output.step = self.steps.iter().rposition(makes);
+                output.step = self.steps.iter().position(makes);
+            }
+            if output.step.is_none() {
+                read.insert(memory(output.value));
             }
         }
-        for at in 0..self.steps.len() {
-            if self.outputs_of(at).next().is_some() {
-                let by_rows = self.by_rows(at);
-                self.steps[at].by_rows = Some(by_rows);
+        for output in &exit.outputs {
+            if let Some(at) = output.step {
+                let step = &mut self.steps[at];
+                let is_kept =
+                    output.span.space == Space::Request || read.contains(&memory(output.value));
+                step.by_rows = Some(ByRows::new(step, is_kept));
             }
         }
-    }
-
-    fn by_rows(&self, at: usize) -> ByRows {
-        let step = &self.steps[at];
-        let output = &step.output;
-        let rows = match step.kernel.runs_in_rows(output) {
-            true => (AT_ONCE / output.row_stride()).max(1),
-            false => output.blocks() * output.height(),
-        };
-        let span = step.operands.output();
-        let later = self.steps[at + 1..].iter();
-        let mut read = later.flat_map(|step| step.operands.inputs());
-        let exit = self.exit.iter().flat_map(|exit| {
-            let scores = exit.scores.map(|(scores, _)| scores);
-            let outputs = exit.outputs.iter();
-            let other = outputs.filter(|output| output.step != Some(at));
-            let other = other.map(|output| output.span);
-            scores.into_iter().chain(exit.confidence).chain(other)
-        });
-        let is_kept = span.space == Space::Request
-            || read.any(|read| read.overlaps(&span))
-            || exit.into_iter().any(|read| read.overlaps(&span));
-        ByRows { rows, is_kept }
     }
 }
 

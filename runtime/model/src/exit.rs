@@ -41,8 +41,13 @@ impl Exit {
     /// The tensors that it reads, with repetitions.
     pub fn reads(&self) -> impl Iterator<Item = TensorId> + '_ {
         let outputs = self.outputs.iter().map(|output| output.tensor);
+        outputs.chain(self.answers())
+    }
+
+    /// The tensors that the answer itself is made of: class scores and confidence.
+    pub fn answers(&self) -> impl Iterator<Item = TensorId> + use<> {
         let scores = self.scores.map(|scores| scores.tensor);
-        outputs.chain(scores).chain(self.confidence)
+        scores.into_iter().chain(self.confidence)
     }
 
     /// As [`reads`](Self::reads), to rename them.

@@ -13,6 +13,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod border;
 mod calibration;
 mod contents;
 mod exit;
@@ -36,6 +37,7 @@ mod share;
 mod solution;
 mod validate;
 
+pub use border::Border;
 pub use calibration::{
     Calibration, CalibrationError, CalibrationExit, CalibrationSample, ExitAccuracy, Labelled,
     RELIABILITY_BINS, Reliability, ReliabilityBin, TEMPERATURE_MAX, TEMPERATURE_MIN,

@@ -3,9 +3,11 @@
 //!
 //! Tensors are planar (channel, row, column), sums are made in f64; on bytes in integers.
 
+pub mod agreement;
 mod arithmetic;
 mod computed;
 mod detections;
+mod noise;
 mod quantised;
 mod sequence;
 mod windows;
@@ -17,6 +19,7 @@ use punctual_types::{Activation, Piece, PoolKind, Quantisation, View, Window};
 use crate::{
     Network, Operator, OperatorKind, Output, SecondOperand, Stage, Tensor, TensorId, WeightRange,
 };
+use noise::Noise;
 use windows::{Planar, visit};
 
 /// One image's tensors while a network runs: at first the input, between stages what is carried.
@@ -49,6 +52,15 @@ pub fn run(network: &Network, image: &[f32]) -> Vec<Vec<f32>> {
 /// When the network is not valid or an input has another size than it takes.
 #[must_use]
 pub fn run_all(network: &Network, inputs: &[&[f32]]) -> Vec<Option<Exited>> {
+    run_disturbed(network, inputs, None)
+}
+
+/// As [`run_all`], with noise in the results of all operators.
+fn run_disturbed(
+    network: &Network,
+    inputs: &[&[f32]],
+    noise: Option<Noise>,
+) -> Vec<Option<Exited>> {
     let mut values = Values::new();
     assert_eq!(
         inputs.len(),
@@ -58,11 +70,15 @@ pub fn run_all(network: &Network, inputs: &[&[f32]]) -> Vec<Option<Exited>> {
     for (tensor, input) in network.input_tensors().zip(inputs) {
         let elements = network.tensors[tensor.index()].elements();
         assert_eq!(input.len() as u64, elements, "the input's size");
-        values.insert(tensor, input.to_vec());
+        let mut input = input.to_vec();
+        if let Some(noise) = noise {
+            noise.read(tensor, &mut input);
+        }
+        values.insert(tensor, input);
     }
     let stages = network.stages.iter();
     stages
-        .map(|stage| run_stage(network, stage, &mut values))
+        .map(|stage| run_stage_disturbed(network, stage, &mut values, noise))
         .collect()
 }
 
@@ -73,19 +89,33 @@ pub fn run_all(network: &Network, inputs: &[&[f32]]) -> Vec<Option<Exited>> {
 /// When the network is not valid or an input is missing.
 #[must_use]
 pub fn run_stage(network: &Network, stage: &Stage, values: &mut Values) -> Option<Exited> {
+    run_stage_disturbed(network, stage, values, None)
+}
+
+fn run_stage_disturbed(
+    network: &Network,
+    stage: &Stage,
+    values: &mut Values,
+    noise: Option<Noise>,
+) -> Option<Exited> {
     let mut local: Values = stage
         .inputs
         .iter()
         .map(|id| (*id, values[id].clone()))
         .collect();
-    for operator in &stage.operators {
+    let last_reads = last_reads(stage);
+    for (at, operator) in stage.operators.iter().enumerate() {
         let operation = Operation {
             network,
             operator,
             values: &local,
         };
-        let result = operation.run();
+        let mut result = operation.run();
+        if let Some(noise) = noise {
+            noise.disturb(&operation, &mut result);
+        }
         local.insert(operator.output, result);
+        local.retain(|tensor, _| last_reads.get(tensor) != Some(&at));
     }
     for output in &stage.outputs {
         values.insert(*output, local[output].clone());
@@ -106,6 +136,19 @@ pub fn run_stage(network: &Network, stage: &Stage, values: &mut Values) -> Optio
             .map_or(vec![], |scores| local[&scores.tensor].clone()),
         confidence: exit.confidence.map(|tensor| local[&tensor][0]),
     })
+}
+
+/// The last operators that read tensors, by position; without what is needed after the stage's last operator.
+fn last_reads(stage: &Stage) -> BTreeMap<TensorId, usize> {
+    let operators = stage.operators.iter().enumerate();
+    let mut last: BTreeMap<TensorId, usize> = operators
+        .flat_map(|(at, operator)| operator.reads().map(move |tensor| (tensor, at)))
+        .collect();
+    let needed = stage.exit.iter().flat_map(|exit| exit.reads());
+    for tensor in needed.chain(stage.outputs.iter().copied()) {
+        last.remove(&tensor);
+    }
+    last
 }
 
 /// The softmax of `logits`: the class with the largest probability (the first of equals) and that probability.

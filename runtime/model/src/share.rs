@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::Exit;
-use crate::network::{Network, Operator, OperatorKind, Stage, Tensor, TensorId};
+use crate::network::{Network, Operator, Stage, Tensor, TensorId};
+use crate::{Border, Exit};
 
 /// Cuts the first stage in which the networks part, if they have a part of it in common. Networks
 /// that are equal, or have nothing in common there, come back as they were; so do networks with
@@ -214,8 +214,7 @@ pub struct Carried {
     written: Option<usize>,
     /// The last stage that reads it.
     read: Option<usize>,
-    /// The widest halo that a convolution, or another operator, wants around it.
-    halo: [u32; 2],
+    border: Border,
 }
 
 impl Network {
@@ -226,28 +225,15 @@ impl Network {
         let outputs =
             outputs.flat_map(|(stage, s)| s.outputs.iter().map(move |o| (Some(stage), *o)));
         let inputs = self.input_tensors().map(|input| (None, input));
+        let borders = self.borders();
         inputs
             .chain(outputs)
             .map(|(written, tensor)| Carried {
                 shape: self.tensors[tensor.index()],
                 written,
                 read: self.stages.iter().rposition(|s| s.inputs.contains(&tensor)),
-                halo: self.widest_halo(tensor),
+                border: borders[tensor.index()],
             })
             .collect()
-    }
-
-    /// That a convolution, and a pool, wants around a tensor.
-    fn widest_halo(&self, tensor: TensorId) -> [u32; 2] {
-        let mut all = [0; 2];
-        let operators = self.stages.iter().flat_map(|stage| &stage.operators);
-        for operator in operators.filter(|operator| operator.input == tensor) {
-            match operator.kind {
-                OperatorKind::Conv2d { window, .. } => all[0] = all[0].max(window.halo() as u32),
-                OperatorKind::Pool { padding, .. } => all[1] = all[1].max(padding.largest() as u32),
-                _ => {}
-            }
-        }
-        all
     }
 }

@@ -3,9 +3,9 @@
 use punctual_kernels::{BlockedLayout, Gather, GatherSpec, KernelError};
 use punctual_model::{ChannelRun, Operator};
 
-use super::places::{Places, Value};
+use super::places::Places;
 use super::{Lowering, homes};
-use crate::executable::{Kernel, Step};
+use crate::executable::{Kernel, Made, Step, Value};
 use crate::shared::{Operands, Span};
 
 /// Consecutive runs that must be moved, to `first` channels of the result and on.
@@ -82,9 +82,10 @@ impl Lowering<'_> {
             output,
             runs,
         };
-        let inputs = sources.iter().map(|&value| places.of(value));
+        let inputs = sources.iter().map(|&value| self.operand(value, places));
         Ok(Step::new(
             operator.name.clone(),
+            Made::Part(operator.output),
             Kernel::Gather(Gather::new(self.isa, &spec)?),
             Operands::new(inputs, span),
             output,

@@ -3,18 +3,18 @@
 //! A source of a concatenation that begins with one of the result's blocks is written straight into the
 //! result's memory; a slice that begins with a block is read where it is. Concatenations that extend
 //! each other, as in DenseNet, so come to share one buffer. All tensors of one memory have its halo.
+//!
+//! Who lies where is known by names of tensors alone: places are planned afterwards.
 
 use std::collections::BTreeSet;
 
-use punctual_model::{ChannelRun, Network, Operator, OperatorKind, Stage, TensorId};
-
-use super::places;
+use punctual_model::{Border, ChannelRun, Network, Operator, OperatorKind, Stage, TensorId};
 
 /// Which tensors lie inside which.
 pub(super) struct Homes {
     inside: Vec<Option<Inside>>,
-    /// Of each tensor; of those inside another only valid through its root.
-    halos: Vec<usize>,
+    /// Of each tensor's memory; of those inside another only valid through its root.
+    borders: Vec<Border>,
     /// Tensors that are carried between stages. They are never inside another, and only their own
     /// readers widen their halo: models that share stages must agree on where these lie.
     carried: BTreeSet<TensorId>,
@@ -34,7 +34,7 @@ impl Homes {
         let outputs = network.stages.iter().flat_map(|stage| &stage.outputs);
         let mut homes = Self {
             inside: vec![None; network.tensors.len()],
-            halos: places::halos(network),
+            borders: network.borders(),
             carried: outputs.copied().collect(),
         };
         for stage in &network.stages {
@@ -58,15 +58,16 @@ impl Homes {
     ) {
         let output = operator.output;
         if let [run] = runs
+            && let source = source(operator, run)
             && (run.first as usize).is_multiple_of(lanes)
             // A stage has a step at least.
             && computes(stage)
-            && operator.input != network.input_tensor()
+            && source != network.input_tensor()
             && !self.carried.contains(&output)
         {
             let block = run.first as usize / lanes;
-            let tensor = operator.input;
-            self.join(network, output, Inside { tensor, block });
+            let tensor = source;
+            self.join(output, Inside { tensor, block });
             return;
         }
         let written: BTreeSet<TensorId> = stage.operators.iter().map(|each| each.output).collect();
@@ -81,22 +82,25 @@ impl Homes {
             if whole && aligned && free && written.contains(&source) {
                 let block = first / lanes;
                 let tensor = output;
-                self.join(network, source, Inside { tensor, block });
+                self.join(source, Inside { tensor, block });
             }
         }
     }
 
     /// Puts a tensor that has no home yet, with all that lies in it, into another, unless their halos cannot agree.
-    fn join(&mut self, network: &Network, tensor: TensorId, home: Inside) {
+    fn join(&mut self, tensor: TensorId, home: Inside) {
         let root = self.root(home.tensor).tensor;
-        let (own, theirs) = (self.halos[tensor.0 as usize], self.halos[root.0 as usize]);
-        let shape = network.tensors[tensor.0 as usize];
-        let is_vector = (shape.height, shape.width) == (1, 1);
-        if (own > theirs && self.carried.contains(&root)) || (is_vector && own.max(theirs) > 0) {
+        let (own, theirs) = (self.borders[tensor.index()], self.borders[root.index()]);
+        let both = Border {
+            zeros: own.around().max(theirs.around()),
+            plain: own.plain || theirs.plain,
+        };
+        let widens = both.zeros > theirs.around();
+        if (both.plain && both.zeros > 0) || (widens && self.carried.contains(&root)) {
             return;
         }
-        self.halos[root.0 as usize] = own.max(theirs);
-        self.inside[tensor.0 as usize] = Some(home);
+        self.borders[root.index()] = both;
+        self.inside[tensor.index()] = Some(home);
     }
 
     /// The tensor whose memory it is, and the first of its blocks there.
@@ -113,13 +117,13 @@ impl Homes {
 
     /// Rows or columns of zeros around a tensor.
     pub(super) fn halo(&self, tensor: TensorId) -> usize {
-        self.halos[self.root(tensor).tensor.0 as usize]
+        self.borders[self.root(tensor).tensor.index()].around() as usize
     }
 
     /// Whether the gather's result is where it is read.
     pub(super) fn is_view(&self, operator: &Operator) -> bool {
-        let home = self.inside[operator.output.0 as usize];
-        home.is_some_and(|home| home.tensor == operator.input)
+        let home = self.inside[operator.output.index()];
+        home.is_some_and(|home| operator.reads().any(|read| read == home.tensor))
     }
 
     /// Whether a run of a gather that goes to channel `first` of its result is there already.

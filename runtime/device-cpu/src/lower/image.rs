@@ -88,7 +88,7 @@ pub(super) fn packed(network: &Network, stages: &[Executable]) -> Result<Vec<f32
                     &operators[operator as usize].kind,
                     &mut image,
                 ),
-                None => pack_identity(step, &mut image),
+                None => pack_copy(step, &mut image),
             };
             packed.map_err(|source| error(network, &step.name, source))?;
         }
@@ -163,10 +163,10 @@ fn pack(
     }
 }
 
-/// Each channel to itself.
-fn pack_identity(step: &Step, image: &mut [f32]) -> Result<(), KernelError> {
+/// Each channel of the network's input to itself. Copies of other tensors have no weights.
+fn pack_copy(step: &Step, image: &mut [f32]) -> Result<(), KernelError> {
     let Kernel::Conv2d(kernel) = &step.kernel else {
-        unreachable!("the input is copied by a convolution")
+        return Ok(());
     };
     let channels = kernel.spec().output.channels();
     kernel.pack(

@@ -12,23 +12,26 @@ mod kernel;
 mod places;
 mod quantised;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use punctual_kernels::quantised::PLANES_MAX;
 use punctual_kernels::{
-    AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Isa, KernelError, PlanarLayout,
+    AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, Isa, KernelError,
+    PlanarLayout,
 };
 use punctual_model::{
-    Exit, Network, Operator, OperatorKind, OutputLayout, PlacedExit, PlacedOutput, TensorId,
+    Exit, Network, Operator, OperatorKind, OutputLayout, PlacedExit, PlacedOutput, Stage, TensorId,
     VECTORS_MAX,
 };
-use punctual_types::{Activation, Extent, Padding, Window};
+use punctual_types::{Activation, Extent, Padding, Piece, View, Window};
 use thiserror::Error;
 
-use super::executable::{Executable, ExitPlan, Kernel, LoadedModel, Step};
+use super::executable::{Executable, ExitPlan, Kernel, LoadedModel, Made, Step, Value};
 use crate::outputs::OutputPlan;
-use crate::shared::{Operands, Span};
+use crate::shared::{Operand, Operands, Span};
 use homes::Homes;
 pub use image::{image_layout, pack_image};
-use places::{Places, Value};
+use places::Places;
 use punctual_device::{InputLayout, VectorPlace};
 
 /// A network that the CPU device cannot run.
@@ -68,6 +71,37 @@ pub(super) fn pack(network: &Network, stages: &[Executable]) -> Result<Vec<f32>,
     image::packed(network, stages)
 }
 
+/// The name of the step that copies the input.
+const INPUT_COPY: &str = "input to blocks";
+
+/// What a stage does at a time.
+#[derive(Clone, Copy)]
+enum Action<'n> {
+    /// Copies a tensor for those that cannot read it as it lies.
+    Copy(TensorId),
+    Operator {
+        /// Among all of the network's operators.
+        position: u32,
+        operator: &'n Operator,
+    },
+}
+
+impl Action<'_> {
+    fn made(&self) -> Value {
+        match self {
+            Self::Copy(tensor) => Value::Copy(*tensor),
+            Self::Operator { operator, .. } => Value::Tensor(operator.output),
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Copy(_) => INPUT_COPY,
+            Self::Operator { operator, .. } => &operator.name,
+        }
+    }
+}
+
 /// A network on its way, its tensors laid out.
 pub(super) struct Lowering<'n> {
     isa: Isa,
@@ -76,10 +110,10 @@ pub(super) struct Lowering<'n> {
     outputs: Option<&'n OutputLayout>,
     homes: Homes,
     input: PlanarLayout,
-    /// The input as a blocked tensor.
-    blocked_input: BlockedLayout,
     /// One for each tensor but the input, whose entry is not used.
     layouts: Vec<BlockedLayout>,
+    /// Of the tensors that some operators cannot read as they lie.
+    copies: BTreeMap<TensorId, BlockedLayout>,
     /// Place of each tensor that lies in the request buffer.
     carried: Vec<Option<Span>>,
     request_floats: usize,
@@ -101,15 +135,16 @@ impl<'n> Lowering<'n> {
         let layouts = (0..network.tensors.len())
             .map(|index| layout(index, halo(index)))
             .collect::<Result<Vec<_>, _>>()?;
-        let at = input_id.0 as usize;
-        let blocked_input = layout(at, 0)?;
-        let input = PlanarLayout::new(
-            blocked_input.channels(),
-            blocked_input.height(),
-            blocked_input.width(),
-            halo(at),
-        )
-        .map_err(|source| error(network, "input", source))?;
+        let mut copies = BTreeMap::from([(input_id, layout(input_id.index(), 0)?)]);
+        for (tensor, border) in network.borders().into_iter().enumerate() {
+            if let Some(zeros) = border.around_copy() {
+                copies.insert(TensorId(tensor as u32), layout(tensor, zeros as usize)?);
+            }
+        }
+        let shape = copies[&input_id].shape();
+        let at = halo(input_id.index());
+        let input = PlanarLayout::new(shape.channels, shape.height, shape.width, at)
+            .map_err(|source| error(network, "input", source))?;
         let (carried, request_floats) = places::carried(network, input.len(), &layouts);
         Ok(Self {
             isa,
@@ -117,8 +152,8 @@ impl<'n> Lowering<'n> {
             outputs: None,
             homes,
             input,
-            blocked_input,
             layouts,
+            copies,
             carried,
             request_floats,
         })
@@ -176,12 +211,12 @@ impl<'n> Lowering<'n> {
     fn vectors(&self) -> [VectorPlace; VECTORS_MAX] {
         let mut places = [VectorPlace::default(); VECTORS_MAX];
         let tensors = self.network.input_tensors().skip(1);
-        for ((place, tensor), spec) in places.iter_mut().zip(tensors).zip(&self.network.vectors) {
+        for (place, tensor) in places.iter_mut().zip(tensors) {
             let span = self.carried[tensor.index()].expect("vectors have places of their own");
-            let length = spec.length as usize;
+            let values = self.plain(tensor, span);
             *place = VectorPlace {
-                offset: span.start,
-                length,
+                offset: values.start,
+                length: values.len,
             };
         }
         places
@@ -196,25 +231,12 @@ impl<'n> Lowering<'n> {
     fn stage(&self, index: usize, before: u32) -> Result<Executable, LowerError> {
         let stage = &self.network.stages[index];
         let placed = self.outputs.and_then(|outputs| outputs.stage(index));
-        let input = self.network.input_tensor();
-        let needs_copy = stage.operators.iter().any(|operator| {
-            operator.reads().any(|read| read == input) && !self.reads_planes_only(operator)
-        });
-        let places = Places::plan(self, stage, needs_copy);
-        let mut steps = Vec::with_capacity(stage.operators.len() + 1);
-        if needs_copy {
-            steps.push(self.copy_step(&places)?);
-        }
-        for (position, operator) in (before..).zip(&stage.operators) {
-            let made = match &operator.kind {
-                OperatorKind::Gather { runs, .. } => self.gather_steps(operator, runs, &places),
-                _ => self.step(operator, &places).map(|step| vec![step]),
-            };
-            let made = made.map_err(|source| error(self.network, &operator.name, source))?;
-            steps.extend(made.into_iter().map(|step| Step {
-                operator: Some(position),
-                ..step
-            }));
+        let actions = self.actions(stage, before);
+        let places = Places::plan(self, stage, &actions);
+        let mut steps = Vec::with_capacity(actions.len());
+        for action in &actions {
+            let made = self.steps(action, &places);
+            steps.extend(made.map_err(|source| error(self.network, action.name(), source))?);
         }
         let exit = stage.exit.as_ref();
         let exit = exit.map(|exit| self.exit(exit, placed, &places));
@@ -223,8 +245,59 @@ impl<'n> Lowering<'n> {
             exit: exit.transpose()?,
             workspace_floats: places.total,
         };
-        executable.write_early();
+        let reads = actions.iter().flat_map(|action| self.reads(action));
+        let answers = stage.exit.iter().flat_map(Exit::answers);
+        let reads = reads.chain(answers.map(|tensor| self.value(tensor)));
+        let read = reads.map(|value| self.memory(value)).collect();
+        executable.write_early(|value| self.memory(value), read);
         Ok(executable)
+    }
+
+    /// What a stage does, in order: its operators, and before the first one that reads a copy of a tensor the copy.
+    fn actions(&self, stage: &'n Stage, before: u32) -> Vec<Action<'n>> {
+        let mut actions = Vec::with_capacity(stage.operators.len() + 1);
+        let mut copied = BTreeSet::new();
+        // The input's copy comes first: packages have its weights before those of all operators.
+        let input = self.network.input_tensor();
+        let reads_copy = |operator| {
+            self.operands(operator)
+                .any(|read| read == Some(Value::Copy(input)))
+        };
+        let gives_back = stage
+            .exit
+            .iter()
+            .flat_map(Exit::reads)
+            .any(|read| read == input);
+        if gives_back || stage.operators.iter().any(reads_copy) {
+            copied.insert(input);
+            actions.push(Action::Copy(input));
+        }
+        for (position, operator) in (before..).zip(&stage.operators) {
+            for value in self.operands(operator).flatten() {
+                if let Value::Copy(tensor) = value
+                    && copied.insert(tensor)
+                {
+                    actions.push(Action::Copy(tensor));
+                }
+            }
+            actions.push(Action::Operator { position, operator });
+        }
+        actions
+    }
+
+    fn steps(&self, action: &Action<'_>, places: &Places<'_>) -> Result<Vec<Step>, KernelError> {
+        let (position, operator) = match *action {
+            Action::Copy(tensor) => return self.copy_step(tensor, places).map(|step| vec![step]),
+            Action::Operator { position, operator } => (position, operator),
+        };
+        let mut steps = match &operator.kind {
+            OperatorKind::Gather { runs, .. } => self.gather_steps(operator, runs, places)?,
+            _ => vec![self.step(operator, places)?],
+        };
+        for step in &mut steps {
+            step.operator = Some(position);
+        }
+        Ok(steps)
     }
 
     /// Where an exit's answer and the outputs that are wanted of it lie.
@@ -234,15 +307,12 @@ impl<'n> Lowering<'n> {
         placed: Option<&PlacedExit>,
         places: &Places<'_>,
     ) -> Result<ExitPlan, LowerError> {
-        let vector = |tensor: TensorId| Span {
-            len: self.network.tensors[tensor.index()].channels as usize,
-            ..places.of(Value::Tensor(tensor))
-        };
+        let vector = |tensor: TensorId| self.plain(tensor, places.of(self.value(tensor)));
         let output = |placed: &PlacedOutput| {
             let output = &exit.outputs[placed.output];
-            let layout = self.layouts[output.tensor.index()];
-            let span = places.of(Value::Tensor(output.tensor));
-            OutputPlan::new(self.isa, layout, output, placed, span)
+            let value = self.value(output.tensor);
+            let lies = (value, places.of(value), self.layout(value));
+            OutputPlan::new(self.isa, output, placed, lies)
                 .map_err(|source| error(self.network, &output.name, source))
         };
         let outputs = placed.into_iter().flat_map(|placed| &placed.outputs);
@@ -256,95 +326,185 @@ impl<'n> Lowering<'n> {
         })
     }
 
-    /// Whether `operator` reads the network's input as the planes that it is.
-    fn reads_planes(&self, operator: &Operator) -> bool {
-        match operator.kind {
-            OperatorKind::Conv2d { .. } => true,
-            OperatorKind::Convert => self.input.channels() <= PLANES_MAX,
-            _ => false,
+    /// The values of a vector, one behind the other, in the memory that it has.
+    fn plain(&self, tensor: TensorId, span: Span) -> Span {
+        let layout = self.layout(self.value(tensor));
+        let features = layout.features();
+        let features = features.expect("vectors and answers have plain borders");
+        Span {
+            start: span.start + features.start,
+            len: features.len(),
+            ..span
         }
     }
 
-    /// Whether it reads it in no other way.
-    fn reads_planes_only(&self, operator: &Operator) -> bool {
-        let other = operator
-            .kind
-            .others()
-            .contains(&self.network.input_tensor());
-        self.reads_planes(operator) && !other
-    }
-
-    /// A tensor as `operator` reads it.
+    /// A tensor as operators read it that do not care what is around it.
     fn value(&self, tensor: TensorId) -> Value {
         if tensor == self.network.input_tensor() {
-            Value::BlockedInput
+            Value::Copy(tensor)
         } else {
             Value::Tensor(tensor)
         }
     }
 
+    /// What an operator reads, its input first; none for the network's input as the planes that it is.
+    fn operands<'o>(
+        &self,
+        operator: &'o Operator,
+    ) -> impl Iterator<Item = Option<Value>> + use<'_, 'n, 'o> {
+        let others = operator.kind.others().iter();
+        std::iter::once(self.first_operand(operator)).chain(others.map(|&id| Some(self.value(id))))
+    }
+
+    fn first_operand(&self, operator: &Operator) -> Option<Value> {
+        let tensor = operator.input;
+        if tensor == self.network.input_tensor() {
+            let reads_planes = match operator.kind {
+                OperatorKind::Conv2d { .. } => true,
+                OperatorKind::Convert => self.input.channels() <= PLANES_MAX,
+                _ => false,
+            };
+            return (!reads_planes).then_some(Value::Copy(tensor));
+        }
+        let wants_zeros = operator.kind.border() > 0;
+        if wants_zeros && self.copies.contains_key(&tensor) {
+            return Some(Value::Copy(tensor));
+        }
+        Some(Value::Tensor(tensor))
+    }
+
+    /// What an action reads but for the planes of the network's input.
+    fn reads<'a>(&self, action: &'a Action<'_>) -> impl Iterator<Item = Value> + use<'_, 'n, 'a> {
+        let (copied, operator) = match *action {
+            Action::Copy(tensor) if tensor == self.network.input_tensor() => (None, None),
+            Action::Copy(tensor) => (Some(Value::Tensor(tensor)), None),
+            Action::Operator { operator, .. } => (None, Some(operator)),
+        };
+        let operands = operator
+            .into_iter()
+            .flat_map(|operator| self.operands(operator).flatten());
+        copied.into_iter().chain(operands)
+    }
+
     fn layout(&self, value: Value) -> BlockedLayout {
         match value {
-            Value::Tensor(tensor) => self.layouts[tensor.0 as usize],
-            Value::BlockedInput => self.blocked_input,
+            Value::Tensor(tensor) => self.layouts[tensor.index()],
+            Value::Copy(tensor) => self.copies[&tensor],
         }
     }
 
-    /// Planes to blocks: a convolution with the identity.
-    fn copy_step(&self, places: &Places) -> Result<Step, LowerError> {
-        let name = "input to blocks";
-        let channels = self.input.channels();
-        let spec = Conv2dSpec {
-            input: ConvInput::Planar(self.input),
-            output: self.blocked_input,
-            residual: None,
-            window: Window::new(Extent::square(1), Extent::square(1), Padding::default()),
-            groups: channels,
-            activation: Activation::None,
+    /// The value whose memory it is that the value lies in.
+    fn memory(&self, value: Value) -> Value {
+        match value {
+            Value::Tensor(tensor) => Value::Tensor(self.homes.root(tensor).tensor),
+            Value::Copy(_) => value,
+        }
+    }
+
+    /// The first of the value's blocks in its memory.
+    fn block(&self, value: Value) -> usize {
+        match value {
+            Value::Tensor(tensor) => self.homes.root(tensor).block,
+            Value::Copy(_) => 0,
+        }
+    }
+
+    /// Where a memory lies in the request buffer, if it does.
+    fn carried_at(&self, memory: Value) -> Option<Span> {
+        match memory {
+            Value::Tensor(tensor) => self.carried[tensor.index()],
+            Value::Copy(_) => None,
+        }
+    }
+
+    fn operand(&self, value: Value, places: &Places<'_>) -> Operand {
+        Operand {
+            span: places.of(value),
+            layout: ConvInput::Blocked(self.layout(value)),
+        }
+    }
+
+    fn planes(&self, places: &Places<'_>) -> Operand {
+        Operand {
+            span: places.planes(),
+            layout: ConvInput::Planar(self.input),
+        }
+    }
+
+    /// The copy of a tensor for those that cannot read it as it lies.
+    fn copy_step(&self, tensor: TensorId, places: &Places<'_>) -> Result<Step, KernelError> {
+        let output = self.copies[&tensor];
+        let (name, kernel, read) = if tensor == self.network.input_tensor() {
+            let kernel = Kernel::Conv2d(self.planes_to_blocks(output)?);
+            (INPUT_COPY, kernel, self.planes(places))
+        } else {
+            let value = Value::Tensor(tensor);
+            let kernel = Kernel::Copy(self.with_zeros(self.layout(value), output)?);
+            ("zeros around", kernel, self.operand(value, places))
         };
-        let kernel =
-            Conv2d::new(self.isa, &spec).map_err(|source| error(self.network, name, source))?;
         Ok(Step::new(
             name.to_owned(),
-            Kernel::Conv2d(kernel),
-            Operands::new([places.planes()], places.of(Value::BlockedInput)),
-            self.blocked_input,
+            Made::Whole(Value::Copy(tensor)),
+            kernel,
+            Operands::new([read], places.of(Value::Copy(tensor))),
+            output,
         ))
     }
 
-    fn step(&self, operator: &Operator, places: &Places) -> Result<Step, KernelError> {
-        let output = self.layouts[operator.output.0 as usize];
-        let input = self.value(operator.input);
-        let is_convolution = matches!(operator.kind, OperatorKind::Conv2d { .. });
-        let planar = input == Value::BlockedInput && self.reads_planes(operator);
-        let read = if planar {
-            ConvInput::Planar(self.input)
-        } else {
-            ConvInput::Blocked(self.layout(input))
+    /// A convolution with the identity.
+    fn planes_to_blocks(&self, output: BlockedLayout) -> Result<Conv2d, KernelError> {
+        let spec = Conv2dSpec {
+            input: ConvInput::Planar(self.input),
+            output,
+            residual: None,
+            window: Window::new(Extent::square(1), Extent::square(1), Padding::default()),
+            groups: self.input.channels(),
+            activation: Activation::None,
         };
-        let others: Vec<Value> = operator
-            .kind
-            .others()
-            .iter()
-            .map(|id| self.value(*id))
-            .collect();
-        let kernel = if is_convolution {
-            Kernel::Conv2d(self.conv2d(&operator.kind, read, output, others.first().copied())?)
-        } else if let Some(kernel) = self.quantised(&operator.kind, read, output)? {
+        Conv2d::new(self.isa, &spec)
+    }
+
+    /// The same values; the halo is the output's.
+    fn with_zeros(&self, input: BlockedLayout, output: BlockedLayout) -> Result<Copy, KernelError> {
+        let shape = input.shape();
+        let shape = [shape.channels, shape.height, shape.width].map(|side| side as u32);
+        let spec = CopySpec {
+            inputs: vec![input],
+            table: 0,
+            output,
+            pieces: vec![Piece::whole(View::plain(shape), shape)],
+        };
+        Copy::new(self.isa, &spec)
+    }
+
+    fn step(&self, operator: &Operator, places: &Places) -> Result<Step, KernelError> {
+        let output = self.layouts[operator.output.index()];
+        let read = match self.first_operand(operator) {
+            Some(value) => self.operand(value, places),
+            None => self.planes(places),
+        };
+        let others = operator.kind.others().iter();
+        let others: Vec<Value> = others.map(|&id| self.value(id)).collect();
+        let kernel = if matches!(operator.kind, OperatorKind::Conv2d { .. }) {
+            let residual = others.first().copied();
+            Kernel::Conv2d(self.conv2d(&operator.kind, read.layout, output, residual)?)
+        } else if let Some(kernel) = self.quantised(&operator.kind, read.layout, output)? {
             kernel
         } else {
-            self.kernel(&operator.kind, self.layout(input), output)?
+            let ConvInput::Blocked(input) = read.layout else {
+                unreachable!("convolutions and conversions alone read planes")
+            };
+            self.kernel(&operator.kind, input, output)?
         };
-        let input = if planar {
-            places.planes()
-        } else {
-            places.of(input)
-        };
-        let inputs = std::iter::once(input).chain(others.into_iter().map(|value| places.of(value)));
+        let others = others.into_iter().map(|value| self.operand(value, places));
         let step = Step::new(
             operator.name.clone(),
+            Made::Whole(Value::Tensor(operator.output)),
             kernel,
-            Operands::new(inputs, places.of(Value::Tensor(operator.output))),
+            Operands::new(
+                [read].into_iter().chain(others),
+                places.of(Value::Tensor(operator.output)),
+            ),
             output,
         );
         Ok(Step {

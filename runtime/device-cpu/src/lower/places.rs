@@ -4,98 +4,78 @@ use std::collections::BTreeMap;
 
 use punctual_kernels::BlockedLayout;
 use punctual_model::memory::{self, Lifetime};
-use punctual_model::{Network, OperatorKind, Stage, TensorId};
+use punctual_model::{Exit, Network, Stage, TensorId};
 
-use super::Lowering;
+use super::{Action, Lowering};
 use punctual_device::regions::LINE;
 
+use crate::executable::Value;
 use crate::shared::{Space, Span};
-
-/// What an operator reads or writes: a tensor of the network, or the blocked copy of its input
-/// that stages make for operators which cannot read planes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Value {
-    Tensor(TensorId),
-    BlockedInput,
-}
 
 /// Where the values of one stage lie.
 pub(super) struct Places<'l> {
     lowering: &'l Lowering<'l>,
-    /// The stage's memories in the workspace.
-    local: BTreeMap<TensorId, Span>,
-    blocked_input: Option<Span>,
+    /// The stage's memories in the workspace, by the value that is there alone or has the others inside.
+    local: BTreeMap<Value, Span>,
     /// Floats of a member's share of the workspace.
     pub(super) total: usize,
 }
 
 impl<'l> Places<'l> {
-    pub(super) fn plan(lowering: &'l Lowering<'l>, stage: &Stage, needs_copy: bool) -> Self {
-        // The copy of the input is the first step, if there is one, and shifts all others.
-        let shift = u32::from(needs_copy);
-        let mut local: BTreeMap<TensorId, Lifetime> = BTreeMap::new();
-        for tensor in stage.lifetimes() {
-            let root = lowering.homes.root(tensor.tensor).tensor;
-            if lowering.carried[root.0 as usize].is_some() {
-                continue;
+    /// Plans the workspace of a stage that does `actions` in this order.
+    pub(super) fn plan(lowering: &'l Lowering<'l>, stage: &Stage, actions: &[Action<'_>]) -> Self {
+        let mut used: BTreeMap<Value, Lifetime> = BTreeMap::new();
+        let mut touch = |value: Value, at: usize| {
+            let memory = lowering.memory(value);
+            if lowering.carried_at(memory).is_none() {
+                let at = at as u32;
+                let lifetime = used.entry(memory).or_insert(Lifetime {
+                    first: at,
+                    last: at,
+                    size: lowering.layout(memory).len(),
+                });
+                lifetime.last = at;
             }
-            // A memory is in use as long as any tensor in it.
-            let size = lowering.layouts[root.0 as usize].len();
-            let own = tensor.with_size(size);
-            let all = local.entry(root).or_insert(own);
-            all.first = all.first.min(own.first);
-            all.last = all.last.max(own.last);
+        };
+        for (at, action) in actions.iter().enumerate() {
+            touch(action.made(), at);
+            let reads = lowering.reads(action);
+            reads.for_each(|value| touch(value, at));
         }
-        let mut buffers: Vec<Lifetime> = local
-            .values()
-            .map(|buffer| Lifetime {
-                first: buffer.first + shift,
-                last: buffer.last + shift,
-                ..*buffer
-            })
-            .collect();
-        if needs_copy {
-            buffers.push(Lifetime {
-                first: 0,
-                last: stage.operators.len() as u32,
-                size: lowering.blocked_input.len(),
-            });
-        }
+        // What the exit reads is read after the last step.
+        let exit = stage.exit.iter().flat_map(Exit::reads);
+        exit.for_each(|tensor| touch(lowering.value(tensor), actions.len()));
+        let buffers: Vec<Lifetime> = used.values().copied().collect();
         // The planner counts in any unit; here it is floats, aligned to cache lines.
         let plan = memory::plan(&buffers, LINE);
-        let span = |(buffer, &start): (&Lifetime, &usize)| Span {
+        let span = |(lifetime, &start): (&Lifetime, &usize)| Span {
             space: Space::Workspace,
             start,
-            len: buffer.size,
+            len: lifetime.size,
         };
-        let mut spans: Vec<Span> = buffers.iter().zip(&plan.offsets).map(span).collect();
-        let blocked_input = needs_copy.then(|| spans.pop()).flatten();
+        let spans = buffers.iter().zip(&plan.offsets).map(span);
         Self {
             lowering,
-            local: local.into_keys().zip(spans).collect(),
-            blocked_input,
+            local: used.into_keys().zip(spans).collect(),
             total: plan.total,
         }
     }
 
     pub(super) fn of(&self, value: Value) -> Span {
-        const THERE: &str = "a valid stage reads what it has written or what is carried to it";
-        let tensor = match value {
-            Value::BlockedInput => return self.blocked_input.expect(THERE),
-            Value::Tensor(tensor) => tensor,
-        };
-        let root = self.lowering.homes.root(tensor);
-        let memory = self.local.get(&root.tensor).copied();
-        let memory = memory.or(self.lowering.carried[root.tensor.0 as usize]);
-        let memory = memory.expect(THERE);
-        let layout = self.lowering.layouts[tensor.0 as usize];
+        let memory = self.lowering.memory(value);
+        let local = self.local.get(&memory).copied();
+        let memory = local.or_else(|| self.lowering.carried_at(memory));
+        let memory =
+            memory.expect("a valid stage reads what it has written or what is carried to it");
+        let layout = self.lowering.layout(value);
         Span {
-            start: memory.start + root.block * layout.block_stride(),
+            start: memory.start + self.lowering.block(value) * layout.block_stride(),
             len: layout.len(),
             ..memory
         }
     }
 
+    /// The network's input as clients write it.
     pub(super) fn planes(&self) -> Span {
         Span {
             space: Space::Request,
@@ -103,22 +83,6 @@ impl<'l> Places<'l> {
             len: self.lowering.input.len(),
         }
     }
-}
-
-/// For each tensor the widest halo that a convolution wants around it.
-pub(super) fn halos(network: &Network) -> Vec<usize> {
-    let mut halos = vec![0; network.tensors.len()];
-    for operator in network.stages.iter().flat_map(|stage| &stage.operators) {
-        let wanted = match operator.kind {
-            OperatorKind::Conv2d { window, .. } => window.halo(),
-            // Its kernels read all of their zeros.
-            OperatorKind::QuantisedConv2d { window, .. } => window.padding.largest(),
-            _ => 0,
-        };
-        let halo = &mut halos[operator.input.0 as usize];
-        *halo = (*halo).max(wanted);
-    }
-    halos
 }
 
 /// Places in the request buffer, and its size: the input first and the vectors, whose zeros nothing may overwrite,

@@ -12,4 +12,4 @@ mod operands;
 pub(crate) mod team;
 pub(crate) mod weights;
 
-pub(crate) use operands::{Operands, Space, Span};
+pub(crate) use operands::{Operand, Operands, Space, Span};

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use heapless::Vec;
-use punctual_kernels::INPUTS_MAX;
+use punctual_kernels::{ConvInput, INPUTS_MAX};
 
 /// Which of a member's memories a tensor lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +14,9 @@ pub(crate) enum Space {
     Request,
 }
 
-/// One tensor of one member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a tensor of a member lies. It says nothing of which tensor that is, as dead ones leave their place to others:
+/// spans have no equality on purpose.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) space: Space,
     /// Floats from the start of the member's share or buffer.
@@ -42,10 +43,17 @@ impl Span {
     }
 }
 
+/// A tensor that a kernel reads, and how the kernel takes it to lie there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operand {
+    pub(crate) span: Span,
+    pub(crate) layout: ConvInput,
+}
+
 /// The tensors of one operator; its output shares nothing with what it reads.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Operands {
-    inputs: Vec<Span, INPUTS_MAX>,
+    inputs: Vec<Operand, INPUTS_MAX>,
     output: Span,
 }
 
@@ -53,18 +61,18 @@ impl Operands {
     /// # Panics
     /// If the output overlaps an input, or there are more of these than a kernel takes: the memory
     /// plan or the network is wrong.
-    pub(crate) fn new(inputs: impl IntoIterator<Item = Span>, output: Span) -> Self {
-        let inputs: Vec<Span, INPUTS_MAX> = inputs.into_iter().collect();
-        for read in &inputs {
+    pub(crate) fn new(inputs: impl IntoIterator<Item = Operand>, output: Span) -> Self {
+        let inputs: Vec<Operand, INPUTS_MAX> = inputs.into_iter().collect();
+        for read in inputs.iter().map(|input| input.span) {
             assert!(
-                !output.overlaps(read),
+                !output.overlaps(&read),
                 "the output at {output:?} overlaps the input at {read:?}"
             );
         }
         Self { inputs, output }
     }
 
-    pub(crate) fn inputs(&self) -> &[Span] {
+    pub(crate) fn inputs(&self) -> &[Operand] {
         &self.inputs
     }
 
@@ -76,16 +84,23 @@ impl Operands {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use punctual_kernels::PlanarLayout;
 
     fn span(space: Space, start: usize, len: usize) -> Span {
         Span { space, start, len }
+    }
+
+    fn read(span: Span) -> Operand {
+        let layout = PlanarLayout::new(1, 1, span.len, 0).expect("a row");
+        let layout = ConvInput::Planar(layout);
+        Operand { span, layout }
     }
 
     #[test]
     fn an_output_may_touch_its_input_and_lie_in_another_memory() {
         let output = span(Space::Workspace, 16, 16);
         let inputs = [span(Space::Workspace, 0, 16), span(Space::Request, 20, 4)];
-        let _ = Operands::new(inputs, output);
+        let _ = Operands::new(inputs.map(read), output);
     }
 
     #[test]
@@ -93,6 +108,6 @@ mod tests {
     fn an_output_on_an_input_is_a_programmers_error() {
         let output = span(Space::Request, 16, 16);
         let inputs = [span(Space::Workspace, 0, 64), span(Space::Request, 31, 4)];
-        let _ = Operands::new(inputs, output);
+        let _ = Operands::new(inputs.map(read), output);
     }
 }

@@ -500,8 +500,8 @@ impl Team {
         let members = usize::from(self.job.members.load(Ordering::Relaxed));
         (0..members)
             .map(|member| {
-                let inputs = step.operands.inputs().iter().map(|&input| {
-                    let (region, input) = self.place(stage, member, input);
+                let inputs = step.operands.inputs().iter().map(|input| {
+                    let (region, input) = self.place(stage, member, input.span);
                     // SAFETY: an input shares nothing with the step's output (`Operands`), and in
                     // this step nothing else is written. Other members' tensors are in other
                     // buffers or shares.

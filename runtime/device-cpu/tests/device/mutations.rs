@@ -2,20 +2,20 @@
 //!
 //! `PUNCTUAL_MUTANTS` is how many, `PUNCTUAL_MUTANTS_FROM` the first one's seed.
 
+use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use punctual_device::conformance::mutations::{mutant, mutant_without, smallest};
 use punctual_device_cpu::{Evaluator, ExitResult};
 use punctual_kernels::Isa;
-use punctual_model::reference::{self, Exited};
-use punctual_model::{Network, Output};
+use punctual_model::reference::agreement::{self, ExpectedExit, Mismatch, Precision};
+use punctual_model::reference::{self, Exited, Values};
+use punctual_model::{Exit, Network, Output};
 use punctual_types::{Element, Random};
 
 /// Images of a batch, each with its vectors.
 const BATCH: usize = 3;
-/// Of a value, and of 1.
-const TOLERANCE: f32 = 1e-3;
-/// Beyond this, devices that round in between overflow where the interpreter does not.
+/// Beyond this, an engine may overflow where the interpreter does not.
 const LARGE: f32 = 1e30;
 
 fn setting(name: &str, otherwise: u64) -> u64 {
@@ -34,25 +34,26 @@ fn inputs(network: &Network, seed: u64) -> Vec<Vec<Vec<f32>>> {
     (0..BATCH).map(|_| image()).collect()
 }
 
-/// What each image's exits give: `[image][stage]`.
-fn expected(network: &Network, inputs: &[Vec<Vec<f32>>]) -> Vec<Vec<Option<Exited>>> {
-    let run = |image: &Vec<Vec<f32>>| {
-        let image: Vec<&[f32]> = image.iter().map(Vec::as_slice).collect();
-        reference::run_all(network, &image)
-    };
-    inputs.iter().map(run).collect()
-}
-
-/// The same of networks and inputs that differ by a rounding: how far an engine that sums in another order may be.
-fn nearby(network: &Network, inputs: &[Vec<Vec<f32>>], seed: u64) -> Vec<Vec<Option<Exited>>> {
-    let mut random = Random::new(seed);
-    let mut shake = |value: &mut f32| *value *= 1.0 + random.signed_unit() * 2e-6;
-    let mut network = network.clone();
-    network.weights.to_mut().iter_mut().for_each(&mut shake);
-    let mut inputs = inputs.to_vec();
-    let values = inputs.iter_mut().flatten().flatten();
-    values.for_each(&mut shake);
-    expected(&network, &inputs)
+/// Whether a value somewhere is none, or so large that engines differ: which of their operands an addition's or a
+/// maximum's NaN is of, and whether a sum overflows, is not specified.
+fn is_extreme(network: &Network, inputs: &[&[f32]]) -> bool {
+    let mut values: Values = network
+        .input_tensors()
+        .zip(inputs.iter().map(|input| input.to_vec()))
+        .collect();
+    network.stages.iter().any(|stage| {
+        let mut all = stage.clone();
+        all.outputs = stage
+            .operators
+            .iter()
+            .map(|operator| operator.output)
+            .collect();
+        let _ = reference::run_stage(network, &all, &mut values);
+        values
+            .values()
+            .flatten()
+            .any(|value| !value.is_finite() || value.abs() > LARGE)
+    })
 }
 
 /// An output's values as numbers in the terms of the interpreter.
@@ -70,102 +71,66 @@ fn values(output: &Output, bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(each).map(value).collect()
 }
 
-fn converted(element: Element, value: f32) -> f32 {
-    match element {
-        Element::F32 | Element::U8 { .. } | Element::I8 { .. } => value,
-        Element::I32 => value as i32 as f32,
-        Element::Bool => f32::from(u8::from(value != 0.0)),
+/// What an exit gave, in the terms of the interpreter.
+fn exited(exit: &Exit, result: &ExitResult) -> Exited {
+    let outputs = exit.outputs.iter().zip(&result.outputs);
+    Exited {
+        outputs: outputs
+            .map(|(output, bytes)| values(output, bytes))
+            .collect(),
+        scores: result.scores.clone(),
+        confidence: result.confidence,
     }
 }
 
-/// Whether a value may be what the interpreter gives, or what lies between it and its neighbours.
-fn agrees(found: f32, wanted: f32, around: impl Iterator<Item = f32>, element: Element) -> bool {
-    if wanted.is_nan() || wanted.abs() >= LARGE || found == wanted {
-        return true;
-    }
-    let (mut low, mut high) = (wanted, wanted);
-    for near in around {
-        if near.is_nan() || near.abs() >= LARGE {
-            return true;
-        }
-        (low, high) = (low.min(near), high.max(near));
-    }
-    let step = match element {
-        Element::F32 => 0.0,
-        // A value that is nearly whole, or nearly between two steps.
-        Element::I32 | Element::U8 { .. } | Element::I8 { .. } => 1.0,
-        Element::Bool => f32::from(u8::from(low != high || wanted == 0.0)),
-    };
-    let room = 8.0 * (high - low) + TOLERANCE * wanted.abs().max(1.0) + step;
-    (found - wanted).abs() <= room
+/// What the interpreter gives for each image, and how far an engine may be from it, found out when it is needed.
+struct Reference<'n> {
+    network: &'n Network,
+    inputs: Vec<Vec<Vec<f32>>>,
+    exact: Vec<Vec<Option<Exited>>>,
+    expected: Vec<OnceCell<Vec<Option<ExpectedExit>>>>,
 }
 
-/// What is wrong with what an exit gives, if anything is.
-fn difference(
-    outputs: &[Output],
-    found: &ExitResult,
-    wanted: &Exited,
-    near: &[&Exited],
-) -> Option<String> {
-    let compare =
-        |what: &str, found: &[f32], element: Element, of: &dyn Fn(&Exited) -> Vec<f32>| {
-            let converted = |exited: &Exited| -> Vec<f32> {
-                of(exited)
-                    .into_iter()
-                    .map(|value| converted(element, value))
-                    .collect()
-            };
-            let wanted = converted(wanted);
-            let near: Vec<Vec<f32>> = near.iter().map(|near| converted(near)).collect();
-            if found.len() != wanted.len() {
-                return Some(format!(
-                    "{what} has {} values instead of {}",
-                    found.len(),
-                    wanted.len()
-                ));
-            }
-            let mut places = 0..found.len();
-            let wrong = places.find(|&at| {
-                let around = near.iter().map(|near| near[at]);
-                !agrees(found[at], wanted[at], around, element)
-            })?;
-            Some(format!(
-                "{what}, value {wrong}: {} instead of {}",
-                found[wrong], wanted[wrong]
-            ))
-        };
-    for (at, output) in outputs.iter().enumerate() {
-        let found = values(output, &found.outputs[at]);
-        let wrong = compare(&output.name, &found, output.element, &|exited| {
-            exited.outputs[at].clone()
-        });
-        if wrong.is_some() {
-            return wrong;
+impl<'n> Reference<'n> {
+    fn new(network: &'n Network) -> Self {
+        let inputs = inputs(network, 1);
+        let exact = inputs
+            .iter()
+            .map(|image| reference::run_all(network, &slices(image)));
+        Self {
+            network,
+            exact: exact.collect(),
+            expected: inputs.iter().map(|_| OnceCell::new()).collect(),
+            inputs,
         }
     }
-    let confidence = found
-        .confidence
-        .map(|value| vec![value])
-        .unwrap_or_default();
-    compare("the scores", &found.scores, Element::F32, &|exited| {
-        exited.scores.clone()
-    })
-    .or_else(|| {
-        compare("the confidence", &confidence, Element::F32, &|exited| {
-            exited.confidence.into_iter().collect()
-        })
-    })
+
+    /// What is wrong with what an exit gives for an image, if anything is.
+    fn difference(&self, image: usize, stage: usize, found: &Exited) -> Option<Mismatch> {
+        if self.exact[image][stage].as_ref() == Some(found) {
+            return None;
+        }
+        let inputs = slices(&self.inputs[image]);
+        let expected = || agreement::expected(self.network, &inputs, Precision::Single, 1);
+        let expected = self.expected[image].get_or_init(expected);
+        let expected = expected[stage].as_ref().expect("the stage has an exit");
+        let wrong = expected.compare(found).err()?;
+        (!is_extreme(self.network, &inputs)).then_some(wrong)
+    }
+}
+
+fn slices(image: &[Vec<f32>]) -> Vec<&[f32]> {
+    image.iter().map(Vec::as_slice).collect()
 }
 
 /// Runs a valid network on an instruction set as one batch and image by image; says what is wrong.
-fn problem_on(isa: Isa, network: &Network) -> Option<String> {
-    let inputs = inputs(network, 1);
-    let wanted = expected(network, &inputs);
+fn problem_on(isa: Isa, reference: &Reference<'_>) -> Option<String> {
+    let (network, inputs) = (reference.network, &reference.inputs);
     let mut evaluator = match Evaluator::new(isa, network, BATCH) {
         Ok(evaluator) => evaluator,
         Err(error) => return Some(format!("{isa} does not start: {error}")),
     };
-    // The last image last, where the memory still has the others'.
+    // Single images where the memory still has others'.
     for batch in [&[0, 1, 2][..], &[2], &[0]] {
         let images: Vec<&[f32]> = batch
             .iter()
@@ -173,26 +138,13 @@ fn problem_on(isa: Isa, network: &Network) -> Option<String> {
             .collect();
         evaluator.load(&images);
         for (at, &image) in batch.iter().enumerate() {
-            let vectors: Vec<&[f32]> = inputs[image][1..].iter().map(Vec::as_slice).collect();
-            evaluator.load_vectors(at, &vectors);
+            evaluator.load_vectors(at, &slices(&inputs[image][1..]));
         }
         let stages = evaluator.exits(batch.len());
-        let mut near: Option<Vec<_>> = None;
         for (at, (stage, results)) in network.stages.iter().zip(&stages).enumerate() {
             for (&image, result) in batch.iter().zip(results) {
                 let exit = stage.exit.as_ref().expect("it has results");
-                let wanted = wanted[image][at].as_ref().expect("an exit");
-                if difference(&exit.outputs, result, wanted, &[]).is_none() {
-                    continue;
-                }
-                let near = near.get_or_insert_with(|| {
-                    (0..16).map(|seed| nearby(network, &inputs, seed)).collect()
-                });
-                let near: Vec<&Exited> = near
-                    .iter()
-                    .filter_map(|near| near[image][at].as_ref())
-                    .collect();
-                if let Some(wrong) = difference(&exit.outputs, result, wanted, &near) {
+                if let Some(wrong) = reference.difference(image, at, &exited(exit, result)) {
                     let members = batch.len();
                     return Some(format!(
                         "{isa}, image {image} of {members}, exit {at}: {wrong}"
@@ -205,8 +157,9 @@ fn problem_on(isa: Isa, network: &Network) -> Option<String> {
 }
 
 fn problem(network: &Network) -> Option<String> {
+    let reference = Reference::new(network);
     Isa::available().find_map(|isa| {
-        let ran = catch_unwind(AssertUnwindSafe(|| problem_on(isa, network)));
+        let ran = catch_unwind(AssertUnwindSafe(|| problem_on(isa, &reference)));
         ran.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));

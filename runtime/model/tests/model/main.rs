@@ -1,6 +1,7 @@
 //! The model from outside: packages, validation, memory. One binary, since all share a network.
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod detections;
 mod documented;
 mod fixture;

@@ -1,0 +1,203 @@
+//! What an engine's arithmetic may do to the results of operators: roundings, sums made in another order.
+//!
+//! Each value is moved up or down by about as much as an engine may be wrong. Whole numbers stay: counts, positions and
+//! masks, which every engine has exactly. Operators that move values, or that give bytes, are exact as well.
+
+use punctual_types::{Activation, BinaryFunction, PoolKind, Random};
+
+use super::Operation;
+use super::agreement::{HALF_MAX, Precision, SINGLE_UNIT};
+use crate::{OperatorKind, TensorId, WeightRange};
+
+/// Noise of one run. The same seed with the other sign moves each value the other way: a boundary that the noise of a value
+/// can cross is crossed by one of both runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Noise {
+    pub precision: Precision,
+    pub seed: u64,
+    /// 1 or -1.
+    pub sign: f32,
+}
+
+/// The sums that an operator's values are made of.
+struct Sums {
+    /// Terms of each.
+    terms: f64,
+    /// About the sum of the terms' absolute values: one for each channel of the result, or one for all.
+    sizes: Vec<f64>,
+}
+
+impl Noise {
+    /// An input, as an engine that keeps it in halves reads it.
+    pub fn read(&self, tensor: TensorId, values: &mut [f32]) {
+        if self.precision == Precision::Half {
+            self.displace(tensor, values, |_, value| {
+                self.precision.unit() * value.abs()
+            });
+        }
+    }
+
+    /// An operator's result.
+    pub fn disturb(&self, operation: &Operation, result: &mut [f32]) {
+        if operation.is_exact() {
+            return;
+        }
+        let sums = operation.sums(result);
+        let each = result.len() / sums.sizes.len();
+        // Weights that are kept in halves are wrong by a unit each, independently.
+        let of_weights = match self.precision {
+            Precision::Single => 0.0,
+            Precision::Half => self.precision.unit() / sums.terms.sqrt(),
+        };
+        let stored = self.precision.unit() + 4.0 * SINGLE_UNIT;
+        self.displace(operation.operator.output, result, |at, value| {
+            let (value, size) = (value.abs(), sums.sizes[at / each]);
+            let of_sums = SINGLE_UNIT * (sums.terms.sqrt() * value + size);
+            stored * value + of_sums + of_weights * size
+        });
+    }
+
+    fn displace(&self, tensor: TensorId, values: &mut [f32], amount: impl Fn(usize, f64) -> f64) {
+        let mut random = Random::new(self.seed).stream("noise", tensor.0.into());
+        let mut drawn = 0;
+        for (at, value) in values.iter_mut().enumerate() {
+            if at % 32 == 0 {
+                drawn = random.next_u64();
+            }
+            // Never nothing, so that boundaries are crossed; of two sizes, so that differences change as well.
+            let share = [1.0, -1.0, 0.25, -0.25][(drawn & 3) as usize] * self.sign;
+            drawn >>= 2;
+            if value.is_finite() && value.fract() != 0.0 {
+                let moved = amount(at, f64::from(*value)) * f64::from(share);
+                *value = (f64::from(*value) + moved) as f32;
+            }
+            if self.precision == Precision::Half && value.abs() > HALF_MAX {
+                *value = f32::INFINITY.copysign(*value);
+            }
+        }
+    }
+}
+
+impl Operation<'_> {
+    /// Whether every engine has the same results of the same values.
+    fn is_exact(&self) -> bool {
+        let moves = matches!(
+            self.operator.kind,
+            OperatorKind::Gather { .. }
+                | OperatorKind::Copy { .. }
+                | OperatorKind::Token { .. }
+                | OperatorKind::TopK { .. }
+                | OperatorKind::Take { .. }
+                | OperatorKind::Pool {
+                    kind: PoolKind::Max,
+                    ..
+                }
+        );
+        moves || self.quantisation(self.operator.output).is_some()
+    }
+
+    fn sums(&self, result: &[f32]) -> Sums {
+        let input = self.input();
+        let of_all = |terms: usize, size: f64| Sums {
+            terms: terms as f64,
+            sizes: vec![size],
+        };
+        let length = |id: TensorId| typical(self.planar(id).data);
+        let own = typical(result);
+        match &self.operator.kind {
+            &OperatorKind::Conv2d {
+                weights,
+                bias,
+                window,
+                groups,
+                ..
+            } => {
+                let inputs = (input.shape.channels / groups) as usize;
+                self.weighted_sums(weights, bias, inputs * window.kernel.area(), groups)
+            }
+            &OperatorKind::Linear { weights, bias, .. } => {
+                self.weighted_sums(weights, bias, input.data.len(), 1)
+            }
+            OperatorKind::Pool { kernel, .. } => of_all(kernel.area(), typical(input.data)),
+            OperatorKind::GlobalAveragePool => {
+                let pixels = input.shape.height * input.shape.width;
+                of_all(pixels as usize, typical(input.data))
+            }
+            OperatorKind::LayerNorm { .. } => of_all(input.shape.channels as usize, 4.0 * own),
+            OperatorKind::Attention {
+                others,
+                heads,
+                scale,
+                ..
+            } => {
+                let terms = (input.shape.channels / heads) as usize;
+                let products = f64::from(scale.abs()) * terms as f64;
+                let products = products * typical(input.data) * length(others[0]);
+                let keys = self.network.tensors[others[0].index()];
+                of_all(
+                    (keys.height * keys.width) as usize,
+                    (4.0 + products) * length(others[1]),
+                )
+            }
+            &OperatorKind::Product { other } => {
+                let terms = input.shape.channels as usize;
+                of_all(terms, terms as f64 * typical(input.data) * length(other))
+            }
+            OperatorKind::Recurrent { .. } => {
+                let steps = self.output().width as usize;
+                let terms = self.output().channels as usize * steps;
+                of_all(terms, 4.0 * (steps as f64).sqrt() * own)
+            }
+            OperatorKind::Resize { .. } | OperatorKind::GridSample { .. } => {
+                of_all(4, typical(input.data))
+            }
+            OperatorKind::Unary { .. }
+            | OperatorKind::Softmax { .. }
+            | OperatorKind::BestScore { .. } => of_all(1, own),
+            // A value that is rounded once, unless a curve follows.
+            OperatorKind::Binary {
+                function: BinaryFunction::Power,
+                ..
+            } => of_all(1, own),
+            OperatorKind::Add { activation, .. }
+            | OperatorKind::Multiply { activation, .. }
+            | OperatorKind::Binary { activation, .. } => of_all(1, curved(*activation, own)),
+            _ => of_all(1, 0.0),
+        }
+    }
+
+    /// Sums of `terms` products of weights and values of each group of channels: at most the product of both sides' lengths.
+    fn weighted_sums(
+        &self,
+        weights: WeightRange,
+        bias: WeightRange,
+        terms: usize,
+        groups: u32,
+    ) -> Sums {
+        let values = self.input().data;
+        let of_groups = values.chunks_exact(values.len() / groups as usize);
+        let of_groups: Vec<f64> = of_groups.map(typical).collect();
+        let bias = self.weights(bias);
+        let in_group = bias.len() / of_groups.len();
+        let rows = self.weights(weights).chunks_exact(terms).zip(bias);
+        let size = |(channel, (row, bias)): (usize, (&[f32], &f32))| {
+            let values = of_groups[channel / in_group];
+            f64::from(bias.abs()) + terms as f64 * typical(row) * values
+        };
+        Sums {
+            terms: terms as f64,
+            sizes: rows.enumerate().map(size).collect(),
+        }
+    }
+}
+
+fn curved(activation: Activation, own: f64) -> f64 {
+    if activation.is_clip() { 0.0 } else { own }
+}
+
+/// The root of the mean square of what is finite.
+fn typical(values: &[f32]) -> f64 {
+    let finite = values.iter().filter(|value| value.is_finite());
+    let squares: f64 = finite.map(|&value| f64::from(value).powi(2)).sum();
+    (squares / values.len().max(1) as f64).sqrt()
+}

@@ -1,0 +1,277 @@
+//! Tolerances that a network justifies: tight enough for planted faults, wide where the network itself is undecided.
+
+use punctual_model::reference::agreement::{Compared, ExpectedExit, Mismatch, Precision, expected};
+use punctual_model::reference::{Exited, run_all};
+use punctual_model::{
+    AnswerKind, Exit, InputForm, InputSpec, Network, Operator, OperatorKind, Output, Quantised,
+    Stage, Tensor, TensorId, WeightRange,
+};
+use punctual_types::{
+    Activation, Axis, Element, Extent, Padding, Random, Ranking, UnaryFunction, View, Window,
+};
+
+const CHANNELS: u32 = 8;
+const SIDE: u32 = 12;
+const ROW: usize = SIDE as usize;
+const PLANE: usize = ROW * ROW;
+
+const IMAGE: Tensor = Tensor {
+    channels: CHANNELS,
+    height: SIDE,
+    width: SIDE,
+};
+
+/// A chain of operators on an image of eight channels, each tensor of the same shape as the last, and outputs of some of them.
+fn network(kinds: Vec<(OperatorKind, Tensor)>, outputs: &[u32], weights: Vec<f32>) -> Network {
+    let operators = kinds.iter().enumerate().map(|(at, (kind, _))| Operator {
+        name: format!("operator{at}"),
+        input: TensorId(at as u32),
+        output: TensorId(at as u32 + 1),
+        kind: kind.clone(),
+    });
+    let tensors: Vec<Tensor> = [IMAGE]
+        .into_iter()
+        .chain(kinds.iter().map(|(_, shape)| *shape))
+        .collect();
+    let output = |&tensor: &u32| {
+        let Tensor {
+            channels,
+            height,
+            width,
+        } = tensors[tensor as usize];
+        Output {
+            name: format!("output{tensor}"),
+            tensor: TensorId(tensor),
+            shape: vec![channels, height, width],
+            view: View::plain([channels, height, width]),
+            element: Element::F32,
+        }
+    };
+    let exit = Exit {
+        outputs: outputs.iter().map(output).collect(),
+        scores: None,
+        confidence: None,
+    };
+    Network {
+        name: "chain".to_owned(),
+        input: InputSpec {
+            channels: CHANNELS,
+            height: SIDE,
+            width: SIDE,
+            form: InputForm::Prepared,
+        },
+        vectors: vec![],
+        answer: AnswerKind::None,
+        classes: vec![],
+        stages: vec![Stage {
+            inputs: vec![TensorId(0)],
+            outputs: vec![],
+            operators: operators.collect(),
+            exit: Some(exit),
+        }],
+        tensors,
+        weights: weights.into(),
+        quantised: Quantised::default(),
+    }
+}
+
+/// Convolutions with halos, of which the last two are outputs.
+fn convolutions(depth: u32) -> Network {
+    let each = CHANNELS * CHANNELS * 9;
+    let conv = |at: u32| {
+        let start = at * (each + CHANNELS);
+        let range = |start, len| WeightRange { start, len };
+        let kind = OperatorKind::Conv2d {
+            weights: range(start, each),
+            bias: range(start + each, CHANNELS),
+            window: Window::new(Extent::square(3), Extent::square(1), Padding::uniform(1)),
+            groups: 1,
+            residual: None,
+            activation: Activation::Silu,
+        };
+        (kind, IMAGE)
+    };
+    let mut random = Random::new(3);
+    let weights = (0..depth * (each + CHANNELS)).map(|_| 0.25 * random.signed_unit());
+    let weights = weights.collect();
+    network((0..depth).map(conv).collect(), &[depth - 1, depth], weights)
+}
+
+fn image() -> Vec<f32> {
+    let mut random = Random::new(5);
+    (0..IMAGE.elements())
+        .map(|_| 2.0 * random.signed_unit())
+        .collect()
+}
+
+fn expected_exit(network: &Network, precision: Precision) -> ExpectedExit {
+    let exits = expected(network, &[&image()], precision, 1);
+    exits.into_iter().flatten().next().expect("it has an exit")
+}
+
+fn exact(network: &Network) -> Exited {
+    run_all(network, &[&image()])
+        .remove(0)
+        .expect("it has an exit")
+}
+
+/// What is found must be refused for an element of this output.
+fn assert_refused(expected: &ExpectedExit, found: &Exited, output: &str) {
+    match expected.compare(found) {
+        Err(Mismatch::Value { output: of, .. }) => assert_eq!(of, output),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_the_reference_gives_agrees_and_all_of_it_is_compared() {
+    let network = convolutions(6);
+    for precision in [Precision::Single, Precision::Half] {
+        let compared = expected_exit(&network, precision).compare(&exact(&network));
+        let Ok(Compared {
+            values,
+            undecided,
+            worst,
+        }) = compared
+        else {
+            panic!("{compared:?}");
+        };
+        assert_eq!((values, undecided, worst), (2 * IMAGE.elements(), 0, 0.0));
+    }
+}
+
+#[test]
+fn the_tolerance_is_that_of_the_arithmetic() {
+    let network = convolutions(6);
+    let widest = |precision| {
+        let expected = expected_exit(&network, precision);
+        let output = &expected.outputs[1];
+        let largest = output.values().iter().fold(0.0_f32, |a, b| a.max(b.abs()));
+        output.tolerances().iter().fold(0.0_f32, |a, &b| a.max(b)) / largest
+    };
+    let (single, half) = (widest(Precision::Single), widest(Precision::Half));
+    assert!((1e-7..1e-4).contains(&single), "{single}");
+    assert!((1e-3..0.1).contains(&half), "{half}");
+}
+
+#[test]
+fn values_of_another_tensor_place_or_time_never_agree() {
+    let network = convolutions(6);
+    let exact = exact(&network);
+    for precision in [Precision::Single, Precision::Half] {
+        let expected = expected_exit(&network, precision);
+        let mut exchanged = exact.clone();
+        exchanged.outputs.swap(0, 1);
+        assert_refused(&expected, &exchanged, "output5");
+
+        let mut shifted = exact.clone();
+        shifted.outputs[1][..2 * PLANE].rotate_left(PLANE);
+        assert_refused(&expected, &shifted, "output6");
+
+        let mut moved = exact.clone();
+        moved.outputs[1][3 * PLANE..4 * PLANE].rotate_right(1);
+        assert_refused(&expected, &moved, "output6");
+
+        let mut poisoned = exact.clone();
+        poisoned.outputs[0][77] = f32::NAN;
+        assert_refused(&expected, &poisoned, "output5");
+
+        // What lay beside the image's last row was not cleared, or was cleared when it should not.
+        let mut other = image();
+        other[PLANE - ROW..PLANE].fill(0.0);
+        let halo = run_all(&network, &[&other])
+            .remove(0)
+            .expect("it has an exit");
+        assert_refused(&expected, &halo, "output5");
+    }
+}
+
+#[test]
+fn a_missing_output_or_element_is_no_agreement() {
+    let network = convolutions(2);
+    let expected = expected_exit(&network, Precision::Single);
+    let mut found = exact(&network);
+    found.outputs[1].pop();
+    let error = expected.compare(&found).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`output2` has 1151 elements, expected 1152"
+    );
+    found.outputs.pop();
+    let error = expected.compare(&found).unwrap_err();
+    assert_eq!(error.to_string(), "1 outputs, expected 2");
+}
+
+#[test]
+fn an_order_that_noise_decides_is_counted_and_not_compared() {
+    // The best of channels that differ by less than noise, beside some that differ by more.
+    let sine = (
+        OperatorKind::Unary {
+            function: UnaryFunction::Sine,
+        },
+        IMAGE,
+    );
+    let ranking = Ranking {
+        largest: true,
+        last: false,
+    };
+    let best = OperatorKind::TopK {
+        axis: Axis::Channel,
+        count: 1,
+        ranking,
+    };
+    let shape = Tensor {
+        channels: 1,
+        ..IMAGE
+    };
+    let network = network(vec![sine, (best, shape)], &[2], vec![]);
+    let mut near = image();
+    for at in 0..PLANE {
+        let equal = 1.5 + at as f32 * 1e-9;
+        near[at] = if at % 2 == 0 { equal } else { 0.5 };
+        near[4 * PLANE + at] = 1.5 + f32::EPSILON;
+        (1..CHANNELS as usize)
+            .filter(|c| *c != 4)
+            .for_each(|c| near[c * PLANE + at] = 0.1);
+    }
+    let expected = expected(&network, &[&near], Precision::Single, 9).remove(0);
+    let expected = expected.expect("it has an exit");
+    let mut found = run_all(&network, &[&near])
+        .remove(0)
+        .expect("it has an exit");
+    let compared = expected.compare(&found).expect("agrees");
+    assert_eq!(compared.values + compared.undecided, PLANE as u64);
+    assert!((40..=72).contains(&compared.undecided), "{compared:?}");
+    // Where the channels differ by much, the fourth is the best.
+    found.outputs[0][1] = 0.0;
+    assert_refused(&expected, &found, "output2");
+}
+
+#[test]
+fn what_is_no_number_must_be_none_and_infinities_must_be_alike() {
+    let logarithm = OperatorKind::Unary {
+        function: UnaryFunction::Logarithm,
+    };
+    let network = network(vec![(logarithm, IMAGE)], &[1], vec![]);
+    let mut input = image();
+    (input[0], input[1], input[2]) = (0.0, -1.5, 2.5);
+    let expected = expected(&network, &[&input], Precision::Single, 2).remove(0);
+    let expected = expected.expect("it has an exit");
+    let found = run_all(&network, &[&input])
+        .remove(0)
+        .expect("it has an exit");
+    assert!(found.outputs[0][0] == f32::NEG_INFINITY && found.outputs[0][1].is_nan());
+    assert!(expected.compare(&found).is_ok());
+    for (at, wrong) in [(0, f32::INFINITY), (0, f32::NAN), (1, 0.0), (2, f32::NAN)] {
+        let mut found = found.clone();
+        found.outputs[0][at] = wrong;
+        assert_refused(&expected, &found, "output1");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_tolerances() {
+    let network = convolutions(3);
+    let first = expected_exit(&network, Precision::Half);
+    assert_eq!(first, expected_exit(&network, Precision::Half));
+}
