@@ -2,6 +2,7 @@
 
 mod cold_start;
 mod conformance;
+mod mutations;
 mod outputs;
 mod profile;
 mod scores;
