@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use punctual_daemon::Report;
 use punctual_ipc::{ClientChannel, Crop, Hello, PixelFormat, ResultRecord};
-use punctual_model::{Package, PrepareProfile, Profile, ProfileKey, SolutionMemory, StageProfile};
+use punctual_model::{
+    Package, PrepareProfile, Profile, ProfileKey, SolutionMemory, StageProfile, Verified,
+};
 use punctual_platform::clock;
 
 /// Longer than anything here takes, even on a busy machine.
@@ -162,6 +164,15 @@ pub fn profile(machine: &str, clocks: &str, package: &Package) -> Profile {
         solutions: Vec::new(),
         solution_memory: SolutionMemory::default(),
         look_stride: None,
+        verified: Some(Verified {
+            inputs: 12,
+            batches: vec![1, 2, 4, 8],
+            units: vec![1, 2],
+            values: 1_000,
+            worst_permille: 125,
+            poisoned: true,
+            ..Verified::default()
+        }),
         launches: Vec::new(),
         preemption: Vec::new(),
     }

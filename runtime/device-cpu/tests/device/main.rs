@@ -8,3 +8,4 @@ mod profile;
 mod scores;
 mod set;
 mod signs;
+mod verify;

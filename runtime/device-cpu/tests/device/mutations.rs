@@ -15,6 +15,8 @@ use punctual_types::{Element, Random};
 
 /// Images of a batch, each with its vectors.
 const BATCH: usize = 3;
+/// Of a value, and of 1, before the reference is asked how far an engine may be from it.
+const TOLERANCE: f32 = 1e-4;
 /// Beyond this, an engine may overflow where the interpreter does not.
 const LARGE: f32 = 1e30;
 
@@ -107,16 +109,51 @@ impl<'n> Reference<'n> {
 
     /// What is wrong with what an exit gives for an image, if anything is.
     fn difference(&self, image: usize, stage: usize, found: &Exited) -> Option<Mismatch> {
-        if self.exact[image][stage].as_ref() == Some(found) {
+        let exit = self.network.stages[stage].exit.as_ref()?;
+        let exact = self.exact[image][stage].as_ref()?;
+        if is_close(exit, found, exact) {
             return None;
         }
         let inputs = slices(&self.inputs[image]);
-        let expected = || agreement::expected(self.network, &inputs, Precision::Single, 1);
-        let expected = self.expected[image].get_or_init(expected);
-        let expected = expected[stage].as_ref().expect("the stage has an exit");
-        let wrong = expected.compare(found).err()?;
-        (!is_extreme(self.network, &inputs)).then_some(wrong)
+        let expected = |seed| agreement::expected(self.network, &inputs, Precision::Single, seed);
+        let compare =
+            |expected: &[Option<ExpectedExit>]| expected[stage].as_ref()?.compare(found).err();
+        let first = self.expected[image].get_or_init(|| expected(0));
+        let wrong = compare(first)?;
+        // Noise may leave equals in their order by chance.
+        let is_wrong = (1..8).all(|seed| compare(&expected(seed)).is_some());
+        (is_wrong && !is_extreme(self.network, &inputs)).then_some(wrong)
     }
+}
+
+/// Whether all values are what they should be but for roundings of a network that does not enlarge them.
+fn is_close(exit: &Exit, found: &Exited, exact: &Exited) -> bool {
+    let room = |element: Element, value: f32| match element {
+        Element::F32 => TOLERANCE * value.abs().max(1.0),
+        Element::U8 { .. } | Element::I8 { .. } => 1.0,
+        Element::I32 | Element::Bool => 0.0,
+    };
+    let close = |element: Element, found: &[f32], exact: &[f32]| {
+        let mut pairs = found.iter().zip(exact);
+        found.len() == exact.len()
+            && pairs.all(|(found, exact)| {
+                let exact = match element {
+                    Element::I32 => exact.trunc(),
+                    Element::Bool => f32::from(*exact != 0.0),
+                    _ => *exact,
+                };
+                (found - exact).abs() <= room(element, exact) || *found == exact
+            })
+    };
+    let outputs = found.outputs.iter().zip(&exact.outputs);
+    let mut outputs = exit.outputs.iter().zip(outputs);
+    outputs.all(|(output, (found, exact))| close(output.element, found, exact))
+        && close(Element::F32, &found.scores, &exact.scores)
+        && close(
+            Element::F32,
+            found.confidence.as_slice(),
+            exact.confidence.as_slice(),
+        )
 }
 
 fn slices(image: &[Vec<f32>]) -> Vec<&[f32]> {
