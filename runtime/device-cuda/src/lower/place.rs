@@ -34,7 +34,7 @@ pub enum Place {
     Input {
         /// The position in the batch of the request whose input it is.
         member: u8,
-        /// Bytes from the first pixel of the first plane.
+        /// Bytes from the start of the request buffer.
         offset: u64,
     },
     /// In the partition's memory for outputs, which the host reads.

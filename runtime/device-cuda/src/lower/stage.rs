@@ -151,7 +151,7 @@ impl<'l> Launches<'l> {
         let vector = tensor.index().checked_sub(1);
         let (offset, row_stride, plane_stride) = match vector.map(|at| layout.vectors[at]) {
             Some(vector) => (vector.offset, 1, 1),
-            None => (0, layout.row_stride, layout.plane_stride),
+            None => (layout.offset, layout.row_stride, layout.plane_stride),
         };
         let offset = (offset * size_of::<f32>()) as u64;
         let input = InputPlanar {
