@@ -19,7 +19,7 @@ mod parse;
 mod problem;
 mod quantise;
 mod report;
-mod schema;
+pub mod schema;
 mod stage;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,11 @@
 //! itself, so a hostile file cannot make the parser recurse. What is left out here is either
 //! documentation or belongs to an operator that is refused by name.
 
+mod building;
+
 use prost::Message;
+
+pub use building::attribute;
 
 #[derive(Clone, PartialEq, Message)]
 pub struct ModelProto {

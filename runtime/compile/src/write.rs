@@ -15,10 +15,10 @@ use punctual_types::{
 };
 use thiserror::Error;
 
+use crate::schema::attribute::{float, int, ints, text};
 use crate::schema::{
-    AttributeProto, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
-    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto, attribute_type,
-    data_type,
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto,
+    ValueInfoProto, data_type,
 };
 
 /// The operator set that is written: the first with hard-swish, and what PyTorch exports.
@@ -86,20 +86,8 @@ fn results(stage: &Stage) -> impl Iterator<Item = TensorId> + '_ {
 fn declared(network: &Network, id: TensorId) -> ValueInfoProto {
     let shape = network.tensors[id.index()];
     let sides = [shape.channels, shape.height, shape.width].map(|side| Some(i64::from(side)));
-    let dim = [None]
-        .into_iter()
-        .chain(sides)
-        .map(|dim_value| DimensionProto { dim_value });
-    let tensor = TensorTypeProto {
-        elem_type: Some(data_type::FLOAT),
-        shape: Some(TensorShapeProto { dim: dim.collect() }),
-    };
-    ValueInfoProto {
-        name: Some(tensor_name(id)),
-        r#type: Some(TypeProto {
-            tensor_type: Some(tensor),
-        }),
-    }
+    let dims = [None].into_iter().chain(sides);
+    ValueInfoProto::tensor(&tensor_name(id), data_type::FLOAT, dims)
 }
 
 struct Writer<'n> {
@@ -671,14 +659,9 @@ impl Writer<'_> {
         output: &str,
         attribute: Vec<AttributeProto>,
     ) {
-        self.graph.node.push(NodeProto {
-            input: inputs.iter().map(|&name| name.to_owned()).collect(),
-            output: vec![output.to_owned()],
-            name: Some(format!("{operator}_{}", self.graph.node.len())),
-            op_type: Some(operator.to_owned()),
-            attribute,
-            domain: None,
-        });
+        let name = format!("{operator}_{}", self.graph.node.len());
+        let node = NodeProto::of(operator, &name, inputs, &[output], attribute);
+        self.graph.node.push(node);
     }
 
     fn name(&mut self) -> String {
@@ -709,13 +692,8 @@ impl Writer<'_> {
 
     fn initializer(&mut self, kind: i32, dims: Vec<i64>, bytes: Vec<u8>) -> String {
         let name = self.name();
-        self.graph.initializer.push(TensorProto {
-            dims,
-            data_type: Some(kind),
-            raw_data: Some(bytes),
-            name: Some(name.clone()),
-            ..TensorProto::default()
-        });
+        let tensor = TensorProto::raw(&name, kind, &dims, bytes);
+        self.graph.initializer.push(tensor);
         name
     }
 }
@@ -736,40 +714,4 @@ fn window_attributes(window: &Window) -> Vec<AttributeProto> {
 
 fn extent(extent: Extent) -> Vec<i64> {
     vec![i64::from(extent.height), i64::from(extent.width)]
-}
-
-fn ints(name: &str, ints: Vec<i64>) -> AttributeProto {
-    AttributeProto {
-        name: Some(name.to_owned()),
-        ints,
-        r#type: Some(attribute_type::INTS),
-        ..AttributeProto::default()
-    }
-}
-
-fn int(name: &str, value: i64) -> AttributeProto {
-    AttributeProto {
-        name: Some(name.to_owned()),
-        i: Some(value),
-        r#type: Some(attribute_type::INT),
-        ..AttributeProto::default()
-    }
-}
-
-fn text(name: &str, value: &str) -> AttributeProto {
-    AttributeProto {
-        name: Some(name.to_owned()),
-        s: Some(value.as_bytes().to_vec()),
-        r#type: Some(attribute_type::STRING),
-        ..AttributeProto::default()
-    }
-}
-
-fn float(name: &str, value: f32) -> AttributeProto {
-    AttributeProto {
-        name: Some(name.to_owned()),
-        f: Some(value),
-        r#type: Some(attribute_type::FLOAT),
-        ..AttributeProto::default()
-    }
 }

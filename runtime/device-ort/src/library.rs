@@ -54,6 +54,12 @@ impl Library {
 }
 
 impl Library {
+    /// What sessions are made in.
+    #[must_use]
+    pub fn environment(self) -> &'static Environment {
+        self.environment
+    }
+
     /// Its name, its release and the commit that it was built from, as far as it tells: `onnxruntime 1.31.1 (26250ae)`.
     #[must_use]
     pub fn version(self) -> String {

@@ -2,10 +2,10 @@
 
 use prost::Message;
 
+pub(super) use crate::schema::attribute::{float, int, ints as ints_of, text};
 use crate::schema::{
-    AttributeProto, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
-    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto, attribute_type,
-    data_type,
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto,
+    ValueInfoProto, data_type,
 };
 
 /// A model with one input `image`, (batch, 3, 8, 8), in opset 17.
@@ -65,18 +65,15 @@ impl Onnx {
     }
 
     fn raw(mut self, name: &str, dims: &[i64], kind: i32, bytes: Vec<u8>) -> Self {
-        self.graph().initializer.push(TensorProto {
-            name: Some(name.to_owned()),
-            dims: dims.to_vec(),
-            data_type: Some(kind),
-            raw_data: Some(bytes),
-            ..TensorProto::default()
-        });
+        let tensor = TensorProto::raw(name, kind, dims, bytes);
+        self.graph().initializer.push(tensor);
         self
     }
 
     pub fn ints(mut self, name: &str, values: &[i64]) -> Self {
-        self.graph().initializer.push(ints(name, values));
+        self.graph()
+            .initializer
+            .push(TensorProto::ints(name, values));
         self
     }
 
@@ -89,16 +86,11 @@ impl Onnx {
         attribute: &[AttributeProto],
     ) -> Self {
         // A dash stands for an operand that is left out.
-        let input = inputs.split(' ').filter(|name| !name.is_empty());
-        let input = input.map(|name| name.trim_matches('-').to_owned());
-        self.graph().node.push(NodeProto {
-            input: input.collect(),
-            output: vec![output.to_owned()],
-            name: Some(format!("node_{output}")),
-            op_type: Some(operator.to_owned()),
-            attribute: attribute.to_vec(),
-            domain: None,
-        });
+        let inputs = inputs.split(' ').filter(|name| !name.is_empty());
+        let inputs: Vec<&str> = inputs.map(|name| name.trim_matches('-')).collect();
+        let name = format!("node_{output}");
+        let node = NodeProto::of(operator, &name, &inputs, &[output], attribute.to_vec());
+        self.graph().node.push(node);
         self
     }
 
@@ -183,70 +175,11 @@ pub(super) fn everything() -> Onnx {
 }
 
 pub(super) fn value(name: &str) -> ValueInfoProto {
-    ValueInfoProto {
-        name: Some(name.to_owned()),
-        r#type: None,
-    }
+    ValueInfoProto::named(name)
 }
 
 /// A tensor of floats, one for each image.
 pub(super) fn image_of(name: &str, sizes: &[i64]) -> ValueInfoProto {
     let sizes = sizes.iter().copied().map(Some);
-    let dim = std::iter::once(None).chain(sizes);
-    let dim = dim.map(|dim_value| DimensionProto { dim_value }).collect();
-    ValueInfoProto {
-        r#type: Some(TypeProto {
-            tensor_type: Some(TensorTypeProto {
-                elem_type: Some(data_type::FLOAT),
-                shape: Some(TensorShapeProto { dim }),
-            }),
-        }),
-        ..value(name)
-    }
-}
-
-fn ints(name: &str, values: &[i64]) -> TensorProto {
-    TensorProto {
-        name: Some(name.to_owned()),
-        dims: vec![values.len() as i64],
-        data_type: Some(data_type::INT64),
-        int64_data: values.to_vec(),
-        ..TensorProto::default()
-    }
-}
-
-fn attribute(name: &str, kind: i32) -> AttributeProto {
-    AttributeProto {
-        name: Some(name.to_owned()),
-        r#type: Some(kind),
-        ..AttributeProto::default()
-    }
-}
-
-pub(super) fn int(name: &str, value: i64) -> AttributeProto {
-    AttributeProto {
-        i: Some(value),
-        ..attribute(name, attribute_type::INT)
-    }
-}
-
-pub(super) fn float(name: &str, value: f32) -> AttributeProto {
-    AttributeProto {
-        f: Some(value),
-        ..attribute(name, attribute_type::FLOAT)
-    }
-}
-
-pub(super) fn text(name: &str, value: &str) -> AttributeProto {
-    AttributeProto {
-        s: Some(value.as_bytes().to_vec()),
-        ..attribute(name, attribute_type::STRING)
-    }
-}
-
-pub(super) fn ints_of(name: &str, values: &[i64]) -> AttributeProto {
-    AttributeProto {
-        ints: values.to_vec(),
-        ..attribute(name, attribute_type::INTS)
-    }
+    ValueInfoProto::tensor(name, data_type::FLOAT, [None].into_iter().chain(sizes))
 }

@@ -13,7 +13,7 @@ use std::thread;
 use punctual_types::Element;
 use thiserror::Error;
 
-use super::noise::Noise;
+use super::noise::{Noise, VANISHING};
 use super::{Exited, classify, run_disturbed};
 use crate::{Exit, Network, ScoreForm};
 
@@ -288,7 +288,7 @@ impl ExpectedTensor {
         let typical = (squares / finite().count().max(1) as f64).sqrt();
         // The byte that an engine rounds to may be the next one.
         let step = if element.is_quantised() { 1.0 } else { 0.0 };
-        let floor = FLOOR_UNITS * precision.unit() * typical + step;
+        let floor = FLOOR_UNITS * precision.unit() * typical + f64::from(VANISHING) + step;
         let decided_below = (DECIDED_SHARE * largest).max(step);
         let tolerances = match element {
             // Of whole numbers one that no noise moves is exact.

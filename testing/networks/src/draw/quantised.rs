@@ -1,0 +1,105 @@
+//! Values and weights as bytes, in the form that tools of quantisation write.
+
+use punctual_compile::schema::attribute::int;
+use punctual_compile::schema::{TensorProto, data_type};
+
+use super::{Drawing, Id};
+
+impl Drawing {
+    /// A scale that is a power of two, so that what it gives is exact, and a zero point.
+    fn steps(&mut self) -> [String; 2] {
+        let scale = self.one_of(&[1.0 / 16.0, 1.0 / 32.0, 1.0 / 64.0]);
+        let scale = self.floats(&[], &[scale]);
+        let zero = self.name();
+        let (kind, byte) = match self.random.one_in(3) {
+            true => (data_type::INT8, 0),
+            false => (data_type::UINT8, self.one_of(&[0, 128, 121])),
+        };
+        self.graph
+            .initializer
+            .push(TensorProto::raw(&zero, kind, &[], vec![byte]));
+        [scale, zero]
+    }
+
+    /// A value as bytes and back.
+    fn through_bytes(&mut self, from: Id) -> Id {
+        let dims = self.dims(from);
+        let [scale, zero] = self.steps();
+        let name = self.read(from);
+        let bytes = self
+            .node("QuantizeLinear", &[&name, &scale, &zero], 1, vec![])
+            .remove(0);
+        self.apply("DequantizeLinear", &[&bytes, &scale, &zero], vec![], dims)
+    }
+
+    /// Signed bytes with a scale for each of the first dimension.
+    fn weights_of_bytes(&mut self, dims: &[i64]) -> String {
+        let count = dims.iter().product::<i64>() as usize;
+        let (bytes, zeros) = (self.name(), self.name());
+        let random = self.random.bytes(count);
+        self.graph
+            .initializer
+            .push(TensorProto::raw(&bytes, data_type::INT8, dims, random));
+        let zero = TensorProto::raw(
+            &zeros,
+            data_type::INT8,
+            &dims[..1],
+            vec![0; dims[0] as usize],
+        );
+        self.graph.initializer.push(zero);
+        let terms: i64 = dims[1..].iter().product();
+        let scale = if terms > 16 { 1.0 / 512.0 } else { 1.0 / 128.0 };
+        let scales: Vec<f32> = (0..dims[0])
+            .map(|_| scale * (1 << self.random.below(2)) as f32)
+            .collect();
+        let scales = self.floats(&dims[..1], &scales);
+        let inputs = [bytes.as_str(), &scales, &zeros];
+        self.node("DequantizeLinear", &inputs, 1, vec![int("axis", 0)])
+            .remove(0)
+    }
+
+    pub(super) fn quantised_conv(&mut self) -> Option<()> {
+        let from = self.image()?;
+        let dims = self.dims(from);
+        let results = self.channels();
+        if results * dims[1] * dims[2] * dims[0] * 9 > super::PRODUCTS_MAX {
+            return None;
+        }
+        let bytes = self.through_bytes(from);
+        let kernel = self.one_of(&[1, 3]);
+        let weights = self.weights_of_bytes(&[results, dims[0], kernel, kernel]);
+        let pads = vec![kernel / 2; 4];
+        let attributes = vec![punctual_compile::schema::attribute::ints("pads", pads)];
+        let bias = self.weights(&[results], 0.5);
+        let name = self.read(bytes);
+        let to = vec![results, dims[1], dims[2]];
+        let mut conv = self.apply("Conv", &[&name, &weights, &bias], attributes, to.clone());
+        if self.random.one_in(2) {
+            let name = self.read(conv);
+            conv = self.apply("Relu", &[&name], vec![], to);
+        }
+        self.through_bytes(conv);
+        Some(())
+    }
+
+    /// What stands between two quantised layers: sums, joins, parts of bytes.
+    pub(super) fn quantised_chain(&mut self) -> Option<()> {
+        let from = self.field()?;
+        let first = self.through_bytes(from);
+        let other = self.same_as(first);
+        let second = self.through_bytes(other);
+        match self.random.one_in(2) {
+            true => {
+                let dims = self.dims(first);
+                let names = [self.read(first), self.read(second)];
+                let sum = self.apply("Add", &[&names[0], &names[1]], vec![], dims);
+                self.through_bytes(sum);
+            }
+            false => {
+                let joined = self.concat_of(&[first, second], 0)?;
+                self.through_bytes(joined);
+            }
+        }
+        Some(())
+    }
+}

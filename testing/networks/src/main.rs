@@ -1,0 +1,65 @@
+//! Draws networks, runs them on engines, and says which answers are wrong.
+#![forbid(unsafe_code)]
+
+mod hunt;
+mod report;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use punctual_networks::Engine;
+
+/// Draws networks from seeds, runs each on the engines that are named, and compares the answers with the reference
+/// interpreter's. What fails is made smaller, and written as an ONNX file.
+#[derive(Parser)]
+#[command(after_help = "\
+Examples:
+  punctual-networks --first 1 --count 1000                       the CPU engines of this processor
+  punctual-networks --first 1 --count 1000 --engines onnxruntime is the compiler right? (needs ORT_DYLIB_PATH)
+  punctual-networks --first 4711 --count 1 --engines avx2        one network again
+  punctual-networks --first 1 --seconds 600 --out found          ten minutes; what fails is written to `found`
+
+Exit code 1: an answer was wrong, or something panicked.")]
+struct Arguments {
+    /// The first seed.
+    #[arg(long, default_value_t = 1)]
+    first: u64,
+    /// How many seeds, from the first on.
+    #[arg(long, default_value_t = 1000)]
+    count: u64,
+    /// avx512, avx2, neon, scalar, cuda, onnxruntime; without it, the CPU device's engines that this processor has.
+    #[arg(long, value_delimiter = ',')]
+    engines: Vec<Engine>,
+    /// Ends after so many seconds, whatever the count.
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// How many networks at a time; without it, as many as there are processors.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Where to write what fails, shrunk.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Writes the counts as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::parse();
+    if arguments.engines.is_empty() {
+        arguments.engines = Engine::of_this_processor().collect();
+    }
+    let tally = match hunt::hunt(&arguments) {
+        Ok(tally) => tally,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    };
+    match arguments.json {
+        true => println!("{}", report::json(&arguments, &tally)),
+        false => print!("{}", report::text(&arguments, &tally)),
+    }
+    ExitCode::from(u8::from(tally.failed > 0))
+}
