@@ -256,6 +256,12 @@ fn other(kind: &mut OperatorKind, random: &mut Random) {
             1 => *backwards = !*backwards,
             _ => *cell = Cell::ALL[random.below(5) as usize],
         },
+        kind => detected(kind, random),
+    }
+}
+
+fn detected(kind: &mut OperatorKind, random: &mut Random) {
+    match kind {
         OperatorKind::BestScore {
             objectness,
             scoring,
