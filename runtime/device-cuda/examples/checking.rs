@@ -1,9 +1,12 @@
-//! How long the checker of launches takes, beside lowering and packing, for the networks of the papers and the zoo:
+//! How long the checkers take, that of launches and that of a processor's steps, beside lowering and packing, for the networks of
+//! the papers and the zoo:
 //! `cargo run --release -p punctual-device-cuda --example checking`. Needs no GPU and no driver.
 
+use punctual_device_cpu::{image_layout, pack_image};
 use punctual_device_cuda::PAGE_BYTES;
 use punctual_device_cuda::lower::{Packer, Program, Target};
 use punctual_device_cuda::structures::Structure;
+use punctual_kernels::Isa;
 use punctual_platform::clock;
 
 const SIDE: u32 = 224;
@@ -12,8 +15,11 @@ const BATCHES: [u8; 4] = [1, 2, 4, 8];
 const REPETITIONS: usize = 5;
 
 fn main() {
-    println!("| network | launches | lowering, ms | of it the checker, ms | packing, ms |");
-    println!("|---|---|---|---|---|");
+    println!(
+        "| network | launches | lowering, ms | of it the checker, ms | packing, ms \
+         | on the processor: lowering with the checker, ms | packing, ms |"
+    );
+    println!("|---|---|---|---|---|---|---|");
     let zoo = [Structure::UNet, Structure::VitB16];
     for structure in Structure::ALL.into_iter().chain(zoo) {
         row(structure);
@@ -36,6 +42,7 @@ fn row(structure: Structure) {
             .check((&network, None))
             .expect("it computes the network")
     };
+    let isa = Isa::detect();
     let pack = || {
         let packer = Packer::new(&network, &program.pages);
         for page in 0..program.pages.count() {
@@ -44,13 +51,19 @@ fn row(structure: Structure) {
         }
     };
     println!(
-        "| {} | {launches} | {:.2} | {:.2} | {:.1} |",
+        "| {} | {launches} | {:.2} | {:.2} | {:.1} | {:.2} | {:.1} |",
         network.name,
         milliseconds(|| {
             lower();
         }),
         milliseconds(check),
         milliseconds(pack),
+        milliseconds(|| {
+            image_layout(isa, &network).expect("lowers");
+        }),
+        milliseconds(|| {
+            pack_image(isa, &network).expect("packs");
+        }),
     );
 }
 
