@@ -38,8 +38,10 @@ impl BinaryOperand {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BinarySpec {
     pub function: BinaryFunction,
-    /// `a` and `b`; at least one of them is a tensor.
+    /// `a` and `b`, tensors in the order of the image's inputs; at least one of them is a tensor.
     pub operands: [BinaryOperand; 2],
+    /// Whether the second one is `a`.
+    pub swapped: bool,
     pub output: BlockedLayout,
     /// Applied last.
     pub activation: Activation,
@@ -49,6 +51,7 @@ pub struct BinarySpec {
 #[derive(Clone, Debug)]
 pub struct Binary {
     spec: BinarySpec,
+    /// Of `a` and `b`.
     readings: [Reading; 2],
     curve: Option<Curve>,
     kernel: unsafe fn(&Row),
@@ -90,7 +93,10 @@ impl Binary {
             });
         }
         activation::check(spec.activation)?;
-        let readings = operands.map(|operand| Reading::new(operand.layout(), output));
+        let mut readings = operands.map(|operand| Reading::new(operand.layout(), output));
+        if spec.swapped {
+            readings.reverse();
+        }
         let whole = |reading: &Reading| !reading.splat && reading.step > 0;
         let reach = match &readings {
             [a, b] if whole(a) && whole(b) => Reach::Whole,
@@ -146,13 +152,16 @@ impl Binary {
             let tensors = self.spec.operands.iter().filter_map(BinaryOperand::tensor);
             image.prepare(tensors.map(BlockedLayout::len), &output, part);
             let mut tensors = image.inputs.iter();
-            let operands = self.spec.operands.each_ref().map(|operand| match operand {
+            let mut operands = self.spec.operands.each_ref().map(|operand| match operand {
                 BinaryOperand::Constant(_) => packed,
                 BinaryOperand::Tensor(_) => match tensors.next() {
                     Some(tensor) => tensor,
                     None => panic!("the operator needs an operand"),
                 },
             });
+            if self.spec.swapped {
+                operands.reverse();
+            }
             for (block, row) in output.block_rows(part) {
                 let to = output.row_start(block, row) - range.start;
                 let to = to..to + output.width() * output.lanes();
@@ -366,8 +375,8 @@ loops!(
     subtract: |a, b| a.sub(b),
     multiply: |a, b| a.mul(b),
     divide: |a, b| a.div(b),
-    minimum: |a, b| a.min(b),
-    maximum: |a, b| a.max(b),
+    minimum: |a, b| b.where_less(a, b, a),
+    maximum: |a, b| a.where_less(b, b, a),
     equal: |a, b| super::functions::equal(a, b),
     not_equal: |a, b| super::functions::not_equal(a, b),
     less: |a, b| super::functions::less(a, b),

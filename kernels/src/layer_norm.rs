@@ -143,7 +143,7 @@ unsafe fn normalise<V: Vector>(row: &Pixels) {
 #[inline(always)]
 unsafe fn normalise_pixels<V: Vector, const P: usize>(row: &Pixels, pixel: usize) {
     let blocks = row.channels.div_ceil(V::LANES);
-    // Surplus lanes of the last block hold anything finite.
+    // Surplus lanes of the last block hold anything, and so are chosen away rather than multiplied by 0.
     let mut mask = [0.0; LANES_MAX];
     let used = row.channels - (blocks - 1) * V::LANES;
     mask[..used].fill(1.0);
@@ -151,7 +151,7 @@ unsafe fn normalise_pixels<V: Vector, const P: usize>(row: &Pixels, pixel: usize
     // SAFETY: blocks and pixels are inside the row, lanes inside the block, and `mask` has at least as many values as a
     // vector.
     unsafe {
-        let last = V::load(mask.as_ptr());
+        let (mask, one, zero) = (V::load(mask.as_ptr()), V::splat(1.0), V::splat(0.0));
         let from = row.input.add(pixel * V::LANES);
         let tail = from.add((blocks - 1) * row.input_block);
         let mut sums = [V::splat(0.0); P];
@@ -163,7 +163,8 @@ unsafe fn normalise_pixels<V: Vector, const P: usize>(row: &Pixels, pixel: usize
         }
         let mut means = [V::splat(0.0); P];
         for (at, mean) in means.iter_mut().enumerate() {
-            let sum = sums[at].mul_add(V::load(tail.add(at * V::LANES)), last);
+            let values = V::load(tail.add(at * V::LANES));
+            let sum = sums[at].add(mask.where_equal(one, values, zero));
             *mean = V::splat(total(sum) * count);
         }
         let mut squares = [V::splat(0.0); P];
@@ -176,7 +177,8 @@ unsafe fn normalise_pixels<V: Vector, const P: usize>(row: &Pixels, pixel: usize
         }
         let mut factors = [V::splat(0.0); P];
         for (at, factor) in factors.iter_mut().enumerate() {
-            let off = V::load(tail.add(at * V::LANES)).sub(means[at]).mul(last);
+            let off = V::load(tail.add(at * V::LANES)).sub(means[at]);
+            let off = mask.where_equal(one, off, zero);
             let variance = total(squares[at].mul_add(off, off)) * count;
             *factor = V::splat(1.0 / (variance + row.epsilon).sqrt());
         }

@@ -126,6 +126,7 @@ fn kernels(
     let add = BinarySpec {
         function: BinaryFunction::Add,
         operands: [BinaryOperand::Tensor(layout); 2],
+        swapped: false,
         output: layout,
         activation: Activation::None,
     };

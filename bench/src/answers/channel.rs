@@ -354,6 +354,7 @@ fn profile(package: &Package) -> Profile {
         solutions: Vec::new(),
         solution_memory: SolutionMemory::default(),
         look_stride: None,
+        verified: None,
         launches: Vec::new(),
         preemption: Vec::new(),
     }

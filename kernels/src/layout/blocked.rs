@@ -16,6 +16,8 @@ use crate::{Isa, KernelError};
 /// block are *surplus lanes*. Every kernel writes all of its output slice: the image, zeros in the
 /// halo, and finite values in surplus lanes, so that memory may be reused for tensors of other
 /// layouts without being cleared. Kernels read the halo as zeros and give surplus lanes no weight.
+/// Those of a slice that is read in place are other channels and may be infinite: only convolutions and fully
+/// connected layers multiply them, by zeros, and then have NaN where infinities are.
 ///
 /// A vector of features is a tensor of one row and one column with no halo: its first `channels`
 /// elements are the features.

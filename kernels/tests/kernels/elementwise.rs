@@ -63,6 +63,7 @@ proptest! {
         halos in (0..=2usize, 0..=2usize, 0..=2usize),
         kept in prop::array::uniform6(prop::bool::weighted(0.6)),
         constant in 0..=3usize,
+        swapped in any::<bool>(),
         function in prop::sample::select(BinaryFunction::ALL.to_vec()),
         activation in crate::support::activation(),
         (batch, parts, seed) in (1..=3usize, 1..=4usize, any::<u64>()),
@@ -81,13 +82,13 @@ proptest! {
         let (c, h, w) = (larger(|s| s.channels), larger(|s| s.height), larger(|s| s.width));
         let output = BlockedLayout::new(isa, c, h, w, halos.2).unwrap();
         let operands = [operand(0, halos.0), operand(1, halos.1)];
-        let spec = BinarySpec { function, operands, output, activation };
+        let spec = BinarySpec { function, operands, swapped, output, activation };
         let binary = Binary::new(isa, &spec).unwrap();
         // A constant is the same for all images; nothing is divided by nearly nothing.
         let values = |at: usize, image: u64| -> Vec<f32> {
             let image = if constant == at { 0 } else { image };
             let noise = noise(seed ^ (9 + 90 * at as u64 + image), shapes[at].elements());
-            noise.iter().map(|x| argument(function, at, *x)).collect()
+            noise.iter().map(|x| argument(function, at ^ usize::from(swapped), *x)).collect()
         };
         let mut packed = vec![0.0; binary.packed_len()];
         if constant < 2 {
@@ -106,7 +107,10 @@ proptest! {
         let outputs = run_in_parts(parts, &output, &memory, run);
         for (image, found) in outputs.iter().enumerate() {
             let both = [0, 1].map(|at| values(at, image as u64));
-            let both = [(&both[0][..], shapes[0]), (&both[1][..], shapes[1])];
+            let mut both = [(&both[0][..], shapes[0]), (&both[1][..], shapes[1])];
+            if swapped {
+                both.reverse();
+            }
             let expected = reference::binary(function, activation, both);
             check_output(&output, found, &expected, 2e-6);
         }
@@ -251,12 +255,10 @@ fn comparisons_and_choices_have_their_answer_for_what_is_no_number() {
         let layout = BlockedLayout::new(isa, pairs.len(), 1, 1, 0).unwrap();
         let operands = [BinaryOperand::Tensor(layout); 2];
         for function in BinaryFunction::ALL {
-            if matches!(function, BinaryFunction::Minimum | BinaryFunction::Maximum) {
-                continue;
-            }
             let spec = BinarySpec {
                 function,
                 operands,
+                swapped: false,
                 output: layout,
                 activation: Activation::None,
             };
@@ -398,6 +400,7 @@ fn unsound_gathers_and_products_are_refused_with_the_reason() {
     let spec = |operands| BinarySpec {
         function: BinaryFunction::Multiply,
         operands,
+        swapped: false,
         output: layout(8, 5),
         activation: Activation::None,
     };

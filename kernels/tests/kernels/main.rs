@@ -17,3 +17,4 @@ mod resize;
 mod sequence;
 #[path = "../support/mod.rs"]
 mod support;
+mod surplus;

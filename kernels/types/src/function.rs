@@ -11,7 +11,9 @@ pub enum BinaryFunction {
     Multiply,
     /// `a / b`.
     Divide,
+    /// `b` if it is less than `a`, else `a`, also where either is a NaN.
     Minimum,
+    /// `b` if it is more than `a`, else `a`, also where either is a NaN.
     Maximum,
     /// 1 if `a = b`, else 0. A NaN equals nothing and is less than nothing.
     Equal,

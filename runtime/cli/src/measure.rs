@@ -7,12 +7,14 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use punctual_core::Nanos;
 use punctual_device::Provider;
 use punctual_device::profile::{
     self, Effort, Frame, MeasureError, Other, Progress, Request, Subject,
 };
+use punctual_device::verify;
 use punctual_device_cuda::{CudaProvider, StartError, look_stride};
-use punctual_model::{Package, Profile};
+use punctual_model::{Package, Profile, Verified};
 use punctual_plan::{BATCH_SIZES, DeviceKind, FrameNeeds, FramePlan, ModelNeeds, Needs};
 use punctual_platform::affinity;
 
@@ -170,6 +172,10 @@ pub fn measure<P: Provider, E: From<MeasureError<P::Error>>>(
         batch_max: jobs[at].request.batches.last().copied().unwrap_or(1),
     };
     for (at, job) in jobs.iter().enumerate() {
+        let verified = match prepares_only(job) {
+            true => None,
+            false => Some(verify(provider, &job.name, subject(at), &job.request)?),
+        };
         let others = (0..jobs.len()).filter(|other| *other != at && !prepares_only(&jobs[*other]));
         let largest = others.max_by_key(|other| weights(&jobs[*other].package));
         let measured = with_bar(&job.name, |show| match prepares_only(job) {
@@ -179,9 +185,46 @@ pub fn measure<P: Provider, E: From<MeasureError<P::Error>>>(
                 profile::measure(provider, subject(at), other, &job.request, show)
             }
         });
-        done(job, measured?)?;
+        let mut profile = measured?;
+        profile.verified = verified;
+        done(job, profile)?;
     }
     Ok(())
+}
+
+/// Which inputs are drawn to verify a network: always the same, so that what was found is found again.
+pub const SEED: u64 = 1;
+
+/// Verifies a package at the sizes at which it is measured, and shows how far it is.
+fn verify<P: Provider>(
+    provider: &P,
+    name: &str,
+    subject: Subject<'_>,
+    request: &Request,
+) -> Result<Verified, MeasureError<P::Error>> {
+    let budget = match request.effort {
+        Effort::Quick => Nanos::from_millis(5_000),
+        Effort::Thorough => Nanos::from_millis(60_000),
+    };
+    let request = verify::Request {
+        batches: request.batches.clone(),
+        units: request.units.clone(),
+        budget,
+        seed: SEED,
+    };
+    verify_at(provider, name, subject, &request)
+}
+
+/// Verifies a package at these sizes, and shows how far it is.
+pub fn verify_at<P: Provider>(
+    provider: &P,
+    name: &str,
+    subject: Subject<'_>,
+    request: &verify::Request,
+) -> Result<Verified, MeasureError<P::Error>> {
+    with_bar(name, |show| {
+        verify::verify(provider, subject, request, show)
+    })
 }
 
 /// How often launches of a package may look whether they are preempted.

@@ -75,6 +75,16 @@ pub enum ParseError {
         /// Where they are said to lie.
         location: String,
     },
+    /// The name lies in the folder, and the file that a link there leads to does not.
+    #[error(
+        "the data of {name:?} lie in {location:?}, which leads to {target} outside of the ONNX file's folder; copy the file there",
+        target = .target.display()
+    )]
+    ExternalLink {
+        name: String,
+        location: String,
+        target: PathBuf,
+    },
     /// The data in other files are more than any network's.
     #[error("with {name:?} the data in other files are more than a network's weights may be")]
     ExternalSize { name: String },

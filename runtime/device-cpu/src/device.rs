@@ -131,7 +131,8 @@ impl CpuDevice {
         let batches = spec.models.iter().flat_map(|model| model.batches);
         let batch_max = usize::from(batches.copied().max().unwrap_or(1));
         for partition in spec.partitions {
-            device.add_partition(partition, batch_max)?;
+            let poisoned = spec.models.iter().any(|model| model.poisoned);
+            device.add_partition(partition, batch_max, poisoned)?;
         }
         Ok(device)
     }
@@ -140,10 +141,15 @@ impl CpuDevice {
         &mut self,
         partition: &PartitionSpec,
         batch_max: usize,
+        poisoned: bool,
     ) -> Result<(), StartError> {
         let inputs = self.shell.input_buffers();
         let (size, weights) = (partition.cores.len(), &self.weights);
-        let (leader, mates) = team::team(size, &self.models, weights, inputs.regions(), batch_max);
+        let (mut leader, mates) =
+            team::team(size, &self.models, weights, inputs.regions(), batch_max);
+        if poisoned {
+            leader.poison();
+        }
         self.workspace_bytes.push(leader.workspace_bytes());
         let mates = mates
             .into_iter()

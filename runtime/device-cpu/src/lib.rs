@@ -70,6 +70,7 @@
 //! other module forbids `unsafe`.
 #![deny(unsafe_code)]
 
+mod checker;
 pub mod cold_start;
 mod device;
 mod error;
@@ -85,6 +86,7 @@ mod solutions;
 mod specialised;
 mod store;
 
+pub use checker::{Found, Misplaced, Place, Violation};
 pub use device::{CpuDevice, OperatorTime};
 pub use error::StartError;
 pub use evaluate::{Evaluator, ExitResult};

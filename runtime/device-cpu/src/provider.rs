@@ -43,6 +43,8 @@ impl Provider for CpuProvider {
         pages: true,
     };
 
+    const POISONS: bool = true;
+
     fn machine(&self) -> String {
         machine::machine()
     }

@@ -164,6 +164,7 @@ impl CudaDevice {
                 clock: clock.clone(),
                 grace_ns: cuda.watchdog.grace_ns,
                 kernel_padding: kernel_padding.clone(),
+                poisons: spec.models.iter().any(|model| model.poisoned),
             };
             let (stop, bell) = partners[partition].clone();
             Leader {

@@ -56,6 +56,8 @@ pub(crate) struct ExecutorEnv {
     pub(crate) grace_ns: u64,
     /// If partitions of the device fill: what all share.
     pub(crate) kernel_padding: Option<Arc<KernelPadding>>,
+    /// Whether a workspace is overwritten before a stage begins in it: for verification.
+    pub(crate) poisons: bool,
 }
 
 /// How a stage ended that went as it should.
@@ -139,6 +141,9 @@ impl StreamExecutor {
             self.confined_to = env.partition;
         }
         let (workspace, from) = self.workspaces.choose(&stage_run, &env.counters);
+        if env.poisons && from == 0 {
+            self.workspaces.poison(workspace, self.queue.stream())?;
+        }
         if needs.reads_input && from == 0 {
             let inputs = &self.installation.inputs;
             inputs.bring(self.queue.stream(), members)?;

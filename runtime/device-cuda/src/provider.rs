@@ -10,6 +10,7 @@ use punctual_core::BATCH_MAX;
 use punctual_device::pool::Wait;
 use punctual_device::profile::{self, PRIORITY, Request};
 use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec, Provider};
+use punctual_model::reference::agreement::Precision;
 use punctual_model::{Footprint, LaunchProfile, Network, Promises};
 use punctual_platform::Doorbell;
 
@@ -54,6 +55,11 @@ impl Provider for CudaProvider {
         allocation_free: true,
         pages: true,
     };
+
+    const PRECISION: Precision = Precision::Half;
+
+    /// Workspaces; what stages carry over stays as it is.
+    const POISONS: bool = true;
 
     fn machine(&self) -> String {
         let machine = self.offer.machine();

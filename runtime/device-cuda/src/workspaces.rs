@@ -74,6 +74,8 @@ struct Workspace {
 /// until all of them are kept so and another stage needs one.
 pub(crate) struct Workspaces {
     workspaces: std::vec::Vec<Workspace>,
+    /// Words of each.
+    words: usize,
     paused: u64,
 }
 
@@ -98,6 +100,7 @@ impl Workspaces {
         });
         Ok(Self {
             workspaces: workspaces.collect::<Result<_, CallError>>()?,
+            words: bytes / 4,
             paused: 0,
         })
     }
@@ -136,6 +139,12 @@ impl Workspaces {
                 order: self.paused,
             });
         }
+    }
+
+    /// Overwrites all of workspace `index` with what is no number, as halves or floats.
+    pub(crate) fn poison(&self, index: usize, stream: &Stream) -> Result<(), CallError> {
+        let memory = &self.workspaces[index].memory;
+        stream.fill_words((memory, 0), self.words, u32::MAX)
     }
 
     /// Where workspace `index` lies.

@@ -13,6 +13,7 @@
 //! | [`DeviceSet`] | the devices that serve one plan, as one |
 //! | [`Provider`] | a kind of device: what it promises, what it takes, how it starts |
 //! | [`profile`] | measures stages on any provider's devices, and preparation on this machine |
+//! | [`verify`] | compares what a device of this machine answers with the reference interpreter |
 //! | [`conformance`] | what every device must do, as functions; a new device's tests call them |
 //! | [`virtual_time`] | takes as long as the profile says and sleeps for none of it: for tests of the loop |
 //!
@@ -46,6 +47,7 @@ mod residency;
 mod set;
 pub mod shell;
 mod spec;
+pub mod verify;
 pub mod virtual_time;
 pub mod weights;
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU8;
 use std::sync::Arc;
 
+use punctual_model::reference::agreement::Precision;
 use punctual_model::{Footprint, LaunchProfile, Network, Promises, SolutionChoice};
 use punctual_platform::Doorbell;
 
@@ -24,6 +25,13 @@ pub trait Provider {
 
     /// What its devices can be relied upon for.
     const PROMISES: Promises;
+
+    /// How its devices keep values between operators.
+    const PRECISION: Precision = Precision::Single;
+
+    /// Whether its devices overwrite memory for verification
+    /// ([`ModelSpec::poisoned`](crate::ModelSpec::poisoned)).
+    const POISONS: bool = false;
 
     /// What is measured, for the key of a profile: [`ProfileKey::machine`](punctual_model::ProfileKey::machine).
     fn machine(&self) -> String;

@@ -49,6 +49,9 @@ pub struct ModelSpec<'a> {
     /// none: the general ones. A paged model always has the general ones, which need no weights
     /// beside those that come and go.
     pub solutions: &'a [SolutionChoice],
+    /// Whether memory that a stage has to write before it reads it is overwritten before each of its runs, for
+    /// verification; it takes time. Other devices' memory stays as it is ([`Provider::POISONS`](crate::Provider::POISONS)).
+    pub poisoned: bool,
 }
 
 impl<'a> ModelSpec<'a> {
@@ -62,6 +65,7 @@ impl<'a> ModelSpec<'a> {
             image: None,
             paged: false,
             solutions: &[],
+            poisoned: false,
         }
     }
 

@@ -63,8 +63,8 @@ pub use package::{
 };
 pub use prefix::{PrefixHash, StagePrefix};
 pub use profile::{
-    LaunchProfile, PreemptionProfile, PrepareProfile, Profile, ProfileError, ProfileKey,
-    StageProfile,
+    Disagreement, LaunchProfile, PreemptionProfile, PrepareProfile, Profile, ProfileError,
+    ProfileKey, StageProfile, Verified,
 };
 pub use punctual_types::AnswerKind;
 pub use quantised::{QUANTISED_PRODUCTS_MAX, Quantised};

@@ -1,6 +1,7 @@
 //! Measured execution times of a network on one machine.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::num::NonZeroU8;
 use std::path::{Path, PathBuf};
 
@@ -50,6 +51,114 @@ pub struct Profile {
     /// Of a GPU: how long each launch takes alone, for stages that leave room for others or fill it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub launches: Vec<LaunchProfile>,
+    /// What came of comparing the stages' answers with the reference interpreter's. None: never done, as in profiles of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Verified>,
+}
+
+/// What of a network's answers on this machine was compared with the reference interpreter's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verified {
+    /// Inputs that were drawn; fewer where the reference takes long.
+    pub inputs: u32,
+    /// Batch sizes, each on each number of `units`.
+    pub batches: Vec<u8>,
+    pub units: Vec<u8>,
+    /// Choices of solutions that were in use.
+    pub solutions: u32,
+    /// Values that agree.
+    pub values: u64,
+    /// Values that rounding alone decides: they may be anything.
+    pub undecided: u64,
+    /// The largest error, in thousandths of what the network's own arithmetic allows for.
+    pub worst_permille: u32,
+    /// Whether memory was overwritten before each stage; not where a library has its own.
+    pub poisoned: bool,
+    /// Milliseconds that all of it took.
+    pub took_ms: u64,
+    /// Where it was wrong, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Disagreement>,
+}
+
+impl fmt::Display for Verified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            inputs,
+            values,
+            undecided,
+            ..
+        } = self;
+        if let Some(failure) = &self.failure {
+            return write!(f, "wrong: {failure}");
+        }
+        let batches: Vec<String> = self.batches.iter().map(u8::to_string).collect();
+        let batches = batches.join(", ");
+        let worst = f64::from(self.worst_permille) / 10.0;
+        write!(
+            f,
+            "verified on {inputs} inputs at batch {batches}: {values} values agree with the reference interpreter, the \
+             largest error is {worst:.1}% of the tolerance"
+        )?;
+        match undecided {
+            0 => Ok(()),
+            _ => write!(f, "; rounding decides {undecided} others"),
+        }
+    }
+}
+
+/// The first answer that was wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disagreement {
+    pub stage: u8,
+    pub batch: u8,
+    pub units: u8,
+    /// Which member of the batch, and which of the inputs it had.
+    pub member: u8,
+    pub input: u32,
+    /// The output's name, or what else of the answer it is.
+    pub output: String,
+    /// Which element of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+    /// Text, as it may be no number.
+    pub found: String,
+    pub expected: String,
+    /// How far it may be from that.
+    pub tolerance: String,
+    /// The solution without which it is right, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub solution: Option<SolutionChoice>,
+}
+
+impl fmt::Display for Disagreement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = if self.units == 1 { "" } else { "s" };
+        write!(
+            f,
+            "stage {} at batch {} on {} unit{s}, member {}, input {}: ",
+            self.stage, self.batch, self.units, self.member, self.input
+        )?;
+        if let Some(position) = self.position {
+            write!(f, "element {position} of ")?;
+        }
+        write!(
+            f,
+            "`{}` is {}, expected {} within {}",
+            self.output, self.found, self.expected, self.tolerance
+        )?;
+        match &self.solution {
+            Some(SolutionChoice {
+                operator, solution, ..
+            }) => {
+                write!(f, "; operator {operator} is computed by `{solution}`")
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 /// How long one stage at one batch size keeps a partition of one size when it is preempted.
@@ -430,6 +539,7 @@ mod tests {
                 scratch_bytes: 1024,
             },
             look_stride: NonZeroU8::new(8),
+            verified: None,
         }
     }
 

@@ -522,6 +522,7 @@ fn convolve(
     let inputs = (input.shape.channels / groups) as usize;
     let outputs = (output.channels / groups) as usize;
     let area = window.kernel.area();
+    let plane = (input.shape.height * input.shape.width) as usize;
     let mut result = Vec::with_capacity(output.elements() as usize);
     for channel in 0..output.channels as usize {
         let kernel = &kernels[channel * inputs * area..][..inputs * area];
@@ -530,9 +531,14 @@ fn convolve(
             for column in 0..output.width as usize {
                 let mut sum = f64::from(bias[channel]);
                 visit(&window, row, column, |position, y, x| {
-                    for inside in 0..inputs {
-                        let value = input.at(first + inside, y, x).unwrap_or(0.0);
-                        sum += f64::from(kernel[inside * area + position]) * f64::from(value);
+                    // Padding is zero.
+                    let Some(at) = input.position(first, y, x) else {
+                        return;
+                    };
+                    let values = input.data[at..].iter().step_by(plane).take(inputs);
+                    let weights = kernel[position..].iter().step_by(area);
+                    for (weight, value) in weights.zip(values) {
+                        sum += f64::from(*weight) * f64::from(*value);
                     }
                 });
                 result.push(sum as f32);

@@ -59,6 +59,9 @@ impl Network {
                 stage: index,
                 problem,
             };
+            if stage.operators.is_empty() {
+                return Err(wrong(StageError::NoOperators));
+            }
             check_lists(stage, &carried).map_err(wrong)?;
             self.check_operators(index, stage, &mut written)?;
             self.check_results(index, stage)?;

@@ -7,13 +7,18 @@ use punctual_compile::{
     CompileError, Compiled, DetectionOptions, IMAGENET_MEAN, IMAGENET_STD, InputOptions, Overrides,
     Reduction, Unsupported, compile_with,
 };
-use punctual_device_cpu::{LowerError, image_layout};
+use punctual_core::Nanos;
+use punctual_device::profile::{MeasureError, Subject};
+use punctual_device::verify;
+use punctual_device_cpu::{CpuProvider, LowerError, StartError, image_layout};
 use punctual_kernels::Isa;
-use punctual_model::{AnswerKind, Network, PackageError};
+use punctual_model::{AnswerKind, Disagreement, Network, Package, PackageError, Verified};
+use punctual_platform::affinity;
 use punctual_platform::output::{self, OutputError};
 use punctual_report::Table;
 use serde_json::json;
 
+use crate::measure;
 use punctual_device_cpu::images::{self, ImageError};
 use punctual_platform::termination::{Terminates, Termination};
 
@@ -27,7 +32,7 @@ EXAMPLES:
   punctual compile detector.onnx --normalise none --detections form=cxcywh,unit=pixels,values=probabilities,threshold=0.3
   punctual compile model.onnx --size 96x96 --mean 0.5,0.5,0.5 --std 0.5,0.5,0.5 --answer labels
   punctual compile resnet50.onnx --normalise imagenet --answer classes --explain
-  punctual compile models/signs/signs.toml
+  punctual compile models/signs/signs.toml --verify
   punctual compile signs.toml --output /etc/punctual/signs.punctual
 
 The outputs exit_0, exit_1, ... are the exits; an exit of several tensors has outputs exit_0/boxes,
@@ -80,8 +85,13 @@ An options file can say all of it; options on the command line come before it:
   reduce = [\"mask=argmax\"]           # optional
   [output.detections]                # optional: the keys above
 
-TERMINATION CODES: 0 done; 3 the network or its options cannot be compiled (the node, its operator
-and the reason are named); 4 a file is missing or cannot be written.")]
+With --verify, what this processor's kernels answer at batch 1 and 8, on drawn inputs and with memory overwritten before each
+stage, is compared with the reference interpreter, and a package that would answer wrongly is not written. `punctual profile`
+does the same for each device and size of a manifest.
+
+TERMINATION CODES: 0 done; 1 with --verify, the network answers wrongly on this processor; 3 the network or its options cannot be compiled (the node, its operator
+and the reason are named); 4 a file is missing or cannot be
+written; 5 with --verify, threads or memory are unavailable.")]
 pub struct Options {
     /// An ONNX file (its name ends in `.onnx`), or the options file (TOML) of a network.
     file: PathBuf,
@@ -102,6 +112,9 @@ pub struct Options {
     /// Pack nothing: a smaller file, the same on every processor.
     #[arg(long)]
     no_images: bool,
+    /// Compare what this processor's kernels answer with the reference interpreter. Seconds; of large networks minutes.
+    #[arg(long)]
+    verify: bool,
     /// If the network cannot be compiled, list every node that is in the way, by operator.
     #[arg(long)]
     explain: bool,
@@ -242,6 +255,13 @@ pub enum Error {
     /// The weights could not be packed.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// The network could not be run to compare it.
+    #[error(transparent)]
+    Verify(#[from] MeasureError<StartError>),
+    #[error(
+        "the network answers wrongly on this processor: {0}; no package was written. Report this with the network"
+    )]
+    Wrong(Box<Disagreement>),
     /// The package could not be written.
     #[error(transparent)]
     Write(#[from] PackageError),
@@ -254,6 +274,8 @@ impl Terminates for Error {
         match self {
             Self::Output(error) => error.termination(),
             Self::Write(_) => Termination::File,
+            Self::Verify(_) => Termination::Resources,
+            Self::Wrong(_) => Termination::BadResult,
             Self::Compile { source, .. } if matches!(**source, CompileError::Read { .. }) => {
                 Termination::File
             }
@@ -289,18 +311,54 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let package = images::add(package, &lanes)?;
     // With the packed weights it is another.
     report.package = package.hash();
+    let verified = options.verify.then(|| verified(&package)).transpose()?;
     package.write(&output)?;
     if options.json {
         let file = json!({"path": output, "hash": package.hash().to_string(), "lanes": lanes});
-        output::line(json!({"report": report, "memory": memory.json(), "package": file}))?;
+        let mut all = json!({"report": report, "memory": memory.json(), "package": file});
+        if let Some(verified) = verified {
+            all["verified"] = json!(verified);
+        }
+        output::line(all)?;
         return Ok(());
     }
     let width = output::width();
     output::text(format_args!("{report:width$}\n{memory}"))?;
     output::line(format_args!("weights packed for {lanes:?} lanes"))?;
+    if let Some(verified) = verified {
+        output::line(verified)?;
+    }
     output::line(format_args!("wrote {}", output.display()))?;
     Ok(())
 }
+
+/// What of its answers agrees with the reference interpreter.
+fn verified(package: &Package) -> Result<Verified, Error> {
+    let provider = CpuProvider {
+        cores: affinity::available_cores().unwrap_or_default(),
+    };
+    let subject = Subject {
+        package,
+        solutions: &[],
+    };
+    let request = verify::Request {
+        batches: VERIFIED_BATCHES.to_vec(),
+        units: vec![1],
+        budget: VERIFY_BUDGET,
+        seed: measure::SEED,
+    };
+    let name = &package.network().name;
+    let verified = measure::verify_at(&provider, name, subject, &request)?;
+    match verified.failure {
+        Some(found) => Err(Error::Wrong(Box::new(found))),
+        None => Ok(verified),
+    }
+}
+
+/// Each image alone, and a full batch.
+const VERIFIED_BATCHES: [u8; 2] = [1, 8];
+/// For the reference interpreter.
+const VERIFY_BUDGET: Nanos = Nanos::from_millis(20_000);
 
 /// Prints all that is in the way.
 fn explain(unsupported: &Unsupported, as_json: bool) -> Result<(), OutputError> {

@@ -315,9 +315,10 @@ impl fmt::Display for Measured {
         )?;
         writeln!(
             f,
-            "{:width$}{}",
+            "{:width$}{}{}",
             profile::times(profile),
-            profile::factors(profile)
+            profile::factors(profile),
+            profile::verified(profile)
         )
     }
 }

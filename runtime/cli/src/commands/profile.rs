@@ -10,7 +10,9 @@ use punctual_device::profile::{Effort, MeasureError};
 use punctual_device_cpu::CpuProvider;
 use punctual_device_cuda::CudaProvider;
 use punctual_device_ort::{Library, LibraryError, OrtProvider};
-use punctual_model::{Package, PackageError, Profile, ProfileError, SolutionChoice, StageProfile};
+use punctual_model::{
+    Disagreement, Package, PackageError, Profile, ProfileError, SolutionChoice, StageProfile,
+};
 use punctual_plan::{DeviceKind, Diagnostics, Needs, Policies};
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::{affinity, read};
@@ -30,7 +32,9 @@ EXAMPLES:
 
 Measures the models that the manifest names: first which solution of each convolution is the fastest,
 then, with those, each stage at each batch size and partition size, and the preparation of each frame
-format. Before each request the largest other network of the manifest runs: in the daemon, too, its
+format. Before it is measured each network is verified: what its stages answer at these sizes, on drawn inputs and with memory
+overwritten before each stage, is compared with the reference interpreter. The profile says what was compared; the daemon
+serves no network that was wrong. Before each request the largest other network of the manifest runs: in the daemon, too, its
 weights will have taken the caches. The profile is written beside the package
 (signs.punctual -> signs.profile.json), where `punctual check` and `punctual daemon` look for it, or in
 it: a package may carry the profiles of many boards. Its hash stays. Stages on partitions of the GPU are
@@ -42,7 +46,7 @@ partitions are busy with stages of the largest other network; `factor` is how ma
 then (of the 99% quantiles, the median of all stages and batch sizes).
 Measure on a quiet machine, in the power mode it will run in.
 
-TERMINATION CODES: 0 done; 3 the manifest or a package is invalid; 4 a file is missing or cannot
+TERMINATION CODES: 0 done; 1 a network answers wrongly on this machine, as its profile says; 3 the manifest or a package is invalid; 4 a file is missing or cannot
 be written; 5 the measuring threads cannot be started, or the GPU is unavailable.")]
 pub struct Options {
     /// The manifest (TOML).
@@ -89,6 +93,14 @@ pub enum Error {
     Ort(#[from] LibraryError),
     #[error(transparent)]
     MeasureOrt(#[from] MeasureError<punctual_device_ort::StartError>),
+    /// Its profile was written, so that the daemon refuses it.
+    #[error(
+        "model {name} answers wrongly on this machine: {found}; the daemon does not serve it. Report this with the package"
+    )]
+    Wrong {
+        name: String,
+        found: Box<Disagreement>,
+    },
     /// The profile could not be written.
     #[error(transparent)]
     Write(#[from] ProfileError),
@@ -100,6 +112,7 @@ impl Terminates for Error {
     fn termination(&self) -> Termination {
         match self {
             Self::Output(error) => error.termination(),
+            Self::Wrong { .. } => Termination::BadResult,
             Self::Read { .. } | Self::Write(_) => Termination::File,
             Self::Package(PackageError::File { .. }) => Termination::File,
             Self::Manifest(_) | Self::Package(_) => Termination::BadInput,
@@ -211,7 +224,13 @@ impl Run<'_> {
                 jobs.push(self.job(wanted, device, &sizes)?);
             }
         }
-        measure::measure(provider, &jobs, |job, profile| {
+        let mut wrong = Ok(());
+        measure::measure(provider, &jobs, |job, profile| -> Result<(), Error> {
+            let verified = profile.verified.as_ref();
+            if let Some(found) = verified.and_then(|verified| verified.failure.clone()) {
+                let (name, found) = (job.name.clone(), Box::new(found));
+                wrong = Err(Error::Wrong { name, found });
+            }
             let shown = table(&job.name, &profile);
             let kept = keep(
                 profile,
@@ -221,7 +240,8 @@ impl Run<'_> {
             )?;
             output::text(format_args!("{shown}wrote {}\n", kept.display()))?;
             Ok(())
-        })
+        })?;
+        wrong
     }
 
     /// At how many tiles launches on the GPU look once whether they are preempted: what every package of the manifest bears,
@@ -373,6 +393,12 @@ pub(super) fn factors(profile: &Profile) -> String {
     units.into_iter().filter_map(line).collect()
 }
 
+/// What came of verifying it, in a line; nothing of one that never was.
+pub(super) fn verified(profile: &Profile) -> String {
+    let verified = profile.verified.as_ref();
+    verified.map_or_else(String::new, |verified| format!("  {verified}\n"))
+}
+
 fn table(name: &str, profile: &Profile) -> String {
     let width = output::width();
     let mut text = format!(
@@ -381,6 +407,7 @@ fn table(name: &str, profile: &Profile) -> String {
         times(profile)
     );
     text.push_str(&factors(profile));
+    text.push_str(&verified(profile));
     let special = |choice: &&SolutionChoice| choice.solution != "direct";
     let chosen = profile.solutions.iter().filter(special);
     let operators: BTreeSet<u32> = chosen.map(|choice| choice.operator).collect();

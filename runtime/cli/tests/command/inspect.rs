@@ -193,6 +193,7 @@ fn profile(package: &str) -> Profile {
         solutions: vec![],
         solution_memory: SolutionMemory::default(),
         look_stride: None,
+        verified: None,
         launches: Vec::new(),
         preemption: Vec::new(),
     }

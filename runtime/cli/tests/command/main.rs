@@ -21,3 +21,4 @@ mod special_files;
 mod standard_output;
 #[path = "../../../daemon/tests/support/mod.rs"]
 mod support;
+mod verified;

@@ -34,6 +34,11 @@ fn a_profile_of_the_gpu_has_stages_preemptions_and_launches_and_a_plan_is_made_o
     assert_eq!(measured.status.code(), Some(0), "{measured:?}");
     let profile = Profile::read(&folder.path("small.gpu.profile.json")).expect("a profile");
     assert!(profile.look_stride.is_some());
+    let verified = profile.verified.expect("it was verified");
+    assert!(
+        verified.failure.is_none() && verified.poisoned && verified.values > 0,
+        "{verified:?}"
+    );
     let stages: BTreeSet<(u8, u8)> = profile.stages.iter().map(|s| (s.units, s.stage)).collect();
     let units: BTreeSet<u8> = stages.iter().map(|(units, _)| *units).collect();
     assert_eq!(units, BTreeSet::from([UNITS]));

@@ -73,6 +73,13 @@ impl<'a> External<'a> {
             });
         }
         let path = folder.join(location);
+        if let Some(target) = outside(folder, &path) {
+            return Err(ParseError::ExternalLink {
+                name: name.to_owned(),
+                location: location.to_owned(),
+                target,
+            });
+        }
         let offset = entry("offset").map_or(Some(0), |offset| offset.parse().ok());
         let data = offset.ok_or(io::ErrorKind::InvalidInput);
         let data = data.map_err(io::Error::from);
@@ -93,6 +100,17 @@ impl<'a> External<'a> {
             }
         })
     }
+}
+
+/// Where links lead from a path in the folder, if that is out of it. What cannot be followed is left to be read, and fails.
+fn outside(folder: &Path, path: &Path) -> Option<PathBuf> {
+    let here = match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    };
+    let folder = here.canonicalize().ok()?;
+    let target = path.canonicalize().ok()?;
+    (!target.starts_with(folder)).then_some(target)
 }
 
 /// Exactly `bytes` bytes; nothing is reserved before they are there.

@@ -1,6 +1,7 @@
 //! Whole ONNX files, compiled and run, against recorded and other engines' results.
 #![forbid(unsafe_code)]
 
+mod cases;
 mod detections;
 mod onnxruntime;
 mod recorded;

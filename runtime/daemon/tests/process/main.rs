@@ -31,6 +31,7 @@ mod strangers;
 #[path = "../support/mod.rs"]
 mod support;
 mod tensors;
+mod verified;
 mod virtual_time;
 mod watchdog;
 mod weight_cache;

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use punctual_daemon::Report;
 use punctual_ipc::{ClientChannel, Crop, Hello, PixelFormat, ResultRecord};
-use punctual_model::{Package, PrepareProfile, Profile, ProfileKey, SolutionMemory, StageProfile};
+use punctual_model::{
+    Package, PrepareProfile, Profile, ProfileKey, SolutionMemory, StageProfile, Verified,
+};
 use punctual_platform::clock;
 
 /// Longer than anything here takes, even on a busy machine.
@@ -162,6 +164,11 @@ pub fn profile(machine: &str, clocks: &str, package: &Package) -> Profile {
         solutions: Vec::new(),
         solution_memory: SolutionMemory::default(),
         look_stride: None,
+        verified: Some(Verified {
+            inputs: 1,
+            values: 1,
+            ..Verified::default()
+        }),
         launches: Vec::new(),
         preemption: Vec::new(),
     }

@@ -7,7 +7,7 @@ use heapless::Vec;
 use punctual_core::{
     ActionId, Criticality, Event, Infer, Instant, ModelId, PartitionId, RequestId, StageId, Window,
 };
-use punctual_kernels::Isa;
+use punctual_kernels::{Image, Isa, Part};
 use punctual_platform::{Doorbell, Missing, clock};
 
 use super::*;
@@ -73,14 +73,29 @@ fn with_planted(
     plant: impl Fn(&mut LoadedModel),
 ) -> CpuDevice {
     let network = networks::residual(3);
+    started_with(
+        bell,
+        priority,
+        ModelSpec::resident(&network, &[1, 2]),
+        plant,
+    )
+}
+
+fn started_with(
+    bell: &Arc<Doorbell>,
+    priority: Option<u8>,
+    model: ModelSpec<'_>,
+    plant: impl Fn(&mut LoadedModel),
+) -> CpuDevice {
+    let network = model.network;
     let spec = DeviceSpec {
-        models: &[ModelSpec::resident(&network, &[1, 2])],
+        models: &[model],
         partitions: &[PartitionSpec::on_cores("main", vec![0, 1], priority)],
         request_buffers: 3,
         cache: None,
     };
     let isa = Isa::detect();
-    let mut model = lower(isa, &network, None).expect("lowers");
+    let mut model = lower(isa, network, None).expect("lowers");
     let source = store::source(isa, &model, &spec.models[0]).expect("packs");
     plant(&mut model);
     CpuDevice::start_loaded(isa, vec![model], vec![source], &spec, bell.clone()).expect("starts")
@@ -100,6 +115,36 @@ fn a_panic_in_a_worker_fails_its_action_and_the_partition_goes_on() {
         );
         let fine = answer_to(&mut device, &bell, &infer(2 * id + 1, 0, &[2]));
         assert!(matches!(fine, Event::Finished(_)), "{fine:?}");
+    }
+}
+
+#[test]
+fn memory_that_a_stage_has_not_written_yet_is_overwritten_for_verification() {
+    // Whichever memory the step writes: stage 0 carries its last tensors over.
+    fn finds_poison(_: Part, images: &mut [Image<'_>]) {
+        let found = images.iter().flat_map(|image| image.output.iter());
+        assert!(
+            found.clone().all(|value| value.to_bits() == u32::MAX),
+            "planted"
+        );
+    }
+    let network = networks::residual(3);
+    for poisoned in [true, false] {
+        let bell = Arc::new(Doorbell::new());
+        let model = ModelSpec {
+            poisoned,
+            ..ModelSpec::resident(&network, &[1, 2])
+        };
+        let mut device = started_with(&bell, None, model, |model| {
+            for step in &mut model.stages[0].steps {
+                step.kernel = Kernel::Test(finds_poison);
+            }
+        });
+        for id in 0..2 {
+            let event = answer_to(&mut device, &bell, &infer(id, 0, &[0, 1]));
+            let finds = matches!(event, Event::Finished(_));
+            assert_eq!(finds, poisoned, "{event:?}");
+        }
     }
 }
 

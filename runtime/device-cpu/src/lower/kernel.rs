@@ -109,12 +109,17 @@ impl Lowering<'_> {
             OperatorKind::Add { other, activation } => {
                 let other = BinaryOperand::Tensor(self.layout(self.value(*other)));
                 let operands = [BinaryOperand::Tensor(input), other];
-                self.binary(BinaryFunction::Add, operands, output, *activation)
+                self.binary(BinaryFunction::Add, (operands, false), output, *activation)
             }
             OperatorKind::Multiply { other, activation } => {
                 let other = BinaryOperand::Tensor(self.layout(self.value(*other)));
                 let operands = [BinaryOperand::Tensor(input), other];
-                self.binary(BinaryFunction::Multiply, operands, output, *activation)
+                self.binary(
+                    BinaryFunction::Multiply,
+                    (operands, false),
+                    output,
+                    *activation,
+                )
             }
             OperatorKind::Binary {
                 function,
@@ -133,11 +138,8 @@ impl Lowering<'_> {
                         BinaryOperand::Constant(layout)
                     }
                 };
-                let mut operands = [BinaryOperand::Tensor(input), second];
-                if *swapped {
-                    operands.reverse();
-                }
-                self.binary(*function, operands, output, *activation)
+                let operands = [BinaryOperand::Tensor(input), second];
+                self.binary(*function, (operands, *swapped), output, *activation)
             }
             OperatorKind::Unary { function } => {
                 Unary::new(isa, *function, input, output).map(Kernel::Unary)
@@ -299,13 +301,14 @@ impl Lowering<'_> {
     fn binary(
         &self,
         function: BinaryFunction,
-        operands: [BinaryOperand; 2],
+        (operands, swapped): ([BinaryOperand; 2], bool),
         output: BlockedLayout,
         activation: Activation,
     ) -> Result<Kernel, KernelError> {
         let spec = BinarySpec {
             function,
             operands,
+            swapped,
             output,
             activation,
         };

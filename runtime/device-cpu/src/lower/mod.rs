@@ -27,6 +27,7 @@ use punctual_types::{Activation, Extent, Padding, Piece, View, Window};
 use thiserror::Error;
 
 use super::executable::{Executable, ExitPlan, Kernel, LoadedModel, Made, Step, Value};
+use crate::checker::{Checker, Violation};
 use crate::outputs::OutputPlan;
 use crate::shared::{Operand, Operands, Span};
 use homes::Homes;
@@ -36,14 +37,22 @@ use punctual_device::{InputLayout, VectorPlace};
 
 /// A network that the CPU device cannot run.
 #[derive(Clone, Debug, PartialEq, Error)]
-#[error("operator `{operator}` of model `{model}` cannot be prepared: {source}")]
-pub struct LowerError {
-    /// The network's name.
-    pub model: String,
-    /// The operator's name.
-    pub operator: String,
-    /// What the kernel says.
-    pub source: KernelError,
+pub enum LowerError {
+    #[error("operator `{operator}` of model `{model}` cannot be prepared: {source}")]
+    Kernel {
+        /// The network's name.
+        model: String,
+        operator: String,
+        /// What the kernel says.
+        source: KernelError,
+    },
+    #[error("stage {stage} of model `{model}` would be computed wrongly: {source}")]
+    Wrong {
+        /// The network's name.
+        model: String,
+        stage: usize,
+        source: Violation,
+    },
 }
 
 /// Prepares a valid network for `isa`, and the outputs that are wanted of it.
@@ -163,6 +172,9 @@ impl<'n> Lowering<'n> {
     pub(super) fn each_stage(&self) -> impl Iterator<Item = Result<Executable, LowerError>> {
         let mut weights = image::Ranges::default();
         let mut operators = 0;
+        let input = self.input();
+        let lanes = self.isa.lanes();
+        let mut checker = Checker::new(self.network, &input, self.request_floats, lanes);
         self.network
             .stages
             .iter()
@@ -170,11 +182,17 @@ impl<'n> Lowering<'n> {
             .map(move |(index, stage)| {
                 let before = operators;
                 operators += stage.operators.len() as u32;
-                let mut stage = self.stage(index, before)?;
-                for step in &mut stage.steps {
+                let mut executable = self.stage(index, before)?;
+                for step in &mut executable.steps {
                     step.weights = weights.next(step.kernel.packed_len());
                 }
-                Ok(stage)
+                let checked = checker.stage(stage, &executable);
+                checked.map_err(|source| LowerError::Wrong {
+                    model: self.network.name.clone(),
+                    stage: index,
+                    source,
+                })?;
+                Ok(executable)
             })
     }
 
@@ -526,7 +544,7 @@ fn macs(operator: &Operator, output: BlockedLayout) -> u64 {
 }
 
 fn error(network: &Network, operator: &str, source: KernelError) -> LowerError {
-    LowerError {
+    LowerError::Kernel {
         model: network.name.clone(),
         operator: operator.to_owned(),
         source,

@@ -24,6 +24,8 @@ use punctual_model::ScoreForm;
 /// The worker that takes the actions. There is one a team.
 pub(crate) struct Leader {
     team: Arc<Team>,
+    /// Whether it overwrites memory before each job.
+    poisons: bool,
 }
 
 /// A worker that follows its leader.
@@ -123,7 +125,8 @@ pub(crate) fn team(
         started: team.start.count(),
     };
     let mates = (1..size).map(mate).collect();
-    (Leader { team }, mates)
+    let poisons = false;
+    (Leader { team, poisons }, mates)
 }
 
 fn assert_parts_tile(step: &Step, size: usize) {
@@ -136,7 +139,15 @@ fn assert_parts_tile(step: &Step, size: usize) {
     assert_eq!(end, step.operands.output().len, "parts of `{}`", step.name);
 }
 
+/// What memory holds that nobody has written: as a float a NaN, as bytes none that an engine would make by itself.
+const POISON: f32 = f32::from_bits(u32::MAX);
+
 impl Leader {
+    /// From now on all memory that a stage has to write before it reads it is overwritten before each run.
+    pub(crate) fn poison(&mut self) {
+        self.poisons = true;
+    }
+
     /// Runs a stage for the members whose request buffers are claimed, with weights that are claimed.
     /// `interrupt` is looked at between operators. A team of one waits for weights that are not ready yet.
     ///
@@ -165,7 +176,12 @@ impl Leader {
             assert!(claim.is_of(&team.requests), "a claim of other buffers");
             slot.store(claim.index() as u16, Ordering::Relaxed);
         }
-        job.lend_areas(&team.models[model.index()].stages[stage.index()], members);
+        let executable = &team.models[model.index()].stages[stage.index()];
+        job.lend_areas(executable, members);
+        if self.poisons {
+            // SAFETY: the members' claims are exclusive and borrowed, and no job runs before the ring below.
+            unsafe { team.overwrite(executable, members.len()) };
+        }
         team.fault.store(false, Ordering::Relaxed);
         team.barrier.reset();
         if team.size > 1 {
@@ -176,7 +192,7 @@ impl Leader {
         // last meeting, in which the leader takes part.
         let outcome = unsafe { team.run_job(0, Some(interrupt)) };
         if outcome == Outcome::Done {
-            job.head_areas(&team.models[model.index()].stages[stage.index()], members);
+            job.head_areas(executable, members);
         }
         outcome
     }
@@ -329,6 +345,25 @@ impl Helper {
 }
 
 impl Team {
+    /// Overwrites the workspace, scratch memory, and what the stage of the job carries over.
+    ///
+    /// # Safety
+    /// The request buffers of the job's members are claimed for it, and no seat runs it.
+    unsafe fn overwrite(&self, stage: &Executable, members: usize) {
+        for region in [&self.workspace, &self.scratch] {
+            // SAFETY: outside of a job nobody else uses them.
+            unsafe { region.write(0..region.floats()) }.fill(POISON);
+        }
+        let outputs = stage.steps.iter().map(|step| step.operands.output());
+        for carried in outputs.filter(|output| output.space == Space::Request) {
+            for member in 0..members {
+                let (region, range) = self.place(stage, member, carried);
+                // SAFETY: the caller's promise.
+                unsafe { region.write(range) }.fill(POISON);
+            }
+        }
+    }
+
     /// A span of a member of the stage that was last done.
     ///
     /// # Safety

@@ -2,8 +2,10 @@
 
 mod cold_start;
 mod conformance;
+mod mutations;
 mod outputs;
 mod profile;
 mod scores;
 mod set;
 mod signs;
+mod verify;

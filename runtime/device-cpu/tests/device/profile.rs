@@ -220,7 +220,7 @@ fn a_profile_has_every_stage_batch_and_frame_and_can_be_read_back() {
 }
 
 /// Adds a number of its own to a depth picture, for each of two vectors.
-fn of_depth_and_vectors() -> Network {
+pub fn of_depth_and_vectors() -> Network {
     let add = |input, other, output| Operator {
         name: format!("plus vector {other}"),
         input: TensorId(input),

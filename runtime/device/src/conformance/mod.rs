@@ -12,6 +12,7 @@
 
 mod builder;
 mod harness;
+pub mod mutations;
 pub mod networks;
 mod paging;
 mod preemption;

@@ -49,6 +49,7 @@ use thiserror::Error;
 
 use crate::provider::Provider;
 use crate::spec::PartitionSpec;
+pub(crate) use stages::{all_outputs, give_areas};
 
 /// What to measure, and on what.
 #[derive(Clone, Debug, PartialEq)]
@@ -190,6 +191,15 @@ pub enum Phase {
     },
     /// The preparation of frames.
     Prepare,
+    /// What the reference interpreter gives, input after input.
+    Reference,
+    /// Stages on this many compute units compared with that.
+    Compared {
+        /// Of the partition.
+        units: u8,
+        /// What they are: `core`, `TPC`.
+        unit: &'static str,
+    },
 }
 
 impl fmt::Display for Phase {
@@ -204,6 +214,9 @@ impl fmt::Display for Phase {
                 write!(f, "stages on {units} {unit}s, all others busy")
             }
             Self::Prepare => f.write_str("preparing frames"),
+            Self::Reference => f.write_str("inputs of the reference interpreter"),
+            Self::Compared { units: 1, unit } => write!(f, "comparing stages on 1 {unit}"),
+            Self::Compared { units, unit } => write!(f, "comparing stages on {units} {unit}s"),
         }
     }
 }
@@ -433,6 +446,7 @@ fn unmeasured<P: Provider>(provider: &P, package: &Package, request: &Request) -
         look_stride: provider.look_stride(),
         launches: Vec::new(),
         preemption: Vec::new(),
+        verified: None,
     }
 }
 

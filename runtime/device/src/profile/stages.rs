@@ -464,7 +464,7 @@ fn request(buffer: u16) -> RequestId {
 }
 
 /// The outputs that are written while stages are measured: as many as a manifest can want.
-fn all_outputs(network: &Network) -> OutputLayout {
+pub(crate) fn all_outputs(network: &Network) -> OutputLayout {
     let mut kept: Vec<&str> = Vec::new();
     let layout = |kept: &[&str]| OutputLayout::of(network, |name| kept.contains(&name));
     for name in network.output_names() {
@@ -477,7 +477,7 @@ fn all_outputs(network: &Network) -> OutputLayout {
 }
 
 /// Gives each request buffer an area.
-fn give_areas(inputs: &InputBuffers, buffers: Range<u16>, outputs: &OutputLayout) {
+pub(crate) fn give_areas(inputs: &InputBuffers, buffers: Range<u16>, outputs: &OutputLayout) {
     let regions = inputs.regions();
     for buffer in buffers.filter(|_| !outputs.is_empty()) {
         let area = Area::private(outputs.area_bytes as usize);

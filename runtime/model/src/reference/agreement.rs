@@ -14,8 +14,8 @@ use punctual_types::Element;
 use thiserror::Error;
 
 use super::noise::{Noise, VANISHING};
-use super::{Exited, run_disturbed};
-use crate::{Exit, Network};
+use super::{Exited, classify, run_disturbed};
+use crate::{Exit, Network, ScoreForm};
 
 /// How an engine keeps values between operators. Sums are made in f32 by all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,8 @@ pub struct ExpectedExit {
     pub scores: ExpectedTensor,
     /// The network's own confidence; empty without one.
     pub confidence: ExpectedTensor,
+    /// How sure the answer is: the network's own confidence, or what the scores say; empty without either.
+    pub sureness: ExpectedTensor,
 }
 
 /// The expected elements of a tensor.
@@ -97,6 +99,8 @@ pub enum Mismatch {
         expected: f32,
         tolerance: f32,
     },
+    #[error("the best class is {found}, expected {expected}")]
+    Best { found: usize, expected: usize },
     #[error("`{output}` has {found} elements, expected {expected}")]
     Length {
         output: String,
@@ -182,10 +186,18 @@ impl ExpectedExit {
         });
         let scores: Vec<&[f32]> = runs.iter().map(|run| &run.scores[..]).collect();
         let confidence: Vec<&[f32]> = runs.iter().map(|run| run.confidence.as_slice()).collect();
+        let sure: Vec<Option<f32>> = runs.iter().map(|run| sureness(exit, run)).collect();
+        let sure: Vec<&[f32]> = sure.iter().map(Option::as_slice).collect();
         Self {
             outputs: outputs.collect(),
             scores: ExpectedTensor::new("class scores", Element::F32, &scores, precision),
             confidence: ExpectedTensor::new("confidence", Element::F32, &confidence, precision),
+            sureness: ExpectedTensor::new(
+                "the answer's confidence",
+                Element::F32,
+                &sure,
+                precision,
+            ),
         }
     }
 
@@ -212,6 +224,42 @@ impl ExpectedExit {
         }
         Ok(compared)
     }
+
+    /// Compares an answer: its class must be one that the scores do not put behind another, and it must be as sure within the
+    /// tolerance, and within `step`, in which a device counts confidence.
+    ///
+    /// # Errors
+    /// [`Mismatch`].
+    pub fn compare_answer(&self, class: u16, sure: f32, step: f32) -> Result<Compared, Mismatch> {
+        let mut compared = Compared::default();
+        if let Some(&expected) = self.sureness.values.first().filter(|e| e.is_finite()) {
+            let found = expected.clamp(sure - step, sure + step);
+            // A network's confidence may lie outside of what a device tells.
+            let is_told = (0.0..=1.0).contains(&expected);
+            compared.add(
+                self.sureness
+                    .compare(&[if is_told { found } else { expected }])?,
+            );
+        }
+        if self.scores.values.is_empty() || self.scores.values.iter().any(|s| !s.is_finite()) {
+            return Ok(compared);
+        }
+        compared.add(self.scores.compare_best(usize::from(class))?);
+        Ok(compared)
+    }
+}
+
+/// How sure a run was of its answer.
+fn sureness(exit: &Exit, run: &Exited) -> Option<f32> {
+    let of_scores = || {
+        let largest = run.scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        Some(match exit.scores?.form {
+            ScoreForm::Softmax => classify(&run.scores).1,
+            ScoreForm::Sigmoid => 1.0 / (1.0 + (-largest).exp()),
+            ScoreForm::Probability => largest,
+        })
+    };
+    run.confidence.or_else(of_scores)
 }
 
 impl Compared {
@@ -268,6 +316,35 @@ impl ExpectedTensor {
     #[must_use]
     pub fn tolerances(&self) -> &[f32] {
         &self.tolerances
+    }
+
+    /// Compares the position of the largest element, as which each may be taken whose value no other's exceeds by more than
+    /// both may be wrong.
+    fn compare_best(&self, found: usize) -> Result<Compared, Mismatch> {
+        let best =
+            (0..self.values.len()).max_by(|a, b| self.values[*a].total_cmp(&self.values[*b]));
+        let best = best.expect("there are scores");
+        let tolerance = match self.tolerances.get(found) {
+            None => 0.0,
+            Some(tolerance) => tolerance + self.tolerances[best],
+        };
+        let value = self.values.get(found).copied().unwrap_or(f32::NAN);
+        if tolerance.is_infinite() {
+            return Ok(Compared {
+                undecided: 1,
+                ..Compared::default()
+            });
+        }
+        match value + tolerance >= self.values[best] {
+            true => Ok(Compared {
+                values: 1,
+                ..Compared::default()
+            }),
+            false => Err(Mismatch::Best {
+                found,
+                expected: best,
+            }),
+        }
     }
 
     /// # Errors

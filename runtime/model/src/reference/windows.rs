@@ -14,12 +14,17 @@ pub(super) struct Planar<'a> {
 impl Planar<'_> {
     /// The value at a place that may lie in the padding.
     pub fn at(&self, channel: usize, row: i64, column: i64) -> Option<f32> {
+        Some(self.data[self.position(channel, row, column)?])
+    }
+
+    /// Where the value at a place lies that may lie in the padding.
+    pub fn position(&self, channel: usize, row: i64, column: i64) -> Option<usize> {
         let (height, width) = (self.shape.height as usize, self.shape.width as usize);
         let row = usize::try_from(row).ok().filter(|&row| row < height)?;
         let column = usize::try_from(column)
             .ok()
             .filter(|&column| column < width)?;
-        Some(self.data[(channel * height + row) * width + column])
+        Some((channel * height + row) * width + column)
     }
 }
 

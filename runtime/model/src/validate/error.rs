@@ -79,6 +79,9 @@ pub enum NetworkError {
 /// The rule that a stage breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum StageError {
+    /// There is nothing to run, and no time to measure.
+    #[error("it has no operators; leave it out, or make it one with its neighbour")]
+    NoOperators,
     /// A list of tensors is not in strictly rising order.
     #[error("its {list} are not in strictly rising order")]
     Unsorted { list: &'static str },

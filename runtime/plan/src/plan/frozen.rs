@@ -11,7 +11,7 @@ use punctual_core::{
     Confidence, Config, Criticality, ModelId, Nanos, PartitionId, StageId, TaskId,
 };
 use punctual_diagnostics::RenamedKey;
-use punctual_model::{LaunchProfile, OutputLayout, PAGE_BYTES, SolutionChoice, Tensor};
+use punctual_model::{LaunchProfile, OutputLayout, PAGE_BYTES, SolutionChoice, Tensor, Verified};
 use serde::Serialize;
 
 use super::warning::Warning;
@@ -231,6 +231,9 @@ pub struct ModelPlan {
     /// How long its launches take alone, where partitions fill what they leave.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub launches: Vec<LaunchProfile>,
+    /// What of its answers was compared with the reference interpreter's when it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Verified>,
     /// Where it is: on the device of its tasks' partitions.
     pub device: DeviceKind,
     /// No exit says how sure it is: depth follows time alone, and its tasks' thresholds mean nothing.

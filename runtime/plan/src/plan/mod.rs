@@ -122,6 +122,7 @@ fn model_plan(
         batches: batches.to_vec(),
         solutions: model.profile.solutions.clone(),
         look_stride: model.profile.look_stride,
+        verified: model.profile.verified.clone(),
         launches,
         device: model.device,
         without_confidence: !model.package.network().has_confidence(),

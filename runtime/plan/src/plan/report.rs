@@ -65,6 +65,14 @@ impl fmt::Display for Plan {
             writeln!(f, "{}\n{:width$}", self.about_places(), self.place_table())?;
         }
         writeln!(f, "Models\n{:width$}", self.model_table())?;
+        if self.models.iter().any(|model| model.verified.is_some()) {
+            writeln!(
+                f,
+                "Verified on this machine against the reference interpreter; the worst error as a share of its tolerance\n\
+                 {:width$}",
+                self.verified_table()
+            )?;
+        }
         if self.scheduler.pages > 0 {
             writeln!(
                 f,
@@ -311,6 +319,46 @@ impl Plan {
                     model.package.display(),
                     model.hash.get(..8).unwrap_or(&model.hash)
                 ),
+            ]);
+        }
+        table
+    }
+
+    fn verified_table(&self) -> Table {
+        let mut table = Table::of([
+            Column::words("model"),
+            Column::number("inputs"),
+            Column::words("batches"),
+            Column::words("units"),
+            Column::number("solutions"),
+            Column::number("values"),
+            Column::number("undecided"),
+            Column::number("worst error"),
+            Column::words("memory"),
+        ])
+        .inset();
+        let list = |sizes: &[u8]| -> String {
+            let sizes: Vec<String> = sizes.iter().map(u8::to_string).collect();
+            sizes.join(" ")
+        };
+        for model in &self.models {
+            let Some(verified) = &model.verified else {
+                continue;
+            };
+            let memory = match verified.poisoned {
+                true => "overwritten before each stage",
+                false => "the library's own",
+            };
+            table.row([
+                model.name.clone(),
+                verified.inputs.to_string(),
+                list(&verified.batches),
+                list(&verified.units),
+                verified.solutions.to_string(),
+                verified.values.to_string(),
+                verified.undecided.to_string(),
+                percent(f64::from(verified.worst_permille) / 1_000.0),
+                memory.to_owned(),
             ]);
         }
         table

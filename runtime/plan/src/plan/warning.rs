@@ -119,6 +119,17 @@ pub enum Warning {
          and confidence to mean accuracy; compile it with records of a held-out set"
     )]
     NotCalibrated { model: String },
+    /// A profile of an earlier version.
+    #[error(
+        "the profile of model {model:?} does not say whether its answers are right on this machine; `punctual profile MANIFEST` \
+         again compares them with the reference interpreter's"
+    )]
+    NotVerified { model: String },
+    /// Answers that follow from rounding alone.
+    #[error(
+        "nothing that model {model:?} answers could be verified: rounding decides all {undecided} values that were compared"
+    )]
+    NothingVerified { model: String, undecided: u64 },
     /// A setting of the machine that was another one when its profile was measured.
     #[error(
         "the profile of model {model:?} was measured with {setting} {measured:?}, and the machine has {now:?}: \
@@ -189,6 +200,7 @@ pub(super) fn all(budgeted: &Budgeted<'_>, inputs: &PlanInputs) -> Vec<Warning> 
             let model = model.name.clone();
             warnings.push(Warning::NotCalibrated { model });
         }
+        warnings.extend(of_verification(model));
         let changed = model.changed_settings.iter().cloned();
         warnings.extend(
             changed.map(|(setting, measured, now)| Warning::SettingChanged {
@@ -212,6 +224,19 @@ pub(super) fn all(budgeted: &Budgeted<'_>, inputs: &PlanInputs) -> Vec<Warning> 
         warnings.extend(of_task(position, task, models, config));
     }
     warnings
+}
+
+/// One that failed is a problem, and no plan is made.
+fn of_verification(model: &Model<'_>) -> Option<Warning> {
+    let name = model.name.clone();
+    match &model.profile.verified {
+        None => Some(Warning::NotVerified { model: name }),
+        Some(verified) if verified.values == 0 => Some(Warning::NothingVerified {
+            model: name,
+            undecided: verified.undecided,
+        }),
+        Some(_) => None,
+    }
 }
 
 fn of_host(inputs: &PlanInputs, placement: &Placement) -> Vec<Warning> {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use punctual_diagnostics::{Place, Problems, Rule, Spanned};
 use punctual_model::{
-    Footprint, ImageLayout, InputForm, Package, PackageError, Profile, ProfileError, ProfileKey,
-    Tensor, WeightImage,
+    Disagreement, Footprint, ImageLayout, InputForm, Package, PackageError, Profile, ProfileError,
+    ProfileKey, Tensor, WeightImage,
 };
 use thiserror::Error;
 
@@ -46,6 +46,12 @@ pub enum ModelRule {
         /// What it is to hold for.
         wanted: String,
     },
+    /// What it answers here is not what it means.
+    #[error("model {model:?} answers wrongly on this machine: {found}")]
+    Disagrees {
+        model: String,
+        found: Box<Disagreement>,
+    },
     /// The GPU's kernels do not run it, or nobody tried.
     #[error("the memory that model {model:?} takes on the GPU is not known")]
     NotLowered { model: String },
@@ -69,6 +75,9 @@ impl Rule for ModelRule {
             Self::ProfileMissing { .. } | Self::ProfileMismatch { .. } => {
                 "budgets come from measurements of this package on this machine in this power mode"
             }
+            Self::Disagrees { .. } => {
+                "what is served answers as the reference interpreter does, by its profile"
+            }
             Self::NotLowered { .. } => "a model's launches are known before it is served",
             Self::NoSuchExit { .. } => "an exit is one of the network's",
         }
@@ -82,6 +91,14 @@ impl Rule for ModelRule {
             Self::ProfileInvalid { .. }
             | Self::ProfileMissing { .. }
             | Self::ProfileMismatch { .. } => MEASURE.into(),
+            Self::Disagrees { found, .. } if found.solution.is_some() => {
+                "measure again with `punctual profile --direct MANIFEST`, which does without that solution, and \
+                 report this with the package"
+                    .into()
+            }
+            Self::Disagrees { .. } => {
+                "report this with the package; until it is corrected, run the model elsewhere".into()
+            }
             Self::NotLowered { .. } => {
                 "give its tasks a partition of cores, or see what `punctual profile` says of it"
                     .into()
@@ -91,13 +108,14 @@ impl Rule for ModelRule {
     }
 
     fn is_about_a_file(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Self::PackageMissing { .. }
-                | Self::PackageInvalid { .. }
-                | Self::ProfileInvalid { .. }
-                | Self::ProfileMissing { .. }
-        )
+            | Self::PackageInvalid { .. }
+            | Self::ProfileMissing { .. } => true,
+            // One that was read and makes no sense is bad input, as a manifest would be.
+            Self::ProfileInvalid { error, .. } => matches!(**error, ProfileError::File { .. }),
+            _ => false,
+        }
     }
 }
 
@@ -166,6 +184,11 @@ fn model<'i>(
     changed_settings.dedup();
     let footprint = input.footprints.get(&device);
     let (model, place) = (raw.name.value.clone(), &raw.name.place);
+    let verified = profile.verified.as_ref();
+    if let Some(found) = verified.and_then(|verified| verified.failure.clone()) {
+        let (model, found) = (model.clone(), Box::new(found));
+        problems.add(place, ModelRule::Disagrees { model, found });
+    }
     match (device, footprint) {
         (DeviceKind::Cuda, None) => problems.add(place, ModelRule::NotLowered { model }),
         (DeviceKind::Ort, None) => problems.add(place, DeviceRule::NotWritten { model }),

@@ -202,7 +202,9 @@ fn files_that_are_missing_or_damaged_are_told_apart_from_bad_manifests() {
             .iter()
             .any(|cause| matches!(cause, ModelRule::ProfileInvalid { .. }))
     );
-    assert!(errors.is_about_files_only(), "{errors}");
+    // It was read: it is bad input, whatever is missing besides.
+    assert!(!errors.is_about_files_only(), "{errors}");
+    folder.profile_beside_the_package();
 
     folder.put("signs.punctual", "not a package");
     let errors = folder.refused(&[folder.path("nowhere.json")]);

@@ -21,3 +21,4 @@ mod ranges;
 mod real_time;
 mod reference;
 mod tensors;
+mod verified;

@@ -1,0 +1,140 @@
+//! Networks as a tool with errors, or an attacker, could write them: one that is right, with one to three changes.
+//!
+//! Shapes, weights and lists are mended after most changes, so that many mutants are valid again. What validation
+//! accepts, every device must run as the interpreter does. Same seed, same mutant.
+
+mod exits;
+mod fields;
+mod graph;
+mod inserted;
+mod operands;
+mod repair;
+
+use punctual_model::{AnswerKind, Exit, Network};
+use punctual_types::{Element, Random};
+
+use super::networks;
+
+/// A network that was changed.
+#[derive(Clone, Debug)]
+pub struct Mutant {
+    pub network: Network,
+    /// Where it came from, and each change.
+    pub changes: Vec<String>,
+}
+
+/// Most changes of a mutant.
+const CHANGES_MAX: u32 = 3;
+
+/// The mutant of this seed.
+#[must_use]
+pub fn mutant(seed: u64) -> Mutant {
+    mutant_without(seed, 0)
+}
+
+/// As [`mutant`], without the changes whose bit is set in `left_out`: so a test finds out which of them matter.
+#[must_use]
+pub fn mutant_without(seed: u64, left_out: u32) -> Mutant {
+    let seeded = Random::new(seed);
+    let mut random = seeded.stream("base", 0);
+    let mut network = base(&mut random);
+    let mut changes = vec![format!("{}, seed {seed}", network.name)];
+    if !random.one_in(4) {
+        changes.extend(cut_short(&mut network, &mut random));
+    }
+    let count = random.within(1, CHANGES_MAX.into());
+    for at in (0..count).filter(|at| left_out >> at & 1 == 0) {
+        let mut random = seeded.stream("change", at);
+        changes.extend(change(&mut network, &mut random));
+        // Some stay as they are, so that validation sees what is wrong in one place only.
+        if !random.one_in(16) {
+            repair::repair(&mut network, &mut random);
+        }
+    }
+    Mutant { network, changes }
+}
+
+/// The mutant of this seed with as few of its changes as still fail.
+pub fn smallest(seed: u64, fails: impl Fn(&Network) -> bool) -> Mutant {
+    let mut left_out = 0;
+    for at in 0..CHANGES_MAX {
+        let without = left_out | 1 << at;
+        if fails(&mutant_without(seed, without).network) {
+            left_out = without;
+        }
+    }
+    let mut mutant = mutant_without(seed, left_out);
+    let name = |network: &Network| {
+        network
+            .stages
+            .iter()
+            .map(|s| s.operators.len())
+            .sum::<usize>()
+    };
+    loop {
+        let size = name(&mutant.network);
+        let smaller = graph::smaller(&mutant.network).into_iter();
+        match smaller.filter(|network| name(network) < size).find(&fails) {
+            Some(network) => mutant.network = network,
+            None => return mutant,
+        }
+    }
+}
+
+fn base(random: &mut Random) -> Network {
+    let seed = random.below(1000);
+    match random.below(11) {
+        0 => networks::every_operator(seed),
+        1 => networks::segments(seed),
+        2 => networks::gathers(seed),
+        3 => networks::copies(seed),
+        4 => networks::recurrent(seed, 7),
+        5 | 6 => networks::tangle(seed),
+        7 => networks::arithmetic(seed),
+        8 => networks::computed(seed),
+        9 => networks::detectors(seed),
+        _ => networks::quantised(seed),
+    }
+}
+
+/// Makes any tensor the network's only answer, and leaves out what it does not need: most faults need few operators.
+fn cut_short(network: &mut Network, random: &mut Random) -> Option<String> {
+    let (stage, at) = graph::any_operator(network, random)?;
+    let tensor = network.stages[stage].operators[at].output;
+    network.stages.truncate(stage + 1);
+    for stage in &mut network.stages {
+        stage.exit = None;
+    }
+    network.answer = AnswerKind::None;
+    network.classes.clear();
+    let output = exits::plain(network, tensor, Element::F32);
+    network.stages[stage].exit = Some(Exit {
+        outputs: vec![output],
+        scores: None,
+        confidence: None,
+    });
+    repair::repair(network, random);
+    Some(format!("cut after {tensor:?}"))
+}
+
+/// One change, and what it was; none if nothing of that kind is there to be changed.
+fn change(network: &mut Network, random: &mut Random) -> Option<String> {
+    (0..8).find_map(|_| match random.below(16) {
+        0 | 1 => operands::replace(network, random),
+        2 => operands::exchange(network, random),
+        3 => operands::binary(network, random),
+        4 => operands::gather(network, random),
+        5 => operands::copy(network, random),
+        6 | 7 => fields::any(network, random),
+        8 => fields::bytes(network, random),
+        9 => exits::change(network, random),
+        10..=12 => inserted::operator(network, random),
+        13 => inserted::vector(network, random),
+        14 => graph::restage(network, random),
+        _ => graph::reorder(network, random),
+    })
+}
+
+fn any<T: Copy>(of: &[T], random: &mut Random) -> Option<T> {
+    of.get(random.below(of.len() as u64) as usize).copied()
+}

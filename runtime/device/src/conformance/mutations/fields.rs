@@ -1,0 +1,312 @@
+//! The figures of operators: windows, groups, axes, activations, steps of bytes.
+
+use punctual_model::{Network, OperatorKind, TensorId};
+use punctual_types::{
+    Activation, Axis, Cell, Coordinates, Digit, Extent, Filter, Interpolation, Outside, Padding,
+    PoolKind, Quantisation, Random, Ranking, Resampling, Rounding, Sampling, UnaryFunction, Window,
+};
+
+use super::graph;
+
+fn below(limit: u32, random: &mut Random) -> u32 {
+    random.below(limit.into()) as u32
+}
+
+pub(super) fn axis(random: &mut Random) -> Axis {
+    [Axis::Channel, Axis::Row, Axis::Column, Axis::Repeat][random.below(4) as usize]
+}
+
+pub(super) fn activation(random: &mut Random) -> Activation {
+    let (a, b) = (2.0 * random.signed_unit(), 2.0 * random.signed_unit());
+    let all = [
+        Activation::None,
+        Activation::Relu,
+        Activation::Clip { low: a, high: b },
+        Activation::Sigmoid,
+        Activation::Silu,
+        Activation::HardSigmoid,
+        Activation::HardSwish,
+        Activation::Gelu,
+        Activation::Tanh,
+        Activation::LeakyRelu { slope: a },
+        Activation::Elu {
+            above: a,
+            below: b,
+            rate: 1.0 + a,
+        },
+        Activation::Mish,
+        Activation::Softplus,
+        Activation::Softsign,
+        Activation::TanhGelu,
+    ];
+    all[random.below(all.len() as u64) as usize]
+}
+
+/// Rows and columns that are mostly alike.
+fn extent(least: u32, limit: u32, random: &mut Random) -> Extent {
+    let height = least + below(limit, random);
+    let width = match random.one_in(3) {
+        true => least + below(limit, random),
+        false => height,
+    };
+    Extent { height, width }
+}
+
+pub(super) fn window(random: &mut Random) -> Window {
+    let kernel = extent(1, 5, random);
+    let most = kernel.height.min(kernel.width);
+    let padding = match random.below(4) {
+        0 => Padding::uniform(0),
+        1 => Padding {
+            top: below(most, random),
+            left: below(most, random),
+            bottom: below(most, random),
+            right: below(most, random),
+        },
+        _ => Padding::uniform(most / 2),
+    };
+    let mut window = Window::new(kernel, extent(1, 3, random), padding);
+    if random.one_in(4) {
+        window.dilation = extent(1, 3, random);
+        window.padding = Padding::uniform(below(most * window.dilation.height, random));
+    }
+    window
+}
+
+/// A change of one side of a window.
+fn rewindow(window: &mut Window, random: &mut Random) {
+    let new = self::window(random);
+    match random.below(6) {
+        0 => window.kernel = new.kernel,
+        1 => window.stride = new.stride,
+        2 | 3 => window.padding = new.padding,
+        4 => window.dilation = new.dilation,
+        _ => *window = new,
+    }
+}
+
+pub(super) fn pool_kind(random: &mut Random) -> PoolKind {
+    match random.below(3) {
+        0 => PoolKind::Max,
+        other => PoolKind::Average {
+            counts_padding: other == 1,
+        },
+    }
+}
+
+pub(super) fn sampling(random: &mut Random) -> Sampling {
+    Sampling {
+        interpolation: [Interpolation::Linear, Interpolation::Nearest][random.below(2) as usize],
+        outside: [Outside::Zeros, Outside::Border, Outside::Reflection][random.below(3) as usize],
+        align_corners: random.one_in(2),
+    }
+}
+
+pub(super) fn ranking(random: &mut Random) -> Ranking {
+    Ranking {
+        largest: random.one_in(2),
+        last: random.one_in(2),
+    }
+}
+
+pub(super) fn resampling(random: &mut Random) -> Resampling {
+    use Coordinates as C;
+    let coordinates = [
+        C::Asymmetric,
+        C::HalfPixel,
+        C::HalfPixelSymmetric,
+        C::PytorchHalfPixel,
+        C::AlignCorners,
+    ];
+    let rounding = [
+        Rounding::Floor,
+        Rounding::Ceil,
+        Rounding::PreferFloor,
+        Rounding::PreferCeil,
+    ];
+    let nearest = Filter::Nearest(rounding[random.below(4) as usize]);
+    Resampling {
+        size: extent(1, 14, random),
+        scale: [0, 1].map(|_| [0.5, 1.0, 1.7, 2.0][random.below(4) as usize]),
+        coordinates: coordinates[random.below(5) as usize],
+        filter: [Filter::Linear, nearest][random.below(2) as usize],
+    }
+}
+
+pub(super) fn unary(random: &mut Random) -> UnaryFunction {
+    UnaryFunction::ALL[random.below(UnaryFunction::ALL.len() as u64) as usize]
+}
+
+/// A figure of any operator.
+pub(super) fn any(network: &mut Network, random: &mut Random) -> Option<String> {
+    let (stage, at) = graph::any_operator(network, random)?;
+    let operator = &mut network.stages[stage].operators[at];
+    let old = operator.kind.clone();
+    match &mut operator.kind {
+        OperatorKind::Conv2d { .. }
+        | OperatorKind::Pool { .. }
+        | OperatorKind::QuantisedConv2d { .. }
+        | OperatorKind::Linear { .. }
+        | OperatorKind::Add { .. }
+        | OperatorKind::Multiply { .. }
+        | OperatorKind::Binary { .. } => weighted(&mut operator.kind, random),
+        kind => other(kind, random),
+    }
+    (operator.kind != old).then(|| format!("{} is {:?}, was {old:?}", operator.name, operator.kind))
+}
+
+fn weighted(kind: &mut OperatorKind, random: &mut Random) {
+    match kind {
+        OperatorKind::Conv2d {
+            window,
+            groups,
+            activation,
+            residual,
+            weights,
+            ..
+        } => match random.below(12) {
+            0 => *groups = [1, 2, 3, 4, 5, 16, 20][random.below(7) as usize],
+            1 => *activation = self::activation(random),
+            2 => *residual = None,
+            3 => weights.start = below(1 + weights.start, random),
+            _ => rewindow(window, random),
+        },
+        OperatorKind::QuantisedConv2d {
+            window,
+            groups,
+            activation,
+            ..
+        } => match random.below(6) {
+            0 => *groups = [1, 2, 4, 20][random.below(4) as usize],
+            1 => *activation = self::activation(random),
+            _ => rewindow(window, random),
+        },
+        OperatorKind::Pool {
+            kind,
+            kernel,
+            stride,
+            padding,
+        } => {
+            let mut window = Window::new(*kernel, *stride, *padding);
+            match random.below(4) {
+                0 => *kind = pool_kind(random),
+                _ => rewindow(&mut window, random),
+            }
+            (*kernel, *stride, *padding) = (window.kernel, window.stride, window.padding);
+        }
+        OperatorKind::Linear { activation, .. }
+        | OperatorKind::Add { activation, .. }
+        | OperatorKind::Multiply { activation, .. }
+        | OperatorKind::Binary { activation, .. } => *activation = self::activation(random),
+        _ => {}
+    }
+}
+
+fn other(kind: &mut OperatorKind, random: &mut Random) {
+    match kind {
+        OperatorKind::LayerNorm { epsilon, .. } => {
+            *epsilon = [1e-5, 1.0, 1e-30, 0.0, f32::NAN][random.below(5) as usize];
+        }
+        OperatorKind::Attention {
+            heads,
+            scale,
+            by_row,
+            others,
+            ..
+        } => match random.below(4) {
+            0 => *heads = below(6, random),
+            1 => *scale = [0.0, -1.0, 0.3, 20.0, f32::INFINITY][random.below(5) as usize],
+            2 => *by_row = !*by_row,
+            _ => others.truncate(2),
+        },
+        OperatorKind::Tokens { prefix, .. } => *prefix = below(4, random),
+        OperatorKind::Token { column } => *column = below(40, random),
+        OperatorKind::Unary { function } => *function = unary(random),
+        OperatorKind::Softmax { digit, logarithm } => match random.below(4) {
+            0 => digit.axis = axis(random),
+            1 => digit.step = 1 + below(6, random),
+            2 => digit.extent = 1 + below(12, random),
+            _ => *logarithm = !*logarithm,
+        },
+        OperatorKind::Resize { resampling } => *resampling = self::resampling(random),
+        OperatorKind::GridSample {
+            groups, sampling, ..
+        } => match random.one_in(3) {
+            true => *groups = 1 + below(5, random),
+            false => *sampling = self::sampling(random),
+        },
+        OperatorKind::TopK {
+            axis,
+            count,
+            ranking,
+        } => match random.below(3) {
+            0 => *axis = self::axis(random),
+            1 => *count = below(8, random),
+            _ => *ranking = self::ranking(random),
+        },
+        OperatorKind::Take { axis, .. } => *axis = self::axis(random),
+        OperatorKind::Recurrent {
+            cell,
+            initial,
+            backwards,
+            ..
+        } => match random.below(4) {
+            0 => *initial = None,
+            1 => *backwards = !*backwards,
+            _ => *cell = Cell::ALL[random.below(5) as usize],
+        },
+        OperatorKind::BestScore {
+            objectness,
+            scoring,
+        } => match random.below(4) {
+            0 => *objectness = None,
+            1 => scoring.first = below(4, random),
+            2 => scoring.classes = below(9, random),
+            _ => scoring.logits = !scoring.logits,
+        },
+        OperatorKind::Detections {
+            scoring, decoder, ..
+        } => match random.below(8) {
+            0 => scoring.first = below(4, random),
+            1 => scoring.logits = !scoring.logits,
+            2 => decoder.rows = below(60, random),
+            3 => decoder.candidates = below(60, random),
+            4 => decoder.by_class = !decoder.by_class,
+            5 => decoder.overlap = None,
+            6 => decoder.averaged = below(6, random),
+            _ => decoder.threshold = random.signed_unit(),
+        },
+        _ => {}
+    }
+}
+
+/// What the bytes of a tensor stand for; or bytes where floats were.
+pub(super) fn bytes(network: &mut Network, random: &mut Random) -> Option<String> {
+    let of = Quantisation {
+        scale: [0.01, 0.03, 1.0, 1e-30, 0.0][random.below(5) as usize],
+        zero: [0, 1, 128, 255][random.below(4) as usize],
+    };
+    let there: Vec<TensorId> = network.quantised.tensors.keys().copied().collect();
+    let tensor = match random.one_in(4) || there.is_empty() {
+        true => TensorId(random.below(network.tensors.len() as u64) as u32),
+        false => super::any(&there, random)?,
+    };
+    if random.one_in(6) {
+        network.quantised.tensors.remove(&tensor);
+        return Some(format!("{tensor:?} is of floats"));
+    }
+    network.quantised.tensors.insert(tensor, of);
+    Some(format!("{tensor:?} is of bytes, {of:?}"))
+}
+
+pub(super) fn digit(size: u32, axis: Axis, random: &mut Random) -> Digit {
+    let parts: Vec<u32> = (1..=size)
+        .filter(|part| size.is_multiple_of(*part))
+        .collect();
+    let extent = super::any(&parts, random).unwrap_or(1);
+    let steps: Vec<u32> = (1..=size / extent)
+        .filter(|step| (size / extent).is_multiple_of(*step))
+        .collect();
+    let step = super::any(&steps, random).unwrap_or(1);
+    Digit { axis, step, extent }
+}
