@@ -88,10 +88,8 @@ pub(crate) trait Vector: Copy {
     unsafe fn lanes(from: &LaneMap) -> Self::Lanes;
     /// Takes lanes of `other`, and keeps the rest of its own.
     unsafe fn pick(self, other: Self, lanes: Self::Lanes) -> Self;
-    /// The larger, lane by lane.
+    /// The larger, lane by lane; which of a number and a NaN is not specified.
     unsafe fn max(self, other: Self) -> Self;
-    /// The smaller, lane by lane.
-    unsafe fn min(self, other: Self) -> Self;
     /// The square root.
     unsafe fn sqrt(self) -> Self;
     /// `min(max(self, low), high)`, lane by lane; a NaN in `self` stays.

@@ -44,6 +44,14 @@ pub struct TensorView {
     pub pitch: u32,
 }
 
+impl TensorView {
+    /// Values from an image to the next.
+    #[must_use]
+    pub const fn image(&self) -> u64 {
+        self.height as u64 * self.width as u64 * self.pitch as u64
+    }
+}
+
 /// What is applied last.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -125,11 +125,6 @@ impl Vector for Neon {
     }
 
     #[inline(always)]
-    unsafe fn min(self, other: Self) -> Self {
-        Neon(unsafe { vminq_f32(self.0, other.0) })
-    }
-
-    #[inline(always)]
     unsafe fn sqrt(self) -> Self {
         Neon(unsafe { vsqrtq_f32(self.0) })
     }

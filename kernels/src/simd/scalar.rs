@@ -112,11 +112,6 @@ impl Vector for Scalar {
     }
 
     #[inline(always)]
-    unsafe fn min(self, other: Self) -> Self {
-        self.zip(other, |a, b| if a < b { a } else { b })
-    }
-
-    #[inline(always)]
     unsafe fn sqrt(self) -> Self {
         self.zip(self, |a, _| a.sqrt())
     }

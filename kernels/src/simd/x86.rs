@@ -147,11 +147,6 @@ macro_rules! vector {
             }
 
             #[inline(always)]
-            unsafe fn min(self, other: Self) -> Self {
-                $name(unsafe { $min(self.0, other.0) })
-            }
-
-            #[inline(always)]
             unsafe fn sqrt(self) -> Self {
                 $name(unsafe { $sqrt(self.0) })
             }

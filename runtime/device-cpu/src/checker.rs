@@ -265,7 +265,7 @@ impl<'n> Checker<'n> {
         let lanes = step.output.lanes();
         let blocks = |channels: &[Channel]| channels.chunks(lanes).map(<[_]>::to_vec).collect();
         match step.made {
-            Made::Part(_) => self.gathered(step),
+            Made::Part(tensor) => self.gathered(step, tensor),
             Made::Whole(Value::Copy(tensor)) => {
                 self.operands(step, &[tensor])?;
                 Ok(blocks(&self.channels[tensor.index()]))
@@ -285,7 +285,7 @@ impl<'n> Checker<'n> {
     }
 
     /// The channels that a part of a gather moves, whatever lies there.
-    fn gathered(&self, step: &Step) -> Result<Vec<Vec<Channel>>, Violation> {
+    fn gathered(&self, step: &Step, made: TensorId) -> Result<Vec<Vec<Channel>>, Violation> {
         let Kernel::Gather(kernel) = &step.kernel else {
             unreachable!("parts of tensors are made by gathers")
         };
@@ -294,7 +294,8 @@ impl<'n> Checker<'n> {
         for run in &kernel.spec().runs {
             let source = &inputs[run.source];
             for channel in run.first..run.first + run.count {
-                channels.push(self.lane(step, source, channel)?);
+                let found = self.lane(source, channel);
+                channels.push(found.map_err(|found| read(&step.name, made, &source.span, found))?);
             }
         }
         let lanes = step.output.lanes();
@@ -302,16 +303,13 @@ impl<'n> Checker<'n> {
     }
 
     /// The channel of the network that is channel `at` of what an operand's kernel takes it for.
-    fn lane(&self, step: &Step, operand: &Operand, at: usize) -> Result<Channel, Violation> {
+    fn lane(&self, operand: &Operand, at: usize) -> Result<Channel, Found> {
         let ConvInput::Blocked(layout) = &operand.layout else {
             unreachable!("gathers read blocks")
         };
-        let place = block_at(operand.span, layout, at / layout.lanes());
-        let found = match self.block(&place, layout) {
-            Ok(block) => block.lanes.get(at % layout.lanes()).copied(),
-            Err(found) => return Err(read(&step.name, TensorId(0), &place, found)),
-        };
-        found.ok_or_else(|| read(&step.name, TensorId(0), &place, Found::Surplus))
+        let lanes = layout.lanes();
+        let block = self.block(&block_at(operand.span, layout, at / lanes), layout)?;
+        block.lanes.get(at % lanes).copied().ok_or(Found::Surplus)
     }
 
     fn operands(&self, step: &Step, tensors: &[TensorId]) -> Result<(), Violation> {

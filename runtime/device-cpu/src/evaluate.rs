@@ -97,7 +97,19 @@ impl Evaluator {
             return Err(StartError::IsaUnavailable(isa));
         }
         let layout = OutputLayout::of(network, |_| true);
-        let mut model = lower(isa, network, Some(&layout))?;
+        let model = lower(isa, network, Some(&layout))?;
+        Self::of(isa, network, model, (batch_max, size), solutions)
+    }
+
+    /// Of a network that was lowered with all its outputs.
+    pub(crate) fn of(
+        isa: Isa,
+        network: &Network,
+        mut model: LoadedModel,
+        (batch_max, size): (usize, usize),
+        solutions: &[SolutionChoice],
+    ) -> Result<(Self, Vec<Helper>), StartError> {
+        let layout = OutputLayout::of(network, |_| true);
         let source = store::source(isa, &model, &ModelSpec::resident(network, &[]))?;
         let (memory, _) = Memory::take(vec![source], 0)?;
         let weights = memory.weights().clone();
@@ -128,6 +140,12 @@ impl Evaluator {
             layout,
         };
         Ok((evaluator, mates))
+    }
+
+    /// From now on memory that a stage has to write before it reads it is overwritten before each run.
+    #[cfg(test)]
+    pub(crate) fn poison(&mut self) {
+        self.leader.poison();
     }
 
     /// The class scores of each image after each stage: `scores[stage][image][class]`, without

@@ -59,7 +59,7 @@ impl OutputPlan {
 }
 
 impl ByRows {
-    fn new(step: &Step, is_kept: bool) -> Self {
+    pub(crate) fn new(step: &Step, is_kept: bool) -> Self {
         let output = &step.output;
         let rows = if step.kernel.runs_in_rows(output) {
             (AT_ONCE / output.row_stride()).max(1)

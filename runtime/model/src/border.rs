@@ -74,6 +74,8 @@ impl Network {
                 borders[tensor.index()].plain = true;
             }
         }
+        // Devices that keep zeros around tensors have it in planes; only convolutions read these.
+        borders[self.input_tensor().index()].plain = false;
         borders
     }
 }

@@ -5,12 +5,12 @@ use std::ops::Range;
 
 /// The pieces of a memory that somebody wrote, each with a label that says what it is. They never overlap: a write
 /// replaces all that it touches, so of a piece that is overwritten in part nothing is left.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents<T> {
     pieces: BTreeMap<usize, Piece<T>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Piece<T> {
     end: usize,
     label: T,

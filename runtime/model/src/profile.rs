@@ -66,7 +66,8 @@ pub struct Verified {
     /// Batch sizes, each on each number of `units`.
     pub batches: Vec<u8>,
     pub units: Vec<u8>,
-    /// Choices of solutions that were in use.
+    /// Choices of solutions that were in use; left out if there were none.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub solutions: u32,
     /// Values that agree.
     pub values: u64,
@@ -81,6 +82,10 @@ pub struct Verified {
     /// Where it was wrong, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Disagreement>,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl fmt::Display for Verified {

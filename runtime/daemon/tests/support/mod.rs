@@ -165,8 +165,12 @@ pub fn profile(machine: &str, clocks: &str, package: &Package) -> Profile {
         solution_memory: SolutionMemory::default(),
         look_stride: None,
         verified: Some(Verified {
-            inputs: 1,
-            values: 1,
+            inputs: 12,
+            batches: vec![1, 2, 4, 8],
+            units: vec![1, 2],
+            values: 1_000,
+            worst_permille: 125,
+            poisoned: true,
             ..Verified::default()
         }),
         launches: Vec::new(),

@@ -216,7 +216,7 @@ fn kind(problem: &str) -> String {
 #[test]
 fn what_validation_accepts_runs_as_the_interpreter_does() {
     let (count, first) = (
-        setting("PUNCTUAL_MUTANTS", 1500),
+        setting("PUNCTUAL_MUTANTS", 2000),
         setting("PUNCTUAL_MUTANTS_FROM", 0),
     );
     let (mut accepted, mut wrong) = (0, Vec::new());

@@ -5,6 +5,8 @@ use punctual_kernels::cuda::params::DIGITS_MAX;
 use punctual_types::AREA_BYTES_MAX;
 use thiserror::Error;
 
+use super::checker::Violation;
+
 /// Why there are no launches for a network.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LowerError {
@@ -75,4 +77,13 @@ pub enum LowerError {
     },
     #[error("a target without multiprocessors")]
     NoMultiprocessors,
+    /// The checker found that the launches would compute something else.
+    #[error(
+        "`{model}` was lowered to launches that would not compute it: {violation}. Nothing was started. This is an error \
+         of Punctual's: please report it, with the model; meanwhile run the model on the CPU device"
+    )]
+    Unsound {
+        model: String,
+        violation: Box<Violation>,
+    },
 }

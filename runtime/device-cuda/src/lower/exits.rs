@@ -1,7 +1,7 @@
 //! The end of a stage: answers, and outputs as clients read them.
 
+use punctual_kernels::cuda::Arguments;
 use punctual_kernels::cuda::params::{Answers, Form, Kept, Output as OutputParams, Type};
-use punctual_kernels::cuda::{Arguments, padded};
 use punctual_model::{Exit, Output, PlacedExit, ScoreForm, TensorId};
 use punctual_types::AREA_BYTES_MAX;
 
@@ -50,10 +50,6 @@ impl Launches<'_> {
 
     /// Pushes the stage's last launches: those of its outputs, then `answers`.
     pub(super) fn exit(&mut self) -> Result<(), LowerError> {
-        let of = |name| Of {
-            operator: None,
-            name,
-        };
         let mut answers = Answers {
             answers: Place::Answers.encode(),
             done: Place::Done.encode(),
@@ -61,20 +57,20 @@ impl Launches<'_> {
             ..Answers::default()
         };
         if let Some(exit) = &self.stage.exit {
-            self.score(of("scores"), exit, &mut answers);
+            self.score(Of::device("scores"), exit, &mut answers);
             (answers.counts, answers.all_counts) = self.give_back()?;
         }
         let kernel = known("answers");
         self.draft
-            .push(of("answers"), kernel, Arguments::Answers(answers));
+            .push(Of::device("answers"), kernel, Arguments::Answers(answers));
         Ok(())
     }
 
     fn score(&mut self, of: Of<'_>, exit: &Exit, answers: &mut Answers) {
         if let Some(scores) = exit.scores {
-            answers.scores = self.floats(of, scores.tensor).address;
-            answers.classes = self.shape(scores.tensor).channels;
-            answers.pitch = padded(answers.classes);
+            let floats = self.floats(of, scores.tensor);
+            answers.scores = floats.address;
+            (answers.classes, answers.pitch) = (floats.channels, floats.pitch);
             answers.form = match scores.form {
                 ScoreForm::Softmax => Form::Softmax,
                 ScoreForm::Sigmoid => Form::Sigmoid,
@@ -109,15 +105,11 @@ impl Launches<'_> {
         }
         let blocks = |output: &Output| OutputParams::blocks(output.elements() as u32);
         let all_counts: u32 = outputs.iter().map(|(output, _)| blocks(output)).sum();
-        let bytes = u64::from(all_counts) * u64::from(self.batch) * size_of::<u32>() as u64;
-        let counts = self.draft.buffer(bytes).encode();
+        let counts = self.draft.buffer().encode();
         let mut first_count = 0;
         for (output, offset) in &outputs {
-            let of = Of {
-                operator: None,
-                name: &output.name,
-            };
-            let (source, from) = match self.numbers(of, output.tensor)? {
+            let of = Of::device(&output.name);
+            let (source, from) = match self.numbers(output.tensor)? {
                 Some(floats) => (floats, Kept::Floats),
                 None => (self.read(output.tensor), self.kept(output.tensor)),
             };
@@ -132,7 +124,7 @@ impl Launches<'_> {
                 target: Place::Outputs { offset: *offset }.encode(),
                 counts,
                 target_image: pitch as u64,
-                source_image: source.height * source.width * source.pitch,
+                source_image: source.image() as u32,
                 start: start_of(&source, &output.view),
                 elements: output.elements() as u32,
                 digits,

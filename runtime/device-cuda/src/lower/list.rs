@@ -5,11 +5,12 @@
 //! needed, the buffers are planned, and numbers become offsets.
 
 use punctual_kernels::cuda::{Arguments, Kernel};
+use punctual_model::Operator;
 use punctual_model::memory::{self, Lifetime};
 
 use super::place::Place;
 use super::program::{LaunchList, Step};
-use super::traffic::{Span, Traffic};
+use super::traffic::Traffic;
 
 /// Buffers begin at multiples of this many bytes: what the driver gives allocations, and more than any vector.
 pub(super) const ALIGNMENT: usize = 256;
@@ -18,8 +19,7 @@ pub(super) const ALIGNMENT: usize = 256;
 pub(super) struct Draft {
     batch: u8,
     steps: Vec<Step>,
-    /// Bytes of each buffer.
-    buffers: Vec<u64>,
+    buffers: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -28,19 +28,34 @@ pub(super) struct Of<'n> {
     pub(super) name: &'n str,
 }
 
+impl<'n> Of<'n> {
+    /// Of the operator at a position in order of execution.
+    pub(super) fn operator(position: u32, operator: &'n Operator) -> Self {
+        let (operator, name) = (Some(position), operator.name.as_str());
+        Self { operator, name }
+    }
+
+    /// What the device adds.
+    pub(super) fn device(name: &'n str) -> Self {
+        let operator = None;
+        Self { operator, name }
+    }
+}
+
 impl Draft {
     pub(super) fn new(batch: u8) -> Self {
         Self {
             batch,
             steps: Vec::new(),
-            buffers: Vec::new(),
+            buffers: 0,
         }
     }
 
-    pub(super) fn buffer(&mut self, bytes: u64) -> Place {
-        self.buffers.push(bytes);
+    /// A further buffer: as large as what launches write to it.
+    pub(super) fn buffer(&mut self) -> Place {
+        self.buffers += 1;
         Place::Workspace {
-            offset: self.buffers.len() as u64 - 1,
+            offset: self.buffers as u64 - 1,
         }
     }
 
@@ -64,10 +79,8 @@ impl Draft {
         });
     }
 
-    /// Plans the workspace.
-    ///
-    /// # Panics
-    /// On an error of this module: a buffer is read before it is written, or a launch would write where it reads.
+    /// Plans the workspace. Whether the launches then compute what the network says is for the
+    /// [checker](super::checker) to find out.
     pub(super) fn finish(self) -> LaunchList {
         let lifetimes = self.lifetimes();
         let plan = memory::plan(&lifetimes, ALIGNMENT);
@@ -80,41 +93,29 @@ impl Draft {
                 }
             });
         }
-        let list = LaunchList {
+        LaunchList {
             batch: self.batch,
             steps: steps.into(),
             workspace_bytes: plan.total as u64,
-        };
-        assert_eq!(list.first_overlap(), None, "a launch writes where it reads");
-        assert!(
-            !list.overwrites_requests(),
-            "a stage could not be run again"
-        );
-        list
+        }
     }
 
-    /// From the first launch that writes a buffer to the last that touches it.
+    /// From the first launch that touches a buffer to the last.
     fn lifetimes(&self) -> Vec<Lifetime> {
-        let mut lifetimes: Vec<Option<Lifetime>> = vec![None; self.buffers.len()];
+        let mut lifetimes: Vec<Option<Lifetime>> = vec![None; self.buffers];
         for (at, step) in (0..).zip(&self.steps) {
             let Traffic { reads, writes } = step.traffic();
-            for span in &reads {
-                if let Place::Workspace { offset: number } = span.place {
-                    let lifetime = lifetimes[number as usize].as_mut();
-                    lifetime.expect("written before it is read").last = at;
-                }
-            }
-            for span in &writes {
-                if let Place::Workspace { offset: number } = span.place {
-                    let size = self.buffers[number as usize];
-                    assert!(span.bytes <= size, "{} bytes in {size}", span.bytes);
-                    let lifetime = lifetimes[number as usize].get_or_insert(Lifetime {
-                        first: at,
-                        last: at,
-                        size: size as usize,
-                    });
-                    lifetime.last = at;
-                }
+            for span in reads.iter().chain(&writes) {
+                let Place::Workspace { offset: number } = span.place else {
+                    continue;
+                };
+                let lifetime = lifetimes[number as usize].get_or_insert(Lifetime {
+                    first: at,
+                    last: at,
+                    size: 0,
+                });
+                lifetime.last = at;
+                lifetime.size = lifetime.size.max(span.bytes as usize);
             }
         }
         let never = Lifetime {
@@ -134,25 +135,5 @@ impl Step {
             "members_out" => traffic.reversed(),
             _ => traffic,
         }
-    }
-}
-
-impl LaunchList {
-    /// The position of a launch that writes where it reads, if there is one: it could not be run
-    /// again from its start.
-    #[must_use]
-    pub fn first_overlap(&self) -> Option<usize> {
-        self.steps.iter().position(|step| step.traffic().overlaps())
-    }
-
-    /// Whether anything is written to a request's slot where the list reads it: a stage that was
-    /// stopped could not be run again from its start.
-    #[must_use]
-    pub fn overwrites_requests(&self) -> bool {
-        let traffic: Vec<Traffic> = self.steps.iter().map(Step::traffic).collect();
-        let is_request = |span: &&Span| matches!(span.place, Place::Request { .. });
-        let reads = || traffic.iter().flat_map(|t| &t.reads).filter(is_request);
-        let mut writes = traffic.iter().flat_map(|t| &t.writes).filter(is_request);
-        writes.any(|write| reads().any(|read| read.overlaps(write)))
     }
 }

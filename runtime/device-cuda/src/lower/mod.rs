@@ -23,11 +23,13 @@
 //! constants and the numbers of tokens are `f32`, as halves are exact for small integers only.
 
 mod bytes;
+mod checker;
 mod choice;
 mod detections;
 mod digits;
 mod error;
 mod exits;
+mod layout;
 mod list;
 mod operators;
 mod packing;
@@ -46,6 +48,8 @@ use punctual_model::{
     Network, Operator, OutputLayout, PlacedExit, SolutionChoice, TensorId, VECTORS_MAX,
 };
 
+use checker::Checker;
+pub use checker::{Fault, Found, Missing, Value, Violation};
 pub use choice::Candidate;
 use choice::Machine;
 pub use error::LowerError;
@@ -116,6 +120,30 @@ impl Program {
     }
 }
 
+impl Program {
+    /// Checks that its launches compute what the network says, as lowering has done.
+    pub fn check(
+        &self,
+        (network, outputs): (&Network, Option<&OutputLayout>),
+    ) -> Result<(), LowerError> {
+        let mut checker = Checker::new(
+            (network, outputs),
+            (self.input, self.request_bytes),
+            &self.pages,
+        );
+        let mut stages = self.stages.iter();
+        let checked = stages.try_for_each(|stage| checker.check_stage(&stage.lists));
+        checked.map_err(|violation| unsound(network, violation))
+    }
+}
+
+fn unsound(network: &Network, violation: Violation) -> LowerError {
+    LowerError::Unsound {
+        model: network.name.clone(),
+        violation: Box::new(violation),
+    }
+}
+
 /// The ways in which an operator, by position in order of execution, can be computed for a batch,
 /// the general one first; none for one that has only one way. Of an operator that is cut, those
 /// that all of its pieces have.
@@ -165,16 +193,21 @@ impl<'n> Lowering<'n> {
         batches: &[u8],
     ) -> impl Iterator<Item = Result<StageProgram, LowerError>> {
         let mut next = 0;
+        let network = (self.network, self.outputs);
+        let mut checker = Checker::new(network, (self.input(), self.request_bytes), &self.pages);
         (0..).zip(&self.network.stages).map(move |(number, stage)| {
             let first = next;
             next += stage.operators.len() as u32;
             let list = |&batch: &u8| Launches::of_stage(self, number, first, batch);
-            let classes = |scores: TensorId| self.network.tensors[scores.0 as usize].channels;
+            let classes = |scores: TensorId| self.network.tensors[scores.index()].channels;
+            let lists: Box<[LaunchList]> = batches.iter().map(list).collect::<Result<_, _>>()?;
+            let checked = checker.check_stage(&lists);
+            checked.map_err(|violation| unsound(self.network, violation))?;
             Ok(StageProgram {
                 classes: stage.scores().map(classes),
                 outputs: self.placed(number).map(exits::staged),
                 pages: self.pages_of(first..next),
-                lists: batches.iter().map(list).collect::<Result<_, _>>()?,
+                lists,
             })
         })
     }

@@ -35,7 +35,7 @@ impl Source {
         Self {
             view,
             kept,
-            image: view.height * view.width * view.pitch,
+            image: view.image() as u32,
         }
     }
 }
@@ -408,7 +408,7 @@ impl<'l> Launches<'l> {
         table: WeightRange,
     ) -> Result<(), LowerError> {
         let rows = table.len / self.shape(operator.output).channels;
-        let numbers = self.numbers(of, operator.input)?;
+        let numbers = self.numbers(operator.input)?;
         if numbers.is_none() && rows > WHOLE_HALVES {
             let kind = "table of more than 2048 rows whose numbers are computed";
             return Err(self.lowering.no_kernel(operator, kind));
@@ -500,7 +500,7 @@ impl<'l> Launches<'l> {
             Axis::Row => (1, input.height),
             _ => (2, input.width),
         };
-        let numbers = self.numbers(of, indices)?;
+        let numbers = self.numbers(indices)?;
         if numbers.is_none() && positions > WHOLE_HALVES {
             let kind = "choice among more than 2048 positions that are computed";
             return Err(self.lowering.no_kernel(operator, kind));
@@ -522,11 +522,11 @@ impl<'l> Launches<'l> {
         Ok(())
     }
 
-    /// The operator of this stage that copies the tensor from others, and its pieces; `None` if no copy makes the
-    /// tensor.
-    fn moved(&self, tensor: TensorId) -> Option<(&'l Operator, Vec<Piece>)> {
-        let mut operators = self.stage.operators.iter();
-        let operator = operators.find(|operator| operator.output == tensor)?;
+    /// The operator of this stage that copies the tensor from others, its position, and its pieces; `None` if no copy
+    /// makes the tensor.
+    fn moved(&self, tensor: TensorId) -> Option<(u32, &'l Operator, Vec<Piece>)> {
+        let mut operators = (self.first..).zip(&self.stage.operators);
+        let (position, operator) = operators.find(|(_, operator)| operator.output == tensor)?;
         let shape = self.shape(tensor);
         let pieces = match &operator.kind {
             OperatorKind::Copy {
@@ -537,39 +537,36 @@ impl<'l> Launches<'l> {
             OperatorKind::Gather { runs, .. } => gathered(runs, shape.height, shape.width),
             _ => return None,
         };
-        Some((operator, pieces))
+        Some((position, operator, pieces))
     }
 
     /// Whether a tensor is in the workspace as floats, is an input, or is only copied from such tensors.
     fn is_numbers(&self, tensor: TensorId) -> bool {
         let of_moved = || {
-            let (operator, _) = self.moved(tensor)?;
+            let (_, operator, _) = self.moved(tensor)?;
             Some(operator.reads().all(|source| self.is_numbers(source)))
         };
         self.floats_here(tensor).is_some() || self.is_input(tensor) || of_moved().unwrap_or(false)
     }
 
     /// A tensor as floats as exact as its sources: if it is an input, computed as floats, or only copied from such.
-    pub(super) fn numbers(
-        &mut self,
-        of: Of<'_>,
-        tensor: TensorId,
-    ) -> Result<Option<TensorView>, LowerError> {
+    pub(super) fn numbers(&mut self, tensor: TensorId) -> Result<Option<TensorView>, LowerError> {
         if !self.is_numbers(tensor) {
             return Ok(None);
         }
         if let Some(floats) = self.floats_here(tensor) {
             return Ok(Some(floats));
         }
-        let Some((operator, pieces)) = self.moved(tensor) else {
+        let Some((position, operator, pieces)) = self.moved(tensor) else {
             return Ok(Some(self.input(tensor, Kept::Floats)));
         };
         let mut sources = Vec::new();
         for source in operator.reads() {
-            let view = self.numbers(of, source)?;
+            let view = self.numbers(source)?;
             sources.extend(view.map(|view| Source::tensor(view, Kept::Floats)));
         }
         let to = self.room(tensor, Kept::Floats);
+        let of = Of::operator(position, operator);
         self.pieces(of, operator, &sources, (to, Kept::Floats), &pieces)?;
         Ok(Some(to))
     }
@@ -647,7 +644,7 @@ fn operand(view: &TensorView, kept: Kept) -> Operand {
     };
     Operand {
         address: view.address,
-        image: view.height * view.width * view.pitch,
+        image: view.image() as u32,
         row: step(view.height, Axis::Row),
         column: step(view.width, Axis::Column),
         channel: step(view.channels, Axis::Channel),

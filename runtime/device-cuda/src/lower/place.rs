@@ -3,7 +3,10 @@
 /// Where something lies that a launch reads or writes. Addresses are known only when a stage is
 /// launched: the workspace is its partition's, pages move at each load, request slots are the
 /// members'. Until then a place stands, encoded, where the address will be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+///
+/// Places cannot be compared: one place is many tensors', one after the other, so it is nobody's name. A tensor is what
+/// an operator makes ([`TensorId`](punctual_model::TensorId)).
+#[derive(Clone, Copy, Debug)]
 pub enum Place {
     /// Not there: the address is 0.
     Nothing,
@@ -31,7 +34,7 @@ pub enum Place {
     Input {
         /// The position in the batch of the request whose input it is.
         member: u8,
-        /// Bytes from the first pixel of the first plane.
+        /// Bytes from the start of the request buffer.
         offset: u64,
     },
     /// In the partition's memory for outputs, which the host reads.
@@ -54,6 +57,11 @@ const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 impl Place {
     /// Most pages of a model that a place can name.
     pub const PAGES_MAX: u32 = 1 << 24;
+
+    #[must_use]
+    pub const fn is_nothing(self) -> bool {
+        matches!(self, Self::Nothing)
+    }
 
     /// As it stands in the place of an address.
     ///
@@ -144,9 +152,11 @@ mod tests {
             Place::Done,
         ];
         for place in places {
-            assert_eq!(Place::decode(place.encode()), place);
+            let decoded = Place::decode(place.encode());
+            assert_eq!(format!("{decoded:?}"), format!("{place:?}"));
         }
         assert_eq!(Place::Nothing.encode(), 0);
+        assert!(Place::decode(0).is_nothing());
     }
 
     #[test]

@@ -115,6 +115,12 @@ impl Step {
         &self.arguments
     }
 
+    /// For tests that plant faults, which the checker must find.
+    #[doc(hidden)]
+    pub fn arguments_mut(&mut self) -> &mut Arguments {
+        &mut self.arguments
+    }
+
     /// The pages of weights that it reads.
     #[must_use]
     pub fn pages(&self) -> heapless::Vec<u32, 2> {

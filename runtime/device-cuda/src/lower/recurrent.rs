@@ -53,7 +53,12 @@ impl Launches<'_> {
         while layer.first_step < gates.width {
             layer.steps = most.min(gates.width - layer.first_step);
             let goes_on = layer.first_step + layer.steps < gates.width;
-            layer.carried = if goes_on { self.carried(&layer) } else { 0 };
+            // What this launch hands to the next one.
+            layer.carried = if goes_on {
+                self.draft.buffer().encode()
+            } else {
+                0
+            };
             let kernel = known("recurrent");
             self.draft.push(of, kernel, Arguments::Recurrent(layer));
             layer.first_step += layer.steps;
@@ -67,13 +72,6 @@ impl Launches<'_> {
             Some(floats) => (floats.address, Kept::Floats),
             None => (self.read(initial).address, Kept::Halves),
         }
-    }
-
-    /// A buffer for what a launch hands to the next one.
-    fn carried(&mut self, layer: &Recurrent) -> u64 {
-        let values = u64::from(self.batch) * u64::from(layer.output.pitch);
-        let bytes = values * u64::from(Kept::Floats.bytes());
-        self.draft.buffer(bytes).encode()
     }
 }
 

@@ -3,9 +3,8 @@
 use punctual_model::memory::{self, Lifetime};
 use punctual_model::{Network, Stage, TensorId};
 
+use super::layout::{image_bytes, kept, view_of};
 use super::list::ALIGNMENT;
-use super::stage::{kept, view_of};
-use super::traffic::image_bytes;
 
 /// Where each tensor lies in the slot, in bytes, and the slot's size. What a stage writes lies apart
 /// from what it reads, so that it can be run again from its start. It depends on
@@ -19,11 +18,12 @@ pub(super) fn slots(network: &Network) -> (Vec<Option<u64>>, u64) {
     let mut lifetimes = Vec::new();
     for (first, stage) in network.stages.iter().enumerate() {
         for tensor in &stage.outputs {
-            tensors.push(tensor.0 as usize);
+            tensors.push(tensor.index());
+            let kept = kept(network, *tensor);
             lifetimes.push(Lifetime {
                 first: first as u32,
                 last: last_reader(tensor).unwrap_or(first) as u32,
-                size: image_bytes(&view_of(network, *tensor, 0), kept(network, *tensor)) as usize,
+                size: image_bytes(&view_of(network, *tensor, kept), kept) as usize,
             });
         }
     }

@@ -5,16 +5,14 @@ use std::collections::BTreeMap;
 use punctual_kernels::cuda::params::{
     Gather, GlobalPool, InputPlanar, Kept, Members, Pool, SOURCES_MAX,
 };
-use punctual_kernels::cuda::{Arguments, IMAGES_MAX, Kernel, TensorView, kernel, padded};
-use punctual_model::{Network, Operator, OperatorKind, PlacedExit, Stage, Tensor, TensorId};
+use punctual_kernels::cuda::{Arguments, IMAGES_MAX, Kernel, TensorView, kernel};
+use punctual_model::{Operator, OperatorKind, PlacedExit, Stage, Tensor, TensorId};
 use punctual_types::PoolKind;
 
 use super::list::{Draft, Of};
-use super::pages::BYTES_STEP;
 use super::place::Place;
 use super::program::LaunchList;
-use super::traffic::image_bytes;
-use super::{LowerError, Lowering};
+use super::{LowerError, Lowering, layout};
 
 /// Of a list that is made.
 pub(super) struct Launches<'l> {
@@ -22,33 +20,12 @@ pub(super) struct Launches<'l> {
     pub(super) batch: u8,
     pub(super) draft: Draft,
     pub(super) stage: &'l Stage,
+    /// Where its first operator comes in the network's order of execution.
+    pub(super) first: u32,
     /// The requested outputs of its exit.
     pub(super) placed: Option<&'l PlacedExit>,
     /// The tensors in the workspace, by how they are kept.
-    here: BTreeMap<(TensorId, Kept), Place>,
-}
-
-/// How operators keep a tensor.
-pub(super) fn kept(network: &Network, tensor: TensorId) -> Kept {
-    match network.quantisation(tensor) {
-        Some(_) => Kept::Bytes,
-        None => Kept::Halves,
-    }
-}
-
-/// A tensor at an address.
-pub(super) fn view_of(network: &Network, tensor: TensorId, address: u64) -> TensorView {
-    let shape = network.tensors[tensor.index()];
-    TensorView {
-        address,
-        height: shape.height,
-        width: shape.width,
-        channels: shape.channels,
-        pitch: match kept(network, tensor) {
-            Kept::Bytes => shape.channels.next_multiple_of(BYTES_STEP),
-            _ => padded(shape.channels),
-        },
-    }
+    here: BTreeMap<(TensorId, Kept), TensorView>,
 }
 
 /// The kernel of that name, which the table has.
@@ -70,6 +47,7 @@ impl<'l> Launches<'l> {
             batch,
             draft: Draft::new(batch),
             stage,
+            first,
             placed: lowering.placed(number),
             here: BTreeMap::new(),
         };
@@ -84,10 +62,7 @@ impl<'l> Launches<'l> {
     }
 
     fn operator(&mut self, position: u32, operator: &'l Operator) -> Result<(), LowerError> {
-        let of = Of {
-            operator: Some(position),
-            name: &operator.name,
-        };
+        let of = Of::operator(position, operator);
         match &operator.kind {
             OperatorKind::Conv2d { activation, .. } => {
                 self.conv(of, operator, (*activation).into());
@@ -123,28 +98,24 @@ impl<'l> Launches<'l> {
         self.lowering.network.tensors[tensor.0 as usize]
     }
 
-    /// A tensor of this shape at a place.
-    pub(super) fn view(&self, tensor: TensorId, place: Place) -> TensorView {
-        view_of(self.lowering.network, tensor, place.encode())
-    }
-
     /// A buffer for a tensor of the whole batch.
     pub(super) fn room(&mut self, tensor: TensorId, kept: Kept) -> TensorView {
-        let bytes = image_bytes(&self.view(tensor, Place::Nothing), kept) * u64::from(self.batch);
-        let place = self.draft.buffer(bytes);
-        self.here.insert((tensor, kept), place);
-        self.view(tensor, place)
+        let view = TensorView {
+            address: self.draft.buffer().encode(),
+            ..layout::view_of(self.lowering.network, tensor, kept)
+        };
+        self.here.insert((tensor, kept), view);
+        view
     }
 
     /// A tensor that is in the workspace as floats.
     pub(super) fn floats_here(&self, tensor: TensorId) -> Option<TensorView> {
-        let place = self.here.get(&(tensor, Kept::Floats))?;
-        Some(self.view(tensor, *place))
+        self.here.get(&(tensor, Kept::Floats)).copied()
     }
 
     /// How operators keep a tensor.
     pub(super) fn kept(&self, tensor: TensorId) -> Kept {
-        kept(self.lowering.network, tensor)
+        layout::kept(self.lowering.network, tensor)
     }
 
     /// A tensor as an operator writes it.
@@ -156,8 +127,8 @@ impl<'l> Launches<'l> {
     /// first who reads it.
     pub(super) fn read(&mut self, tensor: TensorId) -> TensorView {
         let kept = self.kept(tensor);
-        if let Some(&place) = self.here.get(&(tensor, kept)) {
-            return self.view(tensor, place);
+        if let Some(&view) = self.here.get(&(tensor, kept)) {
+            return view;
         }
         if self.is_input(tensor) {
             return self.input(tensor, kept);
@@ -180,7 +151,7 @@ impl<'l> Launches<'l> {
         let vector = tensor.index().checked_sub(1);
         let (offset, row_stride, plane_stride) = match vector.map(|at| layout.vectors[at]) {
             Some(vector) => (vector.offset, 1, 1),
-            None => (0, layout.row_stride, layout.plane_stride),
+            None => (layout.offset, layout.row_stride, layout.plane_stride),
         };
         let offset = (offset * size_of::<f32>()) as u64;
         let input = InputPlanar {
@@ -191,18 +162,15 @@ impl<'l> Launches<'l> {
             images: u32::from(self.batch),
             kept: kept as u32,
         };
-        let of = Of {
-            operator: None,
-            name: "input",
-        };
         let kernel = known("input_planar");
-        self.draft.push(of, kernel, Arguments::InputPlanar(input));
+        self.draft
+            .push(Of::device("input"), kernel, Arguments::InputPlanar(input));
         output
     }
 
     /// Copies a tensor to its members' slots.
     fn carry_out(&mut self, tensor: TensorId) {
-        let view = self.view(tensor, self.here[&(tensor, self.kept(tensor))]);
+        let view = self.here[&(tensor, self.kept(tensor))];
         self.copy(tensor, view, "carried out", known("members_out"));
     }
 
@@ -211,16 +179,13 @@ impl<'l> Launches<'l> {
         let offset = offset.expect("a valid stage reads what an earlier one carries out");
         let members = Members {
             batch: view.address,
-            bytes: image_bytes(&view, self.kept(tensor)),
+            bytes: layout::image_bytes(&view, self.kept(tensor)),
             members: self.each_member(|member| Place::Request { member, offset }),
             images: u32::from(self.batch),
             gap: 0,
         };
-        let of = Of {
-            operator: None,
-            name,
-        };
-        self.draft.push(of, kernel, Arguments::Members(members));
+        self.draft
+            .push(Of::device(name), kernel, Arguments::Members(members));
     }
 
     /// A place for each member of the batch.

@@ -6,6 +6,7 @@ use punctual_model::{Operator, OperatorKind};
 use punctual_types::Window;
 
 use super::choice::{Candidate, Form, Product};
+use super::layout;
 use super::list::Of;
 use super::pages::{Content, Matrix, Piece};
 use super::place::Place;
@@ -86,13 +87,13 @@ impl Launches<'_> {
                 self.draft.push(of, chosen.kernel, Arguments::Conv(conv));
                 continue;
             }
-            self.conv_in_parts(of, conv, pixels, chosen);
+            self.conv_in_parts(of, conv, chosen);
         }
     }
 
     /// A launch that sums in parts, and one that adds them up and finishes.
-    fn conv_in_parts(&mut self, of: Of<'_>, conv: Conv, pixels: u32, chosen: Candidate) {
-        let partial = self.sums(pixels * conv.output.pitch, chosen.splits);
+    fn conv_in_parts(&mut self, of: Of<'_>, conv: Conv, chosen: Candidate) {
+        let partial = self.draft.buffer();
         let conv = Conv {
             partial: partial.encode(),
             splits: chosen.splits,
@@ -128,9 +129,9 @@ impl Launches<'_> {
             output: halves.unwrap_or(0),
             scores: scores.unwrap_or(0),
             images: u32::from(self.batch),
-            depth: input.height * input.width * input.pitch,
+            depth: input.image() as u32,
             features: matrix.outputs,
-            pitch: punctual_kernels::cuda::padded(matrix.outputs),
+            pitch: layout::view_of(self.lowering.network, output, Kept::Halves).pitch,
             splits: 1,
             epilogue,
             ..Linear::default()
@@ -150,7 +151,7 @@ impl Launches<'_> {
                     .push(of, chosen.kernel, Arguments::Linear(linear));
                 continue;
             }
-            let partial = self.sums(whole.images * whole.pitch, chosen.splits);
+            let partial = self.draft.buffer();
             let summed = as_conv(&linear, partial, chosen.splits);
             self.draft.push(of, chosen.kernel, Arguments::Conv(summed));
             let added = Linear {
@@ -170,12 +171,6 @@ impl Launches<'_> {
             lowering, batch, ..
         } = self;
         product.choose(lowering.machine(), *batch, of.operator, lowering.choices)
-    }
-
-    /// A buffer for so many sums, in several parts.
-    fn sums(&mut self, each: u32, splits: u32) -> Place {
-        let sums = u64::from(each) * u64::from(splits);
-        self.draft.buffer(sums * size_of::<f32>() as u64)
     }
 }
 

@@ -12,16 +12,35 @@ use punctual_types::DETECTION_VALUES;
 
 use super::place::Place;
 
-/// Bytes from a place on.
+/// What a launch reads or writes at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A tensor that its operator reads, by its position in [`Operator::reads`](punctual_model::Operator::reads); of the
+    /// two of `elementwise` the first or the second.
+    Operand(u8),
+    /// The tensor that is made.
+    Result,
+    /// What one launch leaves for another and no operator names: sums in parts, states, counts.
+    Between,
+    /// Weights, biases and tables.
+    Weights,
+    /// What is not the workspace's: inputs, slots, what the host reads.
+    Outside,
+}
+
+/// Bytes from a place on.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
+    pub(crate) role: Role,
     pub(crate) place: Place,
     pub(crate) bytes: u64,
+    /// How the tensor lies, where the arguments say so: height, width, channels, pitch.
+    pub(crate) shape: Option<[u32; 4]>,
 }
 
 /// All that a launch touches. What is not there is left out; of a page of weights only the start is
 /// named, as nothing is ever written there.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) reads: Vec<Span>,
     pub(crate) writes: Vec<Span>,
@@ -29,12 +48,6 @@ pub(crate) struct Traffic {
 
 const HALF: u64 = size_of::<u16>() as u64;
 const FLOAT: u64 = size_of::<f32>() as u64;
-
-/// Bytes of an image's tensor.
-pub(super) fn image_bytes(view: &TensorView, kept: Kept) -> u64 {
-    let pixels = u64::from(view.height) * u64::from(view.width);
-    pixels * u64::from(view.pitch) * u64::from(kept.bytes())
-}
 
 /// Bytes of a value, by the code of its [`Kept`].
 fn value_bytes(code: u32) -> u64 {
@@ -45,26 +58,42 @@ fn value_bytes(code: u32) -> u64 {
     }
 }
 
+use Role::{Between, Operand as Read, Outside, Result, Weights};
+
 impl Span {
-    fn tensor(view: &TensorView, images: u32) -> Self {
-        Self::kept(view, images, Kept::Halves as u32)
+    /// Of halves.
+    fn tensor(role: Role, view: &TensorView, images: u32) -> Self {
+        Self::kept(role, view, images, Kept::Halves as u32)
     }
 
-    fn kept(view: &TensorView, images: u32, code: u32) -> Self {
-        let pixels = u64::from(view.height) * u64::from(view.width);
-        let values = pixels * u64::from(view.pitch) * u64::from(images);
-        Self::at(view.address, values * value_bytes(code))
-    }
-
-    fn operand(operand: &Operand, images: u32) -> Self {
-        let values = u64::from(operand.image) * u64::from(images);
-        Self::at(operand.address, values * value_bytes(operand.kept))
-    }
-
-    fn at(encoded: u64, bytes: u64) -> Self {
+    fn kept(role: Role, view: &TensorView, images: u32, code: u32) -> Self {
+        let values = view.image() * u64::from(images);
         Self {
+            shape: Some([view.height, view.width, view.channels, view.pitch]),
+            ..Self::at(role, view.address, values * value_bytes(code))
+        }
+    }
+
+    fn operand(at: u8, operand: &Operand, images: u32) -> Self {
+        let values = u64::from(operand.image) * u64::from(images);
+        let role = match Place::decode(operand.address) {
+            Place::Weights { .. } => Weights,
+            _ => Read(at),
+        };
+        Self::at(role, operand.address, values * value_bytes(operand.kept))
+    }
+
+    /// Of weights only the start is named.
+    fn weights(encoded: u64) -> Self {
+        Self::at(Weights, encoded, 0)
+    }
+
+    fn at(role: Role, encoded: u64, bytes: u64) -> Self {
+        Self {
+            role,
             place: Place::decode(encoded),
             bytes,
+            shape: None,
         }
     }
 
@@ -72,7 +101,8 @@ impl Span {
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         let share = |a: u64, b: u64| a < b + other.bytes && b < a + self.bytes;
         match (self.place, other.place) {
-            (Place::Workspace { offset: a }, Place::Workspace { offset: b }) => share(a, b),
+            (Place::Workspace { offset: a }, Place::Workspace { offset: b })
+            | (Place::Outputs { offset: a }, Place::Outputs { offset: b }) => share(a, b),
             (
                 Place::Request { member, offset: a },
                 Place::Request {
@@ -81,14 +111,16 @@ impl Span {
                 },
             ) => member == of && share(a, b),
             (Place::Weights { page, .. }, Place::Weights { page: of, .. }) => page == of,
-            (a, b) => a == b,
+            (Place::Answers, Place::Answers) | (Place::Done, Place::Done) => true,
+            // Nothing is ever written to an input.
+            _ => false,
         }
     }
 }
 
 impl Traffic {
     fn new<const R: usize, const W: usize>(reads: [Span; R], writes: [Span; W]) -> Self {
-        let there = |span: &Span| span.place != Place::Nothing;
+        let there = |span: &Span| !span.place.is_nothing();
         Self {
             reads: reads.into_iter().filter(there).collect(),
             writes: writes.into_iter().filter(there).collect(),
@@ -101,29 +133,49 @@ impl Traffic {
             Arguments::Conv(conv) => of_conv(conv),
             Arguments::Linear(linear) => of_linear(linear),
             Arguments::Pool(pool) => Self::new(
-                [Span::tensor(&pool.input, pool.images)],
-                [Span::tensor(&pool.output, pool.images)],
+                [Span::tensor(Read(0), &pool.input, pool.images)],
+                [Span::tensor(Result, &pool.output, pool.images)],
             ),
             Arguments::GlobalPool(pool) => Self::new(
-                [Span::tensor(&pool.input, pool.images)],
-                [Span::tensor(&pool.output, pool.images)],
+                [Span::tensor(Read(0), &pool.input, pool.images)],
+                [Span::tensor(Result, &pool.output, pool.images)],
             ),
             Arguments::Elementwise(both) => of_elementwise(both),
             Arguments::Copy(copy) => of_copy(copy),
             Arguments::Output(output) => of_output(output),
             Arguments::ConvBytes(conv) => of_conv_bytes(conv),
             Arguments::PoolBytes(pool) => Self::new(
-                [Span::kept(&pool.input, pool.images, Kept::Bytes as u32)],
-                [Span::kept(&pool.output, pool.images, Kept::Bytes as u32)],
+                [Span::kept(
+                    Read(0),
+                    &pool.input,
+                    pool.images,
+                    Kept::Bytes as u32,
+                )],
+                [Span::kept(
+                    Result,
+                    &pool.output,
+                    pool.images,
+                    Kept::Bytes as u32,
+                )],
             ),
             Arguments::AddBytes(add) => {
-                let output = Span::kept(&add.output, add.images, Kept::Bytes as u32);
-                let operand = |address| Span::at(address, output.bytes);
-                Self::new([operand(add.first), operand(add.second)], [output])
+                let output = Span::kept(Result, &add.output, add.images, Kept::Bytes as u32);
+                let operand = |at, address| Span::at(Read(at), address, output.bytes);
+                Self::new([operand(0, add.first), operand(1, add.second)], [output])
             }
             Arguments::Convert(convert) => Self::new(
-                [Span::kept(&convert.input, convert.images, convert.from)],
-                [Span::kept(&convert.output, convert.images, convert.to)],
+                [Span::kept(
+                    Read(0),
+                    &convert.input,
+                    convert.images,
+                    convert.from,
+                )],
+                [Span::kept(
+                    Result,
+                    &convert.output,
+                    convert.images,
+                    convert.to,
+                )],
             ),
             Arguments::Softmax(softmax) => of_softmax(softmax),
             Arguments::Resize(resize) => of_resize(resize),
@@ -134,10 +186,10 @@ impl Traffic {
             Arguments::GridSample(sample) => of_grid_sample(sample),
             Arguments::Take(take) => Self::new(
                 [
-                    Span::tensor(&take.input, take.images),
-                    Span::kept(&take.indices, take.images, take.kept),
+                    Span::tensor(Read(0), &take.input, take.images),
+                    Span::kept(Read(1), &take.indices, take.images, take.kept),
                 ],
-                [Span::tensor(&take.output, take.images)],
+                [Span::tensor(Result, &take.output, take.images)],
             ),
             Arguments::TopK(top) => of_top_k(top),
             Arguments::BestScore(best) => of_best_score(best),
@@ -175,17 +227,17 @@ impl Traffic {
 
 /// A launch without an input adds up what others have summed; one with parts leaves them to such a launch.
 fn of_conv(conv: &Conv) -> Traffic {
-    let input = Span::tensor(&conv.input, conv.images);
-    let output = Span::tensor(&conv.output, conv.images);
-    let pixels = u64::from(conv.output.height) * u64::from(conv.output.width);
-    let sums = pixels * u64::from(conv.images) * u64::from(conv.output.pitch);
-    let partial = Span::at(conv.partial, sums * u64::from(conv.splits) * FLOAT);
-    let residual = Span::at(conv.residual, output.bytes);
-    let weights = Span::at(conv.weights, 0);
-    let bias = Span::at(conv.bias, 0);
-    if input.place == Place::Nothing {
+    let input = Span::tensor(Read(0), &conv.input, conv.images);
+    let output = Span::tensor(Result, &conv.output, conv.images);
+    let sums = conv.output.image() * u64::from(conv.images);
+    let partial = sums * u64::from(conv.splits) * FLOAT;
+    let partial = Span::at(Between, conv.partial, partial);
+    let residual = Span::at(Read(1), conv.residual, output.bytes);
+    let weights = Span::weights(conv.weights);
+    let bias = Span::weights(conv.bias);
+    if input.place.is_nothing() {
         Traffic::new([partial, residual, bias], [output])
-    } else if partial.place == Place::Nothing {
+    } else if partial.place.is_nothing() {
         Traffic::new([input, residual, weights, bias], [output])
     } else {
         Traffic::new([input, weights], [partial])
@@ -194,32 +246,39 @@ fn of_conv(conv: &Conv) -> Traffic {
 
 fn of_copy(copy: &Copy) -> Traffic {
     let values = u64::from(copy.source_image) * u64::from(copy.images);
-    let source = Span::at(copy.source, values * value_bytes(copy.from));
-    let output = Span::kept(&copy.output, copy.images, copy.to);
+    let source = Span::at(Read(0), copy.source, values * value_bytes(copy.from));
+    let output = Span::kept(Result, &copy.output, copy.images, copy.to);
     Traffic::new([source], [output])
 }
 
 fn of_output(output: &Output) -> Traffic {
     let images = u64::from(output.images);
     let values = u64::from(output.source_image) * images;
-    let source = Span::at(output.source, values * value_bytes(output.from));
-    let counts = Span::at(output.counts, images * u64::from(output.all_counts) * FLOAT);
-    let target = Span::at(output.target, images * output.target_image);
+    let source = Span::at(Read(0), output.source, values * value_bytes(output.from));
+    let counts = images * u64::from(output.all_counts) * FLOAT;
+    let counts = Span::at(Between, output.counts, counts);
+    let target = Span::at(Outside, output.target, images * output.target_image);
     Traffic::new([source], [counts, target])
 }
 
 fn of_recurrent(layer: &Recurrent) -> Traffic {
     let state = u64::from(layer.images) * u64::from(layer.output.pitch);
+    // Only the first steps read what the operator does; the others what the launch before them left.
+    let from = if layer.first_step == 0 {
+        Read(1)
+    } else {
+        Between
+    };
     Traffic::new(
         [
-            Span::tensor(&layer.gates, layer.images),
-            Span::at(layer.state, state * value_bytes(layer.kept)),
-            Span::at(layer.weights, 0),
-            Span::at(layer.bias, 0),
+            Span::tensor(Read(0), &layer.gates, layer.images),
+            Span::at(from, layer.state, state * value_bytes(layer.kept)),
+            Span::weights(layer.weights),
+            Span::weights(layer.bias),
         ],
         [
-            Span::tensor(&layer.output, layer.images),
-            Span::at(layer.carried, state * FLOAT),
+            Span::tensor(Result, &layer.output, layer.images),
+            Span::at(Between, layer.carried, state * FLOAT),
         ],
     )
 }
@@ -228,13 +287,13 @@ fn of_gather(gather: &Gather) -> Traffic {
     let pixels = u64::from(gather.output.height) * u64::from(gather.output.width);
     let pixels = pixels * u64::from(gather.images);
     let mut traffic = Traffic::new(
-        [Span::at(gather.table, 0)],
-        [Span::tensor(&gather.output, gather.images)],
+        [Span::weights(gather.table)],
+        [Span::tensor(Result, &gather.output, gather.images)],
     );
-    let sources = gather.sources.iter().zip(gather.pitches);
-    let sources =
-        sources.map(|(&source, pitch)| Span::at(source, pixels * u64::from(pitch) * HALF));
-    let there = |span: &Span| span.place != Place::Nothing;
+    let sources = (0..).zip(gather.sources).zip(gather.pitches);
+    let sources = sources
+        .map(|((at, source), pitch)| Span::at(Read(at), source, pixels * u64::from(pitch) * HALF));
+    let there = |span: &Span| !span.place.is_nothing();
     traffic.reads.extend(sources.filter(there));
     traffic
 }
@@ -242,17 +301,17 @@ fn of_gather(gather: &Gather) -> Traffic {
 fn of_linear(linear: &Linear) -> Traffic {
     let images = u64::from(linear.images);
     let features = images * u64::from(padded(linear.features));
-    let input = Span::at(linear.input, images * u64::from(linear.depth) * HALF);
+    let input = images * u64::from(linear.depth) * HALF;
     let partial = features * u64::from(linear.splits) * FLOAT;
     let reads = [
-        input,
-        Span::at(linear.partial, partial),
-        Span::at(linear.weights, 0),
-        Span::at(linear.bias, 0),
+        Span::at(Read(0), linear.input, input),
+        Span::at(Between, linear.partial, partial),
+        Span::weights(linear.weights),
+        Span::weights(linear.bias),
     ];
     let writes = [
-        Span::at(linear.output, features * HALF),
-        Span::at(linear.scores, features * FLOAT),
+        Span::at(Result, linear.output, features * HALF),
+        Span::at(Result, linear.scores, features * FLOAT),
     ];
     Traffic::new(reads, writes)
 }
@@ -260,30 +319,30 @@ fn of_linear(linear: &Linear) -> Traffic {
 fn of_elementwise(both: &Elementwise) -> Traffic {
     Traffic::new(
         [
-            Span::operand(&both.first, both.images),
-            Span::operand(&both.second, both.images),
+            Span::operand(0, &both.first, both.images),
+            Span::operand(1, &both.second, both.images),
         ],
-        [Span::tensor(&both.output, both.images)],
+        [Span::tensor(Result, &both.output, both.images)],
     )
 }
 
 fn of_conv_bytes(conv: &ConvBytes) -> Traffic {
     Traffic::new(
         [
-            Span::kept(&conv.input, conv.images, Kept::Bytes as u32),
-            Span::at(conv.weights, 0),
-            Span::at(conv.bias, 0),
-            Span::at(conv.factors, 0),
+            Span::kept(Read(0), &conv.input, conv.images, Kept::Bytes as u32),
+            Span::weights(conv.weights),
+            Span::weights(conv.bias),
+            Span::weights(conv.factors),
         ],
-        [Span::kept(&conv.output, conv.images, conv.kept)],
+        [Span::kept(Result, &conv.output, conv.images, conv.kept)],
     )
 }
 
 fn of_softmax(softmax: &Softmax) -> Traffic {
     let values = u64::from(softmax.images * softmax.rest * softmax.rest_step);
     Traffic::new(
-        [Span::at(softmax.input, values * HALF)],
-        [Span::at(softmax.output, values * HALF)],
+        [Span::at(Read(0), softmax.input, values * HALF)],
+        [Span::at(Result, softmax.output, values * HALF)],
     )
 }
 
@@ -291,43 +350,45 @@ fn of_embedding(embedding: &Embedding) -> Traffic {
     let output = &embedding.output;
     let pixels = u64::from(embedding.images * output.height * output.width);
     let values = pixels * u64::from(embedding.pitch);
+    let input = values * value_bytes(embedding.kept);
     Traffic::new(
         [
-            Span::at(embedding.input, values * value_bytes(embedding.kept)),
-            Span::at(embedding.table, 0),
+            Span::at(Read(0), embedding.input, input),
+            Span::weights(embedding.table),
         ],
-        [Span::tensor(output, embedding.images)],
+        [Span::tensor(Result, output, embedding.images)],
     )
 }
 
 fn of_tokens(tokens: &Tokens) -> Traffic {
-    let output = Span::tensor(&tokens.output, tokens.images);
+    let output = Span::tensor(Result, &tokens.output, tokens.images);
     let pixels = u64::from(tokens.images * (tokens.output.width - tokens.prefix));
     let input = pixels * u64::from(tokens.output.pitch) * HALF;
-    let read = [Span::at(tokens.input, input), Span::at(tokens.table, 0)];
-    Traffic::new(read, [output])
+    let input = Span::at(Read(0), tokens.input, input);
+    Traffic::new([input, Span::weights(tokens.table)], [output])
 }
 
 fn of_attention(attention: &Attention) -> Traffic {
-    let query = Span::tensor(&attention.query, attention.images);
-    let key = Span::tensor(&attention.key, attention.images);
-    let value = Span::tensor(&attention.value, attention.images);
+    let query = Span::tensor(Read(0), &attention.query, attention.images);
+    let key = Span::tensor(Read(1), &attention.key, attention.images);
+    let value = Span::tensor(Read(2), &attention.value, attention.images);
     let rows = u64::from(attention.images * attention.rows);
     let keys = rows * u64::from(attention.keys);
-    let mask = Span::at(attention.mask, keys * u64::from(padded(1)) * HALF);
-    let bias = Span::at(attention.bias, 0);
+    let mask = keys * u64::from(padded(1)) * HALF;
+    let mask = Span::at(Read(3), attention.mask, mask);
+    let bias = Span::weights(attention.bias);
     let values = rows * u64::from(attention.queries * attention.value.pitch);
-    let output = Span::at(attention.output, values * HALF);
+    let output = Span::at(Result, attention.output, values * HALF);
     Traffic::new([query, key, value, mask, bias], [output])
 }
 
 fn of_grid_sample(sample: &GridSample) -> Traffic {
-    let grid = Span::tensor(&sample.grid, sample.images);
+    let grid = Span::tensor(Read(1), &sample.grid, sample.images);
     let pixels = u64::from(sample.images * sample.grid.height * sample.grid.width);
     let output = pixels * u64::from(sample.input.pitch) * HALF;
     Traffic::new(
-        [Span::tensor(&sample.input, sample.images), grid],
-        [Span::at(sample.output, output)],
+        [Span::tensor(Read(0), &sample.input, sample.images), grid],
+        [Span::at(Result, sample.output, output)],
     )
 }
 
@@ -338,8 +399,8 @@ fn of_top_k(top: &TopK) -> Traffic {
         count => lines * u64::from(count * top.input.pitch),
     };
     Traffic::new(
-        [Span::tensor(&top.input, top.images)],
-        [Span::at(top.output, values * FLOAT)],
+        [Span::tensor(Read(0), &top.input, top.images)],
+        [Span::at(Result, top.output, values * FLOAT)],
     )
 }
 
@@ -347,10 +408,15 @@ fn of_best_score(best: &BestScore) -> Traffic {
     let objectness = u64::from(best.images) * u64::from(best.output.pitch) * HALF;
     Traffic::new(
         [
-            Span::tensor(&best.scores, best.images),
-            Span::at(best.objectness, objectness),
+            Span::tensor(Read(0), &best.scores, best.images),
+            Span::at(Read(1), best.objectness, objectness),
         ],
-        [Span::kept(&best.output, best.images, Kept::Floats as u32)],
+        [Span::kept(
+            Result,
+            &best.output,
+            best.images,
+            Kept::Floats as u32,
+        )],
     )
 }
 
@@ -359,11 +425,11 @@ fn of_detections(list: &Detections) -> Traffic {
     let rows = u64::from(list.images) * (u64::from(list.rows) + 1);
     Traffic::new(
         [
-            Span::kept(&list.best, list.images, list.kept),
-            Span::kept(&list.boxes, list.images, list.boxes_kept),
-            Span::tensor(&list.scores, list.images),
+            Span::kept(Read(0), &list.best, list.images, list.kept),
+            Span::kept(Read(1), &list.boxes, list.images, list.boxes_kept),
+            Span::tensor(Read(2), &list.scores, list.images),
         ],
-        [Span::at(list.output, rows * row)],
+        [Span::at(Result, list.output, rows * row)],
     )
 }
 
@@ -373,34 +439,40 @@ fn of_product(product: &Product) -> Traffic {
     let output = pixels * u64::from(second.pitch) * HALF;
     Traffic::new(
         [
-            Span::tensor(first, product.images),
-            Span::tensor(second, product.images),
+            Span::tensor(Read(0), first, product.images),
+            Span::tensor(Read(1), second, product.images),
         ],
-        [Span::at(product.output, output)],
+        [Span::at(Result, product.output, output)],
     )
 }
 
 fn of_resize(resize: &Resize) -> Traffic {
     Traffic::new(
         [
-            Span::kept(&resize.input, resize.images, resize.kept),
-            Span::at(resize.table, 0),
+            Span::kept(Read(0), &resize.input, resize.images, resize.kept),
+            Span::weights(resize.table),
         ],
-        [Span::kept(&resize.output, resize.images, resize.kept)],
+        [Span::kept(
+            Result,
+            &resize.output,
+            resize.images,
+            resize.kept,
+        )],
     )
 }
 
 fn of_layer_norm(norm: &LayerNorm) -> Traffic {
-    let input = Span::tensor(&norm.input, norm.images);
-    let output = Span::at(norm.output, input.bytes);
-    let read = [input, Span::at(norm.scale, 0), Span::at(norm.bias, 0)];
+    let input = Span::tensor(Read(0), &norm.input, norm.images);
+    let output = Span::at(Result, norm.output, input.bytes);
+    let read = [input, Span::weights(norm.scale), Span::weights(norm.bias)];
     Traffic::new(read, [output])
 }
 
 fn of_members(members: &Members) -> Traffic {
-    let batch = Span::at(members.batch, members.bytes * u64::from(members.images));
+    let batch = members.bytes * u64::from(members.images);
+    let batch = Span::at(Result, members.batch, batch);
     let slots = members.members.iter().take(members.images as usize);
-    let slots = slots.map(|&slot| Span::at(slot, members.bytes));
+    let slots = slots.map(|&slot| Span::at(Outside, slot, members.bytes));
     Traffic {
         reads: slots.collect(),
         writes: vec![batch],
@@ -410,8 +482,10 @@ fn of_members(members: &Members) -> Traffic {
 fn of_input_planar(input: &InputPlanar) -> Traffic {
     let members = input.members.iter().take(input.images as usize);
     Traffic {
-        reads: members.map(|&member| Span::at(member, 0)).collect(),
-        writes: vec![Span::kept(&input.output, input.images, input.kept)],
+        reads: members
+            .map(|&member| Span::at(Outside, member, 0))
+            .collect(),
+        writes: vec![Span::kept(Result, &input.output, input.images, input.kept)],
     }
 }
 
@@ -422,13 +496,17 @@ fn of_answers(answers: &Answers) -> Traffic {
     let counts = images * u64::from(answers.all_counts) * FLOAT;
     Traffic::new(
         [
-            Span::at(answers.scores, scores),
-            Span::at(answers.confidence, confidence),
-            Span::at(answers.counts, counts),
+            Span::at(Read(0), answers.scores, scores),
+            Span::at(Read(1), answers.confidence, confidence),
+            Span::at(Between, answers.counts, counts),
         ],
         [
-            Span::at(answers.answers, images * size_of::<Answer>() as u64),
-            Span::at(answers.done, size_of::<u32>() as u64),
+            Span::at(
+                Outside,
+                answers.answers,
+                images * size_of::<Answer>() as u64,
+            ),
+            Span::at(Outside, answers.done, size_of::<u32>() as u64),
         ],
     )
 }

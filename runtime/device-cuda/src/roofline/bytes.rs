@@ -38,7 +38,7 @@ pub(super) fn different(list: &LaunchList) -> u64 {
     let mut places = BTreeMap::new();
     for (place, bytes) in list.steps.iter().flat_map(touched) {
         if matches!(place, Place::Weights { .. } | Place::Request { .. }) {
-            let most: &mut u64 = places.entry(place).or_default();
+            let most: &mut u64 = places.entry(place.encode()).or_default();
             *most = bytes.max(*most);
         }
     }
@@ -46,10 +46,11 @@ pub(super) fn different(list: &LaunchList) -> u64 {
     list.workspace_bytes + places.values().sum::<u64>()
 }
 
-/// What was touched, the last at the end.
+/// What was touched, the last at the end: memory, whichever tensors it holds.
 struct Cache {
     capacity: u64,
-    kept: Vec<(Place, u64)>,
+    /// Encoded places, and bytes.
+    kept: Vec<(u64, u64)>,
 }
 
 impl Cache {
@@ -70,6 +71,7 @@ impl Cache {
 
     /// Whether the bytes are there; they are afterwards.
     fn has(&mut self, place: Place, bytes: u64) -> bool {
+        let place = place.encode();
         let at = self.kept.iter().position(|&(kept, _)| kept == place);
         let since = |at: usize| self.kept[at..].iter().map(|&(_, bytes)| bytes).sum::<u64>();
         let has = at.is_some_and(|at| since(at) <= self.capacity);

@@ -12,11 +12,12 @@ pub(super) use copies::{digit, view};
 use std::collections::BTreeSet;
 
 use punctual_model::{
-    AnswerKind, ChannelRun, Exit, InputSpec, Network, Operator, OperatorKind, Quantised, Stage,
-    Tensor, TensorId, WeightRange, window_output,
+    AnswerKind, ChannelRun, Exit, InputSpec, Network, Operator, OperatorKind, Output, Quantised,
+    Stage, Tensor, TensorId, VectorSpec, WeightRange, window_output,
 };
 use punctual_types::{
-    Activation, Coordinates, Extent, Filter, Padding, PoolKind, Random, Resampling, Window,
+    Activation, Coordinates, Element, Extent, Filter, Padding, PoolKind, Random, Resampling, View,
+    Window,
 };
 
 /// A network in the making.
@@ -29,8 +30,11 @@ pub(super) struct Builder {
     tensors: Vec<Tensor>,
     weights: Vec<f32>,
     quantised: Quantised,
+    vectors: Vec<VectorSpec>,
     open: Vec<Operator>,
-    stages: Vec<(Vec<Operator>, TensorId)>,
+    /// Further outputs of the open stage.
+    outputs: Vec<Output>,
+    stages: Vec<(Vec<Operator>, Exit)>,
 }
 
 impl Builder {
@@ -48,7 +52,9 @@ impl Builder {
             }],
             weights: Vec::new(),
             quantised: Quantised::default(),
+            vectors: Vec::new(),
             open: Vec::new(),
+            outputs: Vec::new(),
             stages: Vec::new(),
         }
     }
@@ -294,7 +300,38 @@ impl Builder {
 
     /// Ends a stage whose class scores are there.
     pub fn end(&mut self, logits: TensorId) {
-        self.stages.push((std::mem::take(&mut self.open), logits));
+        let mut exit = Exit::of_scores(logits, self.classes as u32);
+        exit.outputs.append(&mut self.outputs);
+        self.stages.push((std::mem::take(&mut self.open), exit));
+    }
+
+    /// A vector that comes with the input.
+    ///
+    /// # Panics
+    /// When there are other tensors already: inputs are the first ones.
+    pub fn vector(&mut self, length: u32) -> TensorId {
+        assert_eq!(
+            self.tensors.len(),
+            1 + self.vectors.len(),
+            "vectors come first"
+        );
+        let name = format!("vector {}", self.vectors.len());
+        self.vectors.push(VectorSpec { name, length });
+        self.tensors.push(features(length));
+        TensorId(self.vectors.len() as u32)
+    }
+
+    /// Gives a tensor back at the exit of the open stage.
+    pub fn output(&mut self, tensor: TensorId) {
+        let shape = self.shape(tensor);
+        let sides = [shape.channels, shape.height, shape.width];
+        self.outputs.push(Output {
+            name: format!("output {}", self.outputs.len()),
+            tensor,
+            shape: sides.to_vec(),
+            view: View::plain(sides),
+            element: Element::F32,
+        });
     }
 
     pub fn finish(self) -> Network {
@@ -308,23 +345,25 @@ impl Builder {
             .stages
             .iter()
             .enumerate()
-            .map(|(index, (operators, logits))| {
+            .map(|(index, (operators, exit))| {
                 let later: BTreeSet<TensorId> = self.stages[index + 1..]
                     .iter()
-                    .flat_map(|(operators, _)| reads(operators))
+                    .flat_map(|(operators, exit)| reads(operators).into_iter().chain(exit.reads()))
                     .collect();
                 let written = writes(operators);
+                let mut read = reads(operators);
+                read.extend(exit.reads());
                 Stage {
-                    inputs: reads(operators).difference(&written).copied().collect(),
+                    inputs: read.difference(&written).copied().collect(),
                     outputs: written.intersection(&later).copied().collect(),
                     operators: operators.clone(),
-                    exit: Some(Exit::of_scores(*logits, self.classes as u32)),
+                    exit: Some(exit.clone()),
                 }
             });
         let network = Network {
             name: self.name.to_owned(),
             input: InputSpec::rgb(self.size.0, self.size.1, [0.5; 3], [0.25; 3]),
-            vectors: Vec::new(),
+            vectors: self.vectors,
             answer: AnswerKind::Classes,
             classes: (0..self.classes)
                 .map(|class| format!("class {class}"))

@@ -110,6 +110,39 @@ pub fn segments(seed: u64) -> Network {
     b.finish()
 }
 
+/// Two exits that give back tensors from the middle, joined ones among them, most of one size; one that is carried on and
+/// given back again; vectors that scale channels, that a padded convolution reads.
+#[must_use]
+pub fn heads(seed: u64) -> Network {
+    let mut b = Builder::new("heads", seed, 8, 8, 4);
+    let image = b.input;
+    let (gains, command) = (b.vector(8), b.vector(6));
+    let first = b.conv(image, 8, 3, 1, 1, None);
+    let second = b.conv(first, 8, 3, 1, 1, None);
+    let second = b.multiply(second, gains);
+    let third = b.conv(second, 8, 3, 1, 1, None);
+    let joined = b.concat(&[second, third]);
+    let mixed = b.conv(third, 16, 1, 1, 1, None);
+    let product = b.multiply(mixed, joined);
+    let upper = b.slice(product, 8, 8);
+    let steered = b.conv(command, 12, 3, 1, 1, None);
+    let mean = b.mean(product);
+    let both = b.concat(&[mean, steered]);
+    for tensor in [joined, mixed, upper] {
+        b.output(tensor);
+    }
+    b.head(both);
+    let fourth = b.conv(joined, 8, 3, 1, 1, Some(third));
+    let fifth = b.add(fourth, upper);
+    let again = b.concat(&[fifth, joined, fifth]);
+    let mean = b.mean(again);
+    for tensor in [again, joined, fourth] {
+        b.output(tensor);
+    }
+    b.head(mean);
+    b.finish()
+}
+
 /// An image for `network`, `[channel][row][column]`, with values like normalised pixels.
 #[must_use]
 pub fn image(network: &Network, seed: u64) -> Vec<f32> {

@@ -2,7 +2,7 @@
 
 use punctual_model::{
     AttentionBias, Calibration, DIMENSION_MAX, Exit, InputForm, NAME_BYTES_MAX, Network,
-    OPERATORS_MAX, Operator, OperatorKind, Output, Package, SecondOperand, Tensor, TensorId,
+    OPERATORS_MAX, Operator, OperatorKind, Output, Package, SecondOperand, Stage, Tensor, TensorId,
     VectorSpec, WeightRange,
 };
 use punctual_types::{
@@ -195,6 +195,17 @@ fn weights_and_shapes_fit_the_operator() {
 
 #[test]
 fn stages_take_and_carry_exactly_what_they_need() {
+    breaks("stage 0: it has no operators; leave it out", |n| {
+        n.stages.insert(
+            0,
+            Stage {
+                inputs: vec![],
+                outputs: vec![],
+                operators: vec![],
+                exit: None,
+            },
+        );
+    });
     breaks(
         "stage 1: it takes tensor TensorId(2), which no earlier",
         |n| {
