@@ -97,10 +97,12 @@ impl Engine {
         }
     }
 
-    /// The CPU device's engines that this processor has.
-    pub fn of_this_processor() -> impl Iterator<Item = Self> {
-        let all = Self::ALL.into_iter();
-        all.filter(|engine| engine.isa().is_some_and(Isa::is_available))
+    /// The CPU device's engines that this processor has, and onnxruntime where the environment names its library.
+    pub fn usual() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|engine| match engine.isa() {
+            Some(isa) => isa.is_available(),
+            None => *engine == Self::Onnxruntime && punctual_device_ort::named().is_some(),
+        })
     }
 }
 
