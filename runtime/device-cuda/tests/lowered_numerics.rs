@@ -14,7 +14,7 @@ use punctual_model::{
     Network, OperatorKind, Output, OutputLayout, Package, SolutionChoice, TensorId,
     cut_where_they_part, reference,
 };
-use punctual_types::{Activation, Element, Quantisation, View};
+use punctual_types::{Activation, BinaryFunction, Element, Quantisation, View};
 
 const BATCHES: [u8; 3] = [1, 2, 4];
 
@@ -340,6 +340,58 @@ fn class_scores_that_no_fully_connected_layer_writes_are_brought_to_floats() {
         };
     }
     network.classes = (0..32).map(|class| format!("class {class}")).collect();
+    assert_eq!(network.validate(), Ok(()));
+    let program = Program::lower(&network, &[2], &target(8), &[]).expect("lowers");
+    check(&network, &program, 2, &images(&network, 2));
+}
+
+#[test]
+fn swapped_operands_are_exchanged_whether_tensors_or_constants_and_whichever_is_repeated() {
+    let mut network = networks::arithmetic(15);
+    let operators = network.stages.iter_mut().flat_map(|s| &mut s.operators);
+    let mut exchanged = 0;
+    for operator in operators {
+        // Others would leave what halves hold, or where a power is a number.
+        if let OperatorKind::Binary {
+            function: BinaryFunction::Subtract | BinaryFunction::Maximum | BinaryFunction::Slope,
+            swapped,
+            ..
+        } = &mut operator.kind
+        {
+            *swapped = !*swapped;
+            exchanged += 1;
+        }
+    }
+    assert!(exchanged >= 4, "{exchanged}");
+    assert_eq!(network.validate(), Ok(()));
+    let program = Program::lower(&network, &[2], &target(8), &[]).expect("lowers");
+    check(&network, &program, 2, &images(&network, 2));
+}
+
+#[test]
+fn a_gather_of_one_run_takes_it_from_the_source_that_it_names() {
+    let mut network = networks::gathers(15);
+    let shapes = network.tensors.clone();
+    let mut moved = 0;
+    for stage in &mut network.stages {
+        let mut before = stage.inputs.clone();
+        for operator in &mut stage.operators {
+            let size = |tensor: TensorId| shapes[tensor.index()].extent();
+            let other = before
+                .iter()
+                .find(|&&other| other != operator.input && size(other) == size(operator.input));
+            if let (OperatorKind::Gather { others, runs }, Some(&other)) =
+                (&mut operator.kind, other)
+                && let [run] = &mut runs[..]
+            {
+                (*others, run.source) = (vec![operator.input], 1);
+                operator.input = other;
+                moved += 1;
+            }
+            before.push(operator.output);
+        }
+    }
+    assert!(moved >= 3, "{moved}");
     assert_eq!(network.validate(), Ok(()));
     let program = Program::lower(&network, &[2], &target(8), &[]).expect("lowers");
     check(&network, &program, 2, &images(&network, 2));

@@ -5,7 +5,7 @@
 //! second product makes one operator of all, or until something else reads them.
 
 use punctual_model::{ChannelRun, Tensor, TensorId};
-use punctual_types::BinaryFunction;
+use punctual_types::{BinaryFunction, HEAD_CHANNELS_MAX};
 
 use super::operands::Floats;
 use super::view_algebra::{Axis, BATCH, Factor, View, normal};
@@ -15,8 +15,6 @@ use crate::fold::{Dim, resolved};
 use crate::graph::{Attributes, Data, Node};
 use crate::problem::Problem;
 
-/// Most channels of a head that devices take.
-const HEAD_CHANNELS_MAX: u64 = 128;
 /// Most values of what is added to an attention's products.
 const BIAS_MAX: u64 = 1 << 26;
 
@@ -295,7 +293,7 @@ impl Lowering<'_> {
             && sizes
                 .into_iter()
                 .flatten()
-                .all(|size| size <= HEAD_CHANNELS_MAX);
+                .all(|size| size <= HEAD_CHANNELS_MAX.into());
         if !fits {
             return Ok(None);
         }

@@ -5,31 +5,29 @@
 //! a stage for all batch sizes: each member has its own share of the workspace, and kernels take
 //! as many members as there are, so a batch that is not full costs no padding.
 
+mod copies;
 mod gather;
 mod homes;
 mod image;
 mod kernel;
 mod places;
 mod quantised;
+mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_kernels::quantised::PLANES_MAX;
-use punctual_kernels::{
-    AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, Isa, KernelError,
-    PlanarLayout,
-};
+use punctual_kernels::{AlignedBuffer, BlockedLayout, ConvInput, Isa, KernelError, PlanarLayout};
 use punctual_model::{
     Exit, Network, Operator, OperatorKind, OutputLayout, PlacedExit, PlacedOutput, Stage, TensorId,
     VECTORS_MAX,
 };
-use punctual_types::{Activation, Extent, Padding, Piece, View, Window};
 use thiserror::Error;
 
 use super::executable::{Executable, ExitPlan, Kernel, LoadedModel, Made, Step, Value};
 use crate::checker::{Checker, Violation};
 use crate::outputs::OutputPlan;
-use crate::shared::{Operand, Operands, Span};
+use crate::shared::{Operands, Span};
+use copies::INPUT_COPY;
 use homes::Homes;
 pub use image::{image_layout, pack_image};
 use places::Places;
@@ -51,7 +49,7 @@ pub enum LowerError {
         /// The network's name.
         model: String,
         stage: usize,
-        source: Violation,
+        source: Box<Violation>,
     },
 }
 
@@ -79,9 +77,6 @@ pub(super) fn lower(
 pub(super) fn pack(network: &Network, stages: &[Executable]) -> Result<Vec<f32>, LowerError> {
     image::packed(network, stages)
 }
-
-/// The name of the step that copies the input.
-const INPUT_COPY: &str = "input to blocks";
 
 /// What a stage does at a time.
 #[derive(Clone, Copy)]
@@ -190,7 +185,7 @@ impl<'n> Lowering<'n> {
                 checked.map_err(|source| LowerError::Wrong {
                     model: self.network.name.clone(),
                     stage: index,
-                    source,
+                    source: Box::new(source),
                 })?;
                 Ok(executable)
             })
@@ -342,157 +337,6 @@ impl<'n> Lowering<'n> {
             outputs: outputs.map(output).collect::<Result<_, _>>()?,
             not_finite: placed.map_or(0, PlacedExit::not_finite),
         })
-    }
-
-    /// The values of a vector, one behind the other, in the memory that it has.
-    fn plain(&self, tensor: TensorId, span: Span) -> Span {
-        let layout = self.layout(self.value(tensor));
-        let features = layout.features();
-        let features = features.expect("vectors and answers have plain borders");
-        Span {
-            start: span.start + features.start,
-            len: features.len(),
-            ..span
-        }
-    }
-
-    /// A tensor as operators read it that do not care what is around it.
-    fn value(&self, tensor: TensorId) -> Value {
-        if tensor == self.network.input_tensor() {
-            Value::Copy(tensor)
-        } else {
-            Value::Tensor(tensor)
-        }
-    }
-
-    /// What an operator reads, its input first; none for the network's input as the planes that it is.
-    fn operands<'o>(
-        &self,
-        operator: &'o Operator,
-    ) -> impl Iterator<Item = Option<Value>> + use<'_, 'n, 'o> {
-        let others = operator.kind.others().iter();
-        std::iter::once(self.first_operand(operator)).chain(others.map(|&id| Some(self.value(id))))
-    }
-
-    fn first_operand(&self, operator: &Operator) -> Option<Value> {
-        let tensor = operator.input;
-        if tensor == self.network.input_tensor() {
-            let reads_planes = match operator.kind {
-                OperatorKind::Conv2d { .. } => true,
-                OperatorKind::Convert => self.input.channels() <= PLANES_MAX,
-                _ => false,
-            };
-            return (!reads_planes).then_some(Value::Copy(tensor));
-        }
-        let wants_zeros = operator.kind.border() > 0;
-        if wants_zeros && self.copies.contains_key(&tensor) {
-            return Some(Value::Copy(tensor));
-        }
-        Some(Value::Tensor(tensor))
-    }
-
-    /// What an action reads but for the planes of the network's input.
-    fn reads<'a>(&self, action: &'a Action<'_>) -> impl Iterator<Item = Value> + use<'_, 'n, 'a> {
-        let (copied, operator) = match *action {
-            Action::Copy(tensor) if tensor == self.network.input_tensor() => (None, None),
-            Action::Copy(tensor) => (Some(Value::Tensor(tensor)), None),
-            Action::Operator { operator, .. } => (None, Some(operator)),
-        };
-        let operands = operator
-            .into_iter()
-            .flat_map(|operator| self.operands(operator).flatten());
-        copied.into_iter().chain(operands)
-    }
-
-    fn layout(&self, value: Value) -> BlockedLayout {
-        match value {
-            Value::Tensor(tensor) => self.layouts[tensor.index()],
-            Value::Copy(tensor) => self.copies[&tensor],
-        }
-    }
-
-    /// The value whose memory it is that the value lies in.
-    fn memory(&self, value: Value) -> Value {
-        match value {
-            Value::Tensor(tensor) => Value::Tensor(self.homes.root(tensor).tensor),
-            Value::Copy(_) => value,
-        }
-    }
-
-    /// The first of the value's blocks in its memory.
-    fn block(&self, value: Value) -> usize {
-        match value {
-            Value::Tensor(tensor) => self.homes.root(tensor).block,
-            Value::Copy(_) => 0,
-        }
-    }
-
-    /// Where a memory lies in the request buffer, if it does.
-    fn carried_at(&self, memory: Value) -> Option<Span> {
-        match memory {
-            Value::Tensor(tensor) => self.carried[tensor.index()],
-            Value::Copy(_) => None,
-        }
-    }
-
-    fn operand(&self, value: Value, places: &Places<'_>) -> Operand {
-        Operand {
-            span: places.of(value),
-            layout: ConvInput::Blocked(self.layout(value)),
-        }
-    }
-
-    fn planes(&self, places: &Places<'_>) -> Operand {
-        Operand {
-            span: places.planes(),
-            layout: ConvInput::Planar(self.input),
-        }
-    }
-
-    /// The copy of a tensor for those that cannot read it as it lies.
-    fn copy_step(&self, tensor: TensorId, places: &Places<'_>) -> Result<Step, KernelError> {
-        let output = self.copies[&tensor];
-        let (name, kernel, read) = if tensor == self.network.input_tensor() {
-            let kernel = Kernel::Conv2d(self.planes_to_blocks(output)?);
-            (INPUT_COPY, kernel, self.planes(places))
-        } else {
-            let value = Value::Tensor(tensor);
-            let kernel = Kernel::Copy(self.with_zeros(self.layout(value), output)?);
-            ("zeros around", kernel, self.operand(value, places))
-        };
-        Ok(Step::new(
-            name.to_owned(),
-            Made::Whole(Value::Copy(tensor)),
-            kernel,
-            Operands::new([read], places.of(Value::Copy(tensor))),
-            output,
-        ))
-    }
-
-    /// A convolution with the identity.
-    fn planes_to_blocks(&self, output: BlockedLayout) -> Result<Conv2d, KernelError> {
-        let spec = Conv2dSpec {
-            input: ConvInput::Planar(self.input),
-            output,
-            residual: None,
-            window: Window::new(Extent::square(1), Extent::square(1), Padding::default()),
-            groups: self.input.channels(),
-            activation: Activation::None,
-        };
-        Conv2d::new(self.isa, &spec)
-    }
-
-    /// The same values; the halo is the output's.
-    fn with_zeros(&self, input: BlockedLayout, output: BlockedLayout) -> Result<Copy, KernelError> {
-        let shape = input.shape();
-        let shape = [shape.channels, shape.height, shape.width].map(|side| side as u32);
-        let spec = CopySpec {
-            inputs: vec![input],
-            table: 0,
-            output,
-            pieces: vec![Piece::whole(View::plain(shape), shape)],
-        };
-        Copy::new(self.isa, &spec)
     }
 
     fn step(&self, operator: &Operator, places: &Places) -> Result<Step, KernelError> {

@@ -216,10 +216,11 @@ impl Operation<'_> {
         let of_groups: Vec<f64> = of_groups.map(typical).collect();
         let bias = self.weights(bias);
         let in_group = bias.len() / of_groups.len();
+        let of_curve = if self.is_curve() { 1.0 } else { 0.0 };
         let rows = self.weights(weights).chunks_exact(terms).zip(bias);
         let size = |(channel, (row, bias)): (usize, (&[f32], &f32))| {
             let values = of_groups[channel / in_group];
-            f64::from(bias.abs()) + terms as f64 * typical(row) * values
+            of_curve + f64::from(bias.abs()) + terms as f64 * typical(row) * values
         };
         Sums {
             terms: terms as f64,

@@ -138,7 +138,9 @@ impl Drawing {
     pub(super) fn length_norm(&mut self) -> Option<()> {
         let from = self.any()?;
         let dims = self.dims(from);
-        let name = self.read(from);
+        // A length of zero would be divided by.
+        let above_zero = self.apply_to(from, "Sigmoid");
+        let name = self.read(above_zero);
         let axis = self.side(1, dims.len() as u64);
         let norm = self.side(1, 2);
         let attributes = vec![int("axis", axis), int("p", norm)];

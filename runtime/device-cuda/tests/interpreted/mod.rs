@@ -1,0 +1,84 @@
+//! Lowered networks on the emulated kernels, compared with the reference interpreter within what halves may round.
+
+use punctual_device_cuda::lower::Program;
+use punctual_model::reference::Exited;
+use punctual_model::reference::agreement::{ExpectedExit, Precision, expected};
+use punctual_model::{Exit, Network, OutputLayout};
+use punctual_types::Element;
+
+use crate::emulation::Memory;
+
+/// The first input and the vectors of an image.
+pub type Inputs = Vec<Vec<f32>>;
+
+/// What is wrong with what the launches give for these images in a batch of that size, if anything is.
+pub fn difference(
+    (network, layout): (&Network, &OutputLayout),
+    (program, batch): (&Program, u8),
+    images: &[Inputs],
+) -> Option<String> {
+    let wanted: Vec<Vec<Option<ExpectedExit>>> = images
+        .iter()
+        .map(|image| {
+            let slices: Vec<&[f32]> = image.iter().map(Vec::as_slice).collect();
+            expected(network, &slices, Precision::Half, 1)
+        })
+        .collect();
+    let flat: Vec<Vec<f32>> = images.iter().map(|image| image.concat()).collect();
+    let mut memory = Memory::new(network, program, &flat);
+    for (stage, own) in network.stages.iter().enumerate() {
+        let scores = memory.run(program, stage, batch);
+        let Some(exit) = &own.exit else {
+            continue;
+        };
+        for (member, scores) in scores.into_iter().enumerate() {
+            let found = Exited {
+                outputs: outputs(&memory, program, (exit, layout), (stage, member)),
+                scores,
+                confidence: exit.confidence.map(|_| memory.answer(member).confidence),
+            };
+            let wanted = wanted[member][stage].as_ref().expect("an exit");
+            if let Err(mismatch) = wanted.compare(&found) {
+                let members = images.len();
+                return Some(format!(
+                    "member {member} of {members}, exit {stage}: {mismatch}"
+                ));
+            }
+        }
+    }
+    None
+}
+
+/// A member's outputs of the stage that ran last.
+fn outputs(
+    memory: &Memory,
+    program: &Program,
+    (exit, layout): (&Exit, &OutputLayout),
+    (stage, member): (usize, usize),
+) -> Vec<Vec<f32>> {
+    let bytes = memory.outputs(program, stage, member);
+    let placed = layout.stage(stage).expect("all outputs are wanted");
+    let first = placed.range().start;
+    let outputs = placed.outputs.iter().map(|placed| {
+        let own = &bytes[(placed.offset - first) as usize..][..placed.bytes as usize];
+        values(exit.outputs[placed.output].element, own)
+    });
+    outputs.collect()
+}
+
+/// The values of an output's bytes, as the interpreter has them.
+fn values(element: Element, bytes: &[u8]) -> Vec<f32> {
+    let value = |bytes: &[u8]| {
+        let word = || [bytes[0], bytes[1], bytes[2], bytes[3]];
+        match element {
+            Element::F32 => f32::from_ne_bytes(word()),
+            Element::I32 => i32::from_ne_bytes(word()) as f32,
+            Element::Bool | Element::U8 { .. } => f32::from(bytes[0]),
+            Element::I8 { .. } => f32::from(bytes[0] as i8) + 128.0,
+        }
+    };
+    bytes
+        .chunks_exact(element.bytes() as usize)
+        .map(value)
+        .collect()
+}
