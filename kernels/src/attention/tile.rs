@@ -9,7 +9,7 @@ use crate::functions::exp;
 use crate::simd::{KEPT, Vector};
 
 /// Most channels of a head.
-pub const HEAD_CHANNELS_MAX: usize = 128;
+pub const HEAD_CHANNELS_MAX: usize = punctual_types::HEAD_CHANNELS_MAX as usize;
 /// Most vectors of queries in a tile.
 const COLUMNS: usize = 3;
 const LANES_MAX: usize = 16;

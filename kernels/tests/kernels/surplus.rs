@@ -66,174 +66,172 @@ fn layout(isa: Isa, channels: usize, height: usize, width: usize, halo: usize) -
     BlockedLayout::new(isa, channels, height, width, halo).unwrap()
 }
 
-/// Operators that read the channels of the last block one vector at a time.
-fn by_vectors(isa: Isa) -> Vec<Case> {
+/// Pools and resizes.
+fn of_windows(isa: Isa) -> Vec<Case> {
     let input = layout(isa, CHANNELS, HEIGHT, WIDTH, 1);
     let output = layout(isa, CHANNELS, HEIGHT, WIDTH, 2);
     let window = Window::new(Extent::square(3), Extent::square(1), Padding::uniform(1));
     let pool = |kind| {
-        Pool::new(
-            isa,
-            &PoolSpec {
-                input,
-                output,
-                window,
-                kind,
-            },
-        )
+        let spec = PoolSpec {
+            input,
+            output,
+            window,
+            kind,
+        };
+        case!("pool", vec![input], output, Pool::new(isa, &spec))
     };
-    let mean = layout(isa, CHANNELS, 1, 1, 0);
+    let (height, width) = (HEIGHT as u32, WIDTH as u32);
     let resize = |filter| {
         let resampling = Resampling {
-            size: Extent {
-                height: HEIGHT as u32,
-                width: WIDTH as u32,
-            },
+            size: Extent { height, width },
             scale: [0.8, 0.9],
             coordinates: Coordinates::HalfPixel,
             filter,
         };
-        Resize::new(
-            isa,
-            &ResizeSpec {
-                input,
-                output,
-                resampling,
-            },
-        )
-    };
-    let binary = |function, operands| {
-        let activation = Activation::Silu;
-        let swapped = true;
-        let spec = BinarySpec {
-            function,
-            operands,
-            swapped,
+        let spec = ResizeSpec {
+            input,
             output,
-            activation,
+            resampling,
         };
-        Binary::new(isa, &spec)
+        case!("resize", vec![input], output, Resize::new(isa, &spec))
     };
-    let both = [BinaryOperand::Tensor(input), BinaryOperand::Tensor(input)];
-    let one = [BinaryOperand::Tensor(input), BinaryOperand::Tensor(mean)];
-    let mut all = vec![
-        case!("largest", vec![input], output, pool(PoolKind::Max)),
-        case!(
-            "average",
-            vec![input],
-            output,
-            pool(PoolKind::Average {
-                counts_padding: true
-            })
-        ),
+    let mean = layout(isa, CHANNELS, 1, 1, 0);
+    vec![
+        pool(PoolKind::Max),
+        pool(PoolKind::Average {
+            counts_padding: true,
+        }),
+        pool(PoolKind::Average {
+            counts_padding: false,
+        }),
+        resize(Filter::Linear),
+        resize(Filter::Nearest(Rounding::Floor)),
         case!(
             "mean",
             vec![input],
             mean,
             GlobalAveragePool::new(isa, input, mean)
         ),
-        case!("smooth", vec![input], output, resize(Filter::Linear)),
-        case!(
-            "nearest",
-            vec![input],
-            output,
-            resize(Filter::Nearest(Rounding::Floor))
-        ),
-        case!(
-            "root",
-            vec![input],
-            output,
-            Unary::new(isa, UnaryFunction::SquareRoot, input, output)
-        ),
-        case!(
-            "sine",
-            vec![input],
-            output,
-            Unary::new(isa, UnaryFunction::Sine, input, output)
-        ),
-    ];
-    for function in BinaryFunction::ALL {
-        for (operands, inputs) in [(both, vec![input, input]), (one, vec![input, mean])] {
-            let kernel = binary(function, operands).unwrap();
-            let run: Run = Box::new(move |part, images| kernel.run(&[], part, images));
-            all.push(Case {
-                name: function_name(function),
-                inputs,
-                output,
-                run,
-            });
-        }
-    }
-    all
+    ]
 }
 
-fn function_name(function: BinaryFunction) -> &'static str {
-    match function {
-        BinaryFunction::Divide => "quotient",
-        BinaryFunction::Power => "power",
-        _ => "function of two",
-    }
-}
-
-/// Operators that sum over channels, choose among them, or move them.
-fn across_channels(isa: Isa) -> Vec<Case> {
+/// Functions of one value and of two.
+fn of_values(isa: Isa) -> Vec<Case> {
     let input = layout(isa, CHANNELS, HEIGHT, WIDTH, 1);
     let output = layout(isa, CHANNELS, HEIGHT, WIDTH, 2);
-    let softmax = |axis, extent| {
-        let digit = Digit {
-            axis,
-            step: 1,
-            extent,
-        };
-        Softmax::new(
-            isa,
-            &SoftmaxSpec {
-                input,
-                output,
-                digit,
-                logarithm: false,
-            },
+    let mean = layout(isa, CHANNELS, 1, 1, 0);
+    let of_one = |function| {
+        case!(
+            "function of one",
+            vec![input],
+            output,
+            Unary::new(isa, function, input, output)
         )
     };
-    let epsilon = 1e-3;
+    let of_two = |(function, second): (BinaryFunction, BlockedLayout)| {
+        let spec = BinarySpec {
+            function,
+            operands: [input, second].map(BinaryOperand::Tensor),
+            swapped: true,
+            output,
+            activation: Activation::Silu,
+        };
+        weighted!(
+            "function of two",
+            vec![input, second],
+            output,
+            Binary::new(isa, &spec),
+            0
+        )
+    };
+    let one = [
+        UnaryFunction::SquareRoot,
+        UnaryFunction::Reciprocal,
+        UnaryFunction::Sine,
+    ];
+    let two = BinaryFunction::ALL
+        .into_iter()
+        .flat_map(|function| [(function, input), (function, mean)]);
+    one.into_iter().map(of_one).chain(two.map(of_two)).collect()
+}
+
+/// Operators that sum over channels or choose among them.
+fn over_channels(isa: Isa) -> Vec<Case> {
+    let input = layout(isa, CHANNELS, HEIGHT, WIDTH, 1);
+    let output = layout(isa, CHANNELS, HEIGHT, WIDTH, 2);
+    let softmax = |axis, extent, step| {
+        let digit = Digit { axis, step, extent };
+        let spec = SoftmaxSpec {
+            input,
+            output,
+            digit,
+            logarithm: false,
+        };
+        case!("softmax", vec![input], output, Softmax::new(isa, &spec))
+    };
     let ranking = Ranking {
         largest: true,
         last: false,
     };
-    let best = layout(isa, 1, HEIGHT, WIDTH, 1);
-    let columns = layout(isa, CHANNELS, HEIGHT, 2, 1);
     let top = |axis, output| {
-        TopK::new(
-            isa,
-            &TopKSpec {
-                input,
-                output,
-                axis,
-                ranking,
-            },
-        )
+        let spec = TopKSpec {
+            input,
+            output,
+            axis,
+            ranking,
+        };
+        case!("best", vec![input], output, TopK::new(isa, &spec))
     };
+    let norm = LayerNormSpec {
+        input,
+        output,
+        epsilon: 1e-3,
+    };
+    vec![
+        softmax(Axis::Channel, 7, 1),
+        softmax(Axis::Channel, 7, 3),
+        softmax(Axis::Row, 5, 1),
+        top(Axis::Channel, layout(isa, 1, HEIGHT, WIDTH, 1)),
+        top(Axis::Column, layout(isa, CHANNELS, HEIGHT, 2, 1)),
+        weighted!(
+            "layer norm",
+            vec![input],
+            output,
+            LayerNorm::new(isa, &norm),
+            CHANNELS,
+            CHANNELS
+        ),
+    ]
+}
+
+/// Operators that move values.
+fn moved(isa: Isa) -> Vec<Case> {
+    let input = layout(isa, CHANNELS, HEIGHT, WIDTH, 1);
+    let output = layout(isa, CHANNELS, HEIGHT, WIDTH, 2);
     let run = |first, count| ChannelRun {
         source: 0,
         first,
         count,
     };
+    let runs = vec![run(3, 18), run(0, 3)];
     let gather = GatherSpec {
         inputs: vec![input],
         output,
-        runs: vec![run(3, 18), run(0, 3)],
+        runs,
     };
     let mut turned = View::plain([CHANNELS, HEIGHT, WIDTH].map(|side| side as u32));
     turned.digits.swap(0, 2);
-    let sizes = [WIDTH, HEIGHT, CHANNELS].map(|side| side as u32);
     let transposed = layout(isa, WIDTH, HEIGHT, CHANNELS, 1);
     let copy = CopySpec {
         inputs: vec![input],
         table: 0,
         output: transposed,
-        pieces: vec![Piece::whole(turned, sizes)],
+        pieces: vec![Piece::whole(
+            turned,
+            [WIDTH, HEIGHT, CHANNELS].map(|side| side as u32),
+        )],
     };
-    let copy = Copy::new(isa, &copy).unwrap();
+    let columns = layout(isa, CHANNELS, HEIGHT, 2, 1);
     let take = TakeSpec {
         input,
         indices: columns,
@@ -254,25 +252,6 @@ fn across_channels(isa: Isa) -> Vec<Case> {
         sampling,
     };
     vec![
-        case!(
-            "softmax of channels",
-            vec![input],
-            output,
-            softmax(Axis::Channel, 7)
-        ),
-        case!(
-            "softmax of rows",
-            vec![input],
-            output,
-            softmax(Axis::Row, 5)
-        ),
-        case!("best channel", vec![input], best, top(Axis::Channel, best)),
-        case!(
-            "best columns",
-            vec![input],
-            columns,
-            top(Axis::Column, columns)
-        ),
         case!("gather", vec![input], output, Gather::new(isa, &gather)),
         case!("take", vec![input, columns], columns, Take::new(isa, &take)),
         case!(
@@ -281,90 +260,83 @@ fn across_channels(isa: Isa) -> Vec<Case> {
             output,
             GridSample::new(isa, &sample)
         ),
-        Case {
-            name: "copy",
-            inputs: vec![input],
-            output: transposed,
-            run: Box::new(move |part, images| copy.run(&[], part, images)),
-        },
-        weighted!(
-            "layer norm",
-            vec![input],
-            output,
-            LayerNorm::new(
-                isa,
-                &LayerNormSpec {
-                    input,
-                    output,
-                    epsilon
-                }
-            ),
-            CHANNELS,
-            CHANNELS
-        ),
+        weighted!("copy", vec![input], transposed, Copy::new(isa, &copy), 0),
     ]
 }
 
-/// Operators of sequences.
-fn of_sequences(isa: Isa) -> Vec<Case> {
-    let row = |channels, width| layout(isa, channels, 1, width, 0);
-    let query = row(CHANNELS, WIDTH);
-    let attention = AttentionSpec {
+fn row(isa: Isa, channels: usize, width: usize) -> BlockedLayout {
+    layout(isa, channels, 1, width, 0)
+}
+
+fn attention(isa: Isa) -> Case {
+    let query = row(isa, CHANNELS, WIDTH);
+    let mask = row(isa, 1, WIDTH);
+    let spec = AttentionSpec {
         query,
         key: query,
         value: query,
-        mask: Some(row(1, WIDTH)),
+        mask: Some(mask),
         output: query,
         heads: 3,
         scale: 0.5,
         by_row: false,
         bias: None,
     };
-    let attention = Attention::new(isa, &attention).unwrap();
-    let second = row(9, CHANNELS);
-    let product = ProductSpec {
-        first: query,
-        second,
-        output: row(9, WIDTH),
-    };
+    let kernel = Attention::new(isa, &spec).unwrap();
+    Case {
+        name: "attention",
+        inputs: vec![query, query, query, mask],
+        output: query,
+        run: Box::new(move |part, images| kernel.run(&[], part, images)),
+    }
+}
+
+/// Operators of sequences.
+fn of_sequences(isa: Isa) -> Vec<Case> {
     let image = layout(isa, CHANNELS, HEIGHT, WIDTH, 1);
-    let tokens = row(CHANNELS, HEIGHT * WIDTH + 1);
-    let words = layout(isa, 1, HEIGHT, WIDTH, 1);
-    let token = layout(isa, CHANNELS, 1, 1, 0);
-    let spec = RecurrentSpec {
+    let (first, second, output) = (
+        row(isa, CHANNELS, WIDTH),
+        row(isa, 9, CHANNELS),
+        row(isa, 9, WIDTH),
+    );
+    let product = ProductSpec {
+        first,
+        second,
+        output,
+    };
+    let tokens = row(isa, CHANNELS, HEIGHT * WIDTH + 1);
+    let (words, token) = (layout(isa, 1, HEIGHT, WIDTH, 1), row(isa, CHANNELS, 1));
+    let (initial, states) = (row(isa, 7, 1), row(isa, 7, WIDTH));
+    let recurrent = RecurrentSpec {
         cell: Cell::Gru {
             resets_product: true,
         },
-        gates: query,
-        initial: Some(layout(isa, 7, 1, 1, 0)),
-        output: row(7, WIDTH),
+        gates: first,
+        initial: Some(initial),
+        output: states,
         backwards: false,
     };
+    let table = tokens.shape().elements();
     vec![
-        Case {
-            name: "attention",
-            inputs: vec![query, query, query, row(1, WIDTH)],
-            output: query,
-            run: Box::new(move |part, images| attention.run(&[], part, images)),
-        },
+        attention(isa),
         case!(
             "product",
-            vec![query, second],
-            product.output,
+            vec![first, second],
+            output,
             Product::new(isa, &product)
         ),
         case!(
             "token",
-            vec![query],
+            vec![first],
             token,
-            Token::new(isa, query, token, 2)
+            Token::new(isa, first, token, 2)
         ),
         weighted!(
             "tokens",
             vec![image],
             tokens,
             Tokens::new(isa, image, tokens, 1),
-            tokens.shape().elements()
+            table
         ),
         weighted!(
             "embedding",
@@ -375,9 +347,9 @@ fn of_sequences(isa: Isa) -> Vec<Case> {
         ),
         weighted!(
             "recurrent",
-            vec![query, spec.initial.unwrap()],
-            spec.output,
-            Recurrent::new(isa, &spec),
+            vec![first, initial],
+            states,
+            Recurrent::new(isa, &recurrent),
             21 * 7,
             21
         ),
@@ -507,7 +479,14 @@ fn image(case: &Case, parts: usize, surplus: f32, halo: f32) -> Vec<u32> {
 #[test]
 fn surplus_lanes_and_halos_of_what_an_operator_reads_change_no_value() {
     for isa in Isa::available() {
-        let cases = [by_vectors, across_channels, of_sequences, of_detectors];
+        let cases = [
+            of_windows,
+            of_values,
+            over_channels,
+            moved,
+            of_sequences,
+            of_detectors,
+        ];
         for case in cases.iter().flat_map(|cases| cases(isa)) {
             for parts in 1..=3 {
                 let expected = image(&case, parts, 0.0, 0.0);

@@ -5,6 +5,7 @@
 
 mod activation;
 mod answer;
+mod attention;
 mod cell;
 mod detection;
 mod element;
@@ -23,6 +24,7 @@ mod window;
 
 pub use activation::Activation;
 pub use answer::{AREA_BYTES_MAX, AREA_HEAD_BYTES, AnswerKind, OUTPUT_ALIGNMENT};
+pub use attention::HEAD_CHANNELS_MAX;
 pub use cell::{Cell, HIDDEN_UNITS_MAX};
 pub use detection::{
     BoxForm, CANDIDATES_MAX, DETECTION_VALUES, DETECTIONS_MAX, Decoder, Scoring, clean,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_types::{Activation, Filter, Quantisation};
+use punctual_types::{Activation, Extent, Filter, Quantisation};
 use serde::{Deserialize, Serialize};
 
 use crate::validate::{OperatorError, WEIGHTS_MAX};
@@ -131,6 +131,10 @@ impl Network {
         }
         match operator.kind {
             OperatorKind::Add { activation, .. } if input.is_some() => check_clip(activation),
+            OperatorKind::Pool { kernel, .. } if input.is_some() => check_window(kernel),
+            OperatorKind::GlobalAveragePool if input.is_some() => {
+                check_window(self.tensors[operator.input.index()].extent())
+            }
             OperatorKind::QuantisedConv2d {
                 weights,
                 scales,
@@ -140,10 +144,7 @@ impl Network {
             } => {
                 check_clip(activation)?;
                 let (count, outputs) = self.quantised_counts(operator);
-                let products = count / outputs.max(1);
-                if products > QUANTISED_PRODUCTS_MAX {
-                    return Err(OperatorError::Products { products });
-                }
+                check_sum(count / outputs.max(1))?;
                 let there = self.quantised.weights.len();
                 weights.check("quantised weights", there, count)?;
                 scales.check("scales", self.weights.len(), outputs)?;
@@ -172,6 +173,18 @@ impl Network {
         let area = window.kernel.area() as u64;
         let inputs = u64::from(input.channels / groups.max(1));
         (outputs.saturating_mul(inputs * area), outputs)
+    }
+}
+
+/// A pool's window sums as a convolution does.
+fn check_window(window: Extent) -> Result<(), OperatorError> {
+    check_sum(u64::from(window.height) * u64::from(window.width))
+}
+
+fn check_sum(products: u64) -> Result<(), OperatorError> {
+    match products > QUANTISED_PRODUCTS_MAX {
+        true => Err(OperatorError::Products { products }),
+        false => Ok(()),
     }
 }
 

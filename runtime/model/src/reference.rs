@@ -20,7 +20,7 @@ use crate::{
     Network, Operator, OperatorKind, Output, SecondOperand, Stage, Tensor, TensorId, WeightRange,
 };
 use noise::Noise;
-use windows::{Planar, visit};
+use windows::{Line, Planar, visit};
 
 /// One image's tensors while a network runs: at first the input, between stages what is carried.
 pub type Values = BTreeMap<TensorId, Vec<f32>>;
@@ -522,28 +522,30 @@ fn convolve(
     let inputs = (input.shape.channels / groups) as usize;
     let outputs = (output.channels / groups) as usize;
     let area = window.kernel.area();
-    let plane = (input.shape.height * input.shape.width) as usize;
     let mut result = Vec::with_capacity(output.elements() as usize);
     for channel in 0..output.channels as usize {
         let kernel = &kernels[channel * inputs * area..][..inputs * area];
         let first = channel / outputs * inputs;
-        for row in 0..output.height as usize {
-            for column in 0..output.width as usize {
-                let mut sum = f64::from(bias[channel]);
-                visit(&window, row, column, |position, y, x| {
-                    // Padding is zero.
-                    let Some(at) = input.position(first, y, x) else {
-                        return;
-                    };
-                    let values = input.data[at..].iter().step_by(plane).take(inputs);
-                    let weights = kernel[position..].iter().step_by(area);
-                    for (weight, value) in weights.zip(values) {
-                        sum += f64::from(*weight) * f64::from(*value);
+        let mut sums = vec![f64::from(bias[channel]); (output.height * output.width) as usize];
+        for (at, weight) in kernel.iter().enumerate() {
+            let (weight, step) = (f64::from(*weight), window.stride.width as usize);
+            for Line { from, to, count } in windows::lines(&window, at % area, input, output) {
+                let values = &input.data[(first + at / area) * input.plane() + from..];
+                let sums = sums[to..][..count].iter_mut();
+                match step {
+                    // The same, but the compiler makes vectors of it.
+                    1 => sums
+                        .zip(values)
+                        .for_each(|(sum, v)| *sum += weight * f64::from(*v)),
+                    _ => {
+                        let values = values.iter().step_by(step);
+                        sums.zip(values)
+                            .for_each(|(sum, v)| *sum += weight * f64::from(*v));
                     }
-                });
-                result.push(sum as f32);
+                }
             }
         }
+        result.extend(sums.into_iter().map(|sum| sum as f32));
     }
     result
 }

@@ -3,7 +3,8 @@
 mod error;
 
 use punctual_types::{
-    Axis, Cell, DETECTION_VALUES, Digit, Extent, HIDDEN_UNITS_MAX, Padding, Piece, Scoring, Window,
+    Axis, Cell, DETECTION_VALUES, Digit, Extent, HEAD_CHANNELS_MAX, HIDDEN_UNITS_MAX, Padding,
+    Piece, Scoring, Window,
 };
 
 use crate::{
@@ -327,15 +328,18 @@ fn attended(
         && query.channels.is_multiple_of(heads)
         && value.channels.is_multiple_of(heads)
         && (!by_row || key.height == query.height);
-    if fits {
-        let channels = value.channels;
-        return Ok(Tensor { channels, ..query });
+    if !fits {
+        return Err(ShapeError::Attention {
+            query,
+            keys: [key, value, mask.unwrap_or(expected)],
+            heads,
+        });
     }
-    Err(ShapeError::Attention {
-        query,
-        keys: [key, value, mask.unwrap_or(expected)],
-        heads,
-    })
+    let channels = value.channels;
+    match query.channels.max(channels) / heads {
+        found if found > HEAD_CHANNELS_MAX => Err(ShapeError::HeadChannels { found }),
+        _ => Ok(Tensor { channels, ..query }),
+    }
 }
 
 impl AttentionBias {

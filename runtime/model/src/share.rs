@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use crate::Exit;
 use crate::network::{Network, Operator, Stage, Tensor, TensorId};
-use crate::{Border, Exit};
 
 /// Cuts the first stage in which the networks part, if they have a part of it in common. Networks
 /// that are equal, or have nothing in common there, come back as they were; so do networks with
@@ -214,7 +214,8 @@ pub struct Carried {
     written: Option<usize>,
     /// The last stage that reads it.
     read: Option<usize>,
-    border: Border,
+    /// Zeros around it.
+    halo: u32,
 }
 
 impl Network {
@@ -232,7 +233,7 @@ impl Network {
                 shape: self.tensors[tensor.index()],
                 written,
                 read: self.stages.iter().rposition(|s| s.inputs.contains(&tensor)),
-                border: borders[tensor.index()],
+                halo: borders[tensor.index()].around(),
             })
             .collect()
     }

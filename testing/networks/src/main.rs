@@ -15,8 +15,8 @@ use punctual_networks::Engine;
 #[derive(Parser)]
 #[command(after_help = "\
 Examples:
-  punctual-networks --first 1 --count 1000                       the CPU engines of this processor
-  punctual-networks --first 1 --count 1000 --engines onnxruntime is the compiler right? (needs ORT_DYLIB_PATH)
+  punctual-networks --first 1 --count 1000                       on the usual engines
+  punctual-networks --first 1 --count 1000 --engines onnxruntime is the compiler right?
   punctual-networks --first 4711 --count 1 --engines avx2        one network again
   punctual-networks --first 1 --seconds 600 --out found          ten minutes; what fails is written to `found`
 
@@ -28,7 +28,8 @@ struct Arguments {
     /// How many seeds, from the first on.
     #[arg(long, default_value_t = 1000)]
     count: u64,
-    /// avx512, avx2, neon, scalar, cuda, onnxruntime; without it, the CPU device's engines that this processor has.
+    /// avx512, avx2, neon, scalar, cuda, onnxruntime; without it, the CPU device's that this processor has, and onnxruntime
+    /// where ORT_DYLIB_PATH names it.
     #[arg(long, value_delimiter = ',')]
     engines: Vec<Engine>,
     /// Ends after so many seconds, whatever the count.
@@ -48,7 +49,7 @@ struct Arguments {
 fn main() -> ExitCode {
     let mut arguments = Arguments::parse();
     if arguments.engines.is_empty() {
-        arguments.engines = Engine::of_this_processor().collect();
+        arguments.engines = Engine::usual().collect();
     }
     let tally = match hunt::hunt(&arguments) {
         Ok(tally) => tally,

@@ -5,7 +5,7 @@
 //! second product makes one operator of all, or until something else reads them.
 
 use punctual_model::{ChannelRun, Tensor, TensorId};
-use punctual_types::BinaryFunction;
+use punctual_types::{BinaryFunction, HEAD_CHANNELS_MAX};
 
 use super::operands::Floats;
 use super::view_algebra::{Axis, BATCH, Factor, View, normal};
@@ -15,8 +15,6 @@ use crate::fold::{Dim, resolved};
 use crate::graph::{Attributes, Data, Node};
 use crate::problem::Problem;
 
-/// Most channels of a head that devices take.
-const HEAD_CHANNELS_MAX: u64 = 128;
 /// Most values of what is added to an attention's products.
 const BIAS_MAX: u64 = 1 << 26;
 
@@ -211,9 +209,17 @@ impl Lowering<'_> {
         Ok(true)
     }
 
+    /// Whether a node multiplies matrices that are both computed, which scores may be a part of.
+    fn is_product(&self, node: &Node) -> bool {
+        match node.operator.as_str() {
+            "MatMul" => !self.is_dense(node),
+            operator => operator == "Einsum",
+        }
+    }
+
     /// Computes the scores that a node reads, if the node is no part of an attention.
     pub(super) fn compute_scores(&mut self, node: &Node) -> Result<(), Problem> {
-        if matches!(node.operator.as_str(), "MatMul" | "Einsum") {
+        if self.is_product(node) {
             return Ok(());
         }
         for id in node.inputs.iter().copied().flatten() {
@@ -287,7 +293,7 @@ impl Lowering<'_> {
             && sizes
                 .into_iter()
                 .flatten()
-                .all(|size| size <= HEAD_CHANNELS_MAX);
+                .all(|size| size <= HEAD_CHANNELS_MAX.into());
         if !fits {
             return Ok(None);
         }
@@ -504,7 +510,7 @@ impl Lowering<'_> {
 
     /// Multiplies what waits for its factor where something else than a product reads it.
     pub(super) fn compute_scaled(&mut self, node: &Node) -> Result<(), Problem> {
-        if matches!(node.operator.as_str(), "MatMul" | "Einsum") {
+        if self.is_product(node) {
             return Ok(());
         }
         for id in node.inputs.iter().copied().flatten() {

@@ -11,10 +11,15 @@ use punctual_kernels::{Image, Isa, Part};
 use punctual_platform::{Doorbell, Missing, clock};
 
 use super::*;
+use crate::CpuProvider;
 use crate::executable::Kernel;
+use crate::shared::{Operands, Space};
 use punctual_device::Device;
 use punctual_device::conformance::networks;
-use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec};
+use punctual_device::profile::Subject;
+use punctual_device::verify;
+use punctual_device::{DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, Provider};
+use punctual_model::{Calibration, Footprint, Network, Package, Promises};
 
 /// Longer than any action here takes, even on a busy machine.
 const LIMIT_NS: u64 = 30_000_000_000;
@@ -146,6 +151,76 @@ fn memory_that_a_stage_has_not_written_yet_is_overwritten_for_verification() {
             assert_eq!(finds, poisoned, "{event:?}");
         }
     }
+}
+
+/// Starts devices that exchange what the first two members of a batch carry over.
+struct Exchanging;
+
+impl Provider for Exchanging {
+    type Device = CpuDevice;
+    type Error = StartError;
+    const UNIT: &'static str = "core";
+    const PROMISES: Promises = CpuProvider::PROMISES;
+
+    fn machine(&self) -> String {
+        "exchanging".to_owned()
+    }
+
+    fn clocks(&self) -> String {
+        "unknown".to_owned()
+    }
+
+    fn partitions(&self, sizes: &[u8]) -> Result<std::vec::Vec<PartitionSpec>, StartError> {
+        let one = |_| PartitionSpec::on_cores("exchanging", vec![0], None);
+        Ok(sizes.iter().map(one).collect())
+    }
+
+    fn footprint(&self, _: &Network, _: &[u8], _: u8) -> Result<Footprint, StartError> {
+        unreachable!("nothing is planned")
+    }
+
+    fn start(&self, spec: &DeviceSpec<'_>, report: Arc<Doorbell>) -> Result<CpuDevice, StartError> {
+        fn exchange(_: Part, images: &mut [Image<'_>]) {
+            if let [first, second, ..] = images {
+                first.output.swap_with_slice(second.output);
+            }
+        }
+        let (isa, model) = (Isa::detect(), &spec.models[0]);
+        let mut lowered = lower(isa, model.network, model.outputs)?;
+        let source = store::source(isa, &lowered, model)?;
+        let steps = &mut lowered.stages[0].steps;
+        let carried = |step: &&Step| step.operands.output().space == Space::Request;
+        let carries = steps.iter().find(carried).expect("it carries something");
+        let operands = Operands::new([], carries.operands.output());
+        let kernel = Kernel::Test(exchange);
+        let last = Step::new(
+            "exchange".to_owned(),
+            carries.made,
+            kernel,
+            operands,
+            carries.output,
+        );
+        steps.push(last);
+        CpuDevice::start_loaded(isa, vec![lowered], vec![source], spec, report)
+    }
+}
+
+#[test]
+fn two_members_that_are_exchanged_are_found_by_verification() {
+    let package = Package::new(networks::residual(3), Calibration::default());
+    let subject = Subject {
+        package: &package.expect("a valid network"),
+        solutions: &[],
+    };
+    let request = verify::Request {
+        batches: vec![1, 2],
+        units: vec![1],
+        budget: Nanos::ZERO,
+        seed: 1,
+    };
+    let verified = verify::verify(&Exchanging, subject, &request, &mut |_| ()).expect("runs");
+    let failure = verified.failure.expect("the fault is found");
+    assert_eq!((failure.stage, failure.batch), (1, 2), "{failure}");
 }
 
 #[test]

@@ -5,12 +5,12 @@
 use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use punctual_device::conformance::mutations::{mutant, mutant_without, smallest};
-use punctual_device_cpu::{Evaluator, ExitResult};
-use punctual_kernels::Isa;
+use punctual_device::conformance::mutations::{Mutant, mutant, smallest};
+use punctual_device_cpu::{Evaluator, ExitResult, image_layout, pack_image};
+use punctual_kernels::{Isa, Solution};
 use punctual_model::reference::agreement::{self, ExpectedExit, Mismatch, Precision};
 use punctual_model::reference::{self, Exited, Values};
-use punctual_model::{Exit, Network, Output};
+use punctual_model::{Calibration, Exit, Network, Output, Package, SolutionChoice};
 use punctual_types::{Element, Random};
 
 /// Images of a batch, each with its vectors.
@@ -160,10 +160,26 @@ fn slices(image: &[Vec<f32>]) -> Vec<&[f32]> {
     image.iter().map(Vec::as_slice).collect()
 }
 
+/// Of every convolution that has the solution.
+fn solutions(network: &Network, seed: u64) -> Vec<SolutionChoice> {
+    let solution = Solution::ALL[seed as usize % Solution::ALL.len()].name();
+    let operators = network.stages.iter().map(|stage| stage.operators.len());
+    let choice = |(operator, batch): (usize, u8)| SolutionChoice {
+        operator: operator as u32,
+        batch,
+        units: 1,
+        solution: solution.to_owned(),
+    };
+    let all = 0..operators.sum();
+    all.flat_map(|at| [(at, 1), (at, 4)]).map(choice).collect()
+}
+
 /// Runs a valid network on an instruction set as one batch and image by image; says what is wrong.
-fn problem_on(isa: Isa, reference: &Reference<'_>) -> Option<String> {
+fn problem_on(isa: Isa, reference: &Reference<'_>, seed: u64) -> Option<String> {
     let (network, inputs) = (reference.network, &reference.inputs);
-    let mut evaluator = match Evaluator::new(isa, network, BATCH) {
+    let mates: &[usize] = if seed.is_multiple_of(16) { &[0] } else { &[] };
+    let chosen = solutions(network, seed);
+    let mut evaluator = match Evaluator::with_mates(isa, network, BATCH, mates, &chosen) {
         Ok(evaluator) => evaluator,
         Err(error) => return Some(format!("{isa} does not start: {error}")),
     };
@@ -193,10 +209,35 @@ fn problem_on(isa: Isa, reference: &Reference<'_>) -> Option<String> {
     None
 }
 
-fn problem(network: &Network) -> Option<String> {
+/// A package of the network with its weight image is what it was when it is read again.
+fn package_problem(isa: Isa, network: &Network) -> Option<String> {
+    let package = || -> Result<Package, Box<dyn std::error::Error>> {
+        let package = Package::new(network.clone(), Calibration::default())?;
+        let package = package.with_layouts(vec![image_layout(isa, network)?])?;
+        Ok(package.with_image(isa.lanes() as u8, pack_image(isa, network)?)?)
+    };
+    match package().map(|package| (Package::decode(&package.encode()), package)) {
+        // By its hash: bytes that were packed as floats may be NaN.
+        Ok((Ok(again), package)) if again.hash() == package.hash() => None,
+        Ok((again, _)) => Some(format!(
+            "{isa} does not read its package: {:?}",
+            again.err()
+        )),
+        Err(error) => Some(format!("{isa} does not start: {error}")),
+    }
+}
+
+/// What is wrong on any instruction set. The seed chooses a solution of convolutions, and sometimes a second core.
+fn problem(network: &Network, seed: u64) -> Option<String> {
     let reference = Reference::new(network);
-    Isa::available().find_map(|isa| {
-        let ran = catch_unwind(AssertUnwindSafe(|| problem_on(isa, &reference)));
+    let packaged = seed as usize % Isa::available().count();
+    Isa::available().enumerate().find_map(|(at, isa)| {
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            let package = (at == packaged).then(|| package_problem(isa, network));
+            package
+                .flatten()
+                .or_else(|| problem_on(isa, &reference, seed))
+        }));
         ran.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
@@ -205,20 +246,31 @@ fn problem(network: &Network) -> Option<String> {
     })
 }
 
-/// The kind of a problem: its text without figures.
-fn kind(problem: &str) -> String {
-    problem
-        .chars()
-        .filter(|letter| !letter.is_ascii_digit())
-        .collect()
+fn kind(problem: &str) -> Option<&'static str> {
+    let kinds = ["panicked", "does not start", "does not read"];
+    kinds.into_iter().find(|kind| problem.contains(kind))
+}
+
+/// What a person needs to look into it.
+fn describe(seed: u64, problem: &str, smallest: &Mutant) {
+    let (network, changes) = (&smallest.network, &smallest.changes);
+    println!("seed {seed}: {problem}\n  {}", changes.join("\n  "));
+    for stage in &network.stages {
+        println!("  stage {:?} -> {:?}", stage.inputs, stage.outputs);
+        for each in &stage.operators {
+            let shape = network.tensors[each.output.index()];
+            let (output, input, kind) = (each.output, each.input, &each.kind);
+            println!("    {output:?} {shape} of {input:?}: {kind:?}");
+        }
+        println!("    {:?}", stage.exit);
+    }
+    println!("  then: {:?}", self::problem(network, seed));
 }
 
 #[test]
 fn what_validation_accepts_runs_as_the_interpreter_does() {
-    let (count, first) = (
-        setting("PUNCTUAL_MUTANTS", 2000),
-        setting("PUNCTUAL_MUTANTS_FROM", 0),
-    );
+    let count = setting("PUNCTUAL_MUTANTS", 1500);
+    let first = setting("PUNCTUAL_MUTANTS_FROM", 0);
     let (mut accepted, mut wrong) = (0, Vec::new());
     for seed in first..first + count {
         let network = mutant(seed).network;
@@ -226,29 +278,15 @@ fn what_validation_accepts_runs_as_the_interpreter_does() {
             continue;
         }
         accepted += 1;
-        let Some(problem) = problem(&network) else {
+        let Some(problem) = problem(&network, seed) else {
             continue;
         };
         let fails = |network: &Network| {
+            let other = || self::problem(network, seed);
             network.validate().is_ok()
-                && self::problem(network)
-                    .is_some_and(|other| kind(&other)[..6] == kind(&problem)[..6])
+                && other().is_some_and(|other| kind(&other) == kind(&problem))
         };
-        let smallest = smallest(seed, fails);
-        let (network, changes) = (smallest.network, smallest.changes);
-        println!("seed {seed}: {problem}\n  {}", changes.join("\n  "));
-        for stage in &network.stages {
-            println!("  stage {:?} -> {:?}", stage.inputs, stage.outputs);
-            for each in &stage.operators {
-                let shape = network.tensors[each.output.index()];
-                println!(
-                    "    {:?} {shape} of {:?}: {:?}",
-                    each.output, each.input, each.kind
-                );
-            }
-            println!("    {:?}", stage.exit);
-        }
-        println!("  then: {:?}", self::problem(&network));
+        describe(seed, &problem, &smallest(seed, fails));
         wrong.push((seed, problem));
     }
     println!(
@@ -260,11 +298,4 @@ fn what_validation_accepts_runs_as_the_interpreter_does() {
         "only {accepted} of {count} mutants are valid"
     );
     assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-#[test]
-fn a_seed_gives_the_same_mutant_again() {
-    for seed in 0..20 {
-        assert_eq!(mutant(seed).network, mutant_without(seed, 0).network);
-    }
 }

@@ -64,17 +64,16 @@ pub fn smallest(seed: u64, fails: impl Fn(&Network) -> bool) -> Mutant {
         }
     }
     let mut mutant = mutant_without(seed, left_out);
-    let name = |network: &Network| {
-        network
-            .stages
-            .iter()
-            .map(|s| s.operators.len())
-            .sum::<usize>()
+    let parts = |network: &Network| -> usize {
+        let outputs = network.exits().map(|(_, exit)| exit.outputs.len());
+        let operators = network.stages.iter().map(|stage| stage.operators.len());
+        network.stages.len() + operators.chain(outputs).sum::<usize>()
     };
     loop {
-        let size = name(&mutant.network);
+        let limit = parts(&mutant.network);
         let smaller = graph::smaller(&mutant.network).into_iter();
-        match smaller.filter(|network| name(network) < size).find(&fails) {
+        let mut smaller = smaller.filter(|network| parts(network) < limit);
+        match smaller.find(&fails) {
             Some(network) => mutant.network = network,
             None => return mutant,
         }
@@ -137,4 +136,104 @@ fn change(network: &mut Network, random: &mut Random) -> Option<String> {
 
 fn any<T: Copy>(of: &[T], random: &mut Random) -> Option<T> {
     of.get(random.below(of.len() as u64) as usize).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_model::{OperatorKind, SecondOperand, TensorId};
+
+    /// What a valid mutant has of that which planners get wrong.
+    fn traits(network: &Network) -> Vec<&'static str> {
+        let mut all = Vec::new();
+        let inputs = 1 + network.vectors.len() as u32;
+        for operator in network.stages.iter().flat_map(|stage| &stage.operators) {
+            match &operator.kind {
+                OperatorKind::Gather { runs, .. } if runs.len() == 1 && runs[0].source > 0 => {
+                    all.push("one run of another source than the first");
+                }
+                OperatorKind::Binary {
+                    second: SecondOperand::Tensor(second),
+                    swapped: true,
+                    ..
+                } if network.tensors[second.index()] != network.tensors[operator.input.index()] => {
+                    all.push("two operands that are swapped and unlike");
+                }
+                OperatorKind::Conv2d { window, .. }
+                    if (1..inputs).contains(&operator.input.0) && window.halo() > 0 =>
+                {
+                    all.push("a vector that is convolved as an image");
+                }
+                OperatorKind::Binary { .. } if operator.reads().any(|id| id == TensorId(0)) => {
+                    all.push("the input as an operand");
+                }
+                _ => {}
+            }
+        }
+        for stage in &network.stages {
+            let outputs = stage.exit.iter().flat_map(|exit| &exit.outputs);
+            let outputs: Vec<TensorId> = outputs.map(|output| output.tensor).collect();
+            let read = |id: &TensorId| {
+                stage
+                    .operators
+                    .iter()
+                    .any(|each| each.reads().any(|r| r == *id))
+            };
+            if outputs.iter().any(|id| stage.inputs.contains(id)) {
+                all.push("an output that an earlier stage wrote");
+            }
+            if outputs.iter().any(read) {
+                all.push("an output in the middle");
+            }
+            if (1..outputs.len()).any(|at| outputs[..at].contains(&outputs[at])) {
+                all.push("a tensor that is two outputs");
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn many_mutants_are_valid_and_have_what_planners_get_wrong() {
+        let valid = (0..4000).map(|seed| mutant(seed).network);
+        let valid: Vec<Network> = valid.filter(|network| network.validate().is_ok()).collect();
+        assert!(valid.len() > 2000, "{} of 4000 are valid", valid.len());
+        let all: Vec<&str> = valid.iter().flat_map(traits).collect();
+        for wanted in [
+            "one run of another source than the first",
+            "two operands that are swapped and unlike",
+            "a vector that is convolved as an image",
+            "the input as an operand",
+            "an output that an earlier stage wrote",
+            "an output in the middle",
+            "a tensor that is two outputs",
+        ] {
+            let found = all.iter().filter(|found| **found == wanted).count();
+            println!("{found} {wanted}");
+            assert!(found >= 4, "{found} mutants have {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_mutant_again() {
+        for seed in 0..20 {
+            assert_eq!(mutant(seed).network, mutant(seed).network);
+        }
+    }
+
+    #[test]
+    fn the_smallest_mutant_still_fails() {
+        let has_gather = |network: &Network| {
+            let mut operators = network.stages.iter().flat_map(|stage| &stage.operators);
+            network.validate().is_ok()
+                && operators.any(|each| matches!(each.kind, OperatorKind::Gather { .. }))
+        };
+        let seed = (0..1000).find(|&seed| {
+            let network = mutant(seed).network;
+            has_gather(&network) && network.stages.len() > 1
+        });
+        let seed = seed.expect("a mutant with a gather");
+        let smallest = smallest(seed, has_gather).network;
+        assert!(has_gather(&smallest));
+        assert!(smallest.stages.len() <= mutant(seed).network.stages.len());
+    }
 }

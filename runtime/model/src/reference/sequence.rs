@@ -92,9 +92,13 @@ fn attention_of_row(operands: &[Vec<f32>], pixels: usize, row: usize, heads: &He
         let bias = heads
             .bias
             .map(|bias| bias.of(row, head, heads.count, pixels * keys));
+        let k: Vec<Vec<f64>> = (0..keys)
+            .map(|to| pixel(k, keys, to).take(size).collect())
+            .collect();
         for at in 0..pixels {
+            let q: Vec<f64> = pixel(q, pixels, at).take(size).collect();
             let products = (0..keys).map(|to| {
-                let pairs = pixel(q, pixels, at).zip(pixel(k, keys, to)).take(size);
+                let pairs = q.iter().zip(&k[to]);
                 let product = pairs.map(|(q, k)| q * k).sum::<f64>() * f64::from(heads.scale);
                 let product = product + bias.map_or(0.0, |bias| f64::from(bias[at * keys + to]));
                 // In f32: beside f32::MIN no product makes a difference.

@@ -12,19 +12,19 @@ pub(super) struct Planar<'a> {
 }
 
 impl Planar<'_> {
-    /// The value at a place that may lie in the padding.
-    pub fn at(&self, channel: usize, row: i64, column: i64) -> Option<f32> {
-        Some(self.data[self.position(channel, row, column)?])
+    /// Values of a channel.
+    pub fn plane(&self) -> usize {
+        (self.shape.height * self.shape.width) as usize
     }
 
-    /// Where the value at a place lies that may lie in the padding.
-    pub fn position(&self, channel: usize, row: i64, column: i64) -> Option<usize> {
+    /// The value at a place that may lie in the padding.
+    pub fn at(&self, channel: usize, row: i64, column: i64) -> Option<f32> {
         let (height, width) = (self.shape.height as usize, self.shape.width as usize);
         let row = usize::try_from(row).ok().filter(|&row| row < height)?;
         let column = usize::try_from(column)
             .ok()
             .filter(|&column| column < width)?;
-        Some((channel * height + row) * width + column)
+        Some(self.data[(channel * height + row) * width + column])
     }
 }
 
@@ -53,6 +53,54 @@ pub(super) fn visit(
             );
         }
     }
+}
+
+/// A row of a plane as one position of a kernel sees it, without the padding.
+pub(super) struct Line {
+    /// Where its first value lies in the input's plane.
+    pub from: usize,
+    /// Which of the output's plane that belongs to.
+    pub to: usize,
+    pub count: usize,
+}
+
+/// The rows that a kernel's position sees, which is numbered row by row.
+pub(super) fn lines(
+    window: &Window,
+    position: usize,
+    input: Planar,
+    output: Tensor,
+) -> impl Iterator<Item = Line> {
+    let Window {
+        kernel,
+        stride,
+        padding,
+        dilation,
+    } = *window;
+    let (down, along) = (
+        position as u32 / kernel.width,
+        position as u32 % kernel.width,
+    );
+    let seen = |step: u32, dilation: u32, padding: u32| {
+        i64::from(step) * i64::from(dilation) - i64::from(padding)
+    };
+    let down = seen(down, dilation.height, padding.top);
+    let along = seen(along, dilation.width, padding.left);
+    let [_, height, width] = input.shape.sides().map(i64::from);
+    let step = i64::from(stride.width);
+    // The first column that is no padding, and the first one behind the last.
+    let first = ((-along).max(0) as u64).div_ceil(step as u64) as i64;
+    let end = ((width - along).max(0) as u64).div_ceil(step as u64) as i64;
+    let end = end.min(output.width.into());
+    (0..i64::from(output.height)).filter_map(move |row| {
+        let y = row * i64::from(stride.height) + down;
+        let is_there = (0..height).contains(&y) && first < end;
+        is_there.then(|| Line {
+            from: (y * width + first * step + along) as usize,
+            to: (row * i64::from(output.width) + first) as usize,
+            count: (end - first) as usize,
+        })
+    })
 }
 
 /// A tensor of the resampling's rows and columns.

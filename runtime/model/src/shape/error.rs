@@ -1,6 +1,8 @@
 //! Why shapes do not fit.
 
-use punctual_types::{Axis, Cell, Digit, Extent, HIDDEN_UNITS_MAX, Padding, PieceError, Scoring};
+use punctual_types::{
+    Axis, Cell, Digit, Extent, HEAD_CHANNELS_MAX, HIDDEN_UNITS_MAX, Padding, PieceError, Scoring,
+};
 use thiserror::Error;
 
 use super::KERNEL_MAX;
@@ -75,6 +77,10 @@ pub enum ShapeError {
         keys: [Tensor; 3],
         heads: u32,
     },
+    #[error(
+        "each of its heads attends to {found} channels; the limit is {HEAD_CHANNELS_MAX}. Write it as products and a softmax"
+    )]
+    HeadChannels { found: u32 },
     /// Two matrices, or rows of them, whose sizes differ.
     #[error(
         "it multiplies {first} by {other}; both must have equally many rows, and the second as many columns as the first has channels"

@@ -200,7 +200,7 @@ pub enum OperatorError {
     Scale { scale: f32, input: f32 },
     /// Sums that might leave 32 bits.
     #[error(
-        "each of its sums has {products} products; the limit for bytes is {}",
+        "each of its sums has {products} terms; the limit for bytes is {}. Convert to floats before it",
         crate::QUANTISED_PRODUCTS_MAX
     )]
     Products { products: u64 },

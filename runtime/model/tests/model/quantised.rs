@@ -120,6 +120,32 @@ fn a_mix_of_bytes_and_floats_that_no_operator_takes_is_refused() {
 }
 
 #[test]
+fn a_mean_of_more_bytes_than_sums_take_is_refused() {
+    let of_side = |side: u32| {
+        let mut network = network();
+        (network.input.height, network.input.width) = (side, side);
+        for tensor in &mut network.tensors[..2] {
+            (tensor.height, tensor.width) = (side, side);
+        }
+        network.tensors.insert(2, Tensor::features(3));
+        network.tensors.truncate(4);
+        network.tensors[3] = Tensor::features(3);
+        network.quantised.weights.clear();
+        network.classes = ["a", "b", "c"].map(str::to_owned).to_vec();
+        let stage = &mut network.stages[0];
+        stage.operators[1].kind = OperatorKind::GlobalAveragePool;
+        stage.exit = Some(Exit::of_scores(TensorId(3), 3));
+        network.validate()
+    };
+    assert_eq!(of_side(256), Ok(()));
+    let refused = of_side(257).unwrap_err().to_string();
+    assert!(
+        refused.contains("66049 terms; the limit for bytes is 65536"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn the_input_and_the_scores_are_never_bytes_and_scales_are_above_zero() {
     for (tensor, scale) in [(0, 1.0), (3, 1.0), (4, 1.0), (1, 0.0), (2, f32::NAN)] {
         let mut network = network();

@@ -2,8 +2,8 @@
 
 use punctual_model::{
     AttentionBias, Calibration, DIMENSION_MAX, Exit, InputForm, NAME_BYTES_MAX, Network,
-    OPERATORS_MAX, Operator, OperatorKind, Output, Package, SecondOperand, Stage, Tensor, TensorId,
-    VectorSpec, WeightRange,
+    OPERATORS_MAX, Operator, OperatorKind, Output, Package, SecondOperand, ShapeError, Stage,
+    Tensor, TensorId, VectorSpec, WeightRange,
 };
 use punctual_types::{
     Activation, Axis, BinaryFunction, Coordinates, Digit, Element, Extent, Filter, Interpolation,
@@ -395,6 +395,29 @@ fn operators_of_sequences_fit_their_tensors() {
     breaks("operator first: it takes column 5 of 4x1x5", |n| {
         *kind(n, 0, 6) = OperatorKind::Token { column: 5 };
     });
+}
+
+#[test]
+fn a_head_of_more_channels_than_devices_take_is_refused() {
+    let attention = OperatorKind::Attention {
+        others: vec![],
+        heads: 2,
+        scale: 1.0,
+        by_row: false,
+        bias: None,
+    };
+    let tokens = |channels| Tensor {
+        channels,
+        height: 1,
+        width: 5,
+    };
+    let of = |query, value| {
+        let others = [tokens(query), tokens(value)];
+        attention.output_shape(tokens(query), 0, &others)
+    };
+    assert_eq!(of(256, 256), Ok(tokens(256)));
+    assert_eq!(of(258, 2), Err(ShapeError::HeadChannels { found: 129 }));
+    assert_eq!(of(2, 260), Err(ShapeError::HeadChannels { found: 130 }));
 }
 
 #[test]

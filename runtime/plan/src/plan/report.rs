@@ -65,14 +65,7 @@ impl fmt::Display for Plan {
             writeln!(f, "{}\n{:width$}", self.about_places(), self.place_table())?;
         }
         writeln!(f, "Models\n{:width$}", self.model_table())?;
-        if self.models.iter().any(|model| model.verified.is_some()) {
-            writeln!(
-                f,
-                "Verified on this machine against the reference interpreter; the worst error as a share of its tolerance\n\
-                 {:width$}",
-                self.verified_table()
-            )?;
-        }
+        self.write_verified(f, width)?;
         if self.scheduler.pages > 0 {
             writeln!(
                 f,
@@ -322,6 +315,18 @@ impl Plan {
             ]);
         }
         table
+    }
+
+    /// What of the models' answers was compared, if any of it was.
+    fn write_verified(&self, f: &mut fmt::Formatter<'_>, width: usize) -> fmt::Result {
+        if self.models.iter().all(|model| model.verified.is_none()) {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "Verified on this machine against the reference interpreter; the worst error as a share of its tolerance\n{:width$}",
+            self.verified_table()
+        )
     }
 
     fn verified_table(&self) -> Table {

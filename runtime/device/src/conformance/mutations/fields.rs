@@ -42,13 +42,14 @@ pub(super) fn activation(random: &mut Random) -> Activation {
     all[random.below(all.len() as u64) as usize]
 }
 
-/// Rows and columns that are mostly alike.
+/// Rows and columns that are mostly alike; few are large.
 fn extent(least: u32, limit: u32, random: &mut Random) -> Extent {
-    let height = least + below(limit, random);
-    let width = match random.one_in(3) {
-        true => least + below(limit, random),
-        false => height,
+    let side = |random: &mut Random| match random.one_in(40) {
+        true => [17, 64, 300, 1024, 1025][below(5, random) as usize],
+        false => least + below(limit, random),
     };
+    let (height, width) = (side(random), side(random));
+    let width = if random.one_in(3) { width } else { height };
     Extent { height, width }
 }
 
@@ -127,7 +128,7 @@ pub(super) fn resampling(random: &mut Random) -> Resampling {
     let nearest = Filter::Nearest(rounding[random.below(4) as usize]);
     Resampling {
         size: extent(1, 14, random),
-        scale: [0, 1].map(|_| [0.5, 1.0, 1.7, 2.0][random.below(4) as usize]),
+        scale: [0, 1].map(|_| [0.5, 1.0, 1.7, 2.0, 1e-38, 3e38][random.below(6) as usize]),
         coordinates: coordinates[random.below(5) as usize],
         filter: [Filter::Linear, nearest][random.below(2) as usize],
     }
@@ -255,6 +256,12 @@ fn other(kind: &mut OperatorKind, random: &mut Random) {
             1 => *backwards = !*backwards,
             _ => *cell = Cell::ALL[random.below(5) as usize],
         },
+        kind => detected(kind, random),
+    }
+}
+
+fn detected(kind: &mut OperatorKind, random: &mut Random) {
+    match kind {
         OperatorKind::BestScore {
             objectness,
             scoring,

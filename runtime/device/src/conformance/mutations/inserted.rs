@@ -73,20 +73,25 @@ fn insert(
     Some(what)
 }
 
+/// A convolution, dense or depthwise.
+fn convolution(shape: Tensor, random: &mut Random) -> OperatorKind {
+    OperatorKind::Conv2d {
+        weights: RANGE,
+        bias: RANGE,
+        window: fields::window(random),
+        groups: match random.one_in(3) {
+            true => shape.channels,
+            false => 1,
+        },
+        residual: None,
+        activation: fields::activation(random),
+    }
+}
+
 fn weighted(shape: Tensor, random: &mut Random) -> OperatorKind {
     let activation = fields::activation(random);
     match random.below(6) {
-        0 | 1 => OperatorKind::Conv2d {
-            weights: RANGE,
-            bias: RANGE,
-            window: fields::window(random),
-            groups: match random.below(3) {
-                0 => shape.channels,
-                _ => 1,
-            },
-            residual: None,
-            activation,
-        },
+        0 | 1 => convolution(shape, random),
         2 => OperatorKind::LayerNorm {
             scale: RANGE,
             bias: RANGE,
@@ -284,7 +289,7 @@ pub(super) fn vector(network: &mut Network, random: &mut Random) -> Option<Strin
     let vector = TensorId(count as u32 + 1);
     let operator = &network.stages[place.0].operators[place.1];
     let reader = operator.input;
-    let what = match random.below(4) {
+    let what = match random.below(5) {
         // Beside what the operator reads: added to each channel.
         0 | 1 => {
             let kind = OperatorKind::Binary {
@@ -299,11 +304,13 @@ pub(super) fn vector(network: &mut Network, random: &mut Random) -> Option<Strin
             network.stages[place.0].operators[place.1].input = vector;
             "read first".to_owned()
         }
-        // As an image of one pixel, padded.
+        // As an image of one pixel, which is padded; as anything.
         _ => {
-            let kind = match random.one_in(2) {
-                true => weighted(Tensor::features(length), random),
-                false => of_two(&[vector, reader], Tensor::features(length), random)?,
+            let shape = Tensor::features(length);
+            let kind = match random.below(4) {
+                0 => weighted(shape, random),
+                1 => of_two(&[vector, reader], shape, random)?,
+                _ => convolution(shape, random),
             };
             insert(network, place, vector, kind, random)?
         }

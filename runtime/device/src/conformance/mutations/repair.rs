@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use punctual_model::{
-    Network, Operator, OperatorKind, SecondOperand, Tensor, TensorId, WeightRange,
+    ChannelRun, GATHER_SOURCES_MAX, Network, Operator, OperatorKind, SecondOperand, Tensor,
+    TensorId, WeightRange,
 };
-use punctual_types::{Piece, Random, View};
+use punctual_types::{Piece, Random, View, Window};
 
 use super::{exits, graph};
 
@@ -56,10 +57,10 @@ fn fit_operands(operator: &mut Operator, input: Tensor, others: &[Tensor]) {
     let own = operator.input;
     match &mut operator.kind {
         OperatorKind::Add { other, .. } if others[0] != input => *other = own,
-        OperatorKind::Multiply { other, .. } => {
-            if others[0] != input && others[0] != Tensor::features(input.channels) {
-                *other = own;
-            }
+        OperatorKind::Multiply { other, .. }
+            if others[0] != input && others[0] != Tensor::features(input.channels) =>
+        {
+            *other = own;
         }
         OperatorKind::Binary {
             second: SecondOperand::Tensor(other),
@@ -82,23 +83,7 @@ fn fit_operands(operator: &mut Operator, input: Tensor, others: &[Tensor]) {
                 *residual = None;
             }
         }
-        OperatorKind::Gather { others: ids, runs } => {
-            for (id, other) in ids.iter_mut().zip(others) {
-                if other.extent() != input.extent() {
-                    *id = own;
-                }
-            }
-            ids.truncate(7);
-            for run in runs {
-                run.source = run.source.min(ids.len() as u8);
-                let channels = match usize::from(run.source).checked_sub(1) {
-                    Some(at) if ids[at] != own => others[at].channels,
-                    _ => input.channels,
-                };
-                run.first = run.first.min(channels - 1);
-                run.count = run.count.clamp(1, channels - run.first);
-            }
-        }
+        OperatorKind::Gather { others: ids, runs } => fit_gather((own, input), (ids, others), runs),
         OperatorKind::Attention { others: ids, .. } => {
             let channels = |at: usize| others.get(at).map(|other| other.channels);
             let extents = others.iter().map(|other| other.extent());
@@ -125,6 +110,29 @@ fn fit_operands(operator: &mut Operator, input: Tensor, others: &[Tensor]) {
     }
 }
 
+/// Sources of other rows or columns are the first one again; runs lie in their sources.
+fn fit_gather(
+    (own, input): (TensorId, Tensor),
+    (ids, others): (&mut Vec<TensorId>, &[Tensor]),
+    runs: &mut [ChannelRun],
+) {
+    for (id, other) in ids.iter_mut().zip(others) {
+        if other.extent() != input.extent() {
+            *id = own;
+        }
+    }
+    ids.truncate(GATHER_SOURCES_MAX - 1);
+    for run in runs {
+        run.source = run.source.min(ids.len() as u8);
+        let channels = match usize::from(run.source).checked_sub(1) {
+            Some(at) if ids[at] != own => others[at].channels,
+            _ => input.channels,
+        };
+        run.first = run.first.min(channels - 1);
+        run.count = run.count.clamp(1, channels - run.first);
+    }
+}
+
 /// Figures that must divide a size, or lie below it.
 fn fit_figures(kind: &mut OperatorKind, input: Tensor) {
     match kind {
@@ -139,10 +147,10 @@ fn fit_figures(kind: &mut OperatorKind, input: Tensor) {
                 width: fit(shape.width, input.width),
             };
         }
-        OperatorKind::Conv2d { groups, .. } | OperatorKind::QuantisedConv2d { groups, .. } => {
-            if *groups == 0 || !input.channels.is_multiple_of(*groups) {
-                *groups = 1;
-            }
+        OperatorKind::Conv2d { groups, .. } | OperatorKind::QuantisedConv2d { groups, .. }
+            if *groups == 0 || !input.channels.is_multiple_of(*groups) =>
+        {
+            *groups = 1;
         }
         OperatorKind::Softmax { digit, .. } => {
             if let Some(axis) = digit.axis.index()
@@ -193,97 +201,94 @@ fn elements(network: &mut Network, operator: &Operator) {
     }
 }
 
-/// Weights of the lengths that the shapes ask for: their own, some of the network's others, or new ones.
+/// Most weights of a range: what a small network needs.
+const WEIGHTS_MAX: u64 = 1 << 18;
+
+/// Weights of the lengths that the shapes ask for: their own, or new ones.
 fn weights(
     network: &mut Network,
     operator: &mut Operator,
-    [input, output]: [Tensor; 2],
+    shapes: [Tensor; 2],
     others: &[Tensor],
     random: &mut Random,
 ) -> Option<()> {
-    let channels = u64::from(output.channels);
-    let mut fit = |range: &mut WeightRange, expected: u64, values: Range<f32>| {
-        let len = u32::try_from(expected).ok().filter(|len| *len <= 1 << 18)?;
-        let end = u64::from(range.start) + expected;
-        if range.len != len || end > network.weights.len() as u64 {
-            *range = WeightRange {
-                start: network.weights.len() as u32,
-                len,
-            };
-            let drawn =
-                (0..len).map(|_| values.start + random.unit_f32() * (values.end - values.start));
+    let wanted = lengths(&operator.kind, shapes, others)?;
+    let ranges = operator.kind.weight_ranges_mut();
+    for (range, (wanted, values)) in ranges.zip(wanted) {
+        let len = u32::try_from(wanted)
+            .ok()
+            .filter(|_| wanted <= WEIGHTS_MAX)?;
+        let there = network.weights.len();
+        if range.len != len || u64::from(range.start) + wanted > there as u64 {
+            let start = there as u32;
+            *range = WeightRange { start, len };
+            let length = values.end - values.start;
+            let drawn = (0..len).map(|_| values.start + random.unit_f32() * length);
             network.weights.to_mut().extend(drawn);
         }
-        Some(())
-    };
-    let scaled = |fan_in: u64| {
+    }
+    if let OperatorKind::QuantisedConv2d {
+        weights,
+        window,
+        groups,
+        ..
+    } = &mut operator.kind
+    {
+        let [input, output] = shapes;
+        let wanted = u64::from(output.channels) * fan_in(input, *groups, window);
+        weights.len = u32::try_from(wanted)
+            .ok()
+            .filter(|_| wanted <= WEIGHTS_MAX)?;
+        let missing = (weights.start + weights.len) as usize;
+        let missing = missing.saturating_sub(network.quantised.weights.len());
+        let drawn = random.bytes(missing).into_iter().map(|byte| byte as i8);
+        network.quantised.weights.extend(drawn);
+    }
+    Some(())
+}
+
+fn fan_in(input: Tensor, groups: u32, window: &Window) -> u64 {
+    u64::from(input.channels / groups) * window.kernel.area() as u64
+}
+
+/// How many values each range of an operator's weights needs, and between which new ones lie.
+fn lengths(
+    kind: &OperatorKind,
+    [input, output]: [Tensor; 2],
+    others: &[Tensor],
+) -> Option<Vec<(u64, Range<f32>)>> {
+    let (inputs, channels) = (u64::from(input.channels), u64::from(output.channels));
+    // Values of a variance that keeps the scale of activations.
+    let of = |len: u64, fan_in: u64| {
         let scale = (3.0 / fan_in.max(1) as f32).sqrt();
-        -scale..scale
+        (len, -scale..scale)
     };
-    match &mut operator.kind {
-        OperatorKind::Conv2d {
-            weights,
-            bias,
-            window,
-            groups,
-            ..
-        } => {
-            let fan_in = u64::from(input.channels / *groups) * window.kernel.area() as u64;
-            fit(weights, channels * fan_in, scaled(fan_in))?;
-            fit(bias, channels, scaled(16))
+    Some(match kind {
+        OperatorKind::Conv2d { window, groups, .. } => {
+            let fan_in = fan_in(input, *groups, window);
+            vec![of(channels * fan_in, fan_in), of(channels, 16)]
         }
-        OperatorKind::QuantisedConv2d {
-            weights,
-            scales,
-            bias,
-            window,
-            groups,
-            ..
-        } => {
-            let fan_in = u64::from(input.channels / *groups) * window.kernel.area() as u64;
-            fit(scales, channels, 0.001..0.01)?;
-            fit(bias, channels, scaled(16))?;
-            weights.len = u32::try_from(channels * fan_in)
-                .ok()
-                .filter(|len| *len <= 1 << 18)?;
-            let end = (weights.start + weights.len) as usize;
-            while network.quantised.weights.len() < end {
-                let value = random.next_u64() as i8;
-                network.quantised.weights.push(value);
-            }
-            Some(())
+        OperatorKind::QuantisedConv2d { .. } => vec![(channels, 0.001..0.01), of(channels, 16)],
+        OperatorKind::Linear { .. } => {
+            let fan_in = input.elements();
+            vec![of(channels * fan_in, fan_in), of(channels, 16)]
         }
-        OperatorKind::Linear { weights, bias, .. } => {
-            fit(
-                weights,
-                channels * input.elements(),
-                scaled(input.elements()),
-            )?;
-            fit(bias, channels, scaled(16))
-        }
-        OperatorKind::LayerNorm { scale, bias, .. } => {
-            fit(scale, channels, scaled(3))?;
-            fit(bias, channels, scaled(3))
-        }
-        OperatorKind::Recurrent {
-            cell,
-            weights,
-            bias,
-            ..
-        } => {
-            let hidden = u64::from(input.channels / cell.gates());
-            fit(weights, u64::from(input.channels) * hidden, scaled(hidden))?;
-            fit(bias, u64::from(input.channels), scaled(16))
+        OperatorKind::LayerNorm { .. } => vec![of(channels, 3), of(channels, 3)],
+        OperatorKind::Recurrent { cell, .. } => {
+            let hidden = inputs / u64::from(cell.gates());
+            vec![of(inputs * hidden, hidden), of(inputs, 16)]
         }
         OperatorKind::Embedding { table } => {
             let rows = (u64::from(table.len) / channels).max(1);
-            fit(table, rows * channels, scaled(3))
+            vec![of(rows * channels, 3)]
         }
-        OperatorKind::Tokens { table, .. } => fit(table, output.elements(), scaled(3)),
+        OperatorKind::Tokens { .. } => vec![of(output.elements(), 3)],
         OperatorKind::Binary {
-            second: SecondOperand::Constant { values, shape },
+            second: SecondOperand::Constant { shape, .. },
             ..
-        } => fit(values, shape.elements(), scaled(3)),
+        } => {
+            vec![of(shape.elements(), 3)]
+        }
         OperatorKind::Attention {
             bias: Some(bias),
             heads,
@@ -291,8 +296,8 @@ fn weights(
             ..
         } => {
             let expected = bias.elements([input, *others.first()?], *heads, *by_row);
-            fit(&mut bias.values, expected, scaled(3))
+            vec![of(expected, 3)]
         }
-        _ => Some(()),
-    }
+        _ => Vec::new(),
+    })
 }
