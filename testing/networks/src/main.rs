@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use punctual_networks::Engine;
+use punctual_platform::output;
 
 /// Draws networks from seeds, runs each on the engines that are named, and compares the answers with the reference
 /// interpreter's. What fails is made smaller, and written as an ONNX file.
@@ -46,21 +47,36 @@ struct Arguments {
     json: bool,
 }
 
+/// Nothing was run, or nobody could be told.
+const NOT_RUN: u8 = 2;
+
 fn main() -> ExitCode {
-    let mut arguments = Arguments::parse();
+    let mut arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(usage) => {
+            let (printed, code) = (usage.print(), usage.exit_code());
+            return output::usage_code(printed, code, "punctual-networks", NOT_RUN).into();
+        }
+    };
     if arguments.engines.is_empty() {
         arguments.engines = Engine::usual().collect();
     }
     let tally = match hunt::hunt(&arguments) {
         Ok(tally) => tally,
         Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::from(2);
+            output::note(error);
+            return NOT_RUN.into();
         }
     };
-    match arguments.json {
-        true => println!("{}", report::json(&arguments, &tally)),
-        false => print!("{}", report::text(&arguments, &tally)),
+    let told = match arguments.json {
+        true => output::line(report::json(&arguments, &tally)),
+        false => output::text(report::text(&arguments, &tally)),
+    };
+    match told {
+        Ok(()) => u8::from(tally.failed > 0).into(),
+        Err(error) => {
+            output::note(error);
+            NOT_RUN.into()
+        }
     }
-    ExitCode::from(u8::from(tally.failed > 0))
 }

@@ -20,9 +20,6 @@ pub(super) struct Noise {
     pub sign: f32,
 }
 
-/// An engine may have zero where a value is smaller: exponentials end where their results are no normal numbers.
-pub(super) const VANISHING: f32 = 1e-37;
-
 /// The sums that an operator's values are made of.
 struct Sums {
     /// Terms of each.
@@ -82,7 +79,7 @@ impl Noise {
                 let moved = amount(at, f64::from(*value)) * f64::from(share);
                 *value = (f64::from(*value) + moved) as f32;
             }
-            if value.abs() < VANISHING && self.sign < 0.0 {
+            if value.abs() < self.precision.vanishing() && self.sign < 0.0 {
                 *value = 0.0;
             }
             if self.precision == Precision::Half && value.abs() > HALF_MAX {
