@@ -33,6 +33,10 @@ golden-tests:
 fuzz minutes="10":
     cargo run --release --locked -p punctual-lab -- simulate --fuzz 1000000000 --seed $((16#$(git rev-parse HEAD | cut -c 1-12))) --seconds $(({{minutes}} * 60))
 
+# Drawn networks on every engine of this machine, and on onnxruntime where ORT_DYLIB_PATH names it
+networks count="100000":
+    cargo run --release --locked -p punctual-networks -- --first $((16#$(git rev-parse HEAD | cut -c 1-12))) --count {{count}} --out target/networks
+
 # Attacks and faults on the real daemon; `just rig smoke` for one suite
 rig suite="smoke,latency,isolation,overload,faults,hostile":
     cargo build --release --locked -p punctual -p punctual-daemon -p punctual-hil -p punctual-torture
@@ -54,4 +58,4 @@ ci:
     bash .ci/run
 
 # All of it, and what takes long: some hours
-full: ci golden-full golden-tests rig (fuzz "20") robots
+full: ci golden-full golden-tests rig (fuzz "20") networks robots

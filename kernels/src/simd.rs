@@ -90,6 +90,18 @@ pub(crate) trait Vector: Copy {
     unsafe fn pick(self, other: Self, lanes: Self::Lanes) -> Self;
     /// The larger, lane by lane; which of a number and a NaN is not specified.
     unsafe fn max(self, other: Self) -> Self;
+    /// Where `self` is more than `other` it, else `other`, also where either is a NaN.
+    #[inline(always)]
+    unsafe fn larger(self, other: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { other.where_less(self, self, other) }
+    }
+    /// Where `self` is less than `other` it, else `other`, also where either is a NaN.
+    #[inline(always)]
+    unsafe fn smaller(self, other: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { self.where_less(other, self, other) }
+    }
     /// The square root.
     unsafe fn sqrt(self) -> Self;
     /// `min(max(self, low), high)`, lane by lane; a NaN in `self` stays.

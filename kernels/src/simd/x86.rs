@@ -146,6 +146,17 @@ macro_rules! vector {
                 $name(unsafe { $max(self.0, other.0) })
             }
 
+            // The instructions give the second of their operands where either is a NaN.
+            #[inline(always)]
+            unsafe fn larger(self, other: Self) -> Self {
+                $name(unsafe { $max(self.0, other.0) })
+            }
+
+            #[inline(always)]
+            unsafe fn smaller(self, other: Self) -> Self {
+                $name(unsafe { $min(self.0, other.0) })
+            }
+
             #[inline(always)]
             unsafe fn sqrt(self) -> Self {
                 $name(unsafe { $sqrt(self.0) })

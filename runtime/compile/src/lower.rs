@@ -177,6 +177,12 @@ const LOWERED: &[&str] = &[
     "Xor",
 ];
 
+/// The operators that are lowered, in alphabetical order: those that may read what is computed from the input.
+#[must_use]
+pub fn operators() -> &'static [&'static str] {
+    LOWERED
+}
+
 /// The operators that can be compiled, in alphabetical order.
 pub(crate) fn supported() -> Vec<&'static str> {
     let all: BTreeSet<&str> = fold::operators().chain(LOWERED.iter().copied()).collect();

@@ -78,7 +78,9 @@ impl<'d> Pass<'d> {
     /// The bytes that a tensor of floats was made from.
     fn bytes(&self, tensor: TensorId) -> Option<TensorId> {
         let writer = self.operator(self.writer[tensor.index()]?)?;
-        let converted = matches!(writer.kind, DraftKind::Convert);
+        // Bytes of other bytes have lost what those had.
+        let are_floats = !self.quantised.contains_key(&tensor);
+        let converted = are_floats && matches!(writer.kind, DraftKind::Convert);
         let bytes = writer.input;
         (converted && self.quantised.contains_key(&bytes)).then_some(bytes)
     }

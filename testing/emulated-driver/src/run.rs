@@ -69,6 +69,18 @@ macro_rules! parameters {
 parameters!(u32, i32, f32, u64, usize);
 parameters!(punctual_kernels::cuda::params::Guard);
 
+/// The structure inside, as a launch is given it.
+// SAFETY: `as_ptr` is of a `repr(C)` structure of so many bytes.
+unsafe impl Parameter for punctual_kernels::cuda::Arguments {
+    fn bytes(&self) -> usize {
+        Self::bytes(self)
+    }
+
+    fn address(&self) -> *const c_void {
+        self.as_ptr()
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub grid: [u32; 3],

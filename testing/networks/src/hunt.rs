@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use punctual_networks::{Drawn, Engine, Verdict, compare, panics, shrunk};
+use punctual_platform::output;
 use thiserror::Error;
 
 use crate::Arguments;
@@ -190,7 +191,7 @@ impl Hunt<'_> {
                 said += &written(folder, &small, drawn);
             }
         }
-        eprint!("{said}");
+        output::note(said.trim_end());
     }
 
     /// Says on the standard error how far it is, until all seeds are taken.

@@ -17,4 +17,4 @@ mod shrink;
 pub use compare::{Failure, FailureKind, Verdict, compare, compiled};
 pub use draw::Drawn;
 pub use engines::{Engine, NoSuchEngine};
-pub use shrink::shrunk;
+pub use shrink::{shrunk, smallest};

@@ -9,14 +9,15 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use punctual_networks::Engine;
+use punctual_platform::output;
 
 /// Draws networks from seeds, runs each on the engines that are named, and compares the answers with the reference
 /// interpreter's. What fails is made smaller, and written as an ONNX file.
 #[derive(Parser)]
 #[command(after_help = "\
 Examples:
-  punctual-networks --first 1 --count 1000                       the CPU engines of this processor
-  punctual-networks --first 1 --count 1000 --engines onnxruntime is the compiler right? (needs ORT_DYLIB_PATH)
+  punctual-networks --first 1 --count 1000                       on the usual engines
+  punctual-networks --first 1 --count 1000 --engines onnxruntime is the compiler right?
   punctual-networks --first 4711 --count 1 --engines avx2        one network again
   punctual-networks --first 1 --seconds 600 --out found          ten minutes; what fails is written to `found`
 
@@ -28,7 +29,8 @@ struct Arguments {
     /// How many seeds, from the first on.
     #[arg(long, default_value_t = 1000)]
     count: u64,
-    /// avx512, avx2, neon, scalar, cuda, onnxruntime; without it, the CPU device's engines that this processor has.
+    /// avx512, avx2, neon, scalar, cuda, onnxruntime; without it, the CPU device's that this processor has, and onnxruntime
+    /// where ORT_DYLIB_PATH names it.
     #[arg(long, value_delimiter = ',')]
     engines: Vec<Engine>,
     /// Ends after so many seconds, whatever the count.
@@ -45,21 +47,36 @@ struct Arguments {
     json: bool,
 }
 
+/// Nothing was run, or nobody could be told.
+const NOT_RUN: u8 = 2;
+
 fn main() -> ExitCode {
-    let mut arguments = Arguments::parse();
+    let mut arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(usage) => {
+            let (printed, code) = (usage.print(), usage.exit_code());
+            return output::usage_code(printed, code, "punctual-networks", NOT_RUN).into();
+        }
+    };
     if arguments.engines.is_empty() {
-        arguments.engines = Engine::of_this_processor().collect();
+        arguments.engines = Engine::usual().collect();
     }
     let tally = match hunt::hunt(&arguments) {
         Ok(tally) => tally,
         Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::from(2);
+            output::note(error);
+            return NOT_RUN.into();
         }
     };
-    match arguments.json {
-        true => println!("{}", report::json(&arguments, &tally)),
-        false => print!("{}", report::text(&arguments, &tally)),
+    let told = match arguments.json {
+        true => output::line(report::json(&arguments, &tally)),
+        false => output::text(report::text(&arguments, &tally)),
+    };
+    match told {
+        Ok(()) => u8::from(tally.failed > 0).into(),
+        Err(error) => {
+            output::note(error);
+            NOT_RUN.into()
+        }
     }
-    ExitCode::from(u8::from(tally.failed > 0))
 }

@@ -45,9 +45,14 @@ impl Fault {
 #[must_use]
 pub fn shrunk(drawn: &Drawn, verdict: &Verdict) -> Option<Drawn> {
     let fault = Fault::of(verdict)?;
+    Some(smallest(drawn, |smaller| fault.is_of(smaller)))
+}
+
+/// The smallest network that was found for which `fails` holds, as it does for this one.
+pub fn smallest(drawn: &Drawn, fails: impl Fn(&Drawn) -> bool) -> Drawn {
     let mut shrinking = Shrinking {
         smallest: drawn.clone(),
-        fault,
+        fails,
         tries: 0,
     };
     loop {
@@ -56,7 +61,7 @@ pub fn shrunk(drawn: &Drawn, verdict: &Verdict) -> Option<Drawn> {
             shrinking.all_of(*step);
         }
         if shrinking.smallest == before || shrinking.tries >= TRIES_MAX {
-            return Some(shrinking.smallest);
+            return shrinking.smallest;
         }
     }
 }
@@ -75,13 +80,13 @@ const STEPS: &[Step] = &[
     smaller,
 ];
 
-struct Shrinking {
+struct Shrinking<F> {
     smallest: Drawn,
-    fault: Fault,
+    fails: F,
     tries: usize,
 }
 
-impl Shrinking {
+impl<F: Fn(&Drawn) -> bool> Shrinking<F> {
     /// Tries all proposals of a kind, the last first.
     fn all_of(&mut self, step: Step) {
         let count = (0..)
@@ -93,7 +98,7 @@ impl Shrinking {
                 continue;
             };
             self.tries += 1;
-            if self.tries < TRIES_MAX && self.fault.is_of(&proposal) {
+            if self.tries < TRIES_MAX && (self.fails)(&proposal) {
                 self.smallest = proposal;
             }
         }

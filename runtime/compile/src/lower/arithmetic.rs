@@ -515,7 +515,7 @@ impl Lowering<'_> {
         Ok(view.of(output))
     }
 
-    /// Computes a softmax, or an attention's scores, if the value is an output.
+    /// Computes a softmax, an attention's scores, or a value times a factor, if it is an output.
     pub(crate) fn compute_softmax_output(
         &mut self,
         exit: &str,
@@ -524,6 +524,11 @@ impl Lowering<'_> {
         if let Value::Scores(scores) = self.value(id) {
             let scores = scores.clone();
             let computed = self.computed_scores(&Node::of_exit(exit), &scores)?;
+            self.values[id.0] = Value::View(computed);
+        }
+        if let Value::Scaled(view, factor) = self.value(id) {
+            let (view, factor) = (view.clone(), *factor);
+            let computed = self.scaled(&Node::of_exit(exit), &view, factor)?;
             self.values[id.0] = Value::View(computed);
         }
         let Value::Softmax(view) = self.value(id) else {

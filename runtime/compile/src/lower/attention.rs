@@ -209,9 +209,17 @@ impl Lowering<'_> {
         Ok(true)
     }
 
+    /// Whether a node multiplies matrices that are both computed, which scores may be a part of.
+    fn is_product(&self, node: &Node) -> bool {
+        match node.operator.as_str() {
+            "MatMul" => !self.is_dense(node),
+            operator => operator == "Einsum",
+        }
+    }
+
     /// Computes the scores that a node reads, if the node is no part of an attention.
     pub(super) fn compute_scores(&mut self, node: &Node) -> Result<(), Problem> {
-        if matches!(node.operator.as_str(), "MatMul" | "Einsum") {
+        if self.is_product(node) {
             return Ok(());
         }
         for id in node.inputs.iter().copied().flatten() {
@@ -502,7 +510,7 @@ impl Lowering<'_> {
 
     /// Multiplies what waits for its factor where something else than a product reads it.
     pub(super) fn compute_scaled(&mut self, node: &Node) -> Result<(), Problem> {
-        if matches!(node.operator.as_str(), "MatMul" | "Einsum") {
+        if self.is_product(node) {
             return Ok(());
         }
         for id in node.inputs.iter().copied().flatten() {

@@ -109,6 +109,9 @@ impl Lowering<'_> {
                 return Err(Problem::attribute("p", &found, "1 or 2"));
             }
         };
+        // What has no length stays zero.
+        let least = f32::MIN_POSITIVE;
+        let length = self.with_number(node, BinaryFunction::Maximum, &length, least, false)?;
         let operands = [view, length].map(Operand::Tensor);
         let result = self.combined(node, BinaryFunction::Divide, operands)?;
         self.set(node, Value::View(result))

@@ -185,3 +185,38 @@ fn a_product_of_two_tensors_is_one_operator_and_images_are_not_multiplied_with_o
     let expected = "it multiplies an image (N, 4, 8, 8) and a tensor (N, 8, 32); supported are";
     assert!(message.contains(expected), "{message}");
 }
+
+#[test]
+fn a_value_times_a_factor_is_an_output_and_weights_of_an_attention_are_multiplied() {
+    let onnx = Onnx::new().node("Mul", "image half", "exit_0/scaled", &[]);
+    let onnx = Onnx(onnx.0)
+        .exactly("half", &[], vec![0.5])
+        .floats("w", &[3, 8, 8])
+        .node("Reshape", "image rows", "x", &[])
+        .ints("rows", &[0, 24, 8])
+        .node(
+            "Transpose",
+            "x",
+            "y",
+            &[crate::schema::attribute::ints("perm", [0, 2, 1])],
+        )
+        .node("MatMul", "y x", "products", &[])
+        .node(
+            "Softmax",
+            "products",
+            "weights",
+            &[crate::schema::attribute::int("axis", -1)],
+        )
+        .floats("matrix", &[8, 4])
+        .node("MatMul", "weights matrix", "exit_0/mixed", &[])
+        .output("exit_0/scaled")
+        .output("exit_0/mixed");
+    let package = compiled(&onnx).unwrap().package;
+    let exit = package.network().stages[0].exit.as_ref().unwrap();
+    let shapes: Vec<&[u32]> = exit
+        .outputs
+        .iter()
+        .map(|output| &output.shape[..])
+        .collect();
+    assert_eq!(shapes, [&[3, 8, 8][..], &[8, 4]]);
+}

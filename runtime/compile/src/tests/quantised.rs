@@ -310,3 +310,27 @@ fn a_constant_for_each_image_is_one_for_each_image_in_bytes_too() {
     let scores = reference::run(package.network(), &[2.0; 192]).remove(0);
     assert_eq!(scores, [2.0, 4.0, 6.0]);
 }
+
+/// Bytes of other bytes have a range of their own, even where their values are bytes for a third time.
+#[test]
+fn what_bytes_in_the_middle_cannot_hold_is_lost() {
+    let onnx = Onnx::new()
+        .scale("wide", 0.0625, 128)
+        .scale("narrow", 0.03125, 121)
+        .scale("last", 0.03125, 128)
+        .through("image", "wide")
+        .through("wide", "narrow")
+        .node("Concat", "wide narrow", "both", &[int("axis", 1)])
+        .through("both", "last")
+        .head("last", 6, "unread")
+        .output("last");
+    let package = compiled(&onnx).unwrap().package;
+    let exits = reference::run_all(package.network(), &[&[-7.0; 192]]);
+    let exit = exits.into_iter().flatten().next().unwrap();
+    let last = exit
+        .outputs
+        .iter()
+        .find(|values| values.len() == 384)
+        .unwrap();
+    assert_eq!((last[0], last[383]), (-4.0, -3.78125));
+}

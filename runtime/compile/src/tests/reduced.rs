@@ -422,3 +422,18 @@ fn places_on_other_axes_are_brought_to_rows_of_pixels() {
         .any(|row| (row[4] - score).abs() < 1e-6);
     assert!(has_best || found.outputs[1][0] > 0.0);
 }
+
+#[test]
+fn what_has_no_length_stays_zero_when_it_is_normalised() {
+    for order in [1, 2] {
+        let attributes = [int("axis", 1), int("p", order)];
+        let onnx = Onnx::new()
+            .node("LpNormalization", "image", "exit_0", &attributes)
+            .output("exit_0");
+        let compiled = compiled_as(&onnx, &declaring(&[], None));
+        let image = [0.0; 3 * 64];
+        let exits = reference::run_all(compiled.package.network(), &[&image]);
+        let outputs = &exits[0].as_ref().unwrap().outputs;
+        assert_eq!(outputs, &[image.to_vec()]);
+    }
+}

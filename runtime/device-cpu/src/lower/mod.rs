@@ -49,7 +49,7 @@ pub enum LowerError {
         /// The network's name.
         model: String,
         stage: usize,
-        source: Violation,
+        source: Box<Violation>,
     },
 }
 
@@ -185,7 +185,7 @@ impl<'n> Lowering<'n> {
                 checked.map_err(|source| LowerError::Wrong {
                     model: self.network.name.clone(),
                     stage: index,
-                    source,
+                    source: Box::new(source),
                 })?;
                 Ok(executable)
             })

@@ -269,7 +269,7 @@ fn describe(seed: u64, problem: &str, smallest: &Mutant) {
 
 #[test]
 fn what_validation_accepts_runs_as_the_interpreter_does() {
-    let count = setting("PUNCTUAL_MUTANTS", 1500);
+    let count = setting("PUNCTUAL_MUTANTS", 1000);
     let first = setting("PUNCTUAL_MUTANTS_FROM", 0);
     let (mut accepted, mut wrong) = (0, Vec::new());
     for seed in first..first + count {

@@ -1,9 +1,7 @@
 //! Memory for lowered programs, and their launches on the emulated kernels.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use std::ffi::c_void;
-
-use emulated_cuda::{Parameter, Shape, Source, Target};
+use emulated_cuda::{Shape, Source, Target};
 use punctual_device_cuda::lower::{Packer, Place, Program, Step};
 use punctual_kernels::cuda::params::{Answer, Guard};
 use punctual_kernels::cuda::{Arguments, Kernel};
@@ -206,7 +204,7 @@ impl Memory {
             arithmetic: Arithmetic::Exact,
             seed: 0,
         };
-        let ran = target.run(kernel.name, shape, &[&guard, &Structure(arguments)], |_| {});
+        let ran = target.run(kernel.name, shape, &[&guard, arguments], |_| {});
         for word in words {
             self.space.remove(word);
         }
@@ -233,31 +231,16 @@ impl Memory {
         }
     }
 
-    /// An image's class scores.
-    fn floats(&self, scores: u64, member: usize, pitch: u32, classes: usize) -> Vec<f32> {
+    /// An image's class scores: floats in the workspace.
+    fn floats(&mut self, scores: u64, member: usize, pitch: u32, classes: usize) -> Vec<f32> {
         if scores == 0 {
             return Vec::new();
         }
-        let first = scores as *const f32;
-        let at = |class: usize| {
-            // SAFETY: the workspace has `pitch` floats an image there, and no launch runs.
-            unsafe { first.add(member * pitch as usize + class).read() }
-        };
-        (0..classes).map(at).collect()
-    }
-}
-
-/// The structure inside of arguments, as a launch is given it.
-struct Structure<'a>(&'a Arguments);
-
-// SAFETY: `as_ptr` is of a `repr(C)` structure of so many bytes.
-unsafe impl Parameter for Structure<'_> {
-    fn bytes(&self) -> usize {
-        self.0.bytes()
-    }
-
-    fn address(&self) -> *const c_void {
-        self.0.as_ptr()
+        let first = (scores - self.workspace.address()) as usize + 4 * member * pitch as usize;
+        let bytes = self.workspace.0.iter().flat_map(|line| line.0);
+        let bytes: Vec<u8> = bytes.skip(first).take(4 * classes).collect();
+        let words = bytes.as_chunks().0.iter();
+        words.map(|word| f32::from_ne_bytes(*word)).collect()
     }
 }
 

@@ -11,19 +11,20 @@ use crate::emulation::Memory;
 /// The first input and the vectors of an image.
 pub type Inputs = Vec<Vec<f32>>;
 
+/// By so many seeds of noise the order of nearly equal values is found to be undecided.
+const NOISES: u64 = 16;
+
 /// What is wrong with what the launches give for these images in a batch of that size, if anything is.
 pub fn difference(
     (network, layout): (&Network, &OutputLayout),
     (program, batch): (&Program, u8),
     images: &[Inputs],
 ) -> Option<String> {
-    let wanted: Vec<Vec<Option<ExpectedExit>>> = images
-        .iter()
-        .map(|image| {
-            let slices: Vec<&[f32]> = image.iter().map(Vec::as_slice).collect();
-            expected(network, &slices, Precision::Half, 1)
-        })
-        .collect();
+    let wanted = |image: &Inputs, seed| {
+        let slices: Vec<&[f32]> = image.iter().map(Vec::as_slice).collect();
+        expected(network, &slices, Precision::Half, seed)
+    };
+    let first: Vec<_> = images.iter().map(|image| wanted(image, 0)).collect();
     let flat: Vec<Vec<f32>> = images.iter().map(|image| image.concat()).collect();
     let mut memory = Memory::new(network, program, &flat);
     for (stage, own) in network.stages.iter().enumerate() {
@@ -37,8 +38,14 @@ pub fn difference(
                 scores,
                 confidence: exit.confidence.map(|_| memory.answer(member).confidence),
             };
-            let wanted = wanted[member][stage].as_ref().expect("an exit");
-            if let Err(mismatch) = wanted.compare(&found) {
+            let compare = |exits: &[Option<ExpectedExit>]| {
+                let wanted = exits[stage].as_ref().expect("an exit");
+                wanted.compare(&found)
+            };
+            let is_noise = |seed| compare(&wanted(&images[member], seed)).is_ok();
+            if let Err(mismatch) = compare(&first[member])
+                && !(1..NOISES).any(is_noise)
+            {
                 let members = images.len();
                 return Some(format!(
                     "member {member} of {members}, exit {stage}: {mismatch}"

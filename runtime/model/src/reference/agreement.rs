@@ -13,7 +13,7 @@ use std::thread;
 use punctual_types::Element;
 use thiserror::Error;
 
-use super::noise::{Noise, VANISHING};
+use super::noise::Noise;
 use super::{Exited, classify, run_disturbed};
 use crate::{Exit, Network, ScoreForm};
 
@@ -37,6 +37,15 @@ impl Precision {
         match self {
             Self::Single => SINGLE_UNIT,
             Self::Half => 1.0 / (1_u64 << 11) as f64,
+        }
+    }
+
+    /// An engine may have zero where a value is smaller: halves end there, and kernels' exponentials where their results are
+    /// no normal numbers of f32.
+    pub(super) const fn vanishing(self) -> f32 {
+        match self {
+            Self::Single => 1e-37,
+            Self::Half => 1.0 / (1_u32 << 24) as f32,
         }
     }
 }
@@ -288,7 +297,8 @@ impl ExpectedTensor {
         let typical = (squares / finite().count().max(1) as f64).sqrt();
         // The byte that an engine rounds to may be the next one.
         let step = if element.is_quantised() { 1.0 } else { 0.0 };
-        let floor = FLOOR_UNITS * precision.unit() * typical + f64::from(VANISHING) + step;
+        let floor =
+            FLOOR_UNITS * precision.unit() * typical + f64::from(precision.vanishing()) + step;
         let decided_below = (DECIDED_SHARE * largest).max(step);
         let tolerances = match element {
             // Of whole numbers one that no noise moves is exact.

@@ -1,9 +1,10 @@
 //! What an engine's arithmetic may do to the results of operators: roundings, sums made in another order.
 //!
 //! Each value is moved up or down by about as much as an engine may be wrong. Whole numbers stay: counts, positions and
-//! masks, which every engine has exactly. Operators that move values, or that give bytes, are exact as well.
+//! masks, which every engine has exactly; but not those that a curve ends in, as a sigmoid does in 1. Operators that move
+//! values, or that give bytes, are exact as well.
 
-use punctual_types::{Activation, BinaryFunction, PoolKind, Random};
+use punctual_types::{Activation, BinaryFunction, PoolKind, Random, UnaryFunction};
 
 use super::Operation;
 use super::agreement::{HALF_MAX, Precision, SINGLE_UNIT};
@@ -19,9 +20,6 @@ pub(super) struct Noise {
     pub sign: f32,
 }
 
-/// An engine may have zero where a value is smaller: exponentials end where their results are no normal numbers.
-pub(super) const VANISHING: f32 = 1e-37;
-
 /// The sums that an operator's values are made of.
 struct Sums {
     /// Terms of each.
@@ -34,7 +32,7 @@ impl Noise {
     /// An input, as an engine that keeps it in halves reads it.
     pub fn read(&self, tensor: TensorId, values: &mut [f32]) {
         if self.precision == Precision::Half {
-            self.displace(tensor, values, |_, value| {
+            self.displace(tensor, values, false, |_, value| {
                 self.precision.unit() * value.abs()
             });
         }
@@ -53,14 +51,21 @@ impl Noise {
             Precision::Half => self.precision.unit() / sums.terms.sqrt(),
         };
         let stored = self.precision.unit() + 4.0 * SINGLE_UNIT;
-        self.displace(operation.operator.output, result, |at, value| {
+        let is_curve = operation.is_curve();
+        self.displace(operation.operator.output, result, is_curve, |at, value| {
             let (value, size) = (value.abs(), sums.sizes[at / each]);
             let of_sums = SINGLE_UNIT * (sums.terms.sqrt() * value + size);
             stored * value + of_sums + of_weights * size
         });
     }
 
-    fn displace(&self, tensor: TensorId, values: &mut [f32], amount: impl Fn(usize, f64) -> f64) {
+    fn displace(
+        &self,
+        tensor: TensorId,
+        values: &mut [f32],
+        is_curve: bool,
+        amount: impl Fn(usize, f64) -> f64,
+    ) {
         let mut random = Random::new(self.seed).stream("noise", tensor.0.into());
         let mut drawn = 0;
         for (at, value) in values.iter_mut().enumerate() {
@@ -70,11 +75,11 @@ impl Noise {
             // Never nothing, so that boundaries are crossed; of two sizes, so that differences change as well.
             let share = [1.0, -1.0, 0.25, -0.25][(drawn & 3) as usize] * self.sign;
             drawn >>= 2;
-            if value.is_finite() && value.fract() != 0.0 {
+            if value.is_finite() && (is_curve || value.fract() != 0.0) {
                 let moved = amount(at, f64::from(*value)) * f64::from(share);
                 *value = (f64::from(*value) + moved) as f32;
             }
-            if value.abs() < VANISHING && self.sign < 0.0 {
+            if value.abs() < self.precision.vanishing() && self.sign < 0.0 {
                 *value = 0.0;
             }
             if self.precision == Precision::Half && value.abs() > HALF_MAX {
@@ -100,6 +105,28 @@ impl Operation<'_> {
                 }
         );
         moves || self.quantisation(self.operator.output).is_some()
+    }
+
+    /// Whether the values are of a curve that an engine may compute in another way.
+    fn is_curve(&self) -> bool {
+        match &self.operator.kind {
+            OperatorKind::Unary { function } => !matches!(
+                function,
+                UnaryFunction::Absolute
+                    | UnaryFunction::Sign
+                    | UnaryFunction::Floor
+                    | UnaryFunction::Ceiling
+                    | UnaryFunction::Round
+                    | UnaryFunction::Truncate
+            ),
+            OperatorKind::Softmax { .. } => true,
+            OperatorKind::Conv2d { activation, .. }
+            | OperatorKind::Linear { activation, .. }
+            | OperatorKind::Add { activation, .. }
+            | OperatorKind::Multiply { activation, .. }
+            | OperatorKind::Binary { activation, .. } => !activation.is_clip(),
+            _ => false,
+        }
     }
 
     fn sums(&self, result: &[f32]) -> Sums {
@@ -157,6 +184,7 @@ impl Operation<'_> {
             OperatorKind::Resize { .. } | OperatorKind::GridSample { .. } => {
                 of_all(4, typical(input.data))
             }
+            OperatorKind::Unary { .. } if self.is_curve() => of_all(1, own.max(1.0)),
             OperatorKind::Unary { .. }
             | OperatorKind::Softmax { .. }
             | OperatorKind::BestScore { .. } => of_all(1, own),
@@ -185,10 +213,11 @@ impl Operation<'_> {
         let of_groups: Vec<f64> = of_groups.map(typical).collect();
         let bias = self.weights(bias);
         let in_group = bias.len() / of_groups.len();
+        let of_curve = if self.is_curve() { 1.0 } else { 0.0 };
         let rows = self.weights(weights).chunks_exact(terms).zip(bias);
         let size = |(channel, (row, bias)): (usize, (&[f32], &f32))| {
             let values = of_groups[channel / in_group];
-            f64::from(bias.abs()) + terms as f64 * typical(row) * values
+            of_curve + f64::from(bias.abs()) + terms as f64 * typical(row) * values
         };
         Sums {
             terms: terms as f64,
@@ -197,8 +226,13 @@ impl Operation<'_> {
     }
 }
 
+/// The error of curves that are made of exponentials is in relation to 1, near 0 as well.
 fn curved(activation: Activation, own: f64) -> f64 {
-    if activation.is_clip() { 0.0 } else { own }
+    if activation.is_clip() {
+        0.0
+    } else {
+        own.max(1.0)
+    }
 }
 
 /// The root of the mean square of what is finite.

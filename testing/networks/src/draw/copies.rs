@@ -1,6 +1,7 @@
 //! Moves that only place values otherwise: joins, parts, other orders and other dimensions. What planners of memory get wrong.
 
 use punctual_compile::schema::attribute::{int, ints};
+use punctual_compile::schema::{TensorProto, data_type};
 
 use super::{Drawing, ELEMENTS_MAX, Id};
 
@@ -141,6 +142,69 @@ impl Drawing {
         let name = self.read(from);
         let axis = vec![int("axis", axis as i64 + 1)];
         self.apply("Gather", &[&name, &positions], axis, dims);
+        Some(())
+    }
+
+    /// Values at positions that are constant, one for each value or one for each row.
+    pub(super) fn gather_each(&mut self) -> Option<()> {
+        let from = self.any()?;
+        let dims = self.dims(from);
+        let name = self.read(from);
+        let last = dims.len() - 1;
+        let size = dims[last] as u64;
+        // Equal for all images, so that the batch may be of any size: that is what a gather along one dimension is.
+        if dims.len() == 1 || self.random.one_in(2) {
+            return self.gather_rows(from);
+        }
+        // Positions that are computed: of the largest values first.
+        let count = self.side(1, size.min(4));
+        let places = self.ints(&[count]);
+        let axis = vec![int("axis", last as i64 + 1)];
+        let order = self.node("TopK", &[&name, &places], 2, axis.clone());
+        let other = self.same_as(from);
+        let other = self.read(other);
+        let mut to = dims;
+        to[last] = count;
+        self.apply("GatherElements", &[&other, &order[1]], axis, to);
+        Some(())
+    }
+
+    /// One row of a dimension, which is left out then.
+    fn gather_rows(&mut self, from: Id) -> Option<()> {
+        let mut dims = self.dims(from);
+        if dims.len() < 2 {
+            return None;
+        }
+        let axis = self.random.below(dims.len() as u64) as usize;
+        let row = self.random.below(dims.remove(axis) as u64) as i64;
+        let position = self.name();
+        let position_bytes = row.to_le_bytes().to_vec();
+        let scalar = TensorProto::raw(&position, data_type::INT64, &[], position_bytes);
+        self.graph.initializer.push(scalar);
+        let name = self.read(from);
+        let axis = vec![int("axis", axis as i64 + 1)];
+        self.apply("Gather", &[&name, &position], axis, dims);
+        Some(())
+    }
+
+    /// A dimension of one position more, or less.
+    pub(super) fn squeeze(&mut self) -> Option<()> {
+        let from = self.pick(|value| value.dims.len() < 3 || value.dims.contains(&1))?;
+        let mut dims = self.dims(from);
+        let name = self.read(from);
+        match dims.iter().position(|side| *side == 1) {
+            Some(at) if dims.len() > 1 => {
+                dims.remove(at);
+                let axis = self.ints(&[at as i64 + 1]);
+                self.apply("Squeeze", &[&name, &axis], vec![], dims);
+            }
+            _ => {
+                let at = self.random.below(dims.len() as u64 + 1) as usize;
+                dims.insert(at, 1);
+                let axis = self.ints(&[at as i64 + 1]);
+                self.apply("Unsqueeze", &[&name, &axis], vec![], dims);
+            }
+        }
         Some(())
     }
 

@@ -36,7 +36,9 @@ const UNARY: &[(&str, i64)] = &[
 ];
 
 /// Functions of what lies between -1 and 1.
-const BOUNDED: &[&str] = &["Exp", "Tan", "Asin", "Acos", "Sinh", "Cosh"];
+const BOUNDED: &[&str] = &[
+    "Exp", "Tan", "Asin", "Acos", "Sinh", "Cosh", "Acosh", "Atanh",
+];
 /// Functions of what is positive.
 const POSITIVE: &[&str] = &["Sqrt", "Log", "Reciprocal"];
 
@@ -51,12 +53,26 @@ impl Drawing {
                 true => self.one_of(BOUNDED),
                 false => self.one_of(POSITIVE),
             };
-            self.apply_to(bounded, operator);
+            match operator {
+                // From one on.
+                "Acosh" => {
+                    let cosh = self.apply_to(bounded, "Cosh");
+                    self.apply_to(cosh, operator);
+                }
+                // Below one.
+                "Atanh" => {
+                    let sine = self.apply_to(bounded, "Sin");
+                    self.apply_to(sine, operator);
+                }
+                _ => {
+                    self.apply_to(bounded, operator);
+                }
+            }
         }
         Some(())
     }
 
-    fn apply_to(&mut self, from: Id, operator: &str) -> Id {
+    pub(super) fn apply_to(&mut self, from: Id, operator: &str) -> Id {
         let dims = self.dims(from);
         let name = self.read(from);
         self.apply(operator, &[&name], vec![], dims)
@@ -176,9 +192,16 @@ impl Drawing {
         let mut truth = self
             .node(comparison, &[&names[0], &names[1]], 1, vec![])
             .remove(0);
-        if self.random.one_in(3) {
-            truth = self.node("Not", &[&truth], 1, vec![]).remove(0);
-        }
+        truth = match self.random.below(6) {
+            0 => self.node("Not", &[&truth], 1, vec![]).remove(0),
+            1 => {
+                let is_odd = self.one_of(&["IsNaN", "IsInf"]);
+                let odd = self.node(is_odd, &[&names[0]], 1, vec![]).remove(0);
+                let both = self.one_of(&["And", "Or", "Xor"]);
+                self.node(both, &[&odd, &truth], 1, vec![]).remove(0)
+            }
+            _ => truth,
+        };
         if self.random.one_in(3) {
             let to = vec![int("to", i64::from(data_type::FLOAT))];
             self.apply("Cast", &[&truth], to, dims);
@@ -195,6 +218,46 @@ impl Drawing {
         if self.random.one_in(3) {
             let id = self.value(truth, dims);
             self.values[id].element = data_type::BOOL;
+        }
+        Some(())
+    }
+
+    /// Remainders and powers, of which one operand is a constant.
+    pub(super) fn arithmetic(&mut self) -> Option<()> {
+        let from = self.any()?;
+        let dims = self.dims(from);
+        let name = self.read(from);
+        match self.random.below(4) {
+            0 => {
+                let divisor = self.floats(&[], &[0.75]);
+                self.apply("Mod", &[&name, &divisor], vec![int("fmod", 1)], dims);
+            }
+            1 => {
+                let power = self.one_of(&[2.0, 3.0]);
+                let power = self.floats(&[], &[power]);
+                self.apply("Pow", &[&name, &power], vec![], dims);
+            }
+            2 => {
+                // A positive base, and a power of many values.
+                let base = self.apply_to(from, "Softplus");
+                let base = self.read(base);
+                let powers = self.gains(&dims[dims.len() - 1..]);
+                self.apply("Pow", &[&base, &powers], vec![], dims);
+            }
+            _ => {
+                let operator = self.one_of(&["Dropout", "CastLike"]);
+                let like = self.floats(&[], &[0.5]);
+                let inputs = match operator {
+                    "CastLike" if self.opset >= 15 => vec![name.as_str(), &like],
+                    _ => vec![name.as_str()],
+                };
+                let operator = if inputs.len() > 1 {
+                    operator
+                } else {
+                    "Dropout"
+                };
+                self.apply(operator, &inputs, vec![], dims);
+            }
         }
         Some(())
     }

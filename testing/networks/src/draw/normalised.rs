@@ -95,8 +95,15 @@ impl Drawing {
             "ReduceL2",
             "ReduceSumSquare",
             "ReduceLogSumExp",
+            "ReduceProd",
+            "ReduceLogSum",
         ];
         let operator = self.one_of(&all);
+        // A logarithm is of positive sums; a product of many values near one stays a number.
+        let from = match operator {
+            "ReduceLogSum" | "ReduceProd" => self.apply_to(from, "Softplus"),
+            _ => from,
+        };
         let mut axes: Vec<i64> = (1..=dims.len() as i64)
             .filter(|_| self.random.one_in(2))
             .collect();
@@ -124,6 +131,20 @@ impl Drawing {
             attributes.push(ints("axes", axes));
             self.apply(operator, &[&name], attributes, to);
         }
+        Some(())
+    }
+
+    /// Along one dimension, to length one.
+    pub(super) fn length_norm(&mut self) -> Option<()> {
+        let from = self.any()?;
+        let dims = self.dims(from);
+        // A length of zero would be divided by.
+        let above_zero = self.apply_to(from, "Sigmoid");
+        let name = self.read(above_zero);
+        let axis = self.side(1, dims.len() as u64);
+        let norm = self.side(1, 2);
+        let attributes = vec![int("axis", axis), int("p", norm)];
+        self.apply("LpNormalization", &[&name], attributes, dims);
         Some(())
     }
 

@@ -16,19 +16,17 @@ struct Side {
 }
 
 impl Side {
-    /// How many places it has along so many positions, if any.
+    /// How many places it has along so many positions, if any. None where a place would begin behind the positions:
+    /// onnxruntime counts it in the shape, and leaves it out of the values.
     fn places(self, size: i64, rounds_up: bool) -> Option<i64> {
         let room = size + self.before + self.after - self.dilation * (self.kernel - 1) - 1;
         if room < 0 {
             return None;
         }
         let up = if rounds_up { self.stride - 1 } else { 0 };
-        let mut places = (room + up) / self.stride + 1;
-        // A place that begins behind the positions does not count.
-        if rounds_up && (places - 1) * self.stride >= size + self.before {
-            places -= 1;
-        }
-        Some(places)
+        let places = (room + up) / self.stride + 1;
+        let is_within = (places - 1) * self.stride < size + self.before;
+        (is_within || !rounds_up).then_some(places)
     }
 }
 

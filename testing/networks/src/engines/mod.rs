@@ -1,6 +1,10 @@
 //! What runs networks: each instruction set of the CPU device, the CUDA device's programs, onnxruntime.
 
 mod cpu;
+mod cuda;
+// The tests of the CUDA device have memory for its programs; here it is needed once more.
+#[path = "../../../../runtime/device-cuda/tests/emulation/mod.rs"]
+mod emulation;
 mod onnxruntime;
 
 use std::fmt;
@@ -86,16 +90,19 @@ impl Engine {
         match self.isa() {
             Some(isa) if isa.is_available() => Ok(()),
             Some(isa) => Err(format!("this processor has no {isa}")),
+            None if self == Self::Cuda => Ok(()),
             None => onnxruntime::load(None)
                 .map(|_| ())
                 .map_err(|error| error.to_string()),
         }
     }
 
-    /// The CPU device's engines that this processor has.
-    pub fn of_this_processor() -> impl Iterator<Item = Self> {
-        let all = Self::ALL.into_iter();
-        all.filter(|engine| engine.isa().is_some_and(Isa::is_available))
+    /// The CPU device's engines that this processor has, and onnxruntime where the environment names its library.
+    pub fn usual() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|engine| match engine.isa() {
+            Some(isa) => isa.is_available(),
+            None => *engine == Self::Onnxruntime && punctual_device_ort::named().is_some(),
+        })
     }
 }
 
@@ -152,6 +159,8 @@ pub trait Run {
 pub enum RunError {
     #[error("the CPU device does not start: {0}")]
     Cpu(#[from] punctual_device_cpu::StartError),
+    #[error("it is not lowered for CUDA: {0}")]
+    Cuda(#[from] punctual_device_cuda::lower::LowerError),
     #[error(transparent)]
     Onnxruntime(#[from] OnnxruntimeError),
     #[error("the answer's class is {found}, and its scores are highest for {expected}")]
@@ -167,8 +176,9 @@ pub fn start<'a>(
     subject: &'a Subject<'_>,
     batch_max: usize,
 ) -> Result<Box<dyn Run + 'a>, RunError> {
-    match engine.isa() {
-        Some(isa) => Ok(Box::new(cpu::Cpu::start(isa, subject, batch_max)?)),
-        None => Ok(Box::new(Onnxruntime::start(subject)?)),
+    match (engine, engine.isa()) {
+        (_, Some(isa)) => Ok(Box::new(cpu::Cpu::start(isa, subject, batch_max)?)),
+        (Engine::Cuda, _) => Ok(Box::new(cuda::Cuda::start(subject, batch_max)?)),
+        _ => Ok(Box::new(Onnxruntime::start(subject)?)),
     }
 }

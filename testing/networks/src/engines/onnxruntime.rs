@@ -53,6 +53,9 @@ impl<'a> Onnxruntime<'a> {
             .map_err(ort::Error::from)?
             .with_optimization_level(GraphOptimizationLevel::Disable)
             .map_err(ort::Error::from)?
+            // It would leave out the bytes in the middle of two conversions, and what they cannot hold.
+            .with_config_entry("session.disable_double_qdq_remover", "1")
+            .map_err(ort::Error::from)?
             .commit_from_memory(&subject.drawn.bytes())?;
         let all: Vec<String> = session
             .outputs()

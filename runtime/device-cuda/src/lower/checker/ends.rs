@@ -10,7 +10,7 @@ use super::super::layout::{kept, view_of};
 use super::super::place::Place;
 use super::super::traffic::{Role, Span, Traffic};
 use super::moves::is_order;
-use super::{Fault, Missing, Run, Value, at};
+use super::{Fault, Found, Missing, Run, Value, at};
 
 impl Run<'_> {
     /// A tensor from the members' slots.
@@ -24,10 +24,10 @@ impl Run<'_> {
         let found = self.slot.whole(&range).copied();
         let tensor = found.ok_or_else(|| {
             let part = self.slot.in_range(&range).next();
-            let found = part.map(|(_, &tensor)| super::Found::Some(self.carried_as(tensor)));
+            let found = part.map(|(_, &tensor)| Found::Partly(self.carried_as(tensor)));
             Fault::NoTensor {
                 at: at(&from[0]),
-                found: found.unwrap_or(super::Found::Nothing),
+                found: found.unwrap_or(Found::Nothing),
             }
         })?;
         let what = self.carried_as(tensor);
@@ -187,7 +187,7 @@ impl Run<'_> {
         };
         let counts = counts.ok_or_else(wrong)?;
         let made = match self.found(counts) {
-            super::Found::Whole(Value::Counts { made }) => made,
+            Found::Whole(Value::Counts { made }) => made,
             _ => 0,
         };
         if output.first_count != made || output.all_counts != self.all_counts() {

@@ -219,7 +219,7 @@ impl<'c> Run<'c> {
         let part = || self.workspace.in_range(&range).next();
         match (whole, part()) {
             (Some(value), _) => Found::Whole(value),
-            (None, Some((_, &value))) => Found::Some(value),
+            (None, Some((_, &value))) => Found::Partly(value),
             (None, None) => Found::Nothing,
         }
     }

@@ -199,7 +199,7 @@ pub enum Found {
     /// It lies exactly there.
     Whole(Value),
     /// It lies there in part, or with more or less beside it.
-    Some(Value),
+    Partly(Value),
 }
 
 impl fmt::Display for Found {
@@ -207,7 +207,7 @@ impl fmt::Display for Found {
         match self {
             Self::Nothing => f.write_str("nothing that anybody wrote and nobody overwrote"),
             Self::Whole(value) => value.fmt(f),
-            Self::Some(value) => write!(f, "{value}, at other bounds"),
+            Self::Partly(value) => write!(f, "{value}, at other bounds"),
         }
     }
 }
