@@ -168,7 +168,7 @@ fn on_engine(
             let expected = &expected[at.unwrap_or(0)];
             match agreed(engine, subject, expected, found) {
                 Ok(compared) => all.add(compared),
-                Err(_) if is_excused(subject, engine.precision(), request, found) => {}
+                Err(_) if is_excused(engine, subject, request, found) => {}
                 Err(what) => {
                     let kind = FailureKind::Wrong;
                     let what = format!("batch {}: {what}", batch.len());
@@ -226,17 +226,12 @@ const OPINIONS: u64 = 12;
 
 /// Whether an answer is within the largest of the tolerances that other noise gives: a value that is rounded to a byte,
 /// and others that jump, may be moved by none of a few runs.
-fn is_excused(
-    subject: &Subject<'_>,
-    precision: Precision,
-    request: &Request,
-    found: &[Exited],
-) -> bool {
+fn is_excused(engine: Engine, subject: &Subject<'_>, request: &Request, found: &[Exited]) -> bool {
     let inputs: Vec<&[f32]> = request.iter().map(Vec::as_slice).collect();
     let network = subject.compiled.package.network();
     let opinions = (1..=OPINIONS).map(|at| {
         let seed = subject.drawn.seed.wrapping_add(at << 32);
-        let exits = expected(network, &inputs, precision, seed);
+        let exits = expected(network, &inputs, engine.precision(), seed);
         exits.into_iter().flatten().collect::<Vec<_>>()
     });
     let opinions: Vec<Vec<ExpectedExit>> = opinions.collect();
@@ -244,22 +239,23 @@ fn is_excused(
         let of_exit = || opinions.iter().map(|opinion| &opinion[at]);
         let outputs = found.outputs.iter().enumerate().all(|(output, values)| {
             let tensors: Vec<_> = of_exit().map(|exit| &exit.outputs[output]).collect();
-            is_within(&tensors, values)
+            is_within(&tensors, values, engine.leeway())
         });
         let scores: Vec<_> = of_exit().map(|exit| &exit.scores).collect();
         let confidence: Vec<_> = of_exit().map(|exit| &exit.confidence).collect();
         outputs
-            && (found.scores.is_empty() || is_within(&scores, &found.scores))
-            && (found.confidence.is_none() || is_within(&confidence, found.confidence.as_slice()))
+            && (found.scores.is_empty() || is_within(&scores, &found.scores, engine.leeway()))
+            && (found.confidence.is_none()
+                || is_within(&confidence, found.confidence.as_slice(), engine.leeway()))
     };
     found.iter().enumerate().all(agree)
 }
 
-fn is_within(opinions: &[&ExpectedTensor], found: &[f32]) -> bool {
+fn is_within(opinions: &[&ExpectedTensor], found: &[f32], leeway: f32) -> bool {
     let expected = opinions[0].values();
     let within = |(at, (found, expected)): (usize, (&f32, &f32))| {
         let tolerances = opinions.iter().map(|opinion| opinion.tolerances()[at]);
-        let tolerance = tolerances.fold(0.0, f32::max);
+        let tolerance = leeway * tolerances.fold(0.0, f32::max);
         tolerance.is_infinite()
             || found == expected
             || (found.is_nan() && expected.is_nan())
