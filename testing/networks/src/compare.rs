@@ -224,6 +224,9 @@ fn agreed(
 /// How many further draws of noise may excuse an answer.
 const OPINIONS: u64 = 12;
 
+/// How many of their tolerances it may be wrong by: onnxruntime's curves and sums are its own.
+const LEEWAY: f32 = 8.0;
+
 /// Whether an answer is within the largest of the tolerances that other noise gives: a value that is rounded to a byte,
 /// and others that jump, may be moved by none of a few runs.
 fn is_excused(engine: Engine, subject: &Subject<'_>, request: &Request, found: &[Exited]) -> bool {
@@ -235,33 +238,67 @@ fn is_excused(engine: Engine, subject: &Subject<'_>, request: &Request, found: &
         exits.into_iter().flatten().collect::<Vec<_>>()
     });
     let opinions: Vec<Vec<ExpectedExit>> = opinions.collect();
+    let decided_of = decided_of(subject);
     let agree = |(at, found): (usize, &Exited)| {
         let of_exit = || opinions.iter().map(|opinion| &opinion[at]);
         let outputs = found.outputs.iter().enumerate().all(|(output, values)| {
             let tensors: Vec<_> = of_exit().map(|exit| &exit.outputs[output]).collect();
-            is_within(&tensors, values, engine.leeway())
+            is_within(&tensors, values, decided_of)
         });
         let scores: Vec<_> = of_exit().map(|exit| &exit.scores).collect();
         let confidence: Vec<_> = of_exit().map(|exit| &exit.confidence).collect();
         outputs
-            && (found.scores.is_empty() || is_within(&scores, &found.scores, engine.leeway()))
+            && (found.scores.is_empty() || is_within(&scores, &found.scores, decided_of))
             && (found.confidence.is_none()
-                || is_within(&confidence, found.confidence.as_slice(), engine.leeway()))
+                || is_within(&confidence, found.confidence.as_slice(), decided_of))
     };
     found.iter().enumerate().all(agree)
 }
 
-fn is_within(opinions: &[&ExpectedTensor], found: &[f32], leeway: f32) -> bool {
+/// Operators whose results jump: what noise happens not to move may still be on the other side in an engine.
+const JUMPING: &[&str] = &[
+    "ArgMax",
+    "ArgMin",
+    "Cast",
+    "Ceil",
+    "Equal",
+    "Floor",
+    "Greater",
+    "GreaterOrEqual",
+    "Less",
+    "LessOrEqual",
+    "Mod",
+    "QuantizeLinear",
+    "Round",
+    "Sign",
+    "TopK",
+];
+
+/// Of how many elements one may be wrong behind operators that jump. A tensor in another's place is wrong in most.
+fn decided_of(subject: &Subject<'_>) -> usize {
+    let mut nodes = subject.drawn.graph().node.iter();
+    let jumps = nodes.any(|node| {
+        let operator = node.op_type.as_deref();
+        operator.is_some_and(|operator| JUMPING.contains(&operator))
+    });
+    if jumps { 8 } else { usize::MAX }
+}
+
+fn is_within(opinions: &[&ExpectedTensor], found: &[f32], decided_of: usize) -> bool {
     let expected = opinions[0].values();
     let within = |(at, (found, expected)): (usize, (&f32, &f32))| {
         let tolerances = opinions.iter().map(|opinion| opinion.tolerances()[at]);
-        let tolerance = leeway * tolerances.fold(0.0, f32::max);
+        let tolerance = LEEWAY * tolerances.fold(0.0, f32::max);
         tolerance.is_infinite()
             || found == expected
             || (found.is_nan() && expected.is_nan())
+            // Noise as large as the value: it may as well have no bounds.
+            || (!found.is_finite() && tolerance >= expected.abs())
             || (found - expected).abs() <= tolerance
     };
-    found.len() == expected.len() && found.iter().zip(expected).enumerate().all(within)
+    let pairs = found.iter().zip(expected).enumerate();
+    let strays = pairs.filter(|pair| !within(*pair)).count();
+    found.len() == expected.len() && strays <= found.len() / decided_of
 }
 
 /// Why the compiler refuses, without names.

@@ -5,10 +5,11 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fs, thread};
 
 use punctual_networks::{Drawn, Engine, Verdict, compare, panics, shrunk};
+use punctual_platform::clock::now_ns;
 use punctual_platform::output;
 use thiserror::Error;
 
@@ -103,7 +104,7 @@ pub fn hunt(arguments: &Arguments) -> Result<Tally, HuntError> {
     panics::remember();
     let hunt = Hunt {
         arguments,
-        began: Instant::now(),
+        began_ns: now_ns(),
         next: AtomicU64::new(0),
         tally: Mutex::default(),
     };
@@ -114,26 +115,31 @@ pub fn hunt(arguments: &Arguments) -> Result<Tally, HuntError> {
         }
         hunt.progress();
     });
+    let elapsed = hunt.elapsed();
     let mut tally = hunt
         .tally
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
-    tally.elapsed = hunt.began.elapsed();
+    tally.elapsed = elapsed;
     Ok(tally)
 }
 
 struct Hunt<'a> {
     arguments: &'a Arguments,
-    began: Instant,
+    began_ns: u64,
     /// How many seeds were taken.
     next: AtomicU64,
     tally: Mutex<Tally>,
 }
 
 impl Hunt<'_> {
+    fn elapsed(&self) -> Duration {
+        Duration::from_nanos(now_ns() - self.began_ns)
+    }
+
     fn is_over(&self) -> bool {
         let limit = self.arguments.seconds.map(Duration::from_secs);
-        limit.is_some_and(|limit| self.began.elapsed() >= limit)
+        limit.is_some_and(|limit| self.elapsed() >= limit)
     }
 
     fn work(&self) {
@@ -196,15 +202,15 @@ impl Hunt<'_> {
 
     /// Says on the standard error how far it is, until all seeds are taken.
     fn progress(&self) {
-        let mut said = Instant::now();
+        let mut said = Duration::ZERO;
         loop {
             let taken = self.next.load(Ordering::Relaxed);
             if taken >= self.arguments.count {
                 return;
             }
             thread::park_timeout(Duration::from_millis(50));
-            if said.elapsed() >= PROGRESS {
-                said = Instant::now();
+            if self.elapsed() >= said + PROGRESS {
+                said = self.elapsed();
                 let tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
                 let line = format!(
                     "{} of {} networks, {} refused, {} failed, {} s",
@@ -212,7 +218,7 @@ impl Hunt<'_> {
                     self.arguments.count,
                     tally.refusals(),
                     tally.failed,
-                    self.began.elapsed().as_secs()
+                    self.elapsed().as_secs()
                 );
                 drop(tally);
                 let mut stderr = io::stderr().lock();

@@ -2,7 +2,7 @@
 
 use prost::Message;
 
-pub(super) use crate::schema::attribute::{float, int, ints as ints_of, text};
+pub(super) use crate::schema::attribute::{float, int, text};
 use crate::schema::{
     AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto,
     ValueInfoProto, data_type,
@@ -172,6 +172,10 @@ pub(super) fn everything() -> Onnx {
         .node("Add", "h1 b2", "l1", &[])
         .node("Softmax", "l1", "exit_1", &[int("axis", 1)])
         .output("exit_1")
+}
+
+pub(super) fn ints_of(name: &str, values: &[i64]) -> AttributeProto {
+    crate::schema::attribute::ints(name, values)
 }
 
 pub(super) fn value(name: &str) -> ValueInfoProto {

@@ -82,15 +82,6 @@ impl Engine {
         }
     }
 
-    /// How many tolerances its answers may be wrong by. onnxruntime's curves and sums are its own.
-    #[must_use]
-    pub(crate) const fn leeway(self) -> f32 {
-        match self {
-            Self::Onnxruntime => 8.0,
-            _ => 1.0,
-        }
-    }
-
     /// Whether it can run here.
     ///
     /// # Errors
