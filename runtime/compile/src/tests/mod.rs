@@ -47,3 +47,13 @@ fn options() -> CompileOptions {
 fn compiled(onnx: &Onnx) -> Result<Compiled, CompileError> {
     compile(&onnx.bytes(), Calibration::default(), &options())
 }
+
+/// As [`compiled`], for a network whose answer is all that it gives back.
+fn compiled_for_outputs(onnx: &Onnx) -> Result<Compiled, CompileError> {
+    let answer = Some(AnswerKind::None);
+    let options = CompileOptions {
+        answer,
+        ..options()
+    };
+    compile(&onnx.bytes(), Calibration::default(), &options)
+}

@@ -1,7 +1,7 @@
 //! Products and quotients: what becomes an activation, a gate, a scale.
 
 use super::builder::{Onnx, float};
-use super::compiled;
+use super::{compiled, compiled_for_outputs};
 use punctual_model::{Operator, OperatorKind};
 use punctual_types::Activation;
 
@@ -211,7 +211,7 @@ fn a_value_times_a_factor_is_an_output_and_weights_of_an_attention_are_multiplie
         .node("MatMul", "weights matrix", "exit_0/mixed", &[])
         .output("exit_0/scaled")
         .output("exit_0/mixed");
-    let package = compiled(&onnx).unwrap().package;
+    let package = compiled_for_outputs(&onnx).unwrap().package;
     let exit = package.network().stages[0].exit.as_ref().unwrap();
     let shapes: Vec<&[u32]> = exit
         .outputs
