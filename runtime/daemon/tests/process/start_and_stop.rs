@@ -136,7 +136,7 @@ fn every_startup_error_has_its_code_and_says_what_is_wrong() {
     folder.write("manifest.toml", MANIFEST.as_bytes());
 
     folder.write("signs.profile.json", b"{}");
-    expect(&[], 4, "profile");
+    expect(&[], 3, "profile");
     folder.remove("signs.profile.json");
     expect(&[], 4, "profile");
     folder.remove("signs.punctual");
