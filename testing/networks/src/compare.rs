@@ -230,6 +230,9 @@ const LEEWAY: f32 = 8.0;
 /// A difference that is none: of values that cancel each other, or nearly vanish.
 const VANISHES: f32 = 1e-7;
 
+/// A rounding, as a share of a tensor's largest value: another tensor's values are further away.
+const ROUNDING: f32 = 2e-4;
+
 /// Whether an answer is within the largest of the tolerances that other noise gives: a value that is rounded to a byte,
 /// and others that jump, may be moved by none of a few runs.
 fn is_excused(engine: Engine, subject: &Subject<'_>, request: &Request, found: &[Exited]) -> bool {
@@ -289,6 +292,9 @@ fn decided_of(subject: &Subject<'_>) -> usize {
 
 fn is_within(opinions: &[&ExpectedTensor], found: &[f32], decided_of: usize) -> bool {
     let expected = opinions[0].values();
+    let finite = expected.iter().filter(|value| value.is_finite());
+    let largest = finite.fold(0.0, |largest: f32, value| largest.max(value.abs()));
+    let vanishes = VANISHES.max(ROUNDING * largest);
     let within = |(at, (found, expected)): (usize, (&f32, &f32))| {
         let tolerances = opinions.iter().map(|opinion| opinion.tolerances()[at]);
         let tolerance = LEEWAY * tolerances.fold(0.0, f32::max);
@@ -298,7 +304,7 @@ fn is_within(opinions: &[&ExpectedTensor], found: &[f32], decided_of: usize) -> 
             || !(found.is_finite() || expected.is_finite())
             // Noise as large as the value: it may as well have no bounds.
             || (!found.is_finite() && tolerance >= expected.abs())
-            || (found - expected).abs() <= tolerance.max(VANISHES)
+            || (found - expected).abs() <= tolerance.max(vanishes)
     };
     let pairs = found.iter().zip(expected).enumerate();
     let strays = pairs.filter(|pair| !within(*pair)).count();
