@@ -290,6 +290,14 @@ fn decided_of(subject: &Subject<'_>) -> usize {
     if jumps { 8 } else { usize::MAX }
 }
 
+/// How many of so many elements may stray.
+fn allowed(elements: usize, decided_of: usize) -> usize {
+    match decided_of {
+        usize::MAX => 0,
+        some => (elements / some).max(1),
+    }
+}
+
 fn is_within(opinions: &[&ExpectedTensor], found: &[f32], decided_of: usize) -> bool {
     let expected = opinions[0].values();
     let finite = expected.iter().filter(|value| value.is_finite());
@@ -308,7 +316,7 @@ fn is_within(opinions: &[&ExpectedTensor], found: &[f32], decided_of: usize) -> 
     };
     let pairs = found.iter().zip(expected).enumerate();
     let strays = pairs.filter(|pair| !within(*pair)).count();
-    found.len() == expected.len() && strays <= found.len() / decided_of
+    found.len() == expected.len() && strays <= allowed(found.len(), decided_of)
 }
 
 /// Why the compiler refuses, without names.
