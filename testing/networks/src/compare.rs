@@ -228,7 +228,7 @@ const OPINIONS: u64 = 12;
 const LEEWAY: f32 = 8.0;
 
 /// A difference that is none: of values that cancel each other, or nearly vanish.
-const VANISHES: f32 = 1e-7;
+const VANISHES: f32 = 1e-5;
 
 /// A rounding, as a share of a tensor's largest value: another tensor's values are further away.
 const ROUNDING: f32 = 2e-4;
