@@ -66,6 +66,20 @@ impl Element {
         })
     }
 
+    /// The values of an output in plain memory as [`write`](Self::write) was given them: of a quantised tensor the network's
+    /// bytes, as the reference interpreter has them.
+    pub fn read(self, bytes: &[u8]) -> impl Iterator<Item = f32> + '_ {
+        bytes.chunks_exact(self.bytes() as usize).map(move |value| {
+            let four = || [value[0], value[1], value[2], value[3]];
+            match self {
+                Self::F32 => f32::from_ne_bytes(four()),
+                Self::I32 => i32::from_ne_bytes(four()) as f32,
+                Self::Bool | Self::U8 { .. } => f32::from(value[0]),
+                Self::I8 { .. } => f32::from(value[0] ^ 0x80),
+            }
+        })
+    }
+
     /// Writes a value as the client reads it. Of a quantised tensor the value is the network's byte.
     ///
     /// # Panics
@@ -84,5 +98,36 @@ impl Element {
     #[must_use]
     pub const fn is_quantised(self) -> bool {
         matches!(self, Self::U8 { .. } | Self::I8 { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let (scale, zero) = (0.5, 3);
+        for (element, values) in [
+            (Element::F32, [-1.5, 0.0, 3.25]),
+            (Element::I32, [-7.0, 0.0, 70_000.0]),
+            (Element::Bool, [0.0, 1.0, 1.0]),
+            (Element::U8 { scale, zero }, [0.0, 128.0, 255.0]),
+            (
+                Element::I8 {
+                    scale,
+                    zero: zero as i8,
+                },
+                [0.0, 128.0, 255.0],
+            ),
+        ] {
+            let size = element.bytes() as usize;
+            let mut bytes = vec![0; values.len() * size];
+            for (value, to) in values.iter().zip(bytes.chunks_exact_mut(size)) {
+                element.write(*value, to);
+            }
+            let read: std::vec::Vec<f32> = element.read(&bytes).collect();
+            assert_eq!(read, values, "{}", element.name());
+        }
     }
 }

@@ -92,3 +92,102 @@ fn mark(operator: &Operator, borders: &mut [Border]) {
         borders[operator.output.index()].plain = true;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        AnswerKind, InputSpec, Quantised, Stage, Tensor, TensorId, VectorSpec, WeightRange,
+    };
+    use punctual_types::{Activation, Extent, Padding, Window};
+
+    const NOWHERE: WeightRange = WeightRange { start: 0, len: 0 };
+
+    fn padded(padding: u32) -> Window {
+        Window::new(
+            Extent::square(3),
+            Extent::square(1),
+            Padding::uniform(padding),
+        )
+    }
+
+    fn convolution(padding: u32) -> OperatorKind {
+        OperatorKind::Conv2d {
+            weights: NOWHERE,
+            bias: NOWHERE,
+            window: padded(padding),
+            groups: 1,
+            residual: None,
+            activation: Activation::None,
+        }
+    }
+
+    fn of_bytes(padding: u32) -> OperatorKind {
+        OperatorKind::QuantisedConv2d {
+            weights: NOWHERE,
+            scales: NOWHERE,
+            bias: NOWHERE,
+            window: padded(padding),
+            groups: 1,
+            activation: Activation::None,
+        }
+    }
+
+    /// Operators that each read the tensor before: tensor 0 is the picture, 1 a vector.
+    fn borders(kinds: &[OperatorKind], first: u32) -> Vec<Border> {
+        let operator = |(at, kind): (u32, &OperatorKind)| Operator {
+            name: format!("operator {at}"),
+            input: TensorId(if at == 0 { first } else { at + 1 }),
+            output: TensorId(at + 2),
+            kind: kind.clone(),
+        };
+        let operators: Vec<Operator> = (0..).zip(kinds).map(operator).collect();
+        let last = TensorId(operators.len() as u32 + 1);
+        Network {
+            name: "borders".to_owned(),
+            input: InputSpec::rgb(8, 8, [0.0; 3], [1.0; 3]),
+            vectors: vec![VectorSpec {
+                name: "vector".to_owned(),
+                length: 3,
+            }],
+            answer: AnswerKind::Classes,
+            classes: vec![],
+            tensors: vec![Tensor::features(3); operators.len() + 2],
+            stages: vec![Stage {
+                inputs: vec![],
+                outputs: vec![],
+                operators,
+                exit: Some(Exit::of_scores(last, 3)),
+            }],
+            weights: Vec::new().into(),
+            quantised: Quantised::default(),
+        }
+        .borders()
+    }
+
+    #[test]
+    fn the_widest_convolution_counts_of_floats_or_of_bytes() {
+        let found = borders(&[of_bytes(1), of_bytes(2), convolution(1)], 0);
+        let around: Vec<u32> = found.iter().map(|border| border.around()).collect();
+        assert_eq!(around, [1, 0, 2, 1, 0]);
+    }
+
+    #[test]
+    fn what_clients_write_and_answers_are_read_from_has_nothing_around_it() {
+        let found = borders(&[convolution(2)], 1);
+        assert_eq!((found[1].around(), found[1].around_copy()), (0, Some(2)));
+        assert!(found[2].plain);
+    }
+
+    #[test]
+    fn plain_values_of_the_picture_are_read_from_a_copy_in_blocks() {
+        let attention = OperatorKind::Attention {
+            others: vec![TensorId(0); 2],
+            heads: 1,
+            scale: 1.0,
+            by_row: false,
+            bias: None,
+        };
+        assert!(!borders(&[attention], 0)[0].plain);
+    }
+}

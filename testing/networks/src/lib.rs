@@ -9,7 +9,6 @@ mod compare;
 pub mod draw;
 mod engines;
 mod graph;
-mod output_bytes;
 pub mod panics;
 mod requests;
 mod shrink;

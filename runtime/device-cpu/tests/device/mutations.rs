@@ -10,7 +10,7 @@ use punctual_device_cpu::{Evaluator, ExitResult, image_layout, pack_image};
 use punctual_kernels::{Isa, Solution};
 use punctual_model::reference::agreement::{self, ExpectedExit, Mismatch, Precision};
 use punctual_model::reference::{self, Exited, Values};
-use punctual_model::{Calibration, Exit, Network, Output, Package, SolutionChoice};
+use punctual_model::{Calibration, Exit, Network, Package, SolutionChoice};
 use punctual_types::{Element, Random};
 
 /// Images of a batch, each with its vectors.
@@ -58,27 +58,12 @@ fn is_extreme(network: &Network, inputs: &[&[f32]]) -> bool {
     })
 }
 
-/// An output's values as numbers in the terms of the interpreter.
-fn values(output: &Output, bytes: &[u8]) -> Vec<f32> {
-    let each = output.element.bytes() as usize;
-    let value = |bytes: &[u8]| {
-        let word = || [bytes[0], bytes[1], bytes[2], bytes[3]];
-        match output.element {
-            Element::F32 => f32::from_ne_bytes(word()),
-            Element::I32 => i32::from_ne_bytes(word()) as f32,
-            Element::Bool | Element::U8 { .. } => f32::from(bytes[0]),
-            Element::I8 { .. } => f32::from(bytes[0] as i8) + 128.0,
-        }
-    };
-    bytes.chunks_exact(each).map(value).collect()
-}
-
 /// What an exit gave, in the terms of the interpreter.
 fn exited(exit: &Exit, result: &ExitResult) -> Exited {
     let outputs = exit.outputs.iter().zip(&result.outputs);
     Exited {
         outputs: outputs
-            .map(|(output, bytes)| values(output, bytes))
+            .map(|(output, bytes)| output.element.read(bytes).collect())
             .collect(),
         scores: result.scores.clone(),
         confidence: result.confidence,

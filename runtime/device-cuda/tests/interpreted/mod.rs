@@ -4,7 +4,6 @@ use punctual_device_cuda::lower::Program;
 use punctual_model::reference::Exited;
 use punctual_model::reference::agreement::{ExpectedExit, Precision, expected};
 use punctual_model::{Exit, Network, OutputLayout};
-use punctual_types::Element;
 
 use crate::emulation::Memory;
 
@@ -68,24 +67,7 @@ fn outputs(
     let first = placed.range().start;
     let outputs = placed.outputs.iter().map(|placed| {
         let own = &bytes[(placed.offset - first) as usize..][..placed.bytes as usize];
-        values(exit.outputs[placed.output].element, own)
+        exit.outputs[placed.output].element.read(own).collect()
     });
     outputs.collect()
-}
-
-/// The values of an output's bytes, as the interpreter has them.
-fn values(element: Element, bytes: &[u8]) -> Vec<f32> {
-    let value = |bytes: &[u8]| {
-        let word = || [bytes[0], bytes[1], bytes[2], bytes[3]];
-        match element {
-            Element::F32 => f32::from_ne_bytes(word()),
-            Element::I32 => i32::from_ne_bytes(word()) as f32,
-            Element::Bool | Element::U8 { .. } => f32::from(bytes[0]),
-            Element::I8 { .. } => f32::from(bytes[0] as i8) + 128.0,
-        }
-    };
-    bytes
-        .chunks_exact(element.bytes() as usize)
-        .map(value)
-        .collect()
 }

@@ -9,7 +9,6 @@ use punctual_core::{
 use punctual_model::reference::agreement::{Compared, ExpectedExit, Mismatch};
 use punctual_model::{Disagreement, Network, OutputLayout};
 use punctual_platform::Doorbell;
-use punctual_types::Element;
 
 use super::{Case, Outcome};
 use crate::device::Device;
@@ -173,7 +172,7 @@ impl<'a, D: HostedDevice> Bench<'a, D> {
         let placed = self.layout.stage(stage.into());
         for placed in placed.into_iter().flat_map(|placed| &placed.outputs) {
             let bytes = &area[placed.offset as usize..][..placed.bytes as usize];
-            let found = elements(declared[placed.output].element, bytes);
+            let found: Vec<f32> = declared[placed.output].element.read(bytes).collect();
             compared.add(expected.outputs[placed.output].compare(&found)?);
         }
         let (sure, step) = (
@@ -239,17 +238,6 @@ impl<'a, D: HostedDevice> Bench<'a, D> {
             expected,
             tolerance,
             solution: None,
-        }
-    }
-}
-
-/// An output's elements; of a quantised one the network's bytes.
-fn elements(element: Element, bytes: &[u8]) -> Vec<f32> {
-    match element {
-        Element::I8 { .. } => bytes.iter().map(|byte| f32::from(byte ^ 0x80)).collect(),
-        Element::U8 { .. } => bytes.iter().copied().map(f32::from).collect(),
-        Element::F32 | Element::I32 | Element::Bool => {
-            element.values(bytes).map(|value| value as f32).collect()
         }
     }
 }

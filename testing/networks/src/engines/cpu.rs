@@ -6,7 +6,6 @@ use punctual_model::reference::{Exited, classify};
 use punctual_model::{Exit, ScoreForm};
 
 use super::{Answers, Run, RunError, Subject, exits};
-use crate::output_bytes;
 use crate::requests::Request;
 
 pub(super) struct Cpu<'a> {
@@ -57,7 +56,7 @@ fn exited(exit: &Exit, found: ExitResult) -> Result<Exited, RunError> {
     let outputs = exit.outputs.iter().zip(&found.outputs);
     Ok(Exited {
         outputs: outputs
-            .map(|(output, bytes)| output_bytes::values(output.element, bytes))
+            .map(|(output, bytes)| output.element.read(bytes).collect())
             .collect(),
         scores: found.scores,
         confidence: found.confidence,

@@ -6,7 +6,6 @@ use punctual_model::reference::Exited;
 
 use super::emulation::Memory;
 use super::{Answers, Run, RunError, Subject};
-use crate::output_bytes;
 use crate::requests::Request;
 
 const TARGET: Target = Target {
@@ -50,7 +49,7 @@ impl<'a> Cuda<'a> {
         let first = placed.iter().map(|output| output.offset).min().unwrap_or(0);
         let outputs = placed.iter().map(|placed| {
             let own = &bytes[(placed.offset - first) as usize..][..placed.bytes as usize];
-            output_bytes::values(exit.outputs[placed.output].element, own)
+            exit.outputs[placed.output].element.read(own).collect()
         });
         let answer = memory.answer(member);
         Some(Exited {
