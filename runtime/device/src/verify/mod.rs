@@ -42,6 +42,8 @@ pub const INPUTS_MAX: u32 = 12;
 /// An input with what is expected of it.
 struct Case {
     inputs: Vec<Vec<f32>>,
+    /// Of the noise.
+    seed: u64,
     /// By stage.
     expected: Vec<Option<ExpectedExit>>,
 }
@@ -117,7 +119,11 @@ fn cases<P: Provider>(
         let slices: Vec<&[f32]> = inputs.iter().map(Vec::as_slice).collect();
         let seed = request.seed.wrapping_add(number.into());
         let expected = expected(network, &slices, P::PRECISION, seed);
-        cases.push(Case { inputs, expected });
+        cases.push(Case {
+            inputs,
+            seed,
+            expected,
+        });
     }
     cases
 }

@@ -58,6 +58,8 @@ const FACTOR: f64 = 8.0;
 const FLOOR_UNITS: f64 = 8.0;
 /// Neighbours in an output that noise moves alike: a few runs alone may by chance leave an element where it was.
 const NEIGHBOURS: usize = 32;
+/// Further draws of noise before an answer counts as wrong.
+const REDRAWS: u64 = 7;
 /// An element whose tolerance is a larger share of its tensor's largest value is undecided.
 const DECIDED_SHARE: f64 = 0.25;
 
@@ -155,6 +157,22 @@ pub fn expected(
             Some(ExpectedExit::new(exit, &of_runs, precision))
         })
         .collect()
+}
+
+/// Whether an answer that does not agree does so with what other noise expects: of a few runs none may move an element that
+/// others move, such as one of two equal ones. `agrees` compares the answer; a wrong one takes all draws.
+///
+/// # Panics
+/// As [`expected`].
+pub fn agrees_with_other_noise(
+    network: &Network,
+    inputs: &[&[f32]],
+    (precision, seed): (Precision, u64),
+    mut agrees: impl FnMut(&[Option<ExpectedExit>]) -> bool,
+) -> bool {
+    // Seeds of neighbouring inputs follow each other, and each takes some.
+    let other = |at: u64| expected(network, inputs, precision, seed.wrapping_add(at << 32));
+    (1..=REDRAWS).any(|at| agrees(&other(at)))
 }
 
 /// The runs with these noises, as many at a time as there are processors.

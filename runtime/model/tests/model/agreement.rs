@@ -1,6 +1,8 @@
 //! Tolerances that a network justifies: tight enough for planted faults, wide where the network itself is undecided.
 
-use punctual_model::reference::agreement::{Compared, ExpectedExit, Mismatch, Precision, expected};
+use punctual_model::reference::agreement::{
+    Compared, ExpectedExit, Mismatch, Precision, agrees_with_other_noise, expected,
+};
 use punctual_model::reference::{Exited, run_all};
 use punctual_model::{
     AnswerKind, Exit, InputForm, InputSpec, Network, Operator, OperatorKind, Output, Quantised,
@@ -274,4 +276,37 @@ fn the_same_seed_gives_the_same_tolerances() {
     let network = convolutions(3);
     let first = expected_exit(&network, Precision::Half);
     assert_eq!(first, expected_exit(&network, Precision::Half));
+}
+
+#[test]
+fn an_answer_is_wrong_only_if_no_other_noise_agrees_and_each_draw_is_another() {
+    let network = convolutions(3);
+    let image = image();
+    let inputs = [&image[..]];
+    let noise = (Precision::Single, 1);
+    let mut seen: Vec<Vec<f32>> = Vec::new();
+    let mut tolerances = |exits: &[Option<ExpectedExit>]| {
+        let exit = exits[0].as_ref().expect("an exit");
+        seen.push(exit.outputs[0].tolerances().to_vec());
+        seen.len()
+    };
+    assert!(agrees_with_other_noise(
+        &network,
+        &inputs,
+        noise,
+        |exits| tolerances(exits) == 3
+    ));
+    assert!(!agrees_with_other_noise(
+        &network,
+        &inputs,
+        noise,
+        |exits| tolerances(exits) == 0
+    ));
+    let (first, all) = seen.split_at(3);
+    assert!(all.starts_with(first), "the same seed gives the same draws");
+    let distinct = all
+        .iter()
+        .enumerate()
+        .all(|(at, one)| !all[..at].contains(one));
+    assert!(distinct && all.len() > 3);
 }
