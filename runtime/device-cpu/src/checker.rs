@@ -1,4 +1,4 @@
-//! Carries a network's executables out on paper and proves that they compute it: each read sees the last write of what the
+//! Executes a network's executables symbolically and proves that they compute it: each read sees the last write of what the
 //! network says, whole and with the layout that the kernel takes it to have; nothing reads what nobody wrote; outputs are
 //! copied when they are there and before their place is used again.
 //!
@@ -140,7 +140,7 @@ impl BlockShape {
     }
 }
 
-/// A network's executables, carried out stage after stage.
+/// A network's executables, executed symbolically stage after stage.
 pub(crate) struct Checker<'n> {
     network: &'n Network,
     operators: Vec<&'n Operator>,
@@ -153,7 +153,7 @@ pub(crate) struct Checker<'n> {
     workspace: Contents<Written>,
 }
 
-/// A stage that is carried out.
+/// A stage that is executed.
 struct Running<'s> {
     executable: &'s Executable,
     /// What it has read so far that clients or stages before it left in the request buffer.
@@ -215,7 +215,7 @@ impl<'n> Checker<'n> {
         checker
     }
 
-    /// Carries out the next stage.
+    /// Executes the next stage.
     pub(crate) fn stage(
         &mut self,
         stage: &Stage,

@@ -1,4 +1,4 @@
-//! What a memory holds, piece by piece, while a plan of reads and writes is carried out on paper.
+//! What a memory holds, piece by piece, while reads and writes are executed symbolically.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

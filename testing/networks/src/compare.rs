@@ -4,15 +4,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use punctual_compile::{CompileError, CompileOptions, Compiled, InputOptions, compile};
 use punctual_model::reference::Exited;
-use punctual_model::reference::agreement::{
-    Compared, ExpectedExit, ExpectedTensor, Precision, expected,
-};
+use punctual_model::reference::agreement::{Compared, ExpectedExit, Precision, expected};
 use punctual_model::{AnswerKind, Calibration};
 
 use crate::draw::Drawn;
 use crate::engines::{Answers, Engine, Run, Subject, exits, lacks_softmax, start};
 use crate::panics;
 use crate::requests::{self, Request};
+use crate::second_look;
 
 /// What came of a network.
 #[derive(Clone, Debug, PartialEq)]
@@ -168,7 +167,7 @@ fn on_engine(
             let expected = &expected[at.unwrap_or(0)];
             match agreed(engine, subject, expected, found) {
                 Ok(compared) => all.add(compared),
-                Err(_) if is_excused(engine, subject, request, found) => {}
+                Err(_) if second_look::agrees(engine, subject, request, found) => {}
                 Err(what) => {
                     let kind = FailureKind::Wrong;
                     let what = format!("batch {}: {what}", batch.len());
@@ -219,104 +218,6 @@ fn agreed(
         all.add(compared.map_err(|mismatch| format!("{name}: {mismatch}"))?);
     }
     Ok(all)
-}
-
-/// How many further draws of noise may excuse an answer.
-const OPINIONS: u64 = 12;
-
-/// How many of their tolerances it may be wrong by: onnxruntime's curves and sums are its own.
-const LEEWAY: f32 = 8.0;
-
-/// A difference that is none: of values that cancel each other, or nearly vanish.
-const VANISHES: f32 = 1e-5;
-
-/// A rounding, as a share of a tensor's largest value: another tensor's values are further away.
-const ROUNDING: f32 = 2e-4;
-
-/// Whether an answer is within the largest of the tolerances that other noise gives: a value that is rounded to a byte,
-/// and others that jump, may be moved by none of a few runs.
-fn is_excused(engine: Engine, subject: &Subject<'_>, request: &Request, found: &[Exited]) -> bool {
-    let inputs: Vec<&[f32]> = request.iter().map(Vec::as_slice).collect();
-    let network = subject.compiled.package.network();
-    let opinions = (1..=OPINIONS).map(|at| {
-        let seed = subject.drawn.seed.wrapping_add(at << 32);
-        let exits = expected(network, &inputs, engine.precision(), seed);
-        exits.into_iter().flatten().collect::<Vec<_>>()
-    });
-    let opinions: Vec<Vec<ExpectedExit>> = opinions.collect();
-    let decided_of = decided_of(subject);
-    let agree = |(at, found): (usize, &Exited)| {
-        let of_exit = || opinions.iter().map(|opinion| &opinion[at]);
-        let outputs = found.outputs.iter().enumerate().all(|(output, values)| {
-            let tensors: Vec<_> = of_exit().map(|exit| &exit.outputs[output]).collect();
-            is_within(&tensors, values, decided_of)
-        });
-        let scores: Vec<_> = of_exit().map(|exit| &exit.scores).collect();
-        let confidence: Vec<_> = of_exit().map(|exit| &exit.confidence).collect();
-        outputs
-            && (found.scores.is_empty() || is_within(&scores, &found.scores, decided_of))
-            && (found.confidence.is_none()
-                || is_within(&confidence, found.confidence.as_slice(), decided_of))
-    };
-    found.iter().enumerate().all(agree)
-}
-
-/// Operators whose results jump: what noise happens not to move may still be on the other side in an engine.
-const JUMPING: &[&str] = &[
-    "ArgMax",
-    "ArgMin",
-    "Cast",
-    "Ceil",
-    "Equal",
-    "Floor",
-    "Greater",
-    "GreaterOrEqual",
-    "Less",
-    "LessOrEqual",
-    "Mod",
-    "QuantizeLinear",
-    "Round",
-    "Sign",
-    "TopK",
-];
-
-/// Of how many elements one may be wrong behind operators that jump. A tensor in another's place is wrong in most.
-fn decided_of(subject: &Subject<'_>) -> usize {
-    let mut nodes = subject.drawn.graph().node.iter();
-    let jumps = nodes.any(|node| {
-        let operator = node.op_type.as_deref();
-        operator.is_some_and(|operator| JUMPING.contains(&operator))
-    });
-    if jumps { 8 } else { usize::MAX }
-}
-
-/// How many of so many elements may stray.
-fn allowed(elements: usize, decided_of: usize) -> usize {
-    match decided_of {
-        usize::MAX => 0,
-        some => (elements / some).max(1),
-    }
-}
-
-fn is_within(opinions: &[&ExpectedTensor], found: &[f32], decided_of: usize) -> bool {
-    let expected = opinions[0].values();
-    let finite = expected.iter().filter(|value| value.is_finite());
-    let largest = finite.fold(0.0, |largest: f32, value| largest.max(value.abs()));
-    let vanishes = VANISHES.max(ROUNDING * largest);
-    let within = |(at, (found, expected)): (usize, (&f32, &f32))| {
-        let tolerances = opinions.iter().map(|opinion| opinion.tolerances()[at]);
-        let tolerance = LEEWAY * tolerances.fold(0.0, f32::max);
-        tolerance.is_infinite()
-            || found == expected
-            // Which of them it is, is a matter of the order of sums.
-            || !(found.is_finite() || expected.is_finite())
-            // Noise as large as the value: it may as well have no bounds.
-            || (!found.is_finite() && tolerance >= expected.abs())
-            || (found - expected).abs() <= tolerance.max(vanishes)
-    };
-    let pairs = found.iter().zip(expected).enumerate();
-    let strays = pairs.filter(|pair| !within(*pair)).count();
-    found.len() == expected.len() && strays <= allowed(found.len(), decided_of)
 }
 
 /// Why the compiler refuses, without names.

@@ -11,6 +11,7 @@ mod engines;
 mod graph;
 pub mod panics;
 mod requests;
+mod second_look;
 mod shrink;
 
 pub use compare::{Failure, FailureKind, Verdict, compare, compiled};

@@ -1,7 +1,7 @@
 //! Draws networks, runs them on engines, and says which answers are wrong.
 #![forbid(unsafe_code)]
 
-mod hunt;
+mod campaign;
 mod report;
 
 use std::path::PathBuf;
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     if arguments.engines.is_empty() {
         arguments.engines = Engine::usual().collect();
     }
-    let tally = match hunt::hunt(&arguments) {
+    let tally = match campaign::run(&arguments) {
         Ok(tally) => tally,
         Err(error) => {
             output::note(error);

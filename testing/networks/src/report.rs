@@ -1,4 +1,4 @@
-//! What a hunt found, as a table or as JSON.
+//! What a campaign found, as a table or as JSON.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use punctual_report::Table;
 use serde_json::{Value, json};
 
 use crate::Arguments;
-use crate::hunt::Tally;
+use crate::campaign::Tally;
 
 /// Most reasons for refusals that are listed.
 const REASONS: usize = 12;

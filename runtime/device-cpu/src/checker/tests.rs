@@ -309,13 +309,13 @@ const FAULTS: &[Fault] = &[
 ];
 
 #[test]
-fn each_planted_fault_is_found_on_paper_and_by_a_run_or_the_table_says_why_not() {
+fn each_planted_fault_is_found_by_the_checker_and_by_a_run_or_the_table_says_why_not() {
     let network = networks::heads(5);
     for fault in FAULTS {
         let mut model = lowered(&network);
         (fault.plant)(&mut model);
         let violation = checked(&network, &model);
-        assert!(violation.is_err(), "{}: not found on paper", fault.name);
+        assert!(violation.is_err(), "{}: the checker", fault.name);
         let right = is_right(&network, model);
         assert_eq!(right, fault.run == Run::Right, "{}: the run", fault.name);
         println!("{}: {}", fault.name, violation.expect_err("as above"));
@@ -323,7 +323,7 @@ fn each_planted_fault_is_found_on_paper_and_by_a_run_or_the_table_says_why_not()
 }
 
 #[test]
-fn what_is_lowered_is_right_on_paper_and_in_a_run_on_overwritten_memory() {
+fn what_is_lowered_passes_the_checker_and_a_run_on_overwritten_memory() {
     for network in [
         networks::heads(5),
         networks::gathers(5),

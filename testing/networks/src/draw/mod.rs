@@ -1,7 +1,7 @@
 //! Draws networks: from a seed a graph of ONNX operators, the same on every machine.
 //!
 //! A network grows by *moves*. A move takes values that are there, adds one operator or a small pattern of them, and leaves new
-//! values. Which moves a network likes, its sizes and how often it comes back to old values are drawn first, so that
+//! values. The weights of its moves, its sizes and how often it comes back to old values are drawn first, so that
 //! networks differ in kind and not only in order. Weights are drawn as fractions of powers of two, since no machine may
 //! round them otherwise.
 
@@ -125,7 +125,7 @@ impl Value {
 type Id = usize;
 
 /// What is drawn of a network before its operators.
-struct Taste {
+struct Settings {
     /// Channels are multiples of this, mostly.
     channel_unit: i64,
     /// How many operators it is to have.
@@ -133,7 +133,7 @@ struct Taste {
     /// Of 8 choices of an operand, how many take one of the last values.
     recent: u64,
     /// Weight of each move, in the order of [`moves::ALL`].
-    likes: Vec<u64>,
+    move_weights: Vec<u64>,
 }
 
 struct Drawing {
@@ -146,7 +146,7 @@ struct Drawing {
     inputs: Vec<Input>,
     values: Vec<Value>,
     names: usize,
-    taste: Taste,
+    settings: Settings,
 }
 
 impl Drawing {
@@ -161,11 +161,11 @@ impl Drawing {
             5 | 6 => random.within(14, 27),
             _ => random.within(26, 40),
         };
-        let taste = Taste {
+        let settings = Settings {
             channel_unit: units[random.below(units.len() as u64) as usize],
             operators: operators as usize,
             recent: random.within(2, 7),
-            likes: moves::likes(&mut random),
+            move_weights: moves::weights(&mut random),
         };
         let batch = random.one_in(4).then_some(1);
         let mut drawing = Self {
@@ -177,7 +177,7 @@ impl Drawing {
             inputs: Vec::new(),
             values: Vec::new(),
             names: 0,
-            taste,
+            settings,
         };
         drawing.draw_inputs();
         drawing
@@ -185,7 +185,7 @@ impl Drawing {
 
     fn finish(mut self) -> Drawn {
         let mut attempts = 0;
-        while self.graph.node.len() < self.taste.operators && attempts < 400 {
+        while self.graph.node.len() < self.settings.operators && attempts < 400 {
             self.one_move();
             attempts += 1;
         }
@@ -276,12 +276,12 @@ impl Drawing {
     }
 
     fn one_move(&mut self) {
-        let all: u64 = self.taste.likes.iter().sum();
+        let all: u64 = self.settings.move_weights.iter().sum();
         let mut at = self.random.below(all);
-        let likes = self.taste.likes.iter();
-        let chosen = likes.take_while(|&&like| {
-            let goes_on = at >= like;
-            at = at.saturating_sub(like);
+        let weights = self.settings.move_weights.iter();
+        let chosen = weights.take_while(|&&weight| {
+            let goes_on = at >= weight;
+            at = at.saturating_sub(weight);
             goes_on
         });
         let chosen = chosen.count();
@@ -301,7 +301,7 @@ impl Drawing {
 
     /// Channels: mostly multiples of the network's unit, sometimes anything.
     fn channels(&mut self) -> i64 {
-        let unit = self.taste.channel_unit;
+        let unit = self.settings.channel_unit;
         match self.random.below(8) {
             0 => self.side(1, 20),
             1..=4 => unit,
@@ -322,7 +322,7 @@ impl Drawing {
             .map(|(id, _)| *id)
             .collect();
         let all: Vec<Id> = all.into_iter().map(|(id, _)| id).collect();
-        let wants_recent = self.random.below(8) < self.taste.recent;
+        let wants_recent = self.random.below(8) < self.settings.recent;
         let wants_unread = self.random.one_in(2) && !unread.is_empty();
         let from = if wants_unread { unread } else { all };
         let count = from.len() as u64;

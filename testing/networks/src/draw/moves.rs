@@ -1,4 +1,4 @@
-//! The moves, and how much a network likes each.
+//! The moves, and their weights.
 
 use punctual_types::Random;
 
@@ -71,18 +71,18 @@ pub(super) const ALL: &[Move] = &[
     of(8, Drawing::vector_use),
 ];
 
-/// A network likes a third of the moves four times as much as usual, and leaves out another third.
-pub(super) fn likes(random: &mut Random) -> Vec<u64> {
-    let like = |one: &Move| match random.below(3) {
+/// Each move's weight in one network: four times the usual one for a third of the moves, none for another third.
+pub(super) fn weights(random: &mut Random) -> Vec<u64> {
+    let weight = |one: &Move| match random.below(3) {
         0 => 4 * one.weight,
         1 => one.weight,
         _ => 0,
     };
-    let mut likes: Vec<u64> = ALL.iter().map(like).collect();
-    if likes.iter().all(|like| *like == 0) {
-        likes[0] = 1;
+    let mut weights: Vec<u64> = ALL.iter().map(weight).collect();
+    if weights.iter().all(|weight| *weight == 0) {
+        weights[0] = 1;
     }
     // What makes values at all.
-    likes[0] += 2;
-    likes
+    weights[0] += 2;
+    weights
 }

@@ -1,6 +1,6 @@
 //! A checker of lists of launches: that they compute what the network says, whoever planned them.
 //!
-//! It carries the launches out on paper. What it knows is the network, the layouts that others rely on (of inputs, of
+//! It executes the launches symbolically. What it knows is the network, the layouts that others rely on (of inputs, of
 //! outputs, of weights in pages) and what each launch reads and writes by its arguments; nothing of how the lists were
 //! made. Each place gets the name of what is written there. A read is right if the whole of the tensor that the network
 //! says is there, complete and in the form that the launch takes it to be in.

@@ -20,7 +20,7 @@ const PROGRESS: Duration = Duration::from_secs(2);
 
 /// Why nothing is run.
 #[derive(Debug, Error)]
-pub enum HuntError {
+pub enum CampaignError {
     #[error("cannot write {path}: {source}", path = path.display())]
     Write {
         path: std::path::PathBuf,
@@ -86,23 +86,23 @@ impl Tally {
 /// Draws and compares all networks that the arguments name.
 ///
 /// # Errors
-/// [`HuntError`].
-pub fn hunt(arguments: &Arguments) -> Result<Tally, HuntError> {
+/// [`CampaignError`].
+pub fn run(arguments: &Arguments) -> Result<Tally, CampaignError> {
     for engine in &arguments.engines {
         let engine = *engine;
         engine
             .is_there()
-            .map_err(|why| HuntError::Engine { engine, why })?;
+            .map_err(|why| CampaignError::Engine { engine, why })?;
     }
     if let Some(folder) = &arguments.out {
-        let failed = |source| HuntError::Write {
+        let failed = |source| CampaignError::Write {
             path: folder.clone(),
             source,
         };
         fs::create_dir_all(folder).map_err(failed)?;
     }
     panics::remember();
-    let hunt = Hunt {
+    let campaign = Campaign {
         arguments,
         began_ns: now_ns(),
         next: AtomicU64::new(0),
@@ -111,12 +111,12 @@ pub fn hunt(arguments: &Arguments) -> Result<Tally, HuntError> {
     let processors = thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     thread::scope(|scope| {
         for _ in 0..arguments.threads.unwrap_or(processors).max(1) {
-            scope.spawn(|| hunt.work());
+            scope.spawn(|| campaign.work());
         }
-        hunt.progress();
+        campaign.progress();
     });
-    let elapsed = hunt.elapsed();
-    let mut tally = hunt
+    let elapsed = campaign.elapsed();
+    let mut tally = campaign
         .tally
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +124,7 @@ pub fn hunt(arguments: &Arguments) -> Result<Tally, HuntError> {
     Ok(tally)
 }
 
-struct Hunt<'a> {
+struct Campaign<'a> {
     arguments: &'a Arguments,
     began_ns: u64,
     /// How many seeds were taken.
@@ -132,7 +132,7 @@ struct Hunt<'a> {
     tally: Mutex<Tally>,
 }
 
-impl Hunt<'_> {
+impl Campaign<'_> {
     fn elapsed(&self) -> Duration {
         Duration::from_nanos(now_ns() - self.began_ns)
     }
