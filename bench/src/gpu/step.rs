@@ -78,8 +78,8 @@ pub enum StepError {
     #[error("the CPU device for the comparison: {0}")]
     Cpu(#[from] punctual_device_cpu::StartError),
     /// PyTorch does not do what it is asked.
-    #[error("the process that runs PyTorch: {0}")]
-    Torch(&'static str),
+    #[error("the process that runs PyTorch {said}")]
+    Torch { said: String },
     #[error(transparent)]
     ColdStart(#[from] ColdStartError),
     #[error(transparent)]

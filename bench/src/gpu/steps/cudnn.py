@@ -67,11 +67,12 @@ class Network:
 
     def make_Conv2d(self, source, target, given):
         channels, outputs = self.shape(source)[0], self.shape(target)[0]
-        kernel, groups = pair(given["kernel"]), given["groups"]
+        window, groups = given["window"], given["groups"]
+        kernel, dilation = pair(window["kernel"]), pair(window["dilation"])
         scale = (channels // groups * kernel[0] * kernel[1]) ** -0.5
         weights = self.random(outputs, channels // groups, *kernel) * scale
         bias = torch.zeros(outputs, device=self.device, dtype=self.kind)
-        pads, apply = given["padding"], activation(given["activation"])
+        pads, apply = window["padding"], activation(given["activation"])
         even = pads["top"] == pads["bottom"] and pads["left"] == pads["right"]
 
         def compute():
@@ -79,7 +80,7 @@ class Network:
             if not even:
                 x = F.pad(x, (pads["left"], pads["right"], pads["top"], pads["bottom"]))
             around = (pads["top"], pads["left"]) if even else 0
-            x = F.conv2d(x, weights, bias, pair(given["stride"]), around, 1, groups)
+            x = F.conv2d(x, weights, bias, pair(window["stride"]), around, dilation, groups)
             if given["residual"] is not None:
                 x = x + self.values[given["residual"]]
             return apply(x)

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::JoinHandle;
 
 use punctual_device_cuda::driver::Attribute;
 use punctual_device_cuda::structures::Structure;
@@ -181,6 +182,8 @@ struct Torch {
     child: Child,
     asks: ChildStdin,
     answers: BufReader<ChildStdout>,
+    /// Reads its error output to the end; gives the last line.
+    errors: Option<JoinHandle<String>>,
 }
 
 /// What it says first.
@@ -212,15 +215,24 @@ impl Torch {
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .map_err(none)?;
         let asks = child.stdin.take().expect("it was piped");
         let answers = child.stdout.take().expect("it was piped");
+        let errors = BufReader::new(child.stderr.take().expect("it was piped"));
+        let errors = std::thread::spawn(|| {
+            let lines = errors.lines().map_while(Result::ok);
+            lines
+                .filter(|line| !line.is_empty())
+                .last()
+                .unwrap_or_default()
+        });
         let mut torch = Self {
             child,
             asks,
             answers: BufReader::new(answers),
+            errors: Some(errors),
         };
         let greeting = torch
             .answer::<Greeting>()
@@ -241,7 +253,9 @@ impl Torch {
         if found.stages == network.stages.len() {
             Ok(())
         } else {
-            Err(StepError::Torch("it loaded another number of stages"))
+            let (found, expected) = (found.stages, network.stages.len());
+            let said = format!("loaded {found} stages instead of {expected}");
+            Err(StepError::Torch { said })
         }
     }
 
@@ -252,20 +266,29 @@ impl Torch {
     }
 
     fn ask<T: for<'d> Deserialize<'d>>(&mut self, what: &Value) -> Result<T, StepError> {
-        let gone = |_| StepError::Torch("it has ended");
-        writeln!(self.asks, "{what}").map_err(gone)?;
-        self.asks.flush().map_err(gone)?;
-        self.answer()
+        let asked = writeln!(self.asks, "{what}").and_then(|()| self.asks.flush());
+        match asked {
+            Ok(()) => self.answer(),
+            Err(_) => Err(self.ended()),
+        }
+    }
+
+    fn ended(&mut self) -> StepError {
+        let _ = self.child.kill();
+        let last = self.errors.take().and_then(|errors| errors.join().ok());
+        let said = format!("has ended: {}", last.unwrap_or_default());
+        StepError::Torch { said }
     }
 
     fn answer<T: for<'d> Deserialize<'d>>(&mut self) -> Result<T, StepError> {
         let mut line = String::new();
         let read = self.answers.read_line(&mut line);
         if read.is_err() || line.is_empty() {
-            return Err(StepError::Torch("it has ended"));
+            return Err(self.ended());
         }
-        serde_json::from_str(&line)
-            .map_err(|_| StepError::Torch("it answers what we do not expect"))
+        serde_json::from_str(&line).map_err(|_| StepError::Torch {
+            said: format!("answers {line}"),
+        })
     }
 }
 
