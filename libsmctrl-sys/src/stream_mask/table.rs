@@ -19,20 +19,21 @@ pub struct Row {
     pub soc: Option<Soc>,
     /// Bytes from the start of the stream's object to the mask.
     pub offset: usize,
-    /// How many public sources have the row.
+    /// Who says so.
     pub standing: Standing,
     /// The source, and where its author says to have tried the row.
     pub source: &'static str,
 }
 
-/// How many public sources a row stands in. None was confirmed by us on hardware: calibration does that, on each
-/// machine.
+/// Who says that a row is right. Calibration asks the machine anyway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Several public copies of libsmctrl have it, with the same offset.
     SeveralCopies,
     /// One copy, fork or note has it, and no other one: nobody else's trial is known.
     OneCopy,
+    /// We saw launches obey it on hardware.
+    Measured,
 }
 
 impl fmt::Display for Standing {
@@ -40,6 +41,7 @@ impl fmt::Display for Standing {
         f.write_str(match self {
             Self::SeveralCopies => "several public copies of libsmctrl agree",
             Self::OneCopy => "one public source only",
+            Self::Measured => "measured by this project",
         })
     }
 }
@@ -140,10 +142,11 @@ pub const ROWS: &[Row] = &[
     x86_64((12, 4), (12, 4), 0x4ac),
     x86_64((12, 5), (12, 6), 0x4ec),
     x86_64((12, 7), (12, 8), 0x4fc),
-    once(
-        x86_64((13, 0), (13, 0), 0x51c),
-        "fork charsyam/libsmctrl, read 2026: driver 580.65.06, RTX 4070 Laptop; no report of an H100",
-    ),
+    Row {
+        standing: Standing::Measured,
+        source: "docs/results/hopper.md: driver 580.159.04, H200; fork charsyam/libsmctrl: driver 580.65.06, RTX 4070 Laptop",
+        ..x86_64((13, 0), (13, 0), 0x51c)
+    },
     once(
         x86_64((13, 3), (13, 3), 0x5fc),
         "fork AureliusJustin/libsmctrl, read 2026: driver 610.43.02",

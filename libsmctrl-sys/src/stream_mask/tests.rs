@@ -185,7 +185,6 @@ fn rows_that_one_source_alone_has_say_so() {
     assert_eq!(
         once,
         [
-            (Architecture::X86_64, version(13, 0), None),
             (Architecture::X86_64, version(13, 3), None),
             (Architecture::Aarch64, version(13, 0), Some(Soc::Spark)),
             (Architecture::Aarch64, version(13, 0), Some(Soc::Thor)),

@@ -8,8 +8,6 @@
 //! A mask counts for the launches that follow it; those that are in the driver keep theirs. So a
 //! real-time partition's notice covers everything of its that may still run, and only masks of streams will do: a
 //! stream of a green context cannot change its TPCs between two launches.
-//!
-//! Not yet run on hardware.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

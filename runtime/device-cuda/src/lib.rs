@@ -1,5 +1,5 @@
-//! The CUDA device: stages as static lists of launches on partitions of TPCs. Not yet run on hardware:
-//! tested on the emulated driver (`testing/emulated-driver`).
+//! The CUDA device: stages as static lists of launches on partitions of TPCs. Tested on the
+//! emulated driver (`testing/emulated-driver`); what ran on silicon says `docs/results/hopper.md`.
 //!
 //! # Where to read on
 //! | module | what it is |

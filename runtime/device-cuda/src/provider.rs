@@ -1,6 +1,4 @@
 //! How CUDA devices are measured and started, and what can be known of them before.
-//!
-//! Not yet run on hardware.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU8;

@@ -39,7 +39,7 @@ pub enum Code {
     All,
     /// The module `general` alone, whose kernels replace all others (PASK). The others are loaded
     /// one by one while no stage runs, and used from the next launch on. Whether loading one delays a
-    /// stage that begins meanwhile depends on the driver. Not yet run on hardware.
+    /// stage that begins meanwhile depends on the driver.
     GeneralFirst,
 }
 

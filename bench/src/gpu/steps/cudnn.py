@@ -196,4 +196,8 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Exception as error:
+        print(json.dumps({"failed": f"{type(error).__name__}: {error}"}), flush=True)
+        raise

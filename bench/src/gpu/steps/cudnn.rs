@@ -3,7 +3,6 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::thread::JoinHandle;
 
 use punctual_device_cuda::driver::Attribute;
 use punctual_device_cuda::structures::Structure;
@@ -182,8 +181,6 @@ struct Torch {
     child: Child,
     asks: ChildStdin,
     answers: BufReader<ChildStdout>,
-    /// Reads its error output to the end; gives the last line.
-    errors: Option<JoinHandle<String>>,
 }
 
 /// What it says first.
@@ -197,6 +194,12 @@ enum Greeting {
 #[derive(Deserialize)]
 struct Loaded {
     stages: usize,
+}
+
+/// What it says last if it raised an exception.
+#[derive(Deserialize)]
+struct Failed {
+    failed: String,
 }
 
 #[derive(Deserialize)]
@@ -215,24 +218,15 @@ impl Torch {
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(Stdio::null())
             .spawn()
             .map_err(none)?;
         let asks = child.stdin.take().expect("it was piped");
         let answers = child.stdout.take().expect("it was piped");
-        let errors = BufReader::new(child.stderr.take().expect("it was piped"));
-        let errors = std::thread::spawn(|| {
-            let lines = errors.lines().map_while(Result::ok);
-            lines
-                .filter(|line| !line.is_empty())
-                .last()
-                .unwrap_or_default()
-        });
         let mut torch = Self {
             child,
             asks,
             answers: BufReader::new(answers),
-            errors: Some(errors),
         };
         let greeting = torch
             .answer::<Greeting>()
@@ -267,16 +261,12 @@ impl Torch {
 
     fn ask<T: for<'d> Deserialize<'d>>(&mut self, what: &Value) -> Result<T, StepError> {
         let asked = writeln!(self.asks, "{what}").and_then(|()| self.asks.flush());
-        match asked {
-            Ok(()) => self.answer(),
-            Err(_) => Err(self.ended()),
-        }
+        asked.map_err(|_| Self::gone())?;
+        self.answer()
     }
 
-    fn ended(&mut self) -> StepError {
-        let _ = self.child.kill();
-        let last = self.errors.take().and_then(|errors| errors.join().ok());
-        let said = format!("has ended: {}", last.unwrap_or_default());
+    fn gone() -> StepError {
+        let said = "has ended".to_owned();
         StepError::Torch { said }
     }
 
@@ -284,7 +274,11 @@ impl Torch {
         let mut line = String::new();
         let read = self.answers.read_line(&mut line);
         if read.is_err() || line.is_empty() {
-            return Err(self.ended());
+            return Err(Self::gone());
+        }
+        if let Ok(Failed { failed }) = serde_json::from_str(&line) {
+            let said = format!("failed: {failed}");
+            return Err(StepError::Torch { said });
         }
         serde_json::from_str(&line).map_err(|_| StepError::Torch {
             said: format!("answers {line}"),

@@ -36,7 +36,7 @@ const AS_FAST_PERMILLE: u64 = 1_010;
 /// batch, between two driver events, the median of so many `rounds` (at least one). The launches of a list are queued behind
 /// a kernel that only takes time, so that they follow each other without waiting for the host.
 ///
-/// `page_bytes` is that of the device that the times are for. Not yet run on hardware.
+/// `page_bytes` is that of the device that the times are for.
 ///
 /// # Panics
 /// If the table of kernels has no `hold`.

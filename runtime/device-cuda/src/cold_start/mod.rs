@@ -9,8 +9,6 @@
 //! the module `general` has one of each. As published, nothing is replaced before the *milestone*: the
 //! moment at which everything is lowered and the device has caught up with what was loaded. Until then
 //! loading a module delays no stage. What was replaced is loaded after the last answer.
-//!
-//! Not yet run on hardware.
 
 mod issuing;
 mod loading;

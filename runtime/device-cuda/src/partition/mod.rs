@@ -12,8 +12,6 @@
 //!
 //! A plan's units are those of the mechanism that was chosen, so any range that the core asks for, SEEB's
 //! Algorithm 1 included, is one that can be granted as it stands.
-//!
-//! Not yet run on hardware.
 
 pub mod calibration;
 pub mod choice;
