@@ -18,7 +18,7 @@ pub(crate) fn quantise(draft: &mut Draft, exits: &[TensorId]) -> usize {
     if draft.quantised.is_empty() {
         return 0;
     }
-    moves::keep_in_bytes(draft);
+    moves::keep_in_bytes(draft, exits);
     let mut pass = Pass::new(draft, exits);
     for at in 0..pass.operators.len() {
         pass.shorten(at);

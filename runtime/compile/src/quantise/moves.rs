@@ -12,8 +12,8 @@ const RUNS_MAX: usize = 16;
 
 /// Moves bytes where floats were moved that were bytes before: all of one quantisation, or else if they become bytes of
 /// one. What the floats were converted to is left to [`Pass::shorten`](super::Pass::shorten).
-pub(super) fn keep_in_bytes(draft: &mut Draft) {
-    let becomes = only_readers(draft);
+pub(super) fn keep_in_bytes(draft: &mut Draft, exits: &[TensorId]) {
+    let becomes = only_readers(draft, exits);
     let mut moves = Moves {
         tensors: std::mem::take(&mut draft.tensors),
         quantised: std::mem::take(&mut draft.quantised),
@@ -28,10 +28,11 @@ pub(super) fn keep_in_bytes(draft: &mut Draft) {
     draft.operators = moves.operators;
 }
 
-/// The bytes that tensors become, of those that nothing else reads.
-fn only_readers(draft: &Draft) -> BTreeMap<TensorId, Quantisation> {
+/// The bytes that tensors become, of those that nothing else reads, an exit being a reader.
+fn only_readers(draft: &Draft, exits: &[TensorId]) -> BTreeMap<TensorId, Quantisation> {
     let mut readers: BTreeMap<TensorId, usize> = BTreeMap::new();
-    for read in draft.operators.iter().flat_map(DraftOperator::reads) {
+    let reads = draft.operators.iter().flat_map(DraftOperator::reads);
+    for read in reads.chain(exits.iter().copied()) {
         *readers.entry(read).or_default() += 1;
     }
     let converted = draft.operators.iter().filter_map(|operator| {

@@ -334,3 +334,22 @@ fn what_bytes_in_the_middle_cannot_hold_is_lost() {
         .unwrap();
     assert_eq!((last[0], last[383]), (-4.0, -3.78125));
 }
+
+#[test]
+fn an_exit_of_what_is_joined_has_what_was_joined() {
+    let onnx = Onnx::new()
+        .scale("wide", 0.0625, 128)
+        .scale("narrow", 0.03125, 121)
+        .scale("last", 0.03125, 128)
+        .through("image", "wide")
+        .through("image", "narrow")
+        .node("Concat", "wide narrow", "both", &[int("axis", 1)])
+        .through("both", "last")
+        .head("last", 6, "unread")
+        .output("both");
+    let package = compiled_for_outputs(&onnx).unwrap().package;
+    let exits = reference::run_all(package.network(), &[&[-7.0; 192]]);
+    let mut outputs = exits.into_iter().flatten().flat_map(|exit| exit.outputs);
+    let both = outputs.find(|values| values.len() == 384).unwrap();
+    assert_eq!((both[0], both[383]), (-7.0, -3.78125));
+}

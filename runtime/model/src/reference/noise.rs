@@ -8,6 +8,7 @@ use punctual_types::{Activation, BinaryFunction, PoolKind, Random, UnaryFunction
 
 use super::Operation;
 use super::agreement::{HALF_MAX, Precision, SINGLE_UNIT};
+use super::windows::Planar;
 use crate::{OperatorKind, TensorId, WeightRange};
 
 /// Noise of one run. The same seed with the other sign moves each value the other way: a boundary that the noise of a value
@@ -119,7 +120,7 @@ impl Operation<'_> {
                     | UnaryFunction::Round
                     | UnaryFunction::Truncate
             ),
-            OperatorKind::Softmax { .. } => true,
+            OperatorKind::Softmax { .. } | OperatorKind::LayerNorm { .. } => true,
             OperatorKind::Conv2d { activation, .. }
             | OperatorKind::Linear { activation, .. }
             | OperatorKind::Add { activation, .. }
@@ -156,7 +157,10 @@ impl Operation<'_> {
                 let pixels = input.shape.height * input.shape.width;
                 of_all(pixels as usize, typical(input.data))
             }
-            OperatorKind::LayerNorm { .. } => of_all(input.shape.channels as usize, 4.0 * own),
+            &OperatorKind::LayerNorm { scale, epsilon, .. } => {
+                let factor = typical(self.weights(scale)) * steepest(&input, epsilon);
+                of_all(input.shape.channels as usize, 4.0 * own + factor)
+            }
             OperatorKind::Attention {
                 others,
                 heads,
@@ -233,6 +237,23 @@ fn curved(activation: Activation, own: f64) -> f64 {
     } else {
         own.max(1.0)
     }
+}
+
+/// The largest share that a pixel's values have of their own deviation: what a normalisation makes of a rounded mean is as
+/// many times as large. Of equal values it takes the differences that rounding makes.
+fn steepest(input: &Planar<'_>, epsilon: f32) -> f64 {
+    let pixels = (input.shape.height * input.shape.width) as usize;
+    let channels = f64::from(input.shape.channels);
+    let share = |pixel: usize| {
+        let values = || input.data.iter().skip(pixel).step_by(pixels);
+        let mean = values().copied().map(f64::from).sum::<f64>() / channels;
+        let squares = |from: f64| values().map(move |&v| (f64::from(v) - from).powi(2));
+        let variance = squares(mean).sum::<f64>() / channels;
+        let size = (squares(0.0).sum::<f64>() / channels).sqrt();
+        size / (variance + f64::from(epsilon)).sqrt()
+    };
+    let finite = (0..pixels).map(share).filter(|share| share.is_finite());
+    finite.fold(0.0, f64::max)
 }
 
 /// The root of the mean square of what is finite.
