@@ -58,8 +58,10 @@ const FACTOR: f64 = 8.0;
 const FLOOR_UNITS: f64 = 8.0;
 /// Neighbours in an output that noise moves alike: a few runs alone may by chance leave an element where it was.
 const NEIGHBOURS: usize = 32;
-/// Further draws of noise before an answer counts as wrong.
-const REDRAWS: u64 = 7;
+/// How strong further draws of noise are before an answer counts as wrong. Four times as strong, each moves every value by as
+/// much as an engine may be wrong by, one way and the other, so that whatever an engine may put on the other side of a
+/// boundary, they do.
+const REDRAWS: [f64; 7] = [1.0, 1.0, 1.0, 4.0, 4.0, 4.0, 4.0];
 /// An element whose tolerance is a larger share of its tensor's largest value is undecided.
 const DECIDED_SHARE: f64 = 0.25;
 
@@ -134,12 +136,21 @@ pub fn expected(
     precision: Precision,
     seed: u64,
 ) -> Vec<Option<ExpectedExit>> {
+    expected_by(network, inputs, (precision, seed), 1.0)
+}
+
+fn expected_by(
+    network: &Network,
+    inputs: &[&[f32]],
+    (precision, seed): (Precision, u64),
+    strength: f64,
+) -> Vec<Option<ExpectedExit>> {
     let noise = |pair: u64| {
-        [1.0, -1.0].map(|sign| {
+        [strength, -strength].map(|strength| {
             Some(Noise {
                 precision,
                 seed: seed.wrapping_add(pair),
-                sign,
+                strength,
             })
         })
     };
@@ -171,8 +182,11 @@ pub fn agrees_with_other_noise(
     mut agrees: impl FnMut(&[Option<ExpectedExit>]) -> bool,
 ) -> bool {
     // Seeds of neighbouring inputs follow each other, and each takes some.
-    let other = |at: u64| expected(network, inputs, precision, seed.wrapping_add(at << 32));
-    (1..=REDRAWS).any(|at| agrees(&other(at)))
+    let other = |(at, strength): (u64, f64)| {
+        let noise = (precision, seed.wrapping_add(at << 32));
+        expected_by(network, inputs, noise, strength)
+    };
+    (1..).zip(REDRAWS).any(|draw| agrees(&other(draw)))
 }
 
 /// The runs with these noises, as many at a time as there are processors.

@@ -11,14 +11,14 @@ use super::agreement::{HALF_MAX, Precision, SINGLE_UNIT};
 use super::windows::Planar;
 use crate::{OperatorKind, TensorId, WeightRange};
 
-/// Noise of one run. The same seed with the other sign moves each value the other way: a boundary that the noise of a value
-/// can cross is crossed by one of both runs.
+/// Noise of one run. The same seed and the strength with the other sign move each value the other way: a boundary that the
+/// noise of a value can cross is crossed by one of both runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Noise {
     pub precision: Precision,
     pub seed: u64,
-    /// 1 or -1.
-    pub sign: f32,
+    /// How many times as much as an engine may be wrong by; negative for the other way.
+    pub strength: f64,
 }
 
 /// The sums that an operator's values are made of.
@@ -74,13 +74,13 @@ impl Noise {
                 drawn = random.next_u64();
             }
             // Never nothing, so that boundaries are crossed; of two sizes, so that differences change as well.
-            let share = [1.0, -1.0, 0.25, -0.25][(drawn & 3) as usize] * self.sign;
+            let share = [1.0, -1.0, 0.25, -0.25][(drawn & 3) as usize] * self.strength;
             drawn >>= 2;
             if value.is_finite() && (is_curve || value.fract() != 0.0) {
-                let moved = amount(at, f64::from(*value)) * f64::from(share);
+                let moved = amount(at, f64::from(*value)) * share;
                 *value = (f64::from(*value) + moved) as f32;
             }
-            if value.abs() < self.precision.vanishing() && self.sign < 0.0 {
+            if value.abs() < self.precision.vanishing() && self.strength < 0.0 {
                 *value = 0.0;
             }
             if self.precision == Precision::Half && value.abs() > HALF_MAX {
@@ -183,15 +183,21 @@ impl Operation<'_> {
             OperatorKind::Recurrent { .. } => {
                 let steps = self.output().width as usize;
                 let terms = self.output().channels as usize * steps;
-                of_all(terms, 4.0 * (steps as f64).sqrt() * own)
+                // Its curves are as wrong as others.
+                of_all(terms, 4.0 * (steps as f64).sqrt() * own.max(1.0))
             }
             OperatorKind::Resize { .. } | OperatorKind::GridSample { .. } => {
                 of_all(4, typical(input.data))
             }
             OperatorKind::Unary { .. } if self.is_curve() => of_all(1, own.max(1.0)),
-            OperatorKind::Unary { .. }
-            | OperatorKind::Softmax { .. }
-            | OperatorKind::BestScore { .. } => of_all(1, own),
+            OperatorKind::Softmax { .. } => {
+                // An exponential is as wrong as its argument, which is rounded.
+                let finite = input.data.iter().copied().filter(|value| value.is_finite());
+                let largest = finite.fold(0.0, |most: f32, value| most.max(value.abs()));
+                let terms = (2.0 * largest).powi(2).min(1e6);
+                of_all(1 + terms as usize, own)
+            }
+            OperatorKind::Unary { .. } | OperatorKind::BestScore { .. } => of_all(1, own),
             // A value that is rounded once, unless a curve follows.
             OperatorKind::Binary {
                 function: BinaryFunction::Power,
