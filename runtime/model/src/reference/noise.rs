@@ -69,6 +69,8 @@ impl Noise {
     ) {
         let mut random = Random::new(self.seed).stream("noise", tensor.0.into());
         let mut drawn = 0;
+        // No rounding makes a curve's results negative that cannot be so: their logarithm would be no number.
+        let is_positive = is_curve && values.iter().all(|value| *value >= 0.0);
         for (at, value) in values.iter_mut().enumerate() {
             if at % 32 == 0 {
                 drawn = random.next_u64();
@@ -78,7 +80,8 @@ impl Noise {
             drawn >>= 2;
             if value.is_finite() && (is_curve || value.fract() != 0.0) {
                 let moved = amount(at, f64::from(*value)) * share;
-                *value = (f64::from(*value) + moved) as f32;
+                let moved = (f64::from(*value) + moved) as f32;
+                *value = if is_positive { moved.abs() } else { moved };
             }
             if value.abs() < self.precision.vanishing() && self.strength < 0.0 {
                 *value = 0.0;
