@@ -72,7 +72,7 @@ pub fn profiles(
     }
     let names: Vec<String> = jobs.iter().map(|job| format!("`{}`", job.name)).collect();
     output::note(format_args!(
-        "measuring the networks {} on this machine, once (about 15 seconds)",
+        "measuring the networks {} on this machine, once (about 40 seconds)",
         names.join(" and ")
     ));
     let cpu = CpuProvider {

@@ -63,6 +63,7 @@ pub(crate) fn may_pass(error: &ConnectError) -> bool {
                 | Refusal::StreamsOfProcess { .. }
                 | Refusal::Draining
                 | Refusal::Resources
+                | Refusal::Unfinished { .. }
         ),
         _ => false,
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use log::{Level, debug, log_enabled};
 use punctual_core::{ClientId, TaskId};
 use punctual_ipc::{
-    Connection, Description, FrameSpec, Hello, Listener, OutputTerms, Refusal, ServerChannel,
-    StreamTerms,
+    AdmitError, Connection, Description, FrameSpec, Hello, Listener, OutputTerms, PeerCredentials,
+    Refusal, ServerChannel, StreamTerms,
 };
 use punctual_plan::{Plan, TaskPlan};
 use punctual_platform::clock;
@@ -19,6 +19,7 @@ use punctual_platform::poll::{Poller, Waker};
 use crate::admission::{self, Peer};
 use crate::channels::HousekeepingEnds;
 use crate::gate::Gate;
+use crate::openings::{Openings, UNFINISHED_MAX};
 use crate::pools::{Done, Pools};
 use crate::rate_limit::{RateLimit, log_limited};
 use crate::report::ClientsReport;
@@ -47,6 +48,7 @@ struct Place {
     /// Pieces of its client that exist; 0: the place is free.
     pieces: u8,
     pid: i32,
+    uid: u32,
 }
 
 /// Admits clients, one for each place of the plan, and notices when a place is free again.
@@ -65,6 +67,7 @@ pub struct Acceptor {
     accepted: u64,
     refused: u64,
     gone: u64,
+    openings: Openings,
     log: RateLimit,
     /// The poller's token of the first visitor; the listener's is one less.
     base: u64,
@@ -93,6 +96,7 @@ impl Acceptor {
             accepted: 0,
             refused: 0,
             gone: 0,
+            openings: Openings::default(),
             log: RateLimit::default(),
             base: base + 1,
         }
@@ -149,6 +153,10 @@ impl Acceptor {
     pub fn look_after(&mut self, poller: &Poller) {
         while let Ok((client, submissions)) = self.ends.from_ingress.pop() {
             self.gone += 1;
+            if !submissions.has_submitted() {
+                let uid = self.places[client.index()].uid;
+                self.openings.unfinished(uid, clock::now_ns());
+            }
             self.drop_piece(client, submissions);
         }
         while let Ok((client, results)) = self.ends.from_egress.pop() {
@@ -173,10 +181,7 @@ impl Acceptor {
                     channel,
                 } => match channel {
                     Ok(channel) => self.let_in(client, channel),
-                    Err(error) => {
-                        self.places[client.index()].pieces = 0;
-                        self.not_admitted(pid, &error);
-                    }
+                    Err(error) => self.not_admitted(client, pid, &error),
                 },
             }
         }
@@ -337,7 +342,7 @@ impl Acceptor {
     }
 
     fn admit(&mut self, connection: Connection, hello: &Hello) {
-        let pid = connection.peer().pid;
+        let PeerCredentials { pid, uid, .. } = connection.peer();
         let (place, terms, task) = match self.place_for(&connection, hello) {
             Ok(found) => found,
             Err(refusal) => {
@@ -352,28 +357,30 @@ impl Acceptor {
         self.places[place] = Place {
             pieces: PIECES,
             pid,
+            uid,
         };
         let description = Arc::clone(&self.descriptions[task.index()]);
-        if !connection.is_clean() {
-            return self.pools.buffers.run(move || {
-                Some(Done::Admitted {
-                    client,
-                    pid,
-                    channel: connection.admit_with(&terms, &description),
-                })
-            });
-        }
-        match connection.admit_with(&terms, &description) {
-            Ok(channel) => self.let_in(client, channel),
-            Err(error) => {
-                self.places[place].pieces = 0;
-                self.not_admitted(pid, &error);
-            }
-        }
+        // A client decides how much memory is made for it, and may be gone by then.
+        let pool = if connection.is_clean() {
+            &mut self.pools.openings
+        } else {
+            &mut self.pools.buffers
+        };
+        pool.run(move || {
+            Some(Done::Admitted {
+                client,
+                pid,
+                channel: connection.admit_with(&terms, &description),
+            })
+        });
     }
 
-    fn not_admitted(&mut self, pid: i32, error: &punctual_ipc::AdmitError) {
+    fn not_admitted(&mut self, client: ClientId, pid: i32, error: &AdmitError) {
         self.refused += 1;
+        let place = std::mem::take(&mut self.places[client.index()]);
+        if matches!(error, AdmitError::Gone | AdmitError::Os(_)) {
+            self.openings.unfinished(place.uid, clock::now_ns());
+        }
         log_limited!(
             self.log,
             Level::Info,
@@ -409,11 +416,16 @@ impl Acceptor {
 
     /// A free place of the task that the client wants to feed.
     fn place_for(
-        &self,
+        &mut self,
         connection: &Connection,
         hello: &Hello,
     ) -> Result<(usize, StreamTerms, TaskId), Refusal> {
         let credentials = connection.peer();
+        let uid = credentials.uid;
+        if self.openings.must_wait(uid, clock::now_ns()) {
+            let limit = UNFINISHED_MAX;
+            return Err(Refusal::Unfinished { uid, limit });
+        }
         let peer = Peer {
             credentials,
             groups: &connection.groups(),

@@ -44,6 +44,7 @@ mod messages;
 mod metrics;
 mod metrics_socket;
 mod observer;
+mod openings;
 mod options;
 mod pace;
 mod page_faults;

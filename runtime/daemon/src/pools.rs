@@ -17,18 +17,19 @@ pub const READERS_MAX: usize = 4;
 const BUFFERS_MAX: usize = 8;
 
 const STRANGERS: u16 = 2;
+const OPENINGS: u16 = 1;
 const BUFFERS: u16 = 2;
 const LEAVING: u16 = 1;
 
 // The plan counts the memory of each thread, so both numbers must be the same.
 const _: () = assert!(
-    punctual_plan::BLOCKING_THREADS == (STRANGERS + BUFFERS + LEAVING) as u64,
+    punctual_plan::BLOCKING_THREADS == (STRANGERS + OPENINGS + BUFFERS + LEAVING) as u64,
     "a plan counts every thread"
 );
 
 /// What a pool has done that others wait for.
 pub enum Done {
-    /// A client with buffers of its own was admitted, or not.
+    /// A client was admitted, or not.
     Admitted {
         client: ClientId,
         pid: i32,
@@ -44,7 +45,10 @@ pub enum Done {
 pub struct Pools {
     /// Close and refuse connections in whose queues there may be descriptors of any process.
     pub strangers: BlockingPool<Done>,
-    /// Receive clients' own buffers.
+    /// Make the memory of clients that come, which takes a while where frames are large. Each holds a place of the plan, so
+    /// they are few.
+    pub openings: BlockingPool<Done>,
+    /// The same for clients that bring buffers of their own, and receive those.
     pub buffers: BlockingPool<Done>,
     /// Unmap the memory of clients that are gone. What a client can make slow is never in it.
     pub leaving: BlockingPool<Done>,
@@ -58,6 +62,7 @@ impl Pools {
         let limit = strangers_max + READERS_MAX;
         Ok(Self {
             strangers: BlockingPool::start("strangers", STRANGERS, limit, waker)?,
+            openings: BlockingPool::start("openings", OPENINGS, usize::MAX, waker)?,
             buffers: BlockingPool::start("buffers", BUFFERS, BUFFERS_MAX, waker)?,
             leaving: BlockingPool::start("leaving", LEAVING, usize::MAX, waker)?,
             strangers_max,
@@ -71,7 +76,8 @@ impl Pools {
 
     /// Results of jobs that are not collected yet.
     pub fn done(&mut self) -> Option<Done> {
-        let done = self.leaving.outcome().or_else(|| self.buffers.outcome());
+        let done = self.leaving.outcome().or_else(|| self.openings.outcome());
+        let done = done.or_else(|| self.buffers.outcome());
         done.or_else(|| self.strangers.outcome())
     }
 }

@@ -97,6 +97,9 @@ pub enum DescriptorError {
     Reserved,
 }
 
+/// The number of a client's first submission.
+pub(crate) const FIRST_SEQUENCE: u64 = 1;
+
 /// What a descriptor is checked against.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
@@ -112,7 +115,7 @@ impl Expected {
     /// For the first submission of a stream.
     pub(crate) fn first(stream: u32, slots: u16, frame: &FrameSpec, crop_size: (u32, u32)) -> Self {
         Self {
-            sequence: 1,
+            sequence: FIRST_SEQUENCE,
             stream,
             format: frame.format.code(),
             slots,

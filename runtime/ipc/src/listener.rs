@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use nix::sys::socket::{SockType, UnixAddr, getsockname, getsockopt, sockopt};
 use punctual_platform::socket_path::{SocketPath, SocketPathError};
-use punctual_platform::{OsError, clock, peer};
+use punctual_platform::{OsError, clock, peer, poll};
 
 use crate::bell::ServerBell;
 use crate::description::{Description, DescriptionError};
@@ -207,6 +207,9 @@ pub enum AdmitError {
     /// It sent something after its opening.
     #[error("the client sent more messages before the answer to its opening")]
     Unasked,
+    /// It did not wait for the answer.
+    #[error("the client closed the connection before the answer to its opening")]
+    Gone,
     /// Memory or descriptors are unavailable, or the client is gone.
     #[error(transparent)]
     Os(#[from] OsError),
@@ -287,7 +290,8 @@ impl Connection {
     }
 
     /// Admits it, with the buffers that it announced or with slots of ours: makes and maps the shared
-    /// memory and sends it, with the bell.
+    /// memory and sends it, with the bell. Large memory takes a while to make, even if no one waits for it any more:
+    /// for a thread that no other client waits for.
     ///
     /// # Errors
     /// If there can be no such stream, or memory is unavailable (of which the client is told), or the client is gone.
@@ -305,6 +309,9 @@ impl Connection {
         terms: &StreamTerms,
         description: &Description,
     ) -> Result<ServerChannel, AdmitError> {
+        if poll::is_closed(self.socket.as_fd()) {
+            return Err(AdmitError::Gone);
+        }
         let encoded = description.encode();
         let terms = &with_description(terms, description, &encoded);
         let made = terms.check().map_err(AdmitError::from);
@@ -320,9 +327,10 @@ impl Connection {
                 self.refuse(match error {
                     AdmitError::Buffers(refusal) => Refusal::Buffers(refusal),
                     AdmitError::Unasked => Refusal::Malformed,
-                    AdmitError::Terms(_) | AdmitError::Description(_) | AdmitError::Os(_) => {
-                        Refusal::Resources
-                    }
+                    AdmitError::Terms(_)
+                    | AdmitError::Description(_)
+                    | AdmitError::Gone
+                    | AdmitError::Os(_) => Refusal::Resources,
                 });
                 return Err(error);
             }

@@ -219,6 +219,19 @@ pub fn is_hung_up(descriptor: BorrowedFd<'_>) -> bool {
     ready > 0 && poll.revents & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR) != 0
 }
 
+/// Whether the other side has closed its socket, whatever of ours is shut down; looks only, reads nothing, never blocks.
+#[must_use]
+pub fn is_closed(descriptor: BorrowedFd<'_>) -> bool {
+    let mut poll = libc::pollfd {
+        fd: descriptor.as_raw_fd(),
+        events: 0,
+        revents: 0,
+    };
+    // SAFETY: one valid pollfd.
+    let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
+    ready > 0 && poll.revents & (libc::POLLHUP | libc::POLLERR) != 0
+}
+
 /// Rounded up, so that a wait does not end before its time. (`epoll_pwait2` with nanoseconds came
 /// with Linux 5.11; the floor is 5.10.)
 fn milliseconds_until(until_ns: Option<u64>) -> libc::c_int {

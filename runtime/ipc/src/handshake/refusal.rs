@@ -64,6 +64,16 @@ pub enum Refusal {
     /// The opening could not be read.
     #[error("the daemon could not read the client's opening message")]
     Malformed,
+    /// Too many openings of this user came to nothing of late.
+    #[error(
+        "{limit} openings of user {uid} ended before a frame was submitted, within a second: wait for a second"
+    )]
+    Unfinished {
+        /// The peer's user.
+        uid: u32,
+        /// How many there may be in a second.
+        limit: u16,
+    },
 }
 
 /// Why buffers of a client cannot be imported.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use punctual_platform::atomics::{Ordering, fence};
 
 use super::{ChannelFault, Shared};
-use crate::descriptor::{Descriptor, Expected};
+use crate::descriptor::{Descriptor, Expected, FIRST_SEQUENCE};
 use crate::ring::{Cell, RingReader};
 use crate::slots::Unavailable;
 use crate::socket;
@@ -76,6 +76,12 @@ impl Submissions {
     pub fn is_broken(&self) -> bool {
         // Relaxed: partner of the store in `Results::push`.
         self.shared.broken.load(Ordering::Relaxed)
+    }
+
+    /// Whether there was ever a valid submission.
+    #[must_use]
+    pub fn has_submitted(&self) -> bool {
+        self.expected.sequence > FIRST_SEQUENCE
     }
 
     /// Tells the client whether the ingress looks by itself, so that it spares the ringing. Before sleeping:

@@ -149,6 +149,7 @@ fn refusals_reach_the_client_with_their_reason() {
         Refusal::Full { clients: 3 },
         Refusal::Draining,
         Refusal::Resources,
+        Refusal::Unfinished { uid: 7, limit: 10 },
     ] {
         let (client, ()) = shake(&listener, &path, |c| c.refuse(refusal.clone()));
         match client {

@@ -190,7 +190,7 @@ pub const STACK_BYTES: u64 = 1 << 20;
 pub const ORDINARY_STACK_BYTES: u64 = 256 << 10;
 
 /// How many of these the daemon has.
-pub const BLOCKING_THREADS: u64 = 5;
+pub const BLOCKING_THREADS: u64 = 6;
 
 /// The heap that the C library makes for a thread that allocates, as it is at first.
 const THREAD_HEAP_BYTES: u64 = 132 * 1024;

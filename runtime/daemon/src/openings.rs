@@ -1,0 +1,81 @@
+//! How many openings of each user come to nothing: the client is gone before it has submitted a frame. Each takes memory that
+//! is made, brought in and freed for nobody. A user with too many of them waits, whether that is an attack or a camera that
+//! crashes as often as it is started; others' clients are admitted meanwhile.
+
+/// Openings of a user that may come to nothing in one second.
+pub const UNFINISHED_MAX: u16 = 10;
+
+const WINDOW_NS: u64 = 1_000_000_000;
+
+/// Users that are counted at a time. With more, who has been counted for longest is forgotten.
+const USERS_MAX: usize = 32;
+
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    uid: u32,
+    began_ns: u64,
+    unfinished: u16,
+}
+
+/// The counts of the last second.
+#[derive(Debug, Default)]
+pub struct Openings {
+    counts: Vec<Count>,
+}
+
+impl Openings {
+    /// An opening of this user came to nothing.
+    pub fn unfinished(&mut self, uid: u32, now_ns: u64) {
+        self.forget(now_ns);
+        if let Some(count) = self.counts.iter_mut().find(|count| count.uid == uid) {
+            count.unfinished = count.unfinished.saturating_add(1);
+            return;
+        }
+        if self.counts.len() == USERS_MAX {
+            self.counts.remove(0);
+        }
+        self.counts.push(Count {
+            uid,
+            began_ns: now_ns,
+            unfinished: 1,
+        });
+    }
+
+    /// Whether no further client of this user may come for now.
+    pub fn must_wait(&mut self, uid: u32, now_ns: u64) -> bool {
+        self.forget(now_ns);
+        let mut counts = self.counts.iter();
+        counts.any(|count| count.uid == uid && count.unfinished >= UNFINISHED_MAX)
+    }
+
+    fn forget(&mut self, now_ns: u64) {
+        let is_recent = |count: &Count| now_ns.saturating_sub(count.began_ns) < WINDOW_NS;
+        self.counts.retain(is_recent);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_whose_openings_come_to_nothing_waits_for_the_next_second_and_no_other_does() {
+        let mut openings = Openings::default();
+        for at in 0..u64::from(UNFINISHED_MAX) {
+            assert!(!openings.must_wait(1000, at));
+            openings.unfinished(1000, at);
+        }
+        assert!(openings.must_wait(1000, 20));
+        assert!(!openings.must_wait(1001, 20));
+        assert!(!openings.must_wait(1000, WINDOW_NS));
+    }
+
+    #[test]
+    fn many_users_are_not_all_remembered() {
+        let mut openings = Openings::default();
+        for uid in 0..1_000 {
+            openings.unfinished(uid, 5);
+        }
+        assert_eq!(openings.counts.len(), USERS_MAX);
+    }
+}
