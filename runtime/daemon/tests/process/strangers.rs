@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::support::{Daemon, MANIFEST, connect, result, submit};
 use nix::libc;
@@ -134,7 +135,11 @@ fn assert_well(daemon: &Daemon, client: &mut ClientChannel, when: &str) {
     submit(client);
     assert!(result(client).answer.is_some(), "{when}");
     daemon.report();
-    drop(connect(&daemon.socket(), "watch", PixelFormat::Nv12));
+    // With a frame: a user whose clients all end without one has to wait.
+    let mut newcomer = connect(&daemon.socket(), "watch", PixelFormat::Nv12);
+    submit(&mut newcomer);
+    result(&mut newcomer);
+    drop(newcomer);
     let took = now_ns() - began;
     assert!(took < SOON_NS, "{took} ns {when}");
 }
@@ -292,5 +297,46 @@ fn a_daemon_without_descriptors_waits_for_better_times_in_silence() {
     submit(&mut client);
     result(&mut client);
     drop((client, waiting));
+    daemon.stop();
+}
+
+/// Frames of 16 MB: a client's memory takes a tenth of a second to make.
+fn large_frames() -> String {
+    MANIFEST.replacen("height = 240", "height = 240, stride = 65536", 1)
+}
+
+#[test]
+fn openings_that_close_before_or_after_their_answer_hold_up_nobody() {
+    let daemon = Daemon::start(&large_frames());
+    let mut watch = connect(&daemon.socket(), "watch", PixelFormat::Nv12);
+    let path = daemon.socket();
+    let stop = AtomicBool::new(false);
+    let (mut reports, mut slow) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut opened = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                let socket = stranger(&path, SockType::SeqPacket);
+                let _ = say(&socket, &opening("front", 0), &[]);
+                // At once, or at any moment of its admission.
+                let closes_ns = now_ns() + opened % 8 * 5_000_000;
+                let _ = wait_readable(socket.as_fd(), Some(closes_ns));
+                opened += 1;
+            }
+        });
+        let until_ns = now_ns() + 3_000_000_000;
+        while now_ns() < until_ns {
+            let began_ns = now_ns();
+            daemon.report();
+            reports += 1;
+            slow += u32::from(now_ns() - began_ns > 50_000_000);
+            submit(&mut watch);
+            assert!(result(&mut watch).answer.is_some());
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    // If housekeeping makes, brings in and frees the memory, most reports wait for that; a busy machine makes few wait.
+    assert!(slow * 10 < reports, "{slow} of {reports} reports");
+    daemon.report_when(|report| report.clients.in_use == 1);
     daemon.stop();
 }
