@@ -25,6 +25,8 @@ pub enum Subject {
     Throttled,
     /// Huge pages made behind one's back.
     HugePages,
+    /// Huge pages that a client makes of memory that it shares with the daemon.
+    SharedHugePages,
     Compaction,
     /// Pages that go to a disk.
     Swap,
@@ -60,6 +62,7 @@ impl Subject {
             Self::PowerMode => "power-mode",
             Self::Throttled => "thermal-throttling",
             Self::HugePages => "transparent-huge-pages",
+            Self::SharedHugePages => "shared-huge-pages",
             Self::Compaction => "proactive-compaction",
             Self::Swap => "swap",
             Self::NumaBalancing => "numa-balancing",
@@ -107,6 +110,9 @@ impl Subject {
                 "a processor that was too hot runs below its clock, and budgets were measured at its clock"
             }
             Self::HugePages => "merging and moving pages stops the threads that use them",
+            Self::SharedHugePages => {
+                "a client may merge the pages that it shares with the daemon (MADV_COLLAPSE), as slowly as it likes, and the daemon's threads wait for it"
+            }
             Self::Compaction => "pages are moved in the background; who touches one waits",
             Self::Swap => {
                 "reclaiming memory to a disk stalls every thread that asks for memory, clients included"
@@ -147,7 +153,7 @@ impl Subject {
             Self::Governor | Self::Boost => "kernel: admin-guide/pm/cpufreq",
             Self::PowerMode => "Jetson Linux Developer Guide: Platform Power and Performance",
             Self::Throttled => "kernel: driver-api/thermal/sysfs-api",
-            Self::HugePages => "kernel: admin-guide/mm/transhuge",
+            Self::HugePages | Self::SharedHugePages => "kernel: admin-guide/mm/transhuge",
             Self::Compaction => "kernel: admin-guide/sysctl/vm",
             Self::Swap => "kernel: admin-guide/mm/concepts",
             Self::NumaBalancing => "kernel: admin-guide/sysctl/kernel",

@@ -93,6 +93,7 @@ fn a_jetson_that_was_set_up_is_left_with_its_group_and_its_heat() {
         "core-isolation",
         "timer-migration",
         "clock-source",
+        "shared-huge-pages",
         "swap",
     ] {
         assert_eq!(gravity(&report, subject), "good", "{subject}");
@@ -109,6 +110,7 @@ fn a_server_with_its_defaults_hears_of_all_that_servers_do() {
         "frequency-governor",
         "thermal-throttling",
         "transparent-huge-pages",
+        "shared-huge-pages",
         "swap",
         "numa-balancing",
         "smt-siblings",

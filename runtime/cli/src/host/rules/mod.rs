@@ -24,6 +24,7 @@ pub(super) fn all(machine: &Machine, cores: &Cores) -> Vec<Finding> {
     findings.extend(power::jetson_clocks(machine));
     findings.extend(power::heat(machine, cores));
     findings.extend(memory::huge_pages(machine));
+    findings.extend(memory::shared_huge_pages(machine));
     findings.extend(memory::compaction(machine));
     findings.extend(memory::swap(machine));
     findings.extend(memory::numa_balancing(machine));
