@@ -19,10 +19,12 @@ impl Drawing {
     /// Whether the answer is one of several classes.
     pub(super) fn draw_outputs(&mut self) -> bool {
         let has_classes = self.random.one_in(8);
-        let exits = match self.random.below(8) {
-            0..=3 => 1,
-            4..=6 => 2,
-            _ => 3,
+        let exits = match self.random.below(16) {
+            0..=7 => 1,
+            8..=12 => 2,
+            13 | 14 => 3,
+            // What is carried makes room for what is carried later.
+            _ => 5,
         };
         self.add_weights();
         let ends = self.ends(exits);
