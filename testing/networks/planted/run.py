@@ -2,11 +2,12 @@
 `punctual profile` makes it, and the generator of networks. A table in Markdown; a fault that somebody must find and does not
 ends it with code 1.
 
-    python3 testing/networks/planted/run.py [NAME ...]
+    python3 testing/networks/planted/run.py [--count NETWORKS] [NAME ...]
 
-The sources are copied from the last commit to target/planted; half a minute a fault when warm, on two cores.
+The sources are copied from the last commit to target/planted; under a minute a fault when warm, on two idle cores.
 """
 
+import argparse
 import os
 import pathlib
 import re
@@ -17,7 +18,6 @@ import tomllib
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 COPY = ROOT / "target/planted/tree"
 BUILD = ROOT / "target/planted/build"
-SEEDS = 400
 BINARIES = {"generator": "punctual-networks", "verification": "examples/verified"}
 
 
@@ -38,9 +38,9 @@ def build():
     subprocess.run([*command, "--bins", "--example", "verified"], cwd=COPY, check=True, env=fast)
 
 
-def run(name):
+def run(name, count):
     """How many networks a program finds to be wrong, and how many the checker complained of."""
-    command = [BUILD / "release" / BINARIES[name], "--first", "1", "--count", str(SEEDS)]
+    command = [BUILD / "release" / BINARIES[name], "--first", "1", "--count", str(count)]
     ran = subprocess.run(command, capture_output=True, text=True)
     found = re.search(r"failed (\d+)", ran.stdout)
     if found is None:
@@ -51,16 +51,20 @@ def run(name):
 
 def main():
     table = tomllib.loads((pathlib.Path(__file__).parent / "faults.toml").read_text())
-    wanted = sys.argv[1:]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=400)
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args()
+    wanted, count = options.names, options.count
     COPY.mkdir(parents=True, exist_ok=True)
     archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True).stdout
     subprocess.run(["tar", "x", "-C", COPY], input=archive, check=True)
     replace(table["reports"])
     build()
     for name in BINARIES:
-        if run(name) != (0, 0):
-            sys.exit(f"{name} finds something although nothing is planted: {run(name)}")
-    print(f"| fault, {SEEDS} networks each | checker, complaints | generator, wrong | verification, wrong |\n|---|---|---|---|")
+        if run(name, count) != (0, 0):
+            sys.exit(f"{name} finds something although nothing is planted: {run(name, count)}")
+    print(f"| fault, {count} networks each | checker, complaints | generator, wrong | verification, wrong |\n|---|---|---|---|")
     missed = False
     for fault in table["fault"]:
         if wanted and fault["name"] not in wanted:
@@ -68,12 +72,12 @@ def main():
         path, text = replace(fault)
         build()
         path.write_text(text)
-        generator, checker = run("generator")
-        verification, _ = run("verification")
+        generator, checker = run("generator", count)
+        verification, _ = run("verification", count)
         found = {"checker": checker, "generator": generator, "verification": verification}
         unseen = fault.get("unseen", {})
-        missed |= any(count == 0 and name not in unseen for name, count in found.items())
-        cells = [f"{count}" if count != 0 else f"0: {unseen.get(name, 'MISSED')}" for name, count in found.items()]
+        missed |= any(number == 0 and name not in unseen for name, number in found.items())
+        cells = [f"{number}" if number != 0 else f"0: {unseen.get(name, 'MISSED')}" for name, number in found.items()]
         print("|", fault["name"], "|", " | ".join(cells), "|", flush=True)
     sys.exit(missed)
 
