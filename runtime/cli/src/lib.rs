@@ -9,3 +9,9 @@ pub mod demo;
 mod host;
 mod measure;
 mod report;
+
+/// For the fuzz targets in `testing/fuzz`, not for users.
+#[doc(hidden)]
+pub mod fuzzed {
+    pub use crate::calibrate::annotations::exercise as annotations;
+}

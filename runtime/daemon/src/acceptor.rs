@@ -3,10 +3,11 @@
 //! Nothing in here receives a descriptor of a client's or closes one: that is for the pools, which
 //! may block. A connection is dropped here only once it is clean.
 
+use std::fmt::Display;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use log::{Level, debug, log_enabled};
+use log::{Level, debug, log_enabled, warn};
 use punctual_core::{ClientId, TaskId};
 use punctual_ipc::{
     AdmitError, Connection, Description, FrameSpec, Hello, Listener, OutputTerms, PeerCredentials,
@@ -21,7 +22,7 @@ use crate::channels::HousekeepingEnds;
 use crate::gate::Gate;
 use crate::openings::{Openings, UNFINISHED_MAX};
 use crate::pools::{Done, Pools};
-use crate::rate_limit::{RateLimit, log_limited};
+use crate::rate_limit::{REFUSALS_NS, RateLimit, Refusals, Refused, log_limited};
 use crate::report::ClientsReport;
 
 /// Connections that may be in their handshake at once; further ones wait to be accepted.
@@ -69,6 +70,7 @@ pub struct Acceptor {
     gone: u64,
     openings: Openings,
     log: RateLimit,
+    refusals: Refusals,
     /// The poller's token of the first visitor; the listener's is one less.
     base: u64,
 }
@@ -98,6 +100,7 @@ impl Acceptor {
             gone: 0,
             openings: Openings::default(),
             log: RateLimit::default(),
+            refusals: Refusals::default(),
             base: base + 1,
         }
     }
@@ -124,6 +127,7 @@ impl Acceptor {
                 self.refuse(connection, Refusal::Draining);
             }
         }
+        self.tell_untold_refusals(u64::MAX);
     }
 
     /// Waits, within bounds, until every client in a handshake has its refusal.
@@ -185,6 +189,7 @@ impl Acceptor {
                 },
             }
         }
+        self.tell_untold_refusals(clock::now_ns());
         self.send_away_the_slow(poller);
         self.accept(poller);
     }
@@ -322,8 +327,7 @@ impl Acceptor {
         match hello {
             Ok(hello) => self.admit(connection, &hello),
             Err(error) => {
-                let pid = connection.peer().pid;
-                log_limited!(self.log, Level::Warn, client_pid = pid; "pid {pid}: {error}");
+                self.tell_refusal(connection.peer(), None, &error);
                 self.refuse(connection, Refusal::Malformed);
             }
         }
@@ -341,15 +345,52 @@ impl Acceptor {
         }
     }
 
+    /// `asked` is the task that the client named, if its opening could be read.
+    fn tell_refusal(&mut self, peer: PeerCredentials, asked: Option<&str>, why: &dyn Display) {
+        let PeerCredentials { pid, uid, .. } = peer;
+        let known = asked.and_then(|name| self.plan.task_named(name));
+        let task = known.map(|(id, _)| id);
+        let refused = Refused { uid, task };
+        if !self.refusals.permits(refused, clock::now_ns()) {
+            return;
+        }
+        let named = asked.map(|name| format!(", for task {name:?},"));
+        let named = named.unwrap_or_default();
+        // The field is for the manifest's names only: others are the client's choice.
+        match asked.filter(|_| known.is_some()) {
+            Some(task) => log_limited!(
+                self.log, Level::Warn, client_pid = pid, task;
+                "pid {pid} of user {uid}{named} was refused: {why}"
+            ),
+            None => log_limited!(
+                self.log, Level::Warn, client_pid = pid;
+                "pid {pid} of user {uid}{named} was refused: {why}"
+            ),
+        }
+    }
+
+    /// How many refusals were not told, of those that began long enough before `now_ns`.
+    fn tell_untold_refusals(&mut self, now_ns: u64) {
+        while let Some((Refused { uid, task }, count)) = self.refusals.untold(now_ns) {
+            let seconds = REFUSALS_NS / 1_000_000_000;
+            match task.map(|task| self.plan.tasks[task.index()].name.as_str()) {
+                Some(task) => warn!(
+                    task;
+                    "clients of user {uid}, for task {task:?}, were refused {count} more times within {seconds} s"
+                ),
+                None => warn!(
+                    "clients of user {uid}, without a task of the manifest, were refused {count} more times within {seconds} s"
+                ),
+            }
+        }
+    }
+
     fn admit(&mut self, connection: Connection, hello: &Hello) {
         let PeerCredentials { pid, uid, .. } = connection.peer();
         let (place, terms, task) = match self.place_for(&connection, hello) {
             Ok(found) => found,
             Err(refusal) => {
-                log_limited!(
-                    self.log, Level::Warn, client_pid = pid;
-                    "pid {pid} was refused: {refusal}"
-                );
+                self.tell_refusal(connection.peer(), Some(&hello.task), &refusal);
                 return self.refuse(connection, refusal);
             }
         };

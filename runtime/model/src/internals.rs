@@ -1,6 +1,9 @@
-//! For tests and the fuzz target, not for users: package files that were not compiled.
+//! For tests and the fuzz targets, not for users: package files that were not compiled, profiles and calibration records
+//! that nobody measured.
 
-use crate::{Package, reference};
+use punctual_core::Confidence;
+
+use crate::{Calibration, Package, Profile, reference};
 
 /// Header and entries of a package's table: docs/package.md.
 const RECORD_BYTES: usize = 64;
@@ -62,13 +65,20 @@ pub enum Outcome {
     Verified,
 }
 
+/// The package of a file, opened as devices open it: whether its weights and prefixes are the right ones is for
+/// [`Package::verify`].
+#[must_use]
+pub fn opened(file: &[u8]) -> Option<Package> {
+    Package::decode_unverified(file).ok()
+}
+
 /// Does with some bytes all that is done with a package file.
 ///
 /// # Panics
 /// On an error in this crate.
 #[must_use]
 pub fn exercise(file: &[u8]) -> Outcome {
-    let Ok(package) = Package::decode_unverified(file) else {
+    let Some(package) = opened(file) else {
         assert!(Package::decode(file).is_err());
         return Outcome::Refused;
     };
@@ -109,6 +119,12 @@ pub fn exercise(file: &[u8]) -> Outcome {
 /// two for the length, the content; again and again.
 #[must_use]
 pub fn exercise_sections(script: &[u8]) -> Outcome {
+    exercise(&of_script(script))
+}
+
+/// The file of the sections that such a script chooses.
+#[must_use]
+pub fn of_script(script: &[u8]) -> Vec<u8> {
     const KINDS: [(u32, u32); 6] = [(1, 0), (2, 0), (4, 4), (4, 8), (4, 16), (15, 0)];
     let mut sections = Vec::new();
     let mut rest = script;
@@ -119,5 +135,68 @@ pub fn exercise_sections(script: &[u8]) -> Outcome {
         sections.push((kind, parameter, content));
         rest = after;
     }
-    exercise(&sealed(&sections))
+    sealed(&sections)
+}
+
+/// Does with some bytes what is done with a profile file. Whether it is one.
+///
+/// # Panics
+/// On an error in this crate.
+#[must_use]
+pub fn exercise_profile(file: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(file);
+    let Ok(profile) = Profile::from_json(&text) else {
+        return false;
+    };
+    let again = Profile::from_json(&profile.to_json());
+    assert!(
+        again.is_ok_and(|again| again == profile),
+        "written and read"
+    );
+    let list = [profile];
+    let again = Profile::list_from_json(Profile::list_to_json(&list).as_bytes());
+    assert!(again.is_ok_and(|again| again == list), "as a list");
+    let [profile] = list;
+    for entry in &profile.stages {
+        let found = profile.stage(entry.stage, entry.batch, entry.units);
+        assert!(found.is_some(), "it was measured");
+        let _ = profile.stage_beside(entry.stage, entry.batch, entry.units);
+        let factor = profile.beside_factor(entry.units);
+        assert!(factor.is_none_or(f64::is_finite), "{factor:?}");
+    }
+    assert!(
+        profile
+            .changed_settings(&profile.key.clocks, &profile.settings)
+            .is_empty()
+    );
+    true
+}
+
+/// Does with some bytes what is done with a calibration file. Whether it is one.
+///
+/// # Panics
+/// On an error in this crate.
+#[must_use]
+pub fn exercise_calibration(file: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(file);
+    let Ok(calibration) = Calibration::from_json(&text) else {
+        return false;
+    };
+    let again = Calibration::from_json(&calibration.to_json());
+    assert!(
+        again.is_ok_and(|again| again == calibration),
+        "written and read"
+    );
+    let exits = calibration
+        .samples
+        .first()
+        .map_or(0, |sample| sample.exits.len());
+    if exits > 0 && calibration.check_exits(exits).is_ok() {
+        assert_eq!(calibration.exit_accuracies(exits).len(), exits);
+        let threshold = Confidence(u16::MAX / 2);
+        let _ = calibration.threshold_effect(threshold);
+        let means = (0..exits).filter_map(|exit| calibration.mean_quality(exit));
+        assert!(means.into_iter().all(|mean| (0.0..=1.0).contains(&mean)));
+    }
+    true
 }

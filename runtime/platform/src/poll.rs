@@ -110,7 +110,8 @@ impl Poller {
     }
 
     /// Waits until a descriptor is ready, the waker was used, or `until_ns` (absolute; none: no
-    /// limit) has come. Reports what is ready; nothing if woken or timed out. Does not allocate.
+    /// limit) has come. Reports what is ready; nothing if woken, timed out or interrupted by a signal. Does not
+    /// allocate.
     pub fn wait(&mut self, until_ns: Option<u64>) -> impl Iterator<Item = Readiness> + '_ {
         let timeout = milliseconds_until(until_ns);
         // SAFETY: `events` is valid for writes of its own length.
@@ -190,33 +191,46 @@ pub fn wait_writable(descriptor: BorrowedFd<'_>, until_ns: Option<u64>) -> bool 
 
 fn wait_for(descriptor: BorrowedFd<'_>, events: libc::c_short, until_ns: Option<u64>) -> bool {
     loop {
-        let mut poll = libc::pollfd {
-            fd: descriptor.as_raw_fd(),
-            events,
-            revents: 0,
+        let seen = look(descriptor, events, milliseconds_until(until_ns));
+        let interrupted = match seen {
+            Ok(0) => false,
+            Ok(_) => return true,
+            Err(error) => error.code() == Some(libc::EINTR),
         };
-        // SAFETY: one valid pollfd.
-        let ready = unsafe { libc::poll(&raw mut poll, 1, milliseconds_until(until_ns)) };
-        if ready > 0 {
-            return true;
-        }
-        if until_ns.is_some_and(|until| clock::now_ns() >= until) {
+        // A signal ends a wait that saw nothing so far. While its handler ran, the descriptor may have become ready and
+        // the time may have passed, so only a look that was not interrupted says that it is not ready.
+        if !interrupted && until_ns.is_some_and(|until| clock::now_ns() >= until) {
             return false;
         }
     }
 }
 
-/// Whether the other side of a socket has gone; looks only, reads nothing, never blocks.
-#[must_use]
-pub fn is_hung_up(descriptor: BorrowedFd<'_>) -> bool {
+/// What of `events` there is, once there is any or `timeout_ms` is over: 0 then.
+fn look(
+    descriptor: BorrowedFd<'_>,
+    events: libc::c_short,
+    timeout_ms: libc::c_int,
+) -> Result<libc::c_short, OsError> {
     let mut poll = libc::pollfd {
         fd: descriptor.as_raw_fd(),
-        events: libc::POLLRDHUP,
+        events,
         revents: 0,
     };
     // SAFETY: one valid pollfd.
-    let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
-    ready > 0 && poll.revents & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR) != 0
+    check("poll", unsafe { libc::poll(&raw mut poll, 1, timeout_ms) })?;
+    Ok(poll.revents)
+}
+
+/// Whether the other side of a socket has gone; looks only, reads nothing, never blocks.
+#[must_use]
+pub fn is_hung_up(descriptor: BorrowedFd<'_>) -> bool {
+    loop {
+        match look(descriptor, libc::POLLRDHUP, 0) {
+            Ok(seen) => return seen & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR) != 0,
+            Err(error) if error.code() == Some(libc::EINTR) => {}
+            Err(_) => return false,
+        }
+    }
 }
 
 /// Whether the other side has closed its socket, whatever of ours is shut down; looks only, reads nothing, never blocks.
@@ -245,6 +259,7 @@ fn milliseconds_until(until_ns: Option<u64>) -> libc::c_int {
 mod tests {
     use std::io::Write;
     use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
     use super::*;
 
@@ -297,6 +312,59 @@ mod tests {
         drop(a);
         let seen: Vec<Readiness> = poller.wait(soon()).collect();
         assert!(seen.len() == 1 && seen[0].hung_up, "{seen:?}");
+    }
+
+    /// What the handler below works with: the end to write to, the waiting thread, and the time that it waits until.
+    static WRITTEN: AtomicI32 = AtomicI32::new(-1);
+    static WAITER: AtomicI32 = AtomicI32::new(0);
+    static LIMIT_NS: AtomicU64 = AtomicU64::new(0);
+
+    /// Makes the descriptor readable that the interrupted thread waits for, and returns only after its limit.
+    extern "C" fn write_and_outlast(_signal: libc::c_int) {
+        // SAFETY: one byte that is there; write(2) may be called in a handler.
+        unsafe { libc::write(WRITTEN.load(Ordering::SeqCst), [1_u8].as_ptr().cast(), 1) };
+        while clock::now_ns() < LIMIT_NS.load(Ordering::SeqCst) {}
+    }
+
+    /// Whether a thread of this process sleeps, as one does in a wait.
+    fn sleeps(thread: i32) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+        stat.is_ok_and(|stat| {
+            stat.rsplit_once(") ")
+                .is_some_and(|(_, state)| state.starts_with('S'))
+        })
+    }
+
+    #[test]
+    fn what_became_ready_while_a_signal_was_handled_is_seen_though_the_limit_has_passed() {
+        let handler: extern "C" fn(libc::c_int) = write_and_outlast;
+        // SAFETY: a handler that only makes calls that a handler may make; no other test uses this signal.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as libc::sighandler_t;
+            libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut());
+        }
+        let (a, b) = UnixStream::pair().unwrap();
+        WRITTEN.store(a.as_raw_fd(), Ordering::SeqCst);
+        let until_ns = clock::now_ns() + 300_000_000;
+        LIMIT_NS.store(until_ns, Ordering::SeqCst);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                // SAFETY: no arguments.
+                WAITER.store(unsafe { libc::gettid() }, Ordering::SeqCst);
+                wait_readable(b.as_fd(), Some(until_ns))
+            });
+            while WAITER.load(Ordering::SeqCst) == 0 || !sleeps(WAITER.load(Ordering::SeqCst)) {
+                assert!(!waiting.is_finished(), "the machine is too slow for this");
+                std::thread::yield_now();
+            }
+            // SAFETY: a thread of ours, which is joined below.
+            unsafe {
+                let (process, thread) = (libc::getpid(), WAITER.load(Ordering::SeqCst));
+                libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGUSR2);
+            }
+            assert!(waiting.join().unwrap(), "it is readable");
+        });
     }
 
     #[test]

@@ -3,5 +3,6 @@
 
 mod bound;
 mod disb_files;
+mod fuzzed;
 mod layouts;
 mod lending;

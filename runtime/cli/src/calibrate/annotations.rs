@@ -148,6 +148,44 @@ fn parsed(
     }
 }
 
+/// Does with some text what is done with an annotations file, for networks with and without names of classes. Whether it is
+/// one for the latter.
+///
+/// # Panics
+/// On an error in this file.
+pub fn exercise(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let (path, folder) = (Path::new("fuzzed.json"), Path::new("pictures"));
+    let named = ["cat", "dog"].map(str::to_owned);
+    let read = |classes: &[String], boxes| match parsed(path, &text, folder, classes, boxes) {
+        Ok(annotations) => Some(annotations),
+        Err(error) => {
+            assert!(!error.to_string().is_empty(), "refused without a reason");
+            None
+        }
+    };
+    let all = [
+        read(&named, true),
+        read(&named, false),
+        read(&[], true),
+        read(&[], false),
+    ];
+    for annotations in all.iter().flatten() {
+        assert!(!annotations.pictures.is_empty());
+        for object in annotations.pictures.iter().flat_map(|p| &p.objects) {
+            assert!(usize::from(object.class) < annotations.classes.len());
+            let Rect {
+                left,
+                top,
+                right,
+                bottom,
+            } = object.rect;
+            assert!(left <= right && top <= bottom, "no NaN, and not inside out");
+        }
+    }
+    all[3].is_some()
+}
+
 fn rect([left, top, width, height]: [f32; 4]) -> Option<Rect> {
     let rect = Rect {
         left,
@@ -235,6 +273,24 @@ mod tests {
         let annotations = read_text(FILE, &[]).unwrap();
         assert_eq!(annotations.pictures[1].objects[0].class, 1);
         assert_eq!(annotations.classes, ["dog", "cat"]);
+    }
+
+    #[test]
+    fn thousands_of_damaged_files_are_refused_or_make_sense() {
+        let mut random = punctual_types::Random::new(0x5EED).stream("damage", 0);
+        let taken = (0..4_000).filter(|_| {
+            let mut bytes = FILE.as_bytes().to_vec();
+            for _ in 0..=random.below(3) {
+                let at = random.below(bytes.len() as u64) as usize;
+                bytes[at] = match random.below(3) {
+                    0 => b'0' + random.below(10) as u8,
+                    1 => bytes[at] ^ 1 << random.below(8),
+                    _ => b"-,]}e."[random.below(6) as usize],
+                };
+            }
+            exercise(&bytes)
+        });
+        assert!(taken.count() > 100);
     }
 
     #[test]

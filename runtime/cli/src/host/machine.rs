@@ -72,16 +72,29 @@ impl Machine {
     /// A file's text, without the white space (and the zero of device trees) at its end; none if it
     /// cannot be read. `path` is absolute.
     pub fn text(&self, path: &str) -> Option<String> {
-        let text = match &self.source {
-            Source::Root(root) => {
-                let bytes = read::bytes(&below(root, path), FILE_BYTES_MAX).ok()?;
-                String::from_utf8_lossy(&bytes).into_owned()
-            }
-            Source::Record(files) => files.get(path)?.clone(),
-        };
+        let text = self.content(path)?;
         let text = text.trim_end_matches(|c: char| c.is_whitespace() || c == '\0');
         self.saw(path, text);
         Some(text.to_owned())
+    }
+
+    /// The lines of a file that are `wanted`: a record has no others, which may be private.
+    pub fn lines(&self, path: &str, wanted: impl Fn(&str) -> bool) -> Option<String> {
+        let text = self.content(path)?;
+        let lines: Vec<&str> = text.lines().filter(|line| wanted(line)).collect();
+        let text = lines.join("\n");
+        self.saw(path, &text);
+        Some(text)
+    }
+
+    fn content(&self, path: &str) -> Option<String> {
+        match &self.source {
+            Source::Root(root) => {
+                let bytes = read::bytes(&below(root, path), FILE_BYTES_MAX).ok()?;
+                Some(String::from_utf8_lossy(&bytes).into_owned())
+            }
+            Source::Record(files) => files.get(path).cloned(),
+        }
     }
 
     /// A file that holds one whole number.

@@ -3,6 +3,7 @@
 
 mod cases;
 mod detections;
+mod fuzzed;
 mod onnxruntime;
 mod recorded;
 mod sequences;

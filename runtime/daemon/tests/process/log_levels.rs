@@ -4,7 +4,7 @@ use std::io::{PipeReader, Read, pipe};
 use std::process::Command;
 
 use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit};
-use punctual_ipc::PixelFormat;
+use punctual_ipc::{ClientChannel, Hello, PixelFormat};
 
 /// What a daemon says until its end that a client visits.
 fn said(change: impl FnOnce(&mut Command)) -> String {
@@ -50,6 +50,35 @@ fn details_come_by_option_and_by_environment_and_the_option_wins() {
         command.env("PUNCTUAL_LOG", "debug").args(["--log", "info"]);
     });
     assert!(!both.contains("debug"), "{both}");
+}
+
+#[test]
+fn a_client_that_is_refused_and_tries_again_makes_a_few_lines_that_name_its_task() {
+    let (reader, writer) = pipe().expect("a pipe");
+    let daemon = Daemon::start_as(Folder::with(MANIFEST), |command| {
+        command.stderr(writer);
+    });
+    // `watch` takes another format.
+    let hello = Hello::new("watch", PixelFormat::Rgb8);
+    for _ in 0..15 {
+        ClientChannel::connect(&daemon.socket(), &hello).expect_err("refused");
+    }
+    let unknown = Hello::new("no-such-task", PixelFormat::Rgb8);
+    ClientChannel::connect(&daemon.socket(), &unknown).expect_err("refused");
+    daemon.stop();
+    let said = text(reader);
+    let lines = |words: &str| said.lines().filter(|line| line.contains(words)).count();
+    assert_eq!(lines("for task \"watch\", was refused: "), 3, "{said}");
+    assert_eq!(
+        lines("for task \"watch\", were refused 12 more"),
+        1,
+        "{said}"
+    );
+    assert_eq!(
+        lines("for task \"no-such-task\", was refused: "),
+        1,
+        "{said}"
+    );
 }
 
 #[test]

@@ -153,6 +153,18 @@ fn ringing_without_submitting_is_a_fault_and_not_a_burden() {
 }
 
 #[test]
+fn one_ring_more_than_submissions_is_one_too_many() {
+    let (mut submissions, _results, client, _) = submitted();
+    let mut poller = watched(&submissions);
+    assert!(reports(&mut poller));
+    assert_eq!(submissions.rung(), Ok(()), "the submission's own");
+    assert!(submissions.poll().unwrap().is_some());
+    internals::ring(&client);
+    assert!(reports(&mut poller));
+    assert_eq!(submissions.rung(), Err(ChannelFault::Doorbell));
+}
+
+#[test]
 fn a_client_that_has_submitted_much_has_earned_no_right_to_ring_for_nothing() {
     let (mut submissions, mut results, mut client, _) = submitted();
     let mut poller = watched(&submissions);

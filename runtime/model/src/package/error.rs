@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::table::{HEADER_BYTES, MAGIC, SECTIONS_MAX, SectionKind, VERSION};
+use super::table::{HEADER_BYTES, SECTIONS_MAX, SectionKind, VERSION};
 use super::{BYTES_MAX, ContentHash};
 use crate::validate::NetworkError;
 use crate::{CalibrationError, ProfileError};
@@ -24,10 +24,12 @@ pub enum PackageError {
     /// The file ends inside the header.
     #[error("the package ends after {bytes} bytes, inside its header of {HEADER_BYTES}")]
     Truncated { bytes: usize },
+    /// Without the bytes that are there: this is said of any file that a program's user names, and the program may be
+    /// allowed to read what that user, or whoever wrote the manifest, is not.
     #[error(
-        "this is no package: it begins with {found:02x?} instead of {MAGIC:02x?}; make one with `punctual compile`"
+        "this is no package: it does not begin with `PUNCTUAL`; make one with `punctual compile`"
     )]
-    Magic { found: [u8; 8] },
+    Magic,
     #[error(
         "the package has format version {found}, this program reads {VERSION}; compile the ONNX file again: `punctual compile NETWORK.onnx`"
     )]

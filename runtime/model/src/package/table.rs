@@ -197,10 +197,10 @@ pub(super) fn decode(file: &[u8]) -> Result<Vec<Section>, PackageError> {
 
 /// The number of sections, at most [`SECTIONS_MAX`].
 fn check_header(file: &[u8]) -> Result<usize, PackageError> {
-    if let Some(&found) = file.first_chunk()
-        && found != MAGIC
+    if let Some(found) = file.first_chunk()
+        && *found != MAGIC
     {
-        return Err(PackageError::Magic { found });
+        return Err(PackageError::Magic);
     }
     if file.len() >= 12 {
         let found = u32_at(file, 8);

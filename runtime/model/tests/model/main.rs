@@ -4,6 +4,7 @@
 mod agreement;
 mod detections;
 mod documented;
+mod files;
 mod fixture;
 mod memory;
 mod package;

@@ -188,6 +188,19 @@ fn a_package_cut_off_anywhere_is_refused() {
 }
 
 #[test]
+fn a_file_that_is_no_package_is_refused_without_a_word_of_what_is_in_it() {
+    let secret = b"q7Zw9Xk3 and more that nobody else may read";
+    let error = refused(secret);
+    for said in [error.to_string(), format!("{error:?}")] {
+        let hex: Vec<String> = secret[..8].iter().map(|b| format!("{b:02x}")).collect();
+        let plain: Vec<String> = secret[..8].iter().map(u8::to_string).collect();
+        for shown in ["q7".to_owned(), hex[..2].join(", "), plain[..2].join(", ")] {
+            assert!(!said.contains(&shown), "{shown} is in {said:?}");
+        }
+    }
+}
+
+#[test]
 fn a_package_with_any_byte_changed_is_refused() {
     let bytes = package().encode();
     let profiles = sections(&bytes)[4].2.as_ptr().addr() - bytes.as_ptr().addr();
@@ -196,7 +209,7 @@ fn a_package_with_any_byte_changed_is_refused() {
         damaged[at] ^= 1 << (at % 8);
         let error = refused(&damaged);
         let expected = match at {
-            0..8 => matches!(error, PackageError::Magic { .. }),
+            0..8 => matches!(error, PackageError::Magic),
             8..12 => matches!(error, PackageError::Version { .. }),
             12..16 => matches!(
                 error,

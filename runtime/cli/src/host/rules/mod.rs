@@ -1,5 +1,6 @@
 //! The rules, by what they are about. One that cannot see what it needs says nothing.
 
+mod control_groups;
 mod interrupts;
 mod isolation;
 mod memory;
@@ -14,8 +15,8 @@ pub(super) fn all(machine: &Machine, cores: &Cores) -> Vec<Finding> {
     findings.extend(privileges::realtime(machine));
     findings.extend(privileges::memory_lock(machine));
     findings.extend(scheduling::throttling(machine));
-    findings.extend(scheduling::group_share(machine));
-    findings.extend(scheduling::group_quota(machine));
+    findings.extend(control_groups::group_share(machine));
+    findings.extend(control_groups::group_quota(machine));
     findings.extend(scheduling::preemption(machine));
     findings.extend(scheduling::clock_source(machine));
     findings.extend(power::idle_states(machine, cores));

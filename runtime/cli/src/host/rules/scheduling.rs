@@ -30,54 +30,6 @@ pub fn throttling(machine: &Machine) -> Option<Finding> {
     )))
 }
 
-/// `CONFIG_RT_GROUP_SCHED` with control groups of version 1.
-pub fn group_share(machine: &Machine) -> Option<Finding> {
-    let group = group_of(machine, "cpu")?;
-    let folder = format!("/sys/fs/cgroup/cpu{}", group.trim_end_matches('/'));
-    let runtime = machine.number(&format!("{folder}/cpu.rt_runtime_us"))?;
-    let found = format!("{runtime} us in the control group {group}");
-    if runtime != 0 {
-        return Some(Finding::good(Subject::GroupShare, found));
-    }
-    let finding = Finding::new(Subject::GroupShare, Gravity::Grave, found);
-    Some(finding.mended_by(format!(
-        "echo 950000 | sudo tee {folder}/cpu.rt_runtime_us   (its parents first)"
-    )))
-}
-
-pub fn group_quota(machine: &Machine) -> Option<Finding> {
-    let group = group_of(machine, "")?;
-    let mut folder = format!("/sys/fs/cgroup{}", group.trim_end_matches('/'));
-    // The narrowest of the group's and its parents' quotas is what counts; any is said.
-    while folder.starts_with("/sys/fs/cgroup/") {
-        let path = format!("{folder}/cpu.max");
-        if let Some(quota) = machine.text(&path)
-            && !quota.starts_with("max")
-        {
-            let finding = Finding::new(
-                Subject::GroupQuota,
-                Gravity::Costly,
-                format!("{path} is {quota} (us of each us)"),
-            );
-            return Some(finding.mended_by(format!("echo max | sudo tee {path}")));
-        }
-        folder.truncate(folder.rfind('/')?);
-    }
-    Some(Finding::good(Subject::GroupQuota, "none"))
-}
-
-/// The process's control group: of the one hierarchy of version 2 (an empty name), or of version 1's
-/// with that controller.
-fn group_of(machine: &Machine, controller: &str) -> Option<String> {
-    let groups = machine.text("/proc/self/cgroup")?;
-    groups.lines().find_map(|line| {
-        let (_, rest) = line.split_once(':')?;
-        let (controllers, group) = rest.split_once(':')?;
-        let found = controllers.split(',').any(|name| name == controller);
-        found.then(|| group.to_owned())
-    })
-}
-
 pub fn preemption(machine: &Machine) -> Option<Finding> {
     let version = machine.text("/proc/version")?;
     if machine.number("/sys/kernel/realtime") == Some(1) || version.contains("PREEMPT_RT") {
