@@ -20,7 +20,7 @@ use punctual_platform::poll::{Poller, Waker};
 use crate::admission::{self, Peer};
 use crate::channels::HousekeepingEnds;
 use crate::gate::Gate;
-use crate::openings::{Openings, UNFINISHED_MAX};
+use crate::openings::{Openings, UNFINISHED_MIB_MAX};
 use crate::pools::{Done, Pools};
 use crate::rate_limit::{REFUSALS_NS, RateLimit, Refusals, Refused, log_limited};
 use crate::report::ClientsReport;
@@ -158,8 +158,7 @@ impl Acceptor {
         while let Ok((client, submissions)) = self.ends.from_ingress.pop() {
             self.gone += 1;
             if !submissions.has_submitted() {
-                let uid = self.places[client.index()].uid;
-                self.openings.unfinished(uid, clock::now_ns());
+                self.came_to_nothing(client);
             }
             self.drop_piece(client, submissions);
         }
@@ -416,12 +415,20 @@ impl Acceptor {
         });
     }
 
+    fn came_to_nothing(&mut self, client: ClientId) {
+        let task = self.plan.client_slots[client.index()].task;
+        let bytes = self.plan.tasks[task.index()].channel.bytes();
+        let uid = self.places[client.index()].uid;
+        self.openings.unfinished(uid, bytes, clock::now_ns());
+    }
+
     fn not_admitted(&mut self, client: ClientId, pid: i32, error: &AdmitError) {
         self.refused += 1;
-        let place = std::mem::take(&mut self.places[client.index()]);
-        if matches!(error, AdmitError::Gone | AdmitError::Os(_)) {
-            self.openings.unfinished(place.uid, clock::now_ns());
+        // No memory was made for one that was gone by then.
+        if matches!(error, AdmitError::Os(_)) {
+            self.came_to_nothing(client);
         }
+        self.places[client.index()].pieces = 0;
         log_limited!(
             self.log,
             Level::Info,
@@ -464,8 +471,8 @@ impl Acceptor {
         let credentials = connection.peer();
         let uid = credentials.uid;
         if self.openings.must_wait(uid, clock::now_ns()) {
-            let limit = UNFINISHED_MAX;
-            return Err(Refusal::Unfinished { uid, limit });
+            let limit_mib = UNFINISHED_MIB_MAX;
+            return Err(Refusal::Unfinished { uid, limit_mib });
         }
         let peer = Peer {
             credentials,

@@ -1,9 +1,10 @@
-//! How many openings of each user come to nothing: the client is gone before it has submitted a frame. Each takes memory that
-//! is made, brought in and freed for nobody. A user with too many of them waits, whether that is an attack or a camera that
-//! crashes as often as it is started; others' clients are admitted meanwhile.
+//! How much memory is made for clients of each user that are gone before they have submitted a frame: made, brought in and
+//! freed for nobody. A user with too much of that waits, whether it is an attack or a camera that crashes as often as it is
+//! started; others' clients are admitted meanwhile.
 
-/// Openings of a user that may come to nothing in one second.
-pub const UNFINISHED_MAX: u16 = 10;
+/// Memory of a user's clients that may be made for nothing in one second, in MiB. Making it takes the thread that does so a
+/// quarter of that second, or so.
+pub const UNFINISHED_MIB_MAX: u32 = 256;
 
 const WINDOW_NS: u64 = 1_000_000_000;
 
@@ -14,7 +15,7 @@ const USERS_MAX: usize = 32;
 struct Count {
     uid: u32,
     began_ns: u64,
-    unfinished: u16,
+    bytes: u64,
 }
 
 /// The counts of the last second.
@@ -24,11 +25,11 @@ pub struct Openings {
 }
 
 impl Openings {
-    /// An opening of this user came to nothing.
-    pub fn unfinished(&mut self, uid: u32, now_ns: u64) {
+    /// A client of this user, with so many bytes of memory, came to nothing.
+    pub fn unfinished(&mut self, uid: u32, bytes: u64, now_ns: u64) {
         self.forget(now_ns);
         if let Some(count) = self.counts.iter_mut().find(|count| count.uid == uid) {
-            count.unfinished = count.unfinished.saturating_add(1);
+            count.bytes = count.bytes.saturating_add(bytes);
             return;
         }
         if self.counts.len() == USERS_MAX {
@@ -37,7 +38,7 @@ impl Openings {
         self.counts.push(Count {
             uid,
             began_ns: now_ns,
-            unfinished: 1,
+            bytes,
         });
     }
 
@@ -45,7 +46,7 @@ impl Openings {
     pub fn must_wait(&mut self, uid: u32, now_ns: u64) -> bool {
         self.forget(now_ns);
         let mut counts = self.counts.iter();
-        counts.any(|count| count.uid == uid && count.unfinished >= UNFINISHED_MAX)
+        counts.any(|count| count.uid == uid && count.bytes >= u64::from(UNFINISHED_MIB_MAX) << 20)
     }
 
     fn forget(&mut self, now_ns: u64) {
@@ -59,11 +60,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_whose_openings_come_to_nothing_waits_for_the_next_second_and_no_other_does() {
+    fn a_user_whose_clients_come_to_nothing_waits_for_the_next_second_and_no_other_does() {
         let mut openings = Openings::default();
-        for at in 0..u64::from(UNFINISHED_MAX) {
+        for at in 0..u64::from(UNFINISHED_MIB_MAX / 64) {
             assert!(!openings.must_wait(1000, at));
-            openings.unfinished(1000, at);
+            openings.unfinished(1000, 64 << 20, at);
         }
         assert!(openings.must_wait(1000, 20));
         assert!(!openings.must_wait(1001, 20));
@@ -74,7 +75,7 @@ mod tests {
     fn many_users_are_not_all_remembered() {
         let mut openings = Openings::default();
         for uid in 0..1_000 {
-            openings.unfinished(uid, 5);
+            openings.unfinished(uid, 1, 5);
         }
         assert_eq!(openings.counts.len(), USERS_MAX);
     }

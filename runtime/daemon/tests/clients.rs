@@ -52,7 +52,7 @@ fn connect_when_free(socket: &Path, task: &str, format: PixelFormat) -> ClientCh
         let hello = Hello::new(task, format);
         match ClientChannel::connect(socket, &hello) {
             Ok(client) => return client,
-            Err(ConnectError::Refused(Refusal::Full { .. })) => {}
+            Err(ConnectError::Refused(Refusal::Full { .. } | Refusal::Unfinished { .. })) => {}
             Err(error) => panic!("{error}"),
         }
     }

@@ -64,15 +64,15 @@ pub enum Refusal {
     /// The opening could not be read.
     #[error("the daemon could not read the client's opening message")]
     Malformed,
-    /// Too many openings of this user came to nothing of late.
+    /// Too much memory was made for clients of this user that came to nothing.
     #[error(
-        "{limit} openings of user {uid} ended before a frame was submitted, within a second: wait for a second"
+        "clients of user {uid} that were gone before they had submitted a frame took {limit_mib} MiB within a second: wait for a second"
     )]
     Unfinished {
         /// The peer's user.
         uid: u32,
-        /// How many there may be in a second.
-        limit: u16,
+        /// How much it may be in a second, in MiB.
+        limit_mib: u32,
     },
 }
 

@@ -149,7 +149,10 @@ fn refusals_reach_the_client_with_their_reason() {
         Refusal::Full { clients: 3 },
         Refusal::Draining,
         Refusal::Resources,
-        Refusal::Unfinished { uid: 7, limit: 10 },
+        Refusal::Unfinished {
+            uid: 7,
+            limit_mib: 256,
+        },
     ] {
         let (client, ()) = shake(&listener, &path, |c| c.refuse(refusal.clone()));
         match client {
