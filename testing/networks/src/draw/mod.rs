@@ -220,13 +220,17 @@ impl Drawing {
             _ => self.channels(),
         };
         // Large enough, now and then, that an engine divides what it writes.
-        let most = if self.random.one_in(8) { 40 } else { 12 };
+        let (least, most) = if self.random.one_in(24) {
+            (20, 48)
+        } else {
+            (1, 12)
+        };
         let (dims, tokens) = match self.random.below(20) {
             0 | 1 => (vec![self.side(3, 12)], true),
             2..=4 => (vec![channels, self.side(2, 24)], false),
             5 => (vec![self.channels() * self.side(1, 4)], false),
             _ => (
-                vec![channels, self.side(1, most), self.side(1, most)],
+                vec![channels, self.side(least, most), self.side(least, most)],
                 false,
             ),
         };
