@@ -78,12 +78,15 @@ impl Noise {
             // Never nothing, so that boundaries are crossed; of two sizes, so that differences change as well.
             let share = [1.0, -1.0, 0.25, -0.25][(drawn & 3) as usize] * self.strength;
             drawn >>= 2;
+            let mut vanishes = value.abs() < self.precision.vanishing();
             if value.is_finite() && (is_curve || value.fract() != 0.0) {
                 let moved = amount(at, f64::from(*value)) * share;
+                // A curve that ends near nothing may end in nothing.
+                vanishes |= is_curve && moved.abs() >= f64::from(value.abs());
                 let moved = (f64::from(*value) + moved) as f32;
                 *value = if is_positive { moved.abs() } else { moved };
             }
-            if value.abs() < self.precision.vanishing() && self.strength < 0.0 {
+            if vanishes && self.strength < 0.0 {
                 *value = 0.0;
             }
             if self.precision == Precision::Half && value.abs() > HALF_MAX {
@@ -123,7 +126,9 @@ impl Operation<'_> {
                     | UnaryFunction::Round
                     | UnaryFunction::Truncate
             ),
-            OperatorKind::Softmax { .. } | OperatorKind::LayerNorm { .. } => true,
+            OperatorKind::Softmax { .. }
+            | OperatorKind::LayerNorm { .. }
+            | OperatorKind::Recurrent { .. } => true,
             OperatorKind::Conv2d { activation, .. }
             | OperatorKind::Linear { activation, .. }
             | OperatorKind::Add { activation, .. }
