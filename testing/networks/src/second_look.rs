@@ -12,7 +12,7 @@ use crate::requests::Request;
 const REDRAWS: u64 = 12;
 
 /// So many tolerances: onnxruntime's curves and sums are its own.
-const TOLERANCES: f32 = 16.0;
+const TOLERANCES: f32 = 8.0;
 
 /// A difference of values that cancel each other, or nearly vanish.
 const VANISHING: f32 = 1e-5;
