@@ -88,8 +88,10 @@ fn a_preempted_stage_goes_on_from_the_launch_that_was_cut() {
             assert_eq!(undisturbed, expected[0]);
             let whole = kernels(&device, first).len() - all.len();
             let again = cut.len() + (all.len() - cut.len()) - whole;
+            // After a whole block the cut may fall between two launches, before the next one was handed over.
+            let least = usize::from(matches!(steps, After::Checkpoints(_)));
             assert!(
-                (1..=1 + queue.bound as usize).contains(&again),
+                (least..=1 + queue.bound as usize).contains(&again),
                 "{again} launches of {whole} were handed over twice after {steps:?}"
             );
         }
