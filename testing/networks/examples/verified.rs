@@ -46,8 +46,12 @@ fn is_wrong(seed: u64, provider: &CpuProvider, request: &Request) -> bool {
         package: &compiled.package,
         solutions: &[],
     };
-    match verify(provider, subject, request, &mut |_| ()) {
-        Ok(verified) => verified.failure.is_some(),
-        Err(_) => true,
+    let found = match verify(provider, subject, request, &mut |_| ()) {
+        Ok(verified) => verified.failure.map(|failure| failure.to_string()),
+        Err(error) => Some(error.to_string()),
+    };
+    if let Some(found) = &found {
+        eprintln!("{seed}: {found}");
     }
+    found.is_some()
 }

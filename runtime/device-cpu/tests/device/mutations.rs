@@ -106,7 +106,7 @@ impl<'n> Reference<'n> {
         let first = self.expected[image]
             .get_or_init(|| agreement::expected(self.network, &inputs, noise.0, noise.1));
         let wrong = compare(first)?;
-        let is_right = agreement::agrees_with_other_noise(self.network, &inputs, noise, |exits| {
+        let is_right = agreement::agrees_with_more_noise(self.network, &inputs, noise, |exits| {
             compare(exits).is_none()
         });
         (!is_right && !is_extreme(self.network, &inputs)).then_some(wrong)

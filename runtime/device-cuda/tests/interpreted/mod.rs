@@ -3,7 +3,7 @@
 use punctual_device_cuda::lower::Program;
 use punctual_model::reference::Exited;
 use punctual_model::reference::agreement::{
-    ExpectedExit, Precision, agrees_with_other_noise, expected,
+    ExpectedExit, Precision, agrees_with_more_noise, expected,
 };
 use punctual_model::{Exit, Network, OutputLayout};
 
@@ -45,7 +45,7 @@ pub fn difference(
             };
             let noise = (Precision::Half, 0);
             if let Err(mismatch) = compare(&first[member])
-                && !agrees_with_other_noise(network, &slices[member], noise, |exits| {
+                && !agrees_with_more_noise(network, &slices[member], noise, |exits| {
                     compare(exits).is_ok()
                 })
             {

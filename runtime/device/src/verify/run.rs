@@ -7,7 +7,7 @@ use punctual_core::{
     PartitionId, RequestId, StageId, Window,
 };
 use punctual_model::reference::agreement::{
-    Compared, ExpectedExit, Mismatch, Precision, agrees_with_other_noise,
+    Compared, ExpectedExit, Mismatch, Precision, agrees_with_more_noise,
 };
 use punctual_model::{Disagreement, Network, OutputLayout};
 use punctual_platform::Doorbell;
@@ -192,7 +192,7 @@ impl<'a, D: HostedDevice> Bench<'a, D> {
     fn agrees_otherwise(&self, stage: u8, buffer: u16, answer: Answer, case: &Case) -> bool {
         let inputs: Vec<&[f32]> = case.inputs.iter().map(Vec::as_slice).collect();
         let noise = (self.precision, case.seed);
-        agrees_with_other_noise(self.network, &inputs, noise, |exits| {
+        agrees_with_more_noise(self.network, &inputs, noise, |exits| {
             let expected = exits[usize::from(stage)].as_ref();
             expected.is_none_or(|expected| self.compare(stage, buffer, answer, expected).is_ok())
         })

@@ -50,7 +50,7 @@ impl Precision {
     }
 }
 
-/// Pairs of runs with noise, the second of each with that of the first turned round.
+/// Pairs of runs with noise, the second of each with that of the first turned round; in the very last what may vanish does.
 const PAIRS: u64 = 2;
 /// An engine may be wrong by so many times of what noise did.
 const FACTOR: f64 = 8.0;
@@ -151,6 +151,7 @@ fn expected_by(
                 precision,
                 seed: seed.wrapping_add(pair),
                 strength,
+                vanishing: pair + 1 == PAIRS && strength < 0.0,
             })
         })
     };
@@ -170,23 +171,31 @@ fn expected_by(
         .collect()
 }
 
-/// Whether an answer that does not agree does so with what other noise expects: of a few runs none may move an element that
-/// others move, such as one of two equal ones. `agrees` compares the answer; a wrong one takes all draws.
+/// Whether an answer that does not agree does so with what more noise expects: of a few runs none may move an element that
+/// others move, such as one of two equal ones. An element may be wrong by what any of the draws so far allows. `agrees`
+/// compares the answer; a wrong one takes all draws.
 ///
 /// # Panics
 /// As [`expected`].
-pub fn agrees_with_other_noise(
+pub fn agrees_with_more_noise(
     network: &Network,
     inputs: &[&[f32]],
     (precision, seed): (Precision, u64),
     mut agrees: impl FnMut(&[Option<ExpectedExit>]) -> bool,
 ) -> bool {
     // Seeds of neighbouring inputs follow each other, and each takes some.
-    let other = |(at, strength): (u64, f64)| {
+    let draw = |at: u64, strength: f64| {
         let noise = (precision, seed.wrapping_add(at << 32));
         expected_by(network, inputs, noise, strength)
     };
-    (1..).zip(REDRAWS).any(|draw| agrees(&other(draw)))
+    let mut all = expected(network, inputs, precision, seed);
+    (1..).zip(REDRAWS).any(|(at, strength)| {
+        let exits = all.iter_mut().zip(draw(at, strength));
+        for (exit, drawn) in exits.filter_map(|(exit, drawn)| exit.as_mut().zip(drawn)) {
+            exit.widen(&drawn);
+        }
+        agrees(&all)
+    })
 }
 
 /// The runs with these noises, as many at a time as there are processors.
@@ -240,6 +249,15 @@ impl ExpectedExit {
                 precision,
             ),
         }
+    }
+
+    /// Allows what another draw of noise allows as well.
+    fn widen(&mut self, other: &Self) {
+        let outputs = self.outputs.iter_mut().zip(&other.outputs);
+        outputs.for_each(|(own, other)| own.widen(other));
+        self.scores.widen(&other.scores);
+        self.confidence.widen(&other.confidence);
+        self.sureness.widen(&other.sureness);
     }
 
     /// Compares all that was found: class scores and confidence only if there are any, since an engine may not tell them.
@@ -345,6 +363,12 @@ impl ExpectedTensor {
             element,
             tolerances,
             values: values.clone(),
+        }
+    }
+
+    fn widen(&mut self, other: &Self) {
+        for (own, other) in self.tolerances.iter_mut().zip(&other.tolerances) {
+            *own = own.max(*other);
         }
     }
 

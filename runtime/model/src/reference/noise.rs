@@ -1,10 +1,12 @@
 //! What an engine's arithmetic may do to the results of operators: roundings, sums made in another order.
 //!
 //! Each value is moved up or down by about as much as an engine may be wrong. Whole numbers stay: counts, positions and
-//! masks, which every engine has exactly; but not those that a curve ends in, as a sigmoid does in 1. Operators that move
-//! values, or that give bytes, are exact as well.
+//! masks, which every engine has exactly; but not those that a curve ends in, as a sigmoid does in 1, nor averages. Operators
+//! that move values, or that give bytes, are exact as well.
 
-use punctual_types::{Activation, BinaryFunction, PoolKind, Random, UnaryFunction};
+use punctual_types::{
+    Activation, BinaryFunction, Filter, PoolKind, Random, Resampling, UnaryFunction,
+};
 
 use super::Operation;
 use super::agreement::{HALF_MAX, Precision, SINGLE_UNIT};
@@ -19,6 +21,9 @@ pub(super) struct Noise {
     pub seed: u64,
     /// How many times as much as an engine may be wrong by; negative for the other way.
     pub strength: f64,
+    /// Whether values that an engine may end in nothing do. Not in each run: a value that ends in nothing crosses no boundary
+    /// that lies there.
+    pub vanishing: bool,
 }
 
 /// The sums that an operator's values are made of.
@@ -52,25 +57,31 @@ impl Noise {
             Precision::Half => self.precision.unit() / sums.terms.sqrt(),
         };
         let stored = self.precision.unit() + 4.0 * SINGLE_UNIT;
-        let is_curve = operation.is_curve();
-        self.displace(operation.operator.output, result, is_curve, |at, value| {
-            let (value, size) = (value.abs(), sums.sizes[at / each]);
-            let of_sums = SINGLE_UNIT * (sums.terms.sqrt() * value + size);
-            stored * value + of_sums + of_weights * size
-        });
+        let is_rounded = operation.is_curve() || operation.is_average();
+        self.displace(
+            operation.operator.output,
+            result,
+            is_rounded,
+            |at, value| {
+                let (value, size) = (value.abs(), sums.sizes[at / each]);
+                let of_sums = SINGLE_UNIT * (sums.terms.sqrt() * value + size);
+                stored * value + of_sums + of_weights * size
+            },
+        );
     }
 
+    /// Whole numbers as well if the results are always rounded.
     fn displace(
         &self,
         tensor: TensorId,
         values: &mut [f32],
-        is_curve: bool,
+        is_rounded: bool,
         amount: impl Fn(usize, f64) -> f64,
     ) {
         let mut random = Random::new(self.seed).stream("noise", tensor.0.into());
         let mut drawn = 0;
-        // No rounding makes a curve's results negative that cannot be so: their logarithm would be no number.
-        let is_positive = is_curve && values.iter().all(|value| *value >= 0.0);
+        // No rounding makes results negative that cannot be so: their logarithm would be no number.
+        let is_positive = is_rounded && values.iter().all(|value| *value >= 0.0);
         for (at, value) in values.iter_mut().enumerate() {
             if at % 32 == 0 {
                 drawn = random.next_u64();
@@ -79,14 +90,14 @@ impl Noise {
             let share = [1.0, -1.0, 0.25, -0.25][(drawn & 3) as usize] * self.strength;
             drawn >>= 2;
             let mut vanishes = value.abs() < self.precision.vanishing();
-            if value.is_finite() && (is_curve || value.fract() != 0.0) {
+            if value.is_finite() && (is_rounded || value.fract() != 0.0) {
                 let moved = amount(at, f64::from(*value)) * share;
-                // A curve that ends near nothing may end in nothing.
-                vanishes |= is_curve && moved.abs() >= f64::from(value.abs());
+                // A curve that ends near nothing may end in nothing, as an average of what cancels may.
+                vanishes |= is_rounded && moved.abs() >= f64::from(value.abs());
                 let moved = (f64::from(*value) + moved) as f32;
                 *value = if is_positive { moved.abs() } else { moved };
             }
-            if vanishes && self.strength < 0.0 {
+            if vanishes && self.vanishing {
                 *value = 0.0;
             }
             if self.precision == Precision::Half && value.abs() > HALF_MAX {
@@ -110,8 +121,26 @@ impl Operation<'_> {
                     kind: PoolKind::Max,
                     ..
                 }
+                | OperatorKind::Resize {
+                    resampling: Resampling {
+                        filter: Filter::Nearest(_),
+                        ..
+                    },
+                    ..
+                }
         );
         moves || self.quantisation(self.operator.output).is_some()
+    }
+
+    /// Whether the values are sums of shares, which need not make a whole.
+    fn is_average(&self) -> bool {
+        matches!(
+            self.operator.kind,
+            OperatorKind::Pool { .. }
+                | OperatorKind::GlobalAveragePool
+                | OperatorKind::Resize { .. }
+                | OperatorKind::GridSample { .. }
+        )
     }
 
     /// Whether the values are of a curve that an engine may compute in another way.
