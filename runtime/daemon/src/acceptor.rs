@@ -205,7 +205,7 @@ impl Acceptor {
 
     /// The place is free once all are dropped: until then their memory is taken.
     fn drop_piece(&mut self, client: ClientId, piece: impl Send + 'static) {
-        self.pools.leaving.run(move || {
+        self.pools.places.run(move || {
             drop(piece);
             Some(Done::Dropped(client))
         });
@@ -400,13 +400,8 @@ impl Acceptor {
             uid,
         };
         let description = Arc::clone(&self.descriptions[task.index()]);
-        // A client decides how much memory is made for it, and may be gone by then.
-        let pool = if connection.is_clean() {
-            &mut self.pools.openings
-        } else {
-            &mut self.pools.buffers
-        };
-        pool.run(move || {
+        // A client decides how much memory is made for it, and when it maps that.
+        self.pools.places.run(move || {
             Some(Done::Admitted {
                 client,
                 pid,
@@ -424,8 +419,8 @@ impl Acceptor {
 
     fn not_admitted(&mut self, client: ClientId, pid: i32, error: &AdmitError) {
         self.refused += 1;
-        // No memory was made for one that was gone by then.
-        if matches!(error, AdmitError::Os(_)) {
+        // Memory was made for it, and it was not for want of memory or descriptors of ours.
+        if matches!(error, AdmitError::NotMapped | AdmitError::Sealed) {
             self.came_to_nothing(client);
         }
         self.places[client.index()].pieces = 0;
@@ -480,9 +475,6 @@ impl Acceptor {
             streams: self.streams_of(credentials.pid),
         };
         let (id, task, frame) = admission::admit(&self.plan, hello, &peer)?;
-        if hello.buffers > 0 && !self.pools.buffers.has_room() {
-            return Err(Refusal::Resources);
-        }
         let free = |place: &&u16| self.places[usize::from(**place)].pieces == 0;
         match task.client_slots.iter().find(free) {
             Some(&place) => {

@@ -228,7 +228,7 @@ fn start_threads(
     let (mut threads, ends) = Threads::start(&factory, devices, reserved.channels)?;
     missing.extend(threads.missing());
     let strangers = crate::limits::strangers(&plan, STRANGERS_MAX)?;
-    let pools = Pools::start(&poller.waker(), strangers)?;
+    let pools = Pools::start(&poller.waker(), plan.client_slots.len() as u16, strangers)?;
     let ingress = threads.ingress_waker.clone();
     let descriptions = describe::descriptions(validated);
     let mut acceptor = Acceptor::new(

@@ -16,7 +16,7 @@ use crate::frame::{FrameSpec, PixelFormat};
 use crate::handshake::{Agreement, Hello, OutputTerms, StreamTerms};
 use crate::layout::{RequestLayout, ResultLayout};
 use crate::region::Region;
-use crate::server::ServerChannel;
+use crate::server::{ServerChannel, free_slots};
 use crate::socket;
 
 /// Both ends of a channel over private memory and a pair of sockets.
@@ -92,6 +92,7 @@ pub(crate) fn pair_over(
     let (ours, theirs) = socket::pair().expect("sockets");
     let requests = Region::private(RequestLayout::of(&terms, false).bytes);
     let results = Region::private(ResultLayout::new(terms.slots, terms.results).bytes);
+    free_slots(&terms, &results);
     let (heard, rung) = bell::pair().expect("an event");
     let memory = (requests.clone(), results.clone());
     let server = ServerChannel::new(terms, (ours, heard), memory, None, areas);
@@ -102,12 +103,31 @@ pub(crate) fn pair_over(
 }
 
 /// Shakes hands as a client does, for one that wants to mistreat what it is given: the socket and
-/// the files, of which the fourth is the bell.
+/// the files, of which the fourth is the bell. The daemon waits until [`say_mapped`].
+///
+/// # Errors
+/// If it is refused.
+pub fn welcomed(path: &Path, hello: &Hello) -> Result<(OwnedFd, Vec<OwnedFd>), ConnectError> {
+    be_welcomed(path, hello, &[]).map(|Welcome { socket, files, .. }| (socket, files))
+}
+
+/// Says to the daemon that these files have been mapped, whether or not that is so.
+///
+/// # Panics
+/// If there is no bell among them.
+pub fn say_mapped(files: &[OwnedFd]) {
+    let bell = files[3].try_clone().expect("a descriptor");
+    bell::ClientBell::received(bell).ring();
+}
+
+/// Both at once, for one that maps nothing for writing.
 ///
 /// # Errors
 /// If it is refused.
 pub fn files(path: &Path, hello: &Hello) -> Result<(OwnedFd, Vec<OwnedFd>), ConnectError> {
-    be_welcomed(path, hello, &[]).map(|Welcome { socket, files, .. }| (socket, files))
+    let (socket, files) = welcomed(path, hello)?;
+    say_mapped(&files);
+    Ok((socket, files))
 }
 
 /// A small stream: 4 slots of 8x4 RGB pixels, crops of 4x2, room for 4 results.

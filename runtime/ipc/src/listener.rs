@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::sys::socket::{SockType, UnixAddr, getsockname, getsockopt, sockopt};
+use punctual_platform::poll::Poller;
 use punctual_platform::socket_path::{SocketPath, SocketPathError};
 use punctual_platform::{OsError, clock, peer, poll};
 
@@ -17,8 +18,8 @@ use crate::handshake::{
     Agreement, BufferRefusal, Hello, MessageError, OutputTerms, Refusal, Reply, StreamTerms,
     TermsError, decode_opening, encode_answer,
 };
-use crate::memory::Memory;
-use crate::server::{Buffer, ServerChannel};
+use crate::memory::{self, Memory};
+use crate::server::{Buffer, ServerChannel, free_slots};
 use crate::socket::{self, MESSAGE_MAX, Received};
 
 /// Who may connect: the daemon's user and its group.
@@ -210,10 +211,25 @@ pub enum AdmitError {
     /// It did not wait for the answer.
     #[error("the client closed the connection before the answer to its opening")]
     Gone,
-    /// Memory or descriptors are unavailable, or the client is gone.
+    /// It has not mapped what it was sent, or has gone instead.
+    #[error("the client has not mapped its memory {} s after it got it", MAPPING_NS / 1_000_000_000)]
+    NotMapped,
+    /// The file that it writes cannot be sealed any more.
+    #[error(
+        "the client has put seals on the file of requests, so that nothing keeps it from punching holes"
+    )]
+    Sealed,
+    /// Memory or descriptors are unavailable.
     #[error(transparent)]
     Os(#[from] OsError),
 }
+
+/// How long a client may take to map what it was sent, in ns.
+const MAPPING_NS: u64 = 2_000_000_000;
+
+/// What is waited for meanwhile.
+const BELL: u64 = 0;
+const SOCKET: u64 = 1;
 
 impl Connection {
     /// The process that connected.
@@ -289,12 +305,13 @@ impl Connection {
         self.reply(&Reply::Refused(refusal));
     }
 
-    /// Admits it, with the buffers that it announced or with slots of ours: makes and maps the shared
-    /// memory and sends it, with the bell. Large memory takes a while to make, even if no one waits for it any more:
-    /// for a thread that no other client waits for.
+    /// Admits it, with the buffers that it announced or with slots of ours: makes the shared memory, sends it, with the bell,
+    /// and waits until the client has mapped it. Large memory takes a while to make, even if no one waits for it any more,
+    /// and a client decides when it maps: for a thread that serves this client alone.
     ///
     /// # Errors
-    /// If there can be no such stream, or memory is unavailable (of which the client is told), or the client is gone.
+    /// If there can be no such stream, or memory is unavailable (of which the client is told), or the client is gone, or does
+    /// not map its memory.
     pub fn admit(self, terms: &StreamTerms) -> Result<ServerChannel, AdmitError> {
         self.admit_with(terms, &Description::default())
     }
@@ -327,29 +344,51 @@ impl Connection {
                 self.refuse(match error {
                     AdmitError::Buffers(refusal) => Refusal::Buffers(refusal),
                     AdmitError::Unasked => Refusal::Malformed,
-                    AdmitError::Terms(_)
-                    | AdmitError::Description(_)
-                    | AdmitError::Gone
-                    | AdmitError::Os(_) => Refusal::Resources,
+                    _ => Refusal::Resources,
                 });
                 return Err(error);
             }
         };
-        let welcome = encode_answer(self.agreement.get(), &Reply::Welcome(*terms));
-        let regions = (memory.requests, memory.results);
-        // Before the client can submit: the generations must be there.
-        let ends = (self.socket, bell);
+        // Before the client can submit.
+        free_slots(terms, &memory.results);
+        self.welcome(terms, &memory, &bell)?;
+        let requests = memory::sealed(&memory.request_file).map_err(|_| AdmitError::Sealed)?;
+        let (ends, regions) = ((self.socket, bell), (requests, memory.results));
         let channel = ServerChannel::new(*terms, ends, regions, buffers, memory.areas);
-        let (requests, results) = (memory.request_file.as_fd(), memory.result_file.as_fd());
+        Ok(channel)
+    }
+
+    /// Sends the client its memory, and waits until it has mapped it and rings for the first time.
+    fn welcome(
+        &self,
+        terms: &StreamTerms,
+        memory: &Memory,
+        bell: &ServerBell,
+    ) -> Result<(), AdmitError> {
+        let welcome = encode_answer(self.agreement.get(), &Reply::Welcome(*terms));
         let files = [
-            requests,
-            results,
+            memory.request_file.as_fd(),
+            memory.result_file.as_fd(),
             memory.output_file.as_fd(),
-            channel.bell(),
+            bell.for_peer(),
         ];
         let files = files.map(|file| file.as_raw_fd());
-        socket::send_message(channel.socket(), &welcome, &files)?;
-        Ok(channel)
+        let sent = socket::send_message(self.socket.as_fd(), &welcome, &files);
+        sent.map_err(|_| AdmitError::NotMapped)?;
+        let mut poller = Poller::new(2)?;
+        poller.add(bell.as_fd(), BELL)?;
+        poller.add_hang_up(self.socket.as_fd(), SOCKET)?;
+        let until_ns = clock::now_ns() + MAPPING_NS;
+        while clock::now_ns() < until_ns {
+            let seen: Vec<u64> = poller.wait(Some(until_ns)).map(|r| r.token).collect();
+            if seen.contains(&BELL) {
+                return Ok(());
+            }
+            if seen.contains(&SOCKET) {
+                break;
+            }
+        }
+        Err(AdmitError::NotMapped)
     }
 
     /// The client's own buffers, if it announced some: one a slot. The connection is clean afterwards.

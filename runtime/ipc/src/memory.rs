@@ -1,4 +1,8 @@
 //! The three memory files of a client, as the daemon makes them.
+//!
+//! Whoever can write to a file can also punch holes into it, and a thread that faults on a hole waits until the punch is
+//! over, which the client can make long. So the daemon maps what the client writes only once the client has mapped it, and
+//! nobody can map it for writing or punch any more.
 
 use punctual_platform::OsError;
 use punctual_platform::areas::{self, Area};
@@ -8,12 +12,11 @@ use crate::handshake::StreamTerms;
 use crate::layout::{RequestLayout, ResultLayout};
 use crate::region::Region;
 
-/// A client's memory files, our mappings of them, and the areas of the last.
+/// A client's memory files, our mappings of those that we write, and the areas of the last.
 pub(crate) struct Memory {
     pub(crate) request_file: MemoryFile,
     pub(crate) result_file: MemoryFile,
     pub(crate) output_file: MemoryFile,
-    pub(crate) requests: Region,
     pub(crate) results: Region,
     pub(crate) areas: Vec<Area>,
 }
@@ -32,10 +35,9 @@ impl Memory {
         let (count, bytes) = (terms.outputs.areas, terms.outputs.area_bytes);
         let (count, bytes) = (usize::from(count), bytes as usize);
         let (output_file, areas) = areas::shared(c"punctual-outputs", description, count, bytes)?;
-        // The client gets the file too, and could otherwise add seals of its own.
-        request_file.seal(Seals::SEAL)?;
-        // We only read what the client writes, and it only reads what we write.
-        let requests = Region::of(request_file.map(Access::Read)?);
+        // All pages are there, but none is mapped by us while the client can take them out.
+        drop(request_file.map(Access::Read)?);
+        // The client only reads what we write.
         let results = Region::of(result_file.map(Access::ReadWrite)?);
         // After our own mapping: no other can be writable, and no process can punch holes.
         result_file.seal(Seals::FUTURE_WRITE.and(Seals::SEAL))?;
@@ -43,9 +45,17 @@ impl Memory {
             request_file,
             result_file,
             output_file,
-            requests,
             results,
             areas,
         })
     }
+}
+
+/// Maps what a client writes, which has mapped it. From now on nobody else can, and nobody can punch holes. Waits for the end
+/// of a punch that has begun: for a thread that serves this client alone.
+pub(crate) fn sealed(requests: &MemoryFile) -> Result<Region, OsError> {
+    // Fails if the client has added seals of its own, which could keep ours out.
+    requests.seal(Seals::FUTURE_WRITE.and(Seals::SEAL))?;
+    // It only writes what we read.
+    Ok(Region::of(requests.map(Access::Read)?))
 }

@@ -125,11 +125,21 @@ fn nothing_can_be_sent_once_a_client_is_clean() {
     assert!(connection.is_clean());
     assert_eq!(say(&client, b"x", &[]), Err(Errno::EPIPE));
     assert_eq!(say(&client, b"x", &[probe.raw()]), Err(Errno::EPIPE));
-    let server = connection.admit(&small_terms()).unwrap();
-    assert_eq!(say(&client, b"x", &[probe.raw()]), Err(Errno::EPIPE));
-    assert!(!is_hung_up(client.as_fd()), "it may go on");
-    drop(server);
-    assert!(is_hung_up(client.as_fd()));
+    drop((client, connection));
+    let hello = Hello::new("signs", PixelFormat::Rgb8);
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| files(listener.path(), &hello));
+        assert!(wait_readable(listener.as_fd(), None));
+        let connection = listener.accept().unwrap().unwrap();
+        assert!(wait_readable(connection.as_fd(), None));
+        assert!(connection.hello().unwrap().is_some());
+        let server = connection.admit(&small_terms()).unwrap();
+        let (client, _files) = client.join().unwrap().unwrap();
+        assert_eq!(say(&client, b"x", &[probe.raw()]), Err(Errno::EPIPE));
+        assert!(!is_hung_up(client.as_fd()), "it may go on");
+        drop(server);
+        assert!(is_hung_up(client.as_fd()));
+    });
 }
 
 #[test]

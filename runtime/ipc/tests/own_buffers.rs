@@ -11,7 +11,8 @@ use nix::fcntl::{FallocateFlags, fallocate};
 use punctual_ipc::internals::small_terms;
 use punctual_ipc::{
     AdmitError, BufferRefusal, ClientChannel, ConnectError, Crop, Features, FrameSpec, Hello,
-    Layout, Listener, PayloadError, PixelFormat, Refusal, Rows, ServerChannel, StreamTerms,
+    Layout, Listener, PROTOCOL_VERSIONS, PayloadError, PixelFormat, Refusal, Rows, ServerChannel,
+    StreamTerms,
 };
 use punctual_platform::poll::wait_readable;
 use punctual_platform::shared_memory::MemoryFile;
@@ -182,7 +183,9 @@ fn buffers_that_were_announced_and_not_sent_are_missed() {
     let family = AddressFamily::Unix;
     let client = socket(family, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).unwrap();
     connect(client.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
-    let mut opening = b"PNCT\x04\x00\x04\x00".to_vec();
+    let mut opening = b"PNCT".to_vec();
+    opening.extend(PROTOCOL_VERSIONS.lowest.to_le_bytes());
+    opening.extend(PROTOCOL_VERSIONS.highest.to_le_bytes());
     opening.extend(Features::ALL.bits().to_le_bytes());
     opening.extend([0; 8]);
     // "signs", RGB, no layout, four buffers.

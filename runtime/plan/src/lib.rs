@@ -20,11 +20,11 @@ mod resolve;
 pub use punctual_diagnostics::Diagnostics;
 
 pub use budget::{
-    ArrivalBound, BLOCKING_THREADS, CoreLoad, CoreOverloaded, GpuPlan, HEAP_BYTES,
-    LOAD_BYTES_A_SECOND_ASSUMED, LaunchesNotProfiled, LayoutChange, LayoutPlan, MemoryBudget,
-    MemoryItem, MemoryRule, ORDINARY_STACK_BYTES, PagingRule, PartitionReport, PlaceReport,
-    PlaceUse, PreemptedStage, PrepareNotProfiled, PromiseRule, Purpose, STACK_BYTES,
-    StageNotProfiled, TaskReport, Unschedulable,
+    ArrivalBound, CoreLoad, CoreOverloaded, GpuPlan, HEAP_BYTES, LOAD_BYTES_A_SECOND_ASSUMED,
+    LaunchesNotProfiled, LayoutChange, LayoutPlan, MemoryBudget, MemoryItem, MemoryRule,
+    ORDINARY_STACK_BYTES, PagingRule, PartitionReport, PlaceReport, PlaceUse, PreemptedStage,
+    PrepareNotProfiled, PromiseRule, Purpose, STACK_BYTES, STRANGER_THREADS, StageNotProfiled,
+    TaskReport, Unschedulable,
 };
 pub use inputs::{
     Accounts, BATCH_SIZES, Board, DeviceKind, Fact, Gpu, GpuHost, Host, OrtHost, PUBLISHED,

@@ -123,7 +123,10 @@ impl ClientChannel {
         let ends = (socket, ClientBell::received(bell));
         let memory = (requests, results, outputs);
         let told = (agreement, terms, description);
-        Ok(Self::new(told, ends, memory, import_buffers))
+        let channel = Self::new(told, ends, memory, import_buffers);
+        // The daemon touches the memory that we write from now on.
+        channel.bell.ring();
+        Ok(channel)
     }
 
     /// Over memory that has the layout of these (checked) terms.

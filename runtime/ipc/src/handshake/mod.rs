@@ -183,7 +183,7 @@ mod tests {
     }
 
     const AGREED: Agreement = Agreement {
-        version: 4,
+        version: 5,
         features: Features::ALL,
     };
 
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_peer_above_or_below_is_told_both_ranges_whatever_its_body() {
-        for (lowest, highest) in [(1, 1), (1, 3), (3, 3), (5, 5), (5, 900)] {
+        for (lowest, highest) in [(1, 1), (1, 4), (4, 4), (6, 6), (6, 900)] {
             let theirs = VersionRange { lowest, highest };
             let ours = PROTOCOL_VERSIONS;
             let apart = MessageError::Version { theirs, ours };
@@ -230,19 +230,19 @@ mod tests {
 
     #[test]
     fn a_peer_whose_range_overlaps_is_understood() {
-        for (lowest, highest) in [(1, 4), (4, 4)] {
+        for (lowest, highest) in [(1, 5), (5, 5)] {
             let opened = decode_opening(&opening(lowest, highest, 3, &body()));
             assert_eq!(opened, Ok((AGREED, hello())), "{lowest} to {highest}");
         }
         // What a newer client adds stands behind what is known, and its features are not ours.
         let mut longer = body();
         longer.extend(*b"of a version to come");
-        for (lowest, highest) in [(4, 5), (1, 900)] {
+        for (lowest, highest) in [(5, 6), (1, 900)] {
             let opened = decode_opening(&opening(lowest, highest, u64::MAX, &longer));
             assert_eq!(opened, Ok((AGREED, hello())), "{lowest} to {highest}");
         }
         assert_eq!(
-            decode_opening(&opening(1, 4, 0, &longer)),
+            decode_opening(&opening(1, 5, 0, &longer)),
             Err(MessageError::Malformed)
         );
     }
@@ -252,7 +252,7 @@ mod tests {
         let reply = Reply::Refused(Refusal::Draining);
         let good = encode_answer(Some(AGREED), &reply);
         assert!(decode_answer(&good).is_ok());
-        for (at, value) in [(16, 5), (16, 3), (9, 1)] {
+        for (at, value) in [(16, 6), (16, 4), (9, 1)] {
             let mut bad = good.clone();
             bad[at] = value;
             assert_eq!(decode_answer(&bad), Err(MessageError::Malformed));

@@ -13,10 +13,10 @@ pub struct VersionRange {
     pub highest: u16,
 }
 
-/// What this release speaks. Versions 1 to 3 were never released.
+/// What this release speaks. Versions 1 to 4 were never released.
 pub const PROTOCOL_VERSIONS: VersionRange = VersionRange {
-    lowest: 4,
-    highest: 4,
+    lowest: 5,
+    highest: 5,
 };
 
 const _: () = assert!(

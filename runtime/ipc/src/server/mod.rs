@@ -8,7 +8,7 @@ mod results;
 mod submissions;
 
 use punctual_platform::atomics::{AtomicBool, Ordering};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 pub use areas::OutputAreas;
@@ -57,7 +57,7 @@ struct Shared {
 }
 
 impl ServerChannel {
-    /// Over memory that has the layout of these (checked) terms and is zero.
+    /// Over memory that has the layout of these (checked) terms, in which the slots [are free](free_slots).
     pub(crate) fn new(
         terms: StreamTerms,
         (socket, bell): (OwnedFd, ServerBell),
@@ -77,9 +77,6 @@ impl ServerChannel {
             results,
             buffers,
         };
-        for slot in 0..terms.slots {
-            shared.publish(slot, FIRST_GENERATION);
-        }
         Self {
             shared: Arc::new(shared),
             areas,
@@ -113,15 +110,21 @@ impl ServerChannel {
     pub(crate) fn results_memory(&self) -> Region {
         self.shared.results.clone()
     }
+}
 
-    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
-        self.shared.socket.as_fd()
+/// Publishes the first generation of each slot, before the client sees the memory.
+pub(crate) fn free_slots(terms: &StreamTerms, results: &Region) {
+    let layout = ResultLayout::new(terms.slots, terms.results);
+    for slot in 0..terms.slots {
+        publish(results, &layout, slot, FIRST_GENERATION);
     }
+}
 
-    /// For the client, with its welcome.
-    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
-        self.shared.bell.for_peer()
-    }
+fn publish(results: &Region, layout: &ResultLayout, slot: u16, generation: u32) {
+    let word = results.word32(layout.generation(slot));
+    // Release pairs with the Acquire in `ClientChannel::reclaim`: our reading of the payload is over before the client
+    // writes the next.
+    word.store(generation, Ordering::Release);
 }
 
 impl Shared {
@@ -129,15 +132,8 @@ impl Shared {
     fn release(&self, slot: u16, sequence: u64) -> bool {
         let released = self.slots.release(slot, sequence);
         if let Some(generation) = released {
-            self.publish(slot, generation);
+            publish(&self.results, &self.result_layout, slot, generation);
         }
         released.is_some()
-    }
-
-    fn publish(&self, slot: u16, generation: u32) {
-        let word = self.results.word32(self.result_layout.generation(slot));
-        // Release pairs with the Acquire in `ClientChannel::reclaim`: our reading of the payload
-        // is over before the client writes the next.
-        word.store(generation, Ordering::Release);
     }
 }

@@ -37,7 +37,8 @@ impl Submissions {
         Self {
             expected: Expected::first(terms.stream, terms.slots, &terms.frame, crop),
             ring,
-            rings_owed: 0,
+            // The first, which says that the client has mapped its memory.
+            rings_owed: 1,
             shared,
         }
     }

@@ -148,10 +148,13 @@ fn a_handshake_can_wait_while_its_client_does_something_else() {
     };
     let connection = listener.accept().unwrap().unwrap();
     assert_eq!(connection.hello().unwrap(), Some(hello));
-    let _server = connection.admit(&small_terms()).unwrap();
-    assert!(wait_readable(opening.as_fd(), None));
-    let Progress::Open(channel) = opening.go_on().unwrap() else {
-        panic!("it was admitted");
-    };
-    assert_eq!(ClientChannel::terms(&channel), &small_terms());
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| connection.admit(&small_terms()));
+        assert!(wait_readable(opening.as_fd(), None));
+        let Progress::Open(channel) = opening.go_on().unwrap() else {
+            panic!("it was admitted");
+        };
+        assert_eq!(ClientChannel::terms(&channel), &small_terms());
+        server.join().unwrap().unwrap();
+    });
 }

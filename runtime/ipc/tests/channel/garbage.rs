@@ -153,15 +153,17 @@ fn ringing_without_submitting_is_a_fault_and_not_a_burden() {
 }
 
 #[test]
-fn one_ring_more_than_submissions_is_one_too_many() {
+fn one_ring_more_than_the_first_and_those_of_submissions_is_one_too_many() {
     let (mut submissions, _results, client, _) = submitted();
     let mut poller = watched(&submissions);
     assert!(reports(&mut poller));
     assert_eq!(submissions.rung(), Ok(()), "the submission's own");
     assert!(submissions.poll().unwrap().is_some());
-    internals::ring(&client);
-    assert!(reports(&mut poller));
-    assert_eq!(submissions.rung(), Err(ChannelFault::Doorbell));
+    for answer in [Ok(()), Err(ChannelFault::Doorbell)] {
+        internals::ring(&client);
+        assert!(reports(&mut poller));
+        assert_eq!(submissions.rung(), answer);
+    }
 }
 
 #[test]

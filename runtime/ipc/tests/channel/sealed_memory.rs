@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 use nix::fcntl::{FallocateFlags, fallocate};
-use punctual_ipc::internals::{files, small_terms};
-use punctual_ipc::{Hello, Listener, PixelFormat, ServerChannel};
+use punctual_ipc::internals::{say_mapped, small_terms, welcomed};
+use punctual_ipc::{AdmitError, Hello, Listener, PixelFormat, ServerChannel};
 use punctual_platform::poll::wait_readable;
 use punctual_platform::shared_memory::{Access, MemoryFile, Seals};
 
@@ -19,27 +19,40 @@ struct Admitted {
     results: OwnedFd,
 }
 
-fn admitted(test: &str) -> Admitted {
+/// What becomes of a client that does this before it says that it has mapped its memory.
+fn admitted_after(
+    test: &str,
+    does: impl FnOnce(&[OwnedFd]) + Send,
+) -> Result<Admitted, AdmitError> {
     let name = format!("punctual-sealed-{}-{test}", std::process::id());
     let path: PathBuf = std::env::temp_dir().join(name);
     let listener = Listener::bind(&path).unwrap();
     let hello = Hello::new("signs", PixelFormat::Rgb8);
     std::thread::scope(|scope| {
-        let client = scope.spawn(|| files(&path, &hello).unwrap());
+        let client = scope.spawn(|| {
+            let (socket, files) = welcomed(&path, &hello).unwrap();
+            does(&files);
+            say_mapped(&files);
+            (socket, files)
+        });
         assert!(wait_readable(listener.as_fd(), None));
         let connection = listener.accept().unwrap().unwrap();
         assert!(wait_readable(connection.as_fd(), None));
         assert_eq!(connection.hello().unwrap().as_ref(), Some(&hello));
-        let server = connection.admit(&small_terms()).unwrap();
+        let server = connection.admit(&small_terms());
         let (socket, files) = client.join().unwrap();
         let [requests, results, _outputs, _bell] = <[OwnedFd; 4]>::try_from(files).unwrap();
-        Admitted {
-            server,
+        Ok(Admitted {
+            server: server?,
             _socket: socket,
             requests,
             results,
-        }
+        })
     })
+}
+
+fn admitted(test: &str) -> Admitted {
+    admitted_after(test, |_| ()).unwrap()
 }
 
 fn punch(file: &OwnedFd, bytes: usize) -> nix::Result<()> {
@@ -90,13 +103,41 @@ fn the_client_cannot_add_seals() {
 }
 
 #[test]
-fn holes_punched_into_the_requests_read_as_nothing_submitted() {
-    let admitted = admitted("holes");
+fn what_a_client_has_mapped_it_can_write_and_nobody_can_punch_holes_into_it() {
+    let mapped = std::sync::Mutex::new(None);
+    let map = |files: &[OwnedFd]| {
+        let file = MemoryFile::received(files[0].try_clone().unwrap()).unwrap();
+        *mapped.lock().unwrap() = Some(file.map(Access::ReadWrite).unwrap());
+    };
+    let Admitted { requests, .. } = admitted_after("mapped", map).unwrap();
+    let mapped = mapped.into_inner().unwrap().expect("it was mapped");
+    let file = MemoryFile::received(requests.try_clone().unwrap()).unwrap();
+    assert!(punch(&requests, file.bytes()).is_err());
+    assert!(file.map(Access::ReadWrite).is_err(), "no others map it");
+    // SAFETY: in bounds of our own mapping.
+    unsafe { mapped.as_ptr().write_volatile(7) };
+    let mut byte = [0];
+    file.read_at(0, &mut byte).unwrap();
+    assert_eq!(byte, [7]);
+}
+
+#[test]
+fn holes_that_were_punched_before_that_read_as_nothing_submitted() {
+    let punch_all = |files: &[OwnedFd]| {
+        let file = MemoryFile::received(files[0].try_clone().unwrap()).unwrap();
+        punch(&files[0], file.bytes()).unwrap();
+    };
+    let admitted = admitted_after("holes", punch_all).unwrap();
     let (mut submissions, _payload, _results) = admitted.server.split();
-    let file = admitted.requests.try_clone().unwrap();
-    let bytes = MemoryFile::received(file).unwrap().bytes();
-    for _ in 0..10 {
-        punch(&admitted.requests, bytes).unwrap();
-        assert_eq!(submissions.poll(), Ok(None));
-    }
+    assert_eq!(submissions.poll(), Ok(None));
+}
+
+#[test]
+fn a_client_that_keeps_our_seals_out_is_not_admitted() {
+    let seal = |files: &[OwnedFd]| {
+        let file = MemoryFile::received(files[0].try_clone().unwrap()).unwrap();
+        file.seal(Seals::SEAL).unwrap();
+    };
+    let admitted = admitted_after("kept-out", seal).map(|_| ());
+    assert!(matches!(admitted, Err(AdmitError::Sealed)), "{admitted:?}");
 }

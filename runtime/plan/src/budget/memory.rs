@@ -189,8 +189,8 @@ pub const STACK_BYTES: u64 = 1 << 20;
 /// Bytes of the stack of a thread that makes calls which others can make slow.
 pub const ORDINARY_STACK_BYTES: u64 = 256 << 10;
 
-/// How many of these the daemon has.
-pub const BLOCKING_THREADS: u64 = 6;
+/// How many of these are for strangers; each client slot has one as well.
+pub const STRANGER_THREADS: u64 = 2;
 
 /// The heap that the C library makes for a thread that allocates, as it is at first.
 const THREAD_HEAP_BYTES: u64 = 132 * 1024;
@@ -397,13 +397,15 @@ fn stacks(inventory: &Inventory<'_>) -> [MemoryItem; 2] {
     let threads = inventory.threads + loader;
     let stack = STACK_BYTES + THREAD_HEAP_BYTES;
     let ordinary = ORDINARY_STACK_BYTES + THREAD_HEAP_BYTES;
+    let tasks = inventory.resolved.tasks.iter();
+    let clients: u64 = tasks.map(|task| u64::from(task.clients)).sum();
     [
         MemoryItem::new(Purpose::Stacks, "threads", stack, threads),
         MemoryItem::new(
             Purpose::Stacks,
             "ordinary threads",
             ordinary,
-            BLOCKING_THREADS,
+            STRANGER_THREADS + clients,
         ),
     ]
 }

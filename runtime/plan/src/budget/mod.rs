@@ -24,8 +24,8 @@ pub use gpu::GpuPlan;
 pub use layouts::{LayoutChange, LayoutPlan};
 pub use load::{CoreLoad, CoreOverloaded};
 pub use memory::{
-    BLOCKING_THREADS, HEAP_BYTES, MemoryBudget, MemoryItem, MemoryRule, ORDINARY_STACK_BYTES,
-    Purpose, STACK_BYTES,
+    HEAP_BYTES, MemoryBudget, MemoryItem, MemoryRule, ORDINARY_STACK_BYTES, Purpose, STACK_BYTES,
+    STRANGER_THREADS,
 };
 pub use paging::{LOAD_BYTES_A_SECOND_ASSUMED, PagingRule};
 pub use places::{PlaceReport, PlaceUse};
