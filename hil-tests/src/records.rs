@@ -172,8 +172,8 @@ pub struct Sample {
     pub threads: u64,
     /// What it has computed for, in all.
     pub cpu_ms: u64,
-    /// What its threads named `egress` have.
-    pub egress_cpu_ms: u64,
+    /// What its clients' ports have.
+    pub ports_cpu_ms: u64,
 }
 
 /// An act of the agent and its moment.

@@ -38,7 +38,7 @@ EXAMPLES:
 
 A thread of real-time priority is woken once a millisecond, and the time until it runs is taken: by
 clock_nanosleep, by a doorbell's time-out (the scheduler's timers), by a doorbell that another core
-rings (scheduler, egress, intakes, workers) and by a poller (the ingress). cyclictest (rt-tests) runs
+rings (scheduler, intakes, workers) and by a poller (the ports). cyclictest (rt-tests) runs
 between them at the same priority on the same core, in turns; without it our own sleep is the floor.
 All under each load in turn, made by processes of this program: none, cpu (a process a core), memory
 (the same), disk (16 MiB, synced), network (TCP on the loopback).

@@ -20,9 +20,9 @@ pub enum Way {
     Sleep,
     /// A wait on a doorbell that ends at its time: the scheduler's timers.
     Timeout,
-    /// A doorbell that another core rings: scheduler, egress, intakes, workers.
+    /// A doorbell that another core rings: scheduler, intakes, workers.
     Doorbell,
-    /// A poller that another core wakes: the ingress.
+    /// A poller that another core wakes: the ports.
     Poller,
 }
 

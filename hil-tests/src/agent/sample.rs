@@ -66,7 +66,7 @@ fn look(pid: u32) -> Option<Sample> {
         threads: field("Threads:")?,
         descriptors: std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64,
         cpu_ms: cpu_ms(&format!("/proc/{pid}/stat"))?,
-        egress_cpu_ms: thread_cpu_ms(pid, "egress"),
+        ports_cpu_ms: thread_cpu_ms(pid, "port/"),
     })
 }
 
@@ -81,7 +81,7 @@ fn cpu_ms(stat: &str) -> Option<u64> {
 }
 
 /// What the threads of this name have computed for.
-fn thread_cpu_ms(pid: u32, name: &str) -> u64 {
+fn thread_cpu_ms(pid: u32, prefix: &str) -> u64 {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
     let threads = threads
         .into_iter()
@@ -89,7 +89,7 @@ fn thread_cpu_ms(pid: u32, name: &str) -> u64 {
         .flatten()
         .map(|entry| entry.path());
     let named = threads.filter(|path| {
-        std::fs::read_to_string(path.join("comm")).is_ok_and(|found| found.trim() == name)
+        std::fs::read_to_string(path.join("comm")).is_ok_and(|found| found.starts_with(prefix))
     });
     named
         .filter_map(|path| cpu_ms(&path.join("stat").to_string_lossy()))

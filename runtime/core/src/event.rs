@@ -11,7 +11,7 @@ use crate::time::{Instant, Nanos};
 /// [`Scheduler::step`](crate::Scheduler::step).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// A client submitted a frame. The ingress has validated its descriptor; nobody has read its payload.
+    /// A client submitted a frame. Its port has validated its descriptor; nobody has read its payload.
     Arrived(Arrival),
     /// The intake wrote the request's input into its request buffer, or could not.
     Prepared {
@@ -72,7 +72,7 @@ pub struct Arrival {
     pub task: TaskId,
     /// The address of the reply.
     pub ticket: Ticket,
-    /// The capture time that the client claims. Never after the time of the step: the ingress rejects capture
+    /// The capture time that the client claims. Never after the time of the step: the port rejects capture
     /// times in the future.
     pub captured: Instant,
     /// The client's absolute deadline, if it gave one. The task's own applies if that is earlier.

@@ -51,7 +51,7 @@ index! {
     PartitionId(u16)
 }
 index! {
-    /// A connected client process. The ingress assigns it; the core only compares it.
+    /// A connected client process. The daemon assigns it; the core only compares it.
     ClientId(u16)
 }
 

@@ -35,7 +35,7 @@ impl Scheduler {
     /// falls from step to step.
     ///
     /// # Panics
-    /// If an arrival names a task that the plan does not have: the ingress checks this.
+    /// If an arrival names a task that the plan does not have: the daemon checks this.
     pub fn step(&mut self, now: Instant, event: &Event, actions: &mut Actions) {
         self.policy.step(now, event, actions);
     }

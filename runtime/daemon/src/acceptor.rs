@@ -15,10 +15,10 @@ use punctual_ipc::{
 };
 use punctual_plan::{Plan, TaskPlan};
 use punctual_platform::clock;
-use punctual_platform::poll::{Poller, Waker};
+use punctual_platform::poll::Poller;
 
 use crate::admission::{self, Peer};
-use crate::channels::HousekeepingEnds;
+use crate::channels::{HousekeepingClientEnds, Newcomer};
 use crate::gate::Gate;
 use crate::openings::{Openings, UNFINISHED_MIB_MAX};
 use crate::pools::{Done, Pools};
@@ -63,8 +63,8 @@ pub struct Acceptor {
     visitors: [Option<Connection>; VISITORS_MAX],
     places: Box<[Place]>,
     pub pools: Pools,
-    ends: HousekeepingEnds,
-    ingress: Waker,
+    /// By place.
+    ends: Vec<HousekeepingClientEnds>,
     accepted: u64,
     refused: u64,
     gone: u64,
@@ -81,8 +81,7 @@ impl Acceptor {
         plan: Arc<Plan>,
         descriptions: Vec<Description>,
         pools: Pools,
-        ends: HousekeepingEnds,
-        ingress: Waker,
+        ends: Vec<HousekeepingClientEnds>,
         base: u64,
     ) -> Self {
         Self {
@@ -94,7 +93,6 @@ impl Acceptor {
             visitors: [const { None }; VISITORS_MAX],
             pools,
             ends,
-            ingress,
             accepted: 0,
             refused: 0,
             gone: 0,
@@ -155,25 +153,8 @@ impl Acceptor {
 
     /// Takes back the pieces of clients that are gone, and closes connections that say nothing.
     pub fn look_after(&mut self, poller: &Poller) {
-        while let Ok((client, submissions)) = self.ends.from_ingress.pop() {
-            self.gone += 1;
-            if !submissions.has_submitted() {
-                self.came_to_nothing(client);
-            }
-            self.drop_piece(client, submissions);
-        }
-        while let Ok((client, results)) = self.ends.from_egress.pop() {
-            self.drop_piece(client, results);
-        }
-        for client in 0..self.ends.clients.len() {
-            let (id, ends) = (ClientId(client as u16), &mut self.ends.clients[client]);
-            let (reader, areas) = (ends.from_intake.pop(), ends.from_scheduler.pop());
-            if let Ok(reader) = reader {
-                self.drop_piece(id, reader);
-            }
-            if let Ok(areas) = areas {
-                self.drop_piece(id, areas);
-            }
+        for client in 0..self.ends.len() {
+            self.take_back(client);
         }
         while let Some(done) = self.pools.done() {
             match done {
@@ -191,6 +172,29 @@ impl Acceptor {
         self.tell_untold_refusals(clock::now_ns());
         self.send_away_the_slow(poller);
         self.accept(poller);
+    }
+
+    /// The pieces of a client that is gone.
+    fn take_back(&mut self, client: usize) {
+        let (id, ends) = (ClientId(client as u16), &mut self.ends[client]);
+        let (submissions, results) = (ends.submissions.pop(), ends.results.pop());
+        let (reader, areas) = (ends.from_intake.pop(), ends.from_scheduler.pop());
+        if let Ok(submissions) = submissions {
+            self.gone += 1;
+            if !submissions.has_submitted() {
+                self.came_to_nothing(id);
+            }
+            self.drop_piece(id, submissions);
+        }
+        if let Ok(results) = results {
+            self.drop_piece(id, results);
+        }
+        if let Ok(reader) = reader {
+            self.drop_piece(id, reader);
+        }
+        if let Ok(areas) = areas {
+            self.drop_piece(id, areas);
+        }
     }
 
     pub fn report(&self) -> ClientsReport {
@@ -435,25 +439,22 @@ impl Acceptor {
     fn let_in(&mut self, client: ClientId, mut channel: ServerChannel) {
         let areas = channel.areas();
         let (submissions, reader, results) = channel.split();
-        // The ingress last: frames and verdicts of this client exist only after it has its piece, and then the
-        // others have theirs.
+        // The port last: frames and verdicts of this client exist only after it has its pieces, and then the others have
+        // theirs.
         const FREE: &str = "a free place has room for its pieces";
-        let ends = &mut self.ends.clients[client.index()];
+        let ends = &mut self.ends[client.index()];
         assert!(ends.to_intake.push(reader).is_ok(), "{FREE}");
         if let Some(areas) = areas {
             self.places[client.index()].pieces += 1;
             assert!(ends.to_scheduler.push(areas).is_ok(), "{FREE}");
         }
-        assert!(
-            self.ends.to_egress.push((client, results)).is_ok(),
-            "{FREE}"
-        );
-        assert!(
-            self.ends.to_ingress.push((client, submissions)).is_ok(),
-            "{FREE}"
-        );
+        let newcomer = Newcomer {
+            submissions,
+            results,
+        };
+        assert!(ends.to_port.push(newcomer).is_ok(), "{FREE}");
+        ends.port.wake();
         self.accepted += 1;
-        self.ingress.wake();
         self.tell_detail(client, "was admitted");
     }
 

@@ -1,13 +1,12 @@
 //! Every way from thread to thread: single-producer single-consumer rings sized by the plan, and
-//! a doorbell (or, for the ingress, which sleeps in epoll, a waker) for each sleeper.
+//! a doorbell (or, for a port, which sleeps in epoll, a waker) for each sleeper.
 //!
 //! ```text
-//!  housekeeping ─newcomers─▶ ingress ─inbound─▶ scheduler ─orders─▶ intake (one a client)
-//!                               │                ▲    │ ◀─prepared─┘
-//!                            refusals            │    └─outbound─▶ egress
-//!                               └────────────────┼──────────────────▲
-//!  housekeeping ─output areas of a client─▶ scheduler
-//!  housekeeping ◀── the pieces of a client that is gone, from ingress, intake, scheduler and egress
+//!  housekeeping ─newcomers─▶ port (one a client) ─inbound─▶ scheduler ─orders─▶ intake (one a client)
+//!                                ▲                             │  ▲ ◀─prepared─┘
+//!                                └─────────outbound────────────┘  │
+//!  housekeeping ─output areas of a client─────────────────────────┘
+//!  housekeeping ◀── the pieces of a client that is gone, from port, intake and scheduler
 //! ```
 //! No ring can overflow: a client slot has at most `slots` submissions without a verdict (its
 //! channel sees to that), and the scheduler retires a client before its place is given away.
@@ -17,22 +16,23 @@ use std::sync::Arc;
 use punctual_core::ClientId;
 use punctual_ipc::{OutputAreas, PayloadReader, Results, Submissions};
 use punctual_plan::Plan;
-use punctual_platform::Doorbell;
+use punctual_platform::poll::{Poller, Waker};
+use punctual_platform::{Doorbell, OsError};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::messages::{Inbound, IntakeOrder, Outbound, Prepared, Refusal};
+use crate::messages::{Inbound, IntakeOrder, Outbound, Prepared};
 
 /// The scheduler's ends, beside the device.
 pub struct SchedulerEnds {
     pub bell: Arc<Doorbell>,
-    pub inbound: Consumer<Inbound>,
     pub clients: Vec<SchedulerClientEnds>,
-    pub outbound: Producer<Outbound>,
-    pub egress_bell: Arc<Doorbell>,
 }
 
 /// The scheduler's ends of one client slot.
 pub struct SchedulerClientEnds {
+    pub inbound: Consumer<Inbound>,
+    pub outbound: Producer<Outbound>,
+    pub port: Waker,
     pub orders: Producer<IntakeOrder>,
     pub prepared: Consumer<Prepared>,
     pub intake_bell: Arc<Doorbell>,
@@ -42,14 +42,24 @@ pub struct SchedulerClientEnds {
     pub slots: u16,
 }
 
-/// The ingress's ends.
-pub struct IngressEnds {
-    pub newcomers: Consumer<(ClientId, Submissions)>,
-    pub returned: Producer<(ClientId, Submissions)>,
+/// What a port has of a client.
+pub struct Newcomer {
+    pub submissions: Submissions,
+    pub results: Results,
+}
+
+/// The ends of one client slot's port.
+pub struct PortEnds {
+    pub client: ClientId,
+    /// Woken by the scheduler and by housekeeping.
+    pub poller: Poller,
+    pub newcomers: Consumer<Newcomer>,
+    pub submissions_returned: Producer<Submissions>,
+    pub results_returned: Producer<Results>,
     pub inbound: Producer<Inbound>,
+    pub outbound: Consumer<Outbound>,
     pub scheduler_bell: Arc<Doorbell>,
-    pub refusals: Producer<Refusal>,
-    pub egress_bell: Arc<Doorbell>,
+    pub slots: u16,
 }
 
 /// The ends of one client slot's intake.
@@ -63,26 +73,12 @@ pub struct IntakeEnds {
     pub scheduler_bell: Arc<Doorbell>,
 }
 
-/// The egress's ends.
-pub struct EgressEnds {
-    pub bell: Arc<Doorbell>,
-    pub newcomers: Consumer<(ClientId, Results)>,
-    pub returned: Producer<(ClientId, Results)>,
-    pub outbound: Consumer<Outbound>,
-    pub refusals: Consumer<Refusal>,
-}
-
-/// Housekeeping's ends.
-pub struct HousekeepingEnds {
-    pub to_ingress: Producer<(ClientId, Submissions)>,
-    pub from_ingress: Consumer<(ClientId, Submissions)>,
-    pub to_egress: Producer<(ClientId, Results)>,
-    pub from_egress: Consumer<(ClientId, Results)>,
-    pub clients: Vec<HousekeepingClientEnds>,
-}
-
 /// Housekeeping's ends of one client slot.
 pub struct HousekeepingClientEnds {
+    pub port: Waker,
+    pub to_port: Producer<Newcomer>,
+    pub submissions: Consumer<Submissions>,
+    pub results: Consumer<Results>,
     pub to_intake: Producer<PayloadReader>,
     pub from_intake: Consumer<PayloadReader>,
     pub to_scheduler: Producer<OutputAreas>,
@@ -92,42 +88,14 @@ pub struct HousekeepingClientEnds {
 /// All ends, to be given to their threads.
 pub struct Channels {
     pub scheduler: SchedulerEnds,
-    pub ingress: IngressEnds,
+    pub ports: Vec<PortEnds>,
     pub intakes: Vec<IntakeEnds>,
-    pub egress: EgressEnds,
-    pub housekeeping: HousekeepingEnds,
-}
-
-/// How many entries each shared ring needs at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capacities {
-    pub inbound: usize,
-    pub refusals: usize,
-    pub outbound: usize,
-    pub pieces: usize,
-}
-
-impl Capacities {
-    /// For client slots with these numbers of channel slots.
-    pub fn of(slots: &[u16]) -> Self {
-        let clients = slots.len();
-        let submissions: usize = slots.iter().map(|&slots| usize::from(slots)).sum();
-        Self {
-            // Every submission without a verdict, the last word of every client, the drain.
-            inbound: submissions + clients + 1,
-            // Every submission may be refused.
-            refusals: submissions,
-            // Every submission may get its verdict, and every client be retired, at once.
-            outbound: submissions + clients,
-            // A place is given to a newcomer only when the pieces of the last one are back.
-            pieces: clients,
-        }
-    }
+    pub housekeeping: Vec<HousekeepingClientEnds>,
 }
 
 impl Channels {
     /// All rings and bells of a plan; the only allocation.
-    pub fn new(plan: &Plan) -> Self {
+    pub fn new(plan: &Plan) -> Result<Self, OsError> {
         let slots: Vec<u16> = plan
             .client_slots
             .iter()
@@ -137,114 +105,88 @@ impl Channels {
     }
 
     /// For client slots with these numbers of channel slots.
-    pub fn for_slots(slots: &[u16]) -> Self {
-        let capacities = Capacities::of(slots);
-        let scheduler_bell = Arc::new(Doorbell::new());
-        let egress_bell = Arc::new(Doorbell::new());
-        let (inbound_in, inbound_out) = RingBuffer::new(capacities.inbound);
-        let (refusals_in, refusals_out) = RingBuffer::new(capacities.refusals);
-        let (outbound_in, outbound_out) = RingBuffer::new(capacities.outbound);
-        let (to_ingress, ingress_newcomers) = RingBuffer::new(capacities.pieces);
-        let (ingress_returned, from_ingress) = RingBuffer::new(capacities.pieces);
-        let (to_egress, egress_newcomers) = RingBuffer::new(capacities.pieces);
-        let (egress_returned, from_egress) = RingBuffer::new(capacities.pieces);
-        let mut scheduler = SchedulerEnds {
-            bell: Arc::clone(&scheduler_bell),
-            inbound: inbound_out,
-            clients: Vec::with_capacity(slots.len()),
-            outbound: outbound_in,
-            egress_bell: Arc::clone(&egress_bell),
-        };
-        let mut housekeeping = HousekeepingEnds {
-            to_ingress,
-            from_ingress,
-            to_egress,
-            from_egress,
-            clients: Vec::with_capacity(slots.len()),
-        };
-        let mut intakes = Vec::with_capacity(slots.len());
-        for (client, &slots) in slots.iter().enumerate() {
-            let client = ClientId(client as u16);
-            let ends = client_ends(client, slots, &scheduler_bell);
-            scheduler.clients.push(ends.0);
-            intakes.push(ends.1);
-            housekeeping.clients.push(ends.2);
-        }
-        Self {
-            scheduler,
-            ingress: IngressEnds {
-                newcomers: ingress_newcomers,
-                returned: ingress_returned,
-                inbound: inbound_in,
-                scheduler_bell,
-                refusals: refusals_in,
-                egress_bell: Arc::clone(&egress_bell),
+    pub fn for_slots(slots: &[u16]) -> Result<Self, OsError> {
+        let bell = Arc::new(Doorbell::new());
+        let mut channels = Self {
+            scheduler: SchedulerEnds {
+                bell: Arc::clone(&bell),
+                clients: Vec::with_capacity(slots.len()),
             },
-            intakes,
-            egress: EgressEnds {
-                bell: egress_bell,
-                newcomers: egress_newcomers,
-                returned: egress_returned,
-                outbound: outbound_out,
-                refusals: refusals_out,
-            },
-            housekeeping,
+            ports: Vec::with_capacity(slots.len()),
+            intakes: Vec::with_capacity(slots.len()),
+            housekeeping: Vec::with_capacity(slots.len()),
+        };
+        for (client, &slots) in (0..).zip(slots) {
+            channels.add(ClientId(client), slots, &bell)?;
         }
+        Ok(channels)
     }
-}
 
-fn client_ends(
-    client: ClientId,
-    slots: u16,
-    scheduler_bell: &Arc<Doorbell>,
-) -> (SchedulerClientEnds, IntakeEnds, HousekeepingClientEnds) {
-    let bell = Arc::new(Doorbell::new());
-    // An order for every submission, and the Retire behind them.
-    let (orders_in, orders_out) = RingBuffer::new(usize::from(slots) + 1);
-    // An answer to every order.
-    let (prepared_in, prepared_out) = RingBuffer::new(usize::from(slots));
-    // One client at a time.
-    let (to_intake, newcomers) = RingBuffer::new(1);
-    let (returned, from_intake) = RingBuffer::new(1);
-    let (to_scheduler, areas) = RingBuffer::new(1);
-    let (areas_returned, from_scheduler) = RingBuffer::new(1);
-    (
-        SchedulerClientEnds {
-            orders: orders_in,
-            prepared: prepared_out,
-            intake_bell: Arc::clone(&bell),
-            areas,
-            areas_returned,
-            slots,
-        },
-        IntakeEnds {
-            client,
-            bell: Arc::clone(&bell),
-            newcomers,
-            returned,
-            orders: orders_out,
-            prepared: prepared_in,
-            scheduler_bell: Arc::clone(scheduler_bell),
-        },
-        HousekeepingClientEnds {
+    fn add(
+        &mut self,
+        client: ClientId,
+        slots: u16,
+        scheduler_bell: &Arc<Doorbell>,
+    ) -> Result<(), OsError> {
+        // The client's bell, and its end.
+        let poller = Poller::new(2)?;
+        let submissions = usize::from(slots);
+        // Every submission without a verdict, and the client's last word or the Retire behind them.
+        let (inbound_in, inbound) = RingBuffer::new(submissions + 1);
+        let (outbound, outbound_out) = RingBuffer::new(submissions + 1);
+        let (orders, orders_out) = RingBuffer::new(submissions + 1);
+        // An answer to every order.
+        let (prepared_in, prepared) = RingBuffer::new(submissions);
+        // One client at a time.
+        let (to_port, newcomers) = RingBuffer::new(1);
+        let (submissions_returned, submissions) = RingBuffer::new(1);
+        let (results_returned, results) = RingBuffer::new(1);
+        let (to_intake, readers) = RingBuffer::new(1);
+        let (readers_returned, from_intake) = RingBuffer::new(1);
+        let (to_scheduler, areas) = RingBuffer::new(1);
+        let (areas_returned, from_scheduler) = RingBuffer::new(1);
+        let intake_bell = Arc::new(Doorbell::new());
+        self.housekeeping.push(HousekeepingClientEnds {
+            port: poller.waker(),
+            to_port,
+            submissions,
+            results,
             to_intake,
             from_intake,
             to_scheduler,
             from_scheduler,
-        },
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Capacities;
-
-    #[test]
-    fn every_ring_holds_the_worst_burst_of_all_clients() {
-        let capacities = Capacities::of(&[4, 8, 1]);
-        assert_eq!(capacities.inbound, 13 + 3 + 1);
-        assert_eq!(capacities.refusals, 13);
-        assert_eq!(capacities.outbound, 13 + 3);
-        assert_eq!(capacities.pieces, 3);
+        });
+        self.scheduler.clients.push(SchedulerClientEnds {
+            inbound,
+            outbound,
+            port: poller.waker(),
+            orders,
+            prepared,
+            intake_bell: Arc::clone(&intake_bell),
+            areas,
+            areas_returned,
+            slots,
+        });
+        self.intakes.push(IntakeEnds {
+            client,
+            bell: intake_bell,
+            newcomers: readers,
+            returned: readers_returned,
+            orders: orders_out,
+            prepared: prepared_in,
+            scheduler_bell: Arc::clone(scheduler_bell),
+        });
+        self.ports.push(PortEnds {
+            client,
+            poller,
+            newcomers,
+            submissions_returned,
+            results_returned,
+            inbound: inbound_in,
+            outbound: outbound_out,
+            scheduler_bell: Arc::clone(scheduler_bell),
+            slots,
+        });
+        Ok(())
     }
 }

@@ -47,7 +47,7 @@ impl<D: Device> Driver<D> {
     }
 
     /// Drives until the drain is over, then waits for the stop flag, so that its page faults can
-    /// still be read. Returns itself, so that nothing is freed on this thread.
+    /// still be read, and refuses what ports took before they knew of the drain. Returns itself, so that nothing is freed on this thread.
     pub fn serve(mut self) -> Self {
         drive(
             &mut self.scheduler,
@@ -57,11 +57,16 @@ impl<D: Device> Driver<D> {
         );
         self.drained.raise();
         self.housekeeping.wake();
-        let mut seen = self.world.bell.count();
-        while !self.stop.is_raised() {
+        loop {
+            // Before the rings and the flag: a bell in between ends the wait below.
+            let seen = self.world.bell.count();
+            let stopping = self.stop.is_raised();
+            self.world.refuse_the_rest();
+            if stopping {
+                return self;
+            }
             self.world.heart.waiting();
-            seen = self.world.bell.wait(seen, None);
+            self.world.bell.wait(seen, None);
         }
-        self
     }
 }

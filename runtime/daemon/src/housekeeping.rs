@@ -182,10 +182,13 @@ impl Housekeeping {
     /// well, and from no other. Does not return if one is stuck.
     fn watch(&mut self) {
         let (now_ns, manager) = (clock::now_ns(), &mut self.manager);
-        let health = self.observer.watchdog.look(now_ns, |said| {
+        let threads = &self.threads;
+        let told = |said: &str| {
             warn!("{said}");
             manager.notifier.status(said);
-        });
+        };
+        let overdrawn = |client| threads.end_overdrawn(client);
+        let health = self.observer.watchdog.look(now_ns, told, overdrawn);
         match health {
             Health::Well => {
                 manager.alive(now_ns);
@@ -286,7 +289,6 @@ impl Housekeeping {
 
     fn order_drain(&self, bound_ns: u64) {
         self.drain.give(bound_ns);
-        self.threads.ingress.wakeup.send();
         self.threads.scheduler.wakeup.send();
     }
 

@@ -6,7 +6,7 @@
 //! | what | where |
 //! |---|---|
 //! | phases of the start | `startup`: `validate`, `reserve`, `threads`, then ready |
-//! | a frame's way | `ingress` → `world` (the scheduler's, in `driver`) → `intake` → `world` → `egress` |
+//! | a frame's way | `port` → `world` (the scheduler's, in `driver`) → `intake` → `world` → `port` |
 //! | what goes from thread to thread | `messages`, over the rings of `channels` |
 //! | clients in and out, log, signals, the end | `housekeeping`, `acceptor` |
 //! | what a client can make slow | `pools`, threads that no other waits for |
@@ -25,7 +25,6 @@ mod describe;
 mod devices;
 mod drain;
 mod driver;
-mod egress;
 mod error;
 mod gate;
 pub mod gpu;
@@ -33,7 +32,6 @@ mod gpu_watch;
 mod granted;
 pub mod host;
 mod housekeeping;
-mod ingress;
 mod intake;
 mod limits;
 mod log_events;
@@ -49,6 +47,7 @@ mod options;
 mod pace;
 mod page_faults;
 mod pools;
+mod port;
 mod program;
 mod rate_limit;
 mod record;
@@ -60,6 +59,7 @@ mod startup;
 mod termination;
 mod threads;
 mod validate;
+mod wake_budget;
 mod watchdog;
 mod world;
 

@@ -80,10 +80,15 @@ impl<T: Send + 'static> ManagedThread<T> {
         })
     }
 
-    /// Ends it; what it worked with, or none if it panicked (and said so).
-    pub fn stop_and_join(self) -> Option<T> {
+    /// Tells it to end.
+    pub fn stop(&self) {
         self.stop.raise();
         self.wakeup.send();
+    }
+
+    /// Ends it; what it worked with, or none if it panicked (and said so).
+    pub fn stop_and_join(self) -> Option<T> {
+        self.stop();
         self.thread.join().ok()
     }
 }

@@ -1,7 +1,11 @@
 //! What goes from thread to thread. All `Copy`: nothing in here owns anything.
 
-use punctual_core::{Arrival, ClientId, Failure, Nanos, Reply, RequestId, TaskId, Ticket};
+use std::sync::atomic::AtomicU64;
+
+use punctual_core::{Arrival, Failure, Nanos, Reply, RequestId, TaskId, Ticket};
 use punctual_ipc::HandedOver;
+
+use crate::metrics::TaskMetrics;
 
 /// Where a submission's payload lies and which part of it the network is to see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,7 +19,7 @@ pub struct Payload {
     pub crop_y: u32,
 }
 
-/// From the ingress to the scheduler.
+/// From a client's port to the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inbound {
     Arrived {
@@ -23,9 +27,7 @@ pub enum Inbound {
         payload: Payload,
     },
     /// The last message of a client: it closed the connection or was disconnected.
-    Gone(ClientId),
-    /// The ingress takes no more submissions: no `Arrived` follows.
-    Drain,
+    Gone,
 }
 
 /// From the scheduler to a client's intake.
@@ -51,15 +53,15 @@ pub struct Prepared {
     pub ready: Result<(), Failure>,
 }
 
-/// From the scheduler to the egress.
+/// From the scheduler to a client's port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outbound {
     /// Tell the client, and give it its slot back.
     Verdict(Answered),
-    /// The same of a submission for whose outputs there is no area.
+    /// The same of a submission that the policy never saw.
     Refused(Refusal),
     /// The client's work has ended: hand its result ring back.
-    Retire(ClientId),
+    Retire,
 }
 
 /// A verdict, with what the scheduler does not know of it.
@@ -85,7 +87,7 @@ pub struct Refusal {
     pub deadline_ns: u64,
 }
 
-/// Why the ingress refused a submission.
+/// Why a submission was refused before the policy saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// Captured after it was read.
@@ -95,4 +97,15 @@ pub enum Refused {
     Quota,
     /// No output area of its client is free.
     NoArea,
+}
+
+impl Refused {
+    pub fn counter(self, of: &TaskMetrics) -> &AtomicU64 {
+        match self {
+            Self::CaptureInFuture => &of.invalid,
+            Self::Draining => &of.draining,
+            Self::Quota => &of.quota,
+            Self::NoArea => &of.no_area,
+        }
+    }
 }

@@ -47,7 +47,7 @@ impl Reserved {
         let metrics_socket = MetricsSocket::bind(&path, METRICS).map_err(StartupError::Metrics)?;
         // Clients in their handshake, the two sockets and the signals.
         let poller = Poller::new(VISITORS_MAX + 3)?;
-        let channels = Channels::new(plan);
+        let channels = Channels::new(plan)?;
         let devices = Devices::start(validated, &channels.scheduler.bell)?;
         Ok(Self {
             listener,

@@ -229,16 +229,8 @@ fn start_threads(
     missing.extend(threads.missing());
     let strangers = crate::limits::strangers(&plan, STRANGERS_MAX)?;
     let pools = Pools::start(&poller.waker(), plan.client_slots.len() as u16, strangers)?;
-    let ingress = threads.ingress_waker.clone();
     let descriptions = describe::descriptions(validated);
-    let mut acceptor = Acceptor::new(
-        Arc::clone(&plan),
-        descriptions,
-        pools,
-        ends,
-        ingress,
-        ACCEPTOR,
-    );
+    let mut acceptor = Acceptor::new(Arc::clone(&plan), descriptions, pools, ends, ACCEPTOR);
     poller.add(origin.signals.as_fd(), SIGNALS)?;
     reserved.metrics_socket.attend(&poller, &acceptor.pools);
     acceptor.open(reserved.listener, &poller);

@@ -2,30 +2,29 @@
 
 use std::sync::Arc;
 
-use punctual_core::{PartitionId, TaskId};
+use punctual_core::{ClientId, PartitionId, TaskId};
 use punctual_kernels::preprocess::{PreprocessSpec, Preprocessor};
 use punctual_plan::{Plan, Role};
-use punctual_platform::Missing;
 use punctual_platform::heartbeat::Pulse;
-use punctual_platform::poll::{Poller, Waker};
+use punctual_platform::poll::Waker;
 use punctual_platform::running;
 use punctual_platform::stall::{CoreWatch, StallProbe};
 use punctual_platform::thread::{self, RealtimeThread, Reservation, ThreadSpec};
+use punctual_platform::{Missing, clock};
 use punctual_types::Size;
 
-use crate::channels::{
-    Channels, EgressEnds, HousekeepingEnds, IngressEnds, IntakeEnds, SchedulerEnds,
-};
-use crate::describe;
+use crate::channels::{Channels, HousekeepingClientEnds, IntakeEnds, PortEnds, SchedulerEnds};
+use crate::describe::{self, Facts};
 use crate::drain::{DrainOrder, Flag};
 use crate::driver::Driver;
-use crate::egress::Egress;
 use crate::error::StartupError;
-use crate::ingress::{Ingress, Place};
 use crate::intake::{Intake, Target};
 use crate::managed_thread::{ManagedThread, Wakeup};
 use crate::metrics::Metrics;
+use crate::pace::Pace;
+use crate::port::{Overdrawn, Port};
 use crate::validate::Validated;
+use crate::wake_budget::WakeBudget;
 use crate::watchdog::{Machine, ThreadUsage, Watched, bounds};
 use crate::world::{DaemonWorld, LentAreas, TaskOfBuffer, TaskOutputs, WeightTracker};
 use punctual_device::DeviceSet;
@@ -35,11 +34,12 @@ const STALLS_LISTED: usize = 1024;
 
 /// The daemon's real-time threads, but for the workers, which are the devices'.
 pub struct Threads {
-    pub ingress: ManagedThread<Ingress>,
-    pub ingress_waker: Waker,
     pub scheduler: ManagedThread<Driver<DeviceSet>>,
-    pub egress: ManagedThread<Egress>,
+    /// By client slot, as the intakes.
+    pub ports: Vec<ManagedThread<Port>>,
     pub intakes: Vec<ManagedThread<Intake>>,
+    /// To tell a port that its client overdrew its budget.
+    overdrawn: Vec<Arc<Overdrawn>>,
     /// Raised by the scheduler when the drain is over.
     pub drained: Arc<Flag>,
     worker_tids: Vec<i32>,
@@ -59,7 +59,7 @@ impl Threads {
         factory: &ThreadFactory<'_>,
         devices: DeviceSet,
         channels: Channels,
-    ) -> Result<(Self, HousekeepingEnds), StartupError> {
+    ) -> Result<(Self, Vec<HousekeepingClientEnds>), StartupError> {
         let worker_tids: Vec<i32> = devices.tids().collect();
         let leaders = devices.pulses();
         let drained = Arc::new(Flag::default());
@@ -68,13 +68,17 @@ impl Threads {
             .into_iter()
             .map(|ends| factory.intake(ends, &devices))
             .collect::<Result<_, _>>()?;
-        let (ingress, ingress_waker) = factory.ingress(channels.ingress)?;
+        let facts = Arc::new(describe::facts(factory.validated));
+        let overdrawn: Vec<Arc<Overdrawn>> =
+            channels.ports.iter().map(|_| Arc::default()).collect();
+        let ports = channels.ports.into_iter().zip(&overdrawn);
         let threads = Self {
+            ports: ports
+                .map(|(ends, overdrawn)| factory.port(ends, &facts, overdrawn))
+                .collect::<Result<_, _>>()?,
             intakes,
-            egress: factory.egress(channels.egress, &ingress_waker)?,
+            overdrawn,
             scheduler: factory.scheduler(channels.scheduler, devices, &drained)?,
-            ingress,
-            ingress_waker,
             drained,
             worker_tids,
             leaders,
@@ -85,9 +89,10 @@ impl Threads {
     /// What the machine did not grant them, with repetitions.
     pub fn missing(&self) -> Vec<Missing> {
         let mut missing = Vec::new();
-        missing.extend_from_slice(self.ingress.thread.missing());
         missing.extend_from_slice(self.scheduler.thread.missing());
-        missing.extend_from_slice(self.egress.thread.missing());
+        for port in &self.ports {
+            missing.extend_from_slice(port.thread.missing());
+        }
         for intake in &self.intakes {
             missing.extend_from_slice(intake.thread.missing());
         }
@@ -96,11 +101,8 @@ impl Threads {
 
     /// Kernel ids of them and of the workers.
     pub fn tids(&self) -> Vec<i32> {
-        let mut tids = vec![
-            self.ingress.thread.tid(),
-            self.scheduler.thread.tid(),
-            self.egress.thread.tid(),
-        ];
+        let mut tids = vec![self.scheduler.thread.tid()];
+        tids.extend(self.ports.iter().map(|port| port.thread.tid()));
         tids.extend(self.intakes.iter().map(|intake| intake.thread.tid()));
         tids.extend(&self.worker_tids);
         tids
@@ -114,14 +116,20 @@ impl Threads {
             let core = core_of(plan, role, probes);
             Watched::new(name, pulse, bound_ns).run_by(machine(tid, core))
         };
-        let mut watched = vec![
-            watch("ingress".into(), Role::Ingress, self.ingress.pulse()),
-            watch("scheduler".into(), Role::Scheduler, self.scheduler.pulse()),
-            watch("egress".into(), Role::Egress, self.egress.pulse()),
-        ];
+        let scheduler = self.scheduler.pulse();
+        let mut watched = vec![watch("scheduler".into(), Role::Scheduler, scheduler)];
+        for (client, port) in (0..).zip(&self.ports) {
+            let of = watch(
+                format!("port/{client}"),
+                Role::Port { client },
+                port.pulse(),
+            );
+            watched.push(of.serving(ClientId(client)));
+        }
         for (client, intake) in (0..).zip(&self.intakes) {
-            let name = format!("intake/{client}");
-            watched.push(watch(name, Role::Intake { client }, intake.pulse()));
+            let role = Role::Intake { client };
+            let of = watch(format!("intake/{client}"), role, intake.pulse());
+            watched.push(of.serving(ClientId(client)));
         }
         for (index, pulse) in (0..).zip(self.leaders.drain(..)) {
             let partition = PartitionId(index);
@@ -137,18 +145,22 @@ impl Threads {
         fn ended<T>(thread: &RealtimeThread<T>) -> bool {
             thread.is_finished()
         }
-        ended(&self.ingress.thread)
-            || ended(&self.scheduler.thread)
-            || ended(&self.egress.thread)
+        ended(&self.scheduler.thread)
+            || self.ports.iter().any(|port| ended(&port.thread))
             || self.intakes.iter().any(|intake| ended(&intake.thread))
     }
 
-    /// Ends them in the order in which work flows, so that each finds the last of the one before.
-    /// False if one had panicked. To `leave_devices` is to leave them as they are, for the end of the process to end.
+    /// Ends the client of this slot, which made one of its own threads wait for too long.
+    pub fn end_overdrawn(&self, client: ClientId) {
+        self.overdrawn[client.index()].say();
+        self.ports[client.index()].wakeup.send();
+    }
+
+    /// Ends them in the order in which work flows, so that each finds the last of the one before. Those that serve a client
+    /// may wait for it, so they have a bound. False if one had panicked. To `leave_devices` is to leave them as they are, for the end of the process to end.
     pub fn stop_and_join(self, leave_devices: bool) -> bool {
         // What they worked with is dropped here, on an ordinary thread; the device joins its
         // workers then, which may wait for a driver that never returns.
-        let ingress = self.ingress.stop_and_join().is_some();
         let driver = self.scheduler.stop_and_join();
         let scheduler = driver.is_some();
         if leave_devices {
@@ -156,11 +168,29 @@ impl Threads {
         } else {
             drop(driver);
         }
-        let egress = self.egress.stop_and_join().is_some();
-        let intakes = self.intakes.into_iter().map(ManagedThread::stop_and_join);
-        let intakes = intakes.fold(true, |all, intake| all & intake.is_some());
-        ingress & scheduler & egress & intakes
+        let limit_ns = clock::now_ns() + CLIENTS_NS;
+        scheduler & all_end(self.ports, limit_ns) & all_end(self.intakes, limit_ns)
     }
+}
+
+/// How long the end waits for threads that serve a client, in ns: the client may keep them.
+const CLIENTS_NS: u64 = 1_000_000_000;
+
+/// Ends these threads; one that does not end in time is left to the end of the process. False if one had panicked.
+fn all_end<T: Send + 'static>(threads: Vec<ManagedThread<T>>, limit_ns: u64) -> bool {
+    threads.iter().for_each(ManagedThread::stop);
+    let ends = |thread: ManagedThread<T>| {
+        while !thread.thread.is_finished() {
+            if clock::now_ns() >= limit_ns {
+                return true;
+            }
+            clock::sleep_until_ns(clock::now_ns() + 200_000);
+        }
+        thread.stop_and_join().is_some()
+    };
+    threads
+        .into_iter()
+        .fold(true, |all, thread| all & ends(thread))
 }
 
 /// The probe's core that a thread of the plan is pinned to; none if it may run on several.
@@ -290,27 +320,40 @@ impl ThreadFactory<'_> {
         })
     }
 
-    fn egress(
+    fn port(
         &self,
-        ends: EgressEnds,
-        ingress: &Waker,
-    ) -> Result<ManagedThread<Egress>, StartupError> {
+        ends: PortEnds,
+        facts: &Arc<Facts>,
+        overdrawn: &Arc<Overdrawn>,
+    ) -> Result<ManagedThread<Port>, StartupError> {
+        let client = ends.client;
+        let task = self.plan().client_slots[client.index()].task;
+        let period = self.plan().task(task).entry.submission_period;
         let stop = Arc::new(Flag::default());
-        let wakeup = Wakeup::Bell(Arc::clone(&ends.bell));
+        let wakeup = Wakeup::Poller(ends.poller.waker());
         let heart = Arc::default();
-        let egress = Egress {
+        let port = Port {
+            task,
+            pace: period.map(|period| Pace::new(period, ends.slots)),
             ends,
+            metrics: Arc::clone(&self.metrics),
+            facts: Arc::clone(facts),
+            drain: Arc::clone(&self.drain),
             stop: Arc::clone(&stop),
             heart: Arc::clone(&heart),
-            metrics: Arc::clone(&self.metrics),
             housekeeping: self.housekeeping.clone(),
-            ingress: ingress.clone(),
-            facts: describe::facts(self.validated),
-            clients: self.plan().client_slots.iter().map(|_| None).collect(),
+            overdrawn: Arc::clone(overdrawn),
+            submissions: None,
+            results: None,
+            wakes: WakeBudget::default(),
+            unread: false,
         };
-        let spec = self.spec(Role::Egress, "egress");
+        let spec = self.spec(
+            Role::Port { client: client.0 },
+            format!("port/{}", client.0),
+        );
         Ok(ManagedThread::start(spec, stop, wakeup, heart, || {
-            egress.serve()
+            port.serve()
         })?)
     }
 
@@ -355,35 +398,5 @@ impl ThreadFactory<'_> {
             })
         });
         LentAreas::new(outputs.collect(), plan.scheduler.request_buffers)
-    }
-
-    fn ingress(&self, ends: IngressEnds) -> Result<(ManagedThread<Ingress>, Waker), StartupError> {
-        let slots = &self.plan().client_slots;
-        let place = |id| {
-            let task = self.plan().task(id);
-            Place::new(id, task.channel.slots, task.entry.submission_period)
-        };
-        // Each client's bell, and its end.
-        let reports = 2 * slots.len();
-        let poller = Poller::new(reports)?;
-        let stop = Arc::new(Flag::default());
-        let waker = poller.waker();
-        let heart = Arc::default();
-        let ingress = Ingress {
-            ends,
-            poller,
-            ready: Vec::with_capacity(reports),
-            clients: slots.iter().map(|slot| place(slot.task)).collect(),
-            metrics: Arc::clone(&self.metrics),
-            drain: Arc::clone(&self.drain),
-            stop: Arc::clone(&stop),
-            heart: Arc::clone(&heart),
-            housekeeping: self.housekeeping.clone(),
-            drained: false,
-        };
-        let spec = self.spec(Role::Ingress, "ingress");
-        let wakeup = Wakeup::Poller(waker.clone());
-        let thread = ManagedThread::start(spec, stop, wakeup, heart, || ingress.serve())?;
-        Ok((thread, waker))
     }
 }

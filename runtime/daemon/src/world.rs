@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use punctual_core::{
-    Action, ActionId, Arrival, Event, Infer, Instant, ModelId, Nanos, PartitionId, Reply,
+    Action, ActionId, Arrival, ClientId, Event, Infer, Instant, ModelId, Nanos, PartitionId, Reply,
     RequestId, Scheduler, TaskId, Ticket, Verdict,
 };
 use punctual_device::Device;
 use punctual_executor::{Events, World};
 use punctual_ipc::OutputAreas;
 use punctual_platform::heartbeat::Heartbeat;
+use punctual_platform::poll::Waker;
 use punctual_platform::{Doorbell, clock};
 use rtrb::{Consumer, Producer};
 
@@ -35,14 +36,13 @@ pub use weights::WeightTracker;
 pub struct DaemonWorld<D> {
     device: D,
     pub bell: Arc<Doorbell>,
-    inbound: Consumer<Inbound>,
     clients: Box<[ClientLink]>,
-    outbound: Producer<Outbound>,
-    egress_bell: Arc<Doorbell>,
     metrics: Arc<Metrics>,
     drain: Arc<DrainOrder>,
     /// Whether the scheduler was told to shed best-effort work.
     shedding: bool,
+    /// Whether it was told to drain.
+    draining: bool,
     /// Of the thread that drives this world.
     pub heart: Arc<Heartbeat>,
     /// One entry a partition: the actions the device holds, to know which one an event is about.
@@ -61,6 +61,9 @@ const REFUSED_MAX: usize = 64;
 
 /// What the scheduler's thread has to do with one client slot.
 struct ClientLink {
+    inbound: Consumer<Inbound>,
+    outbound: Producer<Outbound>,
+    port: Waker,
     orders: Producer<IntakeOrder>,
     prepared: Consumer<Prepared>,
     intake_bell: Arc<Doorbell>,
@@ -82,6 +85,9 @@ struct ClientLink {
 impl ClientLink {
     fn new(ends: SchedulerClientEnds) -> Self {
         Self {
+            inbound: ends.inbound,
+            outbound: ends.outbound,
+            port: ends.port,
             orders: ends.orders,
             prepared: ends.prepared,
             intake_bell: ends.intake_bell,
@@ -96,7 +102,7 @@ impl ClientLink {
         }
     }
 
-    /// Takes over the areas of a client that came since. Housekeeping hands them over before the ingress gets the client.
+    /// Takes over the areas of a client that came since. Housekeeping hands them over before the port gets the client.
     fn welcome(&mut self) {
         if self.areas.is_none()
             && let Ok(areas) = self.newcomers.pop()
@@ -224,13 +230,11 @@ impl<D: Device> DaemonWorld<D> {
         Self {
             device,
             bell: ends.bell,
-            inbound: ends.inbound,
             clients: ends.clients.into_iter().map(ClientLink::new).collect(),
-            outbound: ends.outbound,
-            egress_bell: ends.egress_bell,
             metrics,
             drain,
             shedding: false,
+            draining: false,
             heart: Arc::default(),
             weights,
             outputs,
@@ -246,6 +250,10 @@ impl<D: Device> DaemonWorld<D> {
         if hold != self.shedding && events.room() > 0 {
             self.shedding = hold;
             events.push(Event::Shed { hold });
+        }
+        if !self.draining && self.drain.bound_ns().is_some() && events.room() > 0 {
+            self.draining = true;
+            events.push(Event::Drain);
         }
         while events.room() > 0
             && let Some(action) = self.refused.pop()
@@ -271,11 +279,32 @@ impl<D: Device> DaemonWorld<D> {
         }
         // Before arrivals, which need them: stages and preparations of requests that are over may have ended.
         self.take_areas_back();
-        while events.room() > 0
-            && let Ok(inbound) = self.inbound.pop()
-        {
-            if let Some(event) = self.learn(inbound) {
-                events.push(event);
+        for client in 0..self.clients.len() {
+            while events.room() > 0
+                && let Ok(inbound) = self.clients[client].inbound.pop()
+            {
+                let client = ClientId(client as u16);
+                if let Some(event) = self.learn(client, inbound) {
+                    events.push(event);
+                }
+            }
+        }
+    }
+
+    /// After the drain: what ports took before they knew of it.
+    pub fn refuse_the_rest(&mut self) {
+        for client in 0..self.clients.len() {
+            while let Ok(inbound) = self.clients[client].inbound.pop() {
+                match inbound {
+                    Inbound::Arrived { arrival, .. } => {
+                        count(&self.metrics.task(arrival.task).submitted);
+                        self.refuse(&arrival, Refused::Draining);
+                    }
+                    Inbound::Gone => {
+                        self.clients[client].gone = true;
+                        self.retire_if_done(ClientId(client as u16));
+                    }
+                }
             }
         }
     }
@@ -290,16 +319,16 @@ impl<D: Device> DaemonWorld<D> {
     }
 
     /// What the scheduler is to know of it; none of a submission that is refused here.
-    fn learn(&mut self, inbound: Inbound) -> Option<Event> {
+    fn learn(&mut self, client: ClientId, inbound: Inbound) -> Option<Event> {
         Some(match inbound {
             Inbound::Arrived { arrival, payload } => {
                 count(&self.metrics.task(arrival.task).submitted);
-                let client = &mut self.clients[arrival.ticket.client.index()];
+                let client = &mut self.clients[client.index()];
                 client.welcome();
                 if let Some(areas) = &mut client.areas
                     && !areas.reserve(&arrival.ticket)
                 {
-                    self.refuse(&arrival);
+                    self.refuse(&arrival, Refused::NoArea);
                     return None;
                 }
                 client.payloads[usize::from(payload.slot)] = payload;
@@ -307,25 +336,24 @@ impl<D: Device> DaemonWorld<D> {
                 client.open += 1;
                 Event::Arrived(arrival)
             }
-            Inbound::Gone(client) => {
+            Inbound::Gone => {
                 self.clients[client.index()].gone = true;
                 self.retire_if_done(client);
                 Event::ClientGone { client }
             }
-            Inbound::Drain => Event::Drain,
         })
     }
 
-    /// There is no area for the outputs of a submission.
-    fn refuse(&mut self, arrival: &Arrival) {
-        count(&self.metrics.task(arrival.task).no_area);
-        self.send(Outbound::Refused(Refusal {
+    fn refuse(&mut self, arrival: &Arrival, reason: Refused) {
+        count(reason.counter(self.metrics.task(arrival.task)));
+        let refusal = Refusal {
             task: arrival.task,
             ticket: arrival.ticket,
-            reason: Refused::NoArea,
+            reason,
             captured_ns: arrival.captured.as_nanos(),
             deadline_ns: arrival.deadline.map_or(0, Instant::as_nanos),
-        }));
+        };
+        self.send(arrival.ticket.client, Outbound::Refused(refusal));
     }
 
     fn prepare(&mut self, request: RequestId, task: TaskId, ticket: Ticket) {
@@ -424,7 +452,7 @@ impl<D: Device> DaemonWorld<D> {
             self.retire_if_done(reply.ticket.client);
             return;
         }
-        self.send(Outbound::Verdict(answered));
+        self.send(reply.ticket.client, Outbound::Verdict(answered));
     }
 
     /// The verdict with the outputs that belong to it.
@@ -440,14 +468,14 @@ impl<D: Device> DaemonWorld<D> {
     }
 
     /// Hands a gone client's pieces back once nothing touches them any more.
-    fn retire_if_done(&mut self, client: punctual_core::ClientId) {
+    fn retire_if_done(&mut self, client: ClientId) {
         let link = &mut self.clients[client.index()];
         if !link.gone || !link.is_done() {
             return;
         }
         link.gone = false;
-        // One that is gone before its first submission has its areas still in the ring. The egress, which is told below,
-        // wakes housekeeping.
+        // One that is gone before its first submission has its areas still in the ring. Its port, which is told below, wakes
+        // housekeeping.
         link.welcome();
         if let Some(areas) = link.areas.take() {
             let areas = link.places.clear(areas);
@@ -461,14 +489,16 @@ impl<D: Device> DaemonWorld<D> {
             .push(IntakeOrder::Retire)
             .expect("an intake's ring holds one Retire beside its orders");
         link.intake_bell.ring();
-        self.send(Outbound::Retire(client));
+        self.send(client, Outbound::Retire);
     }
 
-    fn send(&mut self, outbound: Outbound) {
-        self.outbound
+    fn send(&mut self, client: ClientId, outbound: Outbound) {
+        let client = &mut self.clients[client.index()];
+        client
+            .outbound
             .push(outbound)
-            .expect("the egress's ring holds a verdict for each slot and a Retire for each client");
-        self.egress_bell.ring();
+            .expect("a port's ring holds a verdict for each slot and a Retire");
+        client.port.wake();
     }
 
     fn count_device_event(&mut self, event: &Event) {

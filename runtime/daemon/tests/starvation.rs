@@ -19,9 +19,9 @@ fn a_daemon_outlives_a_program_that_has_its_workers_core_for_longer_than_the_wat
     let daemon = Daemon::start(&manifest);
     let report = daemon.report();
     let named = |name: &str| report.threads.iter().find(|thread| thread.name == name);
-    let (worker, ingress) = (named("main/0"), named("ingress"));
-    let (worker, ingress) = worker.zip(ingress).expect("they run");
-    if !worker.policy.starts_with("fifo") || worker.cores == ingress.cores {
+    let (worker, scheduler) = (named("main/0"), named("scheduler"));
+    let (worker, scheduler) = worker.zip(scheduler).expect("they run");
+    if !worker.policy.starts_with("fifo") || worker.cores == scheduler.cores {
         eprintln!("skipped: no real-time priorities here, or one core");
         return;
     }

@@ -12,7 +12,7 @@ pub struct Descriptor {
     /// The client's count of submissions, from 1, without gaps.
     pub sequence: u64,
     /// When the frame was captured, as the client claims: monotonic ns. May lie in the future;
-    /// what to do then is the ingress's decision.
+    /// what to do then is the port's decision.
     pub captured_ns: u64,
     /// The absolute deadline in monotonic ns; none: capture + the task's own.
     pub deadline_ns: Option<u64>,

@@ -9,10 +9,10 @@
 //! | side | module | used by |
 //! |---|---|---|
 //! | daemon | [`Listener`], [`Connection`] | an ordinary thread: accepts, shakes hands, maps |
-//! | daemon | [`Submissions`] | the ingress thread: validated [`Descriptor`]s |
+//! | daemon | [`Submissions`] | the client's port, a thread: validated [`Descriptor`]s |
 //! | daemon | [`PayloadReader`] | the client's intake thread: copies payload bytes out |
-//! | daemon | [`OutputAreas`] | the scheduler's thread: which area an answer's outputs go to |
-//! | daemon | [`Results`] | the egress thread: [`ResultRecord`]s in, client woken |
+//! | daemon | [`OutputAreas`] | the scheduler's thread: which area an answer's outputs go to; looks at no memory of the client |
+//! | daemon | [`Results`] | the client's port: [`ResultRecord`]s in, client woken |
 //! | client | [`ClientChannel`] | the sensor process (through `punctual-client`) |
 //!
 //! The way of a slot: free (client's stack) → submitted → released, by the daemon, once the

@@ -66,7 +66,7 @@ fn record(descriptor: &Descriptor) -> ResultRecord {
     }
 }
 
-/// As the daemon's ingress: sleeps until it is rung while there is nothing.
+/// As a client's port: sleeps until it is rung while there is nothing.
 fn next(submissions: &mut Submissions) -> Descriptor {
     loop {
         if let Some(descriptor) = submissions.poll().expect("a good client") {
@@ -100,7 +100,9 @@ fn submit(client: &mut ClientChannel, captured_ns: u64) {
 
 /// One area, in whose place the checker's cell is: written for two submissions, read by the client. `reserve` is how the
 /// second gets it.
-fn hand_an_area_over(reserve: impl Fn(&mut OutputAreas) -> u16 + Copy + Sync + Send + 'static) {
+fn hand_an_area_over(
+    reserve: impl Fn(&Submissions, &mut OutputAreas) -> u16 + Copy + Sync + Send + 'static,
+) {
     check(2, move || {
         let terms = StreamTerms {
             outputs: OutputTerms {
@@ -131,7 +133,7 @@ fn hand_an_area_over(reserve: impl Fn(&mut OutputAreas) -> u16 + Copy + Sync + S
                 ..record(&descriptor)
             };
             results.push(&record).expect("a good client");
-            assert_eq!(reserve(&mut areas), area);
+            assert_eq!(reserve(&submissions, &mut areas), area);
             // SAFETY: as above.
             written.with_mut(|values| unsafe { *values = 2 });
             (submissions, payload, results, areas)
@@ -147,8 +149,9 @@ fn hand_an_area_over(reserve: impl Fn(&mut OutputAreas) -> u16 + Copy + Sync + S
 
 #[test]
 fn an_area_is_written_again_only_after_its_client_has_let_go_of_it() {
-    hand_an_area_over(|areas| {
+    hand_an_area_over(|submissions, areas| {
         loop {
+            submissions.see_released();
             match areas.reserve() {
                 Some(area) => return area,
                 None => thread::yield_now(),
@@ -161,7 +164,7 @@ fn an_area_is_written_again_only_after_its_client_has_let_go_of_it() {
 #[should_panic(expected = "Causality violation")]
 fn canary_an_area_that_is_written_before_its_client_has_let_go_of_it_is_noticed() {
     // Planted: it does not wait.
-    hand_an_area_over(|_| 0);
+    hand_an_area_over(|_, _| 0);
 }
 
 #[test]
@@ -209,10 +212,10 @@ fn of_two_that_give_a_slot_back_exactly_one_does_and_the_next_use_is_not_theirs(
         table.take(&submission(1), FIRST_GENERATION).expect("free");
         let released = |table: Arc<SlotTable>| move || u32::from(table.release(0, 1).is_some());
         let intake = thread::spawn(released(Arc::clone(&table)));
-        let egress = thread::spawn(released(Arc::clone(&table)));
-        // The ingress takes it again as soon as it is free.
+        let port = thread::spawn(released(Arc::clone(&table)));
+        // A port takes it again as soon as it is free.
         let again = table.take(&submission(2), FIRST_GENERATION + 1).is_ok();
-        let count = intake.join().expect("no panic") + egress.join().expect("no panic");
+        let count = intake.join().expect("no panic") + port.join().expect("no panic");
         assert_eq!(count, 1);
         assert_eq!(table.holds(0, 2), again);
         assert!(!table.holds(0, 1));
@@ -251,7 +254,7 @@ fn a_slot_is_never_in_two_hands_and_no_submission_sleeps_through() {
 }
 
 #[test]
-fn an_ingress_that_looks_by_itself_and_then_falls_asleep_misses_nothing() {
+fn a_port_that_looks_by_itself_and_then_falls_asleep_misses_nothing() {
     check(3, || {
         let (server, mut client) = pair(terms(2, 2));
         let (mut submissions, payload, results) = server.split();

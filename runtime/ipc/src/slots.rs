@@ -1,7 +1,7 @@
 //! The daemon's own record of a client's slots. Nothing in here is shared with the client; the
 //! generations are published to it.
 //!
-//! Ingress, intake and egress all look at it, each from its own thread. A use of a slot is named
+//! Port and intake look at it, each from its own thread. A use of a slot is named
 //! by (slot, sequence), since a sequence is never used twice.
 
 use punctual_platform::atomics::{AtomicU64, Ordering};
@@ -51,7 +51,7 @@ impl SlotTable {
         }
     }
 
-    /// Ingress: the slot now holds this submission.
+    /// The slot now holds this submission.
     pub(crate) fn take(&self, d: &Descriptor, generation: u32) -> Result<(), Unavailable> {
         let slot = &self.slots[usize::from(d.slot)];
         // Acquire pairs with the AcqRel in `release`: the thread that released is done with the sequence.
@@ -65,7 +65,7 @@ impl SlotTable {
         }
         // Before the state, whose Release publishes it: `holding` reads it after the state.
         slot.sequence.store(d.sequence, Ordering::Relaxed);
-        // Release pairs with the Acquire in `holding`. Only the ingress makes this step, so no
+        // Release pairs with the Acquire in `holding`. Only the port makes this step, so no
         // compare-and-swap is needed.
         slot.state
             .store(state(current, SUBMITTED), Ordering::Release);
@@ -77,7 +77,7 @@ impl SlotTable {
         self.holding(slot, sequence).is_some()
     }
 
-    /// Intake or egress, whichever is first: the slot is the client's again. The generation to
+    /// Intake or port, whichever is first: the slot is the client's again. The generation to
     /// publish; none if the slot does not hold this submission (any more).
     pub(crate) fn release(&self, slot: u16, sequence: u64) -> Option<u32> {
         let now = self.holding(slot, sequence)?;

@@ -28,7 +28,7 @@ pub enum Fault {
         client: ClientId,
         at: Instant,
         /// By how many nanoseconds; positive: it claims later times. A claim of the future is
-        /// brought back to the present, as the ingress does.
+        /// brought back to the present, as a port does.
         by_ns: i64,
     },
     /// The device does an action, and never reports it.

@@ -197,7 +197,7 @@ impl<'a, S: Source, O: Observer, D: TimedDevice> VirtualWorld<'a, S, O, D> {
         Event::Arrived(Arrival {
             task: submission.task,
             ticket: self.ledger.enter(submission, self.now),
-            // What the ingress does with a claim of the future.
+            // What a port does with a claim of the future.
             captured: submission.captured.min(self.now),
             deadline: submission.deadline,
         })

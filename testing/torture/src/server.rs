@@ -1,5 +1,5 @@
 //! The daemon's side, over the real channel: one thread takes submissions in, one reads payloads
-//! and answers, as the daemon's ingress, intake and egress do.
+//! and answers, as the daemon's ports and intakes do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -78,6 +78,7 @@ impl Server {
         let (newcomers, come) = unbounded();
         let (work, worked) = unbounded();
         let (over, ended) = unbounded();
+        let (break_off, broken) = unbounded();
         let accepted = Arc::new(AtomicU64::new(0));
         let waker = poller.waker();
         let woken = waker.clone();
@@ -88,6 +89,7 @@ impl Server {
                 clients: BTreeMap::new(),
                 unread: Vec::new(),
                 work,
+                broken,
                 accepted: count,
             };
             ingress.run(&come);
@@ -100,6 +102,7 @@ impl Server {
                 over,
                 acceptor,
                 ingress: woken,
+                break_off,
                 copy: Vec::new(),
             };
             answerer.run(&worked);
@@ -155,6 +158,8 @@ struct Ingress {
     /// Clients that were not read to the end.
     unread: Vec<u64>,
     work: Sender<Work>,
+    /// Clients whose results could not be written.
+    broken: Receiver<u64>,
     accepted: Arc<AtomicU64>,
 }
 
@@ -176,10 +181,7 @@ impl Ingress {
             for token in std::mem::take(&mut self.unread) {
                 self.turn(token);
             }
-            let broken = |(token, (submissions, _)): (&u64, &(Submissions, bool))| {
-                submissions.is_broken().then_some(*token)
-            };
-            for token in self.clients.iter().filter_map(broken).collect::<Vec<_>>() {
+            while let Ok(token) = self.broken.try_recv() {
                 self.end(token, ChannelFault::HungUp);
             }
             for &event in &ready {
@@ -278,6 +280,7 @@ struct Answerer {
     over: Sender<Ended>,
     acceptor: Waker,
     ingress: Waker,
+    break_off: Sender<u64>,
     copy: Vec<u8>,
 }
 
@@ -385,6 +388,7 @@ impl Answerer {
                 Err(_) => {
                     client.counts.gone += 1;
                     // It ends the client.
+                    let _ = self.break_off.send(held.token);
                     self.ingress.wake();
                 }
             }

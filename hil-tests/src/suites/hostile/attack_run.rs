@@ -94,7 +94,7 @@ pub struct AttackRun {
     cameras: Vec<Camera>,
     prober: Started,
     calm: Sample,
-    /// What the daemon and its egress thread cost before the attack, in cores.
+    /// What the daemon and its clients' ports cost before the attack, in cores.
     calm_shares: (f64, f64),
     attackers: Vec<(String, Attack, Started)>,
     under_attack: Option<(Sample, Sample)>,
@@ -281,13 +281,13 @@ impl AttackRun {
         attackers.try_for_each(|(name, _, process)| bed.stop(&name, process))
     }
 
-    /// What the attack made the daemon and its egress thread compute beyond the healthy load.
+    /// What the attack made the daemon and its clients' ports compute beyond the healthy load.
     pub fn attack_shares(&self) -> (f64, f64) {
         let Some((began, ended)) = &self.under_attack else {
             return (f64::NAN, f64::NAN);
         };
-        let (all, egress) = shares(began, ended);
-        (all - self.calm_shares.0, egress - self.calm_shares.1)
+        let (all, ports) = shares(began, ended);
+        (all - self.calm_shares.0, ports - self.calm_shares.1)
     }
 }
 

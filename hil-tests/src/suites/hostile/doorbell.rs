@@ -58,7 +58,7 @@ fn awaited(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let done = run.wait_for_attackers(bed)?;
     note(bed, &done, "frames of a client with a crowd")?;
     // Its frames are work like others'; what the crowd costs is the waking.
-    let (_, egress) = run.attack_shares();
-    bed.measure("egress_cpu_share", egress);
+    let (_, ports) = run.attack_shares();
+    bed.measure("ports_cpu_share", ports);
     run.finish(bed).map(drop)
 }

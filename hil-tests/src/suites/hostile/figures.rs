@@ -19,7 +19,7 @@ pub const MEASURES: &[(&str, &str)] = &[
     ("attack_cpu_share", "cores"),
     ("idle_attack_cpu_share", "cores"),
     ("rung_cpu_share", "cores"),
-    ("egress_cpu_share", "cores"),
+    ("ports_cpu_share", "cores"),
     ("stop_ms", "ms"),
 ];
 
@@ -32,13 +32,13 @@ pub fn sample(bed: &TestBed<'_>, pid: u32) -> Result<Sample, Failure> {
     })
 }
 
-/// Cores that the process and its egress thread took between two samples.
+/// Cores that the process and its clients' ports took between two samples.
 pub fn shares(began: &Sample, ended: &Sample) -> (f64, f64) {
     let span_ms = ended.at_ns.saturating_sub(began.at_ns) as f64 / 1e6;
     let share = |cpu: fn(&Sample) -> u64| cpu(ended).saturating_sub(cpu(began)) as f64 / span_ms;
     (
         share(|sample| sample.cpu_ms),
-        share(|sample| sample.egress_cpu_ms),
+        share(|sample| sample.ports_cpu_ms),
     )
 }
 

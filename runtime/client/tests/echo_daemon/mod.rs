@@ -1,5 +1,5 @@
 //! The least that a daemon can do: lets everybody in and says of each frame what its first pixel
-//! was. One thread does the work of ingress, intake and egress.
+//! was. One thread does the work of port and intake.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::collections::BTreeMap;

@@ -18,7 +18,7 @@ pub struct RejectedReport {
     /// Best-effort work was given up.
     #[serde(default)]
     pub shedding: u64,
-    /// The ingress refused the descriptor: its capture time was in the future.
+    /// The client's port refused the descriptor: its capture time was in the future.
     pub invalid: u64,
     /// The client submitted faster than the manifest's `rate_max_hz`.
     #[serde(default)]

@@ -23,9 +23,7 @@ pub fn of(plan: &Plan, role: Role, granted: Option<Policy>) -> u64 {
                 .max()
                 .unwrap_or(0)
         }
-        Role::Ingress | Role::Scheduler | Role::Egress | Role::Intake { .. } | Role::StallProbe => {
-            0
-        }
+        Role::Scheduler | Role::Port { .. } | Role::Intake { .. } | Role::StallProbe => 0,
     };
     bound_ns.saturating_add(stage_ns)
 }

@@ -15,6 +15,7 @@ pub mod bounds;
 
 use std::sync::Arc;
 
+use punctual_core::ClientId;
 use punctual_platform::heartbeat::{Beat, Pulse};
 use serde::{Deserialize, Serialize};
 
@@ -92,6 +93,8 @@ pub type Machine = Box<dyn Fn() -> Option<ThreadUsage>>;
 
 pub struct Watched {
     name: String,
+    /// The one client that it serves, if it does, and that may make it wait.
+    client: Option<ClientId>,
     pulse: Arc<dyn Pulse>,
     machine: Machine,
     bound_ns: u64,
@@ -108,6 +111,7 @@ impl Watched {
     pub fn new(name: impl Into<String>, pulse: Arc<dyn Pulse>, bound_ns: u64) -> Self {
         Self {
             name: name.into(),
+            client: None,
             last: pulse.beat(),
             pulse,
             machine: Box::new(|| None),
@@ -123,6 +127,14 @@ impl Watched {
         Self { machine, ..self }
     }
 
+    /// Which serves this client alone.
+    pub fn serving(self, client: ClientId) -> Self {
+        Self {
+            client: Some(client),
+            ..self
+        }
+    }
+
     fn starved_bound_ns(&self) -> u64 {
         self.bound_ns.saturating_mul(STARVED_FACTOR)
     }
@@ -133,7 +145,10 @@ impl Watched {
 
     fn health(&self) -> Health {
         let unseen_ns = self.silent_ns + self.starved_ns;
-        if self.silent_ns >= self.bound_ns || self.starved_ns >= self.starved_bound_ns() {
+        let is_stuck =
+            self.silent_ns >= self.bound_ns || self.starved_ns >= self.starved_bound_ns();
+        // One that serves a client is none that others need.
+        if is_stuck && self.client.is_none() {
             Health::Stuck
         } else if self.is_silent() {
             Health::Silent
@@ -222,13 +237,20 @@ impl Watchdog {
         (self.bound_ns / 8).min(STEP_NS_MAX / 2)
     }
 
-    /// Checks every thread; `said` gets a line for each that became silent or starved, or runs again.
-    pub fn look(&mut self, now_ns: u64, mut said: impl FnMut(&str)) -> Health {
+    /// Checks every thread; `said` gets a line for each that became silent or starved, or runs again. A thread that serves
+    /// one client is not stuck but made to wait by that client, which `overdrawn` is told, once: it harms no other.
+    pub fn look(
+        &mut self,
+        now_ns: u64,
+        mut said: impl FnMut(&str),
+        mut overdrawn: impl FnMut(ClientId),
+    ) -> Health {
         let step_ns = now_ns.saturating_sub(self.looked_ns).min(STEP_NS_MAX);
         self.looked_ns = now_ns;
         let mut worst = Health::Well;
         for thread in &mut self.watched {
             let (before, was_silent) = (thread.health(), thread.is_silent());
+            let was_over = thread.silent_ns >= thread.bound_ns;
             let unseen_ms = (thread.silent_ns + thread.starved_ns) / 1_000_000;
             thread.look(now_ns, step_ns);
             self.longest_ns = self.longest_ns.max(thread.silent_ns);
@@ -238,6 +260,17 @@ impl Watchdog {
             self.episodes += u64::from(silent && !was_silent);
             let begins = before == Health::Well && health != Health::Well;
             self.starved_episodes += u64::from(begins && !silent);
+            if let Some(client) = thread.client.filter(|_| silent) {
+                if thread.silent_ns >= thread.bound_ns && !was_over {
+                    said(&format!(
+                        "thread {} was kept by its client for {} ms: the client is disconnected",
+                        thread.name,
+                        thread.silent_ns / 1_000_000
+                    ));
+                    overdrawn(client);
+                }
+                continue;
+            }
             // A stuck thread is reported by the code that ends the daemon.
             if health > before && health != Health::Stuck {
                 said(&sentence(&thread.report()));
@@ -320,7 +353,7 @@ mod tests {
     }
 
     fn watchdog(sleeper: &Arc<Sleeper>) -> Watchdog {
-        let watched = Watched::new("egress", sleeper.clone(), 1_000 * MS);
+        let watched = Watched::new("scheduler", sleeper.clone(), 1_000 * MS);
         Watchdog::new(vec![watched], 1_000 * MS, 0)
     }
 
@@ -328,7 +361,8 @@ mod tests {
     fn looks(dog: &mut Watchdog, from_ms: u64, to_ms: u64) -> (Vec<Health>, Vec<String>) {
         let mut said = Vec::new();
         let times = (from_ms..=to_ms).step_by(100);
-        let found = times.map(|at| dog.look(at * MS, |words| said.push(words.to_owned())));
+        let mut say = |words: &str| said.push(words.to_owned());
+        let found = times.map(|at| dog.look(at * MS, &mut say, |_| panic!("it serves all")));
         (found.collect(), said)
     }
 
@@ -351,8 +385,7 @@ mod tests {
         assert_eq!((found.last(), said.len()), (Some(&Health::Well), 0));
         let (found, said) = looks(&mut dog, 500, 900);
         assert_eq!(found, [Health::Silent; 5]);
-        let words =
-            "thread egress is silent: it does not wake up for 500 ms; the daemon ends at 1000 ms";
+        let words = "thread scheduler is silent: it does not wake up for 500 ms; the daemon ends at 1000 ms";
         assert_eq!(said, [words]);
         assert_eq!(looks(&mut dog, 1_000, 1_000).0, [Health::Stuck]);
     }
@@ -372,7 +405,7 @@ mod tests {
         sleeper.heart.waiting();
         let (found, said) = looks(&mut dog, 900, 900);
         assert_eq!(found, [Health::Well]);
-        assert_eq!(said, ["thread egress runs again after at least 700 ms"]);
+        assert_eq!(said, ["thread scheduler runs again after at least 700 ms"]);
         let report = dog.report();
         assert_eq!((report.episodes, report.longest_ms), (1, 700));
         assert_eq!(report.silent, []);
@@ -474,5 +507,23 @@ mod tests {
         let hour = 3_600_000;
         let (found, _) = looks(&mut dog, hour, hour + 200);
         assert_eq!(found, [Health::Well; 3]);
+    }
+
+    #[test]
+    fn a_client_that_keeps_its_own_thread_is_told_on_once_and_harms_no_other() {
+        let sleeper = Arc::new(Sleeper::default());
+        sleeper.dead.store(true, Ordering::Relaxed);
+        let watched = Watched::new("port/3", sleeper, 1_000 * MS).serving(ClientId(3));
+        let mut dog = Watchdog::new(vec![watched], 1_000 * MS, 0);
+        let (mut said, mut told) = (Vec::new(), Vec::new());
+        for at in (100..=3_000).step_by(100) {
+            let say = |words: &str| said.push(words.to_owned());
+            let health = dog.look(at * MS, say, |client| told.push(client));
+            assert_eq!(health, Health::Well, "{at} ms");
+        }
+        assert_eq!(told, [ClientId(3)]);
+        let kept = "thread port/3 was kept by its client for 1000 ms: the client is disconnected";
+        assert_eq!(said, [kept]);
+        assert_eq!(dog.report().episodes, 1);
     }
 }

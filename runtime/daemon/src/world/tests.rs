@@ -8,7 +8,7 @@ use punctual_core::{
 use punctual_device::SubmitError;
 use punctual_device::regions::ClaimedRegions;
 use punctual_ipc::internals::{Fields, pair_with_outputs};
-use punctual_ipc::{ClientChannel, HandedOver};
+use punctual_ipc::{ClientChannel, HandedOver, Submissions};
 
 use super::*;
 use crate::channels::Channels;
@@ -122,8 +122,8 @@ fn world_over(
         regions: Arc::clone(regions),
         halves: [None, Some(1)].into(),
     };
-    let mut channels = Channels::for_slots(&[2]);
-    let spare = Channels::for_slots(&[2]).scheduler;
+    let mut channels = Channels::for_slots(&[2]).expect("descriptors");
+    let spare = Channels::for_slots(&[2]).expect("descriptors").scheduler;
     let ends = std::mem::replace(&mut channels.scheduler, spare);
     let metrics = Metrics {
         lending: Some(LendingMetrics::with_counts((2, 1))),
@@ -148,7 +148,7 @@ fn told(world: &mut DaemonWorld<ScriptedDevice>) -> Vec<Event> {
 #[test]
 fn a_preparation_is_ordered_with_the_payload_of_its_submission() {
     let (mut world, mut channels) = world(ScriptedDevice::default());
-    channels.ingress.inbound.push(arrival(1)).expect("room");
+    channels.ports[0].inbound.push(arrival(1)).expect("room");
     assert!(matches!(told(&mut world)[..], [Event::Arrived(_)]));
     world.carry_out(&Action::Prepare {
         request: REQUEST,
@@ -172,7 +172,7 @@ fn a_preparation_is_ordered_with_the_payload_of_its_submission() {
 #[test]
 fn a_frame_that_another_task_takes_on_is_prepared_for_that_one_and_counted_where_it_came_from() {
     let (mut world, mut channels) = world(ScriptedDevice::default());
-    channels.ingress.inbound.push(arrival(1)).expect("room");
+    channels.ports[0].inbound.push(arrival(1)).expect("room");
     told(&mut world);
     world.carry_out(&Action::Prepare {
         request: REQUEST,
@@ -191,19 +191,19 @@ fn a_frame_that_another_task_takes_on_is_prepared_for_that_one_and_counted_where
 #[test]
 fn a_client_that_is_gone_hears_nothing_and_is_retired_with_its_last_verdict() {
     let (mut world, mut channels) = world(ScriptedDevice::default());
-    for message in [arrival(0), arrival(1), Inbound::Gone(ClientId(0))] {
-        channels.ingress.inbound.push(message).expect("room");
+    for message in [arrival(0), arrival(1), Inbound::Gone] {
+        channels.ports[0].inbound.push(message).expect("room");
     }
     let gone = Event::ClientGone {
         client: ClientId(0),
     };
     assert_eq!(told(&mut world).last(), Some(&gone));
     world.carry_out(&failed(0));
-    assert!(channels.egress.outbound.pop().is_err());
+    assert!(channels.ports[0].outbound.pop().is_err());
     assert!(channels.intakes[0].orders.pop().is_err());
     world.carry_out(&failed(1));
-    let retire = channels.egress.outbound.pop();
-    assert_eq!(retire, Ok(Outbound::Retire(ClientId(0))));
+    let retire = channels.ports[0].outbound.pop();
+    assert_eq!(retire, Ok(Outbound::Retire));
     assert_eq!(channels.intakes[0].orders.pop(), Ok(IntakeOrder::Retire));
     assert_eq!(world.metrics.tasks[0].failed().client_gone, 2);
 }
@@ -216,7 +216,7 @@ fn a_finished_stage_counts_for_its_first_member_s_task_and_each_member_for_its_o
         generation: 1,
     };
     for (slot, request, task) in [(0, REQUEST, TaskId(0)), (1, other, TaskId(1))] {
-        channels.ingress.inbound.push(arrival(slot)).expect("room");
+        channels.ports[0].inbound.push(arrival(slot)).expect("room");
         told(&mut world);
         world.carry_out(&Action::Prepare {
             request,
@@ -281,7 +281,7 @@ fn what_requests_find_of_their_weights_is_counted() {
     let (mut world, mut channels) = world(ScriptedDevice::default());
     let (id, model) = (ActionId(7), ModelId(0));
     let mut ask = |world: &mut DaemonWorld<ScriptedDevice>, slot| {
-        channels.ingress.inbound.push(arrival(slot)).expect("room");
+        channels.ports[0].inbound.push(arrival(slot)).expect("room");
         told(world);
         world.carry_out(&Action::Prepare {
             request: REQUEST,
@@ -316,7 +316,7 @@ fn what_requests_find_of_their_weights_is_counted() {
 fn what_frees_capacity_is_told_before_what_asks_for_it() {
     let (mut world, mut channels) = world(ScriptedDevice::default());
     world.carry_out(&Action::Infer(infer(7)));
-    channels.ingress.inbound.push(arrival(0)).expect("room");
+    channels.ports[0].inbound.push(arrival(0)).expect("room");
     let prepared = Prepared {
         request: REQUEST,
         measured: Nanos::new(1),
@@ -367,13 +367,13 @@ fn an_order_to_shed_is_told_once_and_so_is_its_end() {
     assert_eq!(told(&mut world), [Event::Shed { hold: false }]);
 }
 
-/// A client with areas has come.
-fn with_client(channels: &mut Channels) -> ClientChannel {
+/// A client with areas has come; it, and what its port has.
+fn with_client(channels: &mut Channels) -> (ClientChannel, Submissions) {
     let (mut server, client) = pair_with_outputs();
     let areas = server.areas().expect("the terms have areas");
-    let ends = &mut channels.housekeeping.clients[0];
+    let ends = &mut channels.housekeeping[0];
     assert!(ends.to_scheduler.push(areas).is_ok());
-    client
+    (client, server.split().0)
 }
 
 /// Of the request in `buffer`: that of the submission in `slot`.
@@ -404,7 +404,7 @@ fn on_time(slot: u16, buffer: u16, exit: u8) -> Action {
 }
 
 fn answered(channels: &mut Channels) -> Answered {
-    match channels.egress.outbound.pop() {
+    match channels.ports[0].outbound.pop() {
         Ok(Outbound::Verdict(answered)) => answered,
         other => panic!("{other:?}"),
     }
@@ -423,9 +423,9 @@ fn write(regions: &ClaimedRegions, buffer: usize, not_finite: u32) {
 fn an_area_is_in_the_request_buffer_while_stages_run_and_the_clients_afterwards() {
     let regions = Arc::new(ClaimedRegions::new(2, 16));
     let (mut world, mut channels) = world_over(ScriptedDevice::default(), &regions);
-    let client = with_client(&mut channels);
+    let (client, submissions) = with_client(&mut channels);
     for turn in 0..4 {
-        channels.ingress.inbound.push(arrival(1)).expect("room");
+        channels.ports[0].inbound.push(arrival(1)).expect("room");
         assert!(matches!(told(&mut world)[..], [Event::Arrived(_)]));
         world.carry_out(&prepare(1, 0));
         channels.intakes[0].orders.pop().expect("an order");
@@ -440,9 +440,9 @@ fn an_area_is_in_the_request_buffer_while_stages_run_and_the_clients_afterwards(
     }
     assert_eq!(world.metrics.tasks[0].not_finite.load(Relaxed), 2);
     // The client holds all four.
-    channels.ingress.inbound.push(arrival(0)).expect("room");
+    channels.ports[0].inbound.push(arrival(0)).expect("room");
     assert_eq!(told(&mut world), []);
-    let refused = channels.egress.outbound.pop();
+    let refused = channels.ports[0].outbound.pop();
     assert!(
         matches!(refused, Ok(Outbound::Refused(refusal)) if refusal.reason == Refused::NoArea),
         "{refused:?}"
@@ -451,7 +451,8 @@ fn an_area_is_in_the_request_buffer_while_stages_run_and_the_clients_afterwards(
     let fields = Fields::of(&client);
     let word = fields.requests.word32(fields.released + 4 * 2);
     word.store(1, Relaxed);
-    channels.ingress.inbound.push(arrival(0)).expect("room");
+    submissions.see_released();
+    channels.ports[0].inbound.push(arrival(0)).expect("room");
     assert!(matches!(told(&mut world)[..], [Event::Arrived(_)]));
 }
 
@@ -461,13 +462,13 @@ fn an_answer_without_outputs_and_a_rejection_leave_their_areas_free() {
     let (mut world, mut channels) = world_over(ScriptedDevice::default(), &regions);
     let _client = with_client(&mut channels);
     for _ in 0..10 {
-        channels.ingress.inbound.push(arrival(1)).expect("room");
+        channels.ports[0].inbound.push(arrival(1)).expect("room");
         told(&mut world);
         world.carry_out(&prepare(1, 0));
         channels.intakes[0].orders.pop().expect("an order");
         world.carry_out(&on_time(1, 0, 0));
         assert_eq!(answered(&mut channels).outputs, None);
-        channels.ingress.inbound.push(arrival(0)).expect("room");
+        channels.ports[0].inbound.push(arrival(0)).expect("room");
         told(&mut world);
         world.carry_out(&failed(0));
         assert_eq!(answered(&mut channels).outputs, None);
@@ -479,7 +480,7 @@ fn an_area_that_a_stage_still_writes_to_comes_back_when_that_has_ended() {
     let regions = Arc::new(ClaimedRegions::new(2, 16));
     let (mut world, mut channels) = world_over(ScriptedDevice::default(), &regions);
     let _client = with_client(&mut channels);
-    channels.ingress.inbound.push(arrival(1)).expect("room");
+    channels.ports[0].inbound.push(arrival(1)).expect("room");
     told(&mut world);
     world.carry_out(&prepare(1, 0));
     write(&regions, 0, 3);
@@ -487,21 +488,21 @@ fn an_area_that_a_stage_still_writes_to_comes_back_when_that_has_ended() {
     world.carry_out(&on_time(1, 0, 1));
     let answered = answered(&mut channels);
     assert!(answered.outputs.is_some() && answered.not_finite);
-    let gone = Inbound::Gone(ClientId(0));
-    channels.ingress.inbound.push(gone).expect("room");
+    let gone = Inbound::Gone;
+    channels.ports[0].inbound.push(gone).expect("room");
     told(&mut world);
-    let back = &mut channels.housekeeping.clients[0].from_scheduler;
+    let back = &mut channels.housekeeping[0].from_scheduler;
     assert!(back.pop().is_err(), "a stage writes to one of them");
     drop(deeper);
     told(&mut world);
     let areas = back.pop().expect("all are back");
     assert!(areas.are_all_back());
     assert!(regions.claim(0).expect("free").area().is_none());
-    let retire = channels.egress.outbound.pop();
-    assert_eq!(retire, Ok(Outbound::Retire(ClientId(0))));
+    let retire = channels.ports[0].outbound.pop();
+    assert_eq!(retire, Ok(Outbound::Retire));
     // The place's next client begins anew.
     let _client = with_client(&mut channels);
-    channels.ingress.inbound.push(arrival(1)).expect("room");
+    channels.ports[0].inbound.push(arrival(1)).expect("room");
     assert!(matches!(told(&mut world)[..], [Event::Arrived(_)]));
 }
 
@@ -509,10 +510,10 @@ fn an_area_that_a_stage_still_writes_to_comes_back_when_that_has_ended() {
 fn areas_of_a_client_that_never_submitted_go_back_with_the_rest() {
     let (mut world, mut channels) = world(ScriptedDevice::default());
     let _client = with_client(&mut channels);
-    let gone = Inbound::Gone(ClientId(0));
-    channels.ingress.inbound.push(gone).expect("room");
+    let gone = Inbound::Gone;
+    channels.ports[0].inbound.push(gone).expect("room");
     told(&mut world);
-    let ends = &mut channels.housekeeping.clients[0];
+    let ends = &mut channels.housekeeping[0];
     assert!(ends.from_scheduler.pop().is_ok());
 }
 
@@ -520,7 +521,7 @@ fn areas_of_a_client_that_never_submitted_go_back_with_the_rest() {
 fn a_failure_of_a_vector_has_its_own_reason_and_count() {
     let (mut world, mut channels) = world(ScriptedDevice::default());
     for failure in [Failure::Vector, Failure::Payload] {
-        channels.ingress.inbound.push(arrival(1)).expect("room");
+        channels.ports[0].inbound.push(arrival(1)).expect("room");
         told(&mut world);
         world.carry_out(&prepare(1, 0));
         channels.intakes[0].orders.pop().expect("an order");

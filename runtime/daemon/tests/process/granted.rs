@@ -10,9 +10,8 @@ fn manifest(keys: &str) -> String {
 
 /// Names and policies of the daemon's own threads.
 fn policies(report: &punctual_daemon::Report) -> Vec<(&str, &str)> {
-    let own = ["ingress", "scheduler", "egress"];
     let threads = report.threads.iter();
-    let threads = threads.filter(|thread| own.contains(&thread.name.as_str()));
+    let threads = threads.filter(|t| t.name == "scheduler" || t.name.starts_with("port/"));
     threads
         .map(|t| (t.name.as_str(), t.policy.as_str()))
         .collect()
@@ -23,7 +22,7 @@ fn threads_are_scheduled_by_priority_each_on_its_core() {
     let daemon = Daemon::start(&manifest(""));
     let report = daemon.stop();
     let own = policies(&report);
-    assert_eq!(own.len(), 3, "{:?}", report.threads);
+    assert_eq!(own.len(), 1 + 4, "{:?}", report.threads);
     let realtime = !report
         .missing
         .iter()
@@ -33,7 +32,7 @@ fn threads_are_scheduled_by_priority_each_on_its_core() {
         assert!(policy.starts_with(expected), "{name}: {policy}");
     }
     // Four intakes and a worker more.
-    assert_eq!(report.threads.len(), 3 + 4 + 1, "{:?}", report.threads);
+    assert_eq!(report.threads.len(), 1 + 4 + 4 + 1, "{:?}", report.threads);
     assert!(report.threads.iter().all(|thread| thread.cores.len() == 1));
 }
 

@@ -56,7 +56,7 @@ impl Stopped {
 
 #[test]
 fn a_stuck_thread_is_named_and_the_daemon_ends_within_the_bound() {
-    for name in ["ingress", "scheduler", "egress", "intake/0", "main/0"] {
+    for name in ["scheduler", "main/0"] {
         let daemon = Daemon::start(&manifest());
         let Some(thread) = Stopped::thread(daemon.pid(), name) else {
             return;
@@ -80,12 +80,12 @@ fn a_stuck_thread_is_named_and_the_daemon_ends_within_the_bound() {
 fn a_thread_that_goes_on_before_its_bound_costs_nothing_but_a_line() {
     let manifest = manifest().replace("watchdog_ms = 500", "watchdog_ms = 4000");
     let daemon = Daemon::start(&manifest);
-    let Some(thread) = Stopped::thread(daemon.pid(), "egress") else {
+    let Some(thread) = Stopped::thread(daemon.pid(), "main/0") else {
         return;
     };
     let report = daemon.report_when(|report| !report.watchdog.silent.is_empty());
-    assert_eq!(report.watchdog.silent[0].thread, "egress");
-    // Best-effort work has given way meanwhile; its refusal waits for the egress.
+    assert_eq!(report.watchdog.silent[0].thread, "main/0");
+    // Best-effort work has given way meanwhile.
     let mut watch = connect(&daemon.socket(), "watch", PixelFormat::Nv12);
     submit(&mut watch);
     daemon.report_when(|report| report.tasks[1].rejected.shedding == 1);
@@ -102,6 +102,44 @@ fn a_thread_that_goes_on_before_its_bound_costs_nothing_but_a_line() {
     drop(client);
     let report = daemon.stop();
     assert_eq!(report.watchdog.episodes, 1);
+}
+
+#[test]
+fn a_client_that_keeps_a_thread_of_its_own_is_disconnected_and_no_other_notices() {
+    for name in ["port/0", "intake/0"] {
+        let daemon = Daemon::start(&manifest());
+        // The place of a task's first client is its first.
+        let mut slow = connect(&daemon.socket(), "front", PixelFormat::Rgb8);
+        let mut other = connect(&daemon.socket(), "watch", PixelFormat::Nv12);
+        let Some(thread) = Stopped::thread(daemon.pid(), name) else {
+            return;
+        };
+        submit(&mut slow);
+        daemon.report_when(|report| report.watchdog.longest_ms > 2_000);
+        submit(&mut other);
+        assert!(result(&mut other).answer.is_some(), "{name}");
+        thread.go_on();
+        daemon.report_when(|report| report.channel_faults == 1 && report.clients.gone == 1);
+        submit(&mut other);
+        assert!(result(&mut other).answer.is_some(), "{name}");
+        let mut next = connect(&daemon.socket(), "front", PixelFormat::Rgb8);
+        submit(&mut next);
+        assert!(result(&mut next).answer.is_some(), "{name}");
+        drop((slow, next, other));
+        daemon.stop();
+    }
+}
+
+#[test]
+fn the_daemon_ends_although_a_client_keeps_a_thread_of_its_own() {
+    let daemon = Daemon::start(&manifest());
+    let Some(thread) = Stopped::thread(daemon.pid(), "port/0") else {
+        return;
+    };
+    daemon.signal("TERM");
+    thread.see_its_end();
+    let (status, _) = daemon.end();
+    assert_eq!(status.code(), Some(0));
 }
 
 #[test]

@@ -61,9 +61,9 @@ impl OutputAreas {
     }
 
     fn released(&self, area: u16) -> u32 {
-        let word = self.shared.request_layout.released(area);
-        // Acquire pairs with the Release in `Outputs::drop`: the client has read the area before it is written again.
-        self.shared.requests.word32(word).load(Ordering::Acquire)
+        // Acquire pairs with the Release in `Submissions::see_released`: the client has read the area before it is written
+        // again.
+        self.shared.released[usize::from(area)].load(Ordering::Acquire)
     }
 
     /// The memory of a reserved area, for a request buffer; none if it is lent already.
@@ -108,6 +108,7 @@ mod tests {
     #[test]
     fn an_area_goes_round_and_waits_for_its_client() {
         let (mut server, client) = pair_with_outputs();
+        let shared = Arc::clone(&server.shared);
         let mut areas = server.areas().expect("the terms have areas");
         assert!(server.areas().is_none(), "once");
         let all: Vec<u16> = std::iter::from_fn(|| areas.reserve()).collect();
@@ -122,6 +123,7 @@ mod tests {
         let release = |generation| {
             let word = fields.requests.word32(fields.released);
             word.store(generation, Ordering::Release);
+            shared.see_released();
         };
         release(1);
         assert_eq!(areas.reserve(), None, "a stage still writes to it");

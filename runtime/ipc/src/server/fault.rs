@@ -45,6 +45,12 @@ pub enum ChannelFault {
     /// It rang without having submitted.
     #[error("it rings the doorbell without a submission")]
     Doorbell,
+    /// A thread that serves it waits for its memory for too long.
+    #[error("the daemon waits for its memory for too long")]
+    SlowMemory,
+    /// It takes too much processor time to wake it.
+    #[error("it takes the daemon too long to wake it")]
+    SlowWakeUps,
 }
 
 impl ChannelFault {
@@ -60,6 +66,8 @@ impl ChannelFault {
             Self::ResultsUnread { .. } => "too many results unread",
             Self::Results(_) => "an impossible result ring position",
             Self::Doorbell => "doorbells without submissions",
+            Self::SlowMemory => "slow memory",
+            Self::SlowWakeUps => "slow wake-ups",
         }
     }
 

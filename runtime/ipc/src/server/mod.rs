@@ -7,7 +7,7 @@ mod payload;
 mod results;
 mod submissions;
 
-use punctual_platform::atomics::{AtomicBool, Ordering};
+use punctual_platform::atomics::{AtomicU32, Ordering};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -43,8 +43,9 @@ struct Shared {
     /// Nothing can be in its queue.
     socket: OwnedFd,
     bell: ServerBell,
-    /// The client broke the protocol as the egress saw it: for the ingress, which ends it.
-    broken: AtomicBool,
+    /// One entry an area: which generation the client has released, as its port has last seen it. The thread that decides
+    /// looks here, and not at the client's memory.
+    released: Box<[AtomicU32]>,
     slots: SlotTable,
     /// Mapped read-only; the client writes.
     requests: Region,
@@ -72,7 +73,7 @@ impl ServerChannel {
             terms,
             socket,
             bell,
-            broken: AtomicBool::new(false),
+            released: areas.iter().map(|_| AtomicU32::new(0)).collect(),
             requests,
             results,
             buffers,
@@ -128,6 +129,15 @@ fn publish(results: &Region, layout: &ResultLayout, slot: u16, generation: u32) 
 }
 
 impl Shared {
+    /// Notes which areas the client has released.
+    fn see_released(&self) {
+        for (area, seen) in (0..).zip(&self.released) {
+            let word = self.requests.word32(self.request_layout.released(area));
+            // Acquire pairs with the Release in `Outputs::drop`; Release with the Acquire in `OutputAreas::released`.
+            seen.store(word.load(Ordering::Acquire), Ordering::Release);
+        }
+    }
+
     /// Gives a slot back to the client, if it (still) holds this submission.
     fn release(&self, slot: u16, sequence: u64) -> bool {
         let released = self.slots.release(slot, sequence);

@@ -1,4 +1,4 @@
-//! The egress's part: results out.
+//! The part that gives results out.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::ring::{PositionError, RingWriter};
 use crate::socket;
 
 /// The most threads of a client that the daemon wakes: the one that takes results, and the one behind its
-/// descriptor. A hostile client can have thousands of waiters, and the egress would spend its time to wake them.
+/// descriptor. A hostile client can have thousands of waiters, and whoever wakes them would spend its time on it.
 const WAITERS_MAX: u32 = 2;
 
 /// What a client is told. Never blocks, never allocates. Dropping it closes the connection,
@@ -41,27 +41,22 @@ impl Results {
     /// for whose result there is none.
     ///
     /// # Errors
-    /// If the client's position is impossible: the result goes nowhere, and
-    /// [`Submissions::is_broken`](super::Submissions::is_broken) from now on, so that the ingress,
-    /// once it is woken, ends this client. The slot is given back all the same.
+    /// If the client's position is impossible: the result goes nowhere, and the client is to be ended. The slot is given
+    /// back all the same.
     pub fn push(&mut self, record: &ResultRecord) -> Result<(), ChannelFault> {
         // First: a client that has seen the result finds the slot free.
         self.shared.release(record.slot, record.sequence);
         let taken = self.shared.request_layout.results_taken;
         // Acquire pairs with the Release in `ClientChannel::take`: it has read the cells before.
         let taken = self.shared.requests.word32(taken).load(Ordering::Acquire);
-        let fault = match self.ring.push(&record.encode(), taken) {
+        match self.ring.push(&record.encode(), taken) {
             Ok(true) => {
                 self.ring_bell();
-                return Ok(());
+                Ok(())
             }
-            Ok(false) => self.full(taken),
-            Err(error) => ChannelFault::Results(error),
-        };
-        // Relaxed: partner of the load in `Submissions::is_broken`. It orders no other memory, and its reader is
-        // woken through the kernel.
-        self.shared.broken.store(true, Ordering::Relaxed);
-        Err(fault)
+            Ok(false) => Err(self.full(taken)),
+            Err(error) => Err(ChannelFault::Results(error)),
+        }
     }
 
     /// Its position went backwards, or it would have room.

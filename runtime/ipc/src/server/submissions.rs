@@ -1,4 +1,4 @@
-//! The ingress's part: descriptors in.
+//! The part that takes descriptors in.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -71,21 +71,13 @@ impl Submissions {
         }
     }
 
-    /// Whether [`Results::push`](super::Results::push) has found that the client broke the protocol:
-    /// this part is to be dropped.
-    #[must_use]
-    pub fn is_broken(&self) -> bool {
-        // Relaxed: partner of the store in `Results::push`.
-        self.shared.broken.load(Ordering::Relaxed)
-    }
-
     /// Whether there was ever a valid submission.
     #[must_use]
     pub fn has_submitted(&self) -> bool {
         self.expected.sequence > FIRST_SEQUENCE
     }
 
-    /// Tells the client whether the ingress looks by itself, so that it spares the ringing. Before sleeping:
+    /// Tells the client whether this thread looks by itself, so that it spares the ringing. Before sleeping:
     /// `attend(false)`, then [`poll`](Self::poll) until there is nothing; so no submission is missed.
     pub fn attend(&self, attentive: bool) {
         let word = self.shared.result_layout.attentive;
@@ -95,6 +87,12 @@ impl Submissions {
         // Pairs with the fence in `ClientChannel::submit`: either it sees that the daemon does not poll, and
         // rings, or the next poll sees its submission.
         fence(Ordering::SeqCst);
+    }
+
+    /// Notes which areas the client has released; each [`poll`](Self::poll) that takes a submission does.
+    #[doc(hidden)]
+    pub fn see_released(&self) {
+        self.shared.see_released();
     }
 
     /// How many slots hold a submission that was not released yet.
@@ -117,11 +115,13 @@ impl Submissions {
             },
         })?;
         self.expected.sequence += 1;
+        // Before the thread that decides takes an area for this submission.
+        self.shared.see_released();
         self.rings_owed = (self.rings_owed + 1).min(RINGS_OWED_MAX);
         Ok(descriptor)
     }
 
-    /// There must be room for this submission's result, so that the egress always has some.
+    /// There must be room for this submission's result.
     fn check_results_read(&self, sequence: u64) -> Result<(), ChannelFault> {
         let layout = &self.shared.request_layout;
         let read = self.shared.requests.word32(layout.results_taken);

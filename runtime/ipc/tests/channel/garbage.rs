@@ -122,7 +122,6 @@ fn positions_in_the_result_ring_are_checked_on_both_sides_of_the_work() {
             "{taken}: {fault}"
         );
         assert_eq!(submissions.slots_in_use(), 0, "released all the same");
-        assert!(submissions.is_broken(), "for the ingress to end it");
     }
 }
 

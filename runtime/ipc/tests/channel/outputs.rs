@@ -148,12 +148,14 @@ fn an_exit_that_the_description_does_not_know_has_no_outputs() {
 fn released_words_of_any_value_free_at_most_the_liars_own_areas_early() {
     let (mut server, client) = pair_with_outputs();
     let mut areas = server.areas().unwrap();
+    let (submissions, _payload, _results) = server.split();
     let fields = Fields::of(&client);
     for value in [0, 1, 2, u32::MAX] {
         for area in 0..4 {
             let word = fields.requests.word32(fields.released + 4 * area);
             word.store(value, Ordering::Relaxed);
         }
+        submissions.see_released();
         let mut held = Vec::new();
         while let Some(area) = areas.reserve() {
             assert!(!held.contains(&area), "an area was given away twice");

@@ -18,7 +18,7 @@ use thiserror::Error;
 use crate::manifest::Margins;
 use crate::resolve::{MEASURE, Model, Resolved, Task};
 
-/// Processor time of one event on the way through ingress, scheduler and egress, system calls
+/// Processor time of one event on the way through port and scheduler, system calls
 /// included; bounds what they take from intake threads on their core.
 pub(crate) const EVENT_COST: Nanos = Nanos::from_micros(30);
 
@@ -163,7 +163,7 @@ fn intake_interference(
         .collect()
 }
 
-/// Ingress, scheduler and egress: arrival, preparation, and the end of each stage of every promised frame.
+/// Scheduler and ports: arrival, preparation, and the end of each stage of every promised frame.
 fn event_interference(resolved: &Resolved<'_>) -> Vec<Interference> {
     let margins = &resolved.manifest.daemon.margins;
     let tasks = &resolved.tasks;
@@ -207,7 +207,7 @@ pub(super) fn on_partition(
     others
 }
 
-/// What one frame of this model costs ingress, scheduler and egress together.
+/// What one frame of this model costs the scheduler and its client's port together.
 pub(crate) fn event_cost(model: &Model<'_>) -> Nanos {
     EVENT_COST.saturating_mul(2 + u64::from(model.stages()))
 }

@@ -12,7 +12,7 @@ pub struct Margins {
     /// Added to each budget, for interrupts and cold caches, which cost the same however short the work is.
     pub noise_floor: Nanos,
     /// Capture to the decision to prepare, apart from the preparation: the client's own copy,
-    /// the wake-ups of ingress, scheduler and intake. Manifest key `daemon.channel_bound_us`.
+    /// the wake-ups of port, scheduler and intake. Manifest key `daemon.channel_bound_us`.
     pub channel: Nanos,
     /// One decision and hand-over to a worker (delta). Manifest key `daemon.dispatch_bound_us`.
     pub dispatch: Nanos,

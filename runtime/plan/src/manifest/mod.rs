@@ -63,7 +63,7 @@ pub enum Scheduling {
     /// `SCHED_FIFO`, each pinned to a core.
     #[default]
     Fifo,
-    /// `SCHED_DEADLINE` for ingress, scheduler and egress, on all of the daemon's own cores.
+    /// `SCHED_DEADLINE` for the scheduler and the ports, on all of the daemon's own cores.
     Deadline,
 }
 

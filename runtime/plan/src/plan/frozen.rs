@@ -66,7 +66,7 @@ pub struct Plan {
     /// Position `t` is `TaskId(t)`.
     pub tasks: Vec<TaskPlan>,
     /// Position `c` is client slot `c`: at most one connected client at a time holds it, and its
-    /// intake thread is [`Role::Intake`](crate::Role::Intake) with the same number.
+    /// port and its intake thread are [`Role::Port`](crate::Role::Port) and [`Role::Intake`](crate::Role::Intake) with the same number.
     pub client_slots: Vec<ClientSlotPlan>,
     /// What is taken at start, against what the board has.
     pub memory: MemoryBudget,

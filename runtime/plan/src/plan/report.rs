@@ -139,17 +139,17 @@ impl Plan {
         table
     }
 
+    fn describe_client(&self, client: u16) -> String {
+        let task = self.client_slots[usize::from(client)].task;
+        format!("client {client} ({})", self.task(task).name)
+    }
+
     fn describe(&self, thread: &ThreadPlan) -> (&'static str, String) {
         match thread.role {
-            Role::Ingress => ("ingress", "descriptors of all clients".to_owned()),
             Role::Scheduler => ("scheduler", "all decisions".to_owned()),
-            Role::Egress => ("egress", "replies to all clients".to_owned()),
             Role::StallProbe => ("stall probe", "stalls of this core".to_owned()),
-            Role::Intake { client } => {
-                let task = self.client_slots[usize::from(client)].task;
-                let name = &self.task(task).name;
-                ("intake", format!("client {client} ({name})"))
-            }
+            Role::Port { client } => ("port", self.describe_client(client)),
+            Role::Intake { client } => ("intake", self.describe_client(client)),
             Role::Worker { partition, unit } => {
                 let partition = &self.partitions[partition.index()];
                 let PartitionPlan { name, tpcs, .. } = partition;

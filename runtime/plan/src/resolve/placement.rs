@@ -69,7 +69,7 @@ impl Rule for PlacementRule {
 
 /// The cores, shared out.
 pub(crate) struct Placement {
-    /// The daemon's own: ingress, scheduler and egress on the first, intake threads on the others
+    /// The daemon's own: scheduler and ports on the first, intake threads on the others
     /// (or on the same, if there is only one).
     pub(crate) system: Vec<u16>,
     /// Those partitions whose cores could be found; behind the manifest's own, places.
@@ -205,7 +205,7 @@ impl Placement {
         units
     }
 
-    /// The core of ingress, scheduler and egress.
+    /// The core of scheduler and ports.
     pub(crate) fn first(&self) -> u16 {
         self.system.first().copied().unwrap_or_default()
     }

@@ -17,10 +17,13 @@ use crate::manifest::{Margins, Scheduling};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Descriptors in, validated.
-    Ingress,
     /// Runs `drive`.
     Scheduler,
+    /// Takes a client's descriptors, writes its verdicts, wakes it. One a client slot.
+    Port {
+        /// Position in [`Plan::client_slots`](crate::Plan::client_slots).
+        client: u16,
+    },
     /// Copies a client's payload in and prepares it. One a client slot.
     Intake {
         /// Position in [`Plan::client_slots`](crate::Plan::client_slots).
@@ -32,7 +35,6 @@ pub enum Role {
         /// Position in the partition's cores.
         unit: u8,
     },
-    Egress,
     /// Watches for stalls of the machine. One a core that the plan uses, since a virtual machine stalls core by core.
     StallProbe,
 }
@@ -61,8 +63,8 @@ pub struct Reservation {
 /// The highest `SCHED_FIFO` priority.
 const PRIORITY_MAX: u8 = 99;
 
-/// Worker, egress, scheduler, ingress, probe: the levels above the intake threads'.
-const LEVELS_ABOVE_INTAKE: u8 = 5;
+/// Worker, port, scheduler, probe: the levels above the intake threads'.
+const LEVELS_ABOVE_INTAKE: u8 = 4;
 
 /// More levels than there are above the base.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -75,7 +77,7 @@ pub struct PrioritiesExhausted {
 
 impl Rule for PrioritiesExhausted {
     fn rule(&self) -> &'static str {
-        "intake, worker < egress < scheduler < ingress < probe, within 1 to 99"
+        "intake, worker < port < scheduler < probe, within 1 to 99"
     }
 
     fn help(&self) -> String {
@@ -84,7 +86,7 @@ impl Rule for PrioritiesExhausted {
 }
 
 /// Priorities by role, from the lowest up: one level for each different deadline's intake threads
-/// (the shorter the deadline the higher), worker, egress, scheduler, ingress, stall probe. Where
+/// (the shorter the deadline the higher), worker, port, scheduler, stall probe. Where
 /// they have to share a core, the worker is below the intake threads (see `arrival`).
 struct Priorities {
     base: u8,
@@ -182,9 +184,10 @@ fn placed(
             reservation: None,
         });
     };
-    add(Role::Ingress, first, priorities.above(3));
     add(Role::Scheduler, first, priorities.above(2));
-    add(Role::Egress, first, priorities.above(1));
+    for client in 0..clients(tasks) {
+        add(Role::Port { client }, first, priorities.above(1));
+    }
     let mut client = 0;
     for (position, task) in tasks.iter().enumerate() {
         let core = placement.intake_core(position);
@@ -209,9 +212,13 @@ fn placed(
         }
     }
     for core in placement.used() {
-        add(Role::StallProbe, core, priorities.above(4));
+        add(Role::StallProbe, core, priorities.above(3));
     }
     threads
+}
+
+fn clients(tasks: &[Task]) -> u16 {
+    tasks.iter().map(|task| task.clients).sum()
 }
 
 /// The period of a plan whose tasks have none.
@@ -221,22 +228,28 @@ const PERIOD: Nanos = Nanos::from_millis(10);
 const PERIOD_MIN: Nanos = Nanos::from_micros(100);
 const PERIOD_MAX: Nanos = Nanos::from_millis(4_000);
 
-/// Gives the three threads their reservations.
+/// Gives scheduler and ports their reservations.
 fn reserve(threads: &mut [ThreadPlan], tasks: &[Task], stages_max: u8, margins: &Margins) {
     let periods = tasks.iter().filter_map(|task| task.period);
     let period = periods.min().unwrap_or(PERIOD);
     let period_ns = period.clamp(PERIOD_MIN, PERIOD_MAX).as_nanos();
     let frames = frames_within(period_ns, tasks);
+    let clients = u64::from(clients(tasks)).max(1);
     for thread in threads {
-        // Of an event each: arrival, preparation, the end of each stage.
-        let bound_ns = match thread.role {
-            Role::Ingress => margins.dispatch.as_nanos(),
-            Role::Scheduler => margins.dispatch.as_nanos() * (2 + u64::from(stages_max)),
-            Role::Egress => margins.egress.as_nanos(),
+        // Of an event each: arrival, preparation, the end of each stage. All of them fit one core, of which the kernel gives
+        // 95%.
+        let (bound_ns, most_ns) = match thread.role {
+            Role::Scheduler => (
+                margins.dispatch.as_nanos() * (2 + u64::from(stages_max)),
+                period_ns * 3 / 10,
+            ),
+            Role::Port { .. } => (
+                (margins.dispatch + margins.egress).as_nanos(),
+                period_ns * 6 / 10 / clients,
+            ),
             Role::Intake { .. } | Role::Worker { .. } | Role::StallProbe => continue,
         };
-        // Three of them fit one core, of which the kernel gives 95%.
-        let runtime_ns = bound_ns.saturating_mul(frames).min(period_ns * 3 / 10);
+        let runtime_ns = bound_ns.saturating_mul(frames).min(most_ns);
         thread.reservation = thread.priority.map(|_| Reservation {
             runtime_ns: runtime_ns.max(RUNTIME_NS_MIN),
             period_ns,

@@ -156,12 +156,13 @@ fn holds(plan: &Plan, inputs: &PlanInputs) {
         assert!(taken.is_subset(&available));
     }
 
-    // Every client has its intake, every core of a partition its worker, on that core.
+    // Every client has its port and its intake, every core of a partition its worker, on that core.
     let on = |role: Role| -> Vec<u16> {
         let threads = plan.threads.iter().filter(|thread| thread.role == role);
         threads.map(|thread| thread.core).collect()
     };
     for client in 0..plan.client_slots.len() as u16 {
+        assert_eq!(on(Role::Port { client }).len(), 1);
         assert_eq!(on(Role::Intake { client }).len(), 1);
     }
     for (position, partition) in plan.partitions.iter().enumerate() {

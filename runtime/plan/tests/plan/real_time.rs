@@ -49,9 +49,8 @@ fn the_daemon_s_threads_get_reservations_by_the_documented_formula() {
     let plan = Plan::build(&crate::fixture::inputs(&text, "manifest.toml")).expect("a plan");
     // One client, a frame in 50 ms; three exits; 100 us a decision, 300 us a reply.
     for (role, runtime_ns) in [
-        (Role::Ingress, 100_000),
         (Role::Scheduler, 500_000),
-        (Role::Egress, 300_000),
+        (Role::Port { client: 0 }, 400_000),
     ] {
         let period_ns = 50_000_000;
         let reserved = Reservation {
@@ -63,7 +62,7 @@ fn the_daemon_s_threads_get_reservations_by_the_documented_formula() {
     let others = plan.threads.iter().filter(|t| t.reservation.is_some());
     assert_eq!(
         others.count(),
-        3,
+        2,
         "workers and intakes stay with SCHED_FIFO"
     );
 }

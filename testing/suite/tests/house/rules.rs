@@ -91,10 +91,13 @@ fn sources(extension: &str) -> Vec<(String, String)> {
     found
 }
 
-fn lines_before_tests(text: &str) -> usize {
+fn before_tests(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .take_while(|line| !line.trim_start().starts_with("#[cfg(test)]"))
-        .count()
+}
+
+fn lines_before_tests(text: &str) -> usize {
+    before_tests(text).count()
 }
 
 #[test]
@@ -180,11 +183,11 @@ const REALTIME: &[&str] = &[
     "kernels/src/",
     "runtime/core/src/",
     "runtime/daemon/src/driver.rs",
-    "runtime/daemon/src/egress.rs",
-    "runtime/daemon/src/ingress.rs",
     "runtime/daemon/src/intake.rs",
     "runtime/daemon/src/metrics/",
     "runtime/daemon/src/pace.rs",
+    "runtime/daemon/src/port.rs",
+    "runtime/daemon/src/wake_budget.rs",
     "runtime/daemon/src/world",
     "runtime/device",
     "runtime/executor/src/",
@@ -226,6 +229,34 @@ const PRINTING: &[&str] = &[
     "testing/emulated-driver/",
     "testing/vectors/",
 ];
+
+/// What has a handle to pages or queues of a client, and where the daemon may name it.
+const CLIENTS_OWN: &[(&str, &[&str])] = &[
+    ("Submissions", &["port.rs", "channels.rs"]),
+    ("Results", &["port.rs", "channels.rs"]),
+    ("PayloadReader", &["intake.rs", "channels.rs"]),
+    ("ServerChannel", &["acceptor.rs", "pools.rs"]),
+];
+
+#[test]
+fn only_threads_that_serve_one_client_have_a_handle_to_what_it_can_make_slow() {
+    let mut found = Vec::new();
+    for (name, text) in sources("rs") {
+        let Some(file) = name.strip_prefix("runtime/daemon/src/") else {
+            continue;
+        };
+        let code = before_tests(&text).filter(|line| !line.trim_start().starts_with("//"));
+        let is_apart = |c: char| !(c.is_alphanumeric() || c == '_');
+        let words: Vec<&str> = code.flat_map(|line| line.split(is_apart)).collect();
+        for (handle, places) in CLIENTS_OWN {
+            let named = words.contains(handle);
+            if named && !places.contains(&file) && !file.ends_with("tests.rs") {
+                found.push(format!("{name} names {handle}: decision 19"));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
 
 #[test]
 fn no_program_ends_in_a_panic_when_nobody_reads_what_it_prints() {

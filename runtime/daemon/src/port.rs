@@ -1,0 +1,288 @@
+//! One thread a client: the only one that takes its submissions, writes its verdicts and wakes it.
+//!
+//! A client decides how long its memory, its wait queues and its sockets take. So whatever it makes slow, it is its own port
+//! that waits: ports share nothing but counters, and the scheduler waits for none of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use punctual_core::{Arrival, Instant, TaskId, Ticket};
+use punctual_ipc::{ChannelFault, Descriptor, ResultRecord, Results, Submissions};
+use punctual_platform::clock;
+use punctual_platform::heartbeat::Heartbeat;
+use punctual_platform::poll::Waker;
+
+use crate::channels::PortEnds;
+use crate::describe::Facts;
+use crate::drain::{DrainOrder, Flag};
+use crate::messages::{Answered, Inbound, Outbound, Payload, Refusal, Refused};
+use crate::metrics::{Metrics, count};
+use crate::pace::Pace;
+use crate::record;
+use crate::rt_events::client_fault;
+use crate::wake_budget::WakeBudget;
+
+/// What the port of one client slot works with.
+pub struct Port {
+    pub ends: PortEnds,
+    /// What its clients submit to.
+    pub task: TaskId,
+    /// How fast a client may submit.
+    pub pace: Option<Pace>,
+    pub metrics: Arc<Metrics>,
+    pub facts: Arc<Facts>,
+    pub drain: Arc<DrainOrder>,
+    pub stop: Arc<Flag>,
+    pub heart: Arc<Heartbeat>,
+    pub housekeeping: Waker,
+    /// The watchdog found one of the client's threads stuck.
+    pub overdrawn: Arc<Overdrawn>,
+    /// Of the client that holds the slot now; none once it is gone, though its last verdicts may follow.
+    pub submissions: Option<Submissions>,
+    pub results: Option<Results>,
+    pub wakes: WakeBudget,
+    /// Whether what it submitted was not read to the end.
+    pub unread: bool,
+}
+
+/// Housekeeping's word to a port: end your client, it has kept a thread of its own for longer than it may.
+#[derive(Debug, Default)]
+pub struct Overdrawn(AtomicBool);
+
+impl Overdrawn {
+    pub fn say(&self) {
+        // Relaxed: it orders nothing else, and the port is woken through the kernel; partner of the swap in `take`.
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn take(&self) -> bool {
+        // Relaxed: partner of the store in `say`. A load first, as it is hardly ever said.
+        self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// What the poller reports a client's bell and socket as.
+const CLIENT: u64 = 0;
+
+impl Port {
+    /// Works until the stop flag is set. Returns itself, so that nothing is freed on this thread.
+    pub fn serve(mut self) -> Self {
+        loop {
+            // Before the rings: what was pushed before the flag was raised is still delivered.
+            let stopping = self.stop.is_raised();
+            self.welcome();
+            self.deliver();
+            if stopping {
+                // One last look: what it submitted gets its refusal.
+                self.read();
+                return self;
+            }
+            self.heart.waiting();
+            // A client that was not read to the end has no new edge: the poller does not report it again.
+            let limit = self.unread.then_some(0);
+            let (mut rung, mut hung_up) = (false, false);
+            for ready in self.ends.poller.wait(limit) {
+                (rung, hung_up) = (rung | ready.readable, hung_up | ready.hung_up);
+            }
+            self.heart.working();
+            self.hear(rung, hung_up);
+        }
+    }
+
+    /// What the poller and the watchdog say of the client.
+    fn hear(&mut self, rung: bool, hung_up: bool) {
+        let overdrawn = self.overdrawn.take();
+        let Some(submissions) = self.submissions.as_mut() else {
+            return;
+        };
+        if overdrawn {
+            return self.end(&ChannelFault::SlowMemory);
+        }
+        if rung && let Err(fault) = submissions.rung() {
+            return self.end(&fault);
+        }
+        if rung || hung_up || self.unread {
+            // What it submitted before it closed the connection counts, and gets its verdict.
+            self.read();
+        }
+        if hung_up {
+            self.dismiss();
+        }
+    }
+
+    fn welcome(&mut self) {
+        if self.results.is_some() {
+            return;
+        }
+        let Ok(client) = self.ends.newcomers.pop() else {
+            return;
+        };
+        let watched = client.submissions.watch(&self.ends.poller, CLIENT);
+        self.submissions = Some(client.submissions);
+        self.results = Some(client.results);
+        self.wakes = WakeBudget::default();
+        // A word about the last client.
+        self.overdrawn.take();
+        if let Some(pace) = &mut self.pace {
+            pace.begin_anew();
+        }
+        if watched.is_err() {
+            // Out of kernel memory for one more descriptor: this client cannot be served.
+            self.dismiss();
+        }
+    }
+
+    /// Reads what the client has submitted, as many as it has slots: one that submits as fast as it is refused must not
+    /// keep its verdicts waiting. What is left is read the next time.
+    fn read(&mut self) {
+        self.unread = false;
+        for _ in 0..self.ends.slots {
+            let Some(submissions) = self.submissions.as_mut() else {
+                return;
+            };
+            match submissions.poll() {
+                Ok(Some(descriptor)) => self.submit(&descriptor),
+                Ok(None) => return,
+                Err(fault) => return self.end(&fault),
+            }
+        }
+        self.unread = true;
+    }
+
+    fn submit(&mut self, descriptor: &Descriptor) {
+        let now = clock::now_ns();
+        let (task, ticket) = (self.task, self.ticket(descriptor));
+        if let Some(reason) = self.objection(descriptor, now) {
+            return self.refuse(ticket, descriptor, reason);
+        }
+        let arrival = Arrival {
+            task,
+            ticket,
+            captured: Instant::from_nanos(descriptor.captured_ns),
+            deadline: descriptor.deadline_ns.map(Instant::from_nanos),
+        };
+        let payload = Payload {
+            slot: descriptor.slot,
+            sequence: descriptor.sequence,
+            crop_x: descriptor.crop.x,
+            crop_y: descriptor.crop.y,
+        };
+        self.tell(Inbound::Arrived { arrival, payload });
+    }
+
+    fn ticket(&self, descriptor: &Descriptor) -> Ticket {
+        Ticket {
+            client: self.ends.client,
+            slot: descriptor.slot,
+            sequence: descriptor.sequence,
+        }
+    }
+
+    /// Why a submission is none for the scheduler.
+    fn objection(&mut self, descriptor: &Descriptor, now_ns: u64) -> Option<Refused> {
+        if self.drain.bound_ns().is_some() {
+            return Some(Refused::Draining);
+        }
+        // Without tolerance: client and daemon read the same clock, and the descriptor was written before it was read.
+        if descriptor.captured_ns > now_ns {
+            return Some(Refused::CaptureInFuture);
+        }
+        let is_in_pace = self.pace.as_mut().is_none_or(|pace| pace.admits(now_ns));
+        (!is_in_pace).then_some(Refused::Quota)
+    }
+
+    fn refuse(&mut self, ticket: Ticket, descriptor: &Descriptor, reason: Refused) {
+        let metrics = self.metrics.task(self.task);
+        count(&metrics.submitted);
+        count(reason.counter(metrics));
+        let refusal = Refusal {
+            task: self.task,
+            ticket,
+            reason,
+            captured_ns: descriptor.captured_ns,
+            deadline_ns: descriptor.deadline_ns.unwrap_or(0),
+        };
+        self.push(&record::of_refusal(&refusal, clock::now_ns()));
+    }
+
+    /// Tells the client what the scheduler has decided.
+    fn deliver(&mut self) {
+        while let Ok(outbound) = self.ends.outbound.pop() {
+            match outbound {
+                Outbound::Verdict(answered) => self.verdict(&answered),
+                Outbound::Refused(refusal) => {
+                    self.push(&record::of_refusal(&refusal, clock::now_ns()));
+                }
+                Outbound::Retire => self.retire(),
+            }
+        }
+    }
+
+    fn verdict(&mut self, answered: &Answered) {
+        let (now_ns, reply) = (clock::now_ns(), &answered.reply);
+        let exits = &self.facts[reply.task.index()];
+        self.push(&record::of_answered(answered, exits, now_ns));
+        if reply.answer.is_some() {
+            let latency = &self.metrics.task(reply.task).latency;
+            latency.record(now_ns.saturating_sub(reply.captured.as_nanos()));
+        }
+    }
+
+    fn push(&mut self, record: &ResultRecord) {
+        // Verdicts of a client that closed its connection have no recipient.
+        let Some(results) = &mut self.results else {
+            return;
+        };
+        let pushed = self.wakes.measured(|| results.push(record));
+        let fault = match pushed {
+            Err(fault) => Some(fault),
+            Ok(()) if self.wakes.is_overdrawn() => Some(ChannelFault::SlowWakeUps),
+            Ok(()) => None,
+        };
+        if let Some(fault) = fault
+            && self.submissions.is_some()
+        {
+            self.end(&fault);
+        }
+    }
+
+    /// Ends a client that broke the protocol or overdrew its budget.
+    fn end(&mut self, fault: &ChannelFault) {
+        client_fault(&self.metrics, self.ends.client, *fault);
+        self.dismiss();
+    }
+
+    /// Ends a client: nothing more of it is read, and housekeeping and the scheduler learn that it is gone.
+    fn dismiss(&mut self) {
+        let Some(submissions) = self.submissions.take() else {
+            return;
+        };
+        submissions.unwatch(&self.ends.poller);
+        self.unread = false;
+        self.ends
+            .submissions_returned
+            .push(submissions)
+            .expect("housekeeping takes a client's pieces back before it gives its place away");
+        self.housekeeping.wake();
+        self.tell(Inbound::Gone);
+    }
+
+    fn retire(&mut self) {
+        let Some(results) = self.results.take() else {
+            return;
+        };
+        self.ends
+            .results_returned
+            .push(results)
+            .expect("housekeeping takes a client's pieces back before it gives its place away");
+        self.housekeeping.wake();
+    }
+
+    fn tell(&mut self, inbound: Inbound) {
+        self.ends
+            .inbound
+            .push(inbound)
+            .expect("the ring holds every slot's submission and the client's end");
+        self.ends.scheduler_bell.ring();
+    }
+}
