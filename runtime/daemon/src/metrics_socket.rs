@@ -8,9 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_platform::clock;
+use punctual_plan::Access;
+use punctual_platform::peer::{self, Identity};
 use punctual_platform::poll::Poller;
 use punctual_platform::socket_path::{SocketPath, SocketPathError};
+use punctual_platform::{clock, socket_path};
 
 use crate::gate::Gate;
 use crate::pools::Pools;
@@ -24,34 +26,50 @@ const MODE: u32 = 0o660;
 
 const AT_ONCE: usize = 4;
 
+const SUPERUSER: u32 = 0;
+
 /// The listening socket. Its path is removed when it is dropped, if it is still this one's.
 pub struct MetricsSocket {
     /// Dropped before the socket.
     _path: SocketPath,
     listener: UnixListener,
     gate: Gate,
+    /// Who may read beside the superuser and the daemon's own user; none: whoever can open the socket.
+    allow: Option<Access>,
 }
 
 impl MetricsSocket {
-    /// Listens at `path` for the user and the group, to be reported as `token`, in place of the socket
-    /// that a daemon left there that is gone.
-    pub fn bind(path: &Path, token: u64) -> Result<Self, SocketPathError> {
-        let bind = |path: &Path| UnixListener::bind(path);
-        let (bound, listener) = SocketPath::bind(path, bind)?;
+    /// Listens at `path` for the user and the group, as far as `allow` admits them, to be reported as `token`, in place of
+    /// the socket that a daemon left there that is gone.
+    pub fn bind(path: &Path, allow: Option<Access>, token: u64) -> Result<Self, SocketPathError> {
+        let (bound, socket) = SocketPath::bind(path, |path| socket_path::bound_stream(path))?;
         let failed = |call, source| SocketPathError::Os {
             path: path.to_owned(),
             call,
             source,
         };
+        // Before it listens: until then nobody can connect with the mode that the umask left.
         let mode = std::fs::Permissions::from_mode(MODE);
         std::fs::set_permissions(path, mode).map_err(|source| failed("chmod", source))?;
-        let nonblocking = listener.set_nonblocking(true);
-        nonblocking.map_err(|source| failed("fcntl", source))?;
+        let listener = socket_path::listening(socket).map_err(|source| failed("listen", source))?;
         Ok(Self {
             _path: bound,
             listener,
             gate: Gate::new(token),
+            allow,
         })
+    }
+
+    /// Whether this reader may know of all tasks.
+    fn admits(&self, reader: &UnixStream) -> bool {
+        let Some(access) = &self.allow else {
+            return true;
+        };
+        let Ok(Identity { user, group }) = peer::identity(reader.as_fd()) else {
+            return false;
+        };
+        let groups = peer::supplementary_groups(reader.as_fd()).unwrap_or_default();
+        may_read(access, user, &[&[group], &groups[..]].concat())
     }
 
     /// Answers waiting readers, a few at a time: clients wait for the same thread. The pools write the rest to slow
@@ -69,6 +87,14 @@ impl MetricsSocket {
         text.push(b'\n');
         let text: Arc<[u8]> = text.into();
         for mut reader in readers {
+            if !self.admits(&reader) {
+                // On a pool, since it may have sent descriptors.
+                pools.strangers.run(move || {
+                    drop(reader);
+                    None
+                });
+                continue;
+            }
             // It fits into the socket's buffer, as a rule.
             let written = reader.set_nonblocking(true);
             let written = written.and_then(|()| reader.write(&text)).unwrap_or(0);
@@ -130,5 +156,42 @@ impl AsFd for MetricsSocket {
     /// Readable when a connection waits.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
+    }
+}
+
+fn may_read(allow: &Access, user: u32, groups: &[u32]) -> bool {
+    [SUPERUSER, peer::own_user()].contains(&user) || allow.admits(user, groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_of_the_manifest_may_read_and_so_may_the_superuser_and_the_daemons_own_user() {
+        let allow = Access {
+            users: vec![4_000_001],
+            groups: vec![4_000_002],
+        };
+        assert!(may_read(&allow, 4_000_001, &[7]));
+        assert!(may_read(&allow, 4_000_009, &[7, 4_000_002]));
+        assert!(!may_read(&allow, 4_000_009, &[4_000_001]));
+        assert!(may_read(&allow, SUPERUSER, &[]));
+        assert!(may_read(&allow, peer::own_user(), &[]));
+    }
+
+    #[test]
+    fn the_socket_listens_with_its_mode_and_knows_who_connects() {
+        let path = std::env::temp_dir().join(format!("punctual-metrics-{}", std::process::id()));
+        let allow = Some(Access {
+            users: vec![],
+            groups: vec![],
+        });
+        let socket = MetricsSocket::bind(&path, allow, 1).expect("a path");
+        let mode = std::fs::metadata(&path).expect("it is there").permissions();
+        assert_eq!(mode.mode() & 0o777, MODE);
+        let _reader = UnixStream::connect(&path).expect("it listens");
+        let (connection, _) = socket.listener.accept().expect("a reader");
+        assert!(socket.admits(&connection), "a reader of our own user");
     }
 }

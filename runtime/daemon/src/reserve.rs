@@ -44,7 +44,9 @@ impl Reserved {
         };
         check_socket(listener.path())?;
         let path = metrics_socket(listener.path());
-        let metrics_socket = MetricsSocket::bind(&path, METRICS).map_err(StartupError::Metrics)?;
+        let allow = plan.admission.allow.clone();
+        let metrics_socket = MetricsSocket::bind(&path, allow, METRICS);
+        let metrics_socket = metrics_socket.map_err(StartupError::Metrics)?;
         // Clients in their handshake, the two sockets and the signals.
         let poller = Poller::new(VISITORS_MAX + 3)?;
         let channels = Channels::new(plan)?;

@@ -4,6 +4,43 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::error::{OsError, check};
 
+/// Who connected, as the kernel says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub user: u32,
+    pub group: u32,
+}
+
+pub fn identity(socket: BorrowedFd<'_>) -> Result<Identity, OsError> {
+    let mut found = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut bytes = size_of_val(&found) as libc::socklen_t;
+    // SAFETY: a structure of ours, of as many bytes as `bytes` says.
+    check("getsockopt(SO_PEERCRED)", unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut found).cast(),
+            &raw mut bytes,
+        )
+    })?;
+    Ok(Identity {
+        user: found.uid,
+        group: found.gid,
+    })
+}
+
+/// The user that this process acts as.
+#[must_use]
+pub fn own_user() -> u32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
 /// Room for groups in the first call. Most users have fewer, so that one call is enough.
 const GROUPS_USUAL: usize = 32;
 

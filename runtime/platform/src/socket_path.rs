@@ -3,9 +3,13 @@
 
 use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
+
+use crate::error::check;
 
 /// Why a path is unavailable.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +85,43 @@ impl Drop for SocketPath {
         }
     }
 }
+
+/// A stream socket bound to `path`, not yet [listening](listening): nobody can connect before its mode is set.
+pub fn bound_stream(path: &Path) -> io::Result<OwnedFd> {
+    let bytes = path.as_os_str().as_bytes();
+    // SAFETY: all zeros are a valid address.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    // With the zero behind it.
+    if bytes.len() >= address.sun_path.len() || bytes.contains(&0) {
+        return Err(io::Error::from(ErrorKind::InvalidInput));
+    }
+    for (to, from) in address.sun_path.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    let flags = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: creates a descriptor that we then own.
+    let socket = unsafe {
+        let raw = check("socket", libc::socket(libc::AF_UNIX, flags, 0));
+        OwnedFd::from_raw_fd(raw.map_err(|error| error.source)?)
+    };
+    let length = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: an address of that length.
+    let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
+    check("bind", bound).map_err(|error| error.source)?;
+    Ok(socket)
+}
+
+/// Lets others connect from now on.
+pub fn listening(socket: OwnedFd) -> io::Result<UnixListener> {
+    // SAFETY: an open descriptor.
+    let listens = unsafe { libc::listen(socket.as_raw_fd(), BACKLOG) };
+    check("listen", listens).map_err(|error| error.source)?;
+    Ok(socket.into())
+}
+
+/// Connections that wait to be accepted: as many as the kernel allows.
+const BACKLOG: libc::c_int = libc::SOMAXCONN;
 
 /// Removes a socket that no process has any more.
 fn remove_stale(path: &Path) -> Result<(), SocketPathError> {

@@ -23,7 +23,7 @@ const WATCHES: (usize, usize) = (64, 64);
 const RINGS: usize = 1000;
 
 /// A stack for a thread that only waits.
-const STACK: usize = 32 * 1024;
+pub const STACK: usize = 32 * 1024;
 
 /// Frames a second of the client whose bell is waited for.
 const PACE_NS: u64 = 33_000_000;
@@ -166,7 +166,7 @@ pub fn wait_in_crowds(attack: &mut Attack<'_>) -> Result<(), AgentError> {
 }
 
 /// Submits a frame now and then and waits for its verdict, which is what rings the bell.
-fn be_served(attack: &mut Attack<'_>, client: &mut Client) {
+pub fn be_served(attack: &mut Attack<'_>, client: &mut Client) {
     while attack.goes_on(0) && client.is_connected() {
         if let Ok(Some(slot)) = client.slot(Some(0)) {
             attack.done.acts += u64::from(slot.submit(now_ns(), None, Crop { x: 0, y: 0 }).is_ok());

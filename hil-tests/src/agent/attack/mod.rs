@@ -11,6 +11,7 @@ mod memory;
 mod metrics;
 mod openings;
 pub(super) mod own;
+mod slow;
 mod wire;
 
 use std::os::fd::OwnedFd;
@@ -71,6 +72,12 @@ enum Kind {
     Scribble,
     /// Holes in the shared memory and in memory of its own.
     Holes,
+    /// Slow punches into the shared memory, mapped `--count` times, before and after the client says that it has mapped it.
+    SlowHoles,
+    /// The shared memory is collapsed into huge pages by a thread that hardly runs.
+    Collapse,
+    /// `--count` threads with 128 words each wait in the kernel's queue of the bell of the results.
+    Bucket,
     /// Pixels and descriptors are rewritten while the daemon reads them.
     Rewrite,
     /// Readers of the metrics that do not read, write, shut down one direction, or stay.
@@ -144,6 +151,9 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
         Kind::Waiters => bells::wait_in_crowds(&mut attack),
         Kind::Scribble => memory::scribble(&mut attack),
         Kind::Holes => memory::punch_holes(&mut attack),
+        Kind::SlowHoles => slow::punch(&mut attack),
+        Kind::Collapse => slow::collapse(&mut attack),
+        Kind::Bucket => slow::crowd_the_bucket(&mut attack),
         Kind::Rewrite => memory::rewrite(&mut attack),
         Kind::Metrics => metrics::abuse(&mut attack),
         Kind::Mixed => mixed(&mut attack),
@@ -199,6 +209,14 @@ impl Attack<'_> {
         let socket = wire::connected(Path::new(&path), SockType::Stream).ok()?;
         self.done.acts += 1;
         Some(socket)
+    }
+
+    /// A client that was sent its memory and has not said that it mapped it; counted.
+    fn arrived_client(&mut self) -> Option<wire::Welcomed> {
+        let welcomed = wire::Welcomed::unmapped(&self.options.socket, &self.options.task)?;
+        self.done.acts += 1;
+        self.done.admitted += 1;
+        Some(welcomed)
     }
 
     /// A client that is admitted as any other; counted.

@@ -53,7 +53,10 @@ pub fn slow(attack: &mut Attack<'_>) -> Result<(), AgentError> {
         let due = waiting.extract_if(.., |(due_ns, _)| *due_ns <= now_ns());
         for (_, socket) in due.collect::<Vec<_>>() {
             wire::say(&socket, &wire::opening(&attack.options.task, 0), &[]);
-            attack.done.admitted += u64::from(wire::Welcomed::on(socket).is_some());
+            if let Some(client) = wire::Welcomed::on(socket) {
+                client.say_mapped();
+                attack.done.admitted += 1;
+            }
         }
         waiting.retain(|(_, socket)| !wire::is_closed(socket, 0));
     }

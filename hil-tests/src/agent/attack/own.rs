@@ -39,3 +39,183 @@ pub fn wait_while(address: u64, value: u32) {
         );
     }
 }
+
+/// Words that one call waits for.
+const WORDS: usize = 128;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Waiter {
+    value: u64,
+    address: u64,
+    /// A word of 32 bits, not private.
+    flags: u32,
+    reserved: u32,
+}
+
+/// Waits 128 times (`futex_waitv`) while the word at this address has this value; at most a tenth of a second.
+pub fn wait_often(address: u64, value: u32) {
+    let waiter = Waiter {
+        value: value.into(),
+        address,
+        flags: 2,
+        reserved: 0,
+    };
+    let waiters = [waiter; WORDS];
+    let mut limit = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: both structures are ours; the kernel checks the addresses, and only reads there.
+    unsafe {
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut limit);
+        limit.tv_nsec += WAIT_NS;
+        limit.tv_sec += limit.tv_nsec / 1_000_000_000;
+        limit.tv_nsec %= 1_000_000_000;
+        let (all, count) = (waiters.as_ptr(), WORDS);
+        libc::syscall(
+            libc::SYS_futex_waitv,
+            all,
+            count,
+            0,
+            &raw const limit,
+            libc::CLOCK_MONOTONIC,
+        );
+    }
+}
+
+/// The word at an address of this process that is mapped.
+pub fn word_at(address: u64) -> u32 {
+    // SAFETY: of the mapping that /proc/self/maps told of, which nobody unmaps meanwhile.
+    unsafe { (address as *const u32).read_volatile() }
+}
+
+/// The address of those whose waiters take longest to wake, though nobody waits there: others are in the same queue.
+pub fn slowest_to_wake(addresses: impl Iterator<Item = u64>) -> u64 {
+    let took = |address: u64| {
+        let tries = (0..5).map(|_| {
+            let before = punctual_client::now_ns();
+            // SAFETY: the kernel checks the address and touches nothing there.
+            unsafe { libc::syscall(libc::SYS_futex, address, libc::FUTEX_WAKE, 1) };
+            punctual_client::now_ns() - before
+        });
+        tries.min().unwrap_or(0)
+    };
+    let slowest = addresses.max_by_key(|address| took(*address));
+    slowest.unwrap_or(0)
+}
+
+/// Runs only when nothing else does.
+pub fn be_idle() {
+    // SAFETY: a plain structure of ours; 0 is the calling thread.
+    unsafe {
+        let parameter: libc::sched_param = std::mem::zeroed();
+        libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter);
+    }
+}
+
+/// Runs on the first core that it may use.
+pub fn stay_on_first_core() {
+    // SAFETY: plain structures of ours; 0 is the calling thread.
+    unsafe {
+        let mut may: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of_val(&may), &raw mut may);
+        let first = (0..libc::CPU_SETSIZE as usize).find(|core| libc::CPU_ISSET(*core, &may));
+        let mut one: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(first.unwrap_or(0), &mut one);
+        libc::sched_setaffinity(0, size_of_val(&one), &raw const one);
+    }
+}
+
+/// A huge page.
+const HUGE: usize = 2 << 20;
+
+/// Shared memory, mapped once more.
+pub struct Mapped {
+    start: usize,
+    bytes: usize,
+}
+
+impl Mapped {
+    /// A mapping of a file for writing, whose pages are all there.
+    pub fn of(file: &OwnedFd, bytes: usize) -> Option<Self> {
+        use std::os::fd::AsRawFd as _;
+        let (access, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_POPULATE,
+        );
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                access,
+                flags,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        Self::at(start, bytes)
+    }
+
+    /// The same pages as a shared mapping of this process, at an address that huge pages need, and as long.
+    pub fn twin_of(start: u64, bytes: usize) -> Option<Self> {
+        let room = bytes.next_multiple_of(HUGE);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a reservation of ours, and a copy of a shared mapping (old size 0) in the middle of it.
+        let twin = unsafe {
+            let reserved = libc::mmap(
+                std::ptr::null_mut(),
+                room + HUGE,
+                libc::PROT_NONE,
+                flags,
+                -1,
+                0,
+            );
+            if reserved == libc::MAP_FAILED {
+                return None;
+            }
+            let aligned = (reserved as usize).next_multiple_of(HUGE);
+            let moves = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            libc::mremap(
+                start as *mut libc::c_void,
+                0,
+                room,
+                moves,
+                aligned as *mut libc::c_void,
+            )
+        };
+        Self::at(twin, room)
+    }
+
+    fn at(start: *mut libc::c_void, bytes: usize) -> Option<Self> {
+        (start != libc::MAP_FAILED).then_some(Self {
+            start: start as usize,
+            bytes,
+        })
+    }
+
+    /// Has the kernel make huge pages of it; whether it did.
+    pub fn collapse(&self) -> bool {
+        const MADV_COLLAPSE: libc::c_int = 25;
+        self.advise(MADV_COLLAPSE)
+    }
+
+    /// Lets its pages go, so that they are mapped singly when they are touched again.
+    pub fn give_back(&self) {
+        self.advise(libc::MADV_DONTNEED);
+        self.advise(libc::MADV_PAGEOUT);
+    }
+
+    fn advise(&self, advice: libc::c_int) -> bool {
+        // SAFETY: of a shared mapping of ours, whose bytes nobody refers to.
+        unsafe { libc::madvise(self.start as *mut libc::c_void, self.bytes, advice) == 0 }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: a mapping of ours, to which nothing refers.
+        unsafe { libc::munmap(self.start as *mut libc::c_void, self.bytes) };
+    }
+}

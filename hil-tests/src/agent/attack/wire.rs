@@ -15,7 +15,13 @@ use super::own;
 
 /// The versions of the protocol that the attackers speak. From version 3 on a client rings by an
 /// eventfd that comes with the welcome, its last descriptor; before, by a byte on the socket.
-const VERSIONS: [u16; 2] = [2, 4];
+const VERSIONS: [u16; 2] = [2, 5];
+
+/// From this version on a client signals once when it has mapped its memory.
+const SIGNALS_MAPPED: u16 = 5;
+
+/// Where an answer says which version was agreed on.
+const AGREED: usize = 16;
 
 /// `layouts` and `buffers`.
 const FEATURES: u64 = 0b11;
@@ -84,11 +90,20 @@ pub struct Welcomed {
     pub socket: OwnedFd,
     /// Its memory files, and the doorbell where the protocol has one.
     pub files: Vec<OwnedFd>,
+    /// Whether the daemon waits for it to say that it has mapped them.
+    is_awaited: bool,
 }
 
 impl Welcomed {
     /// Goes in as any client; none if it is refused, or not answered.
     pub fn by(path: &Path, task: &str) -> Option<Self> {
+        let client = Self::unmapped(path, task)?;
+        client.say_mapped();
+        Some(client)
+    }
+
+    /// The same, without a word about its having mapped anything.
+    pub fn unmapped(path: &Path, task: &str) -> Option<Self> {
         let socket = connected(path, SockType::SeqPacket).ok()?;
         say(&socket, &opening(task, 0), &[])
             .then(|| Self::on(socket))
@@ -113,7 +128,19 @@ impl Welcomed {
         }
         // What follows the header begins with 0 in a welcome.
         let is_welcome = length > HEADER && bytes.starts_with(b"PNCT") && bytes[HEADER] == 0;
-        (is_welcome && files.len() >= 2).then_some(Self { socket, files })
+        let agreed = u16::from_le_bytes([bytes[AGREED], bytes[AGREED + 1]]);
+        (is_welcome && files.len() >= 2).then_some(Self {
+            socket,
+            files,
+            is_awaited: agreed >= SIGNALS_MAPPED,
+        })
+    }
+
+    /// Says that it has mapped its memory, where the protocol has that.
+    pub fn say_mapped(&self) {
+        if self.is_awaited {
+            self.ring();
+        }
     }
 
     /// The file that the client writes.
@@ -143,7 +170,7 @@ mod tests {
     fn an_opening_is_what_the_channels_description_says() {
         let opening = opening("watch", 300);
         assert_eq!(opening[..4], *b"PNCT");
-        assert_eq!(opening[4..8], [2, 0, 4, 0]);
+        assert_eq!(opening[4..8], [2, 0, 5, 0]);
         assert_eq!(
             opening[8..HEADER],
             [3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]

@@ -31,6 +31,12 @@ pub const CASES: &[Case] = &[
         BESIDE,
         awaited,
     ),
+    case(
+        "bell-of-results-crowded",
+        "A client puts 100,000 waiters of its own into the kernel's queue of its bell: whose wakes take long is disconnected.",
+        BESIDE,
+        crowded,
+    ),
 ];
 
 fn mistreated(bed: &mut TestBed<'_>) -> Result<(), Failure> {
@@ -61,4 +67,14 @@ fn awaited(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let (_, ports) = run.attack_shares();
     bed.measure("ports_cpu_share", ports);
     run.finish(bed).map(drop)
+}
+
+fn crowded(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let attack = Attack::of("bucket").with(800).for_seconds(8.0);
+    attacked(
+        bed,
+        &[attack],
+        "frames of a client with a crowd beside its bell",
+    )
+    .map(drop)
 }

@@ -20,6 +20,24 @@ pub const CASES: &[Case] = &[
         punched,
     ),
     case(
+        "memory-punched-slowly",
+        "Clients map their memory 200 times, and an idle thread punches holes into it while the daemon admits and serves them.",
+        BESIDE,
+        punched_slowly,
+    ),
+    case(
+        "memory-punched-for-seconds",
+        "The same with 3000 mappings: one punch takes seconds.",
+        BESIDE,
+        punched_for_seconds,
+    ),
+    case(
+        "memory-collapsed",
+        "An idle thread on a busy core collapses what a client shares with the daemon into huge pages.",
+        BESIDE,
+        collapsed,
+    ),
+    case(
         "memory-rewritten",
         "Clients rewrite pixels and descriptors while the daemon reads them.",
         BESIDE,
@@ -45,6 +63,29 @@ fn scribbled(bed: &mut TestBed<'_>) -> Result<(), Failure> {
 
 fn punched(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     attacked(bed, &[Attack::of("holes")], "clients that punched holes").map(drop)
+}
+
+fn punched_slowly(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let attacks = [
+        Attack::of("slow-holes").with(200),
+        Attack::of("slow-holes").with(200),
+    ];
+    attacked(bed, &attacks, "turns of clients that punched slowly").map(drop)
+}
+
+fn punched_for_seconds(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let attack = Attack::of("slow-holes").with(3000).for_seconds(8.0);
+    attacked(bed, &[attack], "turns of a client that punched for seconds").map(drop)
+}
+
+fn collapsed(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let attack = Attack::of("collapse").for_seconds(8.0);
+    attacked(
+        bed,
+        &[attack],
+        "frames of a client that collapsed its memory",
+    )
+    .map(drop)
 }
 
 fn rewritten(bed: &mut TestBed<'_>) -> Result<(), Failure> {

@@ -111,6 +111,9 @@ fn a_client_that_keeps_a_thread_of_its_own_is_disconnected_and_no_other_notices(
         // The place of a task's first client is its first.
         let mut slow = connect(&daemon.socket(), "front", PixelFormat::Rgb8);
         let mut other = connect(&daemon.socket(), "watch", PixelFormat::Nv12);
+        // By then its threads have taken it over.
+        submit(&mut slow);
+        result(&mut slow);
         let Some(thread) = Stopped::thread(daemon.pid(), name) else {
             return;
         };
