@@ -42,7 +42,7 @@ impl MetricsSocket {
     /// Listens at `path` for the user and the group, as far as `allow` admits them, to be reported as `token`, in place of
     /// the socket that a daemon left there that is gone.
     pub fn bind(path: &Path, allow: Option<Access>, token: u64) -> Result<Self, SocketPathError> {
-        let (bound, socket) = SocketPath::bind(path, |path| socket_path::bound_stream(path))?;
+        let (bound, socket) = SocketPath::bind(path, socket_path::bound_stream)?;
         let failed = |call, source| SocketPathError::Os {
             path: path.to_owned(),
             call,
