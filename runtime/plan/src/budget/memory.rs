@@ -391,6 +391,11 @@ fn channels(task: &Task) -> Vec<MemoryItem> {
     items
 }
 
+/// Threads that serve one client, and what their stacks take: its port and its intake, and one for its coming and leaving.
+pub(crate) const THREADS_A_CLIENT: u64 = 3;
+pub(crate) const STACKS_A_CLIENT: u64 =
+    2 * (STACK_BYTES + THREAD_HEAP_BYTES) + ORDINARY_STACK_BYTES + THREAD_HEAP_BYTES;
+
 fn stacks(inventory: &Inventory<'_>) -> [MemoryItem; 2] {
     // With a cache there is a thread that fills it.
     let loader = u64::from(inventory.paging.pages > 0);

@@ -27,6 +27,7 @@ pub use memory::{
     HEAP_BYTES, MemoryBudget, MemoryItem, MemoryRule, ORDINARY_STACK_BYTES, Purpose, STACK_BYTES,
     STRANGER_THREADS,
 };
+pub(crate) use memory::{STACKS_A_CLIENT, THREADS_A_CLIENT};
 pub use paging::{LOAD_BYTES_A_SECOND_ASSUMED, PagingRule};
 pub use places::{PlaceReport, PlaceUse};
 pub use preemption::PreemptedStage;

@@ -8,7 +8,10 @@ use punctual_report::{Column, Table, WIDTH};
 use punctual_types::Fit;
 
 use super::frozen::{Plan, TaskPlan};
-use crate::budget::{CoreLoad, LOAD_BYTES_A_SECOND_ASSUMED, MemoryBudget, PartitionReport};
+use crate::budget::{
+    CoreLoad, LOAD_BYTES_A_SECOND_ASSUMED, MemoryBudget, PartitionReport, Purpose, STACKS_A_CLIENT,
+    THREADS_A_CLIENT,
+};
 use crate::inputs::DeviceKind;
 use crate::resolve::places::shown;
 use crate::resolve::{PartitionPlan, Reservation, Role, ThreadPlan};
@@ -91,6 +94,7 @@ impl fmt::Display for Plan {
             )?;
         }
         self.write_layouts(f, width)?;
+        writeln!(f, "Clients\n{:width$}", self.client_table())?;
         writeln!(f, "Memory\n{:width$}", memory_table("memory", &self.memory))?;
         if let Some(memory) = self.gpu.as_ref().and_then(|gpu| gpu.memory.as_ref()) {
             writeln!(
@@ -393,6 +397,45 @@ impl Plan {
     }
 
     /// What frames bring beside their pixels, and answers beside their class.
+    /// What each client takes for itself, whether or not it is there.
+    fn client_table(&self) -> Table {
+        let mut table = Table::of([
+            Column::words("task"),
+            Column::number("clients"),
+            Column::number("threads a client"),
+            Column::number("their stacks"),
+            Column::number("shared memory"),
+            Column::number("crop copy"),
+            Column::number("output areas"),
+        ])
+        .inset();
+        for task in &self.tasks {
+            let items = self.memory.items.iter();
+            let of = |purpose: Purpose| {
+                let mut items = items.clone();
+                let found = items.find(|item| item.purpose == purpose && item.of == task.name);
+                // As many areas as slots, for each client.
+                let areas = u64::from(task.channel.slots);
+                let count = if purpose == Purpose::OutputAreas {
+                    areas
+                } else {
+                    1
+                };
+                found.map_or("-".to_owned(), |item| Bytes(item.bytes * count).to_string())
+            };
+            table.row([
+                task.name.clone(),
+                task.client_slots.len().to_string(),
+                THREADS_A_CLIENT.to_string(),
+                Bytes(STACKS_A_CLIENT).to_string(),
+                of(Purpose::Channels),
+                of(Purpose::CropCopies),
+                of(Purpose::OutputAreas),
+            ]);
+        }
+        table
+    }
+
     fn output_table(&self) -> Table {
         let mut table = Table::of([
             Column::words("task"),
