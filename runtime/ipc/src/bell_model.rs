@@ -1,6 +1,6 @@
 //! The bell as the model checker sees it: rings that are not handled yet become one, as an edge-triggered wait has it.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use loom::sync::{Arc, Condvar, Mutex};
 use punctual_platform::OsError;
@@ -26,7 +26,7 @@ impl ServerBell {
     }
 
     /// As above.
-    pub(crate) fn for_peer(&self) -> std::os::fd::BorrowedFd<'_> {
+    pub(crate) fn for_peer(&self) -> BorrowedFd<'_> {
         unreachable!("models send no descriptors")
     }
 
@@ -38,6 +38,13 @@ impl ServerBell {
             rung = self.0.changed.wait(rung).expect("no panic");
         }
         *rung = false;
+    }
+}
+
+impl AsFd for ServerBell {
+    /// As above.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.for_peer()
     }
 }
 
