@@ -190,3 +190,24 @@ impl Channels {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_ring_holds_the_worst_burst_of_its_client() {
+        let channels = Channels::for_slots(&[4, 1]).expect("descriptors");
+        let rings = channels.scheduler.clients.iter().zip(&channels.ports);
+        for ((scheduler, port), slots) in rings.zip([4, 1]) {
+            // Every submission, and the client's last word; every verdict and order, and the Retire.
+            let room = [
+                port.inbound.slots(),
+                scheduler.outbound.slots(),
+                scheduler.orders.slots(),
+            ];
+            assert_eq!(room, [slots + 1; 3]);
+        }
+        assert_eq!(channels.intakes[0].prepared.slots(), 4);
+    }
+}
