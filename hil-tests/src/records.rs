@@ -191,6 +191,9 @@ pub struct AttackCounts {
     pub ended: u64,
     pub descriptors: u64,
     pub waiters: u64,
+    /// Punches into shared memory and collapses of it that the kernel carried out.
+    #[serde(default)]
+    pub changes: u64,
     /// True in the last line.
     pub finished: bool,
 }

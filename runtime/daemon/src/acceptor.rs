@@ -423,7 +423,7 @@ impl Acceptor {
 
     fn not_admitted(&mut self, client: ClientId, pid: i32, error: &AdmitError) {
         self.refused += 1;
-        // Memory was made for it, and it was not for want of memory or descriptors of ours.
+        // Memory was made for it in vain. Errors of the system are not the client's doing.
         if matches!(error, AdmitError::NotMapped | AdmitError::Sealed) {
             self.came_to_nothing(client);
         }

@@ -14,13 +14,18 @@ pub struct Peer<'p> {
 impl Peer<'_> {
     fn check(&self, access: Option<&Access>) -> Result<(), Refusal> {
         let PeerCredentials { uid, gid, .. } = self.credentials;
-        let admits =
-            |access: &Access| access.admits(uid, &[gid]) || access.admits(uid, self.groups);
         match access {
-            Some(access) if !admits(access) => Err(Refusal::NotAllowed { uid, gid }),
+            Some(access) if !admits(access, self.credentials, self.groups) => {
+                Err(Refusal::NotAllowed { uid, gid })
+            }
             _ => Ok(()),
         }
     }
+}
+
+/// Whether the manifest names the process's user or one of its groups.
+pub fn admits(access: &Access, of: PeerCredentials, groups: &[u32]) -> bool {
+    access.admits(of.uid, &[of.gid]) || access.admits(of.uid, groups)
 }
 
 /// The task that the client may feed, and its frames as the client has them.

@@ -46,8 +46,8 @@ impl<D: Device> Driver<D> {
         })
     }
 
-    /// Drives until the drain is over, then waits for the stop flag, so that its page faults can
-    /// still be read, and refuses what ports took before they knew of the drain. Returns itself, so that nothing is freed on this thread.
+    /// Drives until the drain is over. Then refuses what ports took before they saw the order to drain, and waits for the
+    /// stop flag, so that its page faults can still be read. Returns itself, so that nothing is freed on this thread.
     pub fn serve(mut self) -> Self {
         drive(
             &mut self.scheduler,

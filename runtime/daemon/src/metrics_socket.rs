@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_plan::Access;
-use punctual_platform::peer::{self, Identity};
+use punctual_platform::peer::{self, PeerCredentials};
 use punctual_platform::poll::Poller;
 use punctual_platform::socket_path::{SocketPath, SocketPathError};
 use punctual_platform::{clock, socket_path};
 
+use crate::admission;
 use crate::gate::Gate;
 use crate::pools::Pools;
 use crate::report::Report;
@@ -65,11 +66,11 @@ impl MetricsSocket {
         let Some(access) = &self.allow else {
             return true;
         };
-        let Ok(Identity { user, group }) = peer::identity(reader.as_fd()) else {
+        let Ok(reading) = peer::credentials(reader.as_fd()) else {
             return false;
         };
         let groups = peer::supplementary_groups(reader.as_fd()).unwrap_or_default();
-        may_read(access, user, &[&[group], &groups[..]].concat())
+        may_read(access, reading, &groups)
     }
 
     /// Answers waiting readers, a few at a time: clients wait for the same thread. The pools write the rest to slow
@@ -159,8 +160,9 @@ impl AsFd for MetricsSocket {
     }
 }
 
-fn may_read(allow: &Access, user: u32, groups: &[u32]) -> bool {
-    [SUPERUSER, peer::own_user()].contains(&user) || allow.admits(user, groups)
+fn may_read(allow: &Access, reading: PeerCredentials, groups: &[u32]) -> bool {
+    let is_operator = [SUPERUSER, peer::own_user()].contains(&reading.uid);
+    is_operator || admission::admits(allow, reading, groups)
 }
 
 #[cfg(test)]
@@ -173,11 +175,13 @@ mod tests {
             users: vec![4_000_001],
             groups: vec![4_000_002],
         };
-        assert!(may_read(&allow, 4_000_001, &[7]));
-        assert!(may_read(&allow, 4_000_009, &[7, 4_000_002]));
-        assert!(!may_read(&allow, 4_000_009, &[4_000_001]));
-        assert!(may_read(&allow, SUPERUSER, &[]));
-        assert!(may_read(&allow, peer::own_user(), &[]));
+        let reads = |uid, gid, groups: &[u32]| {
+            may_read(&allow, PeerCredentials { pid: 1, uid, gid }, groups)
+        };
+        assert!(reads(4_000_001, 7, &[]));
+        assert!(reads(4_000_009, 7, &[4_000_002]) && reads(4_000_009, 4_000_002, &[]));
+        assert!(!reads(4_000_009, 4_000_001, &[4_000_001]));
+        assert!(reads(SUPERUSER, 7, &[]) && reads(peer::own_user(), 7, &[]));
     }
 
     #[test]

@@ -27,13 +27,13 @@ pub enum Done {
     Dropped(ClientId),
 }
 
-/// They are apart so that strangers can block each other only.
+/// Two pools, so that connections that are no clients delay no client.
 pub struct Pools {
     /// Close and refuse connections in whose queues there may be descriptors of any process.
     pub strangers: BlockingPool<Done>,
     /// Make the memory of clients that come, receive the buffers that they bring, and unmap the memory of those that are gone.
-    /// A thread for each place of the plan, and a place has one client at a time: one that blocks its thread keeps its place,
-    /// and no other's thread.
+    /// One thread for each place of the plan, and a place has one client at a time: a client that blocks a thread occupies its
+    /// own place meanwhile, and enough threads are left for all others.
     pub places: BlockingPool<Done>,
     /// How many connections there may be that are not clients: descriptors are needed elsewhere, too.
     strangers_max: usize,

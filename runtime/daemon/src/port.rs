@@ -1,7 +1,7 @@
 //! One thread a client: the only one that takes its submissions, writes its verdicts and wakes it.
 //!
-//! A client decides how long its memory, its wait queues and its sockets take. So whatever it makes slow, it is its own port
-//! that waits: ports share nothing but counters, and the scheduler waits for none of them.
+//! A client can make accesses to its memory, wait queues and sockets slow. Only its own port waits for them then: ports share
+//! nothing but counters, and the scheduler waits for no port.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,28 +35,34 @@ pub struct Port {
     pub stop: Arc<Flag>,
     pub heart: Arc<Heartbeat>,
     pub housekeeping: Waker,
-    /// The watchdog found one of the client's threads stuck.
+    /// Whether the watchdog has found the port or the intake waiting for the client.
     pub overdrawn: Arc<Overdrawn>,
-    /// Of the client that holds the slot now; none once it is gone, though its last verdicts may follow.
-    pub submissions: Option<Submissions>,
-    pub results: Option<Results>,
-    pub wakes: WakeBudget,
-    /// Whether what it submitted was not read to the end.
-    pub unread: bool,
+    pub client: PresentClient,
 }
 
-/// Housekeeping's word to a port: end your client, it has kept a thread of its own for longer than it may.
+/// The client that holds the slot now.
+#[derive(Default)]
+pub struct PresentClient {
+    /// None once it is gone, though its last verdicts may follow.
+    submissions: Option<Submissions>,
+    results: Option<Results>,
+    wakes: WakeBudget,
+    /// Whether what it submitted was not read to the end.
+    unread: bool,
+}
+
+/// Housekeeping's order to a port to disconnect its client, for which a thread has waited longer than the watchdog allows.
 #[derive(Debug, Default)]
 pub struct Overdrawn(AtomicBool);
 
 impl Overdrawn {
-    pub fn say(&self) {
+    pub fn order(&self) {
         // Relaxed: it orders nothing else, and the port is woken through the kernel; partner of the swap in `take`.
         self.0.store(true, Ordering::Relaxed);
     }
 
     fn take(&self) -> bool {
-        // Relaxed: partner of the store in `say`. A load first, as it is hardly ever said.
+        // Relaxed: partner of the store in `order`. A load first, as there is hardly ever one.
         self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed)
     }
 }
@@ -79,7 +85,7 @@ impl Port {
             }
             self.heart.waiting();
             // A client that was not read to the end has no new edge: the poller does not report it again.
-            let limit = self.unread.then_some(0);
+            let limit = self.client.unread.then_some(0);
             let (mut rung, mut hung_up) = (false, false);
             for ready in self.ends.poller.wait(limit) {
                 (rung, hung_up) = (rung | ready.readable, hung_up | ready.hung_up);
@@ -92,7 +98,7 @@ impl Port {
     /// What the poller and the watchdog say of the client.
     fn hear(&mut self, rung: bool, hung_up: bool) {
         let overdrawn = self.overdrawn.take();
-        let Some(submissions) = self.submissions.as_mut() else {
+        let Some(submissions) = self.client.submissions.as_mut() else {
             return;
         };
         if overdrawn {
@@ -101,7 +107,7 @@ impl Port {
         if rung && let Err(fault) = submissions.rung() {
             return self.end(&fault);
         }
-        if rung || hung_up || self.unread {
+        if rung || hung_up || self.client.unread {
             // What it submitted before it closed the connection counts, and gets its verdict.
             self.read();
         }
@@ -111,17 +117,19 @@ impl Port {
     }
 
     fn welcome(&mut self) {
-        if self.results.is_some() {
+        if self.client.results.is_some() {
             return;
         }
         let Ok(client) = self.ends.newcomers.pop() else {
             return;
         };
         let watched = client.submissions.watch(&self.ends.poller, CLIENT);
-        self.submissions = Some(client.submissions);
-        self.results = Some(client.results);
-        self.wakes = WakeBudget::default();
-        // A word about the last client.
+        self.client = PresentClient {
+            submissions: Some(client.submissions),
+            results: Some(client.results),
+            ..PresentClient::default()
+        };
+        // What was said was about the last client.
         self.overdrawn.take();
         if let Some(pace) = &mut self.pace {
             pace.begin_anew();
@@ -135,9 +143,9 @@ impl Port {
     /// Reads what the client has submitted, as many as it has slots: one that submits as fast as it is refused must not
     /// keep its verdicts waiting. What is left is read the next time.
     fn read(&mut self) {
-        self.unread = false;
+        self.client.unread = false;
         for _ in 0..self.ends.slots {
-            let Some(submissions) = self.submissions.as_mut() else {
+            let Some(submissions) = self.client.submissions.as_mut() else {
                 return;
             };
             match submissions.poll() {
@@ -146,7 +154,7 @@ impl Port {
                 Err(fault) => return self.end(&fault),
             }
         }
-        self.unread = true;
+        self.client.unread = true;
     }
 
     fn submit(&mut self, descriptor: &Descriptor) {
@@ -230,17 +238,17 @@ impl Port {
 
     fn push(&mut self, record: &ResultRecord) {
         // Verdicts of a client that closed its connection have no recipient.
-        let Some(results) = &mut self.results else {
+        let Some(results) = &mut self.client.results else {
             return;
         };
-        let pushed = self.wakes.measured(|| results.push(record));
+        let pushed = self.client.wakes.measured(|| results.push(record));
         let fault = match pushed {
             Err(fault) => Some(fault),
-            Ok(()) if self.wakes.is_overdrawn() => Some(ChannelFault::SlowWakeUps),
+            Ok(()) if self.client.wakes.is_overdrawn() => Some(ChannelFault::SlowWakeUps),
             Ok(()) => None,
         };
         if let Some(fault) = fault
-            && self.submissions.is_some()
+            && self.client.submissions.is_some()
         {
             self.end(&fault);
         }
@@ -254,11 +262,11 @@ impl Port {
 
     /// Ends a client: nothing more of it is read, and housekeeping and the scheduler learn that it is gone.
     fn dismiss(&mut self) {
-        let Some(submissions) = self.submissions.take() else {
+        let Some(submissions) = self.client.submissions.take() else {
             return;
         };
         submissions.unwatch(&self.ends.poller);
-        self.unread = false;
+        self.client.unread = false;
         self.ends
             .submissions_returned
             .push(submissions)
@@ -268,7 +276,7 @@ impl Port {
     }
 
     fn retire(&mut self) {
-        let Some(results) = self.results.take() else {
+        let Some(results) = self.client.results.take() else {
             return;
         };
         self.ends

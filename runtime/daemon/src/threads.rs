@@ -22,9 +22,8 @@ use crate::intake::{Intake, Target};
 use crate::managed_thread::{ManagedThread, Wakeup};
 use crate::metrics::Metrics;
 use crate::pace::Pace;
-use crate::port::{Overdrawn, Port};
+use crate::port::{Overdrawn, Port, PresentClient};
 use crate::validate::Validated;
-use crate::wake_budget::WakeBudget;
 use crate::watchdog::{Machine, ThreadUsage, Watched, bounds};
 use crate::world::{DaemonWorld, LentAreas, TaskOfBuffer, TaskOutputs, WeightTracker};
 use punctual_device::DeviceSet;
@@ -150,14 +149,15 @@ impl Threads {
             || self.intakes.iter().any(|intake| ended(&intake.thread))
     }
 
-    /// Ends the client of this slot, which made one of its own threads wait for too long.
+    /// Disconnects the client of this slot, for which its port or its intake has waited too long.
     pub fn end_overdrawn(&self, client: ClientId) {
-        self.overdrawn[client.index()].say();
+        self.overdrawn[client.index()].order();
         self.ports[client.index()].wakeup.send();
     }
 
-    /// Ends them in the order in which work flows, so that each finds the last of the one before. Those that serve a client
-    /// may wait for it, so they have a bound. False if one had panicked. To `leave_devices` is to leave them as they are, for the end of the process to end.
+    /// Ends them: the scheduler first, whose last verdicts the ports still deliver. Ports and intakes may wait for their
+    /// client, so they are waited for within a bound. False if one had panicked. With `leave_devices`, the devices stay as
+    /// they are until the process ends.
     pub fn stop_and_join(self, leave_devices: bool) -> bool {
         // What they worked with is dropped here, on an ordinary thread; the device joins its
         // workers then, which may wait for a driver that never returns.
@@ -173,7 +173,7 @@ impl Threads {
     }
 }
 
-/// How long the end waits for threads that serve a client, in ns: the client may keep them.
+/// How long the end waits for ports and intakes, in ns.
 const CLIENTS_NS: u64 = 1_000_000_000;
 
 /// Ends these threads; one that does not end in time is left to the end of the process. False if one had panicked.
@@ -343,10 +343,7 @@ impl ThreadFactory<'_> {
             heart: Arc::clone(&heart),
             housekeeping: self.housekeeping.clone(),
             overdrawn: Arc::clone(overdrawn),
-            submissions: None,
-            results: None,
-            wakes: WakeBudget::default(),
-            unread: false,
+            client: PresentClient::default(),
         };
         let spec = self.spec(
             Role::Port { client: client.0 },

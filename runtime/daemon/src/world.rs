@@ -291,7 +291,7 @@ impl<D: Device> DaemonWorld<D> {
         }
     }
 
-    /// After the drain: what ports took before they knew of it.
+    /// After the drain: what ports took before they saw the order.
     pub fn refuse_the_rest(&mut self) {
         for client in 0..self.clients.len() {
             while let Ok(inbound) = self.clients[client].inbound.pop() {

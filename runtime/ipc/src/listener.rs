@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::sys::socket::{SockType, UnixAddr, getsockname, getsockopt, sockopt};
+pub use punctual_platform::peer::PeerCredentials;
 use punctual_platform::poll::Poller;
 use punctual_platform::socket_path::{SocketPath, SocketPathError};
 use punctual_platform::{OsError, clock, peer, poll};
@@ -126,15 +127,10 @@ impl Listener {
         let Some(socket) = socket::accept(self.socket.as_fd())? else {
             return Ok(None);
         };
-        let credentials = getsockopt(&socket, sockopt::PeerCredentials)
-            .map_err(socket::os_error("getsockopt"))?;
+        let peer = peer::credentials(socket.as_fd())?;
         Ok(Some(Connection {
             socket,
-            peer: PeerCredentials {
-                pid: credentials.pid(),
-                uid: credentials.uid(),
-                gid: credentials.gid(),
-            },
+            peer,
             since_ns: clock::now_ns(),
             agreement: Cell::new(None),
             announced: Cell::new(0),
@@ -148,17 +144,6 @@ impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
-}
-
-/// The process that connected, as the kernel says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeerCredentials {
-    /// Process.
-    pub pid: i32,
-    /// User.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
 }
 
 /// A connection that has not been admitted yet. Dropping, refusing and admitting it is for a
@@ -216,7 +201,7 @@ pub enum AdmitError {
     NotMapped,
     /// The file that it writes cannot be sealed any more.
     #[error(
-        "the client has put seals on the file of requests, so that nothing keeps it from punching holes"
+        "the client has put seals of its own on the file of requests, which cannot be protected from holes any more"
     )]
     Sealed,
     /// Memory or descriptors are unavailable.

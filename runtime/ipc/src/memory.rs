@@ -35,7 +35,7 @@ impl Memory {
         let (count, bytes) = (terms.outputs.areas, terms.outputs.area_bytes);
         let (count, bytes) = (usize::from(count), bytes as usize);
         let (output_file, areas) = areas::shared(c"punctual-outputs", description, count, bytes)?;
-        // All pages are there, but none is mapped by us while the client can take them out.
+        // Allocates all pages. We keep no mapping while the client can still punch holes.
         drop(request_file.map(Access::Read)?);
         // The client only reads what we write.
         let results = Region::of(result_file.map(Access::ReadWrite)?);
@@ -54,8 +54,8 @@ impl Memory {
 /// Maps what a client writes, which has mapped it. From now on nobody else can, and nobody can punch holes. Waits for the end
 /// of a punch that has begun: for a thread that serves this client alone.
 pub(crate) fn sealed(requests: &MemoryFile) -> Result<Region, OsError> {
-    // Fails if the client has added seals of its own, which could keep ours out.
+    // Fails if the client has forbidden further seals.
     requests.seal(Seals::FUTURE_WRITE.and(Seals::SEAL))?;
-    // It only writes what we read.
+    // We only read it.
     Ok(Region::of(requests.map(Access::Read)?))
 }

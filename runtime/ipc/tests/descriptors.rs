@@ -13,6 +13,7 @@ use nix::sys::socket::{
 use punctual_ipc::internals::{files, small_terms};
 use punctual_ipc::{
     AdmitError, Connection, Hello, HelloError, Listener, PROTOCOL_VERSIONS, PixelFormat, Refusal,
+    ServerChannel,
 };
 use punctual_platform::poll::{is_hung_up, wait_readable};
 use punctual_platform::shared_memory::MemoryFile;
@@ -116,6 +117,21 @@ fn looking_at_what_a_client_says_closes_nothing_wherever_its_descriptors_are() {
     }
 }
 
+/// A client without buffers that was admitted: the daemon's side, its socket, and what it was sent.
+fn admitted(listener: &Listener) -> (ServerChannel, OwnedFd, Vec<OwnedFd>) {
+    let hello = Hello::new("signs", PixelFormat::Rgb8);
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| files(listener.path(), &hello));
+        assert!(wait_readable(listener.as_fd(), None));
+        let connection = listener.accept().unwrap().unwrap();
+        assert!(wait_readable(connection.as_fd(), None));
+        assert_eq!(connection.hello().unwrap().as_ref(), Some(&hello));
+        let server = connection.admit(&small_terms()).unwrap();
+        let (socket, files) = client.join().unwrap().unwrap();
+        (server, socket, files)
+    })
+}
+
 #[test]
 fn nothing_can_be_sent_once_a_client_is_clean() {
     let listener = listener();
@@ -126,20 +142,11 @@ fn nothing_can_be_sent_once_a_client_is_clean() {
     assert_eq!(say(&client, b"x", &[]), Err(Errno::EPIPE));
     assert_eq!(say(&client, b"x", &[probe.raw()]), Err(Errno::EPIPE));
     drop((client, connection));
-    let hello = Hello::new("signs", PixelFormat::Rgb8);
-    std::thread::scope(|scope| {
-        let client = scope.spawn(|| files(listener.path(), &hello));
-        assert!(wait_readable(listener.as_fd(), None));
-        let connection = listener.accept().unwrap().unwrap();
-        assert!(wait_readable(connection.as_fd(), None));
-        assert!(connection.hello().unwrap().is_some());
-        let server = connection.admit(&small_terms()).unwrap();
-        let (client, _files) = client.join().unwrap().unwrap();
-        assert_eq!(say(&client, b"x", &[probe.raw()]), Err(Errno::EPIPE));
-        assert!(!is_hung_up(client.as_fd()), "it may go on");
-        drop(server);
-        assert!(is_hung_up(client.as_fd()));
-    });
+    let (server, client, _files) = admitted(&listener);
+    assert_eq!(say(&client, b"x", &[probe.raw()]), Err(Errno::EPIPE));
+    assert!(!is_hung_up(client.as_fd()), "it may go on");
+    drop(server);
+    assert!(is_hung_up(client.as_fd()));
 }
 
 #[test]
@@ -174,16 +181,6 @@ fn buffers_come_with_the_opening_and_nothing_comes_behind_them() {
 
 #[test]
 fn a_client_gets_its_bell_with_the_three_memory_files() {
-    let listener = listener();
-    let hello = Hello::new("signs", PixelFormat::Rgb8);
-    std::thread::scope(|scope| {
-        let client = scope.spawn(|| files(listener.path(), &hello));
-        assert!(wait_readable(listener.as_fd(), None));
-        let connection = listener.accept().unwrap().unwrap();
-        assert!(wait_readable(connection.as_fd(), None));
-        assert_eq!(connection.hello().unwrap().as_ref(), Some(&hello));
-        let _server = connection.admit(&small_terms()).unwrap();
-        let (_socket, files) = client.join().unwrap().unwrap();
-        assert_eq!(files.len(), 4);
-    });
+    let (_server, _client, files) = admitted(&listener());
+    assert_eq!(files.len(), 4);
 }

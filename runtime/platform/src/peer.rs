@@ -4,14 +4,18 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::error::{OsError, check};
 
-/// Who connected, as the kernel says.
+/// The process that connected, as the kernel says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
-    pub user: u32,
-    pub group: u32,
+pub struct PeerCredentials {
+    /// Process.
+    pub pid: i32,
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
 }
 
-pub fn identity(socket: BorrowedFd<'_>) -> Result<Identity, OsError> {
+pub fn credentials(socket: BorrowedFd<'_>) -> Result<PeerCredentials, OsError> {
     let mut found = libc::ucred {
         pid: 0,
         uid: 0,
@@ -28,9 +32,10 @@ pub fn identity(socket: BorrowedFd<'_>) -> Result<Identity, OsError> {
             &raw mut bytes,
         )
     })?;
-    Ok(Identity {
-        user: found.uid,
-        group: found.gid,
+    Ok(PeerCredentials {
+        pid: found.pid,
+        uid: found.uid,
+        gid: found.gid,
     })
 }
 

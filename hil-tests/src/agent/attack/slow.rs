@@ -54,8 +54,7 @@ pub fn punch(attack: &mut Attack<'_>) -> Result<(), AgentError> {
         });
         attack.done.ended += u64::from(wire::is_closed(&client.socket, 0));
     }
-    // What it achieved: holes, which the daemon's seals forbid once it touches the file.
-    attack.done.waiters += punched.into_inner();
+    attack.done.changes += punched.into_inner();
     Ok(())
 }
 
@@ -98,7 +97,7 @@ pub fn collapse(attack: &mut Attack<'_>) -> Result<(), AgentError> {
         });
         attack.done.ended += u64::from(!client.is_connected());
     }
-    attack.done.waiters += collapsed.into_inner();
+    attack.done.changes += collapsed.into_inner();
     Ok(())
 }
 

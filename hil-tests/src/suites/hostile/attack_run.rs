@@ -204,6 +204,7 @@ impl AttackRun {
             all.ended += done.ended;
             all.descriptors += done.descriptors;
             all.waiters += done.waiters;
+            all.changes += done.changes;
         }
         self.serves(bed)?;
         Ok(all)
@@ -362,6 +363,10 @@ pub fn note(bed: &mut TestBed<'_>, done: &AttackCounts, words: &str) -> Result<(
         (done.ended, "connections of theirs ended by the daemon"),
         (done.descriptors, "descriptors that they sent"),
         (done.waiters, "threads and watches of theirs that waited"),
+        (
+            done.changes,
+            "punches and collapses that the kernel carried out",
+        ),
     ] {
         if count > 0 {
             bed.effect(count, what);

@@ -33,7 +33,7 @@ pub const CASES: &[Case] = &[
     ),
     case(
         "bell-of-results-crowded",
-        "A client puts 100,000 waiters of its own into the kernel's queue of its bell: whose wakes take long is disconnected.",
+        "A client puts 100,000 waiters of its own into the kernel's queue of its bell: it is disconnected for slow wake-ups.",
         BESIDE,
         crowded,
     ),

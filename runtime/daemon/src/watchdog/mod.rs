@@ -93,7 +93,7 @@ pub type Machine = Box<dyn Fn() -> Option<ThreadUsage>>;
 
 pub struct Watched {
     name: String,
-    /// The one client that it serves, if it does, and that may make it wait.
+    /// The client that it serves alone, and that can make it wait.
     client: Option<ClientId>,
     pulse: Arc<dyn Pulse>,
     machine: Machine,
@@ -147,7 +147,7 @@ impl Watched {
         let unseen_ns = self.silent_ns + self.starved_ns;
         let is_stuck =
             self.silent_ns >= self.bound_ns || self.starved_ns >= self.starved_bound_ns();
-        // One that serves a client is none that others need.
+        // No other thread needs one that serves a single client.
         if is_stuck && self.client.is_none() {
             Health::Stuck
         } else if self.is_silent() {
@@ -238,7 +238,7 @@ impl Watchdog {
     }
 
     /// Checks every thread; `said` gets a line for each that became silent or starved, or runs again. A thread that serves
-    /// one client is not stuck but made to wait by that client, which `overdrawn` is told, once: it harms no other.
+    /// one client and is silent for its bound waits for that client, and `overdrawn` is called with it, once.
     pub fn look(
         &mut self,
         now_ns: u64,
@@ -263,7 +263,7 @@ impl Watchdog {
             if let Some(client) = thread.client.filter(|_| silent) {
                 if thread.silent_ns >= thread.bound_ns && !was_over {
                     said(&format!(
-                        "thread {} was kept by its client for {} ms: the client is disconnected",
+                        "thread {} has waited for its client for {} ms: the client is disconnected",
                         thread.name,
                         thread.silent_ns / 1_000_000
                     ));
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_keeps_its_own_thread_is_told_on_once_and_harms_no_other() {
+    fn a_client_that_a_thread_waits_for_is_reported_once_and_the_daemon_is_well() {
         let sleeper = Arc::new(Sleeper::default());
         sleeper.dead.store(true, Ordering::Relaxed);
         let watched = Watched::new("port/3", sleeper, 1_000 * MS).serving(ClientId(3));
@@ -522,8 +522,9 @@ mod tests {
             assert_eq!(health, Health::Well, "{at} ms");
         }
         assert_eq!(told, [ClientId(3)]);
-        let kept = "thread port/3 was kept by its client for 1000 ms: the client is disconnected";
-        assert_eq!(said, [kept]);
+        let waited =
+            "thread port/3 has waited for its client for 1000 ms: the client is disconnected";
+        assert_eq!(said, [waited]);
         assert_eq!(dog.report().episodes, 1);
     }
 }

@@ -105,7 +105,7 @@ fn a_thread_that_goes_on_before_its_bound_costs_nothing_but_a_line() {
 }
 
 #[test]
-fn a_client_that_keeps_a_thread_of_its_own_is_disconnected_and_no_other_notices() {
+fn a_client_that_its_port_or_intake_waits_for_is_disconnected_and_no_other_notices() {
     for name in ["port/0", "intake/0"] {
         let daemon = Daemon::start(&manifest());
         // The place of a task's first client is its first.
@@ -134,7 +134,7 @@ fn a_client_that_keeps_a_thread_of_its_own_is_disconnected_and_no_other_notices(
 }
 
 #[test]
-fn the_daemon_ends_although_a_client_keeps_a_thread_of_its_own() {
+fn the_daemon_ends_although_a_port_waits_for_its_client() {
     let daemon = Daemon::start(&manifest());
     let Some(thread) = Stopped::thread(daemon.pid(), "port/0") else {
         return;

@@ -43,8 +43,8 @@ struct Shared {
     /// Nothing can be in its queue.
     socket: OwnedFd,
     bell: ServerBell,
-    /// One entry an area: which generation the client has released, as its port has last seen it. The thread that decides
-    /// looks here, and not at the client's memory.
+    /// One entry an area: which generation the client has released, as its port has last seen it. The scheduler's thread
+    /// reads this instead of the client's memory.
     released: Box<[AtomicU32]>,
     slots: SlotTable,
     /// Mapped read-only; the client writes.

@@ -115,7 +115,7 @@ impl Submissions {
             },
         })?;
         self.expected.sequence += 1;
-        // Before the thread that decides takes an area for this submission.
+        // Before the scheduler's thread reserves an area for this submission.
         self.shared.see_released();
         self.rings_owed = (self.rings_owed + 1).min(RINGS_OWED_MAX);
         Ok(descriptor)

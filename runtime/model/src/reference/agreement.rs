@@ -50,7 +50,7 @@ impl Precision {
     }
 }
 
-/// Pairs of runs with noise, the second of each with that of the first turned round; in the very last what may vanish does.
+/// Pairs of runs with noise, the second of each with that of the first turned round; in the last run what may vanish is zero.
 const PAIRS: u64 = 2;
 /// An engine may be wrong by so many times of what noise did.
 const FACTOR: f64 = 8.0;

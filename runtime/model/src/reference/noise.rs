@@ -21,8 +21,7 @@ pub(super) struct Noise {
     pub seed: u64,
     /// How many times as much as an engine may be wrong by; negative for the other way.
     pub strength: f64,
-    /// Whether values that an engine may end in nothing do. Not in each run: a value that ends in nothing crosses no boundary
-    /// that lies there.
+    /// Whether values that an engine may round to zero are zero. Not in each run: such a value never gets the other sign.
     pub vanishing: bool,
 }
 
@@ -92,7 +91,7 @@ impl Noise {
             let mut vanishes = value.abs() < self.precision.vanishing();
             if value.is_finite() && (is_rounded || value.fract() != 0.0) {
                 let moved = amount(at, f64::from(*value)) * share;
-                // A curve that ends near nothing may end in nothing, as an average of what cancels may.
+                // Curves near zero may be zero in an engine, and so may averages of values that cancel.
                 vanishes |= is_rounded && moved.abs() >= f64::from(value.abs());
                 let moved = (f64::from(*value) + moved) as f32;
                 *value = if is_positive { moved.abs() } else { moved };
@@ -132,7 +131,7 @@ impl Operation<'_> {
         moves || self.quantisation(self.operator.output).is_some()
     }
 
-    /// Whether the values are sums of shares, which need not make a whole.
+    /// Whether the values are weighted means, whose weights are rounded.
     fn is_average(&self) -> bool {
         matches!(
             self.operator.kind,
