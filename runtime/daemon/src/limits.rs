@@ -8,8 +8,12 @@ use punctual_platform::control_group::{self, MemoryLimit};
 use punctual_platform::limits::{self, MemoryResource};
 use punctual_platform::memory;
 
-/// Descriptors of a client that is connected, beside buffers of its own: socket, event, epoll instance.
-const FILES_A_CLIENT: u64 = 3;
+/// Descriptors of a client, beside buffers of its own: socket, event, epoll instance; while it is admitted also its three
+/// memory files, and two of what waits for it. All places may be in that state at once.
+const FILES_A_CLIENT: u64 = 3 + 3 + 2;
+
+/// Descriptors of a port, whether or not its client is there: epoll instance and event.
+const FILES_A_PORT: u64 = 2;
 
 /// Descriptors that connections never get: for readers of the metrics, and for what is open for a moment only,
 /// such as memory files that are being made.
@@ -75,6 +79,15 @@ pub fn check(plan: &Plan) -> Result<(), LimitError> {
     let planned = plan.memory.total_bytes();
     check_process(planned.saturating_sub(mapped))?;
     check_group(planned, control_group::memory_limit())
+}
+
+/// Whether the descriptors are enough for the ports of this plan, which are not open yet, and its clients.
+pub fn check_files(plan: &Plan) -> Result<(), LimitError> {
+    let Some((limit, open)) = limits::open_files() else {
+        return Ok(());
+    };
+    let ports = FILES_A_PORT * plan.client_slots.len() as u64;
+    room(limit, open + ports, clients_files(plan), 1).map(drop)
 }
 
 /// How many connections there may be that are not clients (yet): as many as leave room for all clients

@@ -14,6 +14,7 @@ use crate::acceptor::VISITORS_MAX;
 use crate::channels::Channels;
 use crate::devices::Devices;
 use crate::housekeeping::METRICS;
+use crate::limits;
 use crate::metrics::Metrics;
 use crate::metrics_socket::MetricsSocket;
 use crate::report::metrics_socket;
@@ -49,6 +50,7 @@ impl Reserved {
         let metrics_socket = metrics_socket.map_err(StartupError::Metrics)?;
         // Clients in their handshake, the two sockets and the signals.
         let poller = Poller::new(VISITORS_MAX + 3)?;
+        limits::check_files(plan)?;
         let channels = Channels::new(plan)?;
         let devices = Devices::start(validated, &channels.scheduler.bell)?;
         Ok(Self {

@@ -35,8 +35,8 @@ impl Memory {
         let (count, bytes) = (terms.outputs.areas, terms.outputs.area_bytes);
         let (count, bytes) = (usize::from(count), bytes as usize);
         let (output_file, areas) = areas::shared(c"punctual-outputs", description, count, bytes)?;
-        // Allocates all pages. We keep no mapping while the client can still punch holes.
-        drop(request_file.map(Access::Read)?);
+        // Not mapped: the client can still punch holes.
+        request_file.allocate()?;
         // The client only reads what we write.
         let results = Region::of(result_file.map(Access::ReadWrite)?);
         // After our own mapping: no other can be writable, and no process can punch holes.
