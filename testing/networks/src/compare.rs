@@ -201,23 +201,32 @@ fn agreed(
     if expected.len() != found.len() {
         return Err(format!("{} exits, not {}", found.len(), expected.len()));
     }
-    for ((name, exit), (expected, found)) in exits(subject.compiled).zip(expected.iter().zip(found))
-    {
-        let mut expected = expected.clone();
-        let mut found = found.clone();
-        if engine == Engine::Onnxruntime {
-            // The file's softmax over class scores is not the network's.
-            for at in (0..exit.outputs.len()).rev() {
-                if lacks_softmax(subject, name, exit, &exit.outputs[at]) {
-                    expected.outputs.remove(at);
-                    found.outputs.remove(at);
-                }
-            }
-        }
+    for (name, expected, found) in comparable(engine, subject, expected, found) {
         let compared = expected.compare(&found);
         all.add(compared.map_err(|mismatch| format!("{name}: {mismatch}"))?);
     }
     Ok(all)
+}
+
+/// The exits by name, without the outputs that mean something else: a file's softmax over class scores is not the network's.
+pub fn comparable<'a>(
+    engine: Engine,
+    subject: &'a Subject<'_>,
+    expected: &'a [ExpectedExit],
+    found: &'a [Exited],
+) -> impl Iterator<Item = (&'a str, ExpectedExit, Exited)> {
+    let all = exits(subject.compiled).zip(expected.iter().zip(found));
+    all.map(move |((name, exit), (expected, found))| {
+        let (mut expected, mut found) = (expected.clone(), found.clone());
+        for at in (0..exit.outputs.len()).rev() {
+            let has_softmax = engine == Engine::Onnxruntime;
+            if has_softmax && lacks_softmax(subject, name, exit, &exit.outputs[at]) {
+                expected.outputs.remove(at);
+                found.outputs.remove(at);
+            }
+        }
+        (name, expected, found)
+    })
 }
 
 /// Why the compiler refuses, without names.

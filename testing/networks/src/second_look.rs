@@ -3,13 +3,11 @@
 //! and none that rounding may make.
 
 use punctual_model::reference::Exited;
-use punctual_model::reference::agreement::{ExpectedExit, ExpectedTensor, expected};
+use punctual_model::reference::agreement::{ExpectedExit, ExpectedTensor, agrees_with_more_noise};
 
+use crate::compare::comparable;
 use crate::engines::{Engine, Subject};
 use crate::requests::Request;
-
-/// Further draws of noise; the largest tolerance of an element counts.
-const REDRAWS: u64 = 12;
 
 /// So many tolerances: onnxruntime's curves and sums are its own.
 const TOLERANCES: f32 = 8.0;
@@ -43,35 +41,21 @@ const DISCONTINUOUS: &[&str] = &[
 pub fn agrees(engine: Engine, subject: &Subject<'_>, request: &Request, found: &[Exited]) -> bool {
     let inputs: Vec<&[f32]> = request.iter().map(Vec::as_slice).collect();
     let network = subject.compiled.package.network();
-    let draws = (1..=REDRAWS).map(|at| {
-        let seed = subject.drawn.seed.wrapping_add(at << 32);
-        let exits = expected(network, &inputs, engine.precision(), seed);
-        exits.into_iter().flatten().collect::<Vec<_>>()
-    });
-    let draws: Vec<Vec<ExpectedExit>> = draws.collect();
+    let noise = (engine.precision(), subject.drawn.seed);
     let jumps = is_discontinuous(subject);
-    let agrees = |(at, found): (usize, &Exited)| {
-        let of_draws = |tensor: fn(&ExpectedExit, usize) -> &ExpectedTensor, number| -> Vec<_> {
-            draws
-                .iter()
-                .map(|exits| tensor(&exits[at], number))
-                .collect()
-        };
-        let outputs = found.outputs.iter().enumerate().all(|(output, values)| {
-            is_near(
-                &of_draws(|exit, at| &exit.outputs[at], output),
-                values,
-                jumps,
-            )
-        });
-        let scores = of_draws(|exit, _| &exit.scores, 0);
-        let confidence = of_draws(|exit, _| &exit.confidence, 0);
-        outputs
-            && (found.scores.is_empty() || is_near(&scores, &found.scores, jumps))
-            && (found.confidence.is_none()
-                || is_near(&confidence, found.confidence.as_slice(), jumps))
-    };
-    found.iter().enumerate().all(agrees)
+    agrees_with_more_noise(network, &inputs, noise, |expected| {
+        let expected: Vec<ExpectedExit> = expected.iter().flatten().cloned().collect();
+        comparable(engine, subject, &expected, found)
+            .all(|(_, expected, found)| is_near_exit(&expected, &found, jumps))
+    })
+}
+
+fn is_near_exit(expected: &ExpectedExit, found: &Exited, jumps: bool) -> bool {
+    let mut outputs = expected.outputs.iter().zip(&found.outputs);
+    outputs.all(|(expected, found)| is_near(expected, found, jumps))
+        && (found.scores.is_empty() || is_near(&expected.scores, &found.scores, jumps))
+        && (found.confidence.is_none()
+            || is_near(&expected.confidence, found.confidence.as_slice(), jumps))
 }
 
 fn is_discontinuous(subject: &Subject<'_>) -> bool {
@@ -80,16 +64,14 @@ fn is_discontinuous(subject: &Subject<'_>) -> bool {
     operators.any(|operator| DISCONTINUOUS.contains(&operator))
 }
 
-/// Whether a tensor is near what the draws expect. Behind a jump an eighth of its elements, or one, may be elsewhere: a tensor
-/// in another's place is wrong in most.
-fn is_near(draws: &[&ExpectedTensor], found: &[f32], jumps: bool) -> bool {
-    let expected = draws[0].values();
-    let finite = expected.iter().filter(|value| value.is_finite());
+/// Whether a tensor is near what is expected. Behind a jump an eighth of its elements, or one, may be elsewhere: a tensor in
+/// another's place is wrong in most.
+fn is_near(expected: &ExpectedTensor, found: &[f32], jumps: bool) -> bool {
+    let finite = expected.values().iter().filter(|value| value.is_finite());
     let largest = finite.fold(0.0, |largest: f32, value| largest.max(value.abs()));
     let rounding = VANISHING.max(ROUNDING * largest);
-    let near = |(at, (found, expected)): (usize, (&f32, &f32))| {
-        let tolerances = draws.iter().map(|draw| draw.tolerances()[at]);
-        let tolerance = TOLERANCES * tolerances.fold(0.0, f32::max);
+    let near = |((found, expected), tolerance): ((&f32, &f32), &f32)| {
+        let tolerance = TOLERANCES * tolerance;
         tolerance.is_infinite()
             || found == expected
             // Infinity or no number: a matter of the order of sums.
@@ -98,8 +80,11 @@ fn is_near(draws: &[&ExpectedTensor], found: &[f32], jumps: bool) -> bool {
             || (!found.is_finite() && tolerance >= expected.abs())
             || (found - expected).abs() <= tolerance.max(rounding)
     };
-    let pairs = found.iter().zip(expected).enumerate();
-    let outliers = pairs.filter(|pair| !near(*pair)).count();
+    let pairs = found.iter().zip(expected.values());
+    let outliers = pairs
+        .zip(expected.tolerances())
+        .filter(|pair| !near(*pair))
+        .count();
     let allowed = if jumps { (found.len() / 8).max(1) } else { 0 };
-    found.len() == expected.len() && outliers <= allowed
+    found.len() == expected.values().len() && outliers <= allowed
 }

@@ -56,12 +56,17 @@ impl Noise {
             Precision::Half => self.precision.unit() / sums.terms.sqrt(),
         };
         let stored = self.precision.unit() + 4.0 * SINGLE_UNIT;
-        let is_rounded = operation.is_curve() || operation.is_average();
+        let is_of_fractions = operation.is_of_fractions();
+        let is_rounded = operation.is_curve() || operation.is_average() || is_of_fractions;
         self.displace(
             operation.operator.output,
             result,
             is_rounded,
             |at, value| {
+                // What is clipped, or a sum of nothing but zeros, is nothing in every engine.
+                if is_of_fractions && value == 0.0 {
+                    return 0.0;
+                }
                 let (value, size) = (value.abs(), sums.sizes[at / each]);
                 let of_sums = SINGLE_UNIT * (sums.terms.sqrt() * value + size);
                 stored * value + of_sums + of_weights * size
@@ -79,8 +84,8 @@ impl Noise {
     ) {
         let mut random = Random::new(self.seed).stream("noise", tensor.0.into());
         let mut drawn = 0;
-        // No rounding makes results negative that cannot be so: their logarithm would be no number.
-        let is_positive = is_rounded && values.iter().all(|value| *value >= 0.0);
+        // No rounding makes results negative that cannot be so: their logarithm would be no number. A negative zero could.
+        let is_positive = is_rounded && values.iter().all(|v| *v >= 0.0 && v.is_sign_positive());
         for (at, value) in values.iter_mut().enumerate() {
             if at % 32 == 0 {
                 drawn = random.next_u64();
@@ -89,7 +94,10 @@ impl Noise {
             let share = [1.0, -1.0, 0.25, -0.25][(drawn & 3) as usize] * self.strength;
             drawn >>= 2;
             let mut vanishes = value.abs() < self.precision.vanishing();
-            if value.is_finite() && (is_rounded || value.fract() != 0.0) {
+            // So large a number is whole because it was rounded.
+            let is_whole =
+                value.fract() == 0.0 && f64::from(value.abs()) < 0.5 / self.precision.unit();
+            if value.is_finite() && (is_rounded || !is_whole) {
                 let moved = amount(at, f64::from(*value)) * share;
                 // Curves near zero may be zero in an engine, and so may averages of values that cancel.
                 vanishes |= is_rounded && moved.abs() >= f64::from(value.abs());
@@ -140,6 +148,18 @@ impl Operation<'_> {
                 | OperatorKind::Resize { .. }
                 | OperatorKind::GridSample { .. }
         )
+    }
+
+    /// Whether the values are sums of products with fractions, as means over channels are, and nothing else.
+    fn is_of_fractions(&self) -> bool {
+        match self.operator.kind {
+            _ if self.is_curve() => false,
+            OperatorKind::Conv2d { weights, .. } | OperatorKind::Linear { weights, .. } => {
+                let weights = self.weights(weights);
+                weights.iter().any(|weight| weight.fract() != 0.0)
+            }
+            _ => false,
+        }
     }
 
     /// Whether the values are of a curve that an engine may compute in another way.

@@ -252,8 +252,12 @@ fn an_order_that_noise_decides_is_counted_and_not_compared() {
 
 /// Elements of the last operator's output, whole numbers, that the noise of a single draw does not decide.
 fn decided(kinds: Vec<(OperatorKind, Tensor)>, image: &[f32]) -> usize {
+    decided_with(kinds, vec![], image)
+}
+
+fn decided_with(kinds: Vec<(OperatorKind, Tensor)>, weights: Vec<f32>, image: &[f32]) -> usize {
     let last = kinds.len() as u32;
-    let mut network = network(kinds, &[last], vec![]);
+    let mut network = network(kinds, &[last], weights);
     let exit = network.stages[0].exit.as_mut().expect("an exit");
     exit.outputs[0].element = Element::I32;
     let expected = expected(&network, &[image], Precision::Single, 3).remove(0);
@@ -299,6 +303,74 @@ fn an_average_of_values_that_cancel_may_have_either_sign() {
     let cancelling: Vec<f32> = cancelling.collect();
     let kinds = vec![(average, shape), (ceiling, shape)];
     assert_eq!(decided(kinds, &cancelling), 0);
+}
+
+/// Each channel times a factor.
+fn scaled(activation: Activation) -> (OperatorKind, Tensor) {
+    let range = |start| WeightRange {
+        start,
+        len: CHANNELS,
+    };
+    let kind = OperatorKind::Conv2d {
+        weights: range(0),
+        bias: range(CHANNELS),
+        window: Window::new(Extent::square(1), Extent::square(1), Padding::default()),
+        groups: CHANNELS,
+        residual: None,
+        activation,
+    };
+    (kind, IMAGE)
+}
+
+fn factors(factor: f32) -> Vec<f32> {
+    let bias = [0.0; CHANNELS as usize];
+    [[factor; CHANNELS as usize], bias].concat()
+}
+
+#[test]
+fn a_curve_that_ends_in_a_negative_zero_may_be_less() {
+    let floor = OperatorKind::Unary {
+        function: UnaryFunction::Floor,
+    };
+    let kinds = || vec![scaled(Activation::Gelu), (floor.clone(), IMAGE)];
+    let negative = vec![-30.0; IMAGE.elements() as usize];
+    assert_eq!(decided_with(kinds(), factors(1.0), &negative), 0);
+    // A whole number that no engine rounds.
+    let kinds = vec![scaled(Activation::None), (floor, IMAGE)];
+    let all = IMAGE.elements() as usize;
+    assert_eq!(decided_with(kinds, factors(1.0), &negative), all);
+}
+
+#[test]
+fn a_sum_of_fractions_may_be_a_whole_number_or_next_to_it() {
+    let floor = OperatorKind::Unary {
+        function: UnaryFunction::Floor,
+    };
+    let all = IMAGE.elements() as usize;
+    let kinds = || vec![scaled(Activation::None), (floor.clone(), IMAGE)];
+    assert_eq!(decided_with(kinds(), factors(0.1), &vec![60.0; all]), 0);
+    assert_eq!(decided_with(kinds(), factors(0.1), &vec![0.0; all]), all);
+}
+
+#[test]
+fn a_number_that_is_whole_only_because_it_is_large_is_rounded() {
+    let square = OperatorKind::Multiply {
+        other: TensorId(0),
+        activation: Activation::None,
+    };
+    let unary = |function| (OperatorKind::Unary { function }, IMAGE);
+    let kinds = || {
+        vec![
+            (square.clone(), IMAGE),
+            unary(UnaryFunction::Sine),
+            unary(UnaryFunction::Floor),
+        ]
+    };
+    let all = IMAGE.elements() as usize;
+    let large = decided(kinds(), &vec![30_001.0; all]);
+    let small = decided(kinds(), &vec![2.0; all]);
+    assert!(large < all / 2, "{large} of {all} decided");
+    assert_eq!(small, all);
 }
 
 #[test]
