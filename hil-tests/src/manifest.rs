@@ -13,7 +13,7 @@ pub enum Task {
     Watch,
     /// The same for four clients that bring their buffers.
     Own,
-    /// The same for two clients that stay a moment only.
+    /// The same for two clients that stay a moment only, and get class scores as outputs.
     Guest,
 }
 
@@ -76,7 +76,7 @@ frame = { format = \"rgb8\", width = 320, height = 240, crop = [192, 192] }\n"
             }
             Self::Guest => {
                 "criticality = \"best-effort\"\nrate_hz = 100\nthreshold = 0.9
-batch_max = 2\nqueue_depth = 8\nclients = 2
+batch_max = 2\nqueue_depth = 8\nclients = 2\noutputs = [\"output\"]
 frame = { format = \"rgb8\", width = 320, height = 240, crop = [192, 192] }\n"
             }
         }

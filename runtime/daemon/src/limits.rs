@@ -7,9 +7,10 @@ use punctual_plan::{Plan, Purpose};
 use punctual_platform::control_group::{self, MemoryLimit};
 use punctual_platform::limits::{self, MemoryResource};
 use punctual_platform::memory;
+use punctual_platform::pinned::Pins;
 
-/// Descriptors of a client, beside buffers of its own: socket, event, epoll instance; while it is admitted also its three
-/// memory files, and two of what waits for it. All places may be in that state at once.
+/// Descriptors of a client, beside buffers of its own and the pins of its outputs: socket, event, epoll instance; while it is
+/// admitted also its three memory files, and two of what waits for it. All places may be in that state at once.
 const FILES_A_CLIENT: u64 = 3 + 3 + 2;
 
 /// Descriptors of a port, whether or not its client is there: epoll instance and event.
@@ -108,7 +109,9 @@ fn clients_files(plan: &Plan) -> u64 {
         } else {
             0
         };
-        FILES_A_CLIENT + u64::from(own)
+        let channel = &task.channel;
+        let outputs = channel.description_bytes + channel.area_stride() * u64::from(channel.slots);
+        FILES_A_CLIENT + u64::from(own) + Pins::files(outputs as usize) as u64
     });
     files.sum()
 }

@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::error::OsError;
+use crate::pinned::Pins;
 use crate::shared_memory::{Access, MemoryFile, Seals};
 
 /// Areas begin at multiples of this many bytes, behind the head.
@@ -33,8 +34,9 @@ impl fmt::Debug for Area {
     }
 }
 
-/// A file of `count` areas of `bytes` each behind `head`, and the areas. Every page is there; nobody can write to the file
-/// but through the areas, not even a process that opens it anew by way of /proc.
+/// A file of `count` areas of `bytes` each behind `head`, and the areas. Every page is there, and stays where it is, whatever
+/// those do who read it: whoever writes an area waits for nobody. Nobody can write to the file but through the areas, not even
+/// a process that opens it anew by way of /proc.
 pub fn shared(
     name: &CStr,
     head: &[u8],
@@ -47,17 +49,19 @@ pub fn shared(
     let total = stride.checked_mul(count).ok_or_else(too_large)?;
     let total = total.checked_add(first).ok_or_else(too_large)?;
     let file = MemoryFile::create(name, total.max(AREA_ALIGNMENT))?;
-    let mapping = Arc::new(file.map(Access::ReadWrite)?);
+    let mapping = file.map(Access::ReadWrite)?;
+    let pins = Pins::of(&mapping)?;
     // After our own mapping, which is the only one that can write.
     file.seal(Seals::FUTURE_WRITE.and(Seals::SEAL))?;
     let base = NonNull::new(mapping.as_ptr()).expect("mappings are not at zero");
+    let owner = Arc::new((mapping, pins));
     // SAFETY: the head lies within the mapping, which nobody else has seen yet.
     unsafe { base.copy_from_nonoverlapping(NonNull::from(head).cast(), head.len()) };
     let area = |at: usize| Area {
         // SAFETY: within the mapping, whose size is that of the head and all strides.
         start: unsafe { base.add(first + at * stride) },
         bytes,
-        _owner: mapping.clone(),
+        _owner: owner.clone(),
     };
     Ok((file, (0..count).map(area).collect()))
 }

@@ -7,6 +7,7 @@
 //! | [`atomics`] | what those are made of, and what a model checker puts in their place |
 //! | [`thread`], [`affinity`] | pinned, prioritised threads, and what was missing to make them so |
 //! | [`memory`], [`shared_memory`] | locking, pre-faulted buffers; sealed memory files and mappings |
+//! | [`areas`], [`pinned`] | memory that this process writes and others only read; pages that no other process can have moved |
 //! | [`paging`] | memory taken once and shown at the addresses where it is needed |
 //! | [`allocator`] | the allocator that counts what must not happen after the ready signal |
 //! | [`poll`], [`event`], [`timer`], [`signals`], [`service`] | epoll with a waker, events and times to wait for with it, signals, the service manager |
@@ -54,6 +55,7 @@ pub mod memory;
 pub mod output;
 pub mod paging;
 pub mod peer;
+pub mod pinned;
 pub mod poll;
 pub mod read;
 pub mod rt_log;

