@@ -84,4 +84,14 @@ impl StartupError {
             Self::Scheduler(_) => Termination::Internal,
         }
     }
+
+    /// Whether another manifest could be served here.
+    #[must_use]
+    pub fn is_of_the_configuration(&self) -> bool {
+        let termination = self.termination();
+        let is_invalid =
+            [Termination::InvalidPlan, Termination::MissingFile].contains(&termination);
+        // A plan that does not fit into the memory there is.
+        is_invalid || matches!(self, Self::Limit(_))
+    }
 }

@@ -33,6 +33,7 @@ mod granted;
 pub mod host;
 mod housekeeping;
 mod intake;
+mod last_good;
 mod limits;
 mod log_events;
 mod lookup;
@@ -64,6 +65,7 @@ mod watchdog;
 mod world;
 
 pub use error::StartupError;
+pub use last_good::keep;
 pub use limits::LimitError;
 pub use options::{AFTER_HELP, CONFIGURATION, ManifestSource, Options};
 pub use reload::refuse_reload;

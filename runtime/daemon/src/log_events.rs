@@ -15,6 +15,12 @@ pub const NOT_STARTED: Event = Event {
     message_id: "2f35a347eb124ffa8cdc15df8fd53444",
 };
 
+/// The configuration cannot be served; the last good one is.
+pub const CONFIGURATION_REFUSED: Event = Event {
+    name: "configuration-refused",
+    message_id: "4b0f6d2c8a7e4f19b5d3c1e09a62f784",
+};
+
 /// It answers what it accepted, and ends.
 pub const STOPPING: Event = Event {
     name: "stopping",
@@ -56,9 +62,10 @@ pub const CLIENT_FAULT: Event = Event {
     message_id: "edb91d82256c4ddea11fbe2ed991ed05",
 };
 
-pub const ALL: [Event; 9] = [
+pub const ALL: [Event; 10] = [
     STARTED,
     NOT_STARTED,
+    CONFIGURATION_REFUSED,
     STOPPING,
     STOPPED,
     STUCK,

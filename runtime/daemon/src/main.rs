@@ -1,6 +1,7 @@
 //! `punctuald`: the daemon as a program of its own.
 #![forbid(unsafe_code)]
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -22,6 +23,11 @@ struct Arguments {
     /// would be served after a restart. For the service manager's `ExecReload=`.
     #[arg(long)]
     refuse_reload: bool,
+
+    /// Serve nothing: copy the manifest and all files that it names to this folder, for `--last-good`, if they can be served.
+    /// For the service manager's `ExecStartPost=`.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["refuse_reload", "last_good"])]
+    keep: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -36,9 +42,11 @@ fn main() -> ExitCode {
         }
     };
     let policies = Policies::shipped();
-    let termination = match arguments.refuse_reload {
-        true => punctual_daemon::refuse_reload(&arguments.options, &policies),
-        false => punctual_daemon::run(&arguments.options, &policies),
+    let options = &arguments.options;
+    let termination = match arguments.keep {
+        Some(folder) => punctual_daemon::keep(options, &policies, &folder),
+        None if arguments.refuse_reload => punctual_daemon::refuse_reload(options, &policies),
+        None => punctual_daemon::run(options, &policies),
     };
     termination.into()
 }

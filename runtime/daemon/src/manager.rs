@@ -57,17 +57,27 @@ impl Manager {
 }
 
 /// What the daemon does, in a line for `systemctl status`.
-pub fn serving(plan: &Plan) -> String {
+pub fn serving(plan: &Plan, is_last_good: bool) -> String {
     let realtime = plan.tasks.iter();
     let realtime = realtime.filter(|task| task.criticality == Criticality::RealTime);
     let lending = lending_words(plan).map_or(String::new(), |words| format!(", {words}"));
+    let source = last_good_words(is_last_good);
     format!(
-        "serving {} tasks ({} real-time) on board {}, plan {}{lending}",
+        "serving {} tasks ({} real-time) on board {}, plan {}{lending}{source}",
         plan.tasks.len(),
         realtime.count(),
         plan.board,
         &plan.hash.as_str()[..12]
     )
+}
+
+/// What to add to a status if it is so.
+pub fn last_good_words(is_last_good: bool) -> &'static str {
+    if is_last_good {
+        "; BY THE LAST GOOD CONFIGURATION, since the present one cannot be served"
+    } else {
+        ""
+    }
 }
 
 #[cfg(test)]

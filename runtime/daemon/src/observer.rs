@@ -13,6 +13,7 @@ use punctual_platform::{allocator, clock, logging};
 use crate::gpu_watch::GpuWatch;
 use crate::granted::ThreadReport;
 use crate::host;
+use crate::manager::last_good_words;
 use crate::metrics::{Metrics, PagingMetrics, Quantiles, TaskMetrics};
 use crate::page_faults::PageFaults;
 use crate::report::{
@@ -38,6 +39,8 @@ pub struct Observer {
     pub threads: Vec<ThreadReport>,
     /// None if there is none to watch.
     pub gpu: Option<GpuWatch>,
+    /// Whether the present configuration could not be served, and the last good one is.
+    pub is_last_good: bool,
 }
 
 impl Observer {
@@ -51,6 +54,7 @@ impl Observer {
             board: self.plan.board.clone(),
             device: self.device.clone(),
             plan: self.plan.hash.to_string(),
+            last_good: self.is_last_good,
             state,
             ready_ns: self.ready_ns,
             seconds: clock::now_ns().saturating_sub(self.ready_ns) as f64 / 1e9,
@@ -111,6 +115,7 @@ impl Observer {
             line.push_str("; without ");
             line.push_str(&self.missing.join(", "));
         }
+        line.push_str(last_good_words(self.is_last_good));
         line
     }
 

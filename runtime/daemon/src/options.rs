@@ -3,6 +3,7 @@
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
+use punctual_plan::Files;
 use punctual_platform::logging::{ENVIRONMENT, Levels};
 
 /// Where a board keeps its manifest, and what a manifest that is a credential is relative to.
@@ -33,6 +34,11 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 
+    /// If the manifest, or what it names, cannot be served: serve the copy of the last one that could,
+    /// which `--keep` made here, and say so.
+    #[arg(long, value_name = "FOLDER")]
+    pub last_good: Option<PathBuf>,
+
     /// Log level, on standard error or in the journal: `error`, `warn`, `info`, `debug` or `trace`. A
     /// module may have its own: `info,punctual_daemon::rt_events=debug`.
     #[arg(long, value_name = "LEVEL", env = ENVIRONMENT, hide_env_values = true, default_value = "info")]
@@ -47,13 +53,12 @@ pub struct Options {
     pub end_with_parent: bool,
 }
 
-/// A manifest, and the folder that its relative paths go from.
+/// A manifest, and where the files are that it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestSource {
     /// The file.
     pub path: PathBuf,
-    /// Where its relative paths go from.
-    pub folder: PathBuf,
+    pub files: Files,
     /// Whether it is a credential: the copy that the service manager made when it started us.
     pub is_credential: bool,
 }
@@ -71,7 +76,7 @@ impl Options {
         if let Some(path) = &self.manifest {
             return ManifestSource {
                 path: path.clone(),
-                folder: path.parent().unwrap_or(Path::new("")).to_owned(),
+                files: Files::of(path.parent().unwrap_or(Path::new(""))),
                 is_credential: false,
             };
         }
@@ -80,7 +85,7 @@ impl Options {
         ManifestSource {
             is_credential: credential.is_some(),
             path: credential.unwrap_or_else(|| configuration.join(MANIFEST)),
-            folder: configuration.to_owned(),
+            files: Files::of(configuration),
         }
     }
 }
@@ -137,14 +142,14 @@ mod tests {
         let passed = none.manifest_among(Some(&folder));
         assert_eq!(passed.path, folder.join(MANIFEST));
         assert!(passed.is_credential);
-        assert_eq!(passed.folder, Path::new(CONFIGURATION));
+        assert_eq!(passed.files, Files::of(Path::new(CONFIGURATION)));
 
         let named = Options {
             manifest: Some("robot/signs.toml".into()),
             ..Options::default()
         };
         let named = named.manifest_among(Some(&folder));
-        assert_eq!(named.folder, Path::new("robot"));
+        assert_eq!(named.files, Files::of(Path::new("robot")));
         std::fs::remove_dir_all(&folder).expect("it is there");
     }
 }

@@ -27,7 +27,7 @@ pub fn refuse_reload(options: &Options, policies: &Policies) -> Termination {
             Termination::ReloadRefused
         }
         Err(error) => {
-            info!("a restart would fail, as {path}{copy} is not valid now: {error}");
+            info!("a restart would not serve it, as {path}{copy} is not valid now: {error}");
             error.termination()
         }
     }

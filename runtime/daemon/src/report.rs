@@ -41,6 +41,9 @@ pub struct Report {
     pub device: String,
     /// Hash of the plan it serves.
     pub plan: String,
+    /// Whether that is of the last good configuration, since the present one cannot be served.
+    #[serde(default)]
+    pub last_good: bool,
     pub state: State,
     /// When the ready signal was given, in nanoseconds of the monotonic clock.
     pub ready_ns: u64,

@@ -24,7 +24,8 @@ use crate::gpu_watch::GpuWatch;
 use crate::granted;
 use crate::host;
 use crate::housekeeping::{ACCEPTOR, Housekeeping, SIGNALS};
-use crate::log_events::{self, NOT_STARTED, STARTED};
+use crate::last_good::LastGood;
+use crate::log_events::{self, CONFIGURATION_REFUSED, NOT_STARTED, STARTED};
 use crate::manager::{Manager, serving};
 use crate::observer::Observer;
 use crate::page_faults::PageFaults;
@@ -44,16 +45,18 @@ const CLIENTS_SOCKET: &str = "clients";
 
 /// The plan that a daemon with these options, that knows these policies, would serve, on this machine, now.
 pub fn plan(options: &Options, policies: &Policies) -> Result<Plan, StartupError> {
-    validate(options, policies, host_of_the_daemon()?).map(|validated| validated.plan)
+    let manifest = options.manifest();
+    validate(&manifest, options, policies, host_of_the_daemon()?).map(|validated| validated.plan)
 }
 
 /// What that plan is made from, for programs that compare it with others.
 pub fn plan_inputs(options: &Options, policies: &Policies) -> Result<PlanInputs, StartupError> {
-    gather(options, policies, host_of_the_daemon()?).map(|(inputs, _)| inputs)
+    let manifest = options.manifest();
+    gather(&manifest, options, policies, host_of_the_daemon()?).map(|(inputs, _)| inputs)
 }
 
 /// As the daemon finds it, whichever program asks.
-fn host_of_the_daemon() -> Result<Host, StartupError> {
+pub fn host_of_the_daemon() -> Result<Host, StartupError> {
     Ok(Host {
         program_bytes: program::of_the_daemon(),
         ..host::detect()?
@@ -86,7 +89,7 @@ fn start(options: &Options, policies: &Policies) -> Result<Housekeeping, Startup
         .notifier
         .status("starting: reading the manifest and its packages");
     origin.notifier.extend_timeout(READING_US_MAX);
-    let validated = validate(options, policies, host::detect()?)?;
+    let validated = configured(options, policies)?;
     tell_plan(options, &validated);
     origin
         .notifier
@@ -109,6 +112,37 @@ fn start(options: &Options, policies: &Policies) -> Result<Housekeeping, Startup
     let mut daemon = start_threads(options, origin, &validated, reserved, missing)?;
     daemon.idle = idle;
     Ok(daemon)
+}
+
+/// The present configuration, or the last good one if that cannot be served: a robot that sees by an old plan is better than
+/// one that sees nothing.
+fn configured(options: &Options, policies: &Policies) -> Result<Validated, StartupError> {
+    let present = validate(&options.manifest(), options, policies, host::detect()?);
+    let (error, folder) = match (present, &options.last_good) {
+        (Err(error), Some(folder)) if error.is_of_the_configuration() => (error, folder),
+        (present, _) => return present,
+    };
+    let kept = LastGood::in_folder(folder);
+    let Some(source) = kept.manifest(options) else {
+        return Err(error);
+    };
+    error!(event = CONFIGURATION_REFUSED; "{error}");
+    match validate(&source, options, policies, host::detect()?) {
+        Ok(mut validated) => {
+            warn!(
+                event = CONFIGURATION_REFUSED;
+                "the configuration above cannot be served: serving the last one that could, which is kept in {}. \
+                 Correct it, and start the daemon again",
+                kept.folder().display()
+            );
+            validated.is_last_good = true;
+            Ok(validated)
+        }
+        Err(second) => {
+            warn!("nor can the last good configuration be served: {second}");
+            Err(error)
+        }
+    }
 }
 
 /// What was read, for the search for a fault.
@@ -183,8 +217,8 @@ impl Origin {
 
     /// Says that clients can connect. The daemon serves even if the process that waits for this is gone or does not
     /// read.
-    fn announce(&mut self, plan: &Plan) {
-        let status = serving(plan);
+    fn announce(&mut self, plan: &Plan, is_last_good: bool) {
+        let status = serving(plan, is_last_good);
         // Not at a terminal: its user has just started the daemon.
         if logging::goes_to_journal() {
             info!(event = STARTED; "{status}");
@@ -249,8 +283,9 @@ fn start_threads(
         device,
         gpu,
         plan: Arc::clone(&plan),
+        is_last_good: validated.is_last_good,
     };
-    origin.announce(&plan);
+    origin.announce(&plan, validated.is_last_good);
     Ok(Housekeeping {
         poller,
         signals: origin.signals,

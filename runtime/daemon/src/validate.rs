@@ -10,11 +10,14 @@ use punctual_plan::{Host, PackageInput, Plan, PlanInputs, Policies, SocketRule};
 
 use crate::error::StartupError;
 use crate::lookup::{self, Found};
+use crate::options::ManifestSource;
 use crate::{Options, limits};
 
 /// A plan and the networks that it is about.
 pub struct Validated {
     pub plan: Plan,
+    /// Whether it is of the last good configuration, as the present one is of no use.
+    pub is_last_good: bool,
     pub devices: Found,
     packages: Vec<PackageInput>,
 }
@@ -42,15 +45,15 @@ fn lay_out(input: &mut PackageInput) {
 
 /// Reads manifest, packages and profiles, and looks at the devices that they need.
 pub fn gather(
+    manifest: &ManifestSource,
     options: &Options,
     policies: &Policies,
     host: Host,
 ) -> Result<(PlanInputs, Found), StartupError> {
     limits::check_any()?;
-    let manifest = options.manifest();
     let mut inputs = PlanInputs::read_from(
         &manifest.path,
-        &manifest.folder,
+        &manifest.files,
         &options.profiles,
         host,
         policies.clone(),
@@ -62,11 +65,12 @@ pub fn gather(
 
 /// Reads manifest, packages and profiles, makes the plan for this machine.
 pub fn validate(
+    manifest: &ManifestSource,
     options: &Options,
     policies: &Policies,
     host: Host,
 ) -> Result<Validated, StartupError> {
-    let (inputs, devices) = gather(options, policies, host)?;
+    let (inputs, devices) = gather(manifest, options, policies, host)?;
     let mut plan = Plan::build(&inputs)?;
     if let Some(socket) = &options.socket {
         check_socket(socket)?;
@@ -75,6 +79,7 @@ pub fn validate(
     limits::check(&plan)?;
     Ok(Validated {
         plan,
+        is_last_good: false,
         devices,
         packages: inputs.packages,
     })

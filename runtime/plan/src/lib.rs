@@ -34,7 +34,7 @@ pub use inputs::{
 pub use manifest::{LeaderWait, METRICS_SUFFIX, Margins, Scheduling, SocketRule};
 pub use needs::{ModelNeeds, Needs, PartitionNeeds};
 pub use plan::{ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, TaskPlan, Warning};
-pub use read::{NoSuchBoard, beside, inside, read_profile};
+pub use read::{Files, NoSuchBoard, beside, inside, read_profile};
 pub use resolve::{
     Access, AccessRule, AdmissionPlan, ChannelPlan, DeviceRule, EntryPlan, FillRule, FrameNeeds,
     FramePlan, FrameRule, GpuRule, InLayout, LayoutRule, ModelRule, OffloadRule, OtherBoard,

@@ -1,8 +1,8 @@
 //! Reading the files that a plan is made from. Nothing is decided here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use punctual_diagnostics::{Diagnostics, Invalid, Problems, Rule, read_text};
@@ -35,6 +35,55 @@ impl Rule for NoSuchBoard {
     }
 }
 
+/// Where the files lie that a manifest names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Files {
+    /// Where relative paths go from.
+    pub folder: PathBuf,
+    /// A folder with copies of the files under their absolute paths, which are read instead; none: the files themselves.
+    pub copies: Option<PathBuf>,
+}
+
+impl Files {
+    /// Of a manifest whose relative paths go from `folder`.
+    #[must_use]
+    pub fn of(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            copies: None,
+        }
+    }
+
+    /// Where to read a file of this path, be it absolute or from where this process is.
+    #[must_use]
+    pub fn read_instead_of(&self, path: &Path) -> PathBuf {
+        match &self.copies {
+            None => path.to_owned(),
+            Some(copies) => copies.join(below_root(path)),
+        }
+    }
+
+    /// Where to read what the manifest calls `path`.
+    #[must_use]
+    pub fn locate(&self, path: &Path) -> PathBuf {
+        self.read_instead_of(&self.folder.join(path))
+    }
+}
+
+/// A path without its root, and without steps up, which would lead out of another root.
+fn below_root(path: &Path) -> PathBuf {
+    let mut below = PathBuf::new();
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for component in absolute.components() {
+        match component {
+            Component::Normal(name) => below.push(name),
+            Component::ParentDir => drop(below.pop()),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    below
+}
+
 impl PlanInputs {
     /// Reads a manifest, its board, the packages that it names, and profiles: those given, or if
     /// none is, those inside each package, then those beside it (`signs.punctual`:
@@ -48,13 +97,14 @@ impl PlanInputs {
         policies: Policies,
     ) -> Result<Self, Diagnostics> {
         let directory = manifest_path.parent().unwrap_or(Path::new(""));
-        Self::read_from(manifest_path, directory, profiles, host, policies)
+        let files = Files::of(directory);
+        Self::read_from(manifest_path, &files, profiles, host, policies)
     }
 
-    /// As [`read`](Self::read), with the manifest's relative paths going from `directory`.
+    /// As [`read`](Self::read), with the files that the manifest and `profiles` name where `files` says.
     pub fn read_from(
         manifest_path: &Path,
-        directory: &Path,
+        files: &Files,
         profiles: &[PathBuf],
         host: Host,
         policies: Policies,
@@ -68,7 +118,7 @@ impl PlanInputs {
         let Some(name) = &manifest.daemon.board else {
             return Err(problems.into_errors());
         };
-        let board = match find_board(&name.value, directory) {
+        let board = match find_board(&name.value, files) {
             Ok(board) => board,
             Err(BoardProblem::Unreadable(cause)) => {
                 match cause {
@@ -82,11 +132,12 @@ impl PlanInputs {
             }
             Err(BoardProblem::Invalid(errors)) => return Err(errors),
         };
-        let packages = read_packages(&manifest, directory, host.lanes);
+        let packages = read_packages(&manifest, files, host.lanes);
         let profiles = if profiles.is_empty() {
-            of_packages(&packages, directory)
+            of_packages(&packages, files)
         } else {
-            profiles.iter().cloned().map(read_profile).collect()
+            let named = profiles.iter().map(|path| files.read_instead_of(path));
+            named.map(read_profile).collect()
         };
         Ok(Self {
             manifest_path: manifest_path.to_owned(),
@@ -98,15 +149,26 @@ impl PlanInputs {
             profiles,
         })
     }
+
+    /// The files beside the manifest that were read, where they lie.
+    #[must_use]
+    pub fn files(&self, files: &Files) -> BTreeSet<PathBuf> {
+        let packages = self.packages.iter();
+        let packages = packages.map(|input| files.locate(Path::new(&input.path)));
+        let profiles = self.profiles.iter().map(|input| input.path.clone());
+        let board = Some(board_file(&self.board.name, files));
+        let board = board.filter(|_| Board::builtin(&self.board.name).is_none());
+        packages.chain(profiles).chain(board).collect()
+    }
 }
 
 /// Every package once, in the manifest's order.
-fn read_packages(manifest: &Manifest, directory: &Path, lanes: u8) -> Vec<PackageInput> {
+fn read_packages(manifest: &Manifest, files: &Files, lanes: u8) -> Vec<PackageInput> {
     let mut packages: Vec<PackageInput> = Vec::new();
     for path in manifest.models.iter().filter_map(|m| m.package.as_ref()) {
         let path = &path.value;
         if packages.iter().all(|known| known.path != *path) {
-            let package = Package::read(&directory.join(path)).map_err(Arc::new);
+            let package = Package::read(&files.locate(Path::new(path))).map_err(Arc::new);
             let layout = package.as_ref().ok().and_then(|p| p.layout(lanes).cloned());
             packages.push(PackageInput {
                 path: path.clone(),
@@ -121,10 +183,10 @@ fn read_packages(manifest: &Manifest, directory: &Path, lanes: u8) -> Vec<Packag
 
 /// The profiles that lie in and beside the packages; the first that fits is used. That there is
 /// none is for the plan to say, which knows whether it is needed.
-fn of_packages(packages: &[PackageInput], directory: &Path) -> Vec<ProfileInput> {
+fn of_packages(packages: &[PackageInput], files: &Files) -> Vec<ProfileInput> {
     let mut profiles = Vec::new();
     for input in packages {
-        let path = directory.join(&input.path);
+        let path = files.locate(Path::new(&input.path));
         if let Ok(package) = &input.package {
             profiles.extend(inside(package, &path));
         }
@@ -161,11 +223,41 @@ enum BoardProblem {
     Invalid(Diagnostics),
 }
 
-fn find_board(name: &str, directory: &Path) -> Result<Board, BoardProblem> {
+fn board_file(name: &str, files: &Files) -> PathBuf {
+    files.locate(Path::new(&format!("boards/{name}.toml")))
+}
+
+fn find_board(name: &str, files: &Files) -> Result<Board, BoardProblem> {
     if let Some(board) = Board::builtin(name) {
         return Ok(board);
     }
-    let path = directory.join("boards").join(format!("{name}.toml"));
+    let path = board_file(name, files);
     let text = read_text(&path).map_err(BoardProblem::Unreadable)?;
     Board::parse(&text, &path).map_err(BoardProblem::Invalid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_lie_under_their_absolute_paths_and_no_path_leads_out_of_their_folder() {
+        let files = Files {
+            folder: "/etc/punctual".into(),
+            copies: Some("/kept".into()),
+        };
+        for (named, read) in [
+            ("signs.punctual", "/kept/etc/punctual/signs.punctual"),
+            ("../models/./a.punctual", "/kept/etc/models/a.punctual"),
+            ("/srv/a.punctual", "/kept/srv/a.punctual"),
+            ("../../../../shadow", "/kept/shadow"),
+        ] {
+            assert_eq!(files.locate(Path::new(named)), Path::new(read));
+        }
+        let own = Files::of(Path::new("robot"));
+        assert_eq!(
+            own.locate(Path::new("a.punctual")),
+            Path::new("robot/a.punctual")
+        );
+    }
 }

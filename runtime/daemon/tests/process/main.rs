@@ -11,6 +11,7 @@ mod gpu;
 mod gpu_division;
 mod gpu_loss;
 mod granted;
+mod last_good;
 mod layouts;
 mod limits;
 mod log_levels;

@@ -116,7 +116,7 @@ fn a_reload_is_refused_and_says_whether_a_restart_would_work() {
     daemon.folder.write("manifest.toml", wrong.as_bytes());
     let (code, words) = refuse();
     assert_eq!(code, Some(i32::from(Termination::InvalidPlan.code())));
-    assert!(words.contains("a restart would fail"), "{words}");
+    assert!(words.contains("a restart would not serve it"), "{words}");
 
     assert_eq!(daemon.stop().clients.refused, 0, "it was left alone");
 }

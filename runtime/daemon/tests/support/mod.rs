@@ -376,6 +376,21 @@ impl Daemon {
         assert_eq!(report.allocations_after_ready, 0);
         report
     }
+
+    /// As [`stop`](Self::stop); its folder, for the next.
+    pub fn stop_and_leave(mut self) -> (Report, Folder) {
+        let none = Folder {
+            path: PathBuf::new(),
+            environment: Vec::new(),
+            socket: None,
+        };
+        self.signal("TERM");
+        assert_eq!(self.wait().code(), Some(0));
+        let folder = std::mem::replace(&mut self.folder, none);
+        folder.remove("notify");
+        let report = Report::read(&folder.path("report.json")).expect("a report");
+        (report, folder)
+    }
 }
 
 impl Drop for Daemon {

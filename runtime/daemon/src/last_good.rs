@@ -1,0 +1,190 @@
+//! The last configuration that could be served, kept for a start whose own cannot: its manifest, and copies of all files
+//! that it names.
+//!
+//! The service manager has the copies made once the daemon serves ([`keep`]), by a process of its own: the daemon has no
+//! memory for a second set of packages. There are two places for sets, and a link to the current one: whoever reads finds the
+//! old set or the new one.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use log::{error, info};
+use punctual_plan::{Files, Plan, Policies};
+use punctual_platform::logging;
+
+use crate::options::ManifestSource;
+use crate::startup::host_of_the_daemon;
+use crate::validate::gather;
+use crate::{Options, StartupError, Termination, log_events};
+
+/// The places, the link to the current one, and the link that is being made.
+const SETS: [&str; 2] = ["first", "second"];
+const CURRENT: &str = "current";
+const NEXT: &str = "next";
+
+/// What is in a set.
+const MANIFEST: &str = "manifest.toml";
+const FILES: &str = "files";
+
+/// The folder of the sets, of which there is one, or none.
+pub struct LastGood<'a> {
+    folder: &'a Path,
+}
+
+/// Why nothing was kept.
+#[derive(Debug, thiserror::Error)]
+enum KeepError {
+    #[error("the configuration cannot be served: {0}")]
+    Unservable(#[from] StartupError),
+    #[error("{path}: {source}")]
+    File { path: PathBuf, source: io::Error },
+    #[error("its files changed while they were copied, or {0} is damaged: try again")]
+    Changed(PathBuf),
+}
+
+impl KeepError {
+    fn termination(&self) -> Termination {
+        match self {
+            Self::Unservable(error) => error.termination(),
+            Self::File { .. } | Self::Changed(_) => Termination::Resources,
+        }
+    }
+}
+
+/// Keeps the present configuration in `folder`, if it can be served, in place of the one before.
+#[must_use]
+pub fn keep(options: &Options, policies: &Policies, folder: &Path) -> Termination {
+    let _last_words = logging::start("punctuald", &log_events::ALL, &options.log);
+    let path = folder.display();
+    match LastGood::in_folder(folder).keep(options, policies) {
+        Ok(()) => {
+            info!("{path} has the present configuration");
+            Termination::Clean
+        }
+        Err(error) => {
+            error!("{path} was left as it was: {error}");
+            error.termination()
+        }
+    }
+}
+
+impl<'a> LastGood<'a> {
+    pub fn in_folder(folder: &'a Path) -> Self {
+        Self { folder }
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder
+    }
+
+    /// The kept manifest; none if nothing was kept.
+    pub fn manifest(&self, options: &Options) -> Option<ManifestSource> {
+        let source = source(&self.folder.join(CURRENT), options);
+        source.path.exists().then_some(source)
+    }
+
+    fn keep(&self, options: &Options, policies: &Policies) -> Result<(), KeepError> {
+        let present = options.manifest();
+        // Once: what a plan takes has the files in it that this process has mapped.
+        let host = host_of_the_daemon()?;
+        let plan = |manifest: &ManifestSource| {
+            let (inputs, _devices) = gather(manifest, options, policies, host.clone())?;
+            let plan = Plan::build(&inputs)?;
+            Ok::<_, StartupError>((inputs, plan.hash))
+        };
+        let (inputs, hash) = plan(&present)?;
+        let files = inputs.files(&present.files);
+        let current = self.folder.join(CURRENT);
+        if has_all(&source(&current, options), &present, &files) {
+            return Ok(());
+        }
+        let set = self.free()?;
+        let copies = source(&self.folder.join(set), options);
+        copy(&present.path, &copies.path)?;
+        for file in &files {
+            copy(file, &copies.files.read_instead_of(file))?;
+        }
+        // As a start would read it.
+        if plan(&copies)?.1 != hash {
+            return Err(KeepError::Changed(copies.path));
+        }
+        let next = self.folder.join(NEXT);
+        done(&next, symlink(set, &next))?;
+        done(&current, fs::rename(&next, &current))?;
+        let synced = File::open(self.folder).and_then(|folder| folder.sync_all());
+        done(self.folder, synced)
+    }
+
+    /// The place that is not current, empty.
+    fn free(&self) -> Result<&'static str, KeepError> {
+        let current = fs::read_link(self.folder.join(CURRENT)).unwrap_or_default();
+        let [first, second] = SETS;
+        let free = if current == Path::new(first) {
+            second
+        } else {
+            first
+        };
+        let [set, next] = [free, NEXT].map(|name| self.folder.join(name));
+        done(&set, there_or_not(fs::remove_dir_all(&set)))?;
+        done(&next, there_or_not(fs::remove_file(&next)))?;
+        Ok(free)
+    }
+}
+
+fn there_or_not(removed: io::Result<()>) -> io::Result<()> {
+    removed.or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    })
+}
+
+/// Whether copies have the size and the time of their files.
+fn has_all(copies: &ManifestSource, present: &ManifestSource, files: &BTreeSet<PathBuf>) -> bool {
+    let is_same = |file: &Path, copy: &Path| {
+        let about = |path| {
+            let about = fs::metadata(path).ok()?;
+            Some((about.len(), about.modified().ok()?))
+        };
+        about(file).is_some_and(|file| about(copy) == Some(file))
+    };
+    let mut files = files.iter();
+    is_same(&present.path, &copies.path)
+        && files.all(|file| is_same(file, &copies.files.read_instead_of(file)))
+}
+
+/// The manifest of a set, whose paths mean what they mean to the present one.
+fn source(set: &Path, options: &Options) -> ManifestSource {
+    let present = options.manifest();
+    ManifestSource {
+        path: set.join(MANIFEST),
+        files: Files {
+            copies: Some(set.join(FILES)),
+            ..present.files
+        },
+        is_credential: present.is_credential,
+    }
+}
+
+/// Copies a file with its time; all of it is on the disk afterwards.
+fn copy(from: &Path, to: &Path) -> Result<(), KeepError> {
+    let folder = to.parent().expect("it lies in a set");
+    done(folder, fs::create_dir_all(folder))?;
+    let modified = done(from, fs::metadata(from).and_then(|about| about.modified()))?;
+    done(from, fs::copy(from, to))?;
+    let copied = File::options().write(true).open(to);
+    let copied = copied.and_then(|file| {
+        file.set_modified(modified)?;
+        file.sync_all()
+    });
+    done(to, copied)
+}
+
+fn done<T>(path: &Path, result: io::Result<T>) -> Result<T, KeepError> {
+    result.map_err(|source| KeepError::File {
+        path: path.to_owned(),
+        source,
+    })
+}
