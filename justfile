@@ -42,6 +42,10 @@ rig suite="smoke,latency,isolation,overload,faults,hostile":
     cargo build --release --locked -p punctual -p punctual-daemon -p punctual-hil -p punctual-torture
     target/release/punctual-hil run --bin target/release --torture target/release/channel-torture --suite {{suite}} --out target/hil
 
+# The GPU in virtual time: DISB and SEEB-GPU by the daemon's own device code
+virtual-gpu:
+    cargo test --release --locked -p punctual-virtual-gpu -- --ignored
+
 # The large networks of robots: exported, compiled, and compared with onnxruntime and float64. Needs 8 GB for PyTorch
 robots:
     python3 -m venv target/zoo
@@ -58,4 +62,4 @@ ci:
     bash .ci/run
 
 # All of it, and what takes long: some hours
-full: ci golden-full golden-tests rig (fuzz "20") networks robots
+full: ci virtual-gpu golden-full golden-tests rig (fuzz "20") networks robots

@@ -194,6 +194,9 @@ pub struct AttackCounts {
     /// Punches into shared memory and collapses of it that the kernel carried out.
     #[serde(default)]
     pub changes: u64,
+    /// Collapses among them of memory that only the daemon writes, for which its workers would have to wait.
+    #[serde(default)]
+    pub outputs: u64,
     /// True in the last line.
     pub finished: bool,
 }

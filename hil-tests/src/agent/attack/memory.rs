@@ -153,12 +153,12 @@ pub struct Shared {
     writable: bool,
 }
 
-pub fn shared() -> Vec<Shared> {
+fn shared() -> Vec<Shared> {
     shared_of("")
 }
 
 /// Of the files whose names begin so.
-fn shared_of(name: &str) -> Vec<Shared> {
+pub fn shared_of(name: &str) -> Vec<Shared> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let name = format!("/memfd:{name}");
     let shared = maps.lines().filter(|line| line.contains(&name));

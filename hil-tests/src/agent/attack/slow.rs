@@ -67,14 +67,13 @@ pub fn punch(attack: &mut Attack<'_>) -> Result<(), AgentError> {
 /// Collapses the shared memory into huge pages, by an idle thread on a busy core, while its frames are served.
 pub fn collapse(attack: &mut Attack<'_>) -> Result<(), AgentError> {
     let (over, collapsed) = (AtomicBool::new(false), AtomicU64::new(0));
+    let collapsed_outputs = AtomicU64::new(0);
     while attack.goes_on(1) {
         let Some(mut client) = library_client(attack) else {
             continue;
         };
-        let twins: Vec<own::Mapped> = memory::shared()
-            .into_iter()
-            .filter_map(|at| own::Mapped::twin_of(at.start, at.bytes as usize))
-            .collect();
+        let own = ["punctual-requests", "punctual-results"].map(twins_of);
+        let outputs = twins_of("punctual-outputs");
         over.store(false, Ordering::Relaxed);
         thread::scope(|scope| {
             for _ in 0..BUSY {
@@ -89,8 +88,13 @@ pub fn collapse(attack: &mut Attack<'_>) -> Result<(), AgentError> {
                 own::stay_on_first_core();
                 own::be_idle();
                 while !over.load(Ordering::Relaxed) {
-                    for twin in &twins {
+                    for twin in own.iter().flatten() {
                         collapsed.fetch_add(u64::from(twin.collapse()), Ordering::Relaxed);
+                        twin.give_back();
+                    }
+                    for twin in &outputs {
+                        let merged = u64::from(twin.collapse());
+                        collapsed_outputs.fetch_add(merged, Ordering::Relaxed);
                         twin.give_back();
                     }
                 }
@@ -106,7 +110,15 @@ pub fn collapse(attack: &mut Attack<'_>) -> Result<(), AgentError> {
         attack.done.ended += u64::from(!client.is_connected());
     }
     attack.done.changes += collapsed.into_inner();
+    attack.done.outputs += collapsed_outputs.into_inner();
     Ok(())
+}
+
+/// The client's shared memory of this name once more, so that it can be collapsed.
+fn twins_of(name: &str) -> Vec<own::Mapped> {
+    let shared = memory::shared_of(name).into_iter();
+    let twins = shared.filter_map(|at| own::Mapped::twin_of(at.start, at.bytes as usize));
+    twins.collect()
 }
 
 /// `--count` threads wait for words in the kernel's bucket of the bell, as many as a call takes each, while frames are served.

@@ -205,6 +205,7 @@ impl AttackRun {
             all.descriptors += done.descriptors;
             all.waiters += done.waiters;
             all.changes += done.changes;
+            all.outputs += done.outputs;
         }
         self.serves(bed)?;
         Ok(all)
@@ -326,7 +327,7 @@ pub fn attacked(
     attacks: &[Attack],
     words: &str,
 ) -> Result<Account, Failure> {
-    survived(bed, attacks, words)?.finish(bed)
+    survived(bed, attacks, words)?.0.finish(bed)
 }
 
 /// The same for attacks that cost the daemon nothing.
@@ -335,19 +336,24 @@ pub fn attacked_idly(
     attacks: &[Attack],
     words: &str,
 ) -> Result<Account, Failure> {
-    let run = survived(bed, attacks, words)?;
+    let (run, _) = survived(bed, attacks, words)?;
     bed.measure("idle_attack_cpu_share", run.attack_shares().0);
     run.finish(bed)
 }
 
-fn survived(bed: &mut TestBed<'_>, attacks: &[Attack], words: &str) -> Result<AttackRun, Failure> {
+/// A run whose attackers have ended, and what they did.
+pub fn survived(
+    bed: &mut TestBed<'_>,
+    attacks: &[Attack],
+    words: &str,
+) -> Result<(AttackRun, AttackCounts), Failure> {
     let mut run = AttackRun::start(bed, &DaemonPlan::serving(&Task::ATTACKED))?;
     for attack in attacks {
         run.attack(bed, attack)?;
     }
     let done = run.wait_for_attackers(bed)?;
     note(bed, &done, words)?;
-    Ok(run)
+    Ok((run, done))
 }
 
 /// Notes what attackers did; nothing at all is a failure of the case.

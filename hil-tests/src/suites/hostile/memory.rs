@@ -1,6 +1,6 @@
 //! Shared memory and frames, misused.
 
-use super::attack_run::{ATTACK_S, Attack, AttackRun, BESIDE, attacked, case};
+use super::attack_run::{ATTACK_S, Attack, AttackRun, BESIDE, attacked, case, survived};
 use crate::bed::{CameraPlan, DaemonPlan, TestBed};
 use crate::case::Case;
 use crate::manifest::Task;
@@ -79,13 +79,12 @@ fn punched_for_seconds(bed: &mut TestBed<'_>) -> Result<(), Failure> {
 }
 
 fn collapsed(bed: &mut TestBed<'_>) -> Result<(), Failure> {
-    let attack = Attack::of("collapse").for_seconds(8.0);
-    attacked(
-        bed,
-        &[attack],
-        "frames of a client that collapsed its memory",
-    )
-    .map(drop)
+    // Workers write what this one gets.
+    let attack = Attack::of("collapse").on(Task::Guest).for_seconds(8.0);
+    let words = "frames of a client that collapsed its memory";
+    let (run, done) = survived(bed, &[attack], words)?;
+    bed.measure("collapsed_outputs", done.outputs as f64);
+    run.finish(bed).map(drop)
 }
 
 fn rewritten(bed: &mut TestBed<'_>) -> Result<(), Failure> {
