@@ -39,7 +39,7 @@ def the_start_ends_when_clients_may_come_and_the_status_says_what_is_served(mach
     expect(machine.show("User"), "punctual", "the user")
     expect(machine.show("ControlGroup"), "/punctual.slice/punctuald.service", "the control group")
     _, mode = machine.run("stat", "-c", "%U:%G %a", "/run/punctual/socket")
-    expect(mode.strip(), "punctual:punctual 660", "the socket's mode")
+    expect(mode.strip(), "punctual:punctual-clients 660", "the socket's mode")
     status = until(lambda: "clients" in (text := machine.show("StatusText")) and text, 10, "a status")
     return f"`{status}`"
 

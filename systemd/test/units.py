@@ -73,5 +73,7 @@ def user_and_folders_come_from_sysusers_and_tmpfiles(machine):
     if not {"video", "render"} <= set(groups.split()):
         raise Failure(f"the nodes of a GPU are not the user's to open: {groups}")
     _, folder = machine.run("stat", "-c", "%U:%G %a", "/run/punctual")
-    if folder.strip() != "punctual:punctual 750":
+    if folder.strip() != "punctual:punctual-clients 2750":
         raise Failure(f"/run/punctual: {folder}")
+    if "punctual-clients" in groups.split():
+        raise Failure("the daemon's user is a member of its clients' group")

@@ -25,8 +25,6 @@ pub enum Subject {
     Throttled,
     /// Huge pages made behind one's back.
     HugePages,
-    /// Huge pages that a client makes of memory that it shares with the daemon.
-    SharedHugePages,
     Compaction,
     /// Pages that go to a disk.
     Swap,
@@ -42,6 +40,12 @@ pub enum Subject {
     Balancer,
     /// Interrupts on a core whose real-time threads starve what follows them.
     StarvedInterrupts,
+    /// Holes that a client makes in memory that it shares with the daemon.
+    SharedHoles,
+    /// Huge pages that it makes of that memory.
+    SharedHugePages,
+    /// Queues of the kernel that a client makes long, for whoever wakes it.
+    WaitQueues,
     Virtual,
 }
 
@@ -72,6 +76,8 @@ impl Subject {
             Self::Interrupts => "interrupts-on-cores",
             Self::Balancer => "irqbalance",
             Self::StarvedInterrupts => "starved-interrupts",
+            Self::SharedHoles => "shared-memory-holes",
+            Self::WaitQueues => "wait-queues",
             Self::Virtual => "virtual-machine",
         }
     }
@@ -111,7 +117,7 @@ impl Subject {
             }
             Self::HugePages => "merging and moving pages stops the threads that use them",
             Self::SharedHugePages => {
-                "a client may merge the pages that it shares with the daemon (MADV_COLLAPSE), as slowly as it likes, and the daemon's threads wait for it"
+                "a client may merge the pages that it shares with the daemon (MADV_COLLAPSE), as slowly as it likes, and who touches them waits for it"
             }
             Self::Compaction => "pages are moved in the background; who touches one waits",
             Self::Swap => {
@@ -133,6 +139,12 @@ impl Subject {
             }
             Self::StarvedInterrupts => {
                 "after a handler, most work of an interrupt runs in an ordinary thread, which real-time threads on that core starve: cameras on USB lose frames"
+            }
+            Self::SharedHoles => {
+                "who touches a hole waits for whoever punches it, as slowly as a client likes"
+            }
+            Self::WaitQueues => {
+                "whoever wakes a client walks past all who wait in the same queue of the kernel"
             }
             Self::Virtual => {
                 "the host takes cores away at any time, which nothing in here can prevent; the daemon's report counts it (host_stalls)"
@@ -164,6 +176,8 @@ impl Subject {
             Self::Siblings => "kernel: admin-guide/cputopology",
             Self::Interrupts | Self::StarvedInterrupts => "kernel: core-api/irq/irq-affinity",
             Self::Balancer => "irqbalance(1)",
+            Self::SharedHoles => "fcntl(2): F_SEAL_FUTURE_WRITE",
+            Self::WaitQueues => "futex(2)",
             Self::Virtual => "kernel: virt/kvm (steal time)",
         }
     }

@@ -110,7 +110,6 @@ fn a_server_with_its_defaults_hears_of_all_that_servers_do() {
         "frequency-governor",
         "thermal-throttling",
         "transparent-huge-pages",
-        "shared-huge-pages",
         "swap",
         "numa-balancing",
         "smt-siblings",
@@ -119,6 +118,12 @@ fn a_server_with_its_defaults_hears_of_all_that_servers_do() {
     ] {
         assert_eq!(gravity(&report, subject), "costly", "{subject}");
     }
+    let (grade, found, remedy) = finding(&report, "shared-huge-pages");
+    assert!(
+        grade == "notice" && found.contains("outputs are pinned"),
+        "{found}"
+    );
+    assert!(remedy.starts_with("echo deny"), "{remedy}");
     let (_, found, remedy) = finding(&report, "interrupts-on-cores");
     assert_eq!(found, "40 (nvme0q1), 41 (eth0-rx-0) on cores 1-15");
     assert!(remedy.starts_with("for i in 40 41; do echo 0 "), "{remedy}");

@@ -16,37 +16,7 @@ pub fn huge_pages(machine: &Machine) -> Option<Finding> {
     Some(finding.mended_by(format!("echo madvise | sudo tee {FOLDER}/enabled")))
 }
 
-/// From this kernel on a process can have its pages merged at any time, those of shared memory too.
-const COLLAPSE_SINCE: (u32, u32) = (6, 1);
-
-/// Nothing but `deny` refuses that: `never` is about what the kernel does by itself.
-pub fn shared_huge_pages(machine: &Machine) -> Option<Finding> {
-    const FILE: &str = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
-    let version = kernel(&machine.text("/proc/version")?)?;
-    if version < COLLAPSE_SINCE {
-        let (major, minor) = version;
-        let found = format!("Linux {major}.{minor} merges none on request");
-        return Some(Finding::good(Subject::SharedHugePages, found));
-    }
-    let enabled = chosen(&machine.text(FILE)?)?;
-    if enabled == "deny" {
-        return Some(Finding::good(
-            Subject::SharedHugePages,
-            "shmem_enabled: deny",
-        ));
-    }
-    let found = format!("shmem_enabled: {enabled}");
-    let finding = Finding::new(Subject::SharedHugePages, Gravity::Costly, found);
-    Some(finding.mended_by(format!("echo deny | sudo tee {FILE}")))
-}
-
-/// Its version, of what `/proc/version` says.
-fn kernel(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.strip_prefix("Linux version ")?.split(['.', '-', ' ']);
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-}
-
-fn chosen(text: &str) -> Option<String> {
+pub(super) fn chosen(text: &str) -> Option<String> {
     let (_, rest) = text.split_once('[')?;
     Some(rest.split_once(']')?.0.to_owned())
 }

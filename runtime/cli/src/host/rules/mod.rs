@@ -1,5 +1,6 @@
 //! The rules, by what they are about. One that cannot see what it needs says nothing.
 
+mod clients;
 mod control_groups;
 mod interrupts;
 mod isolation;
@@ -25,7 +26,6 @@ pub(super) fn all(machine: &Machine, cores: &Cores) -> Vec<Finding> {
     findings.extend(power::jetson_clocks(machine));
     findings.extend(power::heat(machine, cores));
     findings.extend(memory::huge_pages(machine));
-    findings.extend(memory::shared_huge_pages(machine));
     findings.extend(memory::compaction(machine));
     findings.extend(memory::swap(machine));
     findings.extend(memory::numa_balancing(machine));
@@ -35,6 +35,9 @@ pub(super) fn all(machine: &Machine, cores: &Cores) -> Vec<Finding> {
     findings.extend(interrupts::on_partitions(machine, cores));
     findings.extend(interrupts::starved(machine, cores));
     findings.extend(interrupts::balancer(machine));
+    findings.extend(clients::holes(machine));
+    findings.extend(clients::huge_pages(machine));
+    findings.extend(clients::wait_queues(machine));
     findings.extend(isolation::hypervisor(machine));
     findings
 }
