@@ -175,11 +175,10 @@ where
     // Both without room: what is sent was received, so that a thread knows whether its start was given up.
     let (tell_begun, begun) = bounded(0);
     let (tell_started, started) = bounded(0);
-    let mut start = Start {
+    let start = Start {
         name: spec.name.clone(),
         core: spec.core.filter(|_| spec.reservation.is_none()),
         began_ns: clock::now_ns(),
-        tid: None,
     };
     let handle = Builder::new()
         .name(spec.name.clone())
@@ -198,7 +197,7 @@ where
                 source,
             },
         })?;
-    start.tid = Some(start.wait_for(&begun)?);
+    start.wait_for(&begun)?;
     let started = start.wait_for(&started)?;
     Ok(RealtimeThread { handle, started })
 }
@@ -224,9 +223,10 @@ fn check(spec: &ThreadSpec) -> Result<(), ThreadError> {
 }
 
 /// What a thread does before its work, on its own; none if its start was given up meanwhile.
-fn prepare(spec: ThreadSpec, begun: &Sender<i32>, started: &Sender<Started>) -> Option<()> {
+fn prepare(spec: ThreadSpec, begun: &Sender<()>, started: &Sender<Started>) -> Option<()> {
     memory::prefault_stack(spec.stack_prefault_bytes);
-    begun.send(current_tid()).ok()?;
+    // From here on it may wait for a core.
+    begun.send(()).ok()?;
     started.send(become_realtime(&spec)).ok()
 }
 
@@ -236,8 +236,6 @@ struct Start {
     /// None: it may run on several.
     core: Option<usize>,
     began_ns: u64,
-    /// As soon as it is known.
-    tid: Option<i32>,
 }
 
 impl Start {
@@ -245,7 +243,10 @@ impl Start {
         loop {
             match message.recv_timeout(TOLD_EVERY) {
                 Ok(message) => return Ok(message),
-                Err(RecvTimeoutError::Timeout) => self.tell(clock::now_ns())?,
+                Err(RecvTimeoutError::Timeout) => self
+                    .tell(clock::now_ns())
+                    // Whoever needed the thread ends, and so must those that it has started.
+                    .inspect_err(|_| let_go_all())?,
                 Err(RecvTimeoutError::Disconnected) => {
                     unreachable!("the thread reports before it does anything that could panic")
                 }
@@ -253,7 +254,7 @@ impl Start {
         }
     }
 
-    /// Says who has the core, or gives up.
+    /// Says who has the core, or that it was waited for long enough.
     fn tell(&self, now_ns: u64) -> Result<(), ThreadError> {
         let waited_ns = now_ns.saturating_sub(self.began_ns);
         let (name, who) = (&self.name, who_has(self.core));
@@ -264,9 +265,6 @@ impl Start {
                 "the start waits for thread {name}, which has not got {awaited} for {seconds} s: {who}"
             );
             return Ok(());
-        }
-        if let Some(tid) = self.tid {
-            let_go(tid);
         }
         Err(ThreadError::Starved {
             name: name.clone(),
@@ -287,12 +285,17 @@ fn who_has(core: Option<usize>) -> String {
     rivals::here().who_has(&cores)
 }
 
-/// Lets thread `tid` of this process run wherever the calling one may, as an ordinary thread. One that gets no
-/// processor cannot end either, and its process not before it.
-pub fn let_go(tid: i32) {
-    // What is refused leaves the thread as it was.
-    let _ = set_ordinary(tid);
-    if let Ok(cores) = affinity::available_cores() {
+/// Lets all threads of this process run wherever the calling one may, as ordinary threads: for a process that is to end.
+/// A thread that gets no processor cannot end, and its process not before it. Reads `/proc`: for ordinary threads.
+pub fn let_go_all() {
+    let Ok(cores) = affinity::available_cores() else {
+        return;
+    };
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+    let names = tasks.filter_map(|task| task.ok()?.file_name().into_string().ok());
+    for tid in names.filter_map(|name| name.parse().ok()) {
+        // What is refused leaves the thread as it was.
+        let _ = set_ordinary(tid);
         let _ = affinity::keep_thread_to(tid, &cores);
     }
 }
@@ -588,7 +591,6 @@ mod tests {
             name: "main/0".into(),
             core: Some(1),
             began_ns: 5,
-            tid: None,
         };
         assert!(start.tell(5 + START_NS_MAX - 1).is_ok());
         let error = start.tell(5 + START_NS_MAX).unwrap_err();
@@ -602,15 +604,10 @@ mod tests {
     fn a_thread_whose_start_was_given_up_ends_without_its_body() {
         let (tell_begun, begun) = bounded(0);
         let (tell_started, started) = bounded(0);
-        let thread = std::thread::spawn(move || {
-            prepare(
-                ThreadSpec::new("late", None, None),
-                &tell_begun,
-                &tell_started,
-            )
-        });
-        let tid: i32 = begun.recv().unwrap();
-        let_go(tid);
+        let spec = ThreadSpec::new("late", None, None);
+        let late = move || prepare(spec, &tell_begun, &tell_started);
+        let thread = spawn_ordinary("late", late).unwrap();
+        begun.recv().unwrap();
         drop(started);
         assert_eq!(thread.join().unwrap(), None);
     }
