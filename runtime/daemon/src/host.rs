@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use punctual_plan::{Accounts, Host};
-use punctual_platform::thread::{ThreadSpec, spawn_realtime};
+use punctual_platform::thread::{ThreadError, ThreadSpec, spawn_realtime};
 use punctual_platform::{Missing, OsError, affinity, settings};
 
 use crate::program;
@@ -49,8 +49,11 @@ pub fn peak_memory() -> u64 {
 
 /// Tries it, which is the only test that capabilities, limits and control groups agree on.
 fn may_be_realtime() -> bool {
-    spawn_realtime(ThreadSpec::new("probe", None, Some(1)), || ())
-        .is_ok_and(|thread| !thread.missing().contains(&Missing::Realtime))
+    match spawn_realtime(ThreadSpec::new("probe", None, Some(1)), || ()) {
+        Ok(thread) => !thread.missing().contains(&Missing::Realtime),
+        // What waits behind other real-time threads is one.
+        Err(error) => matches!(error, ThreadError::Starved { .. }),
+    }
 }
 
 /// What may be taken without pushing others out; no limit if the kernel does not tell.

@@ -13,7 +13,7 @@ use punctual_platform::idle::IdleHold;
 use punctual_platform::poll::Poller;
 use punctual_platform::service;
 use punctual_platform::signals::{Signal, TerminationSignals};
-use punctual_platform::{clock, logging};
+use punctual_platform::{clock, logging, thread};
 
 use crate::Termination;
 use crate::acceptor::Acceptor;
@@ -232,6 +232,7 @@ impl Housekeeping {
             error!("{error}");
         }
         logging::flush();
+        thread::let_go_all();
         service::end_now(Termination::Stuck.code())
     }
 

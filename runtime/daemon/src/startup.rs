@@ -11,6 +11,7 @@ use log::{debug, error, info, warn};
 use punctual_device_cuda::driver::environment;
 use punctual_plan::{Host, Plan, PlanInputs, Policies, Warning};
 use punctual_platform::idle::IdleHold;
+use punctual_platform::rivals::{self, Sighting};
 use punctual_platform::service::{self, Notifier};
 use punctual_platform::signals::TerminationSignals;
 use punctual_platform::stall::StallProbe;
@@ -37,7 +38,7 @@ use crate::reserve::{Reserved, prefault};
 use crate::rt_events;
 use crate::threads::{ThreadFactory, Threads, stall_probes};
 use crate::validate::{Validated, gather, validate};
-use crate::watchdog::Watchdog;
+use crate::watchdog::{Watchdog, WhoHas};
 use crate::{Options, StartupError, Termination};
 
 /// `FileDescriptorName=` of the socket unit.
@@ -105,6 +106,7 @@ fn start(options: &Options, policies: &Policies) -> Result<Housekeeping, Startup
     for key in &validated.plan.renamed_keys {
         warn!("warning: {key}");
     }
+    tell_rivals(&validated.plan, &rivals::here());
     let reserved = Reserved::take(&validated, origin.socket.take())?;
     let mut missing = prefault(&validated.plan);
     let idle = hold_idle(&validated.plan, &mut missing);
@@ -321,7 +323,23 @@ fn introduce(gpu: Option<&GpuWatch>, plan: &Plan) {
 /// All threads beat from now on.
 fn watchdog(threads: &mut Threads, plan: &Plan, probes: &[StallProbe]) -> Watchdog {
     let bound_ns = plan.watchdog.as_nanos();
-    Watchdog::new(threads.watched(plan, probes), bound_ns, clock::now_ns())
+    let who_has: WhoHas = |cores| rivals::here().who_has(cores);
+    let watched = threads.watched(plan, probes);
+    Watchdog::new(watched, bound_ns, clock::now_ns(), who_has)
+}
+
+/// Says which real-time threads of others may run on the plan's cores, as far as that can be seen.
+fn tell_rivals(plan: &Plan, seen: &Sighting) {
+    let mut cores: Vec<u16> = plan.threads.iter().map(|thread| thread.core).collect();
+    cores.extend(&plan.housekeeping_cores);
+    if let Some(named) = seen.named(&cores) {
+        warn!(
+            "real-time threads of others may keep the plan's cores from the daemon's threads: {named}"
+        );
+    }
+    if let Some(unseen) = seen.unseen {
+        info!("real-time threads of others may run on the plan's cores: {unseen}");
+    }
 }
 
 /// Says once what the machine did not grant and how it can be granted; returns it for the report.

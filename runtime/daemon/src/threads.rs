@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual_core::{ClientId, PartitionId, TaskId};
 use punctual_kernels::preprocess::{PreprocessSpec, Preprocessor};
-use punctual_plan::{Plan, Role};
+use punctual_plan::{Plan, Role, ThreadPlan};
 use punctual_platform::heartbeat::Pulse;
 use punctual_platform::poll::Waker;
 use punctual_platform::running;
@@ -113,7 +113,9 @@ impl Threads {
             let tid = pulse.tid();
             let bound_ns = bounds::of(plan, role, thread::policy_of(tid));
             let core = core_of(plan, role, probes);
-            Watched::new(name, pulse, bound_ns).run_by(machine(tid, core))
+            let cores = cores_of(plan, role);
+            let watched = Watched::new(name, pulse, bound_ns);
+            watched.run_by(machine(tid, core)).on(cores)
         };
         let scheduler = self.scheduler.pulse();
         let mut watched = vec![watch("scheduler".into(), Role::Scheduler, scheduler)];
@@ -193,17 +195,31 @@ fn all_end<T: Send + 'static>(threads: Vec<ManagedThread<T>>, limit_ns: u64) -> 
         .fold(true, |all, thread| all & ends(thread))
 }
 
+/// A thread of the plan; of a partition's leader, its own or that of the partitions that it leads, too.
+fn planned(plan: &Plan, role: Role) -> Option<&ThreadPlan> {
+    match role {
+        Role::Worker { partition, unit: 0 } => plan.leader(partition),
+        role => plan.threads.iter().find(|thread| thread.role == role),
+    }
+}
+
+/// Where a thread of the plan may run.
+fn cores_of(plan: &Plan, role: Role) -> Vec<u16> {
+    match planned(plan, role) {
+        // One with a reservation may run on each of the daemon's cores (decision 11).
+        Some(thread) if thread.reservation.is_some() => plan.housekeeping_cores.clone(),
+        Some(thread) => vec![thread.core],
+        None => Vec::new(),
+    }
+}
+
 /// The probe's core that a thread of the plan is pinned to; none if it may run on several.
 fn core_of(plan: &Plan, role: Role, probes: &[StallProbe]) -> Option<CoreWatch> {
-    let planned = match role {
-        Role::Worker { partition, unit: 0 } => plan.leader(partition)?,
-        role => plan.threads.iter().find(|thread| thread.role == role)?,
-    };
+    let planned = planned(plan, role)?;
     let probed = plan.threads.iter().filter(|t| t.role == Role::StallProbe);
     let at = probed
         .map(|thread| thread.core)
         .position(|core| core == planned.core)?;
-    // A thread with a reservation may run on each of the daemon's cores (decision 11).
     let pinned = planned.reservation.is_none();
     probes.get(at).filter(|_| pinned).map(StallProbe::core)
 }
@@ -223,7 +239,7 @@ fn machine(tid: i32, core: Option<CoreWatch>) -> Machine {
 /// One probe for each core of the plan.
 pub fn stall_probes(plan: &Plan) -> Result<Vec<StallProbe>, StartupError> {
     let probes = plan.threads.iter().filter(|t| t.role == Role::StallProbe);
-    let start = |thread: &punctual_plan::ThreadPlan| {
+    let start = |thread: &ThreadPlan| {
         let name = format!("stall/{}", thread.core);
         let spec = ThreadSpec::new(name, Some(usize::from(thread.core)), thread.priority);
         StallProbe::start(spec, STALLS_LISTED).map_err(StartupError::from)

@@ -1,5 +1,7 @@
 //! Which cores this process may use, and pinning to one.
 
+use std::fmt::Write as _;
+
 use crate::error::{Missing, OsError, check};
 
 /// The cores that the calling thread may run on, by the kernel's numbers, rising.
@@ -47,6 +49,24 @@ pub fn cores_in(list: &str) -> Option<Vec<u16>> {
     Some(cores)
 }
 
+/// Cores, rising, as the kernel writes them: `0-3,6`.
+#[must_use]
+pub fn shown(cores: &[u16]) -> String {
+    let mut text = String::new();
+    let mut rest = cores;
+    while let Some(&first) = rest.first() {
+        let run = (first..).zip(rest).take_while(|(a, b)| a == *b).count();
+        let comma = if text.is_empty() { "" } else { "," };
+        let last = rest[run - 1];
+        let _ = match run {
+            1 => write!(text, "{comma}{first}"),
+            _ => write!(text, "{comma}{first}-{last}"),
+        };
+        rest = &rest[run..];
+    }
+    text
+}
+
 /// Pins the calling thread to `core`.
 pub fn pin_current_thread(core: usize) -> Result<(), Missing> {
     // `CPU_SET` panics at a larger number.
@@ -69,6 +89,11 @@ pub fn pin_current_thread(core: usize) -> Result<(), Missing> {
 
 /// Lets the calling thread, and those that it starts from now on, run on `cores` only.
 pub fn keep_current_thread_to(cores: &[usize]) -> Result<(), Missing> {
+    keep_thread_to(0, cores)
+}
+
+/// Lets thread `tid` of this process (0: the calling one) run on `cores` only.
+pub fn keep_thread_to(tid: i32, cores: &[usize]) -> Result<(), Missing> {
     // SAFETY: as in `available_cores`.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     for &core in cores.iter().filter(|&&c| c < libc::CPU_SETSIZE as usize) {
@@ -77,7 +102,7 @@ pub fn keep_current_thread_to(cores: &[usize]) -> Result<(), Missing> {
     }
     // SAFETY: `set` is valid for reads of its own size.
     let result =
-        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) };
+        unsafe { libc::sched_setaffinity(tid, size_of::<libc::cpu_set_t>(), &raw const set) };
     if result == 0 {
         Ok(())
     } else {
@@ -106,6 +131,7 @@ mod tests {
         assert_eq!(cores_in("\n"), Some(Vec::new()));
         assert_eq!(cores_in("(null)"), None);
         assert_eq!(cores_in("0-65535"), None);
+        assert_eq!(shown(&[0, 1, 2, 3, 6]), "0-3,6");
     }
 
     #[test]

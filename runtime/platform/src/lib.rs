@@ -21,6 +21,7 @@
 //! | [`limits`], [`control_group`] | what this process may have of memory and files |
 //! | [`socket_path`] | paths of sockets, removed only by the process that made them |
 //! | [`heartbeat`], [`running`] | how a thread shows that it lives; whether the machine runs it |
+//! | [`rivals`] | real-time threads of other processes |
 //! | [`idle`] | keeping cores from deep idle states |
 //! | [`settings`] | governor, frequencies, boost and power mode, from the kernel's files |
 //!
@@ -58,6 +59,7 @@ pub mod peer;
 pub mod pinned;
 pub mod poll;
 pub mod read;
+pub mod rivals;
 pub mod rt_log;
 pub mod running;
 pub mod service;

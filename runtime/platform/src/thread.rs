@@ -1,12 +1,14 @@
 //! Threads with a name, a core and a priority. Only this module and [`crate::line_writer`] start threads.
 
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 
-use crossbeam_channel::bounded;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use log::warn;
 
 use crate::allocator::RealtimeMark;
 use crate::error::{Missing, OsError};
-use crate::{affinity, memory};
+use crate::{affinity, clock, memory, rivals};
 
 /// How a real-time thread is to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,12 +87,46 @@ pub enum ThreadError {
     },
     #[error("thread {name}: {source}; raise the limit on processes (RLIMIT_NPROC) or memory")]
     Start { name: String, source: OsError },
+    /// Started, and not run: others have its core.
+    #[error(
+        "thread {name} did not get {} for {} s, the limit is {} s: {who}. Stop what has it, move that to \
+         other cores (`taskset -p`, or CPUAffinity= of its unit), or keep the core out of the manifest",
+        Awaited(*core), waited_ns / 1_000_000_000, START_NS_MAX / 1_000_000_000
+    )]
+    Starved {
+        name: String,
+        /// Its own; none if it may run on several.
+        core: Option<usize>,
+        waited_ns: u64,
+        /// The real-time threads that may have it.
+        who: String,
+    },
 }
+
+/// What a thread waits for that does not run.
+struct Awaited(Option<usize>);
+
+impl std::fmt::Display for Awaited {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(core) => write!(f, "core {core}"),
+            None => f.write_str("any core"),
+        }
+    }
+}
+
+/// How long the start of a thread waits until the thread runs, in ns. A busy machine takes milliseconds, and an ordinary
+/// thread gets a part of each second beside any real-time thread.
+pub const START_NS_MAX: u64 = 10_000_000_000;
+
+/// How often a start that waits says so.
+const TOLD_EVERY: Duration = Duration::from_secs(2);
 
 /// A running real-time thread. Dropping it detaches it.
 #[derive(Debug)]
 pub struct RealtimeThread<T> {
-    handle: JoinHandle<T>,
+    /// Of a thread whose start was given up, nothing.
+    handle: JoinHandle<Option<T>>,
     started: Started,
 }
 
@@ -120,61 +156,148 @@ impl<T> RealtimeThread<T> {
     }
 
     pub fn join(self) -> std::thread::Result<T> {
-        self.handle.join()
+        let result = self.handle.join()?;
+        Ok(result.expect("its start was waited for"))
     }
 }
 
 /// Starts `body` on a thread that is pinned, prioritised, pre-faulted and marked as real-time for
 /// the [sealed allocator](crate::allocator), and returns once all that is done.
 ///
-/// What the machine does not grant is in [`RealtimeThread::missing`]; the thread runs without it.
+/// What the machine does not grant is in [`RealtimeThread::missing`]; the thread runs without it. While other
+/// real-time threads have its core this waits, says so in the log, and gives up after [`START_NS_MAX`].
 pub fn spawn_realtime<F, T>(spec: ThreadSpec, body: F) -> Result<RealtimeThread<T>, ThreadError>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    // Half the stack is left to `body` itself.
-    let limit = ThreadSpec::STACK_BYTES / 2;
-    if spec.stack_prefault_bytes > limit {
-        return Err(ThreadError::Stack {
-            name: spec.name,
-            bytes: spec.stack_prefault_bytes,
-            limit,
-        });
-    }
-    if let Some(priority) = spec.priority
-        && !(1..=99).contains(&priority)
-    {
-        return Err(ThreadError::Priority {
-            name: spec.name,
-            priority,
-        });
-    }
-    let (report, started) = bounded(1);
-    let name = spec.name.clone();
+    check(&spec)?;
+    // Both without room: what is sent was received, so that a thread knows whether its start was given up.
+    let (tell_begun, begun) = bounded(0);
+    let (tell_started, started) = bounded(0);
+    let start = Start {
+        name: spec.name.clone(),
+        core: spec.core.filter(|_| spec.reservation.is_none()),
+        began_ns: clock::now_ns(),
+    };
     let handle = Builder::new()
         .name(spec.name.clone())
         .stack_size(ThreadSpec::STACK_BYTES)
         .spawn(move || {
-            memory::prefault_stack(spec.stack_prefault_bytes);
-            // The parent waits in `recv`, so it is alive.
-            let _ = report.send(become_realtime(&spec));
-            drop((report, spec));
+            prepare(spec, &tell_begun, &tell_started)?;
+            drop((tell_begun, tell_started));
             // Only now: all that is above allocates and frees.
             let _mark = RealtimeMark::set();
-            body()
+            Some(body())
         })
         .map_err(|source| ThreadError::Start {
-            name: name.clone(),
+            name: start.name.clone(),
             source: OsError {
                 call: "pthread_create",
                 source,
             },
         })?;
-    let started = started
-        .recv()
-        .expect("the thread reports before it does anything that could panic");
+    start.wait_for(&begun)?;
+    let started = start.wait_for(&started)?;
     Ok(RealtimeThread { handle, started })
+}
+
+/// Whether such a thread can be.
+fn check(spec: &ThreadSpec) -> Result<(), ThreadError> {
+    // Half the stack is left to `body` itself.
+    let limit = ThreadSpec::STACK_BYTES / 2;
+    if spec.stack_prefault_bytes > limit {
+        return Err(ThreadError::Stack {
+            name: spec.name.clone(),
+            bytes: spec.stack_prefault_bytes,
+            limit,
+        });
+    }
+    match spec.priority {
+        Some(priority) if !(1..=99).contains(&priority) => Err(ThreadError::Priority {
+            name: spec.name.clone(),
+            priority,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// What a thread does before its work, on its own; none if its start was given up meanwhile.
+fn prepare(spec: ThreadSpec, begun: &Sender<()>, started: &Sender<Started>) -> Option<()> {
+    memory::prefault_stack(spec.stack_prefault_bytes);
+    // From here on it may wait for a core.
+    begun.send(()).ok()?;
+    started.send(become_realtime(&spec)).ok()
+}
+
+/// The start of a thread, as the thread sees it that waits for it.
+struct Start {
+    name: String,
+    /// None: it may run on several.
+    core: Option<usize>,
+    began_ns: u64,
+}
+
+impl Start {
+    fn wait_for<M>(&self, message: &Receiver<M>) -> Result<M, ThreadError> {
+        loop {
+            match message.recv_timeout(TOLD_EVERY) {
+                Ok(message) => return Ok(message),
+                Err(RecvTimeoutError::Timeout) => self
+                    .tell(clock::now_ns())
+                    // Whoever needed the thread ends, and so must those that it has started.
+                    .inspect_err(|_| let_go_all())?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    unreachable!("the thread reports before it does anything that could panic")
+                }
+            }
+        }
+    }
+
+    /// Says who has the core, or that it was waited for long enough.
+    fn tell(&self, now_ns: u64) -> Result<(), ThreadError> {
+        let waited_ns = now_ns.saturating_sub(self.began_ns);
+        let (name, who) = (&self.name, who_has(self.core));
+        if waited_ns < START_NS_MAX {
+            let seconds = waited_ns / 1_000_000_000;
+            let awaited = Awaited(self.core);
+            warn!(
+                "the start waits for thread {name}, which has not got {awaited} for {seconds} s: {who}"
+            );
+            return Ok(());
+        }
+        Err(ThreadError::Starved {
+            name: name.clone(),
+            core: self.core,
+            waited_ns,
+            who,
+        })
+    }
+}
+
+/// Who may have the core of a thread of this process; if it may run on several, who may have any of them.
+fn who_has(core: Option<usize>) -> String {
+    let cores = core.map_or_else(
+        || affinity::available_cores().unwrap_or_default(),
+        |c| vec![c],
+    );
+    let cores: Vec<u16> = cores.into_iter().map(|core| core as u16).collect();
+    rivals::here().who_has(&cores)
+}
+
+/// Lets all threads of this process run wherever the calling one may, as ordinary threads: for a process that is to end.
+/// A thread that gets no processor cannot end, and its process not before it. Reads `/proc`: for ordinary threads.
+pub fn let_go_all() {
+    let Ok(cores) = affinity::available_cores() else {
+        return;
+    };
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+    let names = tasks.filter_map(|task| task.ok()?.file_name().into_string().ok());
+    for tid in names.filter_map(|name| name.parse().ok()) {
+        // What is refused leaves the thread as it was.
+        let _ = set_ordinary(tid);
+        let _ = affinity::keep_thread_to(tid, &cores);
+    }
 }
 
 /// Starts an ordinary thread, for work that may allocate, lock and block.
@@ -355,11 +478,13 @@ fn become_realtime(spec: &ThreadSpec) -> Started {
             Err(lacking) => missing.push(lacking),
         }
     }
-    if let Some(core) = spec.core {
-        missing.extend(affinity::pin_current_thread(core).err());
-    }
+    // The priority first: on a core that a real-time thread of a lower one has, an ordinary thread would wait
+    // for a second until it could ask for it.
     if let Some(priority) = spec.priority {
         missing.extend(set_realtime(0, priority).err());
+    }
+    if let Some(core) = spec.core {
+        missing.extend(affinity::pin_current_thread(core).err());
     }
     Started {
         tid: current_tid(),
@@ -458,6 +583,33 @@ mod tests {
             assert!(thread.missing().contains(&Missing::Reservation));
             assert_eq!(thread.join().unwrap().unwrap(), cores[..1]);
         }
+    }
+
+    #[test]
+    fn a_start_that_waits_says_so_and_is_given_up_after_its_bound() {
+        let start = Start {
+            name: "main/0".into(),
+            core: Some(1),
+            began_ns: 5,
+        };
+        assert!(start.tell(5 + START_NS_MAX - 1).is_ok());
+        let error = start.tell(5 + START_NS_MAX).unwrap_err();
+        let said = error.to_string();
+        for words in ["main/0", "core 1", "10 s", "there", "taskset"] {
+            assert!(said.contains(words), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_thread_whose_start_was_given_up_ends_without_its_body() {
+        let (tell_begun, begun) = bounded(0);
+        let (tell_started, started) = bounded(0);
+        let spec = ThreadSpec::new("late", None, None);
+        let late = move || prepare(spec, &tell_begun, &tell_started);
+        let thread = spawn_ordinary("late", late).unwrap();
+        begun.recv().unwrap();
+        drop(started);
+        assert_eq!(thread.join().unwrap(), None);
     }
 
     #[test]

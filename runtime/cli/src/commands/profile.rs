@@ -15,6 +15,7 @@ use punctual_model::{
 };
 use punctual_plan::{DeviceKind, Diagnostics, Needs, Policies};
 use punctual_platform::output::{self, OutputError};
+use punctual_platform::rivals::{self, Rival, Sighting};
 use punctual_platform::{affinity, read};
 use punctual_report::{Column, Table};
 
@@ -135,7 +136,8 @@ pub fn run(options: &Options, policies: &Policies) -> Result<(), Error> {
     let needs = Needs::of_manifest(&text, path, policies)?;
     let packages = measure::by_package(&needs.models);
     let cores = affinity::available_cores().unwrap_or_default();
-    let every = options.every;
+    let seen = rivals::here();
+    warn_of(&seen, &cores);
     // Before minutes are spent on the cores.
     let is_on = |device| move |package: &PackageNeeds| package.sizes.contains_key(&device);
     let gpu = packages.iter().any(is_on(DeviceKind::Cuda));
@@ -151,39 +153,29 @@ pub fn run(options: &Options, policies: &Policies) -> Result<(), Error> {
         needs: &needs,
         packages: &packages,
     };
-    let units = 1..=cores.len().clamp(1, 255) as u8;
-    let cpu = CpuProvider {
-        cores: cores.clone(),
-    };
-    // The processor prepares the frames of all devices.
-    run.measure(
-        &cpu,
-        DeviceKind::Cpu,
-        |_| true,
-        |sizes| {
-            sizes.every_if(every, units.clone());
-        },
-    )?;
-    if let Some(gpu) = gpu {
-        // Interrupts are mostly served by the first cores.
-        let leaders = cores.iter().rev().copied().collect();
-        let granularity = gpu.offer.granularity();
-        let change = |sizes: &mut Sizes| {
-            sizes.every_if(every, 1..=gpu.offer.tpcs().min(255) as u8);
-            let granted = |units: &u8| u16::from(*units).is_multiple_of(granularity);
-            sizes.units.retain(granted);
-        };
-        let mut provider = gpu.provider(leaders);
-        provider.wait = wait(needs.leader_wait);
-        provider.look_stride = run.look_stride(&provider, change)?;
-        run.measure(&provider, DeviceKind::Cuda, has_units, change)?;
-    }
-    if let Some(ort) = ort {
-        run.measure(&ort, DeviceKind::Ort, has_units, |sizes| {
-            sizes.every_if(every, units.clone());
-        })?;
-    }
+    run.measure_all(&cores, gpu.as_ref(), ort.as_ref())?;
+    // Its times may have been another program's: of those that came since.
+    let is_new = |rival: &Rival| seen.rivals.iter().all(|known| known.tid != rival.tid);
+    let mut later = rivals::here();
+    later.rivals.retain(is_new);
+    later.unseen = None;
+    warn_of(&later, &cores);
     Ok(())
+}
+
+/// Says who may keep the cores that are measured from the stages there.
+fn warn_of(seen: &Sighting, cores: &[usize]) {
+    let cores: Vec<u16> = cores.iter().map(|core| *core as u16).collect();
+    if let Some(named) = seen.named(&cores) {
+        output::note(format_args!(
+            "warning: real-time threads of others may run on the cores that are measured, and the times be theirs: {named}"
+        ));
+    }
+    if let Some(unseen) = seen.unseen {
+        output::note(format_args!(
+            "note: real-time threads of others may run on the cores that are measured: {unseen}"
+        ));
+    }
 }
 
 /// Whether stages are measured beside busy neighbours, too: where work may run on idle compute units of others.
@@ -204,6 +196,49 @@ struct Run<'r> {
 }
 
 impl Run<'_> {
+    /// Measures on each device what the manifest needs of it.
+    fn measure_all(
+        &self,
+        cores: &[usize],
+        gpu: Option<&Gpu>,
+        ort: Option<&OrtProvider>,
+    ) -> Result<(), Error> {
+        let every = self.options.every;
+        let units = 1..=cores.len().clamp(1, 255) as u8;
+        let cpu = CpuProvider {
+            cores: cores.to_vec(),
+        };
+        // The processor prepares the frames of all devices.
+        self.measure(
+            &cpu,
+            DeviceKind::Cpu,
+            |_| true,
+            |sizes| {
+                sizes.every_if(every, units.clone());
+            },
+        )?;
+        if let Some(gpu) = gpu {
+            // Interrupts are mostly served by the first cores.
+            let leaders = cores.iter().rev().copied().collect();
+            let granularity = gpu.offer.granularity();
+            let change = |sizes: &mut Sizes| {
+                sizes.every_if(every, 1..=gpu.offer.tpcs().min(255) as u8);
+                let granted = |units: &u8| u16::from(*units).is_multiple_of(granularity);
+                sizes.units.retain(granted);
+            };
+            let mut provider = gpu.provider(leaders);
+            provider.wait = wait(self.needs.leader_wait);
+            provider.look_stride = self.look_stride(&provider, change)?;
+            self.measure(&provider, DeviceKind::Cuda, has_units, change)?;
+        }
+        if let Some(ort) = ort {
+            self.measure(ort, DeviceKind::Ort, has_units, |sizes| {
+                sizes.every_if(every, units.clone());
+            })?;
+        }
+        Ok(())
+    }
+
     /// Measures the packages that `are_wanted` on a device, at the sizes that `change` makes of theirs, shows the profiles and
     /// keeps them.
     fn measure<P: Provider>(

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use punctual_platform::affinity::cores_in;
 use punctual_platform::read;
+use punctual_platform::rivals::{self, Files, Sighting};
 
 /// Before the path of each file in a record.
 const HEADING: &str = "==> ";
@@ -147,9 +148,39 @@ impl Machine {
         found.is_some()
     }
 
+    /// The real-time threads of its processes, without those of this one.
+    pub fn rivals(&self) -> Sighting {
+        let own = match &self.source {
+            Source::Root(root) if root == Path::new("/") => Some(std::process::id()),
+            _ => None,
+        };
+        let sighting = rivals::among(self, own);
+        // Only those that were found are recorded, and who says whether all could be seen: the others are private.
+        self.text(rivals::KERNEL_STAT);
+        for rival in &sighting.rivals {
+            let of = |tid: u32| format!("/proc/{}/task/{tid}", rival.pid);
+            self.text(&format!("{}/stat", of(rival.pid)));
+            self.text(&format!("{}/stat", of(rival.tid)));
+            let status = format!("{}/status", of(rival.tid));
+            self.lines(&status, |line| line.starts_with(rivals::CORES_LINE));
+        }
+        sighting
+    }
+
     fn saw(&self, path: &str, text: &str) {
         let mut seen = self.seen.borrow_mut();
         seen.insert(path.to_owned(), text.to_owned());
+    }
+}
+
+/// Without recording anything.
+impl Files for Machine {
+    fn names(&self, folder: &str) -> Vec<String> {
+        Self::names(self, folder)
+    }
+
+    fn text(&self, path: &str) -> Option<String> {
+        self.content(path)
     }
 }
 
@@ -158,26 +189,10 @@ fn below(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }
 
-/// Numbers as `0-3,6`.
-pub fn shown(cores: &[u16]) -> String {
-    let mut text = String::new();
-    let mut rest = cores;
-    while let Some(&first) = rest.first() {
-        let run = (first..).zip(rest).take_while(|(a, b)| a == *b).count();
-        let comma = if text.is_empty() { "" } else { "," };
-        let last = rest[run - 1];
-        let _ = match run {
-            1 => write!(text, "{comma}{first}"),
-            _ => write!(text, "{comma}{first}-{last}"),
-        };
-        rest = &rest[run..];
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use punctual_platform::affinity::shown;
 
     #[test]
     fn lists_of_cores_are_shown_as_the_kernel_writes_them() {
@@ -195,5 +210,31 @@ mod tests {
         assert_eq!(again.number("/a/b"), Some(1));
         assert_eq!(again.text("/a/c"), None, "nobody asked");
         assert!(again.runs("x"));
+    }
+
+    #[test]
+    fn a_record_has_the_real_time_threads_and_no_other() {
+        let stat = |name: &str, priority: u8, policy: u8| {
+            let (before, between) = ("0 ".repeat(6), "0 ".repeat(30));
+            format!("1 ({name}) S {before}{between}{priority} {policy} 0 0\n")
+        };
+        let file = |path: &str, text: &str| format!("==> /proc/{path}\n{text}\n");
+        let status = "Name:\tsecret\nCpus_allowed_list:\t2-3";
+        let record = [
+            file("7/task/7/stat", &stat("camera", 0, 0)),
+            file("7/task/8/stat", &stat("grabber", 50, 1)),
+            file("7/task/8/status", status),
+            file("9/task/9/stat", &stat("private", 0, 0)),
+        ];
+        let machine = Machine::recorded(&record.concat());
+        let rivals = machine.rivals();
+        assert_eq!(rivals.rivals.len(), 1);
+        assert!(rivals.unseen.is_some(), "nothing of the kernel's is there");
+        let again = machine.record();
+        assert!(
+            !again.contains("secret") && !again.contains("private"),
+            "{again}"
+        );
+        assert_eq!(Machine::recorded(&again).rivals(), rivals);
     }
 }

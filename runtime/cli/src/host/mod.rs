@@ -10,7 +10,8 @@ mod table;
 
 use serde::Serialize;
 
-pub use machine::{Machine, shown};
+pub use machine::Machine;
+pub use punctual_platform::affinity::shown;
 pub use subject::Subject;
 pub use table::table;
 

@@ -34,6 +34,8 @@ pub enum Subject {
     /// Timers that go to other cores.
     TimerMigration,
     Siblings,
+    /// Real-time threads of other processes on the plan's cores.
+    Rivals,
     /// Interrupts on cores that run stages.
     Interrupts,
     /// A program that moves interrupts about.
@@ -73,6 +75,7 @@ impl Subject {
             Self::Isolation => "core-isolation",
             Self::TimerMigration => "timer-migration",
             Self::Siblings => "smt-siblings",
+            Self::Rivals => "other-realtime-threads",
             Self::Interrupts => "interrupts-on-cores",
             Self::Balancer => "irqbalance",
             Self::StarvedInterrupts => "starved-interrupts",
@@ -133,6 +136,9 @@ impl Subject {
             Self::Siblings => {
                 "two threads on siblings of one core halve each other's speed; profiles were measured alone"
             }
+            Self::Rivals => {
+                "a real-time thread of the same or a higher priority keeps its core for as long as it likes, and the daemon's threads there do not run"
+            }
             Self::Interrupts => "their handlers run before any thread there, in bursts",
             Self::Balancer => {
                 "it moves interrupts to other cores at any time, also to those of the partitions"
@@ -174,6 +180,7 @@ impl Subject {
             }
             Self::TimerMigration => "kernel: timers/no_hz",
             Self::Siblings => "kernel: admin-guide/cputopology",
+            Self::Rivals => "sched(7)",
             Self::Interrupts | Self::StarvedInterrupts => "kernel: core-api/irq/irq-affinity",
             Self::Balancer => "irqbalance(1)",
             Self::SharedHoles => "fcntl(2): F_SEAL_FUTURE_WRITE",

@@ -95,6 +95,7 @@ fn a_jetson_that_was_set_up_is_left_with_its_group_and_its_heat() {
         "clock-source",
         "shared-huge-pages",
         "swap",
+        "other-realtime-threads",
     ] {
         assert_eq!(gravity(&report, subject), "good", "{subject}");
     }
@@ -113,6 +114,7 @@ fn a_server_with_its_defaults_hears_of_all_that_servers_do() {
         "swap",
         "numa-balancing",
         "smt-siblings",
+        "other-realtime-threads",
         "interrupts-on-cores",
         "irqbalance",
     ] {
@@ -134,6 +136,20 @@ fn a_server_with_its_defaults_hears_of_all_that_servers_do() {
     );
     let (_, _, remedy) = finding(&report, "core-isolation");
     assert!(remedy.contains("nohz_full=1-15"), "{remedy}");
+}
+
+#[test]
+fn real_time_threads_of_others_are_named_or_it_is_said_that_they_cannot_be_seen() {
+    let (server, _) = report("server.txt");
+    let (_, found, remedy) = finding(&server, "other-realtime-threads");
+    let named = "process 1440 \"grabberd\", thread \"grab/0\" (fifo 80, cores 4, runs)";
+    assert_eq!(found, named);
+    assert!(remedy.contains("taskset"), "{remedy}");
+    let (jetson, _) = report("orin-jetpack6.txt");
+    let (grade, found, remedy) = finding(&jetson, "other-realtime-threads");
+    assert_eq!(grade, "notice", "nothing of the kernel's is visible");
+    assert!(found.contains("hidepid="), "{found}");
+    assert!(remedy.starts_with("sudo"), "{remedy}");
 }
 
 #[test]

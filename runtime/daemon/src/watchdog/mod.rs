@@ -63,6 +63,9 @@ pub struct SilentReport {
     pub starved_bound_ms: u64,
     /// Whether it was at work; otherwise it was told to take a turn and did not.
     pub working: bool,
+    /// Of a starved thread: who may have had its core when it became so, as far as that can be seen.
+    #[serde(default)]
+    pub who: String,
 }
 
 /// How the threads are, the worst of them counting.
@@ -91,12 +94,17 @@ pub struct ThreadUsage {
 /// Tells what a thread has had; none if that is not known.
 pub type Machine = Box<dyn Fn() -> Option<ThreadUsage>>;
 
+/// Tells in words who may have these cores.
+pub type WhoHas = fn(&[u16]) -> String;
+
 pub struct Watched {
     name: String,
     /// The client that it serves alone, and that can make it wait.
     client: Option<ClientId>,
     pulse: Arc<dyn Pulse>,
     machine: Machine,
+    /// Where it may run.
+    cores: Vec<u16>,
     bound_ns: u64,
     last: Beat,
     /// Both since its last beat.
@@ -104,6 +112,8 @@ pub struct Watched {
     starved_ns: u64,
     /// The processor time that it had had when it was last looked at without a new beat.
     ran_ns: Option<u64>,
+    /// Who may have had its core when it was last found starved.
+    who: String,
 }
 
 impl Watched {
@@ -115,16 +125,23 @@ impl Watched {
             last: pulse.beat(),
             pulse,
             machine: Box::new(|| None),
+            cores: Vec::new(),
             bound_ns,
             silent_ns: 0,
             starved_ns: 0,
             ran_ns: None,
+            who: String::new(),
         }
     }
 
     /// Of which `machine` tells whether it is run.
     pub fn run_by(self, machine: Machine) -> Self {
         Self { machine, ..self }
+    }
+
+    /// Which may run on these cores only.
+    pub fn on(self, cores: Vec<u16>) -> Self {
+        Self { cores, ..self }
     }
 
     /// Which serves this client alone.
@@ -164,6 +181,7 @@ impl Watched {
         if beat != self.last {
             (self.last, self.ran_ns) = (beat, None);
             (self.silent_ns, self.starved_ns) = (0, 0);
+            self.who.clear();
             return;
         }
         let denied_ns = self.denied_ns(now_ns, step_ns);
@@ -203,6 +221,7 @@ impl Watched {
             starved_ms: self.starved_ns / 1_000_000,
             starved_bound_ms: self.starved_bound_ns() / 1_000_000,
             working: self.last.is_working(),
+            who: self.who.clone(),
         }
     }
 }
@@ -216,13 +235,15 @@ pub struct Watchdog {
     longest_ns: u64,
     starved_episodes: u64,
     longest_starved_ns: u64,
+    who_has: WhoHas,
 }
 
 impl Watchdog {
     /// From `now_ns` on; `bound_ns` is the manifest's, of which each thread's own was made.
-    pub fn new(watched: Vec<Watched>, bound_ns: u64, now_ns: u64) -> Self {
+    pub fn new(watched: Vec<Watched>, bound_ns: u64, now_ns: u64, who_has: WhoHas) -> Self {
         Self {
             watched,
+            who_has,
             bound_ns,
             looked_ns: now_ns,
             episodes: 0,
@@ -273,6 +294,9 @@ impl Watchdog {
             }
             // A stuck thread is reported by the code that ends the daemon.
             if health > before && health != Health::Stuck {
+                if health == Health::Starved {
+                    thread.who = (self.who_has)(&thread.cores);
+                }
                 said(&sentence(&thread.report()));
             } else if health == Health::Well && before != Health::Well {
                 let name = &thread.name;
@@ -302,10 +326,11 @@ impl Watchdog {
 pub fn sentence(silent: &SilentReport) -> String {
     // Some of the silence is from before the thread was told to take a turn.
     if silent.silent_ms < silent.bound_ms / 2 {
+        let colon = if silent.who.is_empty() { "" } else { ": " };
         return format!(
             "thread {} is starved: it is ready to run, and the machine has not run it for {} ms; the \
-             daemon ends at {} ms",
-            silent.thread, silent.starved_ms, silent.starved_bound_ms
+             daemon ends at {} ms{colon}{}",
+            silent.thread, silent.starved_ms, silent.starved_bound_ms, silent.who
         );
     }
     let doing = if silent.working {
@@ -352,9 +377,14 @@ mod tests {
         }
     }
 
+    fn nobody(cores: &[u16]) -> String {
+        assert_eq!(cores, [0; 0], "it was not said where it runs");
+        String::new()
+    }
+
     fn watchdog(sleeper: &Arc<Sleeper>) -> Watchdog {
         let watched = Watched::new("scheduler", sleeper.clone(), 1_000 * MS);
-        Watchdog::new(vec![watched], 1_000 * MS, 0)
+        Watchdog::new(vec![watched], 1_000 * MS, 0, nobody)
     }
 
     /// Looks every 100 ms; what was found, and what was said.
@@ -422,7 +452,7 @@ mod tests {
         };
         let watched = Watched::new("main/0", sleeper.clone(), 1_000 * MS);
         let watched = watched.run_by(Box::new(machine));
-        (Watchdog::new(vec![watched], 1_000 * MS, 0), sleeper)
+        (Watchdog::new(vec![watched], 1_000 * MS, 0, nobody), sleeper)
     }
 
     #[test]
@@ -452,6 +482,27 @@ mod tests {
         assert_eq!((report.episodes, report.starved_episodes), (0, 2));
         let said = sentence(&report.silent[0]);
         assert!(said.contains("has not run it for 10000 ms"), "{said}");
+    }
+
+    #[test]
+    fn who_has_the_core_of_a_starved_thread_is_said_and_reported_until_it_runs_again() {
+        let (mut dog, sleeper) = starving(|_| ThreadUsage {
+            ran_ns: 7,
+            runnable: true,
+            core_ran_ns: None,
+        });
+        dog.watched[0].cores = vec![2];
+        dog.who_has = |cores| format!("a hog on {cores:?}");
+        let (_, said) = looks(&mut dog, 100, 900);
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(
+            said[0].ends_with("ends at 10000 ms: a hog on [2]"),
+            "{said:?}"
+        );
+        assert_eq!(dog.report().silent[0].who, "a hog on [2]");
+        sleeper.heart.waiting();
+        looks(&mut dog, 1_000, 1_000);
+        assert_eq!(dog.watched[0].who, "");
     }
 
     #[test]
@@ -514,7 +565,7 @@ mod tests {
         let sleeper = Arc::new(Sleeper::default());
         sleeper.dead.store(true, Ordering::Relaxed);
         let watched = Watched::new("port/3", sleeper, 1_000 * MS).serving(ClientId(3));
-        let mut dog = Watchdog::new(vec![watched], 1_000 * MS, 0);
+        let mut dog = Watchdog::new(vec![watched], 1_000 * MS, 0, nobody);
         let (mut said, mut told) = (Vec::new(), Vec::new());
         for at in (100..=3_000).step_by(100) {
             let say = |words: &str| said.push(words.to_owned());

@@ -7,6 +7,7 @@ mod isolation;
 mod memory;
 mod power;
 mod privileges;
+mod rivals;
 mod scheduling;
 
 use super::{Cores, Finding, Machine};
@@ -32,6 +33,7 @@ pub(super) fn all(machine: &Machine, cores: &Cores) -> Vec<Finding> {
     findings.extend(isolation::isolated(machine, cores));
     findings.extend(isolation::timer_migration(machine));
     findings.extend(isolation::siblings(machine, cores));
+    findings.extend(rivals::realtime_threads(machine, cores));
     findings.extend(interrupts::on_partitions(machine, cores));
     findings.extend(interrupts::starved(machine, cores));
     findings.extend(interrupts::balancer(machine));
