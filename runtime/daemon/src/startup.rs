@@ -15,7 +15,7 @@ use punctual_platform::rivals::{self, Sighting};
 use punctual_platform::service::{self, Notifier};
 use punctual_platform::signals::TerminationSignals;
 use punctual_platform::stall::StallProbe;
-use punctual_platform::{Missing, allocator, clock, limits, logging, memory, poll};
+use punctual_platform::{Missing, allocator, capabilities, clock, limits, logging, memory, poll};
 
 use crate::acceptor::Acceptor;
 use crate::describe;
@@ -40,6 +40,9 @@ use crate::threads::{ThreadFactory, Threads, stall_probes};
 use crate::validate::{Validated, gather, validate};
 use crate::watchdog::{Watchdog, WhoHas};
 use crate::{Options, StartupError, Termination};
+
+/// The highest priority that a plan gives a thread, unless its manifest has another base: the unit's `LimitRTPRIO=`.
+const PRIORITY_MAX: u8 = 95;
 
 /// `FileDescriptorName=` of the socket unit.
 const CLIENTS_SOCKET: &str = "clients";
@@ -68,6 +71,8 @@ pub fn host_of_the_daemon() -> Result<Host, StartupError> {
 /// been said on standard error by then.
 #[must_use]
 pub fn run(options: &Options, policies: &Policies) -> Termination {
+    // Before anything starts a thread.
+    capabilities::give_up_after_starts(PRIORITY_MAX);
     let _last_words = logging::start("punctuald", &log_events::ALL, &options.log);
     match start(options, policies) {
         Ok(daemon) => daemon.run(),
@@ -274,6 +279,8 @@ fn start_threads(
     rt_events::look_at_levels();
     allocator::abort_on_realtime_allocation(cfg!(debug_assertions));
     allocator::seal();
+    // Threads, memory and sockets are as they are to be.
+    capabilities::give_up_if_wanted();
     let observer = Observer {
         metrics: reserved.metrics,
         probes,

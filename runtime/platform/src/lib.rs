@@ -18,6 +18,7 @@
 //! | [`read`], [`output`] | files of a user's, of bounded size and regular; standard output that may end |
 //! | [`v4l2`] | frames of a Video4Linux2 camera |
 //! | [`faults`], [`stall`] | page faults, and stalls of the machine itself |
+//! | [`capabilities`] | rights that only the start needs |
 //! | [`limits`], [`control_group`] | what this process may have of memory and files |
 //! | [`socket_path`] | paths of sockets, removed only by the process that made them |
 //! | [`heartbeat`], [`running`] | how a thread shows that it lives; whether the machine runs it |
@@ -31,6 +32,7 @@ pub mod affinity;
 pub mod allocator;
 pub mod areas;
 pub mod atomics;
+pub mod capabilities;
 pub mod clock;
 pub mod control_group;
 pub mod dma_buf;

@@ -44,6 +44,18 @@ impl std::fmt::Display for MemoryResource {
     }
 }
 
+/// The highest `SCHED_FIFO` priority that the process may take without a capability; 0: none.
+#[must_use]
+pub fn realtime_priority() -> u64 {
+    get(libc::RLIMIT_RTPRIO).map_or(0, |limit| limit.rlim_cur)
+}
+
+/// Whether the process may lock as much memory as it likes without a capability.
+#[must_use]
+pub fn locks_any_memory() -> bool {
+    get(libc::RLIMIT_MEMLOCK).is_some_and(|limit| limit.rlim_max == libc::RLIM_INFINITY)
+}
+
 /// Lets the process open as many files as it is entitled to: the usual soft limit is there for programs
 /// that use select(2), and this one does not.
 pub fn raise_open_files() {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::error::OsError;
 use crate::thread::ThreadError;
-use crate::{affinity, clock, poll};
+use crate::{affinity, capabilities, clock, poll};
 
 /// Bytes that wait, beside those that are being written. A longer line is taken if nothing waits.
 pub const WAITING_BYTES_MAX: usize = 64 << 10;
@@ -72,7 +72,10 @@ impl LineWriter {
         Builder::new()
             .name(name.to_owned())
             .stack_size(STACK_BYTES)
-            .spawn(move || writer.write_all(sink, notice))
+            .spawn(move || {
+                capabilities::give_up_if_wanted();
+                writer.write_all(sink, notice);
+            })
             .map_err(|source| ThreadError::Start {
                 name: name.to_owned(),
                 source: OsError {

@@ -8,7 +8,7 @@ use log::warn;
 
 use crate::allocator::RealtimeMark;
 use crate::error::{Missing, OsError};
-use crate::{affinity, clock, memory, rivals};
+use crate::{affinity, capabilities, clock, memory, rivals};
 
 /// How a real-time thread is to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -227,7 +227,9 @@ fn prepare(spec: ThreadSpec, begun: &Sender<()>, started: &Sender<Started>) -> O
     memory::prefault_stack(spec.stack_prefault_bytes);
     // From here on it may wait for a core.
     begun.send(()).ok()?;
-    started.send(become_realtime(&spec)).ok()
+    let begun_as = become_realtime(&spec);
+    capabilities::give_up_if_wanted();
+    started.send(begun_as).ok()
 }
 
 /// The start of a thread, as the thread sees it that waits for it.
@@ -329,7 +331,10 @@ where
 {
     builder
         .name(name.to_owned())
-        .spawn(body)
+        .spawn(|| {
+            capabilities::give_up_if_wanted();
+            body()
+        })
         .map_err(|source| ThreadError::Start {
             name: name.to_owned(),
             source: OsError {
