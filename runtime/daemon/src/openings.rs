@@ -6,6 +6,9 @@
 /// quarter of that second, or so.
 pub const UNFINISHED_MIB_MAX: u32 = 256;
 
+/// What a client counts for at least, in MiB: files, mappings and descriptors take some milliseconds, however small they are.
+const CLIENT_MIB_MIN: u64 = 4;
+
 const WINDOW_NS: u64 = 1_000_000_000;
 
 /// Users that are counted at a time. With more, who has been counted for longest is forgotten.
@@ -28,6 +31,7 @@ impl Openings {
     /// A client of this user, with so many bytes of memory, came to nothing.
     pub fn unfinished(&mut self, uid: u32, bytes: u64, now_ns: u64) {
         self.forget(now_ns);
+        let bytes = bytes.max(CLIENT_MIB_MIN << 20);
         if let Some(count) = self.counts.iter_mut().find(|count| count.uid == uid) {
             count.bytes = count.bytes.saturating_add(bytes);
             return;
@@ -69,6 +73,17 @@ mod tests {
         assert!(openings.must_wait(1000, 20));
         assert!(!openings.must_wait(1001, 20));
         assert!(!openings.must_wait(1000, WINDOW_NS));
+    }
+
+    #[test]
+    fn small_clients_that_come_to_nothing_are_bounded_as_well() {
+        let mut openings = Openings::default();
+        let most = u64::from(UNFINISHED_MIB_MAX) / CLIENT_MIB_MIN;
+        for at in 0..most {
+            assert!(!openings.must_wait(1000, at));
+            openings.unfinished(1000, 1, at);
+        }
+        assert!(openings.must_wait(1000, most));
     }
 
     #[test]

@@ -48,6 +48,14 @@ impl Precision {
             Self::Half => 1.0 / (1_u32 << 24) as f32,
         }
     }
+
+    /// In what a curve may end instead of zero.
+    pub(super) const fn least(self) -> f32 {
+        match self {
+            Self::Single => f32::MIN_POSITIVE,
+            Self::Half => self.vanishing(),
+        }
+    }
 }
 
 /// Pairs of runs with noise, the second of each with that of the first turned round; in the last run what may vanish is zero.

@@ -106,6 +106,9 @@ impl Noise {
             }
             if vanishes && self.vanishing {
                 *value = 0.0;
+            } else if is_rounded && self.strength < 0.0 && value.abs() < self.precision.least() {
+                // Or it ends in the least normal number, whose reciprocal is finite.
+                *value = self.precision.least().copysign(*value);
             }
             if self.precision == Precision::Half && value.abs() > HALF_MAX {
                 *value = f32::INFINITY.copysign(*value);

@@ -342,6 +342,19 @@ fn a_curve_that_ends_in_a_negative_zero_may_be_less() {
 }
 
 #[test]
+fn a_curve_that_vanishes_may_end_in_the_least_number_or_in_zero() {
+    let unary = |function| (OperatorKind::Unary { function }, IMAGE);
+    let kinds = vec![
+        scaled(Activation::Sigmoid),
+        unary(UnaryFunction::Reciprocal),
+        // Of infinity, and of what is not far from it.
+        unary(UnaryFunction::Logarithm),
+    ];
+    let far = vec![-100.0; IMAGE.elements() as usize];
+    assert_eq!(decided_with(kinds, factors(1.0), &far), 0);
+}
+
+#[test]
 fn a_sum_of_fractions_may_be_a_whole_number_or_next_to_it() {
     let floor = OperatorKind::Unary {
         function: UnaryFunction::Floor,
