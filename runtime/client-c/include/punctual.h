@@ -122,6 +122,8 @@ typedef int32_t punctual_status;
 #define PUNCTUAL_NOT_FINITE 5
 /* A number of its vectors is out of the manifest's range. */
 #define PUNCTUAL_VECTOR 6
+/* The daemon's threads got no processor time: another program had their core, or the hypervisor. */
+#define PUNCTUAL_STARVED 7
 #define PUNCTUAL_DAEMON_GONE 255
 
 /* A connection for the frames of one task; it reconnects when the daemon restarts. */

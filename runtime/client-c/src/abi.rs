@@ -226,6 +226,7 @@ pub fn numbers(verdict: Verdict) -> (u8, u8) {
         Verdict::Failed(Failure::Shed) => (4, 4),
         Verdict::Failed(Failure::NotFinite) => (4, 5),
         Verdict::Failed(Failure::Vector) => (4, 6),
+        Verdict::Failed(Failure::Starved) => (4, 7),
         Verdict::Failed(Failure::DaemonGone) => (4, 255),
     }
 }

@@ -140,6 +140,7 @@ fn ours() -> BTreeMap<String, i64> {
         ("SHED", failed(Failure::Shed)),
         ("NOT_FINITE", failed(Failure::NotFinite)),
         ("VECTOR", failed(Failure::Vector)),
+        ("STARVED", failed(Failure::Starved)),
         ("DAEMON_GONE", failed(Failure::DaemonGone)),
         ("NO_RECONNECT", i64::from(NO_RECONNECT)),
         ("FLOAT32", number(Element::F32)),

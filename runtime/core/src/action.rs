@@ -161,7 +161,7 @@ pub enum Rejection {
 /// Why an accepted request got no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Failure {
-    /// The device reported an error.
+    /// The device reported an error, or did not report in time.
     Device,
     /// The payload could not be read or converted.
     Payload,
@@ -173,4 +173,7 @@ pub enum Failure {
     NotFinite,
     /// A number of a vector is out of range, or is none.
     Vector,
+    /// The device did not report in time, as the machine ran others instead of its threads
+    /// ([`Event::Starved`](crate::Event::Starved)).
+    Starved,
 }

@@ -29,7 +29,7 @@ pub struct Counters {
     pub rejected_superseded: u64,
     /// Verdicts `Rejected(Shedding)`.
     pub rejected_shedding: u64,
-    /// Verdicts `Failed(Device)`.
+    /// Verdicts `Failed(Device)` and `Failed(Starved)`.
     pub failed_device: u64,
     /// Verdicts `Failed(Payload)`, `Failed(NotFinite)` and `Failed(Vector)`.
     pub failed_payload: u64,
@@ -90,7 +90,7 @@ impl Counters {
             Verdict::Rejected(Rejection::Draining) => &mut self.rejected_draining,
             Verdict::Rejected(Rejection::Superseded) => &mut self.rejected_superseded,
             Verdict::Rejected(Rejection::Shedding) => &mut self.rejected_shedding,
-            Verdict::Failed(Failure::Device) => &mut self.failed_device,
+            Verdict::Failed(Failure::Device | Failure::Starved) => &mut self.failed_device,
             Verdict::Failed(Failure::Payload | Failure::NotFinite | Failure::Vector) => {
                 &mut self.failed_payload
             }

@@ -4,7 +4,9 @@ use heapless::Vec;
 use serde::{Deserialize, Serialize};
 
 use crate::action::Failure;
-use crate::ids::{ActionId, BATCH_MAX, ClientId, Confidence, RequestId, TaskId, Ticket};
+use crate::ids::{
+    ActionId, BATCH_MAX, ClientId, Confidence, PartitionId, RequestId, TaskId, Ticket,
+};
 use crate::time::{Instant, Nanos};
 
 /// An event. The time at which the scheduler learns of it is an argument of
@@ -62,6 +64,14 @@ pub enum Event {
     Shed {
         /// True: the hold begins; false: it ends.
         hold: bool,
+    },
+    /// The machine does not run the threads of a partition, or does so again. What is lost meanwhile
+    /// ([`crate::lost`]) fails for that reason. No decision depends on it.
+    Starved {
+        /// The partition.
+        partition: PartitionId,
+        /// True: its threads are ready to run and do not; false: they run.
+        starved: bool,
     },
 }
 

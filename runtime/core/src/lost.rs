@@ -5,10 +5,11 @@
 //! [`LOST_FLOOR`] after the order if that is earlier. A stage of a demoted model may take even longer, so it
 //! is not lost before [`LOST_FLOOR`] after its scaled budget. From then on:
 //!
-//! - its members fail with `Failed(Device)`, so that no client waits for ever;
+//! - its members fail with `Failed(Device)`, or with `Failed(Starved)` while the world says that the partition's threads
+//!   get no processor ([`Event::Starved`]), so that no client waits for ever;
 //! - the memory that it may still write to is *locked*: its partition starts nothing, and no request gets its
 //!   members' request buffers;
-//! - requests that wait for the partition get the answer that they have, or `Failed(Device)`. New ones are
+//! - requests that wait for the partition get the answer that they have, or fail for the same reason. New ones are
 //!   rejected with `NoSlack`.
 //!
 //! When the device reports it after all, whatever the report says, the memory is unlocked.

@@ -2,11 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::starved::StarvedLeaders;
+
 /// Answer what was accepted, accept nothing more.
 #[derive(Debug, Default)]
 pub struct DrainOrder {
     /// Short of that: give up best-effort work.
     pub shed: ShedOrder,
+    /// No order: what the watchdog knows and the scheduler does not.
+    pub starved: StarvedLeaders,
     /// Absolute, in ns; zero: serve.
     bound_ns: AtomicU64,
 }

@@ -189,6 +189,7 @@ impl Housekeeping {
         };
         let overdrawn = |client| threads.end_overdrawn(client);
         let health = self.observer.watchdog.look(now_ns, told, overdrawn);
+        self.drain.starved.are(self.observer.watchdog.starved());
         match health {
             Health::Well => {
                 manager.alive(now_ns);

@@ -57,6 +57,7 @@ mod report;
 mod reserve;
 mod rt_events;
 mod startup;
+mod starved;
 mod termination;
 mod threads;
 mod validate;

@@ -61,6 +61,7 @@ fn verdict(verdict: Verdict) -> punctual_ipc::Verdict {
         }),
         Verdict::Failed(reason) => punctual_ipc::Verdict::Failed(match reason {
             Failure::Device => punctual_ipc::Failure::Device,
+            Failure::Starved => punctual_ipc::Failure::Starved,
             Failure::Payload => punctual_ipc::Failure::Payload,
             Failure::ClientGone => punctual_ipc::Failure::ClientGone,
             Failure::Shed => punctual_ipc::Failure::Shed,

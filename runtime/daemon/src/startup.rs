@@ -251,8 +251,10 @@ fn start_threads(
     let plan = Arc::new(validated.plan.clone());
     let drain = Arc::new(DrainOrder::default());
     let poller = reserved.poller;
+    let probes = stall_probes(&plan)?;
     let factory = ThreadFactory {
         validated,
+        probes: &probes,
         metrics: Arc::clone(&reserved.metrics),
         drain: Arc::clone(&drain),
         housekeeping: poller.waker(),
@@ -265,7 +267,6 @@ fn start_threads(
     missing.extend(devices.missing());
     introduce(gpu.as_ref(), &plan);
     let load_failures = devices.load_failures();
-    let probes = stall_probes(&plan)?;
     let (mut threads, ends) = Threads::start(&factory, devices, reserved.channels)?;
     missing.extend(threads.missing());
     let strangers = crate::limits::strangers(&plan, STRANGERS_MAX)?;

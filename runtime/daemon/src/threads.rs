@@ -23,6 +23,7 @@ use crate::managed_thread::{ManagedThread, Wakeup};
 use crate::metrics::Metrics;
 use crate::pace::Pace;
 use crate::port::{Overdrawn, Port, PresentClient};
+use crate::starved::Starvable;
 use crate::validate::Validated;
 use crate::watchdog::{Machine, ThreadUsage, Watched, bounds};
 use crate::world::{DaemonWorld, LentAreas, TaskOfBuffer, TaskOutputs, WeightTracker};
@@ -50,6 +51,8 @@ pub struct ThreadFactory<'a> {
     pub metrics: Arc<Metrics>,
     pub drain: Arc<DrainOrder>,
     pub housekeeping: Waker,
+    /// Of the plan's cores.
+    pub probes: &'a [StallProbe],
 }
 
 impl Threads {
@@ -136,7 +139,7 @@ impl Threads {
             let partition = PartitionId(index);
             let name = format!("{}/0", plan.partitions[partition.index()].name);
             let role = Role::Worker { partition, unit: 0 };
-            watched.push(watch(name, role, pulse));
+            watched.push(watch(name, role, pulse).leading(partition));
         }
         watched
     }
@@ -216,12 +219,38 @@ fn cores_of(plan: &Plan, role: Role) -> Vec<u16> {
 /// The probe's core that a thread of the plan is pinned to; none if it may run on several.
 fn core_of(plan: &Plan, role: Role, probes: &[StallProbe]) -> Option<CoreWatch> {
     let planned = planned(plan, role)?;
+    let pinned = planned.reservation.is_none();
+    probe_on(plan, planned.core, probes).filter(|_| pinned)
+}
+
+/// What its probe sees of a core of the plan.
+fn probe_on(plan: &Plan, core: u16, probes: &[StallProbe]) -> Option<CoreWatch> {
     let probed = plan.threads.iter().filter(|t| t.role == Role::StallProbe);
     let at = probed
         .map(|thread| thread.core)
-        .position(|core| core == planned.core)?;
-    let pinned = planned.reservation.is_none();
-    probes.get(at).filter(|_| pinned).map(StallProbe::core)
+        .position(|probed| probed == core)?;
+    probes.get(at).map(StallProbe::core)
+}
+
+/// What the probes see of the cores of each partition's threads.
+fn starvable(plan: &Plan, probes: &[StallProbe]) -> Box<[Starvable]> {
+    let partitions = (0..plan.partitions.len() as u16).map(PartitionId);
+    let of = |partition| {
+        let is_ours = |thread: &&ThreadPlan| match thread.role {
+            Role::Worker { partition: of, .. } => of == partition,
+            _ => false,
+        };
+        let own = plan.threads.iter().filter(is_ours);
+        let mut cores: Vec<u16> = own.chain(plan.leader(partition)).map(|t| t.core).collect();
+        cores.sort_unstable();
+        cores.dedup();
+        let seen = cores.into_iter();
+        Starvable::new(
+            seen.filter_map(|core| probe_on(plan, core, probes))
+                .collect(),
+        )
+    };
+    partitions.map(of).collect()
 }
 
 /// What the watchdog asks of a thread that does not beat.
@@ -385,7 +414,9 @@ impl ThreadFactory<'_> {
             self.lent_areas(&devices),
             TaskOfBuffer::new(&self.plan().scheduler),
         );
-        let world = DaemonWorld::new(ends, devices, partitions, trackers, metrics, drain);
+        let starvable = starvable(self.plan(), self.probes);
+        let world = DaemonWorld::new(ends, devices, partitions, trackers, metrics, drain)
+            .on_partitions(starvable);
         let heart = Arc::clone(&world.heart);
         let driver = Driver::new(
             self.plan(),

@@ -26,6 +26,7 @@ use crate::messages::{
 };
 use crate::metrics::{LateSpan, Metrics, count};
 use crate::rt_events::{RtEvent, emit, emit_detail};
+use crate::starved::{HELD_NS_MIN, Starvable};
 use lending::MemberTasks;
 pub use lending::TaskOfBuffer;
 use outputs::{ClientAreas, Places};
@@ -53,6 +54,8 @@ pub struct DaemonWorld<D> {
     tasks: Option<TaskOfBuffer>,
     /// Actions that the device refused and whose failure the scheduler does not know yet.
     refused: heapless::Vec<ActionId, REFUSED_MAX>,
+    /// One entry a partition.
+    starvable: Box<[Starvable]>,
 }
 
 /// Room for refused actions: a step orders at most one action a partition and one load, and they
@@ -127,6 +130,8 @@ struct Held {
 #[derive(Clone, Debug)]
 struct HeldAction {
     id: ActionId,
+    /// In ns.
+    ordered_ns: u64,
     /// Of its members; empty without places.
     tasks: MemberTasks,
 }
@@ -136,6 +141,12 @@ impl Held {
         if let Some(place) = self.actions.iter_mut().find(|place| place.is_none()) {
             *place = Some(action);
         }
+    }
+
+    /// Whether one was ordered before this.
+    fn has_from_before(&self, ns: u64) -> bool {
+        let mut held = self.actions.iter().flatten();
+        held.any(|action| action.ordered_ns < ns)
     }
 
     /// The action `id` if it was here; it no longer is.
@@ -241,6 +252,33 @@ impl<D: Device> DaemonWorld<D> {
             tasks,
             held: vec![Held::default(); partitions].into(),
             refused: heapless::Vec::new(),
+            starvable: (0..partitions).map(|_| Starvable::default()).collect(),
+        }
+    }
+
+    /// With what can be seen of the partitions' cores.
+    pub fn on_partitions(self, starvable: Box<[Starvable]>) -> Self {
+        assert_eq!(starvable.len(), self.held.len(), "one entry a partition");
+        Self { starvable, ..self }
+    }
+
+    /// Which partitions the machine stopped to run, or runs again.
+    fn tell_starvation(&mut self, events: &mut Events) {
+        let now_ns = clock::now_ns();
+        let before_ns = now_ns.saturating_sub(HELD_NS_MIN);
+        let partitions = self.starvable.iter_mut().zip(&self.held);
+        for (id, (partition, held)) in (0..).map(PartitionId).zip(partitions) {
+            if events.room() == 0 {
+                return;
+            }
+            let leader_starves = self.drain.starved.contains(id);
+            let is_held = held.has_from_before(before_ns);
+            if let Some(starved) = partition.news(is_held, leader_starves, now_ns) {
+                events.push(Event::Starved {
+                    partition: id,
+                    starved,
+                });
+            }
         }
     }
 
@@ -255,6 +293,8 @@ impl<D: Device> DaemonWorld<D> {
             self.draining = true;
             events.push(Event::Drain);
         }
+        // Before the tick that may find an action lost.
+        self.tell_starvation(events);
         while events.room() > 0
             && let Some(action) = self.refused.pop()
         {
@@ -388,6 +428,7 @@ impl<D: Device> DaemonWorld<D> {
                 let tasks = self.tasks.as_ref().map(|tasks| tasks.members(infer));
                 self.held[infer.partition.index()].add(HeldAction {
                     id: infer.id,
+                    ordered_ns: clock::now_ns(),
                     tasks: tasks.unwrap_or_default(),
                 });
             }

@@ -12,7 +12,8 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::support::{Daemon, Folder, MANIFEST};
+use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit};
+use punctual_ipc::{Failure, PixelFormat, Verdict};
 use punctual_platform::clock;
 use punctual_platform::thread::{RealtimeThread, START_NS_MAX, ThreadSpec, spawn_realtime};
 
@@ -30,10 +31,14 @@ struct Hog {
 
 impl Hog {
     fn on(core: u16) -> Self {
+        Self::of(97, core)
+    }
+
+    fn of(priority: u8, core: u16) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&over);
         let until_ns = clock::now_ns() + HOGGED_NS_MAX;
-        let spec = ThreadSpec::new("hog", Some(usize::from(core)), Some(97));
+        let spec = ThreadSpec::new("hog", Some(usize::from(core)), Some(priority));
         let work = move || while !ends.load(Ordering::Relaxed) && clock::now_ns() < until_ns {};
         let thread = spawn_realtime(spec, work).expect("a thread");
         assert_eq!(thread.missing(), []);
@@ -104,6 +109,47 @@ fn a_daemon_outlives_a_program_that_has_its_workers_core_for_longer_than_the_wat
     );
     assert_eq!((watchdog.starved_episodes, watchdog.episodes), (1, 0));
     daemon.stop();
+}
+
+#[test]
+fn a_frame_whose_worker_gets_no_processor_fails_as_starved_whoever_has_the_core() {
+    let _alone = alone();
+    let daemon = Daemon::start(&manifest());
+    let Some(core) = workers_core(&daemon) else {
+        return;
+    };
+    let threads = daemon.report().threads;
+    let worker = threads.iter().find(|thread| thread.name == "main/0");
+    let priority = worker.and_then(|worker| worker.policy.strip_prefix("fifo ")?.parse().ok());
+    let mut client = connect(&daemon.socket(), "front", PixelFormat::Rgb8);
+    submit(&mut client);
+    assert!(result(&mut client).answer.is_some());
+    // Above all of the daemon's threads; and as urgent as the worker, as another daemon's is, below the stall probe.
+    for priority in [97, priority.expect("it has one")] {
+        let hog = Hog::of(priority, core);
+        submit(&mut client);
+        let verdict = result(&mut client).verdict;
+        hog.end();
+        let starved = Verdict::Failed(Failure::Starved);
+        assert_eq!(verdict, starved, "beside priority {priority}");
+        // As soon as the worker runs, the partition serves again.
+        daemon.report_when(|report| {
+            report.partitions[0].finished > 0 && report.watchdog.silent.is_empty()
+        });
+        let served = || {
+            submit(&mut client);
+            result(&mut client).answer.is_some()
+        };
+        assert!(
+            std::iter::repeat_with(served)
+                .take(1_000)
+                .any(|served| served)
+        );
+    }
+    drop(client);
+    let report = daemon.stop();
+    let failed = &report.tasks[0].failed;
+    assert_eq!((failed.starved, failed.device), (2, 0), "{failed:?}");
 }
 
 #[test]

@@ -121,7 +121,7 @@ pub enum Rejection {
 /// Why an accepted request got no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
-    /// The device reported an error.
+    /// The device reported an error, or did not respond.
     Device,
     /// The payload could not be read or converted.
     Payload,
@@ -133,6 +133,8 @@ pub enum Failure {
     NotFinite,
     /// A number of its vectors is out of range, or is none.
     Vector,
+    /// The daemon's threads got no processor: another program had their core, or the hypervisor.
+    Starved,
     /// The daemon ended without a verdict. Said by the client library, never by a daemon.
     DaemonGone,
 }
@@ -204,6 +206,7 @@ impl Verdict {
             Self::Failed(Failure::Shed) => c"failed: shed to keep promised deadlines",
             Self::Failed(Failure::NotFinite) => c"failed: a value of the tensor is not finite",
             Self::Failed(Failure::Vector) => c"failed: a number of its vectors is out of range",
+            Self::Failed(Failure::Starved) => c"failed: the daemon's threads got no processor time",
             Self::Failed(Failure::DaemonGone) => c"failed: the daemon ended without a verdict",
         }
     }
@@ -227,6 +230,7 @@ impl Verdict {
             Self::Failed(Failure::Shed) => (4, 4),
             Self::Failed(Failure::NotFinite) => (4, 5),
             Self::Failed(Failure::Vector) => (4, 6),
+            Self::Failed(Failure::Starved) => (4, 7),
             Self::Failed(Failure::DaemonGone) => (4, 255),
         }
     }
@@ -252,6 +256,7 @@ impl Verdict {
             (4, 4) => Self::Failed(Failure::Shed),
             (4, 5) => Self::Failed(Failure::NotFinite),
             (4, 6) => Self::Failed(Failure::Vector),
+            (4, 7) => Self::Failed(Failure::Starved),
             // (4, 255) is not for daemons to say.
             _ => return None,
         })
@@ -425,10 +430,10 @@ mod tests {
     }
 
     #[test]
-    fn there_are_seventeen_verdicts() {
+    fn there_are_eighteen_verdicts() {
         let count = (0..=255_u8)
             .flat_map(|v| (0..=255_u8).filter_map(move |r| Verdict::from_codes(v, r)))
             .count();
-        assert_eq!(count, 17);
+        assert_eq!(count, 18);
     }
 }

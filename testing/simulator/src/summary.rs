@@ -201,7 +201,7 @@ impl Failed {
 
     fn of(&mut self, reason: Failure) -> &mut u64 {
         match reason {
-            Failure::Device => &mut self.device,
+            Failure::Device | Failure::Starved => &mut self.device,
             Failure::Payload | Failure::NotFinite | Failure::Vector => &mut self.payload,
             Failure::ClientGone => &mut self.client_gone,
             Failure::Shed => &mut self.shed,

@@ -1,8 +1,8 @@
 //! Every policy, on a device that does not report an action.
 
 use punctual_core::{
-    Action, Actions, Arrival, ClientId, Config, Event, Failure, Instant, Nanos, PolicySpec,
-    Rejection, Reply, Scheduler, TaskId, Ticket, Verdict,
+    Action, Actions, Arrival, ClientId, Config, Event, Failure, Instant, Nanos, PartitionId,
+    PolicySpec, Rejection, Reply, Scheduler, TaskId, Ticket, Verdict,
 };
 use punctual_policy_testing::plans::random_plan;
 use punctual_types::Random;
@@ -147,5 +147,33 @@ fn a_lost_action_fails_its_members_and_locks_what_it_may_touch_until_it_is_repor
             .map(|(_, r)| r.ticket.sequence)
             .collect();
         assert_eq!(all.len(), 4, "{name}: {all:?}");
+    }
+}
+
+#[test]
+fn what_is_lost_fails_as_starved_while_the_machine_does_not_run_the_partition() {
+    for policy in punctual_baselines::all().iter() {
+        let name = policy.name();
+        let config = plan(policy);
+        let mut bench = Bench::new(&config, policy);
+        let starved = |bench: &mut Bench, starved| {
+            let partitions = (0..config.partitions.len() as u16).map(PartitionId);
+            partitions.for_each(|partition| bench.step(&Event::Starved { partition, starved }));
+        };
+        let first = bench.submit();
+        bench.wait(bench.now + Nanos::from_millis(60));
+        starved(&mut bench, true);
+        bench.wait(bench.now + Nanos::from_millis(600));
+        let verdict = bench.verdict(first);
+        assert_eq!(verdict, Some(Verdict::Failed(Failure::Starved)), "{name}");
+
+        // The next one is lost for a reason of its own.
+        starved(&mut bench, false);
+        let action = bench.infers[0].id;
+        bench.step(&Event::Failed { action });
+        let second = bench.submit();
+        bench.wait(bench.now + Nanos::from_millis(600));
+        let verdict = bench.verdict(second);
+        assert_eq!(verdict, Some(Verdict::Failed(Failure::Device)), "{name}");
     }
 }

@@ -65,6 +65,8 @@ class Failure(IntEnum):
     NOT_FINITE = 5
     #: A number of its vectors is out of the manifest's range.
     VECTOR = 6
+    #: The daemon's threads got no processor time: another program had their core, or the hypervisor.
+    STARVED = 7
     #: The daemon ended without a verdict: said by the client library.
     DAEMON_GONE = 255
 

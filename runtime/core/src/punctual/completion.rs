@@ -136,7 +136,7 @@ impl Punctual {
             let index = self.life.partition_of(id.buffer, &self.tables);
             self.partitions[index].mark_dirty();
             self.life.end_promise(id.buffer, &self.tables);
-            let failure = self.life.requests.get(id.buffer).device_failure();
+            let failure = self.life.requests.get(id.buffer).failure(Failure::Device);
             let verdict = Verdict::Failed(failure);
             self.life.finish(id.buffer, verdict, actions);
         }

@@ -20,8 +20,12 @@ impl Punctual {
             if lost.left {
                 self.partitions.iter_mut().for_each(Partition::mark_dirty);
             }
+            let reason = match self.partitions[index].starved {
+                true => Failure::Starved,
+                false => Failure::Device,
+            };
             for id in &lost.members {
-                self.life.fail_lost(*id, &self.tables, actions);
+                self.life.fail_lost(*id, reason, &self.tables, actions);
             }
             self.end_unserviceable(actions);
         }
@@ -47,11 +51,12 @@ impl Punctual {
             if !waits || !self.view(index).is_unserviceable(request.task) {
                 continue;
             }
+            let home = self.tables.task(request.task).partition.index();
             self.life.withdraw(buffer, &self.tables);
             if self.life.has_mandatory_answer(buffer, &self.tables) {
                 self.life.answer(buffer, self.now, actions);
             } else {
-                let verdict = Verdict::Failed(Failure::Device);
+                let verdict = Verdict::Failed(self.partitions.failure(home));
                 self.life.finish(buffer, verdict, actions);
             }
         }

@@ -268,6 +268,9 @@ impl Punctual {
             Event::Tick => {}
             Event::Drain => self.holds.draining = true,
             Event::Shed { hold } => self.hold_best_effort(*hold, actions),
+            Event::Starved { partition, starved } => {
+                self.partitions[partition.index()].starved = *starved;
+            }
         }
     }
 

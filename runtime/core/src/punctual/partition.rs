@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use core::ops::{Deref, DerefMut};
 
+use crate::action::Failure;
 use crate::ids::ActionId;
 use crate::punctual::gaps::Gaps;
 use crate::punctual::lender::Lender;
@@ -38,6 +39,8 @@ pub struct Partition {
     away: Box<[u16]>,
     /// When a decision is due here, if no event comes before.
     timer: Option<Instant>,
+    /// The machine does not run its threads ([`Event::Starved`](crate::Event::Starved)).
+    pub starved: bool,
 }
 
 impl Partition {
@@ -62,6 +65,7 @@ impl Partition {
             overlapping,
             away,
             timer: None,
+            starved: false,
         }
     }
 
@@ -198,6 +202,17 @@ impl Partitions {
     /// Whether a lost action locks a partition, or compute units of it.
     pub fn is_locked(&self, index: usize) -> bool {
         self[index].slot.is_lost() || self.around(index).any(|other| other.slot.is_lost())
+    }
+
+    /// Why what waits for a partition fails that a lost action locks.
+    pub fn failure(&self, index: usize) -> Failure {
+        let here = core::iter::once(&self[index]).chain(self.around(index));
+        let mut lost = here.filter(|partition| partition.slot.is_lost()).peekable();
+        let is_locked = lost.peek().is_some();
+        match is_locked && lost.all(|partition| partition.starved) {
+            true => Failure::Starved,
+            false => Failure::Device,
+        }
     }
 
     /// Whether real-time work has used so much of a partition's time that the policy gives up `work`. Best-effort

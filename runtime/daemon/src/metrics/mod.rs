@@ -59,6 +59,7 @@ pub struct TaskMetrics {
     pub failed_shed: AtomicU64,
     pub failed_not_finite: AtomicU64,
     pub failed_vector: AtomicU64,
+    pub failed_starved: AtomicU64,
     /// Answers with outputs of which values are not finite.
     pub not_finite: AtomicU64,
     /// Frames that another task took on.
@@ -170,6 +171,7 @@ impl TaskMetrics {
             failed_shed: zero(),
             failed_not_finite: zero(),
             failed_vector: zero(),
+            failed_starved: zero(),
             not_finite: zero(),
             offloaded: zero(),
             overruns: zero(),
@@ -199,6 +201,7 @@ impl TaskMetrics {
             Verdict::Failed(Failure::Shed) => &self.failed_shed,
             Verdict::Failed(Failure::NotFinite) => &self.failed_not_finite,
             Verdict::Failed(Failure::Vector) => &self.failed_vector,
+            Verdict::Failed(Failure::Starved) => &self.failed_starved,
         });
         if let Some((exit, _)) = reply.answer {
             count(&self.exits[exit.index()]);
@@ -237,6 +240,7 @@ impl TaskMetrics {
             shed: self.failed_shed.load(Relaxed),
             not_finite: self.failed_not_finite.load(Relaxed),
             vector: self.failed_vector.load(Relaxed),
+            starved: self.failed_starved.load(Relaxed),
         }
     }
 }

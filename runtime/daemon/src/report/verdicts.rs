@@ -51,11 +51,20 @@ pub struct FailedReport {
     /// A number of its vectors was out of range, or none.
     #[serde(default)]
     pub vector: u64,
+    /// The threads that ran it got no processor time.
+    #[serde(default)]
+    pub starved: u64,
 }
 
 impl FailedReport {
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.device + self.payload + self.client_gone + self.shed + self.not_finite + self.vector
+        self.device
+            + self.payload
+            + self.client_gone
+            + self.shed
+            + self.not_finite
+            + self.vector
+            + self.starved
     }
 }

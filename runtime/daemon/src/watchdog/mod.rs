@@ -15,7 +15,7 @@ pub mod bounds;
 
 use std::sync::Arc;
 
-use punctual_core::ClientId;
+use punctual_core::{ClientId, PartitionId};
 use punctual_platform::heartbeat::{Beat, Pulse};
 use serde::{Deserialize, Serialize};
 
@@ -101,6 +101,8 @@ pub struct Watched {
     name: String,
     /// The client that it serves alone, and that can make it wait.
     client: Option<ClientId>,
+    /// The partition that it leads.
+    leads: Option<PartitionId>,
     pulse: Arc<dyn Pulse>,
     machine: Machine,
     /// Where it may run.
@@ -112,6 +114,8 @@ pub struct Watched {
     starved_ns: u64,
     /// The processor time that it had had when it was last looked at without a new beat.
     ran_ns: Option<u64>,
+    /// Whether it was ready to run for most of the last step, and was not run.
+    is_denied: bool,
     /// Who may have had its core when it was last found starved.
     who: String,
 }
@@ -122,6 +126,7 @@ impl Watched {
         Self {
             name: name.into(),
             client: None,
+            leads: None,
             last: pulse.beat(),
             pulse,
             machine: Box::new(|| None),
@@ -130,6 +135,7 @@ impl Watched {
             silent_ns: 0,
             starved_ns: 0,
             ran_ns: None,
+            is_denied: false,
             who: String::new(),
         }
     }
@@ -142,6 +148,14 @@ impl Watched {
     /// Which may run on these cores only.
     pub fn on(self, cores: Vec<u16>) -> Self {
         Self { cores, ..self }
+    }
+
+    /// Which leads this partition.
+    pub fn leading(self, partition: PartitionId) -> Self {
+        Self {
+            leads: Some(partition),
+            ..self
+        }
     }
 
     /// Which serves this client alone.
@@ -179,12 +193,17 @@ impl Watched {
     fn look(&mut self, now_ns: u64, step_ns: u64) {
         let beat = self.pulse.beat();
         if beat != self.last {
-            (self.last, self.ran_ns) = (beat, None);
+            // An action of a leader may be lost after two looks.
+            let leads = self.leads.is_some();
+            let had = leads.then(|| (self.machine)()).flatten();
+            (self.last, self.ran_ns) = (beat, had.map(|had| had.ran_ns));
+            self.is_denied = false;
             (self.silent_ns, self.starved_ns) = (0, 0);
             self.who.clear();
             return;
         }
         let denied_ns = self.denied_ns(now_ns, step_ns);
+        self.is_denied = denied_ns > step_ns / 2;
         self.starved_ns += denied_ns;
         self.silent_ns += step_ns - denied_ns;
         // It may have nothing to do, and then it need not beat. After the nudge it must: so a thread that lost a
@@ -307,6 +326,12 @@ impl Watchdog {
             worst = worst.max(health);
         }
         worst
+    }
+
+    /// The partitions whose leaders the machine did not run for most of the last step.
+    pub fn starved(&self) -> impl Iterator<Item = PartitionId> {
+        let denied = self.watched.iter().filter(|thread| thread.is_denied);
+        denied.filter_map(|thread| thread.leads)
     }
 
     pub fn report(&self) -> WatchdogReport {
@@ -503,6 +528,24 @@ mod tests {
         sleeper.heart.waiting();
         looks(&mut dog, 1_000, 1_000);
         assert_eq!(dog.watched[0].who, "");
+    }
+
+    #[test]
+    fn a_leader_is_found_starved_at_the_first_look_after_its_last_beat() {
+        let (mut dog, sleeper) = starving(|_| ThreadUsage {
+            ran_ns: 7,
+            runnable: true,
+            core_ran_ns: None,
+        });
+        dog.watched[0].leads = Some(PartitionId(3));
+        sleeper.heart.waiting();
+        looks(&mut dog, 100, 100);
+        assert_eq!(dog.starved().count(), 0);
+        looks(&mut dog, 200, 200);
+        assert_eq!(dog.starved().collect::<Vec<_>>(), [PartitionId(3)]);
+        sleeper.heart.waiting();
+        looks(&mut dog, 300, 300);
+        assert_eq!(dog.starved().count(), 0);
     }
 
     #[test]

@@ -549,3 +549,40 @@ fn a_failure_of_a_vector_has_its_own_reason_and_count() {
     let failed = world.metrics.tasks[0].failed();
     assert_eq!((failed.vector, failed.payload), (1, 1));
 }
+
+#[test]
+fn the_scheduler_hears_that_a_partition_starves_once_its_action_was_held_for_long() {
+    let (mut world, _channels) = world(ScriptedDevice::default());
+    world.drain.starved.are([PartitionId(0)].into_iter());
+    assert_eq!(told(&mut world), [], "it holds nothing");
+    world.carry_out(&Action::Infer(infer(7)));
+    assert_eq!(told(&mut world), [], "it may have begun at once");
+    let held = world.held[0].actions[0].as_mut().expect("it is held");
+    held.ordered_ns -= HELD_NS_MIN + 1;
+    let news = |starved| {
+        [Event::Starved {
+            partition: PartitionId(0),
+            starved,
+        }]
+    };
+    assert_eq!(told(&mut world), news(true));
+    assert_eq!(told(&mut world), [], "it knows");
+    world.drain.starved.are(std::iter::empty());
+    assert_eq!(told(&mut world), news(false));
+}
+
+#[test]
+fn a_frame_that_was_starved_is_counted_and_answered_as_such() {
+    let (mut world, mut channels) = world(ScriptedDevice::default());
+    channels.ports[0].inbound.push(arrival(0)).expect("room");
+    told(&mut world);
+    let Action::Reply(reply) = failed(0) else {
+        unreachable!("it is one");
+    };
+    world.carry_out(&Action::Reply(Reply {
+        verdict: Verdict::Failed(Failure::Starved),
+        ..reply
+    }));
+    let counted = world.metrics.tasks[0].failed();
+    assert_eq!((counted.starved, counted.total()), (1, 1));
+}

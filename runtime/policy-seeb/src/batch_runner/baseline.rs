@@ -172,12 +172,15 @@ impl<R: BaselineRules> Baseline<R> {
             Event::Tick => {}
             Event::Drain => self.runner.draining = true,
             Event::Shed { hold } => self.hold_best_effort(*hold, actions),
+            Event::Starved { partition, starved } => {
+                self.runner.starved[partition.index()] = *starved;
+            }
         }
     }
 
     fn failed(&mut self, job: &Job, actions: &mut Actions) {
         for &buffer in &job.members {
-            let failure = self.runner.failure(buffer);
+            let failure = self.runner.failure(buffer, Failure::Device);
             self.runner
                 .conclude(buffer, Verdict::Failed(failure), actions);
         }

@@ -13,7 +13,7 @@ impl<R: BaselineRules> Baseline<R> {
             let request = *self.runner.request(buffer);
             if request.state == State::Queued && self.runner.is_locked(request.task) {
                 self.rules.forget(&self.runner, buffer);
-                let verdict = Verdict::Failed(Failure::Device);
+                let verdict = Verdict::Failed(self.runner.reason(request.task));
                 self.runner.conclude(buffer, verdict, actions);
             }
         }
@@ -46,10 +46,14 @@ impl BatchRunner {
                 continue;
             }
             job.lost = true;
+            let reason = match self.starved[job.partition.index()] {
+                true => Failure::Starved,
+                false => Failure::Device,
+            };
             self.jobs.lost += 1;
             any = true;
             for buffer in job.members.clone() {
-                let failure = self.failure(buffer);
+                let failure = self.failure(buffer, reason);
                 let request = self.requests.lock(buffer);
                 self.reply(buffer, &request, Verdict::Failed(failure), actions);
             }
@@ -66,14 +70,26 @@ impl BatchRunner {
     /// Whether a task has to wait for a lost action. A baseline knows no way around a part of the device
     /// that is locked: also tasks that other partitions could serve wait, if they may use its units.
     pub(super) fn is_locked(&self, task: TaskId) -> bool {
-        if self.jobs.lost == 0 {
-            return false;
+        self.jobs.lost > 0 && self.lost_before(task).next().is_some()
+    }
+
+    /// Why a task's requests fail that wait for lost actions.
+    fn reason(&self, task: TaskId) -> Failure {
+        let mut partitions = self.lost_before(task);
+        match partitions.all(|partition| self.starved[partition.index()]) {
+            true => Failure::Starved,
+            false => Failure::Device,
         }
+    }
+
+    /// The partitions of the lost actions that a task has to wait for.
+    fn lost_before(&self, task: TaskId) -> impl Iterator<Item = PartitionId> {
         let own = self.config.tasks[task.index()].partition;
         let units = |partition: PartitionId| self.config.partitions[partition.index()].units;
-        let mut jobs = self.jobs.running.iter().flatten().filter(|job| job.lost);
-        jobs.any(|job| {
-            job.partition == own || !self.shared && units(job.partition).overlaps(units(own))
+        let jobs = self.jobs.running.iter().flatten().filter(|job| job.lost);
+        let partitions = jobs.map(|job| job.partition);
+        partitions.filter(move |&partition| {
+            partition == own || !self.shared && units(partition).overlaps(units(own))
         })
     }
 }

@@ -86,6 +86,8 @@ pub struct BatchRunner {
     draining: bool,
     /// Best-effort work is refused ([`Event::Shed`](crate::Event::Shed)).
     shedding: bool,
+    /// Partitions whose threads the machine does not run ([`Event::Starved`](crate::Event::Starved)).
+    starved: Box<[bool]>,
 }
 
 impl BatchRunner {
@@ -100,6 +102,7 @@ impl BatchRunner {
             stale_events: 0,
             draining: false,
             shedding: false,
+            starved: alloc::vec![false; config.partitions.len()].into(),
             config: config.clone(),
         }
     }
@@ -192,12 +195,12 @@ impl BatchRunner {
         }));
     }
 
-    /// Why a request gets no answer from an action that failed.
-    fn failure(&self, buffer: u16) -> Failure {
+    /// Why a request gets no answer from an action that failed for this reason.
+    fn failure(&self, buffer: u16, reason: Failure) -> Failure {
         if self.request(buffer).gone {
             Failure::ClientGone
         } else {
-            Failure::Device
+            reason
         }
     }
 

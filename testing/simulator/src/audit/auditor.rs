@@ -1,10 +1,10 @@
 //! The auditor's way through the record: events, and what each step made of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::{
-    Action, ActionId, Config, Contract, Event, Instant, ModelId, Nanos, Partitioning, RequestId,
-    TaskConfig, TaskId,
+    Action, ActionId, Config, Contract, Event, Instant, ModelId, Nanos, PartitionId, Partitioning,
+    RequestId, TaskConfig, TaskId,
 };
 
 use super::claims::{Broken, Claims, Gap, everything_once, is_real_time};
@@ -61,6 +61,8 @@ pub struct Auditor {
     pub(super) draining: bool,
     /// Best-effort work is to be given up.
     pub(super) shedding: bool,
+    /// Partitions whose threads the machine does not run.
+    pub(super) starved: BTreeSet<PartitionId>,
     pub(super) arrivals: u64,
     /// Frames that made way in this step to the one that was prepared.
     pub(super) made_way: Vec<(Key, Submission)>,
@@ -103,6 +105,7 @@ impl Auditor {
             failed: Vec::new(),
             draining: false,
             shedding: false,
+            starved: BTreeSet::new(),
             arrivals: 0,
             made_way: Vec::new(),
             taken_on: BTreeMap::new(),
@@ -186,6 +189,12 @@ impl Auditor {
             Event::Tick => {}
             Event::Drain => self.draining = true,
             Event::Shed { hold } => self.shedding = *hold,
+            Event::Starved { partition, starved } => {
+                match starved {
+                    true => self.starved.insert(*partition),
+                    false => self.starved.remove(partition),
+                };
+            }
         }
     }
 

@@ -123,6 +123,9 @@ impl Auditor {
                 self.subject == Subject::Unreadable(key)
             }
             Verdict::Failed(Failure::Device) => self.device_failed(submission),
+            Verdict::Failed(Failure::Starved) => {
+                !self.starved.is_empty() && self.device_failed(submission)
+            }
             Verdict::Failed(Failure::Shed) => real_time && !arriving,
         };
         if fits && reply.deadline == submission.deadline {

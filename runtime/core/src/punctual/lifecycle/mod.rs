@@ -12,7 +12,7 @@ pub mod weights;
 
 use alloc::boxed::Box;
 
-use crate::action::{Rejection, Verdict};
+use crate::action::{Failure, Rejection, Verdict};
 use crate::actions::Actions;
 use crate::bounded::List;
 use crate::config::{Config, Criticality};
@@ -244,11 +244,17 @@ impl Lifecycle {
 
     /// Gives a member of a lost action its verdict. Its buffer and its model's weights stay locked,
     /// because the action may still write to the one and read the other.
-    pub fn fail_lost(&mut self, id: RequestId, tables: &Tables, actions: &mut Actions) {
+    pub fn fail_lost(
+        &mut self,
+        id: RequestId,
+        reason: Failure,
+        tables: &Tables,
+        actions: &mut Actions,
+    ) {
         self.end_promise(id.buffer, tables);
         let request = self.requests.lock(id.buffer);
         self.weights.lock(tables.task(request.task).model);
-        let verdict = Verdict::Failed(request.device_failure());
+        let verdict = Verdict::Failed(request.failure(reason));
         self.ledger.finish(id, &request, verdict, actions);
     }
 

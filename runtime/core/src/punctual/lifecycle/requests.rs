@@ -57,13 +57,13 @@ impl State {
 }
 
 impl Request {
-    /// The failure to report when the device fails or loses its action: a client that disconnected
-    /// before that comes first.
-    pub const fn device_failure(&self) -> Failure {
+    /// The failure to report when the device fails or loses its action for a `reason`: a client that
+    /// disconnected before that comes first.
+    pub const fn failure(&self, reason: Failure) -> Failure {
         if self.gone {
             Failure::ClientGone
         } else {
-            Failure::Device
+            reason
         }
     }
 
