@@ -196,6 +196,7 @@ class Machine:
         """As before the first case: nothing runs, nothing is changed."""
         self.systemctl("stop", "punctuald.socket", "punctuald.service", succeeds=False)
         self.remove("/etc/systemd/system/punctuald.service.d")
+        self.remove("/var/lib/punctual/last-good")
         self.write("/etc/punctual/manifest.toml", manifest)
         self.systemctl("daemon-reload")
         self.systemctl("reset-failed", succeeds=False)

@@ -35,6 +35,34 @@ def a_wrong_manifest_fails_once_and_says_why_even_with_a_client_waiting(machine)
     return "mended and restarted, the client is answered"
 
 
+@case(limit_s=60)
+def a_manifest_that_was_broken_later_is_told_and_the_last_good_one_served(machine):
+    good = (machine.root / MANIFEST.lstrip("/")).read_text()
+    machine.systemctl("start", "punctuald.service")
+    kept = machine.root / "var/lib/punctual/last-good/current/manifest.toml"
+    until(kept.exists, 10, "the configuration is kept")
+    expect(kept.read_text(), good, "what was kept")
+    package = machine.root / PACKAGE
+    machine.write(MANIFEST, good.replace("deadline_ms = 200", "deadline_ms = -200"))
+    moved = package.rename(package.with_suffix(".moved"))
+    try:
+        machine.systemctl("restart", "punctuald.service")
+        with machine.steadfast() as client:
+            client.wait("verdict")
+        status = until(lambda: "clients" in (text := machine.show("StatusText")) and text, 10, "a status")
+        if "BY THE LAST GOOD CONFIGURATION" not in status:
+            raise Failure(f"the status does not say it: {status}")
+        said = machine.journal("-u", "punctuald.service", "-p", "warning")
+        if "deadline_ms" not in said or "serving the last one that could" not in said:
+            raise Failure(f"the journal does not say it: {said}")
+    finally:
+        moved.rename(package)
+    machine.write(MANIFEST, good)
+    machine.systemctl("restart", "punctuald.service")
+    expect("LAST GOOD" in machine.show("StatusText"), False, "a corrected configuration is the last good one")
+    return f"`{status}`"
+
+
 @case(limit_s=30)
 def a_missing_package_fails_once(machine):
     package = machine.root / PACKAGE
