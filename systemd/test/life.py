@@ -222,9 +222,11 @@ def only_members_of_the_group_may_connect(machine):
     stranger = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
     code, said = machine.run(*stranger, "test", "-e", "/run/punctual/socket", succeeds=False)
     expect(code, 1, "what a stranger sees of the socket")
-    member = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--groups=punctual"]
+    client = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--groups=punctual-clients"]
+    code, said = machine.run(*client, "ls", "/var/lib/punctual", succeeds=False)
+    expect(code, 2, "what a client sees of the daemon's state")
     script = f"{' '.join(connect)} | sed -n '/on-time/{{p;q}}'"
-    _, said = machine.run(*member, "sh", "-c", script)
+    _, said = machine.run(*client, "sh", "-c", script)
     if "on-time" not in said:
         raise Failure(f"a member of the group is not answered: {said}")
 

@@ -1,5 +1,7 @@
 //! Threads with a name, a core and a priority. Only this module and [`crate::line_writer`] start threads.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -172,20 +174,21 @@ where
     T: Send + 'static,
 {
     check(&spec)?;
-    // Both without room: what is sent was received, so that a thread knows whether its start was given up.
-    let (tell_begun, begun) = bounded(0);
-    let (tell_started, started) = bounded(0);
+    // With room: a real-time thread that waited for its parent to take the message would spin on the parent's core.
+    let (tell_started, started) = bounded(1);
+    let settled = Arc::new(Settled::default());
     let start = Start {
         name: spec.name.clone(),
         core: spec.core.filter(|_| spec.reservation.is_none()),
         began_ns: clock::now_ns(),
+        settled: Arc::clone(&settled),
     };
     let handle = Builder::new()
         .name(spec.name.clone())
         .stack_size(ThreadSpec::STACK_BYTES)
         .spawn(move || {
-            prepare(spec, &tell_begun, &tell_started)?;
-            drop((tell_begun, tell_started));
+            prepare(spec, &tell_started, &settled)?;
+            drop((tell_started, settled));
             // Only now: all that is above allocates and frees.
             let _mark = RealtimeMark::set();
             Some(body())
@@ -197,7 +200,6 @@ where
                 source,
             },
         })?;
-    start.wait_for(&begun)?;
     let started = start.wait_for(&started)?;
     Ok(RealtimeThread { handle, started })
 }
@@ -222,13 +224,26 @@ fn check(spec: &ThreadSpec) -> Result<(), ThreadError> {
     }
 }
 
+/// Whether it is decided that a thread has started, or that its start was given up: by whoever comes first.
+#[derive(Debug, Default)]
+struct Settled(AtomicBool);
+
+impl Settled {
+    /// Decides; false if the other one has.
+    fn decide(&self) -> bool {
+        // Relaxed: it says who was first, and nothing else; what follows goes over the channel.
+        !self.0.swap(true, Ordering::Relaxed)
+    }
+}
+
 /// What a thread does before its work, on its own; none if its start was given up meanwhile.
-fn prepare(spec: ThreadSpec, begun: &Sender<()>, started: &Sender<Started>) -> Option<()> {
+fn prepare(spec: ThreadSpec, started: &Sender<Started>, settled: &Settled) -> Option<()> {
     memory::prefault_stack(spec.stack_prefault_bytes);
-    // From here on it may wait for a core.
-    begun.send(()).ok()?;
     let begun_as = become_realtime(&spec);
     capabilities::give_up_if_wanted();
+    if !settled.decide() {
+        return None;
+    }
     started.send(begun_as).ok()
 }
 
@@ -238,17 +253,23 @@ struct Start {
     /// None: it may run on several.
     core: Option<usize>,
     began_ns: u64,
+    settled: Arc<Settled>,
 }
 
 impl Start {
-    fn wait_for<M>(&self, message: &Receiver<M>) -> Result<M, ThreadError> {
+    fn wait_for(&self, started: &Receiver<Started>) -> Result<Started, ThreadError> {
         loop {
-            match message.recv_timeout(TOLD_EVERY) {
-                Ok(message) => return Ok(message),
-                Err(RecvTimeoutError::Timeout) => self
-                    .tell(clock::now_ns())
-                    // Whoever needed the thread ends, and so must those that it has started.
-                    .inspect_err(|_| let_go_all())?,
+            match started.recv_timeout(TOLD_EVERY) {
+                Ok(started) => return Ok(started),
+                Err(RecvTimeoutError::Timeout) => match self.tell(clock::now_ns()) {
+                    Err(error) if self.settled.decide() => {
+                        // Whoever needed the thread ends, and so must those that it has started.
+                        let_go_all();
+                        return Err(error);
+                    }
+                    // It waits for a core, or has just got it.
+                    _ => {}
+                },
                 Err(RecvTimeoutError::Disconnected) => {
                     unreachable!("the thread reports before it does anything that could panic")
                 }
@@ -596,6 +617,7 @@ mod tests {
             name: "main/0".into(),
             core: Some(1),
             began_ns: 5,
+            settled: Arc::default(),
         };
         assert!(start.tell(5 + START_NS_MAX - 1).is_ok());
         let error = start.tell(5 + START_NS_MAX).unwrap_err();
@@ -606,15 +628,29 @@ mod tests {
     }
 
     #[test]
+    fn a_real_time_thread_does_not_spin_on_the_core_of_whoever_starts_it() {
+        let core = affinity::available_cores().unwrap()[0];
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                affinity::pin_current_thread(core).unwrap();
+                let spec = ThreadSpec::new("beside", Some(core), Some(1));
+                let thread = spawn_realtime(spec, clock::thread_cpu_ns).unwrap();
+                let taken_ns = thread.join().unwrap();
+                assert!(taken_ns < 100_000_000, "{taken_ns} ns until its body ran");
+            });
+        });
+    }
+
+    #[test]
     fn a_thread_whose_start_was_given_up_ends_without_its_body() {
-        let (tell_begun, begun) = bounded(0);
-        let (tell_started, started) = bounded(0);
+        let (tell_started, started) = bounded(1);
+        let settled = Settled::default();
+        assert!(settled.decide(), "given up before it has begun");
         let spec = ThreadSpec::new("late", None, None);
-        let late = move || prepare(spec, &tell_begun, &tell_started);
+        let late = move || prepare(spec, &tell_started, &settled);
         let thread = spawn_ordinary("late", late).unwrap();
-        begun.recv().unwrap();
-        drop(started);
         assert_eq!(thread.join().unwrap(), None);
+        assert!(started.recv().is_err(), "nothing was reported");
     }
 
     #[test]
