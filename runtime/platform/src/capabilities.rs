@@ -65,6 +65,7 @@ fn give_up() -> Result<(), OsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::thread::spawn_ordinary;
 
     fn held() -> Vec<String> {
         let status = std::fs::read_to_string("/proc/thread-self/status").expect("a status");
@@ -78,12 +79,13 @@ mod tests {
     #[test]
     fn a_thread_gives_its_own_up_and_no_others() {
         let before = held();
-        let after = std::thread::spawn(|| {
+        let after = spawn_ordinary("first", || {
             give_up().expect("never refused");
             // What it starts has none either.
-            (held(), std::thread::spawn(held).join().expect("it ends"))
+            let second = spawn_ordinary("second", held).expect("a thread");
+            (held(), second.join().expect("it ends"))
         });
-        let (own, started) = after.join().expect("it ends");
+        let (own, started) = after.expect("a thread").join().expect("it ends");
         assert_eq!(own, started);
         assert_eq!(own.len(), 4);
         assert!(
