@@ -339,13 +339,11 @@ impl Acceptor {
 
     fn refuse(&mut self, connection: Connection, refusal: Refusal) {
         self.refused += 1;
-        match connection.is_clean() {
-            true => connection.refuse(refusal),
-            false => self.pools.strangers.run(move || {
-                connection.refuse(refusal);
-                None
-            }),
-        }
+        // Not here, even if nothing is in its queue: closing a socket wakes all who wait for it, and there may be thousands.
+        self.pools.strangers.run(move || {
+            connection.refuse(refusal);
+            None
+        });
     }
 
     /// `asked` is the task that the client named, if its opening could be read.

@@ -29,7 +29,7 @@ pub enum Done {
 
 /// Two pools, so that connections that are no clients delay no client.
 pub struct Pools {
-    /// Close and refuse connections in whose queues there may be descriptors of any process.
+    /// Close and refuse connections: in their queues there may be descriptors of any process, and thousands may wait for them.
     pub strangers: BlockingPool<Done>,
     /// Make the memory of clients that come, receive the buffers that they bring, and unmap the memory of those that are gone.
     /// One thread for each place of the plan, and a place has one client at a time: a client that blocks a thread occupies its
