@@ -191,7 +191,7 @@ pub struct AttackCounts {
     pub ended: u64,
     pub descriptors: u64,
     pub waiters: u64,
-    /// Punches into shared memory and collapses of it that the kernel carried out.
+    /// Punches into shared memory, collapses of it and other work on it that the kernel carried out.
     #[serde(default)]
     pub changes: u64,
     /// Collapses among them of memory that only the daemon writes, for which its workers would have to wait.

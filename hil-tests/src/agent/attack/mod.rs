@@ -76,6 +76,8 @@ enum Kind {
     SlowHoles,
     /// The shared memory is collapsed into huge pages by a thread that hardly runs.
     Collapse,
+    /// The kernel is given every advice about the shared memory, which is locked, synced, mapped and unmapped all the time.
+    Advise,
     /// `--count` threads with 128 words each wait in the kernel's queue of the bell of the results.
     Bucket,
     /// Pixels and descriptors are rewritten while the daemon reads them.
@@ -153,6 +155,7 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
         Kind::Holes => memory::punch_holes(&mut attack),
         Kind::SlowHoles => slow::punch(&mut attack),
         Kind::Collapse => slow::collapse(&mut attack),
+        Kind::Advise => slow::advise(&mut attack),
         Kind::Bucket => slow::crowd_the_bucket(&mut attack),
         Kind::Rewrite => memory::rewrite(&mut attack),
         Kind::Metrics => metrics::abuse(&mut attack),

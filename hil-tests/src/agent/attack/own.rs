@@ -201,6 +201,33 @@ impl Mapped {
         self.advise(MADV_COLLAPSE)
     }
 
+    /// Gives the kernel every advice about its pages, locks and unlocks and syncs them; how often the kernel did what it was
+    /// asked for.
+    pub fn trouble(&self) -> u64 {
+        const ADVICE: [libc::c_int; 8] = [
+            libc::MADV_COLD,
+            libc::MADV_PAGEOUT,
+            libc::MADV_FREE,
+            libc::MADV_REMOVE,
+            libc::MADV_DONTNEED,
+            libc::MADV_MERGEABLE,
+            libc::MADV_HUGEPAGE,
+            libc::MADV_WILLNEED,
+        ];
+        let advised = ADVICE.map(|advice| u64::from(self.advise(advice)));
+        let start = self.start as *mut libc::c_void;
+        // SAFETY: of a shared mapping of ours, whose bytes nobody refers to; the kernel checks the range.
+        let others = unsafe {
+            [
+                libc::mlock(start, self.bytes),
+                libc::munlock(start, self.bytes),
+                libc::msync(start, self.bytes, libc::MS_SYNC | libc::MS_INVALIDATE),
+            ]
+        };
+        let others = others.map(|result| u64::from(result == 0));
+        advised.iter().chain(&others).sum()
+    }
+
     /// Lets its pages go, so that they are mapped singly when they are touched again.
     pub fn give_back(&self) {
         self.advise(libc::MADV_DONTNEED);

@@ -114,10 +114,55 @@ pub fn collapse(attack: &mut Attack<'_>) -> Result<(), AgentError> {
     Ok(())
 }
 
+/// Has the kernel work on the shared memory's pages in every way that it offers, by an idle thread and another, while frames
+/// are served.
+pub fn advise(attack: &mut Attack<'_>) -> Result<(), AgentError> {
+    let (over, troubles) = (AtomicBool::new(false), AtomicU64::new(0));
+    let trouble = |shared: &[memory::Shared], is_idle: bool| {
+        if is_idle {
+            own::stay_on_first_core();
+            own::be_idle();
+        }
+        // Relaxed: the scope's end synchronises.
+        while !over.load(Ordering::Relaxed) {
+            // Mapped anew each time: that is a part of it.
+            let done: u64 = twins(shared).iter().map(own::Mapped::trouble).sum();
+            troubles.fetch_add(done, Ordering::Relaxed);
+        }
+    };
+    while attack.goes_on(1) {
+        let Some(mut client) = library_client(attack) else {
+            continue;
+        };
+        let shared = memory::shared_of("punctual-");
+        over.store(false, Ordering::Relaxed);
+        thread::scope(|scope| {
+            for is_idle in [true, false] {
+                let shared = &shared;
+                scope.spawn(move || trouble(shared, is_idle));
+            }
+            for _ in 0..STAY {
+                if !attack.goes_on(5) || !client.is_connected() {
+                    break;
+                }
+                submit(attack, &mut client);
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        attack.done.ended += u64::from(!client.is_connected());
+    }
+    attack.done.changes += troubles.into_inner();
+    Ok(())
+}
+
 /// The client's shared memory of this name once more, so that it can be collapsed.
 fn twins_of(name: &str) -> Vec<own::Mapped> {
-    let shared = memory::shared_of(name).into_iter();
-    let twins = shared.filter_map(|at| own::Mapped::twin_of(at.start, at.bytes as usize));
+    twins(&memory::shared_of(name))
+}
+
+fn twins(shared: &[memory::Shared]) -> Vec<own::Mapped> {
+    let twins = shared.iter();
+    let twins = twins.filter_map(|at| own::Mapped::twin_of(at.start, at.bytes as usize));
     twins.collect()
 }
 

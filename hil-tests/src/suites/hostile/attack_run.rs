@@ -371,7 +371,7 @@ pub fn note(bed: &mut TestBed<'_>, done: &AttackCounts, words: &str) -> Result<(
         (done.waiters, "threads and watches of theirs that waited"),
         (
             done.changes,
-            "punches and collapses that the kernel carried out",
+            "punches, collapses and other work on shared memory that the kernel did for them",
         ),
     ] {
         if count > 0 {

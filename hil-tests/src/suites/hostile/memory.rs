@@ -38,6 +38,12 @@ pub const CASES: &[Case] = &[
         collapsed,
     ),
     case(
+        "memory-advised",
+        "A client has the kernel page out, free, remove, lock, sync and map what it shares with the daemon, all the time.",
+        BESIDE,
+        advised,
+    ),
+    case(
         "memory-rewritten",
         "Clients rewrite pixels and descriptors while the daemon reads them.",
         BESIDE,
@@ -85,6 +91,12 @@ fn collapsed(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let (run, done) = survived(bed, &[attack], words)?;
     bed.measure("collapsed_outputs", done.outputs as f64);
     run.finish(bed).map(drop)
+}
+
+fn advised(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let attack = Attack::of("advise").on(Task::Guest).for_seconds(8.0);
+    let words = "frames of a client that had the kernel work on its memory";
+    attacked(bed, &[attack], words).map(drop)
 }
 
 fn rewritten(bed: &mut TestBed<'_>) -> Result<(), Failure> {
