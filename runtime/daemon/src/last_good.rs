@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use log::{error, info};
 use punctual_plan::{Files, Plan, Policies};
-use punctual_platform::logging;
+use punctual_platform::{files, logging, read};
 
 use crate::options::ManifestSource;
 use crate::startup::host_of_the_daemon;
@@ -114,8 +114,8 @@ impl<'a> LastGood<'a> {
         let next = self.folder.join(NEXT);
         done(&next, symlink(set, &next))?;
         done(&current, fs::rename(&next, &current))?;
-        let synced = File::open(self.folder).and_then(|folder| folder.sync_all());
-        done(self.folder, synced)
+        // The link, too, is to be there after a loss of power.
+        done(self.folder, files::sync_folder(self.folder))
     }
 
     /// The place that is not current, empty.
@@ -172,12 +172,12 @@ fn source(set: &Path, options: &Options) -> ManifestSource {
 fn copy(from: &Path, to: &Path) -> Result<(), KeepError> {
     let folder = to.parent().expect("it lies in a set");
     done(folder, fs::create_dir_all(folder))?;
-    let modified = done(from, fs::metadata(from).and_then(|about| about.modified()))?;
-    done(from, fs::copy(from, to))?;
-    let copied = File::options().write(true).open(to);
-    let copied = copied.and_then(|file| {
-        file.set_modified(modified)?;
-        file.sync_all()
+    let mut original = done(from, read::open(from))?;
+    let modified = done(from, original.metadata().and_then(|about| about.modified()))?;
+    let copied = File::create(to).and_then(|mut copy| {
+        io::copy(&mut original, &mut copy)?;
+        copy.set_modified(modified)?;
+        copy.sync_all()
     });
     done(to, copied)
 }

@@ -49,6 +49,16 @@ pub fn write_whole_with(
     write_onto(path, &found, write)
 }
 
+/// Has the names in a folder on the disk: links and renames are there after a loss of power.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    let flags = libc::O_DIRECTORY;
+    let folder = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags)
+        .open(folder)?;
+    folder.sync_all()
+}
+
 #[derive(Debug)]
 pub struct Destination(File);
 
