@@ -99,16 +99,22 @@ impl Noise {
                 value.fract() == 0.0 && f64::from(value.abs()) < 0.5 / self.precision.unit();
             if value.is_finite() && (is_rounded || !is_whole) {
                 let moved = amount(at, f64::from(*value)) * share;
+                let least = self.precision.least();
+                let ends = is_rounded && *value != 0.0 && value.abs() < least;
                 // Curves near zero may be zero in an engine, and so may averages of values that cancel.
                 vanishes |= is_rounded && moved.abs() >= f64::from(value.abs());
                 let moved = (f64::from(*value) + moved) as f32;
-                *value = if is_positive { moved.abs() } else { moved };
+                // It may end in the least normal number as well, whose reciprocal is finite and large.
+                *value = if ends && self.strength < 0.0 {
+                    least.copysign(*value)
+                } else if is_positive {
+                    moved.abs()
+                } else {
+                    moved
+                };
             }
             if vanishes && self.vanishing {
                 *value = 0.0;
-            } else if is_rounded && self.strength < 0.0 && value.abs() < self.precision.least() {
-                // Or it ends in the least normal number, whose reciprocal is finite.
-                *value = self.precision.least().copysign(*value);
             }
             if self.precision == Precision::Half && value.abs() > HALF_MAX {
                 *value = f32::INFINITY.copysign(*value);
