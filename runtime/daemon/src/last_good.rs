@@ -12,7 +12,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use log::{error, info};
-use punctual_plan::{Files, Plan, Policies};
+use punctual_plan::{Files, Plan, PlanInputs, Policies};
 use punctual_platform::{files, logging, read};
 
 use crate::options::ManifestSource;
@@ -90,12 +90,12 @@ impl<'a> LastGood<'a> {
         let present = options.manifest();
         // Once: what a plan takes has the files in it that this process has mapped.
         let host = host_of_the_daemon()?;
-        let plan = |manifest: &ManifestSource| {
-            let (inputs, _devices) = gather(manifest, options, policies, host.clone())?;
-            let plan = Plan::build(&inputs)?;
-            Ok::<_, StartupError>((inputs, plan.hash))
+        let read = |manifest: &ManifestSource| {
+            let read = gather(manifest, options, policies, host.clone());
+            read.map(|(inputs, _devices)| inputs)
         };
-        let (inputs, hash) = plan(&present)?;
+        let inputs = read(&present)?;
+        let plan = planned(&inputs)?;
         let files = inputs.files(&present.files);
         let current = self.folder.join(CURRENT);
         if has_all(&source(&current, options), &present, &files) {
@@ -108,7 +108,7 @@ impl<'a> LastGood<'a> {
             copy(file, &copies.files.read_instead_of(file))?;
         }
         // As a start would read it.
-        if plan(&copies)?.1 != hash {
+        if planned(&read(&copies)?)?.hash != plan.hash {
             return Err(KeepError::Changed(copies.path));
         }
         let next = self.folder.join(NEXT);
@@ -134,6 +134,11 @@ impl<'a> LastGood<'a> {
     }
 }
 
+fn planned(inputs: &PlanInputs) -> Result<Plan, StartupError> {
+    Ok(Plan::build(inputs)?)
+}
+
+/// What was to be removed may as well not be there.
 fn there_or_not(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Ok(()),

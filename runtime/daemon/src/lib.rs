@@ -8,9 +8,10 @@
 //! | phases of the start | `startup`: `validate`, `reserve`, `threads`, then ready |
 //! | a frame's way | `port` → `world` (the scheduler's, in `driver`) → `intake` → `world` → `port` |
 //! | what goes from thread to thread | `messages`, over the rings of `channels` |
+//! | the configuration that is served if the present one cannot be | `last_good` |
 //! | clients in and out, log, signals, the end | `housekeeping`, `acceptor` |
 //! | what a client can make slow | `pools`, threads that no other waits for |
-//! | whether the threads live | `watchdog` |
+//! | whether the threads live, and whether the machine runs them | `watchdog`, `starved` |
 //! | what is counted and reported | `metrics`, `observer`, [`Report`] |
 //!
 //! Real-time threads share atomics, rings and doorbells, and nothing else. Whatever one of them

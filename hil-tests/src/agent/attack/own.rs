@@ -203,7 +203,7 @@ impl Mapped {
 
     /// Gives the kernel every advice about its pages, locks and unlocks and syncs them; how often the kernel did what it was
     /// asked for.
-    pub fn trouble(&self) -> u64 {
+    pub fn advise_all(&self) -> u64 {
         const ADVICE: [libc::c_int; 8] = [
             libc::MADV_COLD,
             libc::MADV_PAGEOUT,

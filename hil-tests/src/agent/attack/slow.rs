@@ -117,8 +117,8 @@ pub fn collapse(attack: &mut Attack<'_>) -> Result<(), AgentError> {
 /// Has the kernel work on the shared memory's pages in every way that it offers, by an idle thread and another, while frames
 /// are served.
 pub fn advise(attack: &mut Attack<'_>) -> Result<(), AgentError> {
-    let (over, troubles) = (AtomicBool::new(false), AtomicU64::new(0));
-    let trouble = |shared: &[memory::Shared], is_idle: bool| {
+    let (over, advised) = (AtomicBool::new(false), AtomicU64::new(0));
+    let work = |shared: &[memory::Shared], is_idle: bool| {
         if is_idle {
             own::stay_on_first_core();
             own::be_idle();
@@ -126,8 +126,8 @@ pub fn advise(attack: &mut Attack<'_>) -> Result<(), AgentError> {
         // Relaxed: the scope's end synchronises.
         while !over.load(Ordering::Relaxed) {
             // Mapped anew each time: that is a part of it.
-            let done: u64 = twins(shared).iter().map(own::Mapped::trouble).sum();
-            troubles.fetch_add(done, Ordering::Relaxed);
+            let done: u64 = twins(shared).iter().map(own::Mapped::advise_all).sum();
+            advised.fetch_add(done, Ordering::Relaxed);
         }
     };
     while attack.goes_on(1) {
@@ -139,7 +139,7 @@ pub fn advise(attack: &mut Attack<'_>) -> Result<(), AgentError> {
         thread::scope(|scope| {
             for is_idle in [true, false] {
                 let shared = &shared;
-                scope.spawn(move || trouble(shared, is_idle));
+                scope.spawn(move || work(shared, is_idle));
             }
             for _ in 0..STAY {
                 if !attack.goes_on(5) || !client.is_connected() {
@@ -151,7 +151,7 @@ pub fn advise(attack: &mut Attack<'_>) -> Result<(), AgentError> {
         });
         attack.done.ended += u64::from(!client.is_connected());
     }
-    attack.done.changes += troubles.into_inner();
+    attack.done.changes += advised.into_inner();
     Ok(())
 }
 
