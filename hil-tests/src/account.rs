@@ -82,6 +82,13 @@ impl TaskAccount {
 }
 
 impl Account {
+    /// What clients submitted to a task.
+    #[must_use]
+    pub fn submitted(&self, task: &str) -> u64 {
+        let ours = self.tasks.iter().find(|account| account.name == task);
+        ours.map_or(0, |account| account.submitted)
+    }
+
     /// The daemon's own sum: every submission has one verdict.
     pub fn adds_up(&self) -> Result<(), Failure> {
         for task in &self.tasks {

@@ -1,6 +1,28 @@
-//! The manifests that the cases serve: some of three tasks, for one network.
+//! The manifests that the cases serve: some of the rig's tasks, for its networks.
 
 use std::fmt::Write as _;
+
+/// A network of the rig's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// Traffic signs, with early exits.
+    Signs,
+    /// Answers with its input, in microseconds.
+    Mirror,
+}
+
+impl Network {
+    pub const ALL: [Self; 2] = [Self::Signs, Self::Mirror];
+
+    /// The model's, and its package's without the ending.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Signs => "signs",
+            Self::Mirror => "mirror",
+        }
+    }
+}
 
 /// A task of the rig's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +37,8 @@ pub enum Task {
     Own,
     /// The same for two clients that stay a moment only, and get class scores as outputs.
     Guest,
+    /// Best-effort, for up to six clients: 16 x 16 in RGB, whose answers are their pixels.
+    Mirror,
 }
 
 impl Task {
@@ -31,13 +55,21 @@ impl Task {
             Self::Watch => "watch",
             Self::Own => "own",
             Self::Guest => "guest",
+            Self::Mirror => "mirror",
+        }
+    }
+
+    const fn network(self) -> Network {
+        match self {
+            Self::Front | Self::Fast | Self::Watch | Self::Own | Self::Guest => Network::Signs,
+            Self::Mirror => Network::Mirror,
         }
     }
 
     #[must_use]
     pub const fn format(self) -> &'static str {
         match self {
-            Self::Front | Self::Watch | Self::Own | Self::Guest => "rgb8",
+            Self::Front | Self::Watch | Self::Own | Self::Guest | Self::Mirror => "rgb8",
             Self::Fast => "nv12",
         }
     }
@@ -48,7 +80,7 @@ impl Task {
         match self {
             Self::Front => Some(30.0),
             Self::Fast => Some(60.0),
-            Self::Watch | Self::Own | Self::Guest => None,
+            Self::Watch | Self::Own | Self::Guest | Self::Mirror => None,
         }
     }
 
@@ -79,21 +111,31 @@ frame = { format = \"rgb8\", width = 320, height = 240, crop = [192, 192] }\n"
 batch_max = 2\nqueue_depth = 8\nclients = 2\noutputs = [\"output\"]
 frame = { format = \"rgb8\", width = 320, height = 240, crop = [192, 192] }\n"
             }
+            Self::Mirror => {
+                "criticality = \"best-effort\"\nrate_hz = 10000
+batch_max = 8\nqueue_depth = 32\nclients = 6\noutputs = [\"output\"]
+frame = { format = \"rgb8\", width = 8, height = 8, crop = [8, 8] }\n"
+            }
         }
     }
 }
 
-/// The manifest of these tasks on `board`, with the package at `package` and further lines for the table `[daemon]`.
+/// The manifest of these tasks on `board`, with the packages in `folder` and further lines for the table `[daemon]`.
 #[must_use]
-pub fn manifest(board: &str, package: &str, tasks: &[Task], daemon: &str) -> String {
-    let mut text = format!(
-        "[daemon]\nboard = \"{board}\"\n{daemon}\n[[model]]\nname = \"signs\"\npackage = \"{package}\"\n
-[[partition]]\nname = \"main\"\nunits = 1\n"
-    );
+pub fn manifest(board: &str, folder: &str, tasks: &[Task], daemon: &str) -> String {
+    let mut text = format!("[daemon]\nboard = \"{board}\"\n{daemon}\n");
+    let served = |network: &Network| tasks.iter().any(|task| task.network() == *network);
+    for network in Network::ALL.iter().filter(|network| served(network)) {
+        let name = network.name();
+        let model =
+            format!("\n[[model]]\nname = \"{name}\"\npackage = \"{folder}/{name}.punctual\"\n");
+        text.push_str(&model);
+    }
+    text.push_str("\n[[partition]]\nname = \"main\"\nunits = 1\n");
     for task in tasks {
-        let (name, keys) = (task.name(), task.keys());
+        let (name, model, keys) = (task.name(), task.network().name(), task.keys());
         let head =
-            format!("\n[[task]]\nname = \"{name}\"\nmodel = \"signs\"\npartition = \"main\"\n");
+            format!("\n[[task]]\nname = \"{name}\"\nmodel = \"{model}\"\npartition = \"main\"\n");
         write!(text, "{head}{keys}").expect("text grows");
     }
     text
@@ -105,11 +147,26 @@ mod tests {
 
     #[test]
     fn every_combination_is_toml() {
-        for tasks in [&Task::ATTACKED[..], &Task::ALL[..1], &[]] {
-            let text = manifest("host", "signs.punctual", tasks, "");
+        for tasks in [
+            &Task::ATTACKED[..],
+            &Task::ALL[..1],
+            &[Task::Fast, Task::Mirror],
+            &[],
+        ] {
+            let text = manifest("host", ".", tasks, "");
             let table: toml::Table = text.parse().expect("TOML");
-            let listed = table.get("task").and_then(|list| list.as_array());
-            assert_eq!(listed.map_or(0, Vec::len), tasks.len());
+            let count = |key| {
+                table
+                    .get(key)
+                    .and_then(|list| list.as_array())
+                    .map_or(0, Vec::len)
+            };
+            assert_eq!(count("task"), tasks.len());
+            let networks = Network::ALL.into_iter().filter(|&network| {
+                let mut tasks = tasks.iter();
+                tasks.any(|task| task.network() == network)
+            });
+            assert_eq!(count("model"), networks.count());
         }
     }
 }

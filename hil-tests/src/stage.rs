@@ -9,7 +9,10 @@ use crate::facts::Facts;
 use crate::manifest::{Task, manifest};
 use crate::target::{Output, Script, Target, TargetError};
 
-const PACKAGE: &[u8] = include_bytes!("../../models/signs/signs.punctual");
+const SIGNS: &[u8] = include_bytes!("../../models/signs/signs.punctual");
+
+/// One Relu of a picture of 8 x 8: what it answers is the frame.
+const MIRROR: &[u8] = include_bytes!("../mirror.onnx");
 
 /// How long copying may take.
 const COPY_NS: u64 = 120_000_000_000;
@@ -57,9 +60,13 @@ pub enum StageError {
     /// The binaries under test are not there.
     #[error("`{program} --version` does not run on the target: install the package there, or name their folder by --bin: {}", words.trim())]
     Program { program: String, words: String },
-    /// The network could not be measured.
-    #[error("`punctual profile` ended with {}: {}", code.map_or("a signal".to_owned(), |code| format!("code {code}")), words.trim())]
-    Profile { code: Option<i32>, words: String },
+    /// A network could not be compiled or measured.
+    #[error("`punctual {command}` ended with {}: {}", code.map_or("a signal".to_owned(), |code| format!("code {code}")), words.trim())]
+    Network {
+        command: &'static str,
+        code: Option<i32>,
+        words: String,
+    },
 }
 
 /// What the caller says of the binaries.
@@ -88,14 +95,21 @@ impl Stage {
         target.reset(&self.mark, &self.folder, now_ns() + COPY_NS)?;
         let agent = agent(facts, binaries.agent.as_deref())?;
         target.write(&self.agent, "755", &agent, now_ns() + COPY_NS)?;
-        let package = format!("{}/signs.punctual", self.folder);
-        target.write(&package, "644", PACKAGE, now_ns() + COPY_NS)?;
+        let signs = format!("{}/signs.punctual", self.folder);
+        target.write(&signs, "644", SIGNS, now_ns() + COPY_NS)?;
+        let mirror = format!("{}/mirror.onnx", self.folder);
+        target.write(&mirror, "644", MIRROR, now_ns() + COPY_NS)?;
         for program in [&self.daemon, &self.command]
             .into_iter()
             .chain(&self.old_daemon)
         {
             runs(target, program)?;
         }
+        self.prepare_network(
+            target,
+            "compile",
+            &[&mirror, "--normalise", "none", "--answer", "none"],
+        )?;
         self.profile(target, binaries.thorough)
     }
 
@@ -123,14 +137,28 @@ impl Stage {
         }
     }
 
-    /// Measures the network once, for all manifests of the cases.
+    /// Measures the networks once, for all manifests of the cases.
     fn profile(&self, target: &Target, thorough: bool) -> Result<(), StageError> {
         let path = format!("{}/manifest.toml", self.folder);
-        let text = manifest(&self.board, "signs.punctual", &Task::ALL, "");
+        let [front, fast, watch] = Task::ALL;
+        let tasks = [front, fast, watch, Task::Mirror];
+        let text = manifest(&self.board, ".", &tasks, "");
         target.write(&path, "644", text.as_bytes(), now_ns() + COPY_NS)?;
-        let script = Script::new("measure the network", "\"$@\" >&2")
-            .with([self.command.as_str(), "profile", path.as_str()])
-            .with((!thorough).then_some("--quick"));
+        let arguments = [path.as_str(), "--quick"];
+        let arguments = &arguments[..2 - usize::from(thorough)];
+        self.prepare_network(target, "profile", arguments)
+    }
+
+    /// Has `punctual` do this.
+    fn prepare_network(
+        &self,
+        target: &Target,
+        command: &'static str,
+        arguments: &[&str],
+    ) -> Result<(), StageError> {
+        let script = Script::new("prepare the networks", "\"$@\" >&2")
+            .with([self.command.as_str(), command])
+            .with(arguments.iter().copied());
         let output = target.try_run(&script, now_ns() + PROFILE_NS)?;
         match output {
             Output { code: Some(0), .. } => Ok(()),
@@ -138,14 +166,18 @@ impl Stage {
                 code,
                 stderr: words,
                 ..
-            } => Err(StageError::Profile { code, words }),
+            } => Err(StageError::Network {
+                command,
+                code,
+                words,
+            }),
         }
     }
 
     /// The manifest of these tasks, for a case's folder, with further lines for the table `[daemon]`.
     #[must_use]
     pub fn manifest(&self, tasks: &[Task], daemon: &str) -> String {
-        manifest(&self.board, "../signs.punctual", tasks, daemon)
+        manifest(&self.board, "..", tasks, daemon)
     }
 
     pub fn strike(&self, target: &Target) -> Result<(), TargetError> {

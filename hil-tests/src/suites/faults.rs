@@ -1,15 +1,13 @@
 //! Faults that a vehicle has: each is survived, and leaves a count that says what it cost. The
 //! machine's own are in [`super::machine`].
 
-use std::collections::BTreeMap;
-
 use crate::bed::{CameraPlan, DaemonPlan, TestBed};
 use crate::case::Case;
 use crate::facts::Need;
 use crate::manifest::Task;
 use crate::outcome::Failure;
 use crate::records::Outage;
-use crate::suites::drawn;
+use crate::suites::{drawn, torture};
 
 const CLIENT_KILLS: u64 = 10;
 
@@ -64,7 +62,7 @@ pub const CASES: &[Case] = &[
         needs: &[Need::Cores(2), Need::Torture],
         limit_s: 180,
         measures: &[("tortured_missed_share", "")],
-        body: channel_tortured,
+        body: torture::for_seconds,
     },
 ];
 
@@ -228,65 +226,6 @@ fn daemon_stopped(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     bed.effect(
         counts.skipped + counts.offline,
         "frames dropped by the camera while nothing was answered",
-    );
-    Ok(())
-}
-
-/// What the torturer says of itself, as far as it is read here.
-#[derive(Debug, Default, serde::Deserialize)]
-#[serde(default)]
-struct Torture {
-    submitted: u64,
-    kills: u64,
-    findings: BTreeMap<String, serde_json::Value>,
-}
-
-fn channel_tortured(bed: &mut TestBed<'_>) -> Result<(), Failure> {
-    let daemon = bed.daemon(&DaemonPlan::serving(&[Task::Fast, Task::Watch]))?;
-    let fast = bed.camera(&daemon, &CameraPlan::of(Task::Fast))?;
-    let program = bed.stage.torture.clone().unwrap_or_default();
-    let seed = bed.seed.to_string();
-    let command = [
-        program.as_str(),
-        "--socket",
-        &daemon.socket,
-        "--task",
-        Task::Watch.name(),
-        "--clients",
-        "4",
-        "--hostile",
-        "1",
-        "--kills",
-        "40",
-        "--frames",
-        "4000",
-        "--seed",
-        &seed,
-        "--json",
-    ];
-    let output = bed.try_command("torture the channel", 120, &command)?;
-    let said: Torture = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    if output.code != Some(0) {
-        let findings = said.findings.keys().cloned().collect::<Vec<_>>().join(", ");
-        return Err(Failure::Ending {
-            who: "channel-torture".to_owned(),
-            found: format!("{:?} ({findings})", output.code),
-            wanted: "code 0",
-            words: output.stderr,
-        });
-    }
-    let counts = bed.stop_camera(&fast)?;
-    let account = bed.stop_daemon(&daemon)?;
-    account.agrees_with("fast", &[&counts])?;
-    bed.measure("tortured_missed_share", account.missed_share(&counts));
-    bed.effect(
-        said.submitted,
-        "frames of tortured clients, each with one verdict",
-    );
-    bed.effect(said.kills, "clients killed");
-    bed.effect(
-        account.channel_faults,
-        "connections ended by the daemon: their client wrote what no client writes",
     );
     Ok(())
 }

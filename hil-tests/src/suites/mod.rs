@@ -8,6 +8,7 @@ mod machine;
 mod overload;
 mod smoke;
 mod soak;
+mod torture;
 mod upgrade;
 
 use punctual_types::Random;

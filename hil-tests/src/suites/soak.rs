@@ -6,24 +6,36 @@ use crate::facts::Need;
 use crate::manifest::Task;
 use crate::outcome::Failure;
 use crate::records::{self, Sample};
+use crate::suites::torture;
 
 /// How many samples a soak of any length has, about.
 const SAMPLES: f64 = 600.0;
 
-pub const CASES: &[Case] = &[Case {
-    suite: "soak",
-    name: "steady",
-    about: "For --hours, at a third of the promised rates, with clients that come and go: nothing is lost, and memory, descriptors and threads do not grow.",
-    needs: &[Need::Asked],
-    limit_s: 180,
-    measures: &[
-        ("rss_growth_kib", "KiB"),
-        ("descriptors_growth", ""),
-        ("threads_growth", ""),
-        ("missed_share", ""),
-    ],
-    body: steady,
-}];
+pub const CASES: &[Case] = &[
+    Case {
+        suite: "soak",
+        name: "tortured",
+        about: "`channel-torture` has ten million frames of its clients answered and kills ten thousand of these: nothing is lost, doubled or another frame's.",
+        needs: &[Need::Asked, Need::Cores(2), Need::Torture],
+        limit_s: torture::LONG_S + 60,
+        measures: &[("tortured_missed_share", "")],
+        body: torture::for_long,
+    },
+    Case {
+        suite: "soak",
+        name: "steady",
+        about: "For --hours, at a third of the promised rates, with clients that come and go: nothing is lost, and memory, descriptors and threads do not grow.",
+        needs: &[Need::Asked],
+        limit_s: 180,
+        measures: &[
+            ("rss_growth_kib", "KiB"),
+            ("descriptors_growth", ""),
+            ("threads_growth", ""),
+            ("missed_share", ""),
+        ],
+        body: steady,
+    },
+];
 
 fn steady(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let seconds = bed.hours * 3600.0;

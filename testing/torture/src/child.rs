@@ -28,6 +28,18 @@ pub enum Role {
     Hostile,
 }
 
+/// What a client knows of the answers that it gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answers {
+    /// Nothing: only that they are its frames'.
+    Unknown,
+    /// A function of the frame's name: this program's own daemon side.
+    Computed,
+    /// The frame's pixels, in an output "output": a network that gives its input.
+    Mirrored,
+}
+
 /// What a client process is told on its command line. Its ledger is its standard input.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Orders {
@@ -46,9 +58,9 @@ pub struct Orders {
     /// A verdict later than this counts as late, in ns
     #[arg(long)]
     pub late_ns: u64,
-    /// The daemon's side is this program's: answers are functions of the frames
+    /// What it knows of the answers
     #[arg(long)]
-    pub checks_outcomes: bool,
+    pub answers: Answers,
 }
 
 impl Orders {
@@ -59,7 +71,12 @@ impl Orders {
             Role::Healthy => "healthy",
             Role::Hostile => "hostile",
         };
-        let mut arguments: Vec<std::ffi::OsString> = vec![
+        let answers = match self.answers {
+            Answers::Unknown => "unknown",
+            Answers::Computed => "computed",
+            Answers::Mirrored => "mirrored",
+        };
+        vec![
             "--role".into(),
             role.into(),
             "--socket".into(),
@@ -68,11 +85,9 @@ impl Orders {
             self.task.clone().into(),
             format!("--seed={}", self.seed).into(),
             format!("--late-ns={}", self.late_ns).into(),
-        ];
-        if self.checks_outcomes {
-            arguments.push("--checks-outcomes".into());
-        }
-        arguments
+            "--answers".into(),
+            answers.into(),
+        ]
     }
 }
 

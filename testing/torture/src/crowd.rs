@@ -131,6 +131,7 @@ impl Client {
         report.find("wait of seconds for a verdict", entry.stuck);
         report.late += entry.late;
         report.verdicts += entry.taken;
+        report.proved += entry.proved;
         report.round_trip_us_max = report
             .round_trip_us_max
             .max(entry.round_trip_ns_max as f64 / 1e3);

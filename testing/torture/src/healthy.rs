@@ -8,7 +8,7 @@ use punctual_ipc::{
 use punctual_platform::clock::now_ns;
 use punctual_types::Random;
 
-use crate::child::{self, Orders};
+use crate::child::{self, Answers, Orders};
 use crate::ledger::{Entry, Ledger, Phase};
 use crate::payload::{self, Name};
 
@@ -118,10 +118,8 @@ impl Healthy<'_> {
             // Before the submission: if the client dies in it, it is unknown whether it was made.
             self.ledger.write(&self.entry)?;
             let captured_ns = now_ns();
-            let deadline = self
-                .orders
-                .checks_outcomes
-                .then(|| captured_ns + DEADLINE_NS);
+            let deadline =
+                (self.orders.answers == Answers::Computed).then(|| captured_ns + DEADLINE_NS);
             let sequence = slot.submit(captured_ns, deadline, Crop::default())?;
             self.outstanding.push(Outstanding {
                 sequence,
@@ -154,32 +152,49 @@ impl Healthy<'_> {
         self.entry.round_trip_ns_max = self.entry.round_trip_ns_max.max(took_ns);
         self.entry.late += u64::from(took_ns > self.orders.late_ns);
         let mut right = record.captured_ns == outstanding.captured_ns;
-        if self.orders.checks_outcomes {
-            let name = Name {
-                nonce: self.nonce,
-                stream: self.channel.terms().stream,
-                sequence: record.sequence,
-            };
-            let mut answer = record.answer;
-            let handed = answer.as_mut().and_then(|answer| answer.outputs.take());
-            let no_area = (Verdict::Rejected(Rejection::NoArea), None);
-            let outcome = (record.verdict, answer);
-            right &= (outcome == name.outcome() || outcome == no_area)
-                && handed.is_some() == answer.is_some()
-                && record.deadline_ns == outstanding.captured_ns + DEADLINE_NS;
-            right &= self.keep(name, outputs);
+        let name = Name {
+            nonce: self.nonce,
+            stream: self.channel.terms().stream,
+            sequence: record.sequence,
+        };
+        match self.orders.answers {
+            Answers::Unknown => {}
+            Answers::Computed => {
+                right &= record.deadline_ns == outstanding.captured_ns + DEADLINE_NS
+                    && is_outcome_of(&name, record)
+                    && self.keep(name, outputs, payload::are_outputs_of);
+            }
+            Answers::Mirrored => {
+                right &= record.answer.is_some() == outputs.is_some()
+                    && self.keep(name, outputs, payload::are_pixels_of);
+            }
         }
         self.entry.wrong += u64::from(!right);
     }
 }
 
+/// Whether a verdict is the one of this frame: its own, or that there was no memory for its outputs.
+fn is_outcome_of(name: &Name, record: &ResultRecord) -> bool {
+    let mut answer = record.answer;
+    let handed = answer.as_mut().and_then(|answer| answer.outputs.take());
+    let no_area = (Verdict::Rejected(Rejection::NoArea), None);
+    let outcome = (record.verdict, answer);
+    (outcome == name.outcome() || outcome == no_area) && handed.is_some() == answer.is_some()
+}
+
 impl Healthy<'_> {
-    /// Keeps outputs for a while; whether they are right, and those that it lets go of have stayed so.
-    fn keep(&mut self, name: Name, outputs: Option<Outputs>) -> bool {
-        let is_right = |(name, outputs): &(Name, Outputs)| payload::are_outputs_of(name, outputs);
+    /// Keeps outputs for a while; whether they are this frame's, and those that it lets go of have stayed so.
+    fn keep(
+        &mut self,
+        name: Name,
+        outputs: Option<Outputs>,
+        are_its: fn(&Name, &Outputs) -> bool,
+    ) -> bool {
+        let is_right = |(name, outputs): &(Name, Outputs)| are_its(name, outputs);
         let mut right = true;
         if let Some(outputs) = outputs {
             self.kept.push((name, outputs));
+            self.entry.proved += 1;
             right &= self.kept.last().is_some_and(is_right);
         }
         let most = self

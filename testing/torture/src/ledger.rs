@@ -38,6 +38,8 @@ pub struct Entry {
     pub duplicated: u64,
     /// Verdicts that say something else than this frame's.
     pub wrong: u64,
+    /// Answers whose outputs were compared, number by number, with what the frame makes them.
+    pub proved: u64,
     /// Verdicts that took longer than the bound, counted from the submission.
     pub late: u64,
     /// Times that it waited for seconds with submissions outstanding: a lost verdict or wake-up.
@@ -48,7 +50,7 @@ pub struct Entry {
     pub entry_ns: u64,
 }
 
-const FIELDS: usize = 9;
+const FIELDS: usize = 10;
 const ENTRY_BYTES: usize = FIELDS * size_of::<u64>();
 
 impl Entry {
@@ -59,6 +61,7 @@ impl Entry {
             self.taken,
             self.duplicated,
             self.wrong,
+            self.proved,
             self.late,
             self.stuck,
             self.round_trip_ns_max,
@@ -89,6 +92,7 @@ impl Entry {
             taken: next(),
             duplicated: next(),
             wrong: next(),
+            proved: next(),
             late: next(),
             stuck: next(),
             round_trip_ns_max: next(),

@@ -72,6 +72,9 @@ struct Torture {
     /// The daemon's task to feed
     #[arg(long, requires = "socket")]
     task: Option<String>,
+    /// The task answers with its frames' pixels, in an output "output": each answer is compared with its frame
+    #[arg(long, requires = "task")]
+    mirrors: bool,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -103,6 +106,7 @@ fn torture(arguments: &Torture) -> ExitCode {
         (Some(socket), Some(task)) => Against::Daemon {
             socket: socket.clone(),
             task: task.clone(),
+            mirrors: arguments.mirrors,
         },
         _ => Against::OwnServer {
             slots: arguments.slots,

@@ -10,6 +10,9 @@ use punctual_types::mix;
 /// Bytes of the three words that name a frame: its client's nonce, the stream, the sequence.
 const NAME_BYTES: usize = 3 * size_of::<u64>();
 
+/// Of a frame.
+const CHANNELS: usize = 3;
+
 /// Numbers of an answer's outputs.
 const VALUES: u32 = 64;
 /// Where they begin in an area.
@@ -59,6 +62,27 @@ pub fn are_outputs_of(name: &Name, outputs: &Outputs) -> bool {
     values.is_some_and(|values| {
         let mut values = values.iter().enumerate();
         values.all(|(at, &found)| found == value(name, at))
+    })
+}
+
+/// Whether each number is that of a pixel of the frame of this name, channel by channel, of 0 to 1: what a network
+/// answers that gives its input.
+#[must_use]
+pub fn are_pixels_of(name: &Name, outputs: &Outputs) -> bool {
+    let output = outputs.get("output");
+    let Some(values) = output.and_then(|values| values.as_f32().ok()) else {
+        return false;
+    };
+    let mut pixels = vec![0; values.len()];
+    if pixels.len() < NAME_BYTES {
+        return false;
+    }
+    write(name, &mut pixels);
+    let channels = values.chunks_exact(values.len() / CHANNELS);
+    let pixel = |at: usize, channel: usize| f32::from(pixels[at * CHANNELS + channel]) / 255.0;
+    channels.enumerate().all(|(channel, values)| {
+        let mut values = values.iter().enumerate();
+        values.all(|(at, &found)| (found - pixel(at, channel)).abs() < 0.1 / 255.0)
     })
 }
 

@@ -14,7 +14,7 @@ use punctual_platform::thread::ThreadError;
 use punctual_types::Random;
 
 use crate::acceptor::Acceptor;
-use crate::child::{Orders, Role};
+use crate::child::{Answers, Orders, Role};
 use crate::crowd::Client;
 use crate::ledger::Phase;
 use crate::report::{Report, Times};
@@ -39,7 +39,22 @@ pub enum Against {
         side: u32,
     },
     /// A daemon that runs already: only the clients count.
-    Daemon { socket: PathBuf, task: String },
+    Daemon {
+        socket: PathBuf,
+        task: String,
+        /// The task's answers are its frames' pixels.
+        mirrors: bool,
+    },
+}
+
+impl Against {
+    fn answers(&self) -> Answers {
+        match self {
+            Self::OwnServer { .. } => Answers::Computed,
+            Self::Daemon { mirrors: true, .. } => Answers::Mirrored,
+            Self::Daemon { mirrors: false, .. } => Answers::Unknown,
+        }
+    }
 }
 
 /// What a run is to be.
@@ -125,7 +140,7 @@ impl<'o> Rig<'o> {
     fn new(options: &'o Options) -> Result<Self, RigError> {
         let poller = Poller::new(READY)?;
         let (own, socket, task) = match &options.against {
-            Against::Daemon { socket, task } => (None, socket.clone(), task.clone()),
+            Against::Daemon { socket, task, .. } => (None, socket.clone(), task.clone()),
             Against::OwnServer { slots, side } => {
                 let name = format!("punctual-torture-{}-{}", std::process::id(), options.seed);
                 let path = std::env::temp_dir().join(name);
@@ -143,7 +158,7 @@ impl<'o> Rig<'o> {
                 task,
                 seed: options.seed,
                 late_ns: options.late_ns,
-                checks_outcomes: own.is_some(),
+                answers: options.against.answers(),
             },
             options,
             random: Random::new(options.seed).stream("rig", 0),
