@@ -124,7 +124,10 @@ pub(crate) fn connect(
                 ledger.write(entry)?;
                 return Ok(Some(channel));
             }
-            Err(ConnectError::Refused(Refusal::Full { .. })) if now_ns() - began_ns < ENTRY_NS => {
+            // The killed and hostile clients beside it are of the same user.
+            Err(ConnectError::Refused(Refusal::Full { .. } | Refusal::Unfinished { .. }))
+                if now_ns() - began_ns < ENTRY_NS =>
+            {
                 sleep_until_ns(now_ns() + ATTEMPT_NS);
             }
             Err(error) => {
