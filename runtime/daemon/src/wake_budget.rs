@@ -13,6 +13,9 @@ const WAKE_NS: u64 = 100_000;
 /// So many too long ones in a row are no accident.
 const STRIKES: u8 = 3;
 
+/// One that takes this long is none either, and the next would hold up the core's other threads for as long.
+const CROWD_NS: u64 = 1_000_000;
+
 /// Of one client's wakes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WakeBudget {
@@ -37,9 +40,12 @@ impl WakeBudget {
 
     fn took(&mut self, ns: u64) {
         let is_slow = ns > WAKE_NS;
-        self.strikes = match self.suspected && is_slow {
-            true => self.strikes + 1,
-            false => 0,
+        self.strikes = if !self.suspected || !is_slow {
+            0
+        } else if ns > CROWD_NS {
+            STRIKES
+        } else {
+            self.strikes + 1
         };
         self.suspected = is_slow;
     }
@@ -60,10 +66,12 @@ mod tests {
     }
 
     #[test]
-    fn a_suspicion_and_three_long_wakes_in_a_row_are_too_much() {
+    fn a_suspicion_and_three_long_wakes_in_a_row_are_too_much_or_one_of_a_crowd() {
         let long = WAKE_NS + 1;
         assert!(!after(&[long; 3]).is_overdrawn(), "one was the suspicion");
         assert!(after(&[long; 4]).is_overdrawn());
+        assert!(after(&[long, CROWD_NS + 1]).is_overdrawn());
+        assert!(!after(&[CROWD_NS + 1]).is_overdrawn(), "by the clock only");
         let interrupted = [long, long, long, WAKE_NS, long, long, long];
         assert!(!after(&interrupted).is_overdrawn());
     }

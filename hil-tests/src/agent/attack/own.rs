@@ -53,8 +53,8 @@ struct Waiter {
     reserved: u32,
 }
 
-/// Waits 128 times (`futex_waitv`) while the word at this address has this value; at most a tenth of a second.
-pub fn wait_often(address: u64, value: u32) {
+/// Waits 128 times (`futex_waitv`) while the word at this address has this value; at most so long.
+pub fn wait_often(address: u64, value: u32, limit_ns: u64) {
     let waiter = Waiter {
         value: value.into(),
         address,
@@ -69,7 +69,7 @@ pub fn wait_often(address: u64, value: u32) {
     // SAFETY: both structures are ours; the kernel checks the addresses, and only reads there.
     unsafe {
         libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut limit);
-        limit.tv_nsec += WAIT_NS;
+        limit.tv_nsec += limit_ns as i64;
         limit.tv_sec += limit.tv_nsec / 1_000_000_000;
         limit.tv_nsec %= 1_000_000_000;
         let (all, count) = (waiters.as_ptr(), WORDS);

@@ -21,6 +21,9 @@ const BUSY: usize = 4;
 /// Words among which one of the bell's bucket is looked for.
 const CANDIDATES: usize = 8192;
 
+/// How long a wait lasts at most for each of the crowd, in ns: they wait rather than begin to wait.
+const WAIT_NS: u64 = 250_000;
+
 /// Waiters of the bell while it is looked for: threads, each with as many words as a call takes.
 const SCOUTS: usize = 24;
 
@@ -178,9 +181,10 @@ pub fn crowd_the_bucket(attack: &mut Attack<'_>) -> Result<(), AgentError> {
         let words = vec![0_u32; CANDIDATES].into_boxed_slice();
         let base = words.as_ptr() as u64;
         let over = AtomicBool::new(false);
+        let limit_ns = attack.options.count as u64 * WAIT_NS;
         let wait = |at: u64, value: u32| {
             while !over.load(Ordering::Relaxed) {
-                own::wait_often(at, value);
+                own::wait_often(at, value, limit_ns);
             }
         };
         let bucket = thread::scope(|scope| {

@@ -37,6 +37,12 @@ pub const CASES: &[Case] = &[
         BESIDE,
         crowded,
     ),
+    case(
+        "bell-of-results-crowded-by-thousands",
+        "The same with a million waiters: the first walk past them holds up a core for tens of milliseconds, and there are two at most.",
+        BESIDE,
+        crowded_by_thousands,
+    ),
 ];
 
 fn mistreated(bed: &mut TestBed<'_>) -> Result<(), Failure> {
@@ -70,7 +76,14 @@ fn awaited(bed: &mut TestBed<'_>) -> Result<(), Failure> {
 }
 
 fn crowded(bed: &mut TestBed<'_>) -> Result<(), Failure> {
-    let attack = Attack::of("bucket").with(800).for_seconds(8.0);
+    crowd(bed, Attack::of("bucket").with(800).for_seconds(8.0))
+}
+
+fn crowded_by_thousands(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    crowd(bed, Attack::of("bucket").with(8000).for_seconds(24.0))
+}
+
+fn crowd(bed: &mut TestBed<'_>, attack: Attack) -> Result<(), Failure> {
     let account = attacked(
         bed,
         &[attack],

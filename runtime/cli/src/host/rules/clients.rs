@@ -51,14 +51,17 @@ pub fn huge_pages(machine: &Machine) -> Option<Finding> {
 
 pub fn wait_queues(machine: &Machine) -> Option<Finding> {
     let version = kernel(machine)?;
-    let waits = if version < WAITS_SINCE {
-        "one word"
+    let (waits, bound) = if version < WAITS_SINCE {
+        ("one word", "")
     } else {
-        "128 words"
+        (
+            "128 words",
+            " after two to four of them, 5 us for each of its threads; `TasksMax=` of its unit bounds these",
+        )
     };
     let (major, minor) = version;
     let found = format!(
-        "on Linux {major}.{minor} a thread waits for {waits} at once; a client whose wake-ups take too long is disconnected"
+        "on Linux {major}.{minor} a thread waits for {waits} at once; a client whose wake-ups take too long is disconnected{bound}"
     );
     Some(Finding::good(Subject::WaitQueues, found))
 }
