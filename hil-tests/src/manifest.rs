@@ -37,14 +37,25 @@ pub enum Task {
     Own,
     /// The same for two clients that stay a moment only, and get class scores as outputs.
     Guest,
-    /// Best-effort, for up to six clients: 16 x 16 in RGB, whose answers are their pixels.
+    /// Best-effort, for up to six clients: 8 x 8 in RGB, whose answers are their pixels.
     Mirror,
+    /// Best-effort, for two clients: 3840 x 2160 in RGB, 220 MB each.
+    Large,
 }
 
 impl Task {
     pub const ALL: [Self; 3] = [Self::Front, Self::Fast, Self::Watch];
 
     /// Those of a daemon that is attacked.
+    /// Those that the networks are measured for.
+    pub const MEASURED: [Self; 5] = [
+        Self::Front,
+        Self::Fast,
+        Self::Watch,
+        Self::Mirror,
+        Self::Large,
+    ];
+
     pub const ATTACKED: [Self; 5] = [Self::Front, Self::Fast, Self::Watch, Self::Own, Self::Guest];
 
     #[must_use]
@@ -56,21 +67,22 @@ impl Task {
             Self::Own => "own",
             Self::Guest => "guest",
             Self::Mirror => "mirror",
+            Self::Large => "large",
         }
     }
 
     const fn network(self) -> Network {
         match self {
-            Self::Front | Self::Fast | Self::Watch | Self::Own | Self::Guest => Network::Signs,
             Self::Mirror => Network::Mirror,
+            _ => Network::Signs,
         }
     }
 
     #[must_use]
     pub const fn format(self) -> &'static str {
         match self {
-            Self::Front | Self::Watch | Self::Own | Self::Guest | Self::Mirror => "rgb8",
             Self::Fast => "nv12",
+            _ => "rgb8",
         }
     }
 
@@ -80,7 +92,7 @@ impl Task {
         match self {
             Self::Front => Some(30.0),
             Self::Fast => Some(60.0),
-            Self::Watch | Self::Own | Self::Guest | Self::Mirror => None,
+            _ => None,
         }
     }
 
@@ -115,6 +127,11 @@ frame = { format = \"rgb8\", width = 320, height = 240, crop = [192, 192] }\n"
                 "criticality = \"best-effort\"\nrate_hz = 10000
 batch_max = 8\nqueue_depth = 32\nclients = 6\noutputs = [\"output\"]
 frame = { format = \"rgb8\", width = 8, height = 8, crop = [8, 8] }\n"
+            }
+            Self::Large => {
+                "criticality = \"best-effort\"\nrate_hz = 10\nthreshold = 0.9
+batch_max = 2\nqueue_depth = 8\nclients = 2
+frame = { format = \"rgb8\", width = 3840, height = 2160, crop = [192, 192] }\n"
             }
         }
     }

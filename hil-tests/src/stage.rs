@@ -140,9 +140,7 @@ impl Stage {
     /// Measures the networks once, for all manifests of the cases.
     fn profile(&self, target: &Target, thorough: bool) -> Result<(), StageError> {
         let path = format!("{}/manifest.toml", self.folder);
-        let [front, fast, watch] = Task::ALL;
-        let tasks = [front, fast, watch, Task::Mirror];
-        let text = manifest(&self.board, ".", &tasks, "");
+        let text = manifest(&self.board, ".", &Task::MEASURED, "");
         target.write(&path, "644", text.as_bytes(), now_ns() + COPY_NS)?;
         let arguments = [path.as_str(), "--quick"];
         let arguments = &arguments[..2 - usize::from(thorough)];

@@ -6,6 +6,7 @@ mod baggage;
 mod bells;
 mod buffers;
 mod fuse;
+mod hooks;
 mod lingering;
 mod memory;
 mod metrics;
@@ -44,6 +45,10 @@ enum Kind {
     Storm,
     /// Clients that are admitted and disconnect at once.
     Visits,
+    /// Openings whose sender is gone before the answer.
+    Deserters,
+    /// A process group of `--count` is told by signals of whatever happens to the client's descriptors, which it leases and locks.
+    Hooks,
     /// Descriptors that are slow to close, instead of an opening.
     BaggageBefore,
     /// With an opening that announces none.
@@ -139,6 +144,8 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
         Kind::Silent => openings::silent(&mut attack),
         Kind::Storm => openings::storm(&mut attack),
         Kind::Visits => openings::visits(&mut attack),
+        Kind::Deserters => openings::desert(&mut attack),
+        Kind::Hooks => hooks::be_told(&mut attack),
         Kind::BaggageBefore => baggage::at(&mut attack, baggage::Point::Before),
         Kind::BaggageUnannounced => baggage::at(&mut attack, baggage::Point::Unannounced),
         Kind::BaggageAnnounced => baggage::at(&mut attack, baggage::Point::Announced),

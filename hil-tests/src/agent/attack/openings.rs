@@ -91,6 +91,16 @@ pub fn storm(attack: &mut Attack<'_>) -> Result<(), AgentError> {
     Ok(())
 }
 
+/// Openings that nobody waits for the answer to: memory is made for them, or is not.
+pub fn desert(attack: &mut Attack<'_>) -> Result<(), AgentError> {
+    while attack.goes_on(1) {
+        if let Some(socket) = attack.connected() {
+            wire::say(&socket, &wire::opening(&attack.options.task, 0), &[]);
+        }
+    }
+    Ok(())
+}
+
 /// Clients that leave as soon as they are in.
 pub fn visits(attack: &mut Attack<'_>) -> Result<(), AgentError> {
     while attack.goes_on(1) {

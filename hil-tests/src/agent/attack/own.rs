@@ -105,6 +105,37 @@ pub fn slowest_to_wake(addresses: impl Iterator<Item = u64>) -> u64 {
     slowest.unwrap_or(0)
 }
 
+/// Has this process's group told of every event by a signal that does nothing, and takes leases and locks; how many of these the
+/// kernel granted.
+pub fn hang_hooks(descriptor: RawFd) -> u64 {
+    // SAFETY: a plain structure of ours, for which zeros are a value: all of the file.
+    let whole: libc::flock = unsafe {
+        libc::flock {
+            l_type: libc::F_RDLCK as libc::c_short,
+            ..std::mem::zeroed()
+        }
+    };
+    // SAFETY: numbers only but for the lock, which the kernel reads.
+    unsafe {
+        let group = -libc::getpgrp();
+        [
+            libc::fcntl(descriptor, libc::F_SETOWN, group),
+            libc::fcntl(descriptor, F_SETSIG, libc::SIGURG),
+            libc::fcntl(descriptor, libc::F_SETFL, libc::O_ASYNC | libc::O_NONBLOCK),
+            libc::fcntl(descriptor, libc::F_SETLEASE, libc::F_RDLCK),
+            libc::fcntl(descriptor, libc::F_SETLEASE, libc::F_WRLCK),
+            libc::fcntl(descriptor, libc::F_OFD_SETLK, &raw const whole),
+            libc::flock(descriptor, libc::LOCK_EX | libc::LOCK_NB),
+        ]
+    }
+    .into_iter()
+    .filter(|done| *done >= 0)
+    .count() as u64
+}
+
+/// Linux's number; the `libc` crate has none.
+const F_SETSIG: libc::c_int = 10;
+
 /// Runs only when nothing else does.
 pub fn be_idle() {
     // SAFETY: a plain structure of ours; 0 is the calling thread.

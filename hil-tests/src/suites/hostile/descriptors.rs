@@ -86,7 +86,7 @@ pub const CASES: &[Case] = &[
 ];
 
 /// Ordinary users have other numbers than this one.
-const NOBODY: u32 = 65_534;
+pub const NOBODY: u32 = 65_534;
 
 const WORDS: &str = "connections with descriptors that are slow to close";
 
@@ -119,15 +119,20 @@ fn at_metrics(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     attacked(bed, &[Attack::of("baggage-metrics")], WORDS).map(drop)
 }
 
+/// Lets other users than the rig's connect.
+pub fn open_to_everybody(bed: &mut TestBed<'_>, run: &AttackRun) -> Result<(), Failure> {
+    let open = Script::new("open the socket to everybody", "chmod 666 \"$1\"");
+    bed.run(&open.with([run.daemon.socket.as_str()]))?;
+    Ok(())
+}
+
 fn excluded(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let plan = DaemonPlan {
         keys: "allow = { users = [0] }\n",
         ..DaemonPlan::serving(&Task::ATTACKED)
     };
     let mut run = AttackRun::start(bed, &plan)?;
-    let text = "chmod 666 \"$1\"";
-    let open = Script::new("open the socket to everybody", text);
-    bed.run(&open.with([run.daemon.socket.as_str()]))?;
+    open_to_everybody(bed, &run)?;
     for kind in ["baggage-before", "baggage-unannounced", "baggage-behind"] {
         run.attack(bed, &Attack::of(kind).by_user(NOBODY))?;
     }

@@ -1,8 +1,10 @@
 //! What comes to the daemon's doors and is no client, or one for a moment.
 
-use super::attack_run::{Attack, BESIDE, attacked, attacked_idly, case};
-use crate::bed::TestBed;
+use super::attack_run::{Attack, AttackRun, BESIDE, attacked, attacked_idly, case, note};
+use super::descriptors::{NOBODY, open_to_everybody};
+use crate::bed::{DaemonPlan, TestBed};
 use crate::case::Case;
+use crate::manifest::Task;
 use crate::outcome::Failure;
 
 pub const CASES: &[Case] = &[
@@ -43,6 +45,24 @@ pub const CASES: &[Case] = &[
         visits,
     ),
     case(
+        "openings-deserted",
+        "Two processes send openings and are gone before the answer, as fast as possible.",
+        BESIDE,
+        deserted,
+    ),
+    case(
+        "openings-deserted-large",
+        "Two processes of another user do so, and one is admitted and leaves, each for a client with 220 MB.",
+        BESIDE,
+        deserted_large,
+    ),
+    case(
+        "clients-hooked",
+        "Each event of a client's descriptors is a signal to a group of 400 processes, and it leases and locks them.",
+        BESIDE,
+        hooked,
+    ),
+    case(
         "metrics-abused",
         "Readers of the metrics write, shut down one direction, or stay without reading.",
         BESIDE,
@@ -77,6 +97,39 @@ fn storm(bed: &mut TestBed<'_>) -> Result<(), Failure> {
 fn visits(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attacks = [Attack::of("visits"), Attack::of("visits")];
     attacked(bed, &attacks, "clients for a moment").map(drop)
+}
+
+fn deserted(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let attacks = [Attack::of("deserters"), Attack::of("deserters")];
+    attacked(bed, &attacks, "openings without anybody behind them").map(drop)
+}
+
+fn deserted_large(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let stranger = |kind| {
+        Attack::of(kind)
+            .on(Task::Large)
+            .by_user(NOBODY)
+            .for_seconds(6.0)
+    };
+    let attacks = [
+        stranger("deserters"),
+        stranger("deserters"),
+        stranger("visits"),
+    ];
+    let tasks = [Task::Front, Task::Fast, Task::Guest, Task::Large];
+    let mut run = AttackRun::start(bed, &DaemonPlan::serving(&tasks))?;
+    open_to_everybody(bed, &run)?;
+    for attack in &attacks {
+        run.attack(bed, attack)?;
+    }
+    let done = run.wait_for_attackers(bed)?;
+    note(bed, &done, "openings for clients with 220 MB")?;
+    run.finish(bed).map(drop)
+}
+
+fn hooked(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let attack = Attack::of("hooks").with(400).for_seconds(6.0);
+    attacked(bed, &[attack], "clients whose descriptors have hooks").map(drop)
 }
 
 fn metrics(bed: &mut TestBed<'_>) -> Result<(), Failure> {
