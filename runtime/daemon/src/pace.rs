@@ -3,6 +3,15 @@
 
 use punctual_core::Nanos;
 
+const NANOS_PER_S: u64 = 1_000_000_000;
+
+/// Submissions of all clients together that ports read in a second, if none has a share of its own by its task's rate. Whatever
+/// becomes of it, each costs its port and the scheduler some microseconds of a core, which nobody less urgent gets.
+const READS_PER_S: u64 = 40_000;
+
+/// The longest that a port waits beyond the time that it wants to wait until.
+const WAIT_NS: u64 = 2_000_000;
+
 /// Lets one submission a period through, and bursts of so many at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
@@ -29,13 +38,36 @@ impl Pace {
         self.due_ns = 0;
     }
 
+    /// How fast a port reads what its client submits, for a task of this period and so many clients in all.
+    pub fn of_reads(task_period: Option<Nanos>, clients: usize, slots: u16) -> Self {
+        let share_ns = NANOS_PER_S * clients as u64 / READS_PER_S;
+        let twice_ns = task_period.map_or(share_ns, |period| period.as_nanos() / 2);
+        let period_ns = share_ns.min(twice_ns).max(1);
+        Self {
+            period_ns,
+            // All slots twice; and what comes while a port waits, which it does in milliseconds.
+            ahead_ns: (2 * u64::from(slots) * period_ns).max(WAIT_NS),
+            due_ns: 0,
+        }
+    }
+
+    /// When a submission may come: in the past if one may.
+    pub fn next_ns(&self) -> u64 {
+        self.due_ns.saturating_sub(self.ahead_ns)
+    }
+
+    /// One has come.
+    pub fn came(&mut self, now_ns: u64) {
+        self.due_ns = self.due_ns.max(now_ns).saturating_add(self.period_ns);
+    }
+
     /// Whether a submission may come at `now_ns` (monotonic); if so it has come.
     pub fn admits(&mut self, now_ns: u64) -> bool {
-        if self.due_ns > now_ns.saturating_add(self.ahead_ns) {
-            return false;
+        let admits = self.next_ns() <= now_ns;
+        if admits {
+            self.came(now_ns);
         }
-        self.due_ns = self.due_ns.max(now_ns).saturating_add(self.period_ns);
-        true
+        admits
     }
 }
 
@@ -58,6 +90,29 @@ mod tests {
         assert!(!pace.admits(now + 10 * MS - 1));
         assert!(pace.admits(now + 10 * MS));
         assert!(!pace.admits(now + 10 * MS));
+    }
+
+    #[test]
+    fn all_clients_together_are_read_at_a_bounded_rate_unless_more_was_promised() {
+        let reads = |pace: &Pace| NANOS_PER_S / pace.period_ns;
+        let slow = Pace::of_reads(Some(Nanos::from_millis(33)), 16, 8);
+        assert_eq!(reads(&slow), READS_PER_S / 16);
+        assert_eq!(slow.ahead_ns, 16 * slow.period_ns, "all slots twice");
+        let fast = Pace::of_reads(Some(Nanos::from_micros(100)), 16, 8);
+        assert_eq!(reads(&fast), 20_000, "twice what was promised");
+        assert_eq!(fast.ahead_ns, WAIT_NS);
+        assert_eq!(reads(&Pace::of_reads(None, 1, 8)), READS_PER_S);
+    }
+
+    #[test]
+    fn it_says_when_the_next_may_come() {
+        let mut pace = pace();
+        let now = 77 * MS;
+        assert!(pace.next_ns() <= now);
+        (0..4).for_each(|_| pace.came(now));
+        assert_eq!(pace.next_ns(), now + 10 * MS);
+        assert!(!pace.admits(pace.next_ns() - 1));
+        assert!(pace.admits(pace.next_ns()));
     }
 
     #[test]

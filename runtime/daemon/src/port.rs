@@ -29,6 +29,8 @@ pub struct Port {
     pub task: TaskId,
     /// How fast a client may submit.
     pub pace: Option<Pace>,
+    /// How fast submissions are read, whatever becomes of them: a client that is refused at once can submit again at once.
+    pub reads: Pace,
     pub metrics: Arc<Metrics>,
     pub facts: Arc<Facts>,
     pub drain: Arc<DrainOrder>,
@@ -47,8 +49,8 @@ pub struct PresentClient {
     submissions: Option<Submissions>,
     results: Option<Results>,
     wakes: WakeBudget,
-    /// Whether what it submitted was not read to the end.
-    unread: bool,
+    /// If what it submitted was not read to the end: when that is looked at again.
+    again_ns: Option<u64>,
 }
 
 /// Housekeeping's order to a port to disconnect its client, for which a thread has waited longer than the watchdog allows.
@@ -80,14 +82,13 @@ impl Port {
             self.deliver();
             if stopping {
                 // One last look: what it submitted gets its refusal.
-                self.read();
+                self.read_all();
                 return self;
             }
             self.heart.waiting();
-            // A client that was not read to the end has no new edge: the poller does not report it again.
-            let limit = self.client.unread.then_some(0);
             let (mut rung, mut hung_up) = (false, false);
-            for ready in self.ends.poller.wait(limit) {
+            // A client that was not read to the end has no new edge: the poller does not report it again.
+            for ready in self.ends.poller.wait(self.client.again_ns) {
                 (rung, hung_up) = (rung | ready.readable, hung_up | ready.hung_up);
             }
             self.heart.working();
@@ -107,12 +108,12 @@ impl Port {
         if rung && let Err(fault) = submissions.rung() {
             return self.end(&fault);
         }
-        if rung || hung_up || self.client.unread {
-            // What it submitted before it closed the connection counts, and gets its verdict.
-            self.read();
-        }
         if hung_up {
+            // What it submitted before it closed the connection counts, and gets its verdict.
+            self.read_all();
             self.dismiss();
+        } else if rung || self.client.again_ns.is_some() {
+            self.read();
         }
     }
 
@@ -134,27 +135,57 @@ impl Port {
         if let Some(pace) = &mut self.pace {
             pace.begin_anew();
         }
+        self.reads.begin_anew();
         if watched.is_err() {
             // Out of kernel memory for one more descriptor: this client cannot be served.
             self.dismiss();
         }
     }
 
-    /// Reads what the client has submitted, as many as it has slots: one that submits as fast as it is refused must not
-    /// keep its verdicts waiting. What is left is read the next time.
+    /// Reads what the client has submitted, as many as it has slots, and no faster than it may be: one that submits as fast
+    /// as it is refused keeps neither its verdicts waiting nor whoever else needs this core. What is left is read later.
     fn read(&mut self) {
-        self.client.unread = false;
+        self.client.again_ns = None;
         for _ in 0..self.ends.slots {
-            let Some(submissions) = self.client.submissions.as_mut() else {
+            let now_ns = clock::now_ns();
+            let next_ns = self.reads.next_ns();
+            if next_ns > now_ns {
+                self.client.again_ns = Some(next_ns);
                 return;
-            };
-            match submissions.poll() {
-                Ok(Some(descriptor)) => self.submit(&descriptor),
-                Ok(None) => return,
-                Err(fault) => return self.end(&fault),
+            }
+            if !self.read_one() {
+                return;
+            }
+            self.reads.came(now_ns);
+        }
+        self.client.again_ns = Some(0);
+    }
+
+    /// Reads everything: as much as there are slots, for the last time.
+    fn read_all(&mut self) {
+        for _ in 0..self.ends.slots {
+            if !self.read_one() {
+                return;
             }
         }
-        self.client.unread = true;
+    }
+
+    /// Reads a submission; false if there is none, or no client any more.
+    fn read_one(&mut self) -> bool {
+        let Some(submissions) = self.client.submissions.as_mut() else {
+            return false;
+        };
+        match submissions.poll() {
+            Ok(Some(descriptor)) => {
+                self.submit(&descriptor);
+                true
+            }
+            Ok(None) => false,
+            Err(fault) => {
+                self.end(&fault);
+                false
+            }
+        }
     }
 
     fn submit(&mut self, descriptor: &Descriptor) {
@@ -266,7 +297,7 @@ impl Port {
             return;
         };
         submissions.unwatch(&self.ends.poller);
-        self.client.unread = false;
+        self.client.again_ns = None;
         self.ends
             .submissions_returned
             .push(submissions)

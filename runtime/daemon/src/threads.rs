@@ -373,13 +373,16 @@ impl ThreadFactory<'_> {
     ) -> Result<ManagedThread<Port>, StartupError> {
         let client = ends.client;
         let task = self.plan().client_slots[client.index()].task;
-        let period = self.plan().task(task).entry.submission_period;
+        let clients = self.plan().client_slots.len();
+        let planned = self.plan().task(task);
+        let period = planned.entry.submission_period;
         let stop = Arc::new(Flag::default());
         let wakeup = Wakeup::Poller(ends.poller.waker());
         let heart = Arc::default();
         let port = Port {
             task,
             pace: period.map(|period| Pace::new(period, ends.slots)),
+            reads: Pace::of_reads(planned.period, clients, ends.slots),
             ends,
             metrics: Arc::clone(&self.metrics),
             facts: Arc::clone(facts),

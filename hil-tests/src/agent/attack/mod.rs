@@ -85,6 +85,8 @@ enum Kind {
     Advise,
     /// `--count` threads with 128 words each wait in the kernel's queue of the bell of the results.
     Bucket,
+    /// Submissions that are refused at once, as fast as the rings allow, from another core than the daemon's.
+    Refused,
     /// Pixels and descriptors are rewritten while the daemon reads them.
     Rewrite,
     /// Readers of the metrics that do not read, write, shut down one direction, or stay.
@@ -164,6 +166,7 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
         Kind::Collapse => slow::collapse(&mut attack),
         Kind::Advise => slow::advise(&mut attack),
         Kind::Bucket => slow::crowd_the_bucket(&mut attack),
+        Kind::Refused => slow::be_refused(&mut attack),
         Kind::Rewrite => memory::rewrite(&mut attack),
         Kind::Metrics => metrics::abuse(&mut attack),
         Kind::Mixed => mixed(&mut attack),

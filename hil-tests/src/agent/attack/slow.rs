@@ -18,6 +18,9 @@ const STAY_COLLAPSED: u64 = 40;
 /// Threads that keep the idle one from running: the fewer it runs, the longer it holds the locks of pages.
 const BUSY: usize = 4;
 
+/// Submissions between two looks at the time.
+const BURST: u64 = 1000;
+
 /// Words among which one of the bell's bucket is looked for.
 const CANDIDATES: usize = 8192;
 
@@ -155,6 +158,27 @@ pub fn advise(attack: &mut Attack<'_>) -> Result<(), AgentError> {
         attack.done.ended += u64::from(!client.is_connected());
     }
     attack.done.changes += advised.into_inner();
+    Ok(())
+}
+
+/// Submits frames from the future, each refused by the client's port, and never waits: there is always another to read.
+pub fn be_refused(attack: &mut Attack<'_>) -> Result<(), AgentError> {
+    while attack.goes_on(1) {
+        let Some(mut client) = library_client(attack) else {
+            continue;
+        };
+        while client.is_connected() && attack.goes_on(0) {
+            for _ in 0..BURST {
+                if let Ok(Some(slot)) = client.slot(Some(0)) {
+                    let captured_ns = now_ns() + 1_000_000_000;
+                    let submitted = slot.submit(captured_ns, None, Crop { x: 0, y: 0 });
+                    attack.done.acts += u64::from(submitted.is_ok());
+                }
+                while matches!(client.verdict(Some(0)), Ok(Some(_))) {}
+            }
+        }
+        attack.done.ended += u64::from(!client.is_connected());
+    }
     Ok(())
 }
 

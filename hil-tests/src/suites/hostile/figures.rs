@@ -20,6 +20,7 @@ pub const MEASURES: &[(&str, &str)] = &[
     ("idle_attack_cpu_share", "cores"),
     ("rung_cpu_share", "cores"),
     ("ports_cpu_share", "cores"),
+    ("refusals_cpu_share", "cores"),
     ("collapsed_outputs", ""),
     ("stop_ms", "ms"),
 ];

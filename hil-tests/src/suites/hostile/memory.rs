@@ -50,6 +50,12 @@ pub const CASES: &[Case] = &[
         rewritten,
     ),
     case(
+        "flooded-with-refusals",
+        "Two clients submit what their ports refuse, as fast as the rings allow, and never wait.",
+        BESIDE,
+        flooded_with_refusals,
+    ),
+    case(
         "flooded",
         "Four best-effort clients send 2000 frames a second each.",
         BESIDE,
@@ -102,6 +108,14 @@ fn advised(bed: &mut TestBed<'_>) -> Result<(), Failure> {
 fn rewritten(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attacks = [Attack::of("rewrite"), Attack::of("rewrite")];
     attacked(bed, &attacks, "clients that rewrote").map(drop)
+}
+
+fn flooded_with_refusals(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let attack = || Attack::of("refused").for_seconds(6.0);
+    let words = "submissions that are refused at once";
+    let (run, _) = survived(bed, &[attack(), attack()], words)?;
+    bed.measure("refusals_cpu_share", run.attack_shares().0);
+    run.finish(bed).map(drop)
 }
 
 fn flooded(bed: &mut TestBed<'_>) -> Result<(), Failure> {
