@@ -14,8 +14,10 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
 use nix::errno::Errno;
+use nix::sys::ptrace;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use punctual_client::{Lost, SubmitError, now_ns};
 use serde::Serialize;
@@ -60,6 +62,15 @@ pub enum Role {
         /// Which signal, e.g. `KILL`.
         #[arg(long, value_parser = signal_named)]
         signal: Signal,
+    },
+    /// Stop a process as a debugger does, for a while.
+    Trace {
+        /// Which process.
+        #[arg(long)]
+        pid: i32,
+        /// For so long, in ms.
+        #[arg(long)]
+        ms: u16,
     },
     /// Print the monotonic time.
     Now,
@@ -126,11 +137,21 @@ pub fn play(role: &Role) -> Result<(), AgentError> {
             say(&Moment { at_ns });
             Ok(())
         }
+        Role::Trace { pid, ms } => trace(Pid::from_raw(*pid), *ms),
         Role::Now => {
             say(&Moment { at_ns: now_ns() });
             Ok(())
         }
     }
+}
+
+/// Not one of its threads runs meanwhile.
+fn trace(pid: Pid, ms: u16) -> Result<(), AgentError> {
+    ptrace::seize(pid, ptrace::Options::empty()).map_err(AgentError::os("ptrace"))?;
+    ptrace::interrupt(pid).map_err(AgentError::os("ptrace"))?;
+    waitpid(pid, Some(WaitPidFlag::__WALL)).map_err(AgentError::os("waitpid"))?;
+    pause(ms);
+    ptrace::detach(pid, None).map_err(AgentError::os("ptrace"))
 }
 
 /// One line on standard output.
