@@ -197,6 +197,9 @@ pub struct AttackCounts {
     /// Collapses among them of memory that only the daemon writes, for which its workers would have to wait.
     #[serde(default)]
     pub outputs: u64,
+    /// Punches among them into memory that the daemon has sealed, whose threads would have to wait for their end.
+    #[serde(default)]
+    pub holes: u64,
     /// True in the last line.
     pub finished: bool,
 }

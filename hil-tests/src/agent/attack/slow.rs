@@ -1,10 +1,11 @@
 //! Clients that make whoever touches their memory or wakes them wait: slow punches, pages locked by a collapse, and crowds
 //! in the kernel's queue of the bell.
 
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use nix::fcntl::{FallocateFlags, fallocate};
+use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
 use punctual_client::{Client, Crop, Options, PixelFormat, now_ns};
 
 use super::{AgentError, Attack, memory, own, wire};
@@ -34,6 +35,7 @@ const SCOUTS: usize = 24;
 pub fn punch(attack: &mut Attack<'_>) -> Result<(), AgentError> {
     let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
     let (over, punched) = (AtomicBool::new(false), AtomicU64::new(0));
+    let in_use = AtomicU64::new(0);
     while attack.goes_on(1) {
         let Some(client) = attack.arrived_client() else {
             continue;
@@ -49,8 +51,10 @@ pub fn punch(attack: &mut Attack<'_>) -> Result<(), AgentError> {
                 own::be_idle();
                 // Relaxed, here and below: the scope's end synchronises.
                 while !over.load(Ordering::Relaxed) {
+                    let sealed = is_sealed(file);
                     if fallocate(file, hole, 0, bytes).is_ok() {
                         punched.fetch_add(1, Ordering::Relaxed);
+                        in_use.fetch_add(u64::from(sealed), Ordering::Relaxed);
                     }
                 }
             });
@@ -67,7 +71,14 @@ pub fn punch(attack: &mut Attack<'_>) -> Result<(), AgentError> {
         attack.done.ended += u64::from(wire::is_closed(&client.socket, 0));
     }
     attack.done.changes += punched.into_inner();
+    attack.done.holes += in_use.into_inner();
     Ok(())
+}
+
+/// Whether the daemon has sealed it for good, before it maps and uses it.
+fn is_sealed(file: &OwnedFd) -> bool {
+    let seals = fcntl(file, FcntlArg::F_GET_SEALS).unwrap_or(0);
+    SealFlag::from_bits_retain(seals).contains(SealFlag::F_SEAL_SEAL)
 }
 
 /// Collapses the shared memory into huge pages, by an idle thread on a busy core, while its frames are served.

@@ -206,6 +206,7 @@ impl AttackRun {
             all.waiters += done.waiters;
             all.changes += done.changes;
             all.outputs += done.outputs;
+            all.holes += done.holes;
         }
         self.serves(bed)?;
         Ok(all)

@@ -61,7 +61,12 @@ fn rung(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let done = run.wait_for_attackers(bed)?;
     note(bed, &done, "rings for nothing")?;
     bed.measure("rung_cpu_share", run.attack_shares().0);
-    run.finish(bed).map(drop)
+    match run.finish(bed)?.channel_faults {
+        0 => Err(Failure::Missing {
+            what: "the daemon ended a client that rang for nothing",
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn awaited(bed: &mut TestBed<'_>) -> Result<(), Failure> {
@@ -72,7 +77,13 @@ fn awaited(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     // Its frames are work like others'; what the crowd costs is the waking.
     let (_, ports) = run.attack_shares();
     bed.measure("ports_cpu_share", ports);
-    run.finish(bed).map(drop)
+    match run.finish(bed)?.channel_faults {
+        // It takes too long to wake only for whoever wakes them all.
+        0 => Ok(()),
+        _ => Err(Failure::Missing {
+            what: "the daemon woke two of those who waited",
+        }),
+    }
 }
 
 fn crowded(bed: &mut TestBed<'_>) -> Result<(), Failure> {

@@ -22,6 +22,7 @@ pub const MEASURES: &[(&str, &str)] = &[
     ("ports_cpu_share", "cores"),
     ("refusals_cpu_share", "cores"),
     ("collapsed_outputs", ""),
+    ("holes_in_use", ""),
     ("stop_ms", "ms"),
 ];
 

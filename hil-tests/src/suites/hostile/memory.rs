@@ -82,12 +82,18 @@ fn punched_slowly(bed: &mut TestBed<'_>) -> Result<(), Failure> {
         Attack::of("slow-holes").with(200),
         Attack::of("slow-holes").with(200),
     ];
-    attacked(bed, &attacks, "turns of clients that punched slowly").map(drop)
+    punch(bed, &attacks, "turns of clients that punched slowly")
 }
 
 fn punched_for_seconds(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attack = Attack::of("slow-holes").with(3000).for_seconds(8.0);
-    attacked(bed, &[attack], "turns of a client that punched for seconds").map(drop)
+    punch(bed, &[attack], "turns of a client that punched for seconds")
+}
+
+fn punch(bed: &mut TestBed<'_>, attacks: &[Attack], words: &str) -> Result<(), Failure> {
+    let (run, done) = survived(bed, attacks, words)?;
+    bed.measure("holes_in_use", done.holes as f64);
+    run.finish(bed).map(drop)
 }
 
 fn collapsed(bed: &mut TestBed<'_>) -> Result<(), Failure> {

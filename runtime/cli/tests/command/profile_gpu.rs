@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::process::{Command, Output};
 
 use emulated_cuda::Config;
-use punctual_model::Profile;
+use punctual_device::conformance::networks;
+use punctual_model::{Calibration, Package, Profile};
 
-use crate::emulated_gpu::{FILLED, folder};
+use crate::emulated_gpu::{FILLED, folder_of};
 use crate::support::Folder;
 
 /// Of the partition of real-time work, and so of what fills: it is lowered for all that others have.
@@ -29,7 +30,8 @@ fn a_profile_of_the_gpu_has_stages_preemptions_and_launches_and_a_plan_is_made_o
         "cores = [0]\n\n[[model]]",
         "cores = [0]\nleader_wait = \"sleep\"\n\n[[model]]",
     );
-    let folder = folder(&manifest, &Config::default());
+    let package = Package::new(networks::pair(5), Calibration::default()).expect("a valid network");
+    let folder = folder_of(&package, &manifest, &Config::default());
     let measured = punctual(&folder, &["profile", "--quick"]);
     assert_eq!(measured.status.code(), Some(0), "{measured:?}");
     let profile = Profile::read(&folder.path("small.gpu.profile.json")).expect("a profile");

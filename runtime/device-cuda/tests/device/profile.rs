@@ -123,7 +123,7 @@ fn stages_are_measured_while_all_other_tpcs_run_stages() {
     };
     let emulator = Emulator::start(&config).expect("the emulated driver");
     let patient = patient("profile-beside", &config);
-    let package = Package::new(networks::gathers(7), Calibration::default()).expect("valid");
+    let package = Package::new(networks::pair(7), Calibration::default()).expect("valid");
     let request = Request {
         board: "emulated".to_owned(),
         power_mode: "default".to_owned(),
@@ -198,7 +198,7 @@ fn a_look_stride_is_chosen_by_measuring_and_kept_in_the_profile() {
         },
         gpu,
     };
-    let package = Package::new(networks::gathers(7), Calibration::default()).expect("valid");
+    let package = Package::new(networks::pair(7), Calibration::default()).expect("valid");
     let request = Request {
         board: "emulated".to_owned(),
         power_mode: "default".to_owned(),

@@ -61,6 +61,20 @@ pub fn every_operator(seed: u64) -> Network {
     b.finish()
 }
 
+/// Two exits of one convolution each: for what is about anything else than operators.
+#[must_use]
+pub fn pair(seed: u64) -> Network {
+    let mut b = Builder::new("pair", seed, 12, 10, 5);
+    let image = b.input;
+    let first = b.conv(image, 16, 3, 2, 1, None); // 6x5
+    let mean = b.mean(first);
+    b.head(mean);
+    let second = b.conv(first, 16, 3, 1, 1, None);
+    let mean = b.mean(second);
+    b.head(mean);
+    b.finish()
+}
+
 /// Two exits of plain residual convolutions, large enough to be interrupted between operators.
 #[must_use]
 pub fn residual(seed: u64) -> Network {
