@@ -182,6 +182,9 @@ impl Housekeeping {
     /// well, and from no other. Does not return if one is stuck.
     fn watch(&mut self) {
         let (now_ns, manager) = (clock::now_ns(), &mut self.manager);
+        if !self.observer.watchdog.is_due(now_ns) {
+            return;
+        }
         let threads = &self.threads;
         let told = |said: &str| {
             warn!("{said}");

@@ -277,6 +277,12 @@ impl Watchdog {
         (self.bound_ns / 8).min(STEP_NS_MAX / 2)
     }
 
+    /// Whether it is time to look again: looking reads what the machine says of every thread that has not beaten since, which takes
+    /// a tenth of a millisecond or more, and a client can wake housekeeping often.
+    pub fn is_due(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.looked_ns) >= self.period_ns() / 2
+    }
+
     /// Checks every thread; `said` gets a line for each that became silent or starved, or runs again. A thread that serves
     /// one client and is silent for its bound waits for that client, and `overdrawn` is called with it, once.
     pub fn look(
@@ -419,6 +425,19 @@ mod tests {
         let mut say = |words: &str| said.push(words.to_owned());
         let found = times.map(|at| dog.look(at * MS, &mut say, |_| panic!("it serves all")));
         (found.collect(), said)
+    }
+
+    #[test]
+    fn whoever_wakes_housekeeping_often_does_not_have_it_look_more_often_than_twice_a_period() {
+        let mut dog = watchdog(&Arc::default());
+        let looks = (0..10_000).filter(|at| {
+            let (now_ns, due) = (at * MS / 10, dog.is_due(at * MS / 10));
+            if due {
+                dog.look(now_ns, |_| (), |_| panic!("it serves all"));
+            }
+            due
+        });
+        assert_eq!(looks.count() as u64, 1_000 * MS / (dog.period_ns() / 2) - 1);
     }
 
     #[test]
