@@ -140,11 +140,14 @@ impl Stage {
     /// Measures the networks once, for all manifests of the cases.
     fn profile(&self, target: &Target, thorough: bool) -> Result<(), StageError> {
         let path = format!("{}/manifest.toml", self.folder);
-        let text = manifest(&self.board, ".", &Task::MEASURED, "");
-        target.write(&path, "644", text.as_bytes(), now_ns() + COPY_NS)?;
         let arguments = [path.as_str(), "--quick"];
         let arguments = &arguments[..2 - usize::from(thorough)];
-        self.prepare_network(target, "profile", arguments)
+        for tasks in Task::MEASURED {
+            let text = manifest(&self.board, ".", tasks, "");
+            target.write(&path, "644", text.as_bytes(), now_ns() + COPY_NS)?;
+            self.prepare_network(target, "profile", arguments)?;
+        }
+        Ok(())
     }
 
     /// Has `punctual` do this.

@@ -23,6 +23,7 @@ pub const MEASURES: &[(&str, &str)] = &[
     ("refusals_cpu_share", "cores"),
     ("collapsed_outputs", ""),
     ("holes_in_use", ""),
+    ("admitted_hz", "1/s"),
     ("stop_ms", "ms"),
 ];
 

@@ -1,6 +1,8 @@
 //! What comes to the daemon's doors and is no client, or one for a moment.
 
-use super::attack_run::{Attack, AttackRun, BESIDE, attacked, attacked_idly, case, note};
+use super::attack_run::{
+    ATTACK_S, Attack, AttackRun, BESIDE, attacked, attacked_idly, case, note, survived,
+};
 use super::descriptors::{NOBODY, open_to_everybody};
 use crate::bed::{DaemonPlan, TestBed};
 use crate::case::Case;
@@ -96,7 +98,9 @@ fn storm(bed: &mut TestBed<'_>) -> Result<(), Failure> {
 
 fn visits(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let attacks = [Attack::of("visits"), Attack::of("visits")];
-    attacked(bed, &attacks, "clients for a moment").map(drop)
+    let (run, done) = survived(bed, &attacks, "clients for a moment")?;
+    bed.measure("admitted_hz", done.admitted as f64 / ATTACK_S);
+    run.finish(bed).map(drop)
 }
 
 fn deserted(bed: &mut TestBed<'_>) -> Result<(), Failure> {
