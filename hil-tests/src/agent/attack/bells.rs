@@ -2,7 +2,7 @@
 //! share, and the word that clients sleep on.
 
 use std::fs::File;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,7 +12,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use punctual_client::{Client, Crop, Options, PixelFormat, now_ns};
 
-use super::{AgentError, Attack, own, wire};
+use super::{AgentError, Attack, own, ring, wire};
 
 /// What an eventfd holds at most.
 const FULL: u64 = u64::MAX - 1;
@@ -112,6 +112,29 @@ fn watches(bell: &OwnedFd) -> nix::Result<(Vec<Epoll>, Vec<OwnedFd>)> {
         instances.push(instance);
     }
     Ok((instances, copies))
+}
+
+/// Tens of thousands of waits without a thread for each, at whatever the daemon may look at.
+pub fn poll_by_rings(attack: &mut Attack<'_>) -> Result<(), AgentError> {
+    while attack.goes_on(1) {
+        let Some(client) = attack.admitted_client() else {
+            continue;
+        };
+        let bell = client.doorbell().unwrap_or(&client.socket);
+        let rings: Vec<OwnedFd> = (0..attack.options.count)
+            .flat_map(|_| [bell, &client.socket])
+            .filter_map(|descriptor| ring::wait_often(descriptor.as_raw_fd()))
+            .collect();
+        attack.done.waiters = rings.len() as u64 * u64::from(ring::WAITS);
+        for _ in 0..STAY {
+            if !attack.goes_on(5) || wire::is_closed(&client.socket, 0) {
+                break;
+            }
+            client.ring();
+        }
+        attack.done.ended += u64::from(wire::is_closed(&client.socket, 0));
+    }
+    Ok(())
 }
 
 /// Rings as fast as it goes, and never submits anything.

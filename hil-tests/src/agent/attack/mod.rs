@@ -12,6 +12,7 @@ mod memory;
 mod metrics;
 mod openings;
 pub(super) mod own;
+mod ring;
 mod slow;
 mod wire;
 
@@ -69,6 +70,8 @@ enum Kind {
     BellMistreated,
     /// Thousands wait for the doorbell.
     BellWatched,
+    /// `--count` rings of io_uring wait for the doorbell and the socket, as often as each can.
+    BellPolled,
     /// The doorbell is rung without end, for nothing.
     BellRung,
     /// `--count` threads wait for the bell of the results.
@@ -158,6 +161,7 @@ pub fn run(options: &Options) -> Result<(), AgentError> {
         Kind::Buffers => buffers::wrong(&mut attack),
         Kind::BellMistreated => bells::mistreat(&mut attack),
         Kind::BellWatched => bells::watch(&mut attack),
+        Kind::BellPolled => bells::poll_by_rings(&mut attack),
         Kind::BellRung => bells::ring(&mut attack),
         Kind::Waiters => bells::wait_in_crowds(&mut attack),
         Kind::Scribble => memory::scribble(&mut attack),

@@ -256,7 +256,30 @@ impl Mapped {
             ]
         };
         let others = others.map(|result| u64::from(result == 0));
-        advised.iter().chain(&others).sum()
+        let watched = u64::from(self.watch_faults());
+        advised.iter().chain(&others).sum::<u64>() + watched
+    }
+
+    /// Has faults on its pages wait for an answer that nobody gives, as `userfaultfd(2)` does; whether the kernel grants that.
+    fn watch_faults(&self) -> bool {
+        /// Of `linux/userfaultfd.h`: the greeting, and the registration of a range, for pages that are missing.
+        const GREET: libc::c_ulong = 0xc018_aa3f;
+        const REGISTER: libc::c_ulong = 0xc020_aa00;
+        const USER_MODE_ONLY: libc::c_int = 1;
+        let mut greeting = [0xaa_u64, 0, 0];
+        let mut range = [self.start as u64, self.bytes as u64, 1, 0];
+        // SAFETY: both calls read and write no more than these arrays; the range is a mapping of ours that nobody touches.
+        unsafe {
+            let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | USER_MODE_ONLY;
+            let raw = libc::syscall(libc::SYS_userfaultfd, flags);
+            if raw < 0 {
+                return false;
+            }
+            let watch = OwnedFd::from_raw_fd(raw as RawFd);
+            let watch = std::os::fd::AsRawFd::as_raw_fd(&watch);
+            libc::ioctl(watch, GREET, &raw mut greeting) == 0
+                && libc::ioctl(watch, REGISTER, &raw mut range) == 0
+        }
     }
 
     /// Lets its pages go, so that they are mapped singly when they are touched again.

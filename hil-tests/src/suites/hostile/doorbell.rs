@@ -26,6 +26,12 @@ pub const CASES: &[Case] = &[
         rung,
     ),
     case(
+        "doorbell-polled",
+        "Rings of io_uring wait 65,536 times for a client's doorbell and socket, without threads.",
+        BESIDE,
+        polled,
+    ),
+    case(
         "bell-of-results-awaited",
         "Two thousand threads wait for the verdicts of one client: to wake them is not the daemon's work.",
         BESIDE,
@@ -67,6 +73,11 @@ fn rung(bed: &mut TestBed<'_>) -> Result<(), Failure> {
         }),
         _ => Ok(()),
     }
+}
+
+fn polled(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let attack = Attack::of("bell-polled").with(8);
+    attacked(bed, &[attack], "clients whose descriptors were polled").map(drop)
 }
 
 fn awaited(bed: &mut TestBed<'_>) -> Result<(), Failure> {

@@ -25,6 +25,12 @@ pub const CASES: &[Case] = &[
         BESIDE,
         frozen,
     ),
+    case(
+        "clients-cramped",
+        "The same, by a limit of memory that they have reached.",
+        BESIDE,
+        cramped,
+    ),
 ];
 
 /// The group for clients that are frozen; both layouts of control groups.
@@ -42,6 +48,21 @@ const FREEZE: &str = "echo \"$2\" >\"$1/cgroup.procs\" || exit
     [ -e \"$1/freezer.state\" ] && echo FROZEN >\"$1/freezer.state\" || echo 1 >\"$1/cgroup.freeze\"";
 
 const THAW: &str = "[ -e \"$1/freezer.state\" ] && echo THAWED >\"$1/freezer.state\" || echo 0 >\"$1/cgroup.freeze\"";
+
+/// The group for clients that may have no more memory than they have.
+const MAKE_CRAMPED: &str = "for base in /sys/fs/cgroup/memory /sys/fs/cgroup; do
+        group=$base/punctual-hil-cramped-$1
+        mkdir \"$group\" 2>/dev/null || continue
+        for limit in memory.limit_in_bytes memory.max; do
+            [ -e \"$group/$limit\" ] && echo 262144 >\"$group/$limit\" && echo \"$group\" && exit 0
+        done
+        rmdir \"$group\"
+    done; echo 'no memory controller takes a limit' >&2; exit 1";
+
+const MOVE: &str = "echo \"$2\" >\"$1/cgroup.procs\"";
+
+/// The kernel may have been first.
+const KILL: &str = "kill -9 \"$1\" 2>/dev/null; true";
 
 /// A killed process leaves its group a moment later.
 const REMOVE_GROUP: &str = "for turn in 1 2 3 4 5 6 7 8 9 10; do
@@ -84,6 +105,24 @@ fn frozen(bed: &mut TestBed<'_>) -> Result<(), Failure> {
         let thaw = Script::new("thaw a client", THAW).with([group.as_str()]);
         bed.run(&thaw)?;
         Ok(if dies { Fate::Killed } else { Fate::Open })
+    });
+    // Whatever came of it: a group would stay behind for good.
+    let remove = Script::new("remove the group", REMOVE_GROUP).with([group.as_str()]);
+    let removed = bed.run(&remove);
+    outcome.and(removed.map(drop).map_err(Failure::from))
+}
+
+fn cramped(bed: &mut TestBed<'_>) -> Result<(), Failure> {
+    let mark = bed.stage.mark.clone();
+    let make = Script::new("make a group with a limit of memory", MAKE_CRAMPED);
+    let group = bed.run(&make.with([mark.as_str()]))?.text();
+    let outcome = strike_all(bed, |bed, pid, ms, _| {
+        let pid = pid.to_string();
+        let cramp = Script::new("leave a client no memory", MOVE);
+        bed.run(&cramp.with([group.as_str(), &pid]))?;
+        bed.let_pass(ms as f64 / 1e3)?;
+        bed.run(&Script::new("kill a client", KILL).with([pid.as_str()]))?;
+        Ok(Fate::Killed)
     });
     // Whatever came of it: a group would stay behind for good.
     let remove = Script::new("remove the group", REMOVE_GROUP).with([group.as_str()]);
