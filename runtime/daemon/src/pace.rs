@@ -3,11 +3,9 @@
 
 use punctual_core::Nanos;
 
-const NANOS_PER_S: u64 = 1_000_000_000;
-
-/// Submissions of all clients together that ports read in a second, if none has a share of its own by its task's rate. Whatever
-/// becomes of it, each costs its port and the scheduler some microseconds of a core, which nobody less urgent gets.
-const READS_PER_S: u64 = 40_000;
+/// Ports read one submission of any client in this time, 40,000 a second: whatever becomes of it, each costs its port and the
+/// scheduler some microseconds of a core, and no less urgent thread runs there meanwhile. A task that promises more gets more.
+const READ_NS: u64 = 25_000;
 
 /// The longest that a port waits beyond the time that it wants to wait until.
 const WAIT_NS: u64 = 2_000_000;
@@ -33,14 +31,9 @@ impl Pace {
         }
     }
 
-    /// A newcomer owes nothing for the last client.
-    pub fn begin_anew(&mut self) {
-        self.due_ns = 0;
-    }
-
     /// How fast a port reads what its client submits, for a task of this period and so many clients in all.
     pub fn of_reads(task_period: Option<Nanos>, clients: usize, slots: u16) -> Self {
-        let share_ns = NANOS_PER_S * clients as u64 / READS_PER_S;
+        let share_ns = READ_NS * clients as u64;
         let twice_ns = task_period.map_or(share_ns, |period| period.as_nanos() / 2);
         let period_ns = share_ns.min(twice_ns).max(1);
         Self {
@@ -49,6 +42,11 @@ impl Pace {
             ahead_ns: (2 * u64::from(slots) * period_ns).max(WAIT_NS),
             due_ns: 0,
         }
+    }
+
+    /// A newcomer owes nothing for the last client.
+    pub fn begin_anew(&mut self) {
+        self.due_ns = 0;
     }
 
     /// When a submission may come: in the past if one may.
@@ -94,14 +92,14 @@ mod tests {
 
     #[test]
     fn all_clients_together_are_read_at_a_bounded_rate_unless_more_was_promised() {
-        let reads = |pace: &Pace| NANOS_PER_S / pace.period_ns;
+        let reads = |pace: &Pace| 1_000_000_000 / pace.period_ns;
         let slow = Pace::of_reads(Some(Nanos::from_millis(33)), 16, 8);
-        assert_eq!(reads(&slow), READS_PER_S / 16);
+        assert_eq!(reads(&slow), 40_000 / 16);
         assert_eq!(slow.ahead_ns, 16 * slow.period_ns, "all slots twice");
         let fast = Pace::of_reads(Some(Nanos::from_micros(100)), 16, 8);
         assert_eq!(reads(&fast), 20_000, "twice what was promised");
         assert_eq!(fast.ahead_ns, WAIT_NS);
-        assert_eq!(reads(&Pace::of_reads(None, 1, 8)), READS_PER_S);
+        assert_eq!(reads(&Pace::of_reads(None, 1, 8)), 40_000);
     }
 
     #[test]

@@ -126,13 +126,7 @@ pub fn poll_by_rings(attack: &mut Attack<'_>) -> Result<(), AgentError> {
             .filter_map(|descriptor| ring::wait_often(descriptor.as_raw_fd()))
             .collect();
         attack.done.waiters = rings.len() as u64 * u64::from(ring::WAITS);
-        for _ in 0..STAY {
-            if !attack.goes_on(5) || wire::is_closed(&client.socket, 0) {
-                break;
-            }
-            client.ring();
-        }
-        attack.done.ended += u64::from(wire::is_closed(&client.socket, 0));
+        attack.ring_for_nothing(&client, STAY);
     }
     Ok(())
 }

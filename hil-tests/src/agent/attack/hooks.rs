@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use nix::unistd::{Pid, setpgid};
 
-use super::{AgentError, Attack, own, wire};
+use super::{AgentError, Attack, own};
 
 /// Turns of one client.
 const STAY: u64 = 20;
@@ -26,13 +26,7 @@ pub fn be_told(attack: &mut Attack<'_>) -> Result<(), AgentError> {
             .map(|descriptor| own::hang_hooks(descriptor.as_raw_fd()))
             .sum::<u64>();
         client.say_mapped();
-        for _ in 0..STAY {
-            if !attack.goes_on(5) || wire::is_closed(&client.socket, 0) {
-                break;
-            }
-            client.ring();
-        }
-        attack.done.ended += u64::from(wire::is_closed(&client.socket, 0));
+        attack.ring_for_nothing(&client, STAY);
     }
     Ok(())
 }

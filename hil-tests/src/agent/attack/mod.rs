@@ -236,6 +236,17 @@ impl Attack<'_> {
         Some(welcomed)
     }
 
+    /// Rings until the time is over, so often at most, and counts whether the daemon ended the client for it.
+    fn ring_for_nothing(&mut self, client: &wire::Welcomed, times: u64) {
+        for _ in 0..times {
+            if !self.goes_on(5) || wire::is_closed(&client.socket, 0) {
+                break;
+            }
+            client.ring();
+        }
+        self.done.ended += u64::from(wire::is_closed(&client.socket, 0));
+    }
+
     /// A client that is admitted as any other; counted.
     fn admitted_client(&mut self) -> Option<wire::Welcomed> {
         let welcomed = wire::Welcomed::by(&self.options.socket, &self.options.task)?;

@@ -170,6 +170,11 @@ pub struct Mapped {
 impl Mapped {
     /// A mapping of a file for writing, whose pages are all there.
     pub fn of(file: &OwnedFd, bytes: usize) -> Option<Self> {
+        Self::part_of(file, 0, bytes)
+    }
+
+    /// The same of a part of it.
+    pub fn part_of(file: &OwnedFd, from: libc::off_t, bytes: usize) -> Option<Self> {
         use std::os::fd::AsRawFd as _;
         let (access, flags) = (
             libc::PROT_READ | libc::PROT_WRITE,
@@ -183,7 +188,7 @@ impl Mapped {
                 access,
                 flags,
                 file.as_raw_fd(),
-                0,
+                from,
             )
         };
         Self::at(start, bytes)
@@ -226,6 +231,10 @@ impl Mapped {
         })
     }
 
+    pub fn as_mut_ptr(&self) -> *mut u8 {
+        self.start as *mut u8
+    }
+
     /// Has the kernel make huge pages of it; whether it did.
     pub fn collapse(&self) -> bool {
         const MADV_COLLAPSE: libc::c_int = 25;
@@ -245,6 +254,7 @@ impl Mapped {
             libc::MADV_HUGEPAGE,
             libc::MADV_WILLNEED,
         ];
+        let watch = self.watched_faults();
         let advised = ADVICE.map(|advice| u64::from(self.advise(advice)));
         let start = self.start as *mut libc::c_void;
         // SAFETY: of a shared mapping of ours, whose bytes nobody refers to; the kernel checks the range.
@@ -256,12 +266,12 @@ impl Mapped {
             ]
         };
         let others = others.map(|result| u64::from(result == 0));
-        let watched = u64::from(self.watch_faults());
-        advised.iter().chain(&others).sum::<u64>() + watched
+        advised.iter().chain(&others).sum::<u64>() + u64::from(watch.is_some())
     }
 
-    /// Has faults on its pages wait for an answer that nobody gives, as `userfaultfd(2)` does; whether the kernel grants that.
-    fn watch_faults(&self) -> bool {
+    /// Faults on its missing pages get no answer until this is closed (`userfaultfd(2)`); none where the kernel grants none.
+    fn watched_faults(&self) -> Option<OwnedFd> {
+        use std::os::fd::AsRawFd as _;
         /// Of `linux/userfaultfd.h`: the greeting, and the registration of a range, for pages that are missing.
         const GREET: libc::c_ulong = 0xc018_aa3f;
         const REGISTER: libc::c_ulong = 0xc020_aa00;
@@ -272,13 +282,10 @@ impl Mapped {
         unsafe {
             let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | USER_MODE_ONLY;
             let raw = libc::syscall(libc::SYS_userfaultfd, flags);
-            if raw < 0 {
-                return false;
-            }
-            let watch = OwnedFd::from_raw_fd(raw as RawFd);
-            let watch = std::os::fd::AsRawFd::as_raw_fd(&watch);
-            libc::ioctl(watch, GREET, &raw mut greeting) == 0
-                && libc::ioctl(watch, REGISTER, &raw mut range) == 0
+            let watch = (raw >= 0).then(|| OwnedFd::from_raw_fd(raw as RawFd))?;
+            let is_registered = libc::ioctl(watch.as_raw_fd(), GREET, &raw mut greeting) == 0
+                && libc::ioctl(watch.as_raw_fd(), REGISTER, &raw mut range) == 0;
+            is_registered.then_some(watch)
         }
     }
 

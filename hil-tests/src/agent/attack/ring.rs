@@ -3,6 +3,8 @@
 
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 
+use super::own::Mapped;
+
 /// Of `linux/io_uring.h`.
 const SUBMISSIONS_AT: libc::off_t = 0;
 const ENTRIES_AT: libc::off_t = 0x1000_0000;
@@ -61,8 +63,8 @@ pub fn wait_often(descriptor: RawFd) -> Option<OwnedFd> {
     };
     let at = parameters.submission_ring;
     let count = parameters.submissions;
-    let queue = Mapping::of(&ring, SUBMISSIONS_AT, (at.array + 4 * count) as usize)?;
-    let entries = Mapping::of(&ring, ENTRIES_AT, count as usize * size_of::<Entry>())?;
+    let queue = Mapped::part_of(&ring, SUBMISSIONS_AT, (at.array + 4 * count) as usize)?;
+    let entries = Mapped::part_of(&ring, ENTRIES_AT, count as usize * size_of::<Entry>())?;
     for number in 0..count {
         let entry = Entry {
             operation: POLL_ADD,
@@ -72,15 +74,19 @@ pub fn wait_often(descriptor: RawFd) -> Option<OwnedFd> {
         };
         // SAFETY: both mappings have room for as many as there are, and the kernel reads none before the call below.
         unsafe {
-            entries.0.cast::<Entry>().add(number as usize).write(entry);
-            let array = queue.0.add(at.array as usize).cast::<u32>();
+            entries
+                .as_mut_ptr()
+                .cast::<Entry>()
+                .add(number as usize)
+                .write(entry);
+            let array = queue.as_mut_ptr().add(at.array as usize).cast::<u32>();
             array.add(number as usize).write(number);
         }
     }
     // SAFETY: the ring's tail, which only we write.
     unsafe {
         queue
-            .0
+            .as_mut_ptr()
             .add(at.tail as usize)
             .cast::<u32>()
             .write_volatile(count)
@@ -99,35 +105,4 @@ pub fn wait_often(descriptor: RawFd) -> Option<OwnedFd> {
         )
     };
     (taken > 0).then_some(ring)
-}
-
-/// Unmapped when it is dropped; the ring goes on.
-struct Mapping(*mut u8, usize);
-
-impl Mapping {
-    fn of(ring: &OwnedFd, at: libc::off_t, bytes: usize) -> Option<Self> {
-        let (access, flags) = (
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_POPULATE,
-        );
-        // SAFETY: a new mapping at an address of the kernel's choice.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                access,
-                flags,
-                ring.as_raw_fd(),
-                at,
-            )
-        };
-        (start != libc::MAP_FAILED).then_some(Self(start.cast(), bytes))
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: a mapping of ours, to which nothing refers.
-        unsafe { libc::munmap(self.0.cast(), self.1) };
-    }
 }
