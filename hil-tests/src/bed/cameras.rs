@@ -80,6 +80,14 @@ pub struct Camera {
 }
 
 impl TestBed<'_> {
+    /// Notes why frames of a camera were refused or failed.
+    pub fn note_unserved(&mut self, counts: &CameraCounts) {
+        for (reason, count) in counts.rejected.iter().chain(&counts.failed) {
+            let words = format!("frames of {} refused or failed: {reason}", counts.task);
+            self.effect(*count, words);
+        }
+    }
+
     pub fn camera(&mut self, daemon: &Daemon, plan: &CameraPlan) -> Result<Camera, Failure> {
         // As a camera's driver thread has; below every thread of the daemon.
         let mut command = match plan.task.fps() {

@@ -69,6 +69,9 @@ fn torture(bed: &mut TestBed<'_>, amount: &Amount) -> Result<(), Failure> {
         });
     }
     bed.measure("tortured_missed_share", account.missed_share(&counts));
+    bed.note_unserved(&counts);
+    bed.effect(counts.late, "frames of the real-time camera answered late");
+    bed.effect(counts.skipped, "of its frames dropped for want of a slot");
     bed.effect(
         said.submitted,
         "frames of tortured clients, each with one verdict",

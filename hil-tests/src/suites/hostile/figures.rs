@@ -62,10 +62,7 @@ pub fn frames(bed: &mut TestBed<'_>, account: &Account, counts: &[CameraCounts])
     let words = "of them late, refused or failed in a stall of the machine or its wake";
     bed.effect(troubled - late - unserved, words);
     for counts in counts {
-        for (reason, count) in counts.rejected.iter().chain(&counts.failed) {
-            let words = format!("frames of {} refused or failed: {reason}", counts.task);
-            bed.effect(*count, words);
-        }
+        bed.note_unserved(counts);
         bed.picture(&counts.task, &counts.latency_us);
     }
 }
