@@ -31,10 +31,11 @@ impl Pace {
         }
     }
 
-    /// How fast a port reads what its client submits, for a task of this period and so many clients in all.
-    pub fn of_reads(task_period: Option<Nanos>, clients: usize, slots: u16) -> Self {
+    /// How fast a port reads what its client submits, for a task that promises this period and so many clients in
+    /// all.
+    pub fn of_reads(promised: Option<Nanos>, clients: usize, slots: u16) -> Self {
         let share_ns = READ_NS * clients as u64;
-        let twice_ns = task_period.map_or(share_ns, |period| period.as_nanos() / 2);
+        let twice_ns = promised.map_or(share_ns, |period| period.as_nanos() / 2);
         let period_ns = share_ns.min(twice_ns).max(1);
         Self {
             period_ns,

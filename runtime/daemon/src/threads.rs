@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::{ClientId, PartitionId, TaskId};
+use punctual_core::{ClientId, Criticality, PartitionId, TaskId};
 use punctual_kernels::preprocess::{PreprocessSpec, Preprocessor};
 use punctual_plan::{Plan, Role, ThreadPlan};
 use punctual_platform::heartbeat::Pulse;
@@ -376,13 +376,15 @@ impl ThreadFactory<'_> {
         let clients = self.plan().client_slots.len();
         let planned = self.plan().task(task);
         let period = planned.entry.submission_period;
+        let is_promised = planned.criticality == Criticality::RealTime;
+        let promised = planned.period.filter(|_| is_promised);
         let stop = Arc::new(Flag::default());
         let wakeup = Wakeup::Poller(ends.poller.waker());
         let heart = Arc::default();
         let port = Port {
             task,
             pace: period.map(|period| Pace::new(period, ends.slots)),
-            reads: Pace::of_reads(planned.period, clients, ends.slots),
+            reads: Pace::of_reads(promised, clients, ends.slots),
             ends,
             metrics: Arc::clone(&self.metrics),
             facts: Arc::clone(facts),
