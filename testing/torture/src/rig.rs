@@ -144,8 +144,7 @@ impl<'o> Rig<'o> {
             Against::OwnServer { slots, side } => {
                 let name = format!("punctual-torture-{}-{}", std::process::id(), options.seed);
                 let path = std::env::temp_dir().join(name);
-                let acceptor = Acceptor::open(&path, *slots, *side)?;
-                acceptor.watch(&poller)?;
+                let acceptor = Acceptor::open(&path, *slots, *side, &poller)?;
                 let server = Server::start(options.seed, Poller::new(READY)?, poller.waker())?;
                 (Some((acceptor, server)), path, "torture".to_owned())
             }
