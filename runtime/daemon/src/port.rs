@@ -46,11 +46,22 @@ pub struct Port {
 #[derive(Default)]
 pub struct PresentClient {
     /// None once it is gone, though its last verdicts may follow.
-    submissions: Option<Submissions>,
+    reading: Option<Reading>,
     results: Option<Results>,
     wakes: WakeBudget,
-    /// If what it submitted was not read to the end: when that is looked at again.
+}
+
+/// A client's submissions as far as they are read: whoever is gone is not looked at again.
+struct Reading {
+    submissions: Submissions,
+    /// If they were not read to the end: when they are looked at again.
     again_ns: Option<u64>,
+}
+
+impl PresentClient {
+    fn again_ns(&self) -> Option<u64> {
+        self.reading.as_ref()?.again_ns
+    }
 }
 
 /// Housekeeping's order to a port to disconnect its client, for which a thread has waited longer than the watchdog allows.
@@ -88,7 +99,7 @@ impl Port {
             self.heart.waiting();
             let (mut rung, mut hung_up) = (false, false);
             // A client that was not read to the end has no new edge: the poller does not report it again.
-            for ready in self.ends.poller.wait(self.client.again_ns) {
+            for ready in self.ends.poller.wait(self.client.again_ns()) {
                 (rung, hung_up) = (rung | ready.readable, hung_up | ready.hung_up);
             }
             self.heart.working();
@@ -99,21 +110,25 @@ impl Port {
     /// What the poller and the watchdog say of the client.
     fn hear(&mut self, rung: bool, hung_up: bool) {
         let overdrawn = self.overdrawn.take();
-        let Some(submissions) = self.client.submissions.as_mut() else {
+        let Some(reading) = self.client.reading.as_mut() else {
             return;
         };
         if overdrawn {
             return self.end(&ChannelFault::SlowMemory);
         }
-        if rung && let Err(fault) = submissions.rung() {
+        if rung && let Err(fault) = reading.submissions.rung() {
             return self.end(&fault);
         }
         if hung_up {
             // What it submitted before it closed the connection counts, and gets its verdict.
             self.read_all();
             self.dismiss();
-        } else if rung || self.client.again_ns.is_some() {
-            self.read();
+        } else if rung || self.client.again_ns().is_some() {
+            let again_ns = self.read();
+            // It may have ended meanwhile.
+            if let Some(reading) = self.client.reading.as_mut() {
+                reading.again_ns = again_ns;
+            }
         }
     }
 
@@ -126,9 +141,12 @@ impl Port {
         };
         let watched = client.submissions.watch(&self.ends.poller, CLIENT);
         self.client = PresentClient {
-            submissions: Some(client.submissions),
+            reading: Some(Reading {
+                submissions: client.submissions,
+                again_ns: None,
+            }),
             results: Some(client.results),
-            ..PresentClient::default()
+            wakes: WakeBudget::default(),
         };
         // What was said was about the last client.
         self.overdrawn.take();
@@ -143,22 +161,21 @@ impl Port {
     }
 
     /// Reads what the client has submitted, as many as it has slots, and no faster than it may be: one that submits as fast
-    /// as it is refused keeps neither its verdicts waiting nor whoever else needs this core. What is left is read later.
-    fn read(&mut self) {
-        self.client.again_ns = None;
+    /// as it is refused keeps neither its verdicts waiting nor whoever else needs this core. When to read what is left; none
+    /// if nothing is.
+    fn read(&mut self) -> Option<u64> {
         for _ in 0..self.ends.slots {
             let now_ns = clock::now_ns();
             let next_ns = self.reads.next_ns();
             if next_ns > now_ns {
-                self.client.again_ns = Some(next_ns);
-                return;
+                return Some(next_ns);
             }
             if !self.read_one() {
-                return;
+                return None;
             }
             self.reads.came(now_ns);
         }
-        self.client.again_ns = Some(0);
+        Some(0)
     }
 
     /// Reads everything: as much as there are slots, for the last time.
@@ -172,10 +189,10 @@ impl Port {
 
     /// Reads a submission; false if there is none, or no client any more.
     fn read_one(&mut self) -> bool {
-        let Some(submissions) = self.client.submissions.as_mut() else {
+        let Some(reading) = self.client.reading.as_mut() else {
             return false;
         };
-        match submissions.poll() {
+        match reading.submissions.poll() {
             Ok(Some(descriptor)) => {
                 self.submit(&descriptor);
                 true
@@ -279,7 +296,7 @@ impl Port {
             Ok(()) => None,
         };
         if let Some(fault) = fault
-            && self.client.submissions.is_some()
+            && self.client.reading.is_some()
         {
             self.end(&fault);
         }
@@ -293,11 +310,10 @@ impl Port {
 
     /// Ends a client: nothing more of it is read, and housekeeping and the scheduler learn that it is gone.
     fn dismiss(&mut self) {
-        let Some(submissions) = self.client.submissions.take() else {
+        let Some(Reading { submissions, .. }) = self.client.reading.take() else {
             return;
         };
         submissions.unwatch(&self.ends.poller);
-        self.client.again_ns = None;
         self.ends
             .submissions_returned
             .push(submissions)
