@@ -77,7 +77,7 @@ fn a_library_that_agrees_with_our_table_is_opened_and_masks_streams() {
     // SAFETY: a stand-in for a stream, whose object is larger than the offset.
     let read = Stream::new().with(|stream| unsafe {
         library.set_stream_mask(stream, mask).expect("128 TPCs");
-        stream_mask::read(stream, library.row())
+        stream_mask::read(stream, library.row().place())
     });
     assert_eq!(read, mask);
 }
@@ -92,10 +92,10 @@ fn a_library_of_64_tpcs_is_used_for_masks_that_it_can_say() {
     // SAFETY: as above.
     Stream::new().with(|stream| unsafe {
         library.set_stream_mask(stream, mask).expect("64 TPCs");
-        assert_eq!(stream_mask::read(stream, library.row()), mask);
+        assert_eq!(stream_mask::read(stream, library.row().place()), mask);
         let wide = library.set_stream_mask(stream, TpcMask::enabling([3, 70]));
         assert!(matches!(wide, Err(RawError::TooManyTpcs { .. })));
-        assert_eq!(stream_mask::read(stream, library.row()), mask);
+        assert_eq!(stream_mask::read(stream, library.row().place()), mask);
     });
 }
 

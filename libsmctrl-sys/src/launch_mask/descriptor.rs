@@ -37,15 +37,46 @@ impl Generation {
         }
     }
 
+    /// The layouts to try with descriptors of a version whose mask is not published, the likeliest first: those of this
+    /// generation's versions, the newest first, then all of their neighbours.
+    #[must_use]
+    pub fn candidates(self) -> Vec<Layout> {
+        let published = match self {
+            Self::UpToAda => &[Layout::VERSIONS_1_TO_3, Layout::VERSION_4][..],
+            Self::Hopper => &[
+                Layout::VERSION_4,
+                Layout::VERSION_5,
+                Layout::VERSIONS_1_TO_3,
+            ],
+            Self::Blackwell => &[Layout::VERSION_5, Layout::VERSION_4],
+        };
+        let moved = (0..=BEYOND).step_by(STEP).flat_map(|by| {
+            published.iter().flat_map(move |layout| {
+                let at = |mask_at| Layout { mask_at, ..*layout };
+                [
+                    at(layout.mask_at.saturating_sub(by)),
+                    at(layout.mask_at + by),
+                ]
+            })
+        });
+        let mut candidates: Vec<Layout> = Vec::new();
+        for layout in moved.filter(|layout| layout.is_inside()) {
+            if !candidates.contains(&layout) {
+                candidates.push(layout);
+            }
+        }
+        candidates
+    }
+
     /// How a descriptor with these bytes at the two places of a version holds a mask. None for a version whose
     /// mask is not published: nothing is guessed.
     #[must_use]
     pub const fn layout(self, version: VersionBytes) -> Option<Layout> {
         match (self, version.at_58, version.at_72) {
-            (Self::Blackwell, 0x50, _) => Some(Layout::Version5),
-            (Self::Blackwell, _, 0x40 | 0x41) | (Self::Hopper, _, 0x40) => Some(Layout::Version4),
+            (Self::Blackwell, 0x50, _) => Some(Layout::VERSION_5),
+            (Self::Blackwell, _, 0x40 | 0x41) | (Self::Hopper, _, 0x40) => Some(Layout::VERSION_4),
             (Self::UpToAda, _, 0x16 | 0x17 | 0x20..=0x24 | 0x30) | (Self::Hopper, _, 0x30) => {
-                Some(Layout::Versions1To3)
+                Some(Layout::VERSIONS_1_TO_3)
             }
             _ => None,
         }
@@ -77,39 +108,57 @@ impl VersionBytes {
 
 /// How a descriptor holds a mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// `SM_DISABLE_MASK_LOWER` and `_UPPER`, bits 672 to 735.
-    Versions1To3,
-    /// `TPC_DISABLE_MASK(0..4)` from bit 2432 on, which count if bit 31 is set.
-    Version4,
-    /// The same from bit 2240 on, and bit 159.
-    Version5,
+pub struct Layout {
+    /// Bytes from the start of the descriptor to the mask's first word: a multiple of four.
+    pub mask_at: usize,
+    /// Its words of 32 TPCs: 2 or 4.
+    pub words: usize,
+    /// Bytes to the word whose highest bit says that the mask counts, a multiple of four; none: it always does.
+    pub valid_at: Option<usize>,
 }
 
+/// Bytes of a descriptor of the versions that have masks of two words, and of those with more.
+const BYTES: [usize; 2] = [256, 384];
+/// How far from the published places a mask is looked for, and in which steps.
+const BEYOND: usize = 64;
+const STEP: usize = 8;
+
 impl Layout {
-    /// Bytes from the start of the descriptor to the mask's first word.
-    const fn mask_at(self) -> usize {
-        match self {
-            Self::Versions1To3 => 672 / 8,
-            Self::Version4 => 2432 / 8,
-            Self::Version5 => 2240 / 8,
-        }
+    /// `SM_DISABLE_MASK_LOWER` and `_UPPER`, bits 672 to 735.
+    pub const VERSIONS_1_TO_3: Self = Self {
+        mask_at: 672 / 8,
+        words: 2,
+        valid_at: None,
+    };
+    /// `TPC_DISABLE_MASK(0..4)` from bit 2432 on, which count if bit 31 is set.
+    pub const VERSION_4: Self = Self {
+        mask_at: 2432 / 8,
+        words: 4,
+        valid_at: Some(0),
+    };
+    /// The same from bit 2240 on, and bit 159.
+    pub const VERSION_5: Self = Self {
+        mask_at: 2240 / 8,
+        words: 4,
+        valid_at: Some(16),
+    };
+
+    /// Whether a mask and its flag are inside of a descriptor, at whole words.
+    #[must_use]
+    pub fn is_inside(self) -> bool {
+        let bytes = if self.words == 2 { BYTES[0] } else { BYTES[1] };
+        let starts = [Some(self.mask_at), self.valid_at];
+        let aligned = starts
+            .into_iter()
+            .flatten()
+            .all(|at| at % 4 == 0 && at < bytes);
+        aligned && matches!(self.words, 2 | 4) && self.mask_at + 4 * self.words <= bytes
     }
 
-    const fn words(self) -> usize {
-        match self {
-            Self::Versions1To3 => 2,
-            Self::Version4 | Self::Version5 => 4,
-        }
-    }
-
-    /// Bytes to the word whose highest bit says that the mask counts; none: it always does.
-    const fn valid_at(self) -> Option<usize> {
-        match self {
-            Self::Versions1To3 => None,
-            Self::Version4 => Some(0),
-            Self::Version5 => Some(16),
-        }
+    /// Bits of its masks, and so TPCs at most.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        32 * self.words as u32
     }
 
     /// Writes a mask. None, and nothing is written, if there are too few words for it.
@@ -117,16 +166,16 @@ impl Layout {
     /// # Safety
     /// `descriptor` points to a descriptor of this layout, at a multiple of four, which nobody else uses now.
     pub(super) unsafe fn write(self, descriptor: *mut u8, mask: TpcMask) -> Option<()> {
-        if self.words() == 2 {
+        if self.words == 2 {
             mask.disabled_bits_64()?;
         }
-        for word in 0..self.words() {
+        for word in 0..self.words {
             let bits = (mask.disabled_bits() >> (32 * word)) as u32;
-            let place = self.mask_at() + word * size_of::<u32>();
+            let place = self.mask_at + word * size_of::<u32>();
             // SAFETY: by the caller's promise, and all offsets are multiples of four.
             unsafe { descriptor.add(place).cast::<u32>().write_volatile(bits) };
         }
-        if let Some(at) = self.valid_at() {
+        if let Some(at) = self.valid_at {
             // SAFETY: likewise.
             unsafe {
                 let place = descriptor.add(at).cast::<u32>();
@@ -169,19 +218,19 @@ mod tests {
         let mut version_4 = vec![(0, 1 << 31)];
         version_4.extend(four(304));
         holds(
-            written(Layout::Version4, mask).expect("it fits"),
+            written(Layout::VERSION_4, mask).expect("it fits"),
             &version_4,
         );
         let mut version_5 = vec![(16, 1 << 31)];
         version_5.extend(four(280));
         holds(
-            written(Layout::Version5, mask).expect("it fits"),
+            written(Layout::VERSION_5, mask).expect("it fits"),
             &version_5,
         );
         let mask = TpcMask::enabling([1, 34]);
         let words = [(84, !(1 << 1)), (88, !(1 << 2))];
         holds(
-            written(Layout::Versions1To3, mask).expect("it fits"),
+            written(Layout::VERSIONS_1_TO_3, mask).expect("it fits"),
             &words,
         );
     }
@@ -189,7 +238,7 @@ mod tests {
     #[test]
     fn a_mask_that_two_words_cannot_hold_is_not_written() {
         assert_eq!(
-            written(Layout::Versions1To3, TpcMask::enabling([3, 64])),
+            written(Layout::VERSIONS_1_TO_3, TpcMask::enabling([3, 64])),
             None
         );
     }
@@ -200,18 +249,47 @@ mod tests {
         for version in [0x16, 0x17, 0x20, 0x24, 0x30] {
             assert_eq!(
                 UpToAda.layout(bytes(0, version)),
-                Some(Layout::Versions1To3)
+                Some(Layout::VERSIONS_1_TO_3)
             );
         }
-        assert_eq!(Hopper.layout(bytes(0, 0x40)), Some(Layout::Version4));
-        assert_eq!(Blackwell.layout(bytes(0, 0x41)), Some(Layout::Version4));
-        assert_eq!(Blackwell.layout(bytes(0x50, 0)), Some(Layout::Version5));
+        assert_eq!(Hopper.layout(bytes(0, 0x40)), Some(Layout::VERSION_4));
+        assert_eq!(Blackwell.layout(bytes(0, 0x41)), Some(Layout::VERSION_4));
+        assert_eq!(Blackwell.layout(bytes(0x50, 0)), Some(Layout::VERSION_5));
         // Version 0.6 has no mask; of 5.1 the headers name the bit that makes a mask count, and no mask.
         assert_eq!(UpToAda.layout(bytes(0, 0x06)), None);
         assert_eq!(Blackwell.layout(bytes(0x51, 0)), None);
         assert_eq!(UpToAda.layout(bytes(0x50, 0)), None);
         assert_eq!(UpToAda.layout(bytes(0, 0x40)), None);
         assert_eq!(Hopper.layout(bytes(0, 0)), None);
+    }
+
+    #[test]
+    fn what_a_version_may_have_is_tried_near_what_is_published() {
+        let candidates = Generation::Blackwell.candidates();
+        assert_eq!(candidates[..2], [Layout::VERSION_5, Layout::VERSION_4]);
+        assert!(candidates.iter().all(|layout| layout.is_inside()));
+        let moved = Layout {
+            mask_at: 280 + 24,
+            ..Layout::VERSION_5
+        };
+        assert!(candidates.contains(&moved));
+        for (at, layout) in candidates.iter().enumerate() {
+            assert!(!candidates[..at].contains(layout), "{layout:?}");
+        }
+    }
+
+    #[test]
+    fn a_layout_outside_of_descriptors_is_none() {
+        let outside = |mask_at, words, valid_at| {
+            !Layout {
+                mask_at,
+                words,
+                valid_at,
+            }
+            .is_inside()
+        };
+        assert!(outside(372, 4, None) && outside(252, 2, None));
+        assert!(outside(8, 3, None) && outside(10, 2, None) && outside(8, 2, Some(256)));
     }
 
     #[test]

@@ -80,14 +80,32 @@ pub enum ApplyError {
 /// That the driver calls back for each launch of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchMasks {
-    generation: Generation,
+    layouts: Layouts,
+}
+
+/// How descriptors hold masks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layouts {
+    /// As published for each version.
+    Published(Generation),
+    /// As somebody found out, whichever the version.
+    Found(Layout),
+}
+
+impl Layouts {
+    const fn of(self, version: VersionBytes) -> Option<Layout> {
+        match self {
+            Self::Published(generation) => generation.layout(version),
+            Self::Found(layout) => Some(layout),
+        }
+    }
 }
 
 /// What a thread's launch is to be masked with, and what became of it.
 #[derive(Clone, Copy)]
 struct Pending {
     mask: TpcMask,
-    generation: Generation,
+    layouts: Layouts,
     outcome: Result<(), ApplyError>,
 }
 
@@ -101,18 +119,20 @@ thread_local! {
 static SUBSCRIBED: Mutex<bool> = Mutex::new(false);
 
 impl LaunchMasks {
-    /// Asks the driver to call back for each launch, for a device of this compute capability.
+    /// Asks the driver to call back for each launch, for a device of this compute capability. `found` is how its
+    /// descriptors hold masks, if that was found out; none: as it is published for their version.
     ///
     /// # Errors
     /// If the driver has no such callback, or not as far as is known of it.
     ///
     /// # Safety
     /// - `get` is the `cuGetExportTable` of this process's driver, which is initialised and stays loaded.
-    /// - No vendor documents the table: the caller has tried it in a child process on this driver and device, or is
-    ///   that child.
+    /// - No vendor documents the table: the caller has tried it, and `found`, in a child process on this driver and
+    ///   device, or is that child. `found` is [inside](Layout::is_inside) of descriptors.
     pub unsafe fn install(
         get: GetExportTable,
         compute_capability: (u32, u32),
+        found: Option<Layout>,
     ) -> Result<Self, InstallError> {
         let mut subscribed = SUBSCRIBED.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: by the caller's promise.
@@ -132,15 +152,20 @@ impl LaunchMasks {
             }
             *subscribed = true;
         }
+        let published =
+            || Layouts::Published(Generation::of_compute_capability(compute_capability));
         Ok(Self {
-            generation: Generation::of_compute_capability(compute_capability),
+            layouts: found.map_or_else(published, Layouts::Found),
         })
     }
 
     /// Bits of its masks, and so TPCs at most.
     #[must_use]
     pub const fn bits(self) -> u32 {
-        self.generation.bits()
+        match self.layouts {
+            Layouts::Published(generation) => generation.bits(),
+            Layouts::Found(layout) => layout.bits(),
+        }
     }
 
     /// Carries out `launch`, which launches one kernel on the calling thread and returns the driver's code, with its
@@ -153,7 +178,7 @@ impl LaunchMasks {
     ) -> (u32, Result<(), ApplyError>) {
         PENDING.set(Some(Pending {
             mask,
-            generation: self.generation,
+            layouts: self.layouts,
             outcome: Err(ApplyError::NotCalled),
         }));
         let code = launch();
@@ -243,7 +268,7 @@ unsafe fn apply(pending: Pending, parameters: *const c_void) -> Result<(), Apply
     }
     // SAFETY: the descriptor, which is larger than 72 bytes in every version.
     let version = unsafe { VersionBytes::of(descriptor) };
-    let layout = pending.generation.layout(version);
+    let layout = pending.layouts.of(version);
     let layout = layout.ok_or(ApplyError::UnknownVersion { version })?;
     // SAFETY: a descriptor of this layout, which the driver has prepared and not handed over yet.
     let written = unsafe { layout.write(descriptor, pending.mask) };

@@ -18,7 +18,7 @@ fn called_back(masks: LaunchMasks, mask: TpcMask, parameters: &[usize]) -> Resul
 }
 
 const ORIN: LaunchMasks = LaunchMasks {
-    generation: Generation::UpToAda,
+    layouts: Layouts::Published(Generation::UpToAda),
 };
 
 fn parameters(descriptor: &mut [u32; 96]) -> [usize; 5] {
@@ -155,8 +155,8 @@ fn a_driver_without_the_table_is_refused_by_name() {
     // SAFETY: functions that give no table, or one of which nothing but its size is read.
     let (none, short) = unsafe {
         (
-            LaunchMasks::install(no_table, (8, 7)),
-            LaunchMasks::install(short_table, (8, 7)),
+            LaunchMasks::install(no_table, (8, 7), None),
+            LaunchMasks::install(short_table, (8, 7), None),
         )
     };
     assert_eq!(none, Err(InstallError::NoTable { code: 500 }));

@@ -139,7 +139,7 @@ impl Library {
     pub unsafe fn open(file: &OsStr, key: DriverKey, limit: Duration) -> Result<Self, RawError> {
         let row = stream_mask::find(key)?;
         // SAFETY: the caller's promise is the one that the child needs.
-        let report = unsafe { in_child(limit, || trial::run(file, row.layout())) }?;
+        let report = unsafe { in_child(limit, || trial::run(file, row.place().layout)) }?;
         let said = match report {
             Report {
                 ending: Ending::Exited(0),
@@ -208,7 +208,7 @@ impl Library {
     #[must_use]
     pub fn bits(&self) -> u32 {
         match self.stream_mask {
-            SetStream::Of128(_) => self.row.layout().bits(),
+            SetStream::Of128(_) => self.row.place().layout.bits(),
             SetStream::Of64(_) => u64::BITS,
         }
     }

@@ -3,19 +3,31 @@
 //! A stream's handle points to a pointer to an object of the driver's, and in that object, at an
 //! offset which differs from driver to driver, lie the TPCs that the stream's launches may not use
 //! (Bakita and Anderson, "Hardware Compute Partitioning on NVIDIA GPUs", RTAS 2023). [`find`] looks
-//! the offset up, [`Layout`] says how the mask lies there, [`write`] puts it there.
+//! the offset up, [`candidates`] are those worth trying where nobody has it, [`Layout`] says how the mask lies
+//! there, [`write`] puts it there.
 //!
-//! An offset from the table is a claim. A wrong one damages the driver's memory, so it is tried in a
+//! An offset is a claim. A wrong one damages the driver's memory, so it is tried in a
 //! process that may die, TPC by TPC, before a process that matters uses it.
 
+mod candidates;
 mod table;
 
 use std::ffi::c_void;
 
+pub use candidates::candidates;
 pub use table::{ROWS, Row, Standing, UnknownDriver, find};
 
 use crate::key::CudaVersion;
 use crate::mask::TpcMask;
+
+/// Where a driver keeps the mask of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Bytes from the start of the stream's object to the mask: a multiple of four.
+    pub offset: usize,
+    /// How it lies there.
+    pub layout: Layout,
+}
 
 /// How a mask lies in a stream's object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,17 +167,20 @@ const WORDS_MAX: usize = 5;
 /// If the layout cannot say the mask; then nothing is written.
 ///
 /// # Safety
-/// - `stream` is a `CUstream` of the driver whose key found `row`, made by `cuStreamCreate` or
+/// - `stream` is a `CUstream` made by `cuStreamCreate` or
 ///   `cuStreamCreateWithPriority` and not destroyed: none of the driver's special handles, and no stream of
 ///   a green context.
-/// - `row` names the place of the mask in that driver's stream objects. No vendor documents it; the caller
-///   has tried the row in a child process, or is that child.
+/// - `place` is that of the mask in that driver's stream objects. No vendor documents it; the caller
+///   has tried the place in a child process, or is that child.
 /// - No other thread launches into the stream meanwhile.
-pub unsafe fn write(stream: *mut c_void, row: &Row, mask: TpcMask) -> Result<(), LayoutError> {
-    let layout = row.layout();
+pub unsafe fn write(
+    stream: *mut c_void,
+    Place { offset, layout }: Place,
+    mask: TpcMask,
+) -> Result<(), LayoutError> {
     let words = layout.words_of(mask)?;
     // SAFETY: by the caller's promise.
-    let place = unsafe { place(stream, row) };
+    let place = unsafe { address(stream, offset) };
     // The flag comes last: the words that it makes valid are there then.
     for at in (0..layout.words()).rev() {
         // SAFETY: by the caller's promise the words of the mask lie from `place` on, and no other thread
@@ -180,10 +195,9 @@ pub unsafe fn write(stream: *mut c_void, row: &Row, mask: TpcMask) -> Result<(),
 /// # Safety
 /// As of [`write`].
 #[must_use]
-pub unsafe fn read(stream: *mut c_void, row: &Row) -> TpcMask {
-    let layout = row.layout();
+pub unsafe fn read(stream: *mut c_void, Place { offset, layout }: Place) -> TpcMask {
     // SAFETY: by the caller's promise.
-    let place = unsafe { place(stream, row) };
+    let place = unsafe { address(stream, offset) };
     let mut words = [0; WORDS_MAX];
     for (at, word) in words.iter_mut().enumerate().take(layout.words()) {
         // SAFETY: as in `write`.
@@ -196,9 +210,9 @@ pub unsafe fn read(stream: *mut c_void, row: &Row) -> TpcMask {
 ///
 /// # Safety
 /// As of [`write`].
-unsafe fn place(stream: *mut c_void, row: &Row) -> *mut u32 {
-    // SAFETY: a stream's handle points to a pointer to its object, and the row's offset lies in it.
-    unsafe { stream.cast::<*mut u8>().read().add(row.offset).cast() }
+unsafe fn address(stream: *mut c_void, offset: usize) -> *mut u32 {
+    // SAFETY: a stream's handle points to a pointer to its object, and the offset lies in it.
+    unsafe { stream.cast::<*mut u8>().read().add(offset).cast() }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::key::{Architecture, CudaVersion, DriverKey, Soc};
 
-use super::Layout;
+use super::{Layout, Place};
 
 /// An offset, and what it holds for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,10 +47,13 @@ impl fmt::Display for Standing {
 }
 
 impl Row {
-    /// How the mask lies there.
+    /// Where it says that the mask is.
     #[must_use]
-    pub fn layout(&self) -> Layout {
-        Layout::of(self.from)
+    pub fn place(&self) -> Place {
+        Place {
+            offset: self.offset,
+            layout: Layout::of(self.from),
+        }
     }
 
     /// Whether the row is about this driver.

@@ -105,14 +105,15 @@ fn a_stream_is_masked_at_the_offset_of_its_row_and_nowhere_else() {
         // SAFETY: the handle points to a pointer to an object of 2 KiB, in which the mask lies
         // wherever the row says; nobody else uses it.
         unsafe {
-            assert_eq!(read(stream, row), TpcMask::UNRESTRICTED);
-            write(stream, row, mask).expect("it fits");
-            assert_eq!(read(stream, row), mask);
+            assert_eq!(read(stream, row.place()), TpcMask::UNRESTRICTED);
+            write(stream, row.place(), mask).expect("it fits");
+            assert_eq!(read(stream, row.place()), mask);
         }
         let first = row.offset / size_of::<u32>();
-        let words = row.layout().words();
+        let layout = row.place().layout;
+        let words = layout.words();
         assert_eq!(
-            row.layout().words_of(mask).expect("it fits")[..words],
+            layout.words_of(mask).expect("it fits")[..words],
             object[first..first + words]
         );
         object[first..first + words].fill(0);
@@ -162,7 +163,7 @@ fn where_version_and_processor_do_not_name_the_place_the_system_on_a_chip_does()
 fn no_two_rows_are_about_the_same_driver_and_each_keeps_one_layout() {
     for (at, row) in ROWS.iter().enumerate() {
         assert!(row.from <= row.to);
-        assert_eq!(row.layout(), Layout::of(row.to));
+        assert_eq!(row.place().layout, Layout::of(row.to));
         assert_eq!(row.offset % size_of::<u32>(), 0);
         for other in &ROWS[at + 1..] {
             let apart = row.architecture != other.architecture

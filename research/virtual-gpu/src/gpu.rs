@@ -94,6 +94,7 @@ fn partitioner(gpu: Gpu, config: &Config) -> Result<Partitioner, GpuError> {
         version: facts.version,
         compute_capability: config.compute,
         libsmctrl: OsString::new(),
+        place: None,
     };
     let outcome = trial.run();
     if let Err(refusal) = &outcome {

@@ -24,6 +24,7 @@ fn trial(mechanism: Mechanism, config: &Config) -> Trial {
         version: CudaVersion::from_driver(config.driver as i32).expect("a version"),
         compute_capability: config.compute,
         libsmctrl: OsString::from("libsmctrl-that-is-not-there.so"),
+        place: None,
     }
 }
 
@@ -144,7 +145,7 @@ fn masks_of_launches_divide_devices_whose_stream_masks_are_not_known() {
 #[test]
 fn what_masks_of_launches_lack_is_refused_by_name() {
     let refused = |config: Config| match tried(Mechanism::LaunchMask, &config) {
-        Err(Refusal::NotMasked { said }) => said,
+        Err(Refusal::NotMasked { said } | Refusal::NoCallback { said }) => said,
         other => panic!("{other:?}"),
     };
     let said = refused(Config {

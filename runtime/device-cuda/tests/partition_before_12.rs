@@ -30,6 +30,7 @@ fn tried(mechanism: Mechanism) -> Result<UnitMap, Refusal> {
         version: CudaVersion::from_driver(driver as i32).expect("a version"),
         compute_capability: config.compute,
         libsmctrl: OsString::from("libsmctrl-that-is-not-there.so"),
+        place: None,
     };
     trial.run()
 }

@@ -83,6 +83,31 @@ pub(crate) fn timespec(ns: u64) -> libc::timespec {
     }
 }
 
+/// Seconds since 1970 as a date and time, for people.
+#[must_use]
+pub fn date_of(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Counted in years that begin on 1 March, so that the leap day is a year's last.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    format!(
+        "{:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC",
+        year + era * 400 + next,
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,5 +132,19 @@ mod tests {
         let deadline = now_ns() + 300_000;
         sleep_until_ns(deadline);
         assert!(now_ns() >= deadline);
+    }
+
+    #[test]
+    fn seconds_become_dates() {
+        for (seconds, date) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_709_251_199, "2024-02-29 23:59:59 UTC"),
+            (1_709_251_200, "2024-03-01 00:00:00 UTC"),
+            (1_795_301_145, "2026-11-21 22:45:45 UTC"),
+            (4_102_444_799, "2099-12-31 23:59:59 UTC"),
+        ] {
+            assert_eq!(date_of(seconds), date);
+        }
     }
 }

@@ -47,6 +47,14 @@ pub struct Config {
     pub hung_reset: HungReset,
     /// Whether tools get the table with which they are called back for launches.
     pub export_table: bool,
+    /// The words of a stream's object around its mask have a meaning, drawn from this seed: a launch of a stream in which
+    /// somebody wrote there may fail, never end, or end the process.
+    pub fragile: Option<u64>,
+    /// A file to which the clock of the multiprocessors is written, in Hz: a high one as long as the process has a
+    /// context, as of a card that nobody fixed the clocks of. Its name has no space.
+    pub clock_file: Option<String>,
+    /// Where the mask lies in launches' descriptors, in bytes; none: where their version has it.
+    pub descriptor_mask: Option<u32>,
     /// The version of launches' descriptors, major and minor in four bits each; none: that of the compute capability.
     pub descriptor: Option<u32>,
     /// Whether masks in launches' descriptors are obeyed.
@@ -108,6 +116,9 @@ impl Default for Config {
             masks: true,
             green_fine: true,
             mask_offset: None,
+            fragile: None,
+            clock_file: None,
+            descriptor_mask: None,
             connections: None,
             lazy: None,
             hung_reset: HungReset::default(),
@@ -139,8 +150,8 @@ pub enum ConfigError {
 }
 
 const KEYS: &str = "devices, tpcs, sms-per-tpc, spread, tpc-of-bit, compute, driver, integrated, host-register, \
-                    memory, queue, masks, green-fine, mask-offset, export-table, descriptor, descriptor-masks, connections, \
-                    lazy, hung-reset, hide, fail, fail-launch, hang-launch, launch-log";
+                    memory, queue, masks, green-fine, mask-offset, fragile, export-table, descriptor, descriptor-mask, \
+                    descriptor-masks, connections, clock-file, lazy, hung-reset, hide, fail, fail-launch, hang-launch, launch-log";
 
 impl Config {
     #[must_use]
@@ -182,6 +193,16 @@ impl Config {
             "masks" => self.masks = flag(key, value)?,
             "green-fine" => self.green_fine = flag(key, value)?,
             "mask-offset" => self.mask_offset = Some(number(key, value, "bytes")?),
+            "fragile" => self.fragile = Some(number(key, value, "a seed")?),
+            "clock-file" => self.clock_file = Some(value.to_owned()),
+            "descriptor-mask" => {
+                let bytes = "a multiple of 4 to 368";
+                let at = within(key, value, 0..=368, bytes)?;
+                if !at.is_multiple_of(4) {
+                    return Err(wrong(key, value, bytes));
+                }
+                self.descriptor_mask = Some(at);
+            }
             "connections" => {
                 self.connections = Some(within(key, value, versions::CONNECTIONS, "1 to 32")?);
             }
@@ -389,6 +410,15 @@ impl fmt::Display for Config {
         if let Some(offset) = self.mask_offset {
             write!(f, " mask-offset={offset}")?;
         }
+        if let Some(seed) = self.fragile {
+            write!(f, " fragile={seed}")?;
+        }
+        if let Some(file) = &self.clock_file {
+            write!(f, " clock-file={file}")?;
+        }
+        if let Some(at) = self.descriptor_mask {
+            write!(f, " descriptor-mask={at}")?;
+        }
         if let Some(version) = self.descriptor {
             write!(f, " descriptor={}.{}", version >> 4, version & 15)?;
         }
@@ -417,6 +447,9 @@ mod tests {
             compute: (9, 0),
             driver: 13000,
             mask_offset: Some(0x51c),
+            fragile: Some(11),
+            clock_file: Some("/tmp/cur_freq".into()),
+            descriptor_mask: Some(312),
             connections: Some(32),
             lazy: Some(false),
             hung_reset: HungReset::Blocks,

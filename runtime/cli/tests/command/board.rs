@@ -270,3 +270,103 @@ fn without_a_gpu_a_profile_for_one_is_refused_before_anything_is_measured() {
     assert_eq!(output.status.code(), Some(5), "{output:?}");
     assert!(output.stdout.is_empty(), "nothing is measured");
 }
+
+/// A driver that keeps masks at `offset`, where no row has them, and is harmed by who writes elsewhere.
+fn moved(driver: u32, offset: u32, seed: u64) -> Config {
+    Config {
+        driver,
+        mask_offset: Some(offset),
+        fragile: Some(seed),
+        tpcs: 2 + (seed % 4) as u32,
+        spread: seed.is_multiple_of(2),
+        ..Config::default()
+    }
+}
+
+#[test]
+fn the_place_of_masks_is_found_on_drivers_that_no_row_is_about_and_none_is_harmed() {
+    // Versions without a row, and with one that is wrong about them; of both layouts.
+    let drivers = [
+        (13020, 0x5dc),
+        (13020, 0x504),
+        (13020, 0x47c),
+        (13020, 0x65c),
+        (13010, 0x54c),
+        (13010, 0x534),
+        (12090, 0x50c),
+        (12090, 0x4d4),
+        (13000, 0x524),
+        (12060, 0x484),
+        (11080, 0x45c),
+        (11040, 0x3ac),
+    ];
+    for (seed, (driver, offset)) in (1..).zip(drivers) {
+        let folder = scratch(&format!("moved-{seed}"));
+        let config = moved(driver, offset, seed);
+        let output = emulated(&folder, &config, &["--json", "--search"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let partitions = gpu(&output)["partitions"].clone();
+        assert_eq!(partitions["mechanism"], "stream-mask", "{driver}: {said}");
+        assert_eq!(partitions["tpcs"], config.tpcs);
+        let words = if driver < 12000 { 2 } else { 5 };
+        let place = format!("stream:{offset:#x}:{words}");
+        assert_eq!(partitions["found"][0]["place"], place.as_str());
+        assert!(said.contains("of at most"), "{said}");
+        // It is used like a row from now on, without another trial.
+        let later = emulated(&folder, &config, &["--json"]);
+        assert_eq!(gpu(&later)["partitions"]["found"], partitions["found"]);
+        assert_eq!(gpu(&later)["partitions"]["units"], partitions["units"]);
+        let told = emulated(&folder, &config, &[]);
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        assert!(
+            told.contains("found here on") && told.contains(&place),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn the_mask_in_descriptors_of_an_unknown_version_is_found() {
+    let drivers = [
+        ((12, 1), 0x52, Some(272)),
+        ((11, 0), 0x51, None),
+        ((9, 0), 0x42, Some(320)),
+    ];
+    for (at, (compute, version, moved)) in drivers.into_iter().enumerate() {
+        let folder = scratch(&format!("descriptor-{at}"));
+        let config = Config {
+            compute,
+            masks: false,
+            descriptor: Some(version),
+            descriptor_mask: moved,
+            ..small()
+        };
+        let mut command = on_emulated(&folder, &config, &["--json", "--search"]);
+        command.env("PUNCTUAL_GPU_MECHANISMS", "launch-mask");
+        let output = command.output().expect("the command runs");
+        assert_eq!(
+            partitions(&output),
+            ("launch-mask".to_owned(), 4, 1),
+            "{output:?}"
+        );
+    }
+}
+
+#[test]
+fn a_search_that_finds_nothing_says_how_far_it_came_and_green_contexts_divide_the_gpu() {
+    let folder = scratch("nowhere");
+    let config = Config {
+        driver: 13020,
+        mask_offset: Some(0x900),
+        tpcs: 2,
+        ..Config::default()
+    };
+    let output = emulated(&folder, &config, &["--json", "--search"]);
+    assert_eq!(partitions(&output), ("green-contexts".to_owned(), 2, 1));
+    let searched = gpu(&output)["partitions"]["searched"].clone();
+    let ended = searched[0]["ended"].as_str().expect("text");
+    assert!(
+        ended.contains("places were tried; none of them had an effect"),
+        "{ended}"
+    );
+}

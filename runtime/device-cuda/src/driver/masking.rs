@@ -2,9 +2,9 @@
 
 use std::ffi::OsStr;
 
-use libsmctrl_sys::launch_mask::{InstallError, LaunchMasks};
+use libsmctrl_sys::launch_mask::{self, InstallError, LaunchMasks};
 use libsmctrl_sys::raw::{Library, RawError};
-use libsmctrl_sys::stream_mask::{self, LayoutError, Row};
+use libsmctrl_sys::stream_mask::{self, LayoutError, Place};
 use libsmctrl_sys::{DriverKey, NoDrivers, TpcMask};
 
 use super::error::CallError;
@@ -18,8 +18,8 @@ pub struct Masking(Way);
 
 #[derive(Debug)]
 enum Way {
-    /// We write the mask where the table has it.
-    Native(&'static Row),
+    /// We write the mask where the driver keeps it.
+    Native(Place),
     Library(Library),
     /// Our callback writes it into each launch's descriptor.
     Launches(LaunchMasks),
@@ -52,13 +52,14 @@ pub enum MaskError {
 }
 
 impl Masking {
-    /// Masks written by ourselves, for streams of the driver of `key`.
+    /// Masks written by ourselves at `place` in the objects of streams.
     ///
     /// # Safety
-    /// `key` is this process's driver, and either the place that the table has for it was confirmed on
-    /// this device and driver, or this process is there to find out and may die of it.
-    pub unsafe fn native(key: DriverKey) -> Result<Self, stream_mask::UnknownDriver> {
-        stream_mask::find(key).map(|row| Self(Way::Native(row)))
+    /// Either the place was confirmed on this device and this process's driver, or this process is there to find out
+    /// and may die of it.
+    #[must_use]
+    pub const unsafe fn native(place: Place) -> Self {
+        Self(Way::Native(place))
     }
 
     /// Masks written by libsmctrl, which must have been tried.
@@ -80,15 +81,19 @@ impl Masking {
         Ok(Self(Way::Library(library)))
     }
 
-    /// Masks of launches, for streams of this device.
+    /// Masks of launches, for streams of this device, whose descriptors hold masks as `found` says or, without, as is
+    /// published.
     ///
     /// # Safety
-    /// Either the callback and the descriptors were confirmed on this device and driver, or this process is there to
+    /// Either the callback and `found` or the published layouts were confirmed on this device and driver, or this process is there to
     /// find out and may die of it.
-    pub unsafe fn of_launches(gpu: Gpu) -> Result<Self, MaskError> {
+    pub unsafe fn of_launches(
+        gpu: Gpu,
+        found: Option<launch_mask::Layout>,
+    ) -> Result<Self, MaskError> {
         let get = export_table(gpu.driver()).ok_or(MaskError::NoExportTable)?;
         // SAFETY: the driver's own function, of a library that is never unloaded; the rest is the caller's promise.
-        let masks = unsafe { LaunchMasks::install(get, gpu.compute_capability()?) }?;
+        let masks = unsafe { LaunchMasks::install(get, gpu.compute_capability()?, found) }?;
         Ok(Self(Way::Launches(masks)))
     }
 
@@ -96,7 +101,7 @@ impl Masking {
     #[must_use]
     pub fn bits(&self) -> u32 {
         match &self.0 {
-            Way::Native(row) => row.layout().bits(),
+            Way::Native(place) => place.layout.bits(),
             Way::Library(library) => library.bits(),
             Way::Launches(masks) => masks.bits(),
         }
@@ -113,7 +118,7 @@ impl Masking {
         // thread launches into it now.
         unsafe {
             match &self.0 {
-                Way::Native(row) => stream_mask::write(raw, row, mask)?,
+                Way::Native(place) => stream_mask::write(raw, *place, mask)?,
                 Way::Library(library) => library.set_stream_mask(raw, mask)?,
                 Way::Launches(masks) => stream.mask_launches(*masks, mask),
             }

@@ -35,7 +35,7 @@ pub enum Refusal {
     /// Where the driver keeps masks is not known.
     #[error(
         "no public source says where a driver for {driver} keeps a stream's mask: this mechanism is left out, and the \
-         next one is tried; `launch-mask` needs no such position (name it in PUNCTUAL_GPU_MECHANISMS)"
+         next one is tried; `punctual board detect --search` looks for the place, some minutes long"
     )]
     UnknownDriver {
         /// Version, processor and system on a chip.
@@ -52,6 +52,9 @@ pub enum Refusal {
     /// A mask could not be set.
     #[error("{said}")]
     NotMasked { said: String },
+    /// The driver does not tell of launches.
+    #[error("{said}")]
+    NoCallback { said: String },
     /// The device is too small to be divided.
     #[error("this device has {groups} group of TPCs; two are needed to divide it")]
     Indivisible { groups: u32 },
@@ -128,6 +131,45 @@ pub enum Lasting {
 }
 
 impl Refusal {
+    /// Whether masks at another place may be what this refusal misses; otherwise no place can mend it.
+    #[must_use]
+    pub const fn is_of_the_place(&self) -> bool {
+        match self {
+            Self::UnknownDriver { .. }
+            | Self::NotMasked { .. }
+            | Self::CallFailed { .. }
+            | Self::NeverEnded { .. }
+            | Self::Nowhere { .. }
+            | Self::Died { .. }
+            | Self::Unreached { .. }
+            | Self::NoEffect
+            | Self::Ungoverned { .. }
+            | Self::Shared { .. }
+            | Self::Escaped { .. }
+            | Self::KeptOut { .. } => true,
+            Self::Libsmctrl { .. }
+            | Self::NoSymbol { .. }
+            | Self::NoCallback { .. }
+            | Self::Indivisible { .. }
+            | Self::NoDriver { .. }
+            | Self::NoImage { .. }
+            | Self::NotTried
+            | Self::NotStarted { .. } => false,
+        }
+    }
+
+    /// Whether some mask changed where launches ran.
+    #[must_use]
+    pub const fn shows_an_effect(&self) -> bool {
+        matches!(
+            self,
+            Self::Ungoverned { .. }
+                | Self::Shared { .. }
+                | Self::Escaped { .. }
+                | Self::KeptOut { .. }
+        )
+    }
+
     /// Whether it is worth another trial.
     #[must_use]
     pub const fn lasting(&self) -> Lasting {
@@ -159,6 +201,21 @@ pub fn calibrate(probe: &mut dyn Probe, expected: Expected) -> Result<UnitMap, R
     confirm(probe, &units)?;
     expect(probe, TpcMask::UNRESTRICTED, all)?;
     Ok(UnitMap::new(units).expect("disjoint units of a device that has multiprocessors"))
+}
+
+/// So many bits have at least one whose TPC the chip was sold with.
+const FIRST_BITS: u32 = 16;
+
+/// Whether disabling any of the first bits keeps anything from running anywhere: far less than calibration asks, and
+/// soon over where nothing does.
+pub fn has_effect(probe: &mut dyn Probe, expected: Expected) -> Result<(), Refusal> {
+    let all = probe.observe(TpcMask::UNRESTRICTED)?;
+    for bit in 0..expected.bits.min(FIRST_BITS) {
+        if probe.observe(TpcMask::from_disabled_bits(1 << bit))? != all {
+            return Ok(());
+        }
+    }
+    Err(Refusal::NoEffect)
 }
 
 /// Disables one bit at a time: the units, which have each multiprocessor once.

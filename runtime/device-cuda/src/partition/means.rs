@@ -138,6 +138,11 @@ impl From<StreamError> for Refusal {
             },
             StreamError::Mask(MaskError::Call(call)) => call.into(),
             StreamError::Mask(MaskError::Unknown(unknown)) => unknown.into(),
+            StreamError::Mask(error @ (MaskError::Launches(_) | MaskError::NoExportTable)) => {
+                Self::NoCallback {
+                    said: error.to_string(),
+                }
+            }
             StreamError::Mask(MaskError::Library(error)) => Self::Libsmctrl {
                 said: error.to_string(),
             },

@@ -6,6 +6,7 @@
 //! | [`calibration`] | which bit governs which multiprocessors, or why a mechanism is refused |
 //! | [`record`] | what calibration found, kept in a file |
 //! | [`trial`] | a calibration in a process that may die of it |
+//! | [`place`], [`search`] | where a driver keeps masks that nobody has looked into, found by trying |
 //! | [`choice`] | the first mechanism that holds what it promises |
 //! | [`offer`] | all of that for a device: what plans and reports are made from |
 //! | [`means`] | [`Partitioner`]: streams that are kept to their partition |
@@ -17,7 +18,9 @@ pub mod calibration;
 pub mod choice;
 pub mod means;
 pub mod offer;
+pub mod place;
 pub mod record;
+pub mod search;
 mod sm_probe;
 pub mod sms;
 pub mod trial;
@@ -31,6 +34,7 @@ pub use calibration::{Expected, Probe, Refusal, calibrate};
 pub use choice::{Choice, NotWholeUnits, Undivided};
 pub use means::{Partitioner, StreamError};
 pub use offer::{How, Offer};
+pub use place::MaskPlace;
 pub use sms::SmSet;
 pub use trial::{Program, Trial};
 pub use units::{Unit, UnitMap};

@@ -6,13 +6,16 @@ use std::path::PathBuf;
 
 use libsmctrl_sys::raw::Library;
 use libsmctrl_sys::stream_mask::{self, Row};
-use libsmctrl_sys::{CudaVersion, DriverKey, NoDrivers};
+use libsmctrl_sys::{CudaVersion, DriverKey, NoDrivers, launch_mask};
+use punctual_platform::clock;
 
 use super::Mechanism;
 use super::calibration::Refusal;
 use super::choice::{Choice, Undivided};
 use super::means::{Means, Partitioner, StreamError};
+use super::place::MaskPlace;
 use super::record::{self, Key, Outcome};
+use super::search::{self, Ended, FoundPlace, Hit, Limits, Tried};
 use super::sms::NoSuchSm;
 use super::trial::{Program, Trial};
 use super::units::{UnitMap, sms_per_tpc};
@@ -128,6 +131,8 @@ pub struct Facts {
 pub struct Offer {
     pub facts: Facts,
     pub choice: Choice,
+    /// Places of masks that a search found on this driver: used before those of our table.
+    pub found: Vec<FoundPlace>,
     libsmctrl: OsString,
 }
 
@@ -143,9 +148,66 @@ pub fn look(gpu: Gpu, device: u32, how: &How) -> Result<Offer, OfferError> {
         choice: Choice::make(&how.order, undivided, |mechanism| {
             facts.outcome(mechanism, how)
         }),
+        found: SEARCHED
+            .into_iter()
+            .filter_map(|mechanism| facts.found(mechanism, how))
+            .collect(),
         facts,
         libsmctrl: how.libsmctrl.clone(),
     })
+}
+
+/// Mechanisms whose masks are at a place that can be searched.
+const SEARCHED: [Mechanism; 2] = [Mechanism::StreamMask, Mechanism::LaunchMask];
+
+/// What became of a search for one mechanism.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Searched {
+    pub mechanism: Mechanism,
+    pub ended: Ended,
+}
+
+/// Looks at the device, and where that refuses masks because of their place, tries places until one holds: of the
+/// mechanisms that may be used, those before the one in use. What is found is kept with the records, and later looks
+/// use it.
+pub fn search(
+    gpu: Gpu,
+    device: u32,
+    how: &How,
+    limits: Limits,
+    told: &mut dyn FnMut(&Tried<'_>),
+) -> Result<Search, OfferError> {
+    let offer = look(gpu, device, how)?;
+    let refused = offer.choice.refused().iter();
+    let misplaced =
+        refused.filter(|(mechanism, why)| SEARCHED.contains(mechanism) && why.is_of_the_place());
+    let mut searched = Vec::new();
+    for (mechanism, _) in misplaced {
+        let ended = offer.facts.search(*mechanism, how, limits, told);
+        let is_kept = matches!(ended, Ended::Found(_));
+        searched.push(Searched {
+            mechanism: *mechanism,
+            ended,
+        });
+        if is_kept {
+            let how = How {
+                again: false,
+                ..how.clone()
+            };
+            let offer = look(gpu, device, &how)?;
+            return Ok(Search { offer, searched });
+        }
+    }
+    Ok(Search { offer, searched })
+}
+
+/// A device after a search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Search {
+    /// With what was found.
+    pub offer: Offer,
+    /// The mechanisms that were searched for, in order.
+    pub searched: Vec<Searched>,
 }
 
 impl Offer {
@@ -209,13 +271,30 @@ impl Offer {
         self.choice.mechanism().is_enforced()
     }
 
+    fn place(&self, mechanism: Mechanism) -> Option<MaskPlace> {
+        let places = self.found.iter().map(|found| found.place);
+        places
+            .into_iter()
+            .find(|place| place.mechanism() == mechanism)
+    }
+
+    fn descriptor(&self) -> Option<launch_mask::Layout> {
+        match self.place(Mechanism::LaunchMask)? {
+            MaskPlace::Launch(layout) => Some(layout),
+            MaskPlace::Stream(_) => None,
+        }
+    }
+
     /// What makes streams for partitions of the device that was looked at.
     pub fn partitioner(&self, gpu: Gpu) -> Result<Partitioner, StreamError> {
         let means = match self.mechanism() {
             Mechanism::StreamMask => {
-                let key = self.facts.driver_key().map_err(MaskError::from)?;
+                let place = match self.place(Mechanism::StreamMask) {
+                    Some(MaskPlace::Stream(place)) => place,
+                    _ => self.facts.mask_row()?.place(),
+                };
                 // SAFETY: calibration confirmed the place on this device and driver.
-                Means::Masks(unsafe { Masking::native(key) }.map_err(MaskError::from)?)
+                Means::Masks(unsafe { Masking::native(place) })
             }
             Mechanism::Libsmctrl => {
                 let key = self.facts.driver_key().map_err(MaskError::from)?;
@@ -225,7 +304,7 @@ impl Offer {
             }
             Mechanism::LaunchMask => {
                 // SAFETY: calibration confirmed the callback and the descriptors on this device and driver.
-                Means::Masks(unsafe { Masking::of_launches(gpu) }?)
+                Means::Masks(unsafe { Masking::of_launches(gpu, self.descriptor()) }?)
             }
             Mechanism::GreenContexts => Means::Groups(Groups::split(gpu)?),
             Mechanism::Priority => Means::Streams,
@@ -280,12 +359,21 @@ impl Facts {
         match mechanism {
             // Another file is another library.
             Mechanism::Libsmctrl => driver = format!("{driver}, {}", how.libsmctrl.display()),
-            // A corrected row is another place, which nobody has tried.
+            // A corrected row is another place, which nobody has tried; so is one that a search found.
             Mechanism::StreamMask => {
-                let offset = self.mask_row().map_or(0, |row| row.offset);
+                let row = || self.mask_row().map_or(0, |row| row.offset);
+                let offset = match self.found(mechanism, how).map(|found| found.place) {
+                    Some(MaskPlace::Stream(place)) => place.offset,
+                    _ => row(),
+                };
                 driver = format!("{driver}, mask at {offset:#x}");
             }
-            Mechanism::LaunchMask | Mechanism::GreenContexts | Mechanism::Priority => {}
+            Mechanism::LaunchMask => {
+                if let Some(found) = self.found(mechanism, how) {
+                    driver = format!("{driver}, mask at {}", found.place);
+                }
+            }
+            Mechanism::GreenContexts | Mechanism::Priority => {}
         }
         Key {
             driver,
@@ -298,7 +386,8 @@ impl Facts {
 
     /// The outcome on record, or of a trial now.
     fn outcome(&self, mechanism: Mechanism, how: &How) -> Outcome {
-        if mechanism == Mechanism::StreamMask {
+        let found = self.found(mechanism, how);
+        if mechanism == Mechanism::StreamMask && found.is_none() {
             // Without a row there is nothing to try.
             self.mask_row().map_err(StreamError::from)?;
         }
@@ -308,7 +397,7 @@ impl Facts {
         if let Some(outcome) = kept.and_then(|folder| record::read(folder, &key)) {
             return outcome;
         }
-        let outcome = self.tried(mechanism, how);
+        let outcome = self.tried(mechanism, how, found.map(|found| found.place));
         if let Some(folder) = records {
             // A folder that cannot be written costs a trial at the next start, nothing else.
             let _ = record::write(folder, &key, &outcome);
@@ -316,15 +405,59 @@ impl Facts {
         outcome
     }
 
-    fn tried(&self, mechanism: Mechanism, how: &How) -> Outcome {
+    /// The place that a search found for `mechanism` on this driver.
+    fn found(&self, mechanism: Mechanism, how: &How) -> Option<FoundPlace> {
+        FoundPlace::read(how.records.as_deref()?, mechanism, self)
+    }
+
+    fn tried(&self, mechanism: Mechanism, how: &How, place: Option<MaskPlace>) -> Outcome {
         let program = how.program.as_ref().ok_or(Refusal::NotTried)?;
-        program.run(&Trial {
+        let trial = Trial {
             mechanism,
             device: self.device,
             version: self.version,
             compute_capability: self.compute_capability,
             libsmctrl: how.libsmctrl.clone(),
-        })
+            place,
+        };
+        program.run(&trial, self.multiprocessors.div_ceil(self.sms_per_tpc()))
+    }
+
+    /// Tries places for `mechanism`, and keeps the first that holds, with its map.
+    fn search(
+        &self,
+        mechanism: Mechanism,
+        how: &How,
+        limits: Limits,
+        told: &mut dyn FnMut(&Tried<'_>),
+    ) -> Ended {
+        let places = MaskPlace::candidates(mechanism, self.version, self.compute_capability);
+        let attempt = |place| self.tried(mechanism, how, Some(place));
+        match search::among(&places, limits, clock::now_ns, attempt, told) {
+            Ok(hit) => self.keep(how, &hit),
+            Err(nothing) => Ended::NotFound(nothing),
+        }
+    }
+
+    fn keep(&self, how: &How, hit: &Hit) -> Ended {
+        let date = clock::date_of(clock::unix_seconds());
+        let found = FoundPlace::new(self, how.host.model(), date, hit);
+        let Some(folder) = how.records.as_deref() else {
+            let why = "there is no folder for records".to_owned();
+            return Ended::NotKept { found, why };
+        };
+        match found.write(folder, self) {
+            Ok(()) => {
+                let key = self.key(hit.place.mechanism(), how);
+                // Without it the place is tried once more.
+                let _ = record::write(folder, &key, &Ok(hit.map.clone()));
+                Ended::Found(found)
+            }
+            Err(error) => {
+                let why = format!("{}: {error}", folder.display());
+                Ended::NotKept { found, why }
+            }
+        }
     }
 }
 

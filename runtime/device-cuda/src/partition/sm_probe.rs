@@ -22,6 +22,8 @@ const WAVES: u32 = 4;
 
 /// The time after which a launch is taken to run never: thousands of times what it takes.
 pub(super) const LIMIT_NS: u64 = 5_000_000_000;
+/// The same where masks may be at a wrong place, which makes many launches hang.
+pub(super) const GUESS_LIMIT_NS: u64 = 2_000_000_000;
 
 /// Launches `where_am_i` under masks.
 pub(super) struct SmProbe<'m> {
@@ -66,6 +68,11 @@ impl<'m> SmProbe<'m> {
             shared_bytes,
             limit_ns,
         })
+    }
+
+    /// From now on a launch that is not over after `limit_ns` is given up.
+    pub(super) const fn limit(&mut self, limit_ns: u64) {
+        self.limit_ns = limit_ns;
     }
 
     /// What the device and the means lead one to expect.

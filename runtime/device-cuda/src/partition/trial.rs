@@ -8,14 +8,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use libsmctrl_sys::raw::{Library, TRIAL_LIMIT};
-use libsmctrl_sys::{CudaVersion, DriverKey, NoDrivers};
+use libsmctrl_sys::{CudaVersion, DriverKey, NoDrivers, stream_mask};
 use punctual_platform::{clock, poll};
 
 use super::Mechanism;
-use super::calibration::{Refusal, calibrate};
+use super::calibration::{self, Refusal, calibrate};
 use super::means::{Means, StreamError};
+use super::place::MaskPlace;
 use super::record::Outcome;
-use super::sm_probe::{LIMIT_NS, SmProbe};
+use super::sm_probe::{GUESS_LIMIT_NS, LIMIT_NS, SmProbe};
 use super::units::sms_per_tpc;
 use crate::driver::{Attribute, Context, Driver, Gpu, Groups, Masking};
 
@@ -31,6 +32,8 @@ pub struct Trial {
     pub compute_capability: (u32, u32),
     /// libsmctrl's file.
     pub libsmctrl: OsString,
+    /// Where masks may be; none: where our table or the published descriptors have them.
+    pub place: Option<MaskPlace>,
 }
 
 impl Trial {
@@ -56,6 +59,12 @@ impl Trial {
         let means = self.means(gpu, library)?;
         let mut probe = SmProbe::new(context, &means, LIMIT_NS)?;
         let expected = probe.expected()?;
+        if self.place.is_some() {
+            // Most guesses are wrong, and this tells sooner.
+            probe.limit(GUESS_LIMIT_NS);
+            calibration::has_effect(&mut probe, expected)?;
+            probe.limit(LIMIT_NS);
+        }
         calibrate(&mut probe, expected)
     }
 
@@ -66,14 +75,20 @@ impl Trial {
         }
         match self.mechanism {
             Mechanism::StreamMask => {
-                let key = self.driver_key()?;
+                let place = match self.place {
+                    Some(MaskPlace::Stream(place)) => place,
+                    _ => stream_mask::find(self.driver_key()?)?.place(),
+                };
                 // SAFETY: this process is there to find out whether the place is right.
-                let masking = unsafe { Masking::native(key) };
-                Ok(Means::Masks(masking?))
+                Ok(Means::Masks(unsafe { Masking::native(place) }))
             }
             Mechanism::LaunchMask => {
+                let found = match self.place {
+                    Some(MaskPlace::Launch(layout)) => Some(layout),
+                    _ => None,
+                };
                 // SAFETY: this process is there to find out whether the callback works.
-                let masking = unsafe { Masking::of_launches(gpu) };
+                let masking = unsafe { Masking::of_launches(gpu, found) };
                 Ok(Means::Masks(masking.map_err(StreamError::from)?))
             }
             Mechanism::GreenContexts => {
@@ -113,13 +128,16 @@ pub struct Program {
     pub file: PathBuf,
     /// Its first arguments.
     pub arguments: Vec<OsString>,
-    /// How long it may take: hundreds of launches, and the start of CUDA.
+    /// How long it may take on a device without TPCs: the start of CUDA. Each of its TPCs adds
+    /// [`TPC_LIMIT`](Self::TPC_LIMIT).
     pub limit: Duration,
 }
 
 impl Program {
-    /// How long a trial may take: two hundred launches, and the start of CUDA.
+    /// How long a trial usually may take, but for its TPCs.
     pub const LIMIT: Duration = Duration::from_secs(60);
+    /// What each TPC adds: some launches, which reach more multiprocessors the more TPCs there are.
+    pub const TPC_LIMIT: Duration = Duration::from_secs(1);
 
     /// The command `punctual`: this program, or the one that lies beside it. None if neither is.
     #[must_use]
@@ -137,9 +155,13 @@ impl Program {
         })
     }
 
-    /// The outcome of a trial in a process of its own.
-    pub fn run(&self, trial: &Trial) -> Outcome {
+    /// The outcome of a trial on a device of so many TPCs, in a process of its own.
+    pub fn run(&self, trial: &Trial, tpcs: u32) -> Outcome {
         let (major, minor) = trial.compute_capability;
+        let place = trial
+            .place
+            .map(|place| ["--place".to_owned(), place.to_string()]);
+        let limit = self.limit + Self::TPC_LIMIT * tpcs;
         let spawned = Command::new(&self.file)
             .args(&self.arguments)
             .args(["--mechanism", trial.mechanism.name()])
@@ -148,6 +170,7 @@ impl Program {
             .args(["--compute-capability", &format!("{major}.{minor}")])
             .arg("--libsmctrl")
             .arg(&trial.libsmctrl)
+            .args(place.into_iter().flatten())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -156,7 +179,7 @@ impl Program {
         let mut child = spawned.map_err(|error| Refusal::NotStarted {
             said: error.to_string(),
         })?;
-        let said = self.listen(&mut child);
+        let said = listen(&mut child, limit);
         // Nothing is left behind, whether it ended by itself or hangs.
         let _ = child.kill();
         let status = child
@@ -167,21 +190,21 @@ impl Program {
         let outcome = outcome.and_then(|line| serde_json::from_str::<Outcome>(line).ok());
         outcome.unwrap_or_else(|| Err(died(format!("ended with {status}"))))
     }
+}
 
-    /// What it prints until it ends, or the limit: a process that hangs while it ends has said all.
-    fn listen(&self, child: &mut Child) -> io::Result<String> {
-        let until_ns = clock::now_ns().saturating_add(self.limit.as_nanos() as u64);
-        let mut output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let mut said = Vec::new();
-        let mut part = [0; 4096];
-        while poll::wait_readable(output.as_fd(), Some(until_ns)) {
-            match output.read(&mut part)? {
-                0 => break,
-                read => said.extend_from_slice(&part[..read]),
-            }
+/// What it prints until it ends, or the limit: a process that hangs while it ends has said all.
+fn listen(child: &mut Child, limit: Duration) -> io::Result<String> {
+    let until_ns = clock::now_ns().saturating_add(limit.as_nanos() as u64);
+    let mut output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    let mut said = Vec::new();
+    let mut part = [0; 4096];
+    while poll::wait_readable(output.as_fd(), Some(until_ns)) {
+        match output.read(&mut part)? {
+            0 => break,
+            read => said.extend_from_slice(&part[..read]),
         }
-        Ok(String::from_utf8_lossy(&said).into_owned())
     }
+    Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
 /// What a [`Program`] prints.
@@ -202,13 +225,15 @@ mod tests {
             arguments: ["-c", script].map(OsString::from).to_vec(),
             limit,
         };
-        program.run(&Trial {
+        let trial = &Trial {
             mechanism: Mechanism::StreamMask,
             device: 0,
             version: CudaVersion::new(12, 6),
             compute_capability: (8, 7),
             libsmctrl: OsString::from("libsmctrl.so"),
-        })
+            place: None,
+        };
+        program.run(trial, 0)
     }
 
     const LIMIT: Duration = Duration::from_secs(20);
@@ -264,8 +289,9 @@ mod tests {
             version: CudaVersion::new(12, 6),
             compute_capability: (8, 7),
             libsmctrl: OsString::from("libsmctrl.so"),
+            place: None,
         };
-        let refused = program.run(&trial).expect_err("there is no program");
+        let refused = program.run(&trial, 8).expect_err("there is no program");
         assert!(matches!(refused, Refusal::NotStarted { .. }) && refused.lasting() == Lasting::Not);
     }
 }

@@ -306,6 +306,7 @@ pub fn offer(test: &str, config: &Config, mechanism: Mechanism) -> Offer {
         version: facts.version,
         compute_capability: config.compute,
         libsmctrl: OsString::from("libsmctrl-that-is-not-there.so"),
+        place: None,
     };
     record::write(&folder, &key, &trial.run()).expect("a folder that can be written");
     let offer = offer::look(gpu(), 0, &how).expect("a device");

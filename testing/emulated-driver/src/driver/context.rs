@@ -8,6 +8,10 @@ use crate::config::HungReset;
 /// The handle of the primary context; there is one device.
 const PRIMARY: usize = 0x1000;
 
+/// As an H200 had them, with and without a context.
+const CLOCK_BUSY_HZ: u32 = 1_980_000_000;
+const CLOCK_IDLE_HZ: u32 = 345_000_000;
+
 #[derive(Default)]
 pub(crate) struct Primary {
     retained: u32,
@@ -68,6 +72,17 @@ impl Device {
         self.streams.values().any(|stream| stream.hangs)
     }
 
+    /// Writes the clock that the multiprocessors have now, where it is asked for.
+    fn show_clock(&self) {
+        let hz = match self.primary.retained {
+            0 => CLOCK_IDLE_HZ,
+            _ => CLOCK_BUSY_HZ,
+        };
+        if let Some(file) = &self.config.clock_file {
+            std::fs::write(file, format!("{hz}\n")).expect("the file of the clock can be written");
+        }
+    }
+
     pub(crate) fn is_active(&self) -> bool {
         self.primary.retained > 0 || !self.green.is_empty()
     }
@@ -77,6 +92,7 @@ pub(crate) fn retain(device: i32) -> Outcome<usize> {
     let mut state = DRIVER.lock();
     let device = super::device::known(&mut state, device)?;
     device.primary.retained += 1;
+    device.show_clock();
     Ok(PRIMARY)
 }
 
@@ -87,6 +103,7 @@ pub(crate) fn release(device: i32) -> Outcome {
         return Err(Code::INVALID_CONTEXT);
     }
     device.primary.retained -= 1;
+    device.show_clock();
     if !device.is_active() {
         drop(state);
         await_hung_kernels()?;

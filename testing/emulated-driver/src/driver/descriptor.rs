@@ -152,7 +152,10 @@ pub(super) fn called_back(device: impl FnOnce() -> Outcome<Config>) -> Outcome<O
     };
     let config = device()?;
     let number = config.descriptor.unwrap_or_else(|| usual(config.compute));
-    let version = version(number);
+    let mut version = version(number);
+    if let Some(moved) = config.descriptor_mask {
+        version.mask = moved as usize;
+    }
     let mut descriptor = [0u32; WORDS];
     bytes(&mut descriptor)[version.at] = number as u8;
     let parameters = [

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::context;
 use super::descriptor;
 use super::fault::Fate;
+use super::fragile::{self, Harm};
 use super::mask;
 use super::module::Function;
 use super::state::{DRIVER, Device};
@@ -224,7 +225,16 @@ pub(crate) unsafe fn launch(
         launch.sms = mask::allowed(&device.config, stream, described);
         launch.log.clone_from(&device.config.launch_log);
         launch.number = device.launches;
-        launch.fate = device.fates.of(device.launches);
+        let harm = match device.config.fragile {
+            Some(seed) => fragile::met(seed, stream.object(), mask::words(&device.config)),
+            None => Harm::None,
+        };
+        launch.fate = match harm {
+            Harm::None => device.fates.of(device.launches),
+            Harm::Fails => Fate::Fails(Code::ILLEGAL_ADDRESS),
+            Harm::Hangs => Fate::Hangs,
+            Harm::Dies => std::process::abort(),
+        };
         device.launches += 1;
         match &mut device.timed {
             Some(timed) => launch.arrives_ns = timed.arrival(number),

@@ -45,15 +45,24 @@ fn known_offset(driver: u32) -> Option<u32> {
     })
 }
 
-/// The TPC bits that a stream's mask switches off.
-fn disabled(config: &Config, object: &[AtomicU32; OBJECT_WORDS]) -> u128 {
+/// The words of a stream's object that are its mask; none of a driver that has none, or of which it is not known.
+pub(super) fn words(config: &Config) -> std::ops::Range<usize> {
     let offset = match config.masks {
         true => config.mask_offset.or_else(|| known_offset(config.driver)),
         false => None,
     };
-    let Some(first) = offset.map(|offset| offset as usize / 4) else {
+    let count = if config.driver < 12000 { 2 } else { 5 };
+    let first = offset.map(|offset| offset as usize / 4);
+    first.map_or(0..0, |first| first..first + count)
+}
+
+/// The TPC bits that a stream's mask switches off.
+fn disabled(config: &Config, object: &[AtomicU32; OBJECT_WORDS]) -> u128 {
+    let words = words(config);
+    if words.is_empty() {
         return 0;
-    };
+    }
+    let first = words.start;
     // Relaxed: whoever writes the mask then launches, and the launch takes a lock.
     let word = |at: usize| {
         object

@@ -13,6 +13,7 @@ mod descriptor;
 mod device;
 mod event;
 mod fault;
+mod fragile;
 mod gate;
 mod green;
 mod image;

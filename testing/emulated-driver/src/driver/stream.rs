@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use super::context::{self, PRIORITIES};
 use super::event::Mark;
+use super::fragile;
 use super::gate::Hold;
 use super::launch::QueuedLaunch;
+use super::mask;
 use super::state::{DRIVER, Device};
 use super::worker;
 use crate::code::{Code, Outcome};
@@ -189,6 +191,9 @@ impl Device {
     }
 
     fn begin_stream(&mut self, number: u64, mut stream: Stream) -> Outcome {
+        if let Some(seed) = self.config.fragile {
+            fragile::fill(seed, stream.object(), mask::words(&self.config));
+        }
         stream.connection = self.connections.give();
         worker::start(number, Arc::clone(&stream.signals))?;
         self.streams.insert(number, stream);

@@ -7,7 +7,7 @@ use punctual_platform::files::write_whole;
 use punctual_platform::output;
 
 use super::file;
-use super::found::Found;
+use super::found::{Found, Look};
 use super::table;
 use punctual_platform::termination::{Terminates, Termination};
 
@@ -16,6 +16,7 @@ use punctual_platform::termination::{Terminates, Termination};
 #[command(after_help = "\
 EXAMPLES:
   punctual board detect
+  punctual board detect --search
   punctual board detect --write boards/workbench.toml
   punctual board detect --json | jq .gpu.partitions
   PUNCTUAL_GPU_MECHANISMS=launch-mask,green-contexts punctual board detect
@@ -32,6 +33,10 @@ Each is tried in a process of its own that may die of it: one TPC at a time is s
 ran, and a mechanism that does anything but what it should is refused. Outcomes are kept for this driver, GPU and power
 mode, as the daemon starts by them; --again tries anew.
 
+Where nobody knows the place at which this driver keeps masks, or a known one is refuted, --search looks for it: it tries
+up to 128 places for up to five minutes, each in a process of its own, until one passes the same trial. Stop other
+programs that use the GPU meanwhile. What is found is kept with the other outcomes, and used from then on.
+
 TERMINATION CODES: 0 there is a GPU; 5 there is none that can be used, and what is shown or written is about
 the rest of the machine; 4 the board file exists already or cannot be written.")]
 pub struct Options {
@@ -44,6 +49,9 @@ pub struct Options {
     /// Try mechanisms again, although there are outcomes.
     #[arg(long)]
     again: bool,
+    /// Look for the place of masks where it is not known.
+    #[arg(long)]
+    search: bool,
     /// The GPU's number, as the driver counts.
     #[arg(long, value_name = "N", default_value_t = 0)]
     device: u32,
@@ -74,7 +82,12 @@ impl Terminates for WriteError {
 
 /// Looks, prints, writes.
 pub fn run(options: &Options) -> Termination {
-    let found = Found::now(options.device, options.records.as_deref(), options.again);
+    let found = Found::now(&Look {
+        device: options.device,
+        records: options.records.as_deref(),
+        again: options.again,
+        search: options.search,
+    });
     let text = if options.json {
         let json = serde_json::to_string_pretty(&found).expect("plain data serialises");
         json + "\n"

@@ -155,6 +155,8 @@ mod tests {
                     granularity: 1,
                     units: Vec::new(),
                     refused: Vec::new(),
+                    searched: Vec::new(),
+                    found: Vec::new(),
                     stream_masks: StreamMasks {
                         offset: None,
                         known_by: String::new(),

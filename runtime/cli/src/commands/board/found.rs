@@ -4,9 +4,10 @@ use std::path::Path;
 
 use punctual_device_cuda::driver::{Driver, OpenError, environment};
 use punctual_device_cuda::host::Host;
-use punctual_device_cuda::partition::offer::{self, How, Offer, OfferError};
+use punctual_device_cuda::partition::offer::{self, How, Offer, OfferError, Search, Searched};
+use punctual_device_cuda::partition::search::{FoundPlace, Limits, Tried};
 use punctual_device_cuda::partition::{Mechanism, Program, record};
-use punctual_platform::affinity;
+use punctual_platform::{affinity, output};
 use serde::Serialize;
 
 /// Why there are no figures of a GPU.
@@ -90,6 +91,10 @@ pub struct Partitions {
     pub units: Vec<Unit>,
     /// Mechanisms that would have come first.
     pub refused: Vec<Refused>,
+    /// What became of searches for places of masks, if one was asked for.
+    pub searched: Vec<PlaceSearch>,
+    /// Places that a search found, now or before, and that are in use.
+    pub found: Vec<FoundPlace>,
     /// What is known of where this driver keeps the mask of a stream.
     pub stream_masks: StreamMasks,
 }
@@ -119,13 +124,32 @@ pub struct Refused {
     pub reason: String,
 }
 
+/// A search for the place of a mechanism's masks.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlaceSearch {
+    pub mechanism: Mechanism,
+    pub ended: String,
+}
+
+/// How the machine is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Look<'l> {
+    /// The GPU's number.
+    pub device: u32,
+    /// The folder for outcomes of trials; none: the user's.
+    pub records: Option<&'l Path>,
+    /// Whether trials are made anew.
+    pub again: bool,
+    /// Whether places of masks are searched.
+    pub search: bool,
+}
+
 impl Found {
-    /// Looks at this machine, and at its GPU `device`; `records` is the folder for outcomes of trials (none:
-    /// the user's), which are made anew if `again`.
-    pub fn now(device: u32, records: Option<&Path>, again: bool) -> Self {
+    /// Looks at this machine, and at its GPU.
+    pub fn now(at: &Look<'_>) -> Self {
         let host = Host::this();
-        let (gpu, no_gpu) = match look(device, records, again) {
-            Ok(offer) => (Some(Gpu::of(&offer)), None),
+        let (gpu, no_gpu) = match look(at) {
+            Ok(search) => (Some(Gpu::of(&search)), None),
             Err(reason) => (None, Some(reason.to_string())),
         };
         let clocks = host.clocks().into_iter().map(|clock| Clock {
@@ -152,19 +176,43 @@ impl Found {
     }
 }
 
-fn look(device: u32, records: Option<&Path>, again: bool) -> Result<Offer, NoGpu> {
-    let gpu = Driver::open()?.device(device)?;
-    let folder = records.map_or_else(record::folder, Path::to_owned);
+fn look(at: &Look<'_>) -> Result<Search, NoGpu> {
+    let gpu = Driver::open()?.device(at.device)?;
+    let folder = at.records.map_or_else(record::folder, Path::to_owned);
     let how = How {
-        again,
+        again: at.again,
         ..How::usual(Program::punctual(), Some(folder)).map_err(OfferError::from)?
     };
-    Ok(offer::look(gpu, device, &how)?)
+    if at.search {
+        return Ok(offer::search(
+            gpu,
+            at.device,
+            &how,
+            Limits::default(),
+            &mut tell,
+        )?);
+    }
+    Ok(Search {
+        offer: offer::look(gpu, at.device, &how)?,
+        searched: Vec::new(),
+    })
+}
+
+/// A line for each place, as a search takes minutes.
+fn tell(tried: &Tried<'_>) {
+    let said = match tried.refusal {
+        Some(refusal) => refusal.to_string(),
+        None => "masks work here".to_owned(),
+    };
+    output::note(format_args!(
+        "[{} of at most {}] {}: {said}",
+        tried.number, tried.places, tried.place
+    ));
 }
 
 impl Gpu {
-    fn of(offer: &Offer) -> Self {
-        let facts = &offer.facts;
+    fn of(search: &Search) -> Self {
+        let facts = &search.offer.facts;
         let (major, minor) = facts.compute_capability;
         // Twice a clock, as all these memories are double data rate.
         let bytes_s =
@@ -185,13 +233,13 @@ impl Gpu {
             cuda: facts.version.to_string(),
             driver_build: facts.driver_build.clone(),
             unmet_settings: unmet.map(|unmet| unmet.to_string()).collect(),
-            partitions: Partitions::of(offer),
+            partitions: Partitions::of(&search.offer, &search.searched),
         }
     }
 }
 
 impl Partitions {
-    fn of(offer: &Offer) -> Self {
+    fn of(offer: &Offer, searched: &[Searched]) -> Self {
         let units = offer.choice.map().units().iter();
         let refused = offer.choice.refused().iter();
         Self {
@@ -211,6 +259,14 @@ impl Partitions {
                     reason: refusal.to_string(),
                 })
                 .collect(),
+            searched: searched
+                .iter()
+                .map(|search| PlaceSearch {
+                    mechanism: search.mechanism,
+                    ended: search.ended.to_string(),
+                })
+                .collect(),
+            found: offer.found.clone(),
             stream_masks: match offer.facts.mask_row() {
                 Ok(row) => StreamMasks {
                     offset: Some(row.offset),

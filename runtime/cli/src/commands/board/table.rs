@@ -85,6 +85,13 @@ fn of_partitions(table: &mut Table, partitions: &Partitions) {
             &format!("not by {}: {}", refused.mechanism, refused.reason),
         ]);
     }
+    for search in &partitions.searched {
+        let of = format!("  search for {}", search.mechanism);
+        table.row([&of, &search.ended]);
+    }
+    for found in &partitions.found {
+        table.row(["  masks", &found.to_string()]);
+    }
     let masks = &partitions.stream_masks;
     if let (Some(offset), Some(source)) = (masks.offset, masks.source) {
         let known_by = &masks.known_by;

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use punctual_device_cuda::partition::{CudaVersion, Mechanism, Trial, trial};
+use punctual_device_cuda::partition::{CudaVersion, MaskPlace, Mechanism, Trial, trial};
 
 use punctual_platform::output;
 
@@ -27,6 +27,9 @@ pub struct Options {
     /// The file of libsmctrl.
     #[arg(long)]
     libsmctrl: OsString,
+    /// Where masks may be, if not where they are known to be.
+    #[arg(long)]
+    place: Option<MaskPlace>,
 }
 
 /// Tries it and prints the outcome for [`Program`](punctual_device_cuda::partition::Program).
@@ -38,6 +41,7 @@ pub fn run(options: &Options) -> Termination {
         version: CudaVersion::new(options.driver.0, options.driver.1),
         compute_capability: (major.into(), minor.into()),
         libsmctrl: options.libsmctrl.clone(),
+        place: options.place,
     };
     Termination::of("board calibrate", output::line(trial::print(&trial.run())))
 }
