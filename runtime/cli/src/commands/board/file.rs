@@ -176,12 +176,12 @@ mod tests {
         assert_eq!(board.name, "nvidia-jetson-orin-nx");
         assert_eq!(board.title, "NVIDIA Jetson \"Orin\" NX");
         assert_eq!(board.default_power_mode(), "15W");
-        assert_eq!(board.power_modes.value, ["15W", "MAXN"]);
+        assert_eq!(board.power_modes[1].name, "MAXN");
         assert_eq!(board.bandwidth_gb_s.map(|fact| fact.value), Some(102.4));
         let gpu = board.gpu.expect("a GPU");
         assert_eq!((gpu.sm.value, gpu.tpc.value), (8, 4));
         assert_eq!(gpu.compute_capability.value, "8.7");
-        assert_eq!(gpu.cuda.map(|fact| fact.value).as_deref(), Some("12.6"));
+        assert_eq!(gpu.cuda.map(|fact| fact.value.newest).as_deref(), Some("12.6"));
     }
 
     #[test]
