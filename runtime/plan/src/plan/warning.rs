@@ -146,6 +146,12 @@ pub enum Warning {
          says what differs, and `--write FILE` writes a board file of what is there"
     )]
     Recalled { board: String, figure: String },
+    /// A machine that is in another mode than the plan is for.
+    #[error(
+        "the plan is for power mode {planned:?}, and the machine is in {now:?}: it has other cores, TPCs or clocks; set the planned one \
+         with `nvpmodel`, or name this one in `power_mode`"
+    )]
+    OtherPowerMode { planned: String, now: String },
     /// A quantile from too few samples.
     #[error(
         "the profile of model {model:?} has only {samples} samples a figure: budgets are made \
@@ -176,6 +182,7 @@ pub(super) fn all(budgeted: &Budgeted<'_>, inputs: &PlanInputs) -> Vec<Warning> 
     let (manifest, placement) = (&resolved.manifest, &resolved.placement);
     let (models, tasks) = (&resolved.models, &resolved.tasks);
     let mut warnings = of_host(inputs, placement);
+    warnings.extend(other_power_mode(inputs, &resolved.power_mode));
     warnings.extend(recalled(inputs, &resolved.power_mode, placement));
     let policy = &manifest.daemon.policy.value;
     if !policy.contract().promises {
@@ -272,6 +279,16 @@ fn of_host(inputs: &PlanInputs, placement: &Placement) -> Vec<Warning> {
         warnings.push(Warning::NoRealtime);
     }
     warnings
+}
+
+/// Where the board has the mode that the machine is in: some have none, and `host` only one that is defined.
+fn other_power_mode(inputs: &PlanInputs, planned: &str) -> Option<Warning> {
+    let now = inputs.host.settings.get("nvpmodel")?;
+    let is_other = inputs.board.power_mode(now).is_some() && now != planned;
+    is_other.then(|| Warning::OtherPowerMode {
+        planned: planned.to_owned(),
+        now: now.clone(),
+    })
 }
 
 /// Figures of the board that decide what a plan may use.

@@ -151,6 +151,24 @@ fn a_machine_that_has_less_than_the_mode_says_so_without_it() {
 }
 
 #[test]
+fn a_machine_in_another_mode_of_its_board_is_warned_of() {
+    let in_mode = |now: &str| {
+        let mut inputs = on_agx(GPU, "MAXN");
+        inputs.host.settings = [("nvpmodel".to_owned(), now.to_owned())].into();
+        let warnings = plan(&inputs).warnings.into_iter();
+        let modes = warnings.filter_map(|warning| match warning {
+            Warning::OtherPowerMode { planned, now } => Some([planned, now]),
+            _ => None,
+        });
+        modes.collect::<Vec<_>>()
+    };
+    assert_eq!(in_mode("MODE_50W"), [["MAXN", "MODE_50W"]]);
+    assert_eq!(in_mode("MAXN"), [[""; 2]; 0]);
+    // The board `host` has no mode of the machine's.
+    assert_eq!(in_mode("default"), [[""; 2]; 0]);
+}
+
+#[test]
 fn what_is_recalled_decides_no_plan_without_a_warning() {
     let board = "name = \"gpu-board\"\ntitle = \"For tests\"\ncores = { source = \"detected\" }
 memory_gib = { is = 64, source = \"recalled\" }

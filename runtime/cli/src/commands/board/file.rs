@@ -76,13 +76,11 @@ fn of_gpu(gpu: &Gpu, found: &Found) -> String {
 
 fn compatible(found: &Found) -> String {
     let names: Vec<String> = found.compatible.iter().map(|name| quoted(name)).collect();
-    match names.is_empty() {
-        true => String::new(),
-        false => format!(
-            "compatible = {{ is = [{}], source = \"detected\" }}\n",
-            names.join(", ")
-        ),
+    if names.is_empty() {
+        return String::new();
     }
+    let names = names.join(", ");
+    format!("compatible = {{ is = [{names}], source = \"detected\" }}\n")
 }
 
 /// The present one first, as the first is the default.

@@ -47,9 +47,10 @@ fn of_ours(table: &mut Table, ours: Option<&Ours>) {
         ]);
         return;
     };
-    let differs = match ours.differences.is_empty() {
-        true => "which it agrees with",
-        false => "but for:",
+    let differs = if ours.differences.is_empty() {
+        "as its file says"
+    } else {
+        "but for:"
     };
     table.row(["of ours", &format!("{}, {differs}", ours.board)]);
     for difference in &ours.differences {

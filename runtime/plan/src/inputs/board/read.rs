@@ -166,10 +166,8 @@ impl Facts<'_, '_, '_> {
     ) -> Option<Fact<Releases>> {
         let mut fact = section.table(key, self.problems)?;
         let source = self.source(&mut fact)?;
-        let newest = match fact.has("is") {
-            true => fact.required("is", self.problems),
-            false => fact.required("newest", self.problems),
-        };
+        let key = if fact.has("is") { "is" } else { "newest" };
+        let newest = fact.required(key, self.problems);
         let oldest: Option<Spanned<String>> = fact.optional("oldest", self.problems);
         fact.finish(self.problems);
         let newest: Spanned<String> = newest?;
