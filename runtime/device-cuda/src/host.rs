@@ -70,9 +70,9 @@ impl Host {
         settings::power_mode(&self.root)
     }
 
-    /// Number and name of each power mode of the board.
+    /// The power modes of the board.
     #[must_use]
-    pub fn power_modes(&self) -> Vec<(u32, String)> {
+    pub fn power_modes(&self) -> Vec<settings::PowerMode> {
         settings::power_modes(&self.root)
     }
 
@@ -137,6 +137,15 @@ impl Host {
         Some(text.trim_matches(['\0', '\n', ' ']).to_owned()).filter(|name| !name.is_empty())
     }
 
+    /// By what the device tree says the board is compatible with, the most exact first: `nvidia,p3737-0000+p3701-0005`.
+    #[must_use]
+    pub fn compatible(&self) -> Vec<String> {
+        let text = self.read("proc/device-tree/compatible");
+        let text = text.unwrap_or_default();
+        let names = text.split(['\0', '\n']).filter(|name| !name.is_empty());
+        names.map(str::to_owned).collect()
+    }
+
     /// Bytes of the machine's memory, less what the kernel keeps for itself.
     #[must_use]
     pub fn memory_bytes(&self) -> Option<u64> {
@@ -198,6 +207,10 @@ mod tests {
                 ("sys/kernel/debug/bpmp/debug/clk/emc/rate", "3199000000\n"),
                 ("proc/device-tree/model", "NVIDIA Jetson Orin NX\0"),
                 (
+                    "proc/device-tree/compatible",
+                    "nvidia,p3768-0000+p3767-0000\0nvidia,tegra234\0",
+                ),
+                (
                     "proc/meminfo",
                     "MemTotal:       16000000 kB\nMemFree: 1 kB\n",
                 ),
@@ -209,7 +222,9 @@ mod tests {
             Some("R36 (release), REVISION: 4.0, GCID: 37537400")
         );
         assert_eq!(host.power_mode().as_deref(), Some("15W"));
-        assert_eq!(host.power_modes()[0], (0, "MAXN".to_owned()));
+        assert_eq!(host.power_modes()[0].name, "MAXN");
+        let compatible = ["nvidia,p3768-0000+p3767-0000", "nvidia,tegra234"];
+        assert_eq!(host.compatible(), compatible);
         assert_eq!(host.model().as_deref(), Some("NVIDIA Jetson Orin NX"));
         let gpu = Clock {
             name: "17000000.gpu".to_owned(),
@@ -246,6 +261,7 @@ mod tests {
         assert_eq!(nothing.driver_build(), None);
         assert_eq!(nothing.power_mode(), None);
         assert_eq!(nothing.model(), None);
+        assert!(nothing.compatible().is_empty());
         assert_eq!(nothing.memory_bytes(), None);
         assert!(nothing.clocks().is_empty());
         assert!(nothing.settings().is_empty());

@@ -99,6 +99,13 @@ impl<'d, 't> Section<'d, 't> {
         self.given(key).is_some()
     }
 
+    /// Whether a table is given at `key`.
+    #[must_use]
+    pub fn has_table(&self, key: &str) -> bool {
+        let value = self.given(key).map(|(_, value)| value.get_ref());
+        value.is_some_and(|value| value.as_table().is_some())
+    }
+
     /// The entry of `key`, under its former name if the file has that one.
     fn given(&self, key: &str) -> Option<Entry<'d, 't>> {
         let table = self.table?;
@@ -213,6 +220,23 @@ impl<'d, 't> Section<'d, 't> {
     pub fn table_or_empty(&mut self, key: &'static str, problems: &mut Problems<'_>) -> Self {
         let empty = Self::new(None, Place::of_key(&self.path(key)));
         self.table(key, problems).unwrap_or(empty)
+    }
+
+    /// The tables of a table whose keys are names, in the file's order. What is no table is noted.
+    pub fn tables_by_name(&self, problems: &mut Problems<'_>) -> Vec<(String, Self)> {
+        let mut tables = Vec::new();
+        for (name, value) in self.table.into_iter().flatten() {
+            let place = self.place_of(name.get_ref());
+            match value.get_ref().as_table() {
+                Some(table) => {
+                    let section = Self::new(Some(table), place);
+                    tables.push((name.get_ref().to_string(), section));
+                }
+                None => problems.add(&place, Invalid::wrong_type("a table", value.get_ref())),
+            }
+        }
+        tables.sort_by_key(|(_, section)| section.place.span.as_ref().map(|span| span.start));
+        tables
     }
 
     /// What `read` makes of the tables of `[[key]]`, of which there are so many. Those beyond the
@@ -457,6 +481,20 @@ mod tests {
         assert_eq!(count(""), (0, 1));
         assert_eq!(count("[[row]]\n[[row]]"), (2, 0));
         assert_eq!(count("[[row]]\n[[row]]\n[[row]]"), (2, 1));
+    }
+
+    #[test]
+    fn tables_by_name_come_in_the_files_order_and_what_is_none_is_noted() {
+        let text = "wide = { w = 1 }\nodd = 3\n[narrow]\nw = 2\n[a]\nw = 3";
+        let names = std::cell::RefCell::new(Vec::new());
+        let errors = wrong(text, |root, problems| {
+            let tables = root.tables_by_name(problems).into_iter();
+            names.borrow_mut().extend(tables.map(|(name, _)| name));
+            assert!(root.has_table("wide") && !root.has_table("odd"));
+        });
+        assert_eq!(names.into_inner(), ["wide", "narrow", "a"]);
+        let text = errors.to_string();
+        assert!(text.contains("key: odd"), "{text}");
     }
 
     #[test]

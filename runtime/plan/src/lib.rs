@@ -27,9 +27,9 @@ pub use budget::{
     TaskReport, Unschedulable,
 };
 pub use inputs::{
-    Accounts, BATCH_SIZES, Board, DeviceKind, Fact, Gpu, GpuHost, Host, OrtHost, PUBLISHED,
-    PackageInput, PlanInputs, Policies, PolicyChoice, PolicyRule, ProfileInput, Source,
-    UnknownSource,
+    Accounts, BATCH_SIZES, Board, DeviceKind, Difference, Fact, Gpu, GpuHost, Host, OrtHost,
+    PUBLISHED, PackageInput, PlanInputs, Policies, PolicyChoice, PolicyRule, PowerMode,
+    ProfileInput, Releases, Source, UnknownSource,
 };
 pub use manifest::{LeaderWait, METRICS_SUFFIX, Margins, Scheduling, SocketRule};
 pub use needs::{ModelNeeds, Needs, PartitionNeeds};

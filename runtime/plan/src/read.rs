@@ -218,6 +218,15 @@ pub fn read_profile(path: PathBuf) -> ProfileInput {
     }
 }
 
+impl Board {
+    /// The board that a manifest names so: one of the program, or else the file beside the manifest. None if there is none that
+    /// can be read, which the plan says.
+    #[must_use]
+    pub fn named(name: &str, files: &Files) -> Option<Self> {
+        find_board(name, files).ok()
+    }
+}
+
 enum BoardProblem {
     Unreadable(Invalid),
     Invalid(Diagnostics),

@@ -51,22 +51,82 @@ pub fn power_mode(root: &Path) -> Option<String> {
     let mut words = status.split_whitespace();
     let number: u32 = words.find_map(|w| w.strip_prefix("pmode:"))?.parse().ok()?;
     let modes = power_modes(root);
-    let named = modes.into_iter().find(|(id, _)| *id == number);
-    Some(named.map_or_else(|| number.to_string(), |(_, name)| name))
+    let named = modes.into_iter().find(|mode| mode.number == number);
+    Some(named.map_or_else(|| number.to_string(), |mode| mode.name))
 }
 
-/// Number and name of each power mode of the board.
+/// A power mode of the board, and what the table of `nvpmodel` says that it leaves on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PowerMode {
+    /// What `nvpmodel -m` takes: it differs from release to release, the name does not.
+    pub number: u32,
+    pub name: String,
+    /// Cores that are on.
+    pub cores: Option<u16>,
+    /// TPCs that are off, a bit each; which bit is which TPC depends on the chip.
+    pub tpc_pg_mask: Option<u32>,
+    /// The highest clocks, each none where the table sets no cap. Of the processor: that of its fastest cores.
+    pub cpu_khz: Option<u64>,
+    pub gpu_khz: Option<u64>,
+    pub memory_khz: Option<u64>,
+}
+
+/// The power modes of the board.
 #[must_use]
-pub fn power_modes(root: &Path) -> Vec<(u32, String)> {
-    // < POWER_MODEL ID=0 NAME=MAXN >
+pub fn power_modes(root: &Path) -> Vec<PowerMode> {
     let text = text(root, "etc/nvpmodel.conf").unwrap_or_default();
-    let lines = text.lines().map(str::trim);
-    let modes = lines.filter_map(|line| {
-        let words = line.strip_prefix("< POWER_MODEL ")?.strip_suffix('>')?;
+    let mut modes = Vec::new();
+    // None in sections that are about something else.
+    let mut section = None;
+    for line in text.lines().map(str::trim) {
+        if line.starts_with('<') {
+            modes.extend(section.take());
+            section = PowerMode::of_heading(line);
+        } else if let Some(mode) = &mut section {
+            mode.read(line);
+        }
+    }
+    modes.extend(section);
+    modes
+}
+
+impl PowerMode {
+    /// `< POWER_MODEL ID=0 NAME=MAXN >`
+    fn of_heading(line: &str) -> Option<Self> {
+        let words = line.strip_prefix('<')?.strip_suffix('>')?.trim();
+        let words = words.strip_prefix("POWER_MODEL ")?;
         let value = |key| words.split_whitespace().find_map(|w| w.strip_prefix(key));
-        Some((value("ID=")?.parse().ok()?, value("NAME=")?.to_owned()))
-    });
-    modes.collect()
+        Some(Self {
+            number: value("ID=")?.parse().ok()?,
+            name: value("NAME=")?.to_owned(),
+            ..Self::default()
+        })
+    }
+
+    /// A line of its section. Whatever is not of interest here is passed over, and so is what is no number.
+    fn read(&mut self, line: &str) {
+        let mut words = line.split_whitespace();
+        let (Some(what), Some(argument), Some(value)) = (words.next(), words.next(), words.next())
+        else {
+            return;
+        };
+        // -1 and 0 are no caps.
+        let cap = || value.parse().ok().filter(|value| *value > 0_u64);
+        let hertz = || cap().map(|hertz| hertz / 1000);
+        match (what, argument) {
+            ("CPU_ONLINE", _) => {
+                let is_on = u16::from(value == "1");
+                self.cores = Some(self.cores.unwrap_or(0).saturating_add(is_on));
+            }
+            ("TPC_POWER_GATING", "TPC_PG_MASK") => self.tpc_pg_mask = value.parse().ok(),
+            ("GPU", "MAX_FREQ") => self.gpu_khz = hertz(),
+            ("EMC", "MAX_FREQ") => self.memory_khz = hertz(),
+            (cluster, "MAX_FREQ") if cluster.starts_with("CPU_") => {
+                self.cpu_khz = self.cpu_khz.max(cap());
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Of Intel's driver, or of the others.
@@ -217,6 +277,58 @@ mod tests {
         );
         assert_eq!(told(&nonsense), []);
         assert_eq!(told(&PathBuf::from("/this/is/not/there")), []);
+    }
+
+    #[test]
+    fn the_table_says_what_each_power_mode_leaves_on() {
+        let table = "< PARAM TYPE=CLOCK NAME=GPU >
+            MAX_FREQ /sys/class/devfreq/17000000.gpu/max_freq
+            # a comment
+            < POWER_MODEL ID=0 NAME=MAXN >
+            CPU_ONLINE CORE_0 1
+            CPU_ONLINE CORE_1 1
+            CPU_ONLINE CORE_2 1
+            TPC_POWER_GATING TPC_PG_MASK 0
+            CPU_A78_0 MAX_FREQ -1
+            GPU MAX_FREQ -1
+            EMC MAX_FREQ 0
+
+            < POWER_MODEL ID=3 NAME=MODE_15W >
+            CPU_ONLINE CORE_0 1
+            CPU_ONLINE CORE_1 1
+            CPU_ONLINE CORE_2 0
+            TPC_POWER_GATING TPC_PG_MASK 248
+            CPU_A78_0 MIN_FREQ 729600
+            CPU_A78_0 MAX_FREQ 1113600
+            CPU_A78_1 MAX_FREQ 1036800
+            GPU MAX_FREQ 408000000
+            EMC MAX_FREQ 2133000000
+            DLA0_CORE MAX_FREQ 614400000
+            < PM_CONFIG DEFAULT=3 >
+            CPU_ONLINE CORE_9 1
+            < POWER_MODEL ID=4 NAME=BARE >";
+        let modes = power_modes(&machine("table", &[("etc/nvpmodel.conf", table)]));
+        let all_on = PowerMode {
+            name: "MAXN".to_owned(),
+            cores: Some(3),
+            tpc_pg_mask: Some(0),
+            ..PowerMode::default()
+        };
+        let least = PowerMode {
+            number: 3,
+            name: "MODE_15W".to_owned(),
+            cores: Some(2),
+            tpc_pg_mask: Some(248),
+            cpu_khz: Some(1_113_600),
+            gpu_khz: Some(408_000),
+            memory_khz: Some(2_133_000),
+        };
+        let bare = PowerMode {
+            number: 4,
+            name: "BARE".to_owned(),
+            ..PowerMode::default()
+        };
+        assert_eq!(modes, [all_on, least, bare]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod detect;
 mod file;
 mod found;
+mod ours;
 mod table;
 mod trial;
 

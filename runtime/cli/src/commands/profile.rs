@@ -13,7 +13,7 @@ use punctual_device_ort::{Library, LibraryError, OrtProvider};
 use punctual_model::{
     Disagreement, Package, PackageError, Profile, ProfileError, SolutionChoice, StageProfile,
 };
-use punctual_plan::{DeviceKind, Diagnostics, Needs, Policies};
+use punctual_plan::{Board, DeviceKind, Diagnostics, Files, Needs, Policies};
 use punctual_platform::output::{self, OutputError};
 use punctual_platform::rivals::{self, Rival, Sighting};
 use punctual_platform::{affinity, read};
@@ -133,7 +133,12 @@ pub fn run(options: &Options, policies: &Policies) -> Result<(), Error> {
         path: path.clone(),
         source,
     })?;
-    let needs = Needs::of_manifest(&text, path, policies)?;
+    let mut needs = Needs::of_manifest(&text, path, policies)?;
+    needs.power_mode = needs.power_mode.or_else(|| {
+        let files = Files::of(path.parent().unwrap_or(Path::new("")));
+        let board = Board::named(&needs.board, &files)?;
+        Some(board.default_power_mode().to_owned())
+    });
     let packages = measure::by_package(&needs.models);
     let cores = affinity::available_cores().unwrap_or_default();
     let seen = rivals::here();

@@ -4,8 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use emulated_cuda::{Config, ENVIRONMENT, Emulator};
+use punctual_model::Profile;
 use punctual_plan::Board;
 use serde_json::Value;
+
+use crate::support::{Folder, MANIFEST};
 
 /// An empty folder of the test's own.
 fn scratch(name: &str) -> PathBuf {
@@ -206,6 +209,10 @@ fn a_driver_that_offers_nothing_leaves_one_partition() {
     // However its lines are folded.
     let table = table.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
+        table.contains("of ours none: no board file of Punctual is of this machine"),
+        "{table}"
+    );
+    assert!(
         table.contains("by priority: 4 TPCs in multiples of 4; nothing keeps partitions apart"),
         "{table}"
     );
@@ -369,4 +376,38 @@ fn a_search_that_finds_nothing_says_how_far_it_came_and_green_contexts_divide_th
         ended.contains("places were tried; none of them had an effect"),
         "{ended}"
     );
+}
+
+#[test]
+fn a_profile_is_for_the_boards_first_mode_where_none_is_named_and_the_plan_tells_what_is_recalled()
+{
+    let manifest = MANIFEST.replacen("board = \"host\"", "board = \"bench\"", 1);
+    let folder = Folder::with(&manifest);
+    let manifest = folder.path("manifest.toml");
+    fs::create_dir_all(folder.path("boards")).expect("a folder");
+    let board = "name = \"bench\"\ntitle = \"A bench\"\ncores = { source = \"detected\" }
+memory_gib = { source = \"detected\" }
+[power_modes]
+30W = { cores = { is = 64, source = \"recalled\" }, source = \"seen\" }
+MAXN = { source = \"seen\" }
+[sources]
+seen = \"Seen\"";
+    fs::write(folder.path("boards/bench.toml"), board).expect("a board file");
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+        let output = command.args(arguments).arg(&manifest).output();
+        output.expect("the command runs")
+    };
+    let measured = run(&["profile", "--quick"]);
+    assert_eq!(measured.status.code(), Some(0), "{measured:?}");
+    let profile = Profile::read(&folder.path("signs.profile.json")).expect("a profile");
+    assert_eq!(profile.key.power_mode, "30W");
+    let checked = run(&["check", "--json"]);
+    assert_eq!(checked.status.code(), Some(0), "{checked:?}");
+    let plan: Value = serde_json::from_slice(&checked.stdout).expect("JSON");
+    assert_eq!(plan["power_mode"], "30W");
+    let warnings = plan["warnings"].as_array().expect("a list");
+    let recalled = warnings.iter().filter(|w| w["warning"] == "recalled");
+    let figures: Vec<&Value> = recalled.map(|w| &w["figure"]).collect();
+    assert_eq!(figures, ["64 cores in power mode \"30W\""]);
 }

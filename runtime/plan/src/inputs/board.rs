@@ -1,12 +1,18 @@
-//! Board files: facts of a board, each with its source.
+//! Boards: facts, each with its source. What a board has depends on its power mode, which may switch cores and TPCs off.
+
+mod differences;
+mod read;
+
 use std::path::Path;
 
-use punctual_diagnostics::{Diagnostics, Document, FromToml, Problems, Rule, Section, Spanned};
+use punctual_diagnostics::{Diagnostics, Problems};
 use serde::Serialize;
-use thiserror::Error;
 
-/// The source of figures that nobody looked up.
-const RECALLED: &str = "recalled";
+pub use differences::Difference;
+pub use read::UnknownSource;
+
+/// The source of figures that no source confirms which somebody could look up.
+pub(crate) const RECALLED: &str = "recalled";
 
 /// The source of figures that are found out on the machine itself.
 const DETECTED: &str = "detected";
@@ -16,53 +22,65 @@ const DETECTED: &str = "detected";
 pub struct Board {
     pub name: String,
     pub title: String,
+    /// What device trees of the board say it is compatible with: `nvidia,p3737-0000+p3701-0005`.
+    pub compatible: Option<Fact<Vec<String>>>,
+    /// Part numbers of the module, which device trees name with whatever carrier it is on: `p3701-0005`.
+    pub modules: Option<Fact<Vec<String>>>,
     /// Number of processor cores; none when it is detected at run time.
     pub cores: Option<Fact<u16>>,
     /// What the cores are, e.g. `6 x Arm Cortex-A78AE`.
     pub processor: Option<Fact<String>>,
     /// Memory in bytes, shared by processor and accelerator; none when it is detected at run time.
     pub memory_bytes: Option<Fact<u64>>,
-    /// Memory bandwidth in 10^9 bytes a second.
+    /// Memory bandwidth in 10^9 bytes a second, at the memory's highest clock.
     pub bandwidth_gb_s: Option<Fact<f64>>,
+    /// The system software that runs on it.
+    pub jetpack: Option<Fact<Releases>>,
     /// Power modes; the first is the default.
-    pub power_modes: Fact<Vec<String>>,
+    pub power_modes: Vec<PowerMode>,
     /// The accelerator, if it has one.
     pub gpu: Option<Gpu>,
     /// Titles of the sources that the facts name.
     pub sources: Vec<Source>,
 }
 
+/// A power mode and what it leaves on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct PowerMode {
+    /// As `nvpmodel -q` says it.
+    pub name: String,
+    /// Where it is from that the board has the mode.
+    pub source: String,
+    /// Cores that are on.
+    pub cores: Option<Fact<u16>>,
+    /// TPCs that are on.
+    pub tpc: Option<Fact<u16>>,
+    /// The highest clocks.
+    pub cpu_mhz: Option<Fact<f64>>,
+    pub gpu_mhz: Option<Fact<f64>>,
+    pub memory_mhz: Option<Fact<f64>>,
+}
+
 /// A figure and where it comes from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fact<T> {
     pub value: T,
-    /// The name of a [`Source`], or `recalled`: written down from memory, not confirmed, or
-    /// `detected`: found out on the machine.
+    /// The name of a [`Source`], or `recalled`: no source confirms it, or `detected`: found out on the machine.
     pub source: String,
+}
+
+/// Releases of some software.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Releases {
+    pub oldest: Option<String>,
+    pub newest: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Source {
     pub name: String,
     pub text: String,
-}
-
-/// A figure whose source nobody can look up.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the source {name:?} is not listed under [sources]")]
-#[non_exhaustive]
-pub struct UnknownSource {
-    pub name: String,
-}
-
-impl Rule for UnknownSource {
-    fn rule(&self) -> &'static str {
-        "every figure of a board names its source"
-    }
-
-    fn help(&self) -> String {
-        "list it under [sources], or correct the name".into()
-    }
 }
 
 /// A board's graphics processor.
@@ -73,12 +91,13 @@ pub struct Gpu {
     pub architecture: Fact<String>,
     /// e.g. `8.7`.
     pub compute_capability: Fact<String>,
+    /// With all of them on, as the next two.
     pub sm: Fact<u16>,
     /// Texture processing clusters: the smallest part that partitions are made of.
     pub tpc: Fact<u16>,
     pub gpc: Option<Fact<u16>>,
-    /// The newest CUDA version of its system software.
-    pub cuda: Option<Fact<String>>,
+    /// The CUDA versions of its system software.
+    pub cuda: Option<Fact<Releases>>,
 }
 
 /// `(name, text)` of board files that are part of the program.
@@ -88,7 +107,7 @@ macro_rules! builtin {
     };
 }
 
-const BUILTIN: [(&str, &str); 14] = builtin! {
+const BUILTIN: [(&str, &str); 13] = builtin! {
     "host"
     "jetson-agx-orin-32gb"
     "jetson-agx-orin-64gb"
@@ -100,7 +119,6 @@ const BUILTIN: [(&str, &str); 14] = builtin! {
     "jetson-orin-nx-8gb"
     "jetson-thor-t4000"
     "jetson-thor-t5000"
-    "jetson-tx2"
     "jetson-xavier-nx-16gb"
     "jetson-xavier-nx-8gb"
 };
@@ -122,10 +140,39 @@ impl Board {
         Some(Self::parse(text, Path::new(&path)).expect("the tests parse it"))
     }
 
+    /// The board of the program that a machine is, by what its device tree is compatible with. Where modules of
+    /// different memory say the same there, the least that the machine's memory fits into.
+    #[must_use]
+    pub fn of_machine(compatible: &[String], memory_bytes: Option<u64>) -> Option<Self> {
+        let boards = Self::builtin_names().filter_map(Self::builtin);
+        let mut known: Vec<Self> = boards.filter(|board| board.is_one_of(compatible)).collect();
+        let size = |board: &Self| board.memory_bytes.as_ref().map_or(0, |fact| fact.value);
+        known.sort_by_key(size);
+        // What the kernel keeps for itself is not counted, so it is never more.
+        let fits = |board: &Self| size(board) >= memory_bytes.unwrap_or(0);
+        let place = known.iter().position(fits);
+        let place = place.or_else(|| known.len().checked_sub(1))?;
+        Some(known.swap_remove(place))
+    }
+
+    fn is_one_of(&self, compatible: &[String]) -> bool {
+        let listed = |fact: &Option<Fact<Vec<String>>>, named: &dyn Fn(&str) -> bool| {
+            let mut values = fact.iter().flat_map(|fact| &fact.value);
+            values.any(|value| named(value))
+        };
+        // nvidia,p3768-0000+p3767-0005-super: carrier and module
+        let parts = || compatible.iter().flat_map(|name| name.split([',', '+']));
+        listed(&self.compatible, &|name| {
+            compatible.iter().any(|n| n == name)
+        }) || listed(&self.modules, &|module| {
+            parts().any(|part| part.trim_end_matches("-super") == module)
+        })
+    }
+
     /// Parses a board file; `path` is for messages.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Diagnostics> {
         let mut problems = Problems::new(path, text, "board");
-        let board = read(&mut problems);
+        let board = read::read(&mut problems);
         problems.into_result()?;
         Ok(board.expect("a board without problems is complete"))
     }
@@ -134,124 +181,13 @@ impl Board {
     #[must_use]
     pub fn default_power_mode(&self) -> &str {
         self.power_modes
-            .value
             .first()
-            .map_or("default", |mode| mode)
-    }
-}
-
-fn read(problems: &mut Problems<'_>) -> Option<Board> {
-    let document = Document::parse(problems)?;
-    let mut root = document.root();
-    let name = root.required::<String>("name", problems);
-    let title = root.required::<String>("title", problems);
-    let mut sources = Vec::new();
-    if let Some(section) = root.table("sources", problems) {
-        for (name, text) in section.entries::<String>(problems) {
-            let text = text.value;
-            sources.push(Source { name, text });
-        }
-    }
-    let mut facts = Facts {
-        sources: &sources,
-        problems,
-    };
-    let cores = facts.optional(&mut root, "cores");
-    let processor = facts.optional(&mut root, "processor");
-    let memory_gib = facts.optional::<u64>(&mut root, "memory_gib");
-    // Detected figures have no value, but must be said to be detected.
-    for key in ["cores", "memory_gib"] {
-        root.missing(key, "a fact, or { source = \"detected\" }", facts.problems);
-    }
-    let bandwidth_gb_s = facts.optional(&mut root, "bandwidth_gb_s");
-    let power_modes = facts.required(&mut root, "power_modes");
-    let gpu = match root.table("gpu", facts.problems) {
-        Some(section) => Some(facts.gpu(section)?),
-        None => None,
-    };
-    root.finish(problems);
-    Some(Board {
-        name: name?.value,
-        title: title?.value,
-        cores: narrow(cores),
-        processor,
-        memory_bytes: memory_gib.map(|fact| Fact {
-            value: fact.value.saturating_mul(1 << 30),
-            source: fact.source,
-        }),
-        bandwidth_gb_s,
-        power_modes: power_modes?,
-        gpu,
-        sources,
-    })
-}
-
-fn narrow(fact: Option<Fact<u64>>) -> Option<Fact<u16>> {
-    fact.map(|fact| Fact {
-        value: u16::try_from(fact.value).unwrap_or(u16::MAX),
-        source: fact.source,
-    })
-}
-
-/// Reads facts: `key = { is = VALUE, source = "NAME" }`.
-struct Facts<'s, 'p, 'a> {
-    sources: &'s [Source],
-    problems: &'p mut Problems<'a>,
-}
-
-impl Facts<'_, '_, '_> {
-    fn gpu(&mut self, mut section: Section<'_, '_>) -> Option<Gpu> {
-        let s = &mut section;
-        let architecture = self.required(s, "architecture");
-        let compute_capability = self.required(s, "compute_capability");
-        let sm = self.required(s, "sm");
-        let tpc = self.required(s, "tpc");
-        let gpc = self.optional(s, "gpc");
-        let cuda = self.optional(s, "cuda");
-        section.finish(self.problems);
-        Some(Gpu {
-            architecture: architecture?,
-            compute_capability: compute_capability?,
-            sm: narrow(sm)?,
-            tpc: narrow(tpc)?,
-            gpc: narrow(gpc),
-            cuda,
-        })
+            .map_or("default", |mode| &mode.name)
     }
 
-    fn required<T: FromToml>(
-        &mut self,
-        section: &mut Section<'_, '_>,
-        key: &'static str,
-    ) -> Option<Fact<T>> {
-        let fact = self.optional(section, key);
-        if fact.is_none() {
-            section.missing(key, T::EXPECTED, self.problems);
-        }
-        fact
-    }
-
-    fn optional<T: FromToml>(
-        &mut self,
-        section: &mut Section<'_, '_>,
-        key: &'static str,
-    ) -> Option<Fact<T>> {
-        let mut fact = section.table(key, self.problems)?;
-        let source: Spanned<String> = fact.required("source", self.problems)?;
-        let listed = self.sources.iter().any(|known| known.name == source.value);
-        if !listed && source.value != RECALLED && source.value != DETECTED {
-            let name = source.value.clone();
-            self.problems.add(&source.place, UnknownSource { name });
-        }
-        let value = if source.value == DETECTED {
-            fact.optional("is", self.problems)
-        } else {
-            fact.required("is", self.problems)
-        };
-        fact.finish(self.problems);
-        Some(Fact {
-            value: value?.value,
-            source: source.value,
-        })
+    /// The power mode of that name.
+    #[must_use]
+    pub fn power_mode(&self, name: &str) -> Option<&PowerMode> {
+        self.power_modes.iter().find(|mode| mode.name == name)
     }
 }

@@ -16,7 +16,8 @@ mod device;
 mod policy;
 
 pub use accounts::Accounts;
-pub use board::{Board, Fact, Gpu, Source, UnknownSource};
+pub(crate) use board::RECALLED;
+pub use board::{Board, Difference, Fact, Gpu, PowerMode, Releases, Source, UnknownSource};
 pub use device::DeviceKind;
 pub use policy::{PUBLISHED, Policies, PolicyChoice, PolicyRule};
 

@@ -7,8 +7,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::budget::{Budgeted, preemption};
-use crate::inputs::DeviceKind;
-use crate::inputs::PlanInputs;
+use crate::inputs::{DeviceKind, Fact, PlanInputs, RECALLED};
 use crate::manifest::{Manifest, Margins, RawTask};
 use crate::resolve::{Model, Placed, Placement, Task};
 
@@ -141,6 +140,18 @@ pub enum Warning {
         measured: String,
         now: String,
     },
+    /// A figure of the board that nobody can look up.
+    #[error(
+        "the plan relies on {figure} of board {board:?}, which no source confirms (`recalled`): on the board, `punctual board detect` \
+         says what differs, and `--write FILE` writes a board file of what is there"
+    )]
+    Recalled { board: String, figure: String },
+    /// A machine that is in another mode than the plan is for.
+    #[error(
+        "the plan is for power mode {planned:?}, and the machine is in {now:?}: it has other cores, TPCs or clocks; set the planned one \
+         with `nvpmodel`, or name this one in `power_mode`"
+    )]
+    OtherPowerMode { planned: String, now: String },
     /// A quantile from too few samples.
     #[error(
         "the profile of model {model:?} has only {samples} samples a figure: budgets are made \
@@ -171,6 +182,8 @@ pub(super) fn all(budgeted: &Budgeted<'_>, inputs: &PlanInputs) -> Vec<Warning> 
     let (manifest, placement) = (&resolved.manifest, &resolved.placement);
     let (models, tasks) = (&resolved.models, &resolved.tasks);
     let mut warnings = of_host(inputs, placement);
+    warnings.extend(other_power_mode(inputs, &resolved.power_mode));
+    warnings.extend(recalled(inputs, &resolved.power_mode, placement));
     let policy = &manifest.daemon.policy.value;
     if !policy.contract().promises {
         let policy = policy.name();
@@ -266,6 +279,44 @@ fn of_host(inputs: &PlanInputs, placement: &Placement) -> Vec<Warning> {
         warnings.push(Warning::NoRealtime);
     }
     warnings
+}
+
+/// Where the board has the mode that the machine is in: some have none, and `host` only one that is defined.
+fn other_power_mode(inputs: &PlanInputs, planned: &str) -> Option<Warning> {
+    let now = inputs.host.settings.get("nvpmodel")?;
+    let is_other = inputs.board.power_mode(now).is_some() && now != planned;
+    is_other.then(|| Warning::OtherPowerMode {
+        planned: planned.to_owned(),
+        now: now.clone(),
+    })
+}
+
+/// Figures of the board that decide what a plan may use.
+fn recalled(inputs: &PlanInputs, mode: &str, placement: &Placement) -> Vec<Warning> {
+    let board = &inputs.board;
+    let mode = board.power_mode(mode);
+    let is_recalled = |fact: &&Fact<u16>| fact.source == RECALLED;
+    let mut figures = Vec::new();
+    if let Some(mode) = mode {
+        let name = &mode.name;
+        if mode.source == RECALLED {
+            figures.push(format!("power mode {name:?}"));
+        }
+        let cores = mode.cores.as_ref().filter(is_recalled);
+        figures.extend(cores.map(|cores| format!("{} cores in power mode {name:?}", cores.value)));
+        let tpcs = mode.tpc.as_ref().filter(is_recalled);
+        let tpcs = tpcs.filter(|_| placement.has(DeviceKind::Cuda));
+        figures.extend(tpcs.map(|tpcs| format!("{} TPCs in power mode {name:?}", tpcs.value)));
+    }
+    let memory = board.memory_bytes.as_ref();
+    let memory = memory.filter(|memory| memory.source == RECALLED);
+    figures.extend(memory.map(|memory| format!("{} GiB of memory", memory.value >> 30)));
+    let figures = figures.into_iter();
+    let warning = |figure| Warning::Recalled {
+        board: board.name.clone(),
+        figure,
+    };
+    figures.map(warning).collect()
 }
 
 /// Models and partitions that were complete, and that no task names.

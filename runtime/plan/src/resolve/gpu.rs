@@ -11,6 +11,7 @@ use punctual_diagnostics::{Problems, Rule, Spanned};
 use thiserror::Error;
 
 use super::placement::Placed;
+use super::powered::{Powered, in_mode, or_another_mode};
 use super::tasks::Task;
 use crate::inputs::{GpuHost, PlanInputs};
 use crate::manifest::Manifest;
@@ -25,12 +26,14 @@ pub enum GpuRule {
     /// A board that has one, on a machine that does not offer it.
     #[error("this machine offers no GPU (driver, device or mechanism for partitions missing)")]
     NoneOnHost,
-    #[error("{asked} TPCs wanted, {free} left of {there}")]
+    #[error("{asked} TPCs wanted, {free} left of {there}{}", in_mode(mode))]
     TooFewTpcs {
         asked: u16,
         /// How many the partitions before it leave.
         free: u16,
         there: u16,
+        /// The power mode, if it leaves no more on.
+        mode: Option<String>,
     },
     #[error("leaders are to sleep, and no partition is of TPCs")]
     NobodyWaits,
@@ -75,8 +78,12 @@ impl Rule for GpuRule {
             }
             Self::NobodyWaits => "remove it".into(),
             Self::NoneOnHost => "see `punctual board detect`, or give `cores` or `units`".into(),
-            Self::TooFewTpcs { free: 0, .. } => "remove the partition, or shrink others".into(),
-            Self::TooFewTpcs { free, .. } => format!("set tpcs = {free} or less"),
+            Self::TooFewTpcs { free: 0, mode, .. } => {
+                or_another_mode("remove the partition, or shrink others", mode)
+            }
+            Self::TooFewTpcs { free, mode, .. } => {
+                or_another_mode(&format!("set tpcs = {free} or less"), mode)
+            }
             Self::Granularity { tpcs, granularity } => {
                 let least = tpcs.next_multiple_of((*granularity).max(1));
                 format!("set tpcs = {least}, or another multiple")
@@ -90,6 +97,7 @@ impl Rule for GpuRule {
 pub(crate) fn tpcs(
     manifest: &Manifest,
     inputs: &PlanInputs,
+    powered: &Powered<'_>,
     problems: &mut Problems<'_>,
 ) -> Vec<Vec<u16>> {
     if let Some(place) = &manifest.daemon.leaders.sleep
@@ -121,7 +129,7 @@ pub(crate) fn tpcs(
         };
         if let Some(gpu) = there(inputs, &asked, is_first, problems) {
             let before = problems.count();
-            grant(gpu, &asked, next, problems);
+            grant(gpu.granularity.max(1), powered, &asked, next, problems);
             // What was too much for one leaves no less for the next.
             if problems.count() > before {
                 sets.push(Vec::new());
@@ -158,8 +166,14 @@ fn there<'i>(
     inputs.host.gpu.as_ref()
 }
 
-fn grant(gpu: &GpuHost, asked: &Spanned<u16>, next: u16, problems: &mut Problems<'_>) {
-    let (there, granularity) = (gpu.tpcs, gpu.granularity.max(1));
+fn grant(
+    granularity: u16,
+    powered: &Powered<'_>,
+    asked: &Spanned<u16>,
+    next: u16,
+    problems: &mut Problems<'_>,
+) {
+    let there = powered.tpcs;
     let free = there.saturating_sub(next);
     let tpcs = asked.value;
     if !tpcs.is_multiple_of(granularity) {
@@ -170,6 +184,7 @@ fn grant(gpu: &GpuHost, asked: &Spanned<u16>, next: u16, problems: &mut Problems
             asked: tpcs,
             free,
             there,
+            mode: powered.mode_of_tpcs.clone(),
         };
         problems.add(&asked.place, cause);
     }

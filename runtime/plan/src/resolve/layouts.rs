@@ -14,8 +14,9 @@ use super::gpu::{self, GpuRule};
 use super::placement::{Placed, Placement, PlacementRule};
 use super::places::shown;
 use super::tasks::Task;
-use crate::inputs::{DeviceKind, GpuHost, PlanInputs};
+use crate::inputs::DeviceKind;
 use crate::manifest::{FIRST, Manifest, PlaceChoice, RawLayout, RawLayoutPartition};
+use crate::resolve::powered::{Powered, in_mode, or_another_mode};
 
 /// A rule that a layout breaks.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -95,8 +96,17 @@ pub enum LayoutRule {
     TooFewCores { asked: u64, free: usize },
     #[error("{count} numbers in `tpcs`")]
     NotARange { count: usize },
-    #[error("{count} TPCs from {first} on, and this machine has {there}, from 0 on")]
-    TpcsMissing { first: u64, count: u64, there: u16 },
+    #[error(
+        "{count} TPCs from {first} on, and this machine has {there}{}, from 0 on",
+        in_mode(mode)
+    )]
+    TpcsMissing {
+        first: u64,
+        count: u64,
+        there: u16,
+        /// The power mode, if it leaves no more on.
+        mode: Option<String>,
+    },
     /// A number that the mechanism for partitions cannot grant.
     #[error(
         "{}, and this machine grants TPCs in multiples of {granularity}",
@@ -168,8 +178,9 @@ impl Rule for LayoutRule {
             }
             Self::TooFewCores { .. } => "lower `units`, or name `cores`".into(),
             Self::NotARange { .. } => "set tpcs = [FIRST, COUNT], e.g. tpcs = [0, 4]".into(),
-            Self::TpcsMissing { there, .. } => {
-                format!("choose a range within the {there} TPCs, at least one")
+            Self::TpcsMissing { there, mode, .. } => {
+                let help = format!("choose a range within the {there} TPCs, at least one");
+                or_another_mode(&help, mode)
             }
             Self::Granularity { granularity, .. } => {
                 format!("begin at a multiple of {granularity}, and take a multiple of it")
@@ -196,7 +207,7 @@ pub(crate) struct Layout {
 /// is noted.
 pub(super) fn find(
     manifest: &Manifest,
-    inputs: &PlanInputs,
+    powered: &Powered<'_>,
     tasks: &[Task],
     placement: &mut Placement,
     problems: &mut Problems<'_>,
@@ -216,7 +227,7 @@ pub(super) fn find(
     }
     let mut layouts = Vec::new();
     for raw in &manifest.layouts {
-        let mut of_layout = Placing::new(raw, manifest, inputs, tasks, placement);
+        let mut of_layout = Placing::new(raw, manifest, powered, tasks, placement);
         let mut whole = true;
         for partition in &raw.partitions {
             whole &= of_layout.place(partition, problems).is_some();
@@ -310,9 +321,7 @@ struct Placing<'a> {
     raw: &'a RawLayout,
     manifest: &'a Manifest,
     tasks: &'a [Task],
-    gpu: Option<&'a GpuHost>,
-    /// Cores that this process may run on.
-    available: Vec<u16>,
+    powered: &'a Powered<'a>,
     placement: &'a mut Placement,
     /// By task: the position of its partition.
     partitions: Vec<usize>,
@@ -322,19 +331,15 @@ impl<'a> Placing<'a> {
     fn new(
         raw: &'a RawLayout,
         manifest: &'a Manifest,
-        inputs: &'a PlanInputs,
+        powered: &'a Powered<'a>,
         tasks: &'a [Task],
         placement: &'a mut Placement,
     ) -> Self {
-        let mut available = inputs.host.cores.clone();
-        available.sort_unstable();
-        available.dedup();
         Self {
             raw,
             manifest,
             tasks,
-            gpu: inputs.gpu(),
-            available,
+            powered,
             // Those that the layout's own partitions name move when these are placed.
             partitions: tasks.iter().map(|task| task.partition).collect(),
             placement,
@@ -393,13 +398,14 @@ impl<'a> Placing<'a> {
             return refuse(LayoutRule::NotARange { count });
         };
         // A machine without a GPU was noted with the task's own partition, or with its model.
-        let gpu = self.gpu?;
-        let (there, granularity) = (gpu.tpcs, gpu.granularity.max(1));
+        let gpu = self.powered.gpu?;
+        let (there, granularity) = (self.powered.tpcs, gpu.granularity.max(1));
         if count == 0 || first.saturating_add(count) > u64::from(there) {
             return refuse(LayoutRule::TpcsMissing {
                 first,
                 count,
                 there,
+                mode: self.powered.mode_of_tpcs.clone(),
             });
         }
         let tpcs: Vec<u16> = (first as u16..(first + count) as u16).collect();
@@ -464,25 +470,30 @@ impl<'a> Placing<'a> {
                     && all.iter().all(|p| !p.cores.contains(core))
                     && !named.contains(&u64::from(**core))
             };
-            self.available.iter().find(unused).copied()
+            self.powered.cores.iter().find(unused).copied()
         };
         let leader = known.clone().find(|&core| !busy(core)).or_else(free);
         // One that serves several at once is noted where a task is real-time.
         let leader = leader.or_else(|| known.clone().next());
         if leader.is_none() {
-            let available = self.available.clone();
-            let cause = PlacementRule::NoCoreToLead { available };
+            let cause = PlacementRule::NoCoreToLead {
+                available: self.powered.cores.clone(),
+                mode: self.powered.mode_of_cores.clone(),
+            };
             problems.add(&raw.partition.place, of(self.raw, cause));
         }
         leader
     }
 
     fn available(&self, core: u64, place: &Place, problems: &mut Problems<'_>) -> Option<u16> {
-        let mut known = self.available.iter();
+        let mut known = self.powered.cores.iter();
         let found = known.find(|known| u64::from(**known) == core).copied();
         if found.is_none() {
-            let available = self.available.clone();
-            let cause = PlacementRule::CoreMissing { core, available };
+            let cause = PlacementRule::CoreMissing {
+                core,
+                available: self.powered.cores.clone(),
+                mode: self.powered.mode_of_cores.clone(),
+            };
             problems.add(place, of(self.raw, cause));
         }
         found
@@ -525,7 +536,7 @@ impl<'a> Placing<'a> {
         problems: &mut Problems<'_>,
     ) -> Option<Vec<u16>> {
         let mut cores = Vec::new();
-        for &core in named.value.iter().take(self.available.len()) {
+        for &core in named.value.iter().take(self.powered.cores.len()) {
             cores.push(self.available(core, &named.place, problems)?);
         }
         let mut led = self.placement.partitions.iter();
@@ -571,11 +582,11 @@ impl<'a> Placing<'a> {
             led.any(|p| p.cores[0] == core) || self.placement.leaders.contains(&core)
         };
         // With one core everything shares it.
-        let alone = self.available.len() == 1;
+        let alone = self.powered.cores.len() == 1;
         let is_ours = |core: u16| !leads(core) && (alone || !self.placement.system.contains(&core));
         let is_free = |core: &u16| is_ours(*core) && self.kept().all(|p| !p.cores.contains(core));
         let mut order = self.placement.units();
-        let others = self.available.iter().copied();
+        let others = self.powered.cores.iter().copied();
         let others: Vec<u16> = others
             .filter(|core| !order.contains(core) && is_ours(*core))
             .collect();

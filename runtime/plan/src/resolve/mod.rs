@@ -13,6 +13,7 @@ mod outputs;
 mod partition;
 mod placement;
 pub(crate) mod places;
+mod powered;
 mod ranges;
 mod tasks;
 mod threads;
@@ -47,6 +48,7 @@ use thiserror::Error;
 
 use crate::inputs::PlanInputs;
 use crate::manifest::Manifest;
+use powered::Powered;
 
 /// A manifest with what its names stand for. Models, partitions and tasks are those that are complete;
 /// what is wrong with the others was noted.
@@ -81,9 +83,10 @@ pub(crate) fn resolve<'i>(
     let power_mode = power_mode(&manifest, inputs, problems);
     device::check(&manifest, host, problems);
     fill::check(&manifest, inputs.gpu(), problems);
-    let tpcs = gpu::tpcs(&manifest, inputs, problems);
+    let powered = Powered::by(&power_mode, inputs);
+    let tpcs = gpu::tpcs(&manifest, inputs, &powered, problems);
     let devices = device::of_models(&manifest, problems);
-    let mut placement = Placement::new(&manifest, (host, inputs.gpu()), tpcs, problems);
+    let mut placement = Placement::new(&manifest, host, &powered, tpcs, problems);
     let models = models::find(&manifest, &devices, inputs, &power_mode, problems);
     let (partitions, accounts) = (&placement.partitions, &host.accounts);
     let mut tasks = tasks::resolve(&manifest, &models, partitions, accounts, problems);
@@ -95,7 +98,7 @@ pub(crate) fn resolve<'i>(
     placement.partitions.extend(places);
     fill::check_users(&manifest, &placement.partitions, &tasks, problems);
     gpu::check_leaders(&manifest, &placement.partitions, &tasks, problems);
-    let layouts = layouts::find(&manifest, inputs, &tasks, &mut placement, problems);
+    let layouts = layouts::find(&manifest, &powered, &tasks, &mut placement, problems);
     Resolved {
         power_mode,
         placement,
@@ -140,10 +143,11 @@ fn power_mode(manifest: &Manifest, inputs: &PlanInputs, problems: &mut Problems<
     let Some(mode) = &daemon.power_mode else {
         return board.default_power_mode().to_owned();
     };
-    if !board.power_modes.value.contains(&mode.value) {
+    if board.power_mode(&mode.value).is_none() {
+        let known = board.power_modes.iter();
         let cause = Invalid::NotOneOf {
             value: mode.value.clone(),
-            allowed: board.power_modes.value.clone(),
+            allowed: known.map(|mode| mode.name.clone()).collect(),
         };
         problems.add(&mode.place, cause);
     }

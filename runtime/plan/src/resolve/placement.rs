@@ -7,31 +7,50 @@ use thiserror::Error;
 use crate::inputs::DeviceKind;
 use crate::inputs::{GpuHost, Host, PolicyChoice};
 use crate::manifest::{Manifest, RawPartition};
+use crate::resolve::powered::{Powered, in_mode, or_another_mode};
 
 /// What is wrong with the cores of partitions, or with those of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PlacementRule {
     /// A core that is not there, or not ours.
-    #[error("core {core} is not available; available are {}", numbers(available))]
-    CoreMissing { core: u64, available: Vec<u16> },
+    #[error(
+        "core {core} is not available{}; available are {}",
+        in_mode(mode),
+        numbers(available)
+    )]
+    CoreMissing {
+        core: u64,
+        available: Vec<u16>,
+        /// The power mode, if it leaves no more on; so below.
+        mode: Option<String>,
+    },
     #[error("core {core} belongs to partition {other:?} already")]
     CoreOverlap { core: u16, other: String },
-    #[error("{asked} cores wanted, {free} left of {}; the daemon's own are {system}", available.len())]
+    #[error(
+        "{asked} cores wanted, {free} left of {}{}; the daemon's own are {system}",
+        available.len(),
+        in_mode(mode)
+    )]
     TooFewCores {
         asked: u64,
         free: usize,
         available: Vec<u16>,
         /// How many of them are the daemon's own.
         system: usize,
+        mode: Option<String>,
     },
     #[error("{cores} cores are named to lead a partition of the GPU")]
     OneLeader { cores: usize },
     #[error(
-        "no core is free to lead the partition; available are {}",
+        "no core is free to lead the partition; available{} are {}",
+        in_mode(mode),
         numbers(available)
     )]
-    NoCoreToLead { available: Vec<u16> },
+    NoCoreToLead {
+        available: Vec<u16>,
+        mode: Option<String>,
+    },
     /// The device cannot do what the policy relies on.
     #[error("policy {policy:?} runs several networks on the same cores at the same time")]
     PolicyShares { policy: &'static str },
@@ -53,13 +72,19 @@ impl Rule for PlacementRule {
 
     fn help(&self) -> String {
         match self {
-            Self::CoreMissing { .. } => "choose available cores, or widen the affinity".into(),
-            Self::CoreOverlap { .. } => "give each core to one partition".into(),
-            Self::TooFewCores { .. } => "lower `units`, or name `cores` to share one".into(),
-            Self::OneLeader { .. } => "name one core, or leave `cores` out".into(),
-            Self::NoCoreToLead { .. } => {
-                "name one of the daemon's `cores` to share it, or free one".into()
+            Self::CoreMissing { mode: None, .. } => {
+                "choose available cores, or widen the affinity".into()
             }
+            Self::CoreMissing { mode, .. } => or_another_mode("choose available cores", mode),
+            Self::CoreOverlap { .. } => "give each core to one partition".into(),
+            Self::TooFewCores { mode, .. } => {
+                or_another_mode("lower `units`, or name `cores` to share one", mode)
+            }
+            Self::OneLeader { .. } => "name one core, or leave `cores` out".into(),
+            Self::NoCoreToLead { mode, .. } => or_another_mode(
+                "name one of the daemon's `cores` to share it, or free one",
+                mode,
+            ),
             Self::PolicyShares { .. } => {
                 "choose another policy; `punctual-lab simulate` knows this one".into()
             }
@@ -112,30 +137,26 @@ impl Placement {
     /// Named cores first, then the daemon's, then partitions that only say how many, and leaders.
     pub(crate) fn new(
         manifest: &Manifest,
-        (host, gpu): (&Host, Option<&GpuHost>),
+        host: &Host,
+        powered: &Powered<'_>,
         tpcs: Vec<Vec<u16>>,
         problems: &mut Problems<'_>,
     ) -> Self {
-        let mut available = host.cores.clone();
-        available.sort_unstable();
-        available.dedup();
-        let (available, isolated) = (&available[..], &host.isolated[..]);
+        let there = Cores {
+            available: &powered.cores,
+            isolated: &host.isolated,
+            mode: &powered.mode_of_cores,
+        };
         let mut taken = Taken::default();
         let mut cores: Vec<Option<Vec<u16>>> = Vec::new();
         for partition in &manifest.partitions {
-            cores.push(named_cores(partition, available, &mut taken, problems));
+            cores.push(named_cores(partition, there, &mut taken, problems));
         }
-        let leaders = leader_cores(manifest, available, &mut taken, problems);
-        let system = system_cores(manifest, (available, isolated), &taken, problems);
+        let leaders = leader_cores(manifest, there, &mut taken, problems);
+        let system = system_cores(manifest, there, &taken, problems);
         for (partition, cores) in manifest.partitions.iter().zip(&mut cores) {
             if partition.cores.is_none() {
-                *cores = free_cores(
-                    partition,
-                    (available, isolated),
-                    &system,
-                    &mut taken,
-                    problems,
-                );
+                *cores = free_cores(partition, there, &system, &mut taken, problems);
             }
         }
         let placed = manifest.partitions.iter().zip(cores).zip(tpcs);
@@ -159,7 +180,7 @@ impl Placement {
             partitions,
             leaders,
         };
-        placement.divide_for(&manifest.daemon.policy, gpu, problems);
+        placement.divide_for(&manifest.daemon.policy, powered.gpu, problems);
         placement
     }
 
@@ -239,6 +260,15 @@ impl Placement {
     }
 }
 
+/// The cores that there are to share out.
+#[derive(Clone, Copy)]
+struct Cores<'a> {
+    available: &'a [u16],
+    isolated: &'a [u16],
+    /// The power mode, if it leaves no more on.
+    mode: &'a Option<String>,
+}
+
 /// Whether `cores` is its leader's.
 fn is_of_tpcs(partition: &RawPartition) -> bool {
     partition.tpcs.is_some() || partition.fill.is_some()
@@ -246,7 +276,7 @@ fn is_of_tpcs(partition: &RawPartition) -> bool {
 
 fn named_cores(
     partition: &RawPartition,
-    available: &[u16],
+    there: Cores<'_>,
     taken: &mut Taken,
     problems: &mut Problems<'_>,
 ) -> Option<Vec<u16>> {
@@ -270,7 +300,7 @@ fn named_cores(
     }
     let before = problems.count();
     let by = (partition.name.value.as_str(), of_tpcs);
-    let cores = take(named, by, available, taken, problems);
+    let cores = take(named, by, there, taken, problems);
     (problems.count() == before).then_some(cores)
 }
 
@@ -294,11 +324,11 @@ impl Taken {
 fn take(
     named: &Spanned<Vec<u64>>,
     (by, leads): (&str, bool),
-    available: &[u16],
+    there: Cores<'_>,
     taken: &mut Taken,
     problems: &mut Problems<'_>,
 ) -> Vec<u16> {
-    let cores = checked(named, available, problems);
+    let cores = checked(named, there, problems);
     for &core in &cores {
         match taken.by(core) {
             Some(_) if leads && taken.leaders.contains(&core) => {}
@@ -318,18 +348,24 @@ fn take(
 /// The cores that lead places of TPCs.
 fn leader_cores(
     manifest: &Manifest,
-    available: &[u16],
+    there: Cores<'_>,
     taken: &mut Taken,
     problems: &mut Problems<'_>,
 ) -> Vec<u16> {
     let named = manifest.daemon.leaders.cores.as_ref();
     named.map_or_else(Vec::new, |named| {
-        take(named, ("leader_cores", true), available, taken, problems)
+        take(named, ("leader_cores", true), there, taken, problems)
     })
 }
 
 /// A list of cores, at least one of them and no more than there are, each available.
-fn checked(named: &Spanned<Vec<u64>>, available: &[u16], problems: &mut Problems<'_>) -> Vec<u16> {
+fn checked(
+    named: &Spanned<Vec<u64>>,
+    Cores {
+        available, mode, ..
+    }: Cores<'_>,
+    problems: &mut Problems<'_>,
+) -> Vec<u16> {
     let count = named.value.len();
     if count == 0 || count > available.len() {
         let cause = Invalid::OutOfRange {
@@ -345,8 +381,12 @@ fn checked(named: &Spanned<Vec<u64>>, available: &[u16], problems: &mut Problems
         match available.iter().find(|known| u64::from(**known) == core) {
             Some(known) => cores.push(*known),
             None => {
-                let available = available.to_vec();
-                problems.add(&named.place, PlacementRule::CoreMissing { core, available });
+                let cause = PlacementRule::CoreMissing {
+                    core,
+                    available: available.to_vec(),
+                    mode: mode.clone(),
+                };
+                problems.add(&named.place, cause);
             }
         }
     }
@@ -355,12 +395,17 @@ fn checked(named: &Spanned<Vec<u64>>, available: &[u16], problems: &mut Problems
 
 fn system_cores(
     manifest: &Manifest,
-    (available, isolated): (&[u16], &[u16]),
+    there: Cores<'_>,
     taken: &Taken,
     problems: &mut Problems<'_>,
 ) -> Vec<u16> {
+    let Cores {
+        available,
+        isolated,
+        ..
+    } = there;
     if let Some(named) = &manifest.daemon.cores {
-        let cores = checked(named, available, problems);
+        let cores = checked(named, there, problems);
         if let Some(twice) = (1..cores.len()).find(|i| cores[..*i].contains(&cores[*i])) {
             let (what, name) = ("core", cores[twice].to_string());
             problems.add(&named.place, Invalid::Duplicate { what, name });
@@ -383,7 +428,11 @@ fn system_cores(
 /// Cores for a partition that does not name them, isolated ones first; one for a leader.
 fn free_cores(
     partition: &RawPartition,
-    (available, isolated): (&[u16], &[u16]),
+    Cores {
+        available,
+        isolated,
+        mode,
+    }: Cores<'_>,
     system: &[u16],
     taken: &mut Taken,
     problems: &mut Problems<'_>,
@@ -404,10 +453,10 @@ fn free_cores(
         // Noted by `named_cores`.
         _ => return None,
     };
-    let (place, available) = (&partition.place, available.to_vec());
+    let (place, available, mode) = (&partition.place, available.to_vec(), mode.clone());
     if count > free.len() as u64 {
         let Some(units) = &partition.units else {
-            problems.add(place, PlacementRule::NoCoreToLead { available });
+            problems.add(place, PlacementRule::NoCoreToLead { available, mode });
             return None;
         };
         let cause = PlacementRule::TooFewCores {
@@ -415,6 +464,7 @@ fn free_cores(
             free: free.len(),
             available,
             system: if alone { 0 } else { system.len() },
+            mode,
         };
         problems.add(&units.place, cause);
         return None;

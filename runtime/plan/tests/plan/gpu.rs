@@ -110,8 +110,13 @@ fn tpcs_that_the_power_mode_took_away_are_not_given() {
     let mut inputs = inputs(GPU);
     inputs.host.gpu.as_mut().expect("a GPU").tpcs = 4;
     let cause: GpuRule = cause(&inputs);
-    let (asked, free, there) = (2, 0, 4);
-    assert_eq!(cause, GpuRule::TooFewTpcs { asked, free, there });
+    let taken_away = GpuRule::TooFewTpcs {
+        asked: 2,
+        free: 0,
+        there: 4,
+        mode: None,
+    };
+    assert_eq!(cause, taken_away);
 }
 
 #[test]

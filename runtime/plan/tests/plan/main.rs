@@ -15,6 +15,7 @@ mod layouts;
 mod manifests;
 mod ort;
 mod places;
+mod power_modes;
 mod preemption;
 mod properties;
 mod ranges;

@@ -19,6 +19,7 @@ EXAMPLES:
   punctual board detect --search
   punctual board detect --write boards/workbench.toml
   punctual board detect --json | jq .gpu.partitions
+  punctual board detect --json | jq .ours          # what differs from the board file of Punctual
   PUNCTUAL_GPU_MECHANISMS=launch-mask,green-contexts punctual board detect
 
 Asks the CUDA driver and the kernel what there is, and tries how the GPU can be divided between partitions:
@@ -32,6 +33,10 @@ and the daemon read it: it must be the same for all of them.
 Each is tried in a process of its own that may die of it: one TPC at a time is switched off, a kernel says where it
 ran, and a mechanism that does anything but what it should is refused. Outcomes are kept for this driver, GPU and power
 mode, as the daemon starts by them; --again tries anew.
+
+A board that Punctual has a file of is known by its device tree. What it has otherwise than that file says is shown: power
+modes, and their cores, TPCs and clocks, as the table of nvpmodel has them (/etc/nvpmodel.conf). --write puts all of it into a
+file of your own: beside the manifest as boards/NAME.toml, with the name that stands in it.
 
 Where nobody knows the place at which this driver keeps masks, or a known one is refuted, --search looks for it: it tries
 up to 128 places for up to five minutes, each in a process of its own, until one passes the same trial. Stop other

@@ -7,8 +7,10 @@ use punctual_device_cuda::host::Host;
 use punctual_device_cuda::partition::offer::{self, How, Offer, OfferError, Search, Searched};
 use punctual_device_cuda::partition::search::{FoundPlace, Limits, Tried};
 use punctual_device_cuda::partition::{Mechanism, Program, record};
-use punctual_platform::{affinity, output};
+use punctual_platform::{affinity, output, settings};
 use serde::Serialize;
+
+use super::ours::Ours;
 
 /// Why there are no figures of a GPU.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +27,10 @@ pub enum NoGpu {
 pub struct Found {
     /// The board's name, where there is a device tree.
     pub model: Option<String>,
+    /// What that says the board is compatible with.
+    pub compatible: Vec<String>,
+    /// The board of ours that it is.
+    pub ours: Option<Ours>,
     pub processor: String,
     /// Cores that this process may use; none where the kernel does not tell.
     pub cores: Option<usize>,
@@ -34,12 +40,26 @@ pub struct Found {
     pub processor_clocks: String,
     /// The present power mode, on boards that have several.
     pub power_mode: Option<String>,
-    pub power_modes: Vec<String>,
+    /// All that `nvpmodel` can set.
+    pub power_modes: Vec<PowerMode>,
     pub clocks: Vec<Clock>,
     /// The GPU, if there is one.
     pub gpu: Option<Gpu>,
     /// Why there is none.
     pub no_gpu: Option<String>,
+}
+
+/// A power mode, as the table of `nvpmodel` has it; figures that it does not tell are none.
+#[derive(Clone, Debug, Serialize)]
+pub struct PowerMode {
+    pub name: String,
+    /// Cores and TPCs that are on.
+    pub cores: Option<u16>,
+    pub tpcs: Option<u16>,
+    /// The highest clocks.
+    pub cpu_khz: Option<u64>,
+    pub gpu_khz: Option<u64>,
+    pub memory_khz: Option<u64>,
 }
 
 /// A clock that the kernel shows, in kHz.
@@ -157,23 +177,57 @@ impl Found {
             now_khz: clock.now_khz,
             range_khz: clock.range_khz,
         });
-        Self {
+        let power_mode = host.power_mode();
+        let power_modes = host.power_modes().into_iter();
+        let power_modes =
+            power_modes.map(|mode| PowerMode::of(mode, power_mode.as_deref(), gpu.as_ref()));
+        let mut found = Self {
             model: host.model(),
+            compatible: host.compatible(),
+            ours: None,
             processor: punctual_device_cpu::machine(),
             cores: affinity::available_cores().ok().map(|cores| cores.len()),
             memory_bytes: host.memory_bytes(),
             processor_clocks: punctual_device_cpu::clocks(),
-            power_mode: host.power_mode(),
-            power_modes: host
-                .power_modes()
-                .into_iter()
-                .map(|(_, name)| name)
-                .collect(),
+            power_modes: power_modes.collect(),
+            power_mode,
             clocks: clocks.collect(),
             gpu,
             no_gpu,
+        };
+        found.ours = Ours::of(&found);
+        found
+    }
+}
+
+impl PowerMode {
+    /// In the mode that the board is in now, the driver counts the TPCs.
+    fn of(mode: settings::PowerMode, now: Option<&str>, gpu: Option<&Gpu>) -> Self {
+        let gpu = gpu.filter(|gpu| gpu.integrated);
+        let counted = gpu.filter(|_| now == Some(&mode.name));
+        let counted = counted.and_then(|gpu| u16::try_from(gpu.tpcs).ok());
+        let by_mask = || tpcs_on(&gpu?.compute_capability, mode.tpc_pg_mask?);
+        Self {
+            cores: mode.cores,
+            tpcs: counted.or_else(by_mask),
+            cpu_khz: mode.cpu_khz,
+            gpu_khz: mode.gpu_khz,
+            memory_khz: mode.memory_khz,
+            name: mode.name,
         }
     }
+}
+
+/// Bits of `TPC_PG_MASK`, a TPC each, by compute capability, as NVIDIA's driver checks them: Orin has four of each of two
+/// GPCs (`platform_ga10b_tegra.c`), Xavier the four of one (`platform_gv11b_tegra.c`). Thor has another mask.
+const MASKED_TPCS: [(&str, u32); 2] = [("8.7", 8), ("7.2", 4)];
+
+/// How many TPCs a mask leaves on; none where its bits are not known.
+fn tpcs_on(compute_capability: &str, mask: u32) -> Option<u16> {
+    let mut chips = MASKED_TPCS.iter();
+    let (_, tpcs) = chips.find(|(capability, _)| *capability == compute_capability)?;
+    let off = (mask & ((1 << tpcs) - 1)).count_ones();
+    u16::try_from(tpcs - off).ok()
 }
 
 fn look(at: &Look<'_>) -> Result<Search, NoGpu> {
@@ -295,5 +349,22 @@ const fn architecture(major: u32, minor: u32) -> &'static str {
         (9, _) => "Hopper",
         (10..=12, _) => "Blackwell",
         _ => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_bit_of_a_mask_is_a_tpc_that_is_off() {
+        let orin = |mask| tpcs_on("8.7", mask);
+        let counts = [0, 128, 240, 248, 252].map(orin);
+        assert_eq!(counts, [8, 7, 4, 3, 2].map(Some));
+        assert_eq!(
+            [0, 1, 5].map(|mask| tpcs_on("7.2", mask)),
+            [4, 3, 2].map(Some)
+        );
+        assert_eq!(tpcs_on("11.0", 64), None);
     }
 }

@@ -1,14 +1,17 @@
 //! What was found, for people.
 
+use punctual_plan::Difference;
 use punctual_report::Table;
 
 use super::found::{Clock, Found, Gpu, Partitions};
+use super::ours::Ours;
 
 pub fn of(found: &Found) -> Table {
     let mut table = Table::list();
     if let Some(model) = &found.model {
         table.row(["board", model]);
     }
+    of_ours(&mut table, found.ours.as_ref());
     table.row(["processor", &found.processor]);
     if let Some(cores) = found.cores {
         table.row(["cores", &cores.to_string()]);
@@ -21,7 +24,12 @@ pub fn of(found: &Found) -> Table {
         table.row(["", &shown(clock)]);
     }
     if let Some(mode) = &found.power_mode {
-        let modes = found.power_modes.join(", ");
+        let modes: Vec<&str> = found
+            .power_modes
+            .iter()
+            .map(|mode| &mode.name[..])
+            .collect();
+        let modes = modes.join(", ");
         table.row(["power mode", &format!("{mode} (of {modes})")]);
     }
     match &found.gpu {
@@ -29,6 +37,30 @@ pub fn of(found: &Found) -> Table {
         None => table.row(["GPU", "none"]),
     }
     table
+}
+
+fn of_ours(table: &mut Table, ours: Option<&Ours>) {
+    let Some(ours) = ours else {
+        table.row([
+            "of ours",
+            "none: no board file of Punctual is of this machine",
+        ]);
+        return;
+    };
+    let differs = if ours.differences.is_empty() {
+        "as its file says"
+    } else {
+        "but for:"
+    };
+    table.row(["of ours", &format!("{}, {differs}", ours.board)]);
+    for difference in &ours.differences {
+        let Difference {
+            figure,
+            listed,
+            found,
+        } = difference;
+        table.row(["", &format!("{figure}: {listed} in the file, {found} here")]);
+    }
 }
 
 fn of_gpu(table: &mut Table, gpu: &Gpu) {

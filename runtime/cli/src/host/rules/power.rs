@@ -129,7 +129,7 @@ pub fn jetson_clocks(machine: &Machine) -> Option<Finding> {
     let found = format!("{mode}; clocks follow the load: {}", free.join(", "));
     let finding = Finding::new(Subject::PowerMode, Gravity::Costly, found);
     Some(finding.mended_by(
-        "sudo nvpmodel -m MODE (the manifest's [daemon] power_mode; `nvpmodel -q` names it), then: sudo jetson_clocks",
+        "sudo nvpmodel -m NUMBER (of the manifest's [daemon] power_mode: grep '^< POWER_MODEL' /etc/nvpmodel.conf), then: sudo jetson_clocks",
     ))
 }
 
