@@ -192,17 +192,25 @@ fn without_a_gpu_first_light_says_so_and_what_to_do_and_writes_nothing() {
     assert!(!file.exists());
 }
 
-/// Each step ran, with readings of a clock that stood still, and its verdict is one that an emulated driver allows.
+/// Each step ran, with readings of a clock that stood still while it was measured, and its verdict is one that an
+/// emulated driver allows.
 fn check_steps(report: &Value) {
     for step in report["steps"].as_array().expect("a list") {
         let name = step["step"].as_str().expect("a name");
         let measured = &step["outcome"]["measured"];
+        // Trials need the program `punctual`, which other packages build.
+        if name == "beside" && step["verdict"] == "not_measured" {
+            continue;
+        }
         assert!(measured.is_object(), "{step}");
         let clocks = measured["clocks"].as_array().expect("a list");
         assert!(clocks.len() >= 4, "idle, before, during, after: {step}");
-        assert_eq!(clocks[0]["gpu_mhz"], 918.0, "{step}");
+        assert_eq!(clocks[0]["gpu_mhz"], 345.0, "nobody had a context: {step}");
+        if !["calibration", "known-answers", "resumption"].contains(&name) {
+            let moved = clocks[1..].iter().any(|clock| clock["gpu_mhz"] != 1980.0);
+            assert!(!moved, "{step}");
+        }
         let expected = match name {
-            // Trials need the program `punctual`, which other packages build.
             "calibration" => &["proven", "open"][..],
             "known-answers" => &["proven"],
             "resumption" => &["proven", "open"],
@@ -227,13 +235,20 @@ fn on_an_emulated_gpu_first_light_runs_whole_and_says_that_driver_and_device_are
     }
     let clock = root.join("sys/class/devfreq/17000000.gpu");
     std::fs::create_dir_all(&clock).expect("a folder");
-    std::fs::write(clock.join("cur_freq"), "918000000\n").expect("a file");
+    let clock = clock.join("cur_freq");
+    std::fs::write(&clock, "345000000\n").expect("a file");
+    // As a card's that nobody fixed: it is up as long as somebody has a context.
+    let config = Config {
+        tpcs: 4,
+        clock_file: Some(clock.to_str().expect("a path").to_owned()),
+        ..Config::default()
+    };
     let (path, root) = (
         file.to_str().expect("a path"),
         root.to_str().expect("a path"),
     );
     let arguments = ["--first", "--file", path, "--root", root];
-    let output = emulated(&arguments, &out("first-work"));
+    let output = emulated_as(&config, &arguments, &out("first-work"));
     let said = complaint(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -287,7 +302,7 @@ fn first_light_on_a_gpu_whose_launches_fail_is_bad_and_the_file_says_why() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     let report = first_light(&file);
     let steps = report["steps"].as_array().expect("a list");
-    assert_eq!(steps.len(), 7);
+    assert_eq!(steps.len(), 8);
     let answers = &steps[1];
     assert_eq!(answers["verdict"], "failed", "{answers}");
 }

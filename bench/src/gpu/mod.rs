@@ -7,6 +7,7 @@ mod course;
 mod division;
 mod first;
 mod folder;
+mod load;
 mod machine;
 mod report;
 mod result;

@@ -1,5 +1,6 @@
 //! What a step of first light found, and the verdict on it.
 
+use punctual_device_cuda::partition::search::FoundPlace;
 use serde::{Deserialize, Serialize};
 
 use super::super::folder::Outcome;
@@ -34,6 +35,8 @@ pub struct Finding {
     pub compared: Vec<Compared>,
     /// Which multiprocessors each bit of a mask governs.
     pub map: Vec<MaskBit>,
+    /// Where this driver keeps masks, if that was found here by trying.
+    pub found_places: Vec<FoundPlace>,
     /// What one must know to read it.
     pub notes: Vec<String>,
 }

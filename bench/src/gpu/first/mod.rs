@@ -112,7 +112,7 @@ pub fn run(order: Order<'_>) -> Result<(), FirstError> {
     let sensors = Sensors::find(order.root, Path::new(TOOL), &machine.uuid);
     let surroundings = Surroundings::of(order.root, Path::new(TOOL), sensors.about());
     let made_by = Provenance::of_this();
-    let steps = look(order, machine.emulated)?;
+    let steps = look(order, &machine)?;
     let report = Report {
         format: FORMAT,
         warnings: report::warnings(&machine, order.quick, &made_by),
@@ -150,7 +150,9 @@ fn no_gpu(error: OpenError) -> FirstError {
 }
 
 /// All steps, one after the other.
-fn look(order: Order<'_>, emulated: bool) -> Result<Vec<Judged>, FirstError> {
+fn look(order: Order<'_>, machine: &Machine) -> Result<Vec<Judged>, FirstError> {
+    // More than two multiprocessors in none of them.
+    let tpcs = machine.multiprocessors.div_ceil(2);
     let work = Work::new()?;
     let program = std::env::current_exe().map_err(FirstError::Program)?;
     let all = steps::ALL.len();
@@ -161,9 +163,9 @@ fn look(order: Order<'_>, emulated: bool) -> Result<Vec<Judged>, FirstError> {
         let start = clock::now_ns();
         let outcome = child::run(
             &mut command(&program, order, &work, step),
-            patience(step, emulated),
+            step.patience(tpcs) + if machine.emulated { EMULATED_S } else { 0 },
         );
-        let of_step = Judged::new(step, outcome, seconds_since(start), emulated);
+        let of_step = Judged::new(step, outcome, seconds_since(start), machine.emulated);
         output::note(format_args!(
             "{place}: {} after {:.1} s",
             of_step.verdict.name(),
@@ -189,10 +191,8 @@ fn command(program: &Path, order: Order<'_>, work: &Work, step: &dyn FirstStep) 
     command
 }
 
-/// When a step is given up, in seconds. An emulated device is as slow as the processor, which may be busy.
-fn patience(step: &dyn FirstStep, emulated: bool) -> u32 {
-    2 * step.seconds() + if emulated { 60 } else { 10 }
-}
+/// What a step has longer on an emulated device, in seconds: it is as slow as the processor, which may be busy.
+const EMULATED_S: u32 = 60;
 
 fn seconds_since(start_ns: u64) -> f64 {
     (clock::now_ns() - start_ns) as f64 / 1e9
@@ -224,14 +224,15 @@ fn watched(
     let uuid = session.gpu()?.uuid()?;
     let uuid = uuid.map(|byte| format!("{byte:02x}")).concat();
     let sensors = Sensors::find(order.root, Path::new(TOOL), &uuid);
-    let mut warmed = Ok(());
+    let mut held = Ok(None);
     let warm = || {
         if step.of_time() {
-            warmed = steps::warm(session);
+            held = steps::warm(session).map(Some);
         }
     };
     let (finding, clocks) = sensors.watch(warm, || step.run(session));
-    warmed?;
+    // Held until the last reading: a card lowers its clocks within half a second after the last context is gone.
+    drop(held?);
     Ok(Watched {
         finding: finding?,
         clocks,

@@ -1,12 +1,12 @@
 //! What a stage suffers from another one beside it: SEEB-GPU, Table 1.
 
-use punctual_core::{ActionId, Criticality, Event};
+use punctual_core::Criticality;
 use punctual_device_cuda::CudaDevice;
 use punctual_device_cuda::structures::Structure;
-use punctual_platform::clock;
 use punctual_report::{Axis, Bars};
 
 use super::super::division::Parts;
+use super::super::load::{Load, Work};
 use super::super::result::{Latency, Sheet, StepResult};
 use super::super::rig::{self, BUFFERS, Rig, Setup, StageRun};
 use super::super::roofline::Roofline;
@@ -161,7 +161,17 @@ fn measure(
     let mut durations = [const { Vec::new() }; 3];
     for (round, ()) in session.rounds(150, 2, permille).enumerate() {
         for (beside, durations) in Beside::ALL.into_iter().zip(&mut durations) {
-            let mut load = Load::begin(rig, victim, beside.partition())?;
+            let mut load = Load::begin(
+                rig,
+                beside.partition().map(|partition| Work {
+                    stage_run: StageRun {
+                        partition,
+                        first: u16::from(victim.batch),
+                        ..victim
+                    },
+                    criticality: Criticality::RealTime,
+                }),
+            )?;
             for _ in 0..session.size(BLOCK, 2) {
                 let took = load.run(rig, victim)?;
                 // The first round finds cold caches.
@@ -173,72 +183,4 @@ fn measure(
         }
     }
     Ok(durations.map(Latency::of))
-}
-
-/// What runs beside, two actions deep.
-struct Load {
-    stage_runs: Vec<StageRun>,
-    open: Vec<(ActionId, StageRun)>,
-}
-
-impl Load {
-    fn begin(
-        rig: &mut Rig<CudaDevice>,
-        like: StageRun,
-        partition: Option<u16>,
-    ) -> Result<Self, StepError> {
-        let stage_run = |partition, turn: u16| StageRun {
-            partition,
-            first: (1 + turn) * u16::from(like.batch),
-            ..like
-        };
-        let stage_runs = partition.map(|partition| [0, 1].map(|turn| stage_run(partition, turn)));
-        let mut load = Self {
-            stage_runs: stage_runs.into_iter().flatten().collect(),
-            open: Vec::new(),
-        };
-        for stage_run in load.stage_runs.clone() {
-            load.submit(rig, stage_run)?;
-        }
-        Ok(load)
-    }
-
-    fn submit(&mut self, rig: &mut Rig<CudaDevice>, stage_run: StageRun) -> Result<(), StepError> {
-        let id = rig.submit(stage_run, Criticality::RealTime)?;
-        self.open.push((id, stage_run));
-        Ok(())
-    }
-
-    /// Runs a stage under the load.
-    fn run(&mut self, rig: &mut Rig<CudaDevice>, stage_run: StageRun) -> Result<u64, StepError> {
-        let start = clock::now_ns();
-        let id = rig.submit(stage_run, Criticality::RealTime)?;
-        loop {
-            let Event::Finished(finished) = rig.event()? else {
-                return Err(StepError::NotRun(stage_run));
-            };
-            if finished.action == id {
-                return Ok(clock::now_ns() - start);
-            }
-            if let Some(stage_run) = self.over(finished.action) {
-                self.submit(rig, stage_run)?;
-            }
-        }
-    }
-
-    /// The stage_run of an action of the load that is over.
-    fn over(&mut self, action: ActionId) -> Option<StageRun> {
-        let at = self.open.iter().position(|(id, _)| *id == action)?;
-        Some(self.open.swap_remove(at).1)
-    }
-
-    fn end(mut self, rig: &mut Rig<CudaDevice>) -> Result<(), StepError> {
-        while !self.open.is_empty() {
-            match rig.event()? {
-                Event::Finished(finished) => drop(self.over(finished.action)),
-                other => return Err(StepError::Unexpected(Box::new(other))),
-            }
-        }
-        Ok(())
-    }
 }

@@ -72,12 +72,8 @@ impl Device {
         self.streams.values().any(|stream| stream.hangs)
     }
 
-    /// Writes the clock that the multiprocessors have now, where it is asked for.
-    fn show_clock(&self) {
-        let hz = match self.primary.retained {
-            0 => CLOCK_IDLE_HZ,
-            _ => CLOCK_BUSY_HZ,
-        };
+    /// Writes the clock that the multiprocessors have from now on, where it is asked for.
+    fn show_clock(&self, hz: u32) {
         if let Some(file) = &self.config.clock_file {
             std::fs::write(file, format!("{hz}\n")).expect("the file of the clock can be written");
         }
@@ -92,7 +88,9 @@ pub(crate) fn retain(device: i32) -> Outcome<usize> {
     let mut state = DRIVER.lock();
     let device = super::device::known(&mut state, device)?;
     device.primary.retained += 1;
-    device.show_clock();
+    if device.primary.retained == 1 {
+        device.show_clock(CLOCK_BUSY_HZ);
+    }
     Ok(PRIMARY)
 }
 
@@ -103,7 +101,9 @@ pub(crate) fn release(device: i32) -> Outcome {
         return Err(Code::INVALID_CONTEXT);
     }
     device.primary.retained -= 1;
-    device.show_clock();
+    if device.primary.retained == 0 {
+        device.show_clock(CLOCK_IDLE_HZ);
+    }
     if !device.is_active() {
         drop(state);
         await_hung_kernels()?;

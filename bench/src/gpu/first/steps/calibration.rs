@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use punctual_device_cuda::partition::{Choice, Unit};
+use punctual_device_cuda::partition::offer::{self, Search};
+use punctual_device_cuda::partition::search::Limits;
+use punctual_device_cuda::partition::{Choice, Mechanism, Program, Refusal, Unit};
 
 use super::super::super::division;
 use super::super::super::result::Sheet;
@@ -13,8 +15,10 @@ use super::FirstStep;
 
 pub struct Calibration;
 
-/// A mechanism that takes longer is given up, so that all that may be tried fit into the minute.
+/// A mechanism that takes longer is given up, but for what its TPCs add.
 const TRIAL_LIMIT: Duration = Duration::from_secs(8);
+/// Of a search for the place of masks, where nobody knows it or all are wrong.
+const SEARCH_LIMIT: Duration = Duration::from_secs(120);
 
 impl FirstStep for Calibration {
     fn name(&self) -> &'static str {
@@ -29,6 +33,13 @@ impl FirstStep for Calibration {
         10
     }
 
+    fn patience(&self, tpcs: u32) -> u32 {
+        // Each enforced mechanism, one of them found only after a search.
+        let trials = Mechanism::ALL.len() as u32;
+        let limit = TRIAL_LIMIT + Program::TPC_LIMIT * tpcs;
+        (SEARCH_LIMIT + limit * trials).as_secs() as u32
+    }
+
     fn of_time(&self) -> bool {
         false
     }
@@ -38,8 +49,18 @@ impl FirstStep for Calibration {
         if let Some(program) = &mut how.program {
             program.limit = TRIAL_LIMIT;
         }
-        let offer = division::look(session, session.gpu()?, &how)?;
-        Ok(tell(&offer.choice))
+        let limits = Limits {
+            time: SEARCH_LIMIT,
+            ..Limits::default()
+        };
+        let Search { offer, searched } =
+            offer::search(session.gpu()?, session.device, &how, limits, &mut |_| {})?;
+        let mut finding = tell(&offer.choice);
+        for search in searched {
+            finding.note(format!("{}: {}", search.mechanism, search.ended));
+        }
+        finding.found_places = offer.found;
+        Ok(finding)
     }
 }
 
@@ -59,9 +80,10 @@ fn tell(choice: &Choice) -> Finding {
         finding.map = choice.map().units().iter().map(bit).collect();
         finding.claim = Claim::Proven;
         finding.found = format!(
-            "{used}: {} parts of {} multiprocessors in all, each tried alone and with others",
+            "{used}: {} parts of {} multiprocessors in all, each tried alone and with others{}",
             finding.map.len(),
-            choice.map().all().count()
+            choice.map().all().count(),
+            named(choice.refused())
         );
     } else {
         let refused = choice.refused();
@@ -70,20 +92,24 @@ fn tell(choice: &Choice) -> Finding {
             Some(_) => Claim::Refuted,
             None => Claim::Open,
         };
-        let told = wrong.or(refused.last());
-        let why = told.map_or_else(String::new, |(mechanism, why)| {
-            format!(" ({mechanism}: {why})")
-        });
-        finding.found = format!("no mechanism divides this GPU{why}");
+        finding.found = format!("no mechanism divides this GPU{}", named(refused));
     }
     finding.tables.push(sheet);
     finding
 }
 
+/// Why each mechanism that would have come first is not used.
+fn named(refused: &[(Mechanism, Refusal)]) -> String {
+    let each = refused
+        .iter()
+        .map(|(mechanism, why)| format!("; not {mechanism}: {why}"));
+    each.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use punctual_device_cuda::partition::choice::Undivided;
-    use punctual_device_cuda::partition::{Mechanism, Refusal, SmSet, UnitMap};
+    use punctual_device_cuda::partition::{SmSet, UnitMap};
 
     use super::*;
 

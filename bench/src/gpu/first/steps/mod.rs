@@ -1,12 +1,15 @@
 //! The steps of first light.
 
 mod answers;
+mod beside;
 mod calibration;
 mod latency;
 mod network;
 mod peaks;
 mod preemption;
 mod resumption;
+
+use std::sync::Arc;
 
 use punctual_device_cuda::bench::recipe::rates::{self, Size};
 use punctual_device_cuda::bench::{Launcher, Looks};
@@ -26,6 +29,11 @@ pub trait FirstStep {
     /// How long it may measure. Starting its process and the driver takes a second or two more.
     fn seconds(&self) -> u32;
 
+    /// When it is given up, in seconds, on a device of so many TPCs; on an emulated one later.
+    fn patience(&self, _tpcs: u32) -> u32 {
+        2 * self.seconds() + 10
+    }
+
     /// Whether its figures are times, which mean something only while clocks stay.
     fn of_time(&self) -> bool;
 
@@ -39,6 +47,7 @@ pub const ALL: &[&dyn FirstStep] = &[
     &latency::Latency,
     &peaks::Peaks,
     &network::OneNetwork,
+    &beside::Beside,
     &preemption::Preemption,
     &resumption::Resumption,
 ];
@@ -55,8 +64,8 @@ fn size(session: &Session<'_>) -> Size {
 /// A governor raises the clocks of a device that has work within this time.
 const WARM_NS: u64 = 400_000_000;
 
-/// Gives the device work until its clocks are up.
-pub fn warm(session: &Session<'_>) -> Result<(), StepError> {
+/// Gives the device work until its clocks are up. As long as somebody has the context, they stay.
+pub fn warm(session: &Session<'_>) -> Result<Arc<Context>, StepError> {
     let context = Context::retain(session.gpu()?)?;
     let launcher = Launcher::new(&context)?;
     let copy = launcher.prepare(&rates::copy(size(session)).recipe)?;
@@ -64,7 +73,7 @@ pub fn warm(session: &Session<'_>) -> Result<(), StepError> {
     loop {
         launcher.nanoseconds(&copy, Looks::Never, 4)?;
         if clock::now_ns() >= until_ns {
-            return Ok(());
+            return Ok(context);
         }
     }
 }
@@ -74,7 +83,7 @@ mod tests {
     use super::*;
 
     /// Of the minute, so that starting processes, and trials that hang, have the rest.
-    const SECONDS_MAX: u32 = 35;
+    const SECONDS_MAX: u32 = 40;
 
     #[test]
     fn all_steps_fit_into_a_minute_with_the_starts_of_their_processes() {
