@@ -1,5 +1,5 @@
 //! The handle of tests on the driver.
-use std::ffi::c_int;
+use std::ffi::{OsString, c_int};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -15,10 +15,31 @@ use crate::virtual_time::{self, BegunLaunch, LaunchCost, Pace, Passed};
 /// How `emulated_cuda_ask` looks from here.
 type Ask = unsafe extern "C" fn(*const u8, usize, *mut u8, usize) -> usize;
 
+/// The environment variable that has tests run on whatever driver the loader finds: `1`. Nothing emulated is loaded then.
+/// A test that configures the driver or asks it what only an emulated one tells (launches, streams, calls), or has
+/// it go wrong, is refused: it fails with [`REFUSED`], which `testing/gpu/tests.py` tells from other failures.
+pub const REAL_DRIVER: &str = "PUNCTUAL_REAL_DRIVER";
+
+/// How the message of a test begins that needs the emulated driver, where there is a real one.
+pub const REFUSED: &str = "refused on a real driver: this test";
+
+/// Whether tests run on a real driver.
+#[must_use]
+pub fn is_real() -> bool {
+    std::env::var_os(REAL_DRIVER).is_some_and(|value| value == "1")
+}
+
+/// # Panics
+/// On a real driver, if the test needs another one than that.
+fn refuse_unless_plain(config: &Config) {
+    if is_real() && *config != Config::default() {
+        panic!("{REFUSED} needs a driver of its own making");
+    }
+}
+
 /// What is loaded is never unloaded: `cudarc` keeps addresses of its functions.
 struct Loaded {
-    ask: Ask,
-    pass: virtual_time::Pass,
+    questions: Questions,
     lacks: Vec<&'static str>,
     /// For the names that others ask the loader for.
     _library: Library,
@@ -34,9 +55,16 @@ static TURN: Mutex<()> = Mutex::new(());
 /// Tests that run beside each other in one process wait for each other in [`start`](Self::start).
 #[derive(Debug)]
 pub struct Emulator {
+    /// None: a real driver.
+    library: Option<Questions>,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// What an emulated driver answers, beside what every driver does.
+#[derive(Clone, Copy, Debug)]
+struct Questions {
     ask: Ask,
     pass: virtual_time::Pass,
-    _turn: MutexGuard<'static, ()>,
 }
 
 /// How far a stream goes before it stands still.
@@ -79,8 +107,7 @@ fn load(config: &Config) -> Result<&'static Loaded, LibraryError> {
             .map_err(|source| LibraryError::Load { path, source })?;
         let lacks = wanted.clone();
         LOADED.get_or_init(|| Loaded {
-            ask,
-            pass,
+            questions: Questions { ask, pass },
             lacks,
             _library: library,
         });
@@ -96,35 +123,66 @@ fn load(config: &Config) -> Result<&'static Loaded, LibraryError> {
 
 impl Emulator {
     /// Loads the driver, if the process has none yet, and makes it the configured machine. Whoever
-    /// asks the loader for `libcuda.so` afterwards gets this one.
+    /// asks the loader for `libcuda.so` afterwards gets this one. On a [real driver](REAL_DRIVER) nothing is loaded.
+    ///
+    /// # Panics
+    /// On a real driver, if the configuration is not the default one: the test is refused.
     pub fn start(config: &Config) -> Result<Self, LibraryError> {
         // A test that failed leaves nothing behind that the configuration below does not end.
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let loaded = load(config)?;
+        refuse_unless_plain(config);
+        let library = match is_real() {
+            true => None,
+            false => Some(load(config)?.questions),
+        };
         let emulator = Self {
-            ask: loaded.ask,
-            pass: loaded.pass,
+            library,
             _turn: turn,
         };
-        emulator.tell(&format!("configure {config}"));
+        if emulator.library.is_some() {
+            emulator.tell(&format!("configure {config}"));
+        }
         Ok(emulator)
+    }
+
+    /// What a program needs in its environment to find the driver of `config`; on a real driver nothing.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub fn environment(config: &Config) -> Result<Vec<(&'static str, OsString)>, LibraryError> {
+        refuse_unless_plain(config);
+        if is_real() {
+            return Ok(Vec::new());
+        }
+        Ok(vec![
+            ("LD_LIBRARY_PATH", Self::library_folder(config)?.into()),
+            (crate::ENVIRONMENT, config.to_string().into()),
+        ])
     }
 
     /// A folder with `libcuda.so` and `libcuda.so.1`, for the `LD_LIBRARY_PATH` of a program; the program also
     /// wants [`ENVIRONMENT`](crate::ENVIRONMENT) with the text form of `config`. It lies beside the library that
     /// cargo built, one for each set of missing calls.
+    ///
+    /// # Panics
+    /// On a real driver: the test is refused.
     pub fn library_folder(config: &Config) -> Result<PathBuf, LibraryError> {
+        assert!(
+            !is_real(),
+            "{REFUSED} starts a program on the emulated driver"
+        );
         let mut path = library::write(config)?;
         path.pop();
         Ok(path)
     }
 
     fn question(&self, question: &str) -> Option<String> {
+        let Questions { ask, .. } = self.library?;
         let mut answer = vec![0u8; 1 << 12];
         loop {
             // SAFETY: both are as large as said.
             let bytes = unsafe {
-                (self.ask)(
+                ask(
                     question.as_ptr(),
                     question.len(),
                     answer.as_mut_ptr(),
@@ -145,8 +203,13 @@ impl Emulator {
     /// The answer to a question that the driver must understand.
     ///
     /// # Panics
-    /// If it does not: the library is older or newer than this handle, or the stream is gone.
+    /// If it does not: the library is older or newer than this handle, or the stream is gone. On a real driver: the test
+    /// is refused.
     fn tell(&self, question: &str) -> String {
+        assert!(
+            self.library.is_some(),
+            "{REFUSED} asks the driver `{question}`"
+        );
         self.question(question)
             .unwrap_or_else(|| panic!("the emulated driver does not understand: {question}"))
     }
@@ -188,7 +251,10 @@ impl Emulator {
     /// Lets virtual time pass until `until_ns`, or until something changed that the host may see. `cost` says what a launch
     /// costs that begins.
     pub fn pass(&self, until_ns: u64, cost: &mut dyn FnMut(&BegunLaunch) -> LaunchCost) -> Passed {
-        virtual_time::pass(self.pass, until_ns, cost)
+        let Some(Questions { pass, .. }) = self.library else {
+            panic!("{REFUSED} has virtual time pass");
+        };
+        virtual_time::pass(pass, until_ns, cost)
     }
 
     /// Launches that were submitted hang no more.
@@ -261,7 +327,10 @@ impl Emulator {
     /// What the last kernel that went wrong said.
     #[must_use]
     pub fn complaint(&self) -> String {
-        self.tell("complaint")
+        match self.library {
+            Some(_) => self.tell("complaint"),
+            None => "a real driver, whose kernels say nothing".to_owned(),
+        }
     }
 
     /// Whether a reset of the context waits for a kernel that hangs.

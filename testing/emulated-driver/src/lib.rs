@@ -59,7 +59,7 @@ mod virtual_time;
 
 pub use code::{Code, Stays};
 pub use config::{CallFault, Config, ConfigError, ENVIRONMENT, HungReset, LaunchFault};
-pub use emulator::{After, Emulator};
+pub use emulator::{After, Emulator, REAL_DRIVER, REFUSED, is_real};
 pub use launch_log::{LoggedLaunch, read_launch_log};
 pub use library::LibraryError;
 pub use records::{InUse, LaunchRecord, MemoryInUse, Outcome, StreamState};

@@ -1,10 +1,9 @@
 //! A folder with what a daemon on the emulated GPU is started with.
 #![allow(dead_code)] // Each test binary uses a part.
 
-use std::ffi::OsString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use emulated_cuda::{Config, ENVIRONMENT, Emulator};
+use emulated_cuda::{Config, Emulator};
 use punctual_device::conformance::networks;
 use punctual_model::{Calibration, LaunchProfile, Package, PrepareProfile, Profile};
 
@@ -125,12 +124,9 @@ pub fn folder_of(package: &Package, manifest: &str, driver: &Config) -> Folder {
     let host = punctual_daemon::host::detect().expect("a machine");
     let processor = figures(&host.machine, &host.clocks, package);
     folder.write("small.profile.json", processor.to_json().as_bytes());
-    let library = Emulator::library_folder(driver).expect("the emulated driver");
-    folder.environment = vec![
-        ("LD_LIBRARY_PATH", library.into_os_string()),
-        (ENVIRONMENT, OsString::from(driver.to_string())),
-        ("XDG_CACHE_HOME", folder.path("cache").into_os_string()),
-    ];
+    folder.environment = Emulator::environment(driver).expect("the emulated driver");
+    let cache = folder.path("cache").into_os_string();
+    folder.environment.push(("XDG_CACHE_HOME", cache));
     folder
 }
 
