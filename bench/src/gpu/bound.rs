@@ -127,6 +127,16 @@ pub const BOUNDS: &[Bound] = &[
         of_time: false,
     },
     Bound {
+        id: "networks",
+        step: "networks",
+        what: "networks, every kernel among them, that are not verified",
+        unit: "networks",
+        limit: Limit::AtMost(0.0),
+        aim: None,
+        source: "ours",
+        of_time: false,
+    },
+    Bound {
         id: "disjoint",
         step: "isolation",
         what: "median latency beside another stage on disjoint TPCs",

@@ -47,6 +47,7 @@ impl Observer {
     pub fn report(&self, state: State, clients: ClientsReport) -> Report {
         let stalls = self.stalls();
         let allocations = allocator::counts();
+        let memory = host::Memory::now();
         Report {
             format: REPORT_FORMAT,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -73,7 +74,9 @@ impl Observer {
             paging: paging(&self.metrics.paging),
             memory: MemoryReport {
                 planned_bytes: self.plan.memory.total_bytes(),
-                peak_bytes: host::peak_memory(),
+                peak_bytes: memory.peak,
+                resident_bytes: memory.resident,
+                locked_bytes: memory.locked,
             },
             threads: self.threads.clone(),
             watchdog: self.watchdog.report(),

@@ -98,8 +98,14 @@ pub struct Report {
 pub struct MemoryReport {
     /// The plan's sum, as `punctual check` prints it: with every client there.
     pub planned_bytes: u64,
-    /// The most that was ever resident; 0 if the kernel does not tell.
+    /// The most that was ever resident; 0 if the kernel does not tell, as for the following.
     pub peak_bytes: u64,
+    /// Resident now.
+    #[serde(default)]
+    pub resident_bytes: u64,
+    /// Locked address space. With a GPU far more than is resident: its driver reserves much that is never there.
+    #[serde(default)]
+    pub locked_bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

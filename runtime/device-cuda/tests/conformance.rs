@@ -27,7 +27,8 @@ conforms!(Emulated =>
 #[test]
 fn tokens_copies_and_arithmetic_answer_as_the_reference() {
     let (tokens, copies) = (networks::every_operator(11), networks::copies(11));
-    for network in [tokens, copies, networks::arithmetic(11)] {
+    let others = [networks::arithmetic(11), networks::wide_heads(11)];
+    for network in [tokens, copies].into_iter().chain(others) {
         suite::answers_equal_the_reference_on(&Emulated, &network);
     }
 }

@@ -154,9 +154,16 @@ fn nearest(machine: &Machine) -> Result<&'static Device, &'static str> {
             of_major.abs_diff(major),
             of_minor.abs_diff(minor),
             device.multiprocessors.abs_diff(machine.multiprocessors),
+            !is_named(device, machine),
         )
     });
     nearest.ok_or("no device is known")
+}
+
+/// Whether the machine's name for its GPU has the device's first word, which tells cards with one chip apart.
+fn is_named(device: &Device, machine: &Machine) -> bool {
+    let word = device.name.split_whitespace().next();
+    word.is_some_and(|word| machine.device.contains(word))
 }
 
 /// Times of a network's stages; in words why there are none.

@@ -321,7 +321,7 @@ mod tests {
         let mut names: Vec<_> = builtin().devices.iter().map(|d| &d.device.name).collect();
         names.sort();
         names.dedup();
-        assert_eq!(names.len(), 4);
+        assert_eq!(names.len(), 6);
         for described in &builtin().devices {
             assert_eq!(described.facts.len(), 1 + FIGURES.len());
             let device = &described.device;

@@ -5,6 +5,7 @@ pub mod cold_start;
 mod conformance;
 mod cudnn;
 mod disb;
+mod every_kernel;
 mod isolation;
 mod memory;
 pub mod networks;
@@ -22,6 +23,7 @@ pub const ALL: &Steps<'static> = &[
     &calibration::Calibration,
     &conformance::Conformance,
     &numerics::Numerics,
+    &every_kernel::EveryKernel,
     &isolation::Isolation,
     &scaling::Scaling,
     &preemption::Preemption,

@@ -37,7 +37,7 @@ impl Step for Numerics {
     }
 
     fn seconds(&self) -> u32 {
-        40
+        20
     }
 
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {

@@ -2,18 +2,22 @@
 
 use punctual_device_cuda::CudaDevice;
 use punctual_device_cuda::structures::Structure;
-use punctual_model::Network;
+use punctual_model::{Network, Package};
 use punctual_report::{Axis, Lines, Series};
 use punctual_types::Random;
 
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};
-use super::super::rig::{self, Rig, Setup, StageRun};
+use super::super::rig::{self, BUFFERS, Rig, Setup, StageRun};
 use super::super::roofline::Roofline;
 use super::super::step::{Session, Step, StepError};
 use super::networks;
+use crate::demonstration;
 
 pub struct Prediction;
+
+/// Networks that are measured, which share the request buffers: each has as many as its largest batch at least.
+const NETWORKS: u16 = 6;
 
 /// A stage at a batch size, what its profile predicts, and by how much its runs differed.
 struct Case {
@@ -42,9 +46,8 @@ impl Step for Prediction {
     }
 
     fn run(&self, session: &Session<'_>) -> Result<StepResult, StepError> {
-        let structures = [Structure::ResNet50, Structure::MobileNetV2];
-        let networks = networks::of(session, &structures, 224);
-        let batches: &[u8] = session.size(&[1, 2, 4, 8], &[1]);
+        let networks = predicted_networks(session)?;
+        let batches: &[u8] = session.size(&[1, 8], &[1]);
         let models: Vec<_> = networks.iter().map(|network| (network, batches)).collect();
         let gpu = session.gpu()?;
         let parts = Parts::find(session, gpu)?;
@@ -99,6 +102,24 @@ impl Step for Prediction {
     }
 }
 
+/// All networks that docs/results/gpu-predictions.md has predictions of.
+fn predicted_networks(session: &Session<'_>) -> Result<Vec<Network>, StepError> {
+    let structures = [
+        Structure::ResNet50,
+        Structure::MobileNetV2,
+        Structure::UNet,
+        Structure::VitB16,
+    ];
+    let mut networks = networks::of(session, &structures, 224);
+    if session.quick {
+        return Ok(networks);
+    }
+    for package in [demonstration::SIGNS, demonstration::STREETS] {
+        networks.push(Package::decode(package)?.network().clone());
+    }
+    Ok(networks)
+}
+
 fn cases(networks: &[Network], batches: &[u8]) -> Vec<Case> {
     let mut cases = Vec::new();
     for (model, network) in networks.iter().enumerate() {
@@ -111,7 +132,7 @@ fn cases(networks: &[Network], batches: &[u8]) -> Vec<Case> {
                         stage: stage as u8,
                         batch,
                         // A model's requests stay in the buffers that its first stage wrote.
-                        first: 32 * (model as u16 % 2),
+                        first: BUFFERS / NETWORKS * model as u16,
                     },
                     name: format!("{}, stage {stage}, batch {batch}", network.name),
                     profiled_ns: Vec::new(),

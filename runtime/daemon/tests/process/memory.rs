@@ -67,7 +67,11 @@ fn peak_over_plan_in(folder: Folder, clients: &[(&str, PixelFormat)]) -> Option<
     }
     let memory = report.memory;
     println!("{memory:?}");
-    assert!(memory.peak_bytes > 0);
+    assert!(memory.peak_bytes >= memory.resident_bytes && memory.resident_bytes > 0);
+    assert!(
+        memory.locked_bytes > 0,
+        "what is missing says that memory was locked"
+    );
     Some(memory.peak_bytes as f64 / memory.planned_bytes as f64)
 }
 

@@ -61,6 +61,19 @@ pub fn every_operator(seed: u64) -> Network {
     b.finish()
 }
 
+/// One exit; attention by two heads of 80 channels, wider than most transformers' are.
+#[must_use]
+pub fn wide_heads(seed: u64) -> Network {
+    let mut b = Builder::new("wide-heads", seed, 5, 4, 6);
+    let image = b.input;
+    let tokens = b.conv(image, 160, 1, 1, 1, None);
+    let mask = b.slice(tokens, 5, 1);
+    let attended = b.attention(tokens, mask);
+    let mean = b.mean(attended);
+    b.head(mean);
+    b.finish()
+}
+
 /// Two exits of one convolution each: for what is about anything else than operators.
 #[must_use]
 pub fn pair(seed: u64) -> Network {

@@ -12,8 +12,14 @@ use crate::inputs::{DeviceKind, GpuHost, PolicyChoice};
 /// Teams of all ranges of 16 cores.
 const RANGES_OF_CORES_MAX: usize = 16 * 17 / 2;
 
-/// Ranges of 32 TPCs: those that begin at one TPC share a stream, and hardware has 32 queues.
-const RANGES_OF_TPCS_MAX: usize = 32 * 33 / 2;
+/// Hardware queues, one a stream: streams that share one wait for each other.
+const QUEUES: usize = 32;
+
+/// TPCs of which ranges may be made: those that begin at one TPC share a stream. A GPU with memory of its own needs a second
+/// one beside each, for the epoch that lies in that memory.
+const fn tpcs_max(integrated: bool) -> usize {
+    if integrated { QUEUES } else { QUEUES / 2 }
+}
 
 /// Why a device cannot be divided anew at each stage.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -38,6 +44,15 @@ pub enum RangesRule {
         mechanism: String,
         granularity: u16,
     },
+    #[error(
+        "policy {policy:?} needs {streams} streams for {tpcs} TPCs, and this GPU has 32 hardware queues: at most {most} TPCs"
+    )]
+    TooManyStreams {
+        policy: &'static str,
+        tpcs: usize,
+        streams: usize,
+        most: usize,
+    },
 }
 
 impl Rule for RangesRule {
@@ -47,6 +62,7 @@ impl Rule for RangesRule {
             Self::NotRedivided { .. } | Self::Coarse { .. } => {
                 "TPCs are divided anew only by masks that were tried on this machine"
             }
+            Self::TooManyStreams { .. } => "no two streams share a hardware queue",
         }
     }
 
@@ -55,6 +71,9 @@ impl Rule for RangesRule {
             Self::SeveralDevices { .. } => "choose policy = \"punctual\"".into(),
             Self::NotRedivided { .. } | Self::Coarse { .. } => {
                 "`punctual board detect` says why masks are not used; or choose policy = \"punctual\"".into()
+            }
+            Self::TooManyStreams { most, .. } => {
+                format!("give the partitions {most} TPCs in all, or choose policy = \"punctual\"")
             }
         }
     }
@@ -74,7 +93,8 @@ impl Placement {
             [] => return,
             [DeviceKind::Cpu] => self.of_cores(policy),
             [DeviceKind::Cuda] => {
-                if let Some(cause) = gpu.and_then(|gpu| undividable(policy, gpu)) {
+                let tpcs = self.partitions.iter().map(|p| p.tpcs.len()).sum();
+                if let Some(cause) = gpu.and_then(|gpu| undividable(policy, gpu, tpcs)) {
                     return problems.add(&policy.place, cause);
                 }
                 self.of_tpcs(policy)
@@ -120,7 +140,7 @@ impl Placement {
             .iter()
             .flat_map(|p| p.tpcs.clone())
             .collect();
-        let ranges = windows(&tpcs, RANGES_OF_TPCS_MAX)?;
+        let ranges = windows(&tpcs, QUEUES * (QUEUES + 1) / 2)?;
         let named = self.partitions.iter().map(|p| p.cores[0]);
         let mut leaders: Vec<u16> = named.chain(self.leaders.iter().copied()).collect();
         leaders.sort_unstable();
@@ -145,17 +165,26 @@ impl Placement {
     }
 }
 
-/// What hinders a policy on this GPU.
-fn undividable(policy: &Spanned<PolicyChoice>, gpu: &GpuHost) -> Option<RangesRule> {
+/// What hinders a policy on so many TPCs of this GPU.
+fn undividable(policy: &Spanned<PolicyChoice>, gpu: &GpuHost, tpcs: usize) -> Option<RangesRule> {
     let (policy, mechanism) = (policy.value.name(), gpu.mechanism.clone());
     let granularity = gpu.granularity.max(1);
     if !gpu.redivides {
         return Some(RangesRule::NotRedivided { policy, mechanism });
     }
-    (granularity > 1).then_some(RangesRule::Coarse {
+    if granularity > 1 {
+        return Some(RangesRule::Coarse {
+            policy,
+            mechanism,
+            granularity,
+        });
+    }
+    let most = tpcs_max(gpu.integrated);
+    (tpcs > most).then_some(RangesRule::TooManyStreams {
         policy,
-        mechanism,
-        granularity,
+        tpcs,
+        streams: tpcs * QUEUES / most,
+        most,
     })
 }
 

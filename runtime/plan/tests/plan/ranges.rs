@@ -118,6 +118,29 @@ fn stages_are_to_be_measured_on_every_number_of_tpcs() {
 }
 
 #[test]
+fn a_gpu_with_memory_of_its_own_has_queues_for_ranges_of_sixteen_tpcs() {
+    let card = |tpcs: u16| {
+        let mut card = inputs(&SEEB.replacen("tpcs = 4", &format!("tpcs = {}", tpcs - 4), 1));
+        let gpu = card.host.gpu.as_mut().expect("a GPU");
+        (gpu.tpcs, gpu.integrated) = (tpcs, false);
+        card
+    };
+    let expected = RangesRule::TooManyStreams {
+        policy: "seeb",
+        tpcs: 24,
+        streams: 48,
+        most: 16,
+    };
+    assert_eq!(cause::<RangesRule>(&card(24)), expected);
+    let errors = Plan::build(&card(16)).err();
+    let is_of_ranges = |errors: &punctual_diagnostics::Diagnostics| {
+        let mut problems = errors.problems().iter();
+        problems.any(|problem| problem.cause::<RangesRule>().is_some())
+    };
+    assert!(!errors.as_ref().is_some_and(is_of_ranges), "{errors:?}");
+}
+
+#[test]
 fn without_masks_of_single_tpcs_the_policy_is_refused_with_the_reason() {
     let mut coarse = inputs(SEEB);
     coarse.host.gpu.as_mut().expect("a GPU").granularity = 2;
