@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use punctual_device_cuda::driver::OpenError;
+use punctual_platform::files::write_whole;
 use punctual_platform::output::{self, OutputError};
 use punctual_report::Table;
 
@@ -39,6 +40,7 @@ EXAMPLES:
   punctual bench gpu --only preemption
   punctual bench gpu --again disb --out orin-maxn
   punctual bench gpu --predict
+  punctual bench gpu --page h200.md --out orin-maxn
   punctual bench gpu --first
   punctual bench gpu --first --file orin-nx.json.gz
 
@@ -74,6 +76,9 @@ pub struct Options {
     /// Measure nothing: write the report of the results in the folder.
     #[arg(long)]
     report: bool,
+    /// Measure nothing: write a page in Markdown about the card of the results in the folder, and of first-light.json.gz there.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["only", "again", "report", "list"])]
+    page: Option<PathBuf>,
     /// List the steps.
     #[arg(long)]
     list: bool,
@@ -176,6 +181,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
     if let Some(name) = &options.step {
         return run_here(options, course::find(steps::ALL, name)?);
     }
+    if let Some(file) = &options.page {
+        return write_page(options, file);
+    }
     let choice = Choice {
         only: options.only.clone(),
         again: options.again.clone(),
@@ -200,6 +208,20 @@ pub fn run(options: &Options) -> Result<(), Error> {
         (false, true) => Err(Error::Missed),
         (false, false) => Ok(()),
     }
+}
+
+/// Writes what is known of the card, where it may replace what an earlier run said.
+fn write_page(options: &Options, file: &Path) -> Result<(), Error> {
+    let folder = Folder::open(&options.out)?;
+    let report = Report::read(&folder, steps::ALL, command(options))?;
+    let first = first::Report::read(&options.out.join("first-light.json.gz"));
+    let text = report::card(&report, first.as_ref());
+    write_whole(file, text.as_bytes()).map_err(|source| FolderError::File {
+        path: file.to_owned(),
+        source,
+    })?;
+    output::note(format_args!("wrote {}", file.display()));
+    Ok(())
 }
 
 fn first_order(options: &Options) -> first::Order<'_> {

@@ -36,6 +36,7 @@ pub struct Finding {
     /// Which multiprocessors each bit of a mask governs.
     pub map: Vec<MaskBit>,
     /// Where this driver keeps masks, if that was found here by trying.
+    #[serde(default)]
     pub found_places: Vec<FoundPlace>,
     /// What one must know to read it.
     pub notes: Vec<String>,

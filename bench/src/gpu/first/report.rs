@@ -1,7 +1,11 @@
 //! The report of first light: what is written to the file, and what a person is told.
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufReader, Read as _};
+use std::path::Path;
 
+use flate2::read::GzDecoder;
 use punctual_report::Table;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +19,8 @@ use super::surroundings::Surroundings;
 
 /// Of the file's form.
 pub const FORMAT: u32 = 1;
+/// A report unpacked is much smaller.
+const BYTES_MAX: u64 = 64 << 20;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Report {
@@ -85,6 +91,15 @@ pub fn warnings(machine: &Machine, quick: bool, made_by: &Provenance) -> Vec<Str
 }
 
 impl Report {
+    /// That of a file; none if there is none, or it is of another form.
+    pub fn read(path: &Path) -> Option<Self> {
+        let mut text = String::new();
+        let file = File::open(path).ok()?;
+        let unpacked = GzDecoder::new(file).take(BYTES_MAX);
+        BufReader::new(unpacked).read_to_string(&mut text).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
     pub fn is_bad(&self) -> bool {
         self.steps.iter().any(|step| step.verdict.is_bad())
     }
@@ -95,16 +110,7 @@ impl Report {
         for warning in &self.warnings {
             let _ = writeln!(text, "WARNING: {warning}.");
         }
-        let mut table = Table::new(&["step", "verdict", "found"], 3);
-        table.row(["probe".to_owned(), "found".to_owned(), self.probe()]);
-        for step in &self.steps {
-            table.row([
-                step.step.clone(),
-                step.verdict.name().to_owned(),
-                step.found.clone(),
-            ]);
-        }
-        let _ = write!(text, "{table:width$}");
+        let _ = write!(text, "{:width$}", self.verdicts());
         for step in &self.steps {
             let Outcome::Measured(watched) = &step.outcome else {
                 continue;
@@ -124,6 +130,20 @@ impl Report {
             made_by.version, made_by.commit, made_by.target, self.seconds
         );
         text
+    }
+
+    /// What each step found.
+    pub fn verdicts(&self) -> Table {
+        let mut table = Table::new(&["step", "verdict", "found"], 3);
+        table.row(["probe".to_owned(), "found".to_owned(), self.probe()]);
+        for step in &self.steps {
+            table.row([
+                step.step.clone(),
+                step.verdict.name().to_owned(),
+                step.found.clone(),
+            ]);
+        }
+        table
     }
 
     fn probe(&self) -> String {
@@ -146,8 +166,6 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::super::super::machine::tests::machine;
     use super::super::clocks::tests::made;
     use super::super::finding::{Claim, Finding};

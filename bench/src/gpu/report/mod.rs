@@ -1,5 +1,6 @@
 //! The report: what was measured beside what must be reached.
 
+mod card;
 mod page;
 mod text;
 
@@ -12,6 +13,7 @@ use super::folder::{Folder, FolderError, Outcome, Record};
 use super::machine::{self, Machine};
 use super::roofline::Compared;
 
+pub use card::card;
 pub use page::page;
 pub use text::text;
 
@@ -322,6 +324,28 @@ mod tests {
         }
         assert!(text.contains("isolation failed: its process"), "{text}");
         assert!(text.contains("1 reached, 1 missed"), "{text}");
+    }
+
+    #[test]
+    fn a_page_about_a_card_says_what_is_refuted_and_has_every_table() {
+        let card = card(&report(|_| ()), None);
+        for part in [
+            "# Test GPU",
+            "Run on Test GPU",
+            "## Refuted\n\n- ",
+            "120 us",
+            "| ours <fast> | 120.0 |",
+            "FAILED: its process ended with signal: 11",
+            "- from the intended start",
+        ] {
+            assert!(card.contains(part), "{part} is missing: {card}");
+        }
+        let emulated = super::card(&report(|record| record.machine.emulated = true), None);
+        assert!(emulated.contains("**emulated: times mean nothing**"));
+        assert!(
+            emulated.contains("Nothing: no bound is missed"),
+            "{emulated}"
+        );
     }
 
     #[test]
