@@ -6,7 +6,7 @@
 //! starts while the stream is idle. So `n` TPCs need `n` streams. A preempted stage finds its workspace again, as its
 //! partition always has the same stream.
 //!
-//! Not yet run on hardware.
+//! (emulated)
 
 use std::ops::Range;
 use std::sync::Arc;

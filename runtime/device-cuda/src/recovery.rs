@@ -10,7 +10,7 @@
 //! then: the device is *lost* ([`Loss`]), and stays down. It is lost too if the driver does not return from a reset, which it
 //! need not do while a kernel hangs, and after two restarts that failed. What becomes of the process is for its owner
 //! to decide, who asks `Health::loss` now and then: this thread may wait for the driver for ever, and nobody waits for it.
-//! Not yet run on hardware.
+//! (emulated)
 //!
 //! [`Code::loss`]: crate::driver::Code::loss
 

@@ -1,11 +1,11 @@
 //! The report of first light: what is written to the file, and what a person is told.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::Path;
 
 use flate2::read::GzDecoder;
+use punctual_platform::read;
 use punctual_report::Table;
 use serde::{Deserialize, Serialize};
 
@@ -93,9 +93,9 @@ pub fn warnings(machine: &Machine, quick: bool, made_by: &Provenance) -> Vec<Str
 impl Report {
     /// That of a file; none if there is none, or it is of another form.
     pub fn read(path: &Path) -> Option<Self> {
+        let packed = read::bytes(path, BYTES_MAX).ok()?;
         let mut text = String::new();
-        let file = File::open(path).ok()?;
-        let unpacked = GzDecoder::new(file).take(BYTES_MAX);
+        let unpacked = GzDecoder::new(&packed[..]).take(BYTES_MAX);
         BufReader::new(unpacked).read_to_string(&mut text).ok()?;
         serde_json::from_str(&text).ok()
     }

@@ -167,6 +167,49 @@ fn nothing_refers_to_what_lies_outside_the_repository() {
     }
 }
 
+/// What was said of hardware before there were marks.
+const WITHOUT_A_MARK: &[&str] = &[
+    "yet run on hardware",
+    "yet run on a jetson",
+    "no jetson yet",
+    "nothing has run on",
+];
+
+#[test]
+fn what_is_said_of_hardware_has_a_mark_that_the_table_of_runs_knows() {
+    let table = fs::read_to_string(root().join("docs/results/README.md")).expect("the table");
+    let known = |hardware: &str, date: &str| table.contains(&format!("| {hardware} | {date} |"));
+    let mut wrong = Vec::new();
+    let mut marks = 0;
+    for (path, text) in ["md", "rs", "toml"].into_iter().flat_map(sources) {
+        if path.ends_with("house/rules.rs") {
+            continue;
+        }
+        let lower = text.to_lowercase();
+        let unmarked = WITHOUT_A_MARK
+            .iter()
+            .filter(|words| lower.contains(**words));
+        wrong.extend(
+            unmarked
+                .map(|words| format!("{path}: {words}: mark it (emulated) or (run on X on DATE)")),
+        );
+        for mark in text.split("(run on ").skip(1) {
+            let mark = mark.split(')').next().unwrap_or_default();
+            let Some((hardware, date)) = mark.split_once(" on ") else {
+                continue;
+            };
+            marks += 1;
+            if hardware != "X" && !known(hardware, date) {
+                wrong.push(format!(
+                    "{path}: ({mark}): docs/results/README.md has no such run"
+                ));
+            }
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+    assert!(marks > 10, "{marks}");
+}
+
 #[test]
 fn no_test_and_no_product_code_sleeps() {
     let needle = ["thread", "::sleep("].concat();
