@@ -1,6 +1,10 @@
 //! Which multiprocessors a mask's bits govern, by every mechanism: one bit at a time, looking at `%smid`.
 
+use std::time::Duration;
+
 use punctual_device_cuda::partition::Refusal;
+use punctual_device_cuda::partition::offer;
+use punctual_device_cuda::partition::search::Limits;
 use punctual_platform::clock;
 
 use super::super::division;
@@ -8,6 +12,9 @@ use super::super::result::{Sheet, StepResult};
 use super::super::step::{Session, Step, StepError};
 
 pub struct Calibration;
+
+/// Within the time after which a step is given up.
+const SEARCH_LIMIT: Duration = Duration::from_secs(60);
 
 impl Step for Calibration {
     fn name(&self) -> &'static str {
@@ -34,8 +41,18 @@ impl Step for Calibration {
             "seconds",
         ];
         let mut sheet = Sheet::new("Mechanisms", &headings, 2);
+        // Where nobody knows the place of masks it is searched, and the other steps use what is found.
+        let how = division::how(session)?;
+        let limits = Limits {
+            time: SEARCH_LIMIT,
+            ..Limits::default()
+        };
+        let searched = offer::search(gpu, session.device, &how, limits, &mut |_| {})?;
+        for search in searched.searched {
+            result.note(format!("{}: {}", search.mechanism, search.ended));
+        }
         // Those that are always tried, and what else the user names.
-        let order = division::how(session)?.order.into_iter();
+        let order = how.order.into_iter();
         for mechanism in order.filter(|each| each.is_enforced()) {
             let start = clock::now_ns();
             let offer = division::look(session, gpu, &division::only(session, mechanism)?)?;

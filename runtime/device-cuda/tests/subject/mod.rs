@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-use emulated_cuda::{Config, Emulator, Outcome};
+use emulated_cuda::{Config, Emulator, Outcome, REFUSED, is_real};
 use punctual_core::{
     ActionId, Answer, Criticality, Event, Infer, Instant, ModelId, Nanos, PartitionId, RequestId,
     StageId, Window,
@@ -21,7 +21,7 @@ use punctual_device_cuda::driver::{Code, Driver, Gpu};
 use punctual_device_cuda::host::Host;
 use punctual_device_cuda::partition::offer::{self, How, Offer};
 use punctual_device_cuda::partition::record;
-use punctual_device_cuda::partition::{Mechanism, Trial};
+use punctual_device_cuda::partition::{Mechanism, Refusal, Trial};
 use punctual_device_cuda::{Counts, CudaDevice, CudaSpec, Loss, StartError, Watchdog};
 use punctual_model::Network;
 use punctual_platform::Doorbell;
@@ -300,15 +300,20 @@ pub fn offer(test: &str, config: &Config, mechanism: Mechanism) -> Offer {
     };
     let facts = offer::look(gpu(), 0, &how).expect("a device").facts;
     let key = facts.key(mechanism, &how);
+    assert!(is_real() || facts.compute_capability == config.compute);
     let trial = Trial {
         mechanism,
         device: 0,
         version: facts.version,
-        compute_capability: config.compute,
+        compute_capability: facts.compute_capability,
         libsmctrl: OsString::from("libsmctrl-that-is-not-there.so"),
         place: None,
     };
-    record::write(&folder, &key, &trial.run()).expect("a folder that can be written");
+    let outcome = trial.run();
+    if let (true, Err(unknown @ Refusal::UnknownDriver { .. })) = (is_real(), &outcome) {
+        panic!("{REFUSED} needs masks: {unknown}");
+    }
+    record::write(&folder, &key, &outcome).expect("a folder that can be written");
     let offer = offer::look(gpu(), 0, &how).expect("a device");
     assert_eq!(offer.mechanism(), mechanism);
     offer
