@@ -29,6 +29,7 @@ use self::folder::{Folder, FolderError, Outcome};
 use self::machine::Machine;
 use self::report::Report;
 use self::step::{Session, Step, StepError};
+use self::steps::locking::LockOrder;
 use punctual_platform::termination::{Terminates, Termination};
 
 /// What to measure.
@@ -102,6 +103,9 @@ pub struct Options {
     /// Answer once in this process and print when things were done.
     #[arg(long, hide = true, value_name = "ORDER", requires = "package")]
     cold_start: Option<String>,
+    /// Make a context, lock memory before or after that, and print what the process has.
+    #[arg(long, hide = true, value_name = "ORDER")]
+    lock_order: Option<LockOrder>,
     /// The network that answers.
     #[arg(long, hide = true, value_name = "FILE")]
     package: Option<PathBuf>,
@@ -177,6 +181,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
     if let (Some(order), Some(package)) = (&options.cold_start, &options.package) {
         return answer_once(options, package, order);
+    }
+    if let Some(order) = options.lock_order {
+        return lock_here(options, order);
     }
     if let Some(name) = &options.step {
         return run_here(options, course::find(steps::ALL, name)?);
@@ -311,6 +318,15 @@ fn answer_once(options: &Options, package: &Path, order: &str) -> Result<(), Err
     let times = steps::cold_start::answer_once(&session, package, order);
     let times = times.map_err(|error| Error::NoAnswer(Box::new(error)))?;
     Ok(output::line(times)?)
+}
+
+/// One process of the step `memory` that locks.
+fn lock_here(options: &Options, order: LockOrder) -> Result<(), Error> {
+    let folder = Folder::open(&options.out)?;
+    let session = Session::new(&folder, options.device, options.quick, 0);
+    let found = steps::locking::in_this_process(&session, order);
+    let found = found.map_err(|error| Error::NoAnswer(Box::new(error)))?;
+    Ok(output::line(found)?)
 }
 
 /// Prints the predictions of all networks and devices.

@@ -5,6 +5,7 @@ use punctual_platform::clock;
 
 use super::super::result::{Latency, Sheet, StepResult};
 use super::super::step::{Session, Step, StepError};
+use super::locking;
 
 pub struct Memory;
 
@@ -16,7 +17,7 @@ impl Step for Memory {
     }
 
     fn about(&self) -> &'static str {
-        "how long a page of weights takes to the device, by its size"
+        "how long a page of weights takes to the device, by its size; what locked memory costs beside the driver"
     }
 
     fn seconds(&self) -> u32 {
@@ -38,6 +39,11 @@ impl Step for Memory {
         }
         let mut result = StepResult::default();
         result.tables.push(sheet);
+        result.tables.push(locking::sheet(session)?);
+        result.note(
+            "A driver reserves far more address space than it uses; locking counts all of it and keeps none of it resident that is \
+             not there.",
+        );
         Ok(result)
     }
 }

@@ -7,6 +7,7 @@ mod cudnn;
 mod disb;
 mod every_kernel;
 mod isolation;
+pub mod locking;
 mod memory;
 pub mod networks;
 mod numerics;
