@@ -50,7 +50,7 @@ pub const CASES: &[Case] = &[
     Case {
         suite: "machine",
         name: "power-mode-changed",
-        about: "The board's power mode is lowered and restored: frames have verdicts all the while. (emulated)",
+        about: "The board's power mode is lowered and restored: frames have verdicts all the while (emulated).",
         needs: &[Need::Disruption, Need::Has(Feature::PowerModes)],
         limit_s: 180,
         measures: &[("power_mode_missed_share", "")],
