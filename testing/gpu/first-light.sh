@@ -96,7 +96,7 @@ part_first() {
   try first-light 200 punctual bench gpu --first --file "$OUT/first-light.json.gz" ||:
   sed -n '/^step  *verdict/,$p' "$work/parts/first-light.txt" | head -n 60 | tee -a "$summary"
 }
-part_daemon() { try daemon 130 bash "$here/daemon.sh" "$work" "$repo" "${REHEARSAL:-}" ||:; grep '^== ' "$work/parts/daemon.txt" | tee -a "$summary"; }
+part_daemon() { try daemon 180 bash "$here/daemon.sh" "$work" "$repo" "${REHEARSAL:-}" ||:; grep '^== ' "$work/parts/daemon.txt" | tee -a "$summary"; }
 # Steps of the whole measurement, each by itself: what hangs costs itself alone.
 bench() { try "bench-$1" "$2" punctual bench gpu --out "$work/bench" --only "$1" $quick ||:; grep -h -E '^\[.*(failed|not measured):' "$work/parts/bench-$1.txt" | sed 's/^/    /' | cut -c 1-300 | tee -a "$summary"; }
 part_conformance() { bench conformance 75; bench numerics 75; bench networks 75; }
