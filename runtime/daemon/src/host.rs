@@ -39,27 +39,6 @@ fn accounts() -> Accounts {
     Accounts::from_files(&read("/etc/passwd"), &read("/etc/group"))
 }
 
-/// Memory of this process in bytes; 0 where the kernel does not tell.
-pub struct Memory {
-    /// The most that was ever resident.
-    pub peak: u64,
-    pub resident: u64,
-    /// Address space that is locked: of what is locked and not there, as what a GPU's driver reserves, nothing is resident.
-    pub locked: u64,
-}
-
-impl Memory {
-    pub fn now() -> Self {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let bytes = |key| kibibytes(&status, key).unwrap_or(0);
-        Self {
-            peak: bytes("VmHWM:"),
-            resident: bytes("VmRSS:"),
-            locked: bytes("VmLck:"),
-        }
-    }
-}
-
 /// Tries it, which is the only test that capabilities, limits and control groups agree on.
 fn may_be_realtime() -> bool {
     match spawn_realtime(ThreadSpec::new("probe", None, Some(1)), || ()) {

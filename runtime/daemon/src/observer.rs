@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use punctual_core::{Criticality, TaskId};
 use punctual_plan::Plan;
+use punctual_platform::memory::Usage;
 use punctual_platform::stall::{Stall, StallProbe};
 use punctual_platform::{allocator, clock, logging};
 
 use crate::gpu_watch::GpuWatch;
 use crate::granted::ThreadReport;
-use crate::host;
 use crate::manager::last_good_words;
 use crate::metrics::{Metrics, PagingMetrics, Quantiles, TaskMetrics};
 use crate::page_faults::PageFaults;
@@ -47,7 +47,7 @@ impl Observer {
     pub fn report(&self, state: State, clients: ClientsReport) -> Report {
         let stalls = self.stalls();
         let allocations = allocator::counts();
-        let memory = host::Memory::now();
+        let memory = Usage::now();
         Report {
             format: REPORT_FORMAT,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -74,9 +74,9 @@ impl Observer {
             paging: paging(&self.metrics.paging),
             memory: MemoryReport {
                 planned_bytes: self.plan.memory.total_bytes(),
-                peak_bytes: memory.peak,
-                resident_bytes: memory.resident,
-                locked_bytes: memory.locked,
+                peak_bytes: memory.peak_bytes,
+                resident_bytes: memory.resident_bytes,
+                locked_bytes: memory.locked_bytes,
             },
             threads: self.threads.clone(),
             watchdog: self.watchdog.report(),

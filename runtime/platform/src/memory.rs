@@ -17,6 +17,34 @@ pub fn kernel_page_bytes() -> usize {
     usize::try_from(bytes).unwrap_or(PAGE_BYTES)
 }
 
+/// Memory of this process, as the kernel counts it; 0 where it does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// The most that was ever resident.
+    pub peak_bytes: u64,
+    pub resident_bytes: u64,
+    /// Locked address space. A GPU's driver reserves much of it that is never resident.
+    pub locked_bytes: u64,
+}
+
+impl Usage {
+    #[must_use]
+    pub fn now() -> Self {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let bytes = |key| {
+            let line = status.lines().find_map(|line| line.strip_prefix(key));
+            let kibibytes =
+                line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
+            kibibytes.map_or(0, |kibibytes: u64| kibibytes * 1024)
+        };
+        Self {
+            peak_bytes: bytes("VmHWM:"),
+            resident_bytes: bytes("VmRSS:"),
+            locked_bytes: bytes("VmLck:"),
+        }
+    }
+}
+
 /// Locks everything that is mapped now, and everything mapped later.
 pub fn lock_all() -> Result<(), Missing> {
     // Under a limit on locked memory, MCL_FUTURE makes later allocations fail (mlockall(2)): better none is locked.

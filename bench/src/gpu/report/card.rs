@@ -2,12 +2,10 @@
 
 use std::fmt::Write as _;
 
-use punctual_report::Table;
-
 use super::super::bound::Verdict;
 use super::super::first;
 use super::super::folder::{Outcome, Record};
-use super::{Judged, Report, compared, limit, number};
+use super::{Judged, Report, bounds, compared, limit, number};
 
 /// Of the results of `bench gpu`, and of first light where there is a report of it.
 pub fn card(report: &Report, first: Option<&first::Report>) -> String {
@@ -99,21 +97,6 @@ fn refuted(report: &Report) -> String {
         }
         false => lines.trim_end().to_owned(),
     }
-}
-
-fn bounds(report: &Report) -> Table {
-    let mut table = Table::new(&["what", "of", "figure", "bound", "unit", "verdict"], 2);
-    for judged in &report.bounds {
-        table.row([
-            judged.bound.what.to_owned(),
-            judged.of.clone(),
-            judged.value.map_or_else(|| "-".into(), number),
-            limit(judged.bound),
-            judged.bound.unit.to_owned(),
-            judged.verdict.name().to_owned(),
-        ]);
-    }
-    table
 }
 
 fn of_step(text: &mut String, record: &Record) {

@@ -156,6 +156,23 @@ fn limit(bound: &bound::Bound) -> String {
     }
 }
 
+/// Every figure beside its bound.
+fn bounds(report: &Report) -> Table {
+    let headings = ["what", "of", "figure", "bound", "unit", "verdict"];
+    let mut table = Table::new(&headings, 2);
+    for judged in &report.bounds {
+        table.row([
+            judged.bound.what.to_owned(),
+            judged.of.clone(),
+            judged.value.map_or_else(|| "-".into(), number),
+            limit(judged.bound),
+            judged.bound.unit.to_owned(),
+            judged.verdict.name().to_owned(),
+        ]);
+    }
+    table
+}
+
 /// Measured times of a step beside predicted ones; none if it has none.
 fn compared(outcome: &Outcome) -> Option<Table> {
     match outcome {

@@ -2,11 +2,9 @@
 
 use std::fmt::Write as _;
 
-use punctual_report::Table;
-
 use super::super::bound::Verdict;
 use super::super::folder::Outcome;
-use super::{Report, compared, limit, number};
+use super::{Report, bounds, compared};
 
 /// The figures beside their bounds, and what went wrong; tables are `width` columns wide at most.
 pub fn text(report: &Report, width: usize) -> String {
@@ -24,19 +22,7 @@ pub fn text(report: &Report, width: usize) -> String {
         }
         None => text.push_str("Nothing was measured.\n\n"),
     }
-    let headings = ["what", "of", "figure", "bound", "unit", ""];
-    let mut table = Table::new(&headings, 2);
-    for judged in &report.bounds {
-        table.row([
-            judged.bound.what.to_owned(),
-            judged.of.clone(),
-            judged.value.map_or_else(|| "-".into(), number),
-            limit(judged.bound),
-            judged.bound.unit.to_owned(),
-            judged.verdict.name().to_owned(),
-        ]);
-    }
-    let _ = write!(text, "{table:width$}");
+    let _ = write!(text, "{:width$}", bounds(report));
     let _ = writeln!(
         text,
         "\n{} reached, {} missed, {} not measured",

@@ -4,7 +4,8 @@
 use std::process::{Command, Stdio};
 
 use punctual_device_cuda::driver::Context;
-use punctual_platform::{clock, memory};
+use punctual_platform::clock;
+use punctual_platform::memory::{self, Usage};
 use serde::{Deserialize, Serialize};
 
 use super::super::result::Sheet;
@@ -106,16 +107,11 @@ pub fn in_this_process(session: &Session<'_>, order: LockOrder) -> Result<String
     if order == LockOrder::AfterTheContext {
         lock();
     }
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mib = |key: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(key));
-        let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-        kib.unwrap_or(0) / 1024
-    };
+    let usage = Usage::now();
     let found = Found {
         locked,
-        locked_mib: mib("VmLck:"),
-        resident_mib: mib("VmRSS:"),
+        locked_mib: usage.locked_bytes >> 20,
+        resident_mib: usage.resident_bytes >> 20,
         init_ms,
         context_ms,
         lock_ms,

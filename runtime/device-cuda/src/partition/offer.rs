@@ -354,6 +354,12 @@ impl Facts {
     /// What the outcome of a trial of `mechanism` holds for.
     #[must_use]
     pub fn key(&self, mechanism: Mechanism, how: &How) -> Key {
+        let found = self.found(mechanism, how);
+        self.key_at(mechanism, how, found.map(|found| found.place))
+    }
+
+    /// The same where a search found the place, if one did.
+    fn key_at(&self, mechanism: Mechanism, how: &How, found: Option<MaskPlace>) -> Key {
         let build = self.driver_build.as_deref().unwrap_or("unknown build");
         let mut driver = format!("{} {build}", self.version);
         match mechanism {
@@ -362,15 +368,15 @@ impl Facts {
             // A corrected row is another place, which nobody has tried; so is one that a search found.
             Mechanism::StreamMask => {
                 let row = || self.mask_row().map_or(0, |row| row.offset);
-                let offset = match self.found(mechanism, how).map(|found| found.place) {
+                let offset = match found {
                     Some(MaskPlace::Stream(place)) => place.offset,
                     _ => row(),
                 };
                 driver = format!("{driver}, mask at {offset:#x}");
             }
             Mechanism::LaunchMask => {
-                if let Some(found) = self.found(mechanism, how) {
-                    driver = format!("{driver}, mask at {}", found.place);
+                if let Some(place) = found {
+                    driver = format!("{driver}, mask at {place}");
                 }
             }
             Mechanism::GreenContexts | Mechanism::Priority => {}
@@ -386,18 +392,18 @@ impl Facts {
 
     /// The outcome on record, or of a trial now.
     fn outcome(&self, mechanism: Mechanism, how: &How) -> Outcome {
-        let found = self.found(mechanism, how);
+        let found = self.found(mechanism, how).map(|found| found.place);
         if mechanism == Mechanism::StreamMask && found.is_none() {
             // Without a row there is nothing to try.
             self.mask_row().map_err(StreamError::from)?;
         }
-        let key = self.key(mechanism, how);
+        let key = self.key_at(mechanism, how, found);
         let records = how.records.as_deref();
         let kept = records.filter(|_| !how.again);
         if let Some(outcome) = kept.and_then(|folder| record::read(folder, &key)) {
             return outcome;
         }
-        let outcome = self.tried(mechanism, how, found.map(|found| found.place));
+        let outcome = self.tried(mechanism, how, found);
         if let Some(folder) = records {
             // A folder that cannot be written costs a trial at the next start, nothing else.
             let _ = record::write(folder, &key, &outcome);
@@ -448,7 +454,7 @@ impl Facts {
         };
         match found.write(folder, self) {
             Ok(()) => {
-                let key = self.key(hit.place.mechanism(), how);
+                let key = self.key_at(hit.place.mechanism(), how, Some(hit.place));
                 // Without it the place is tried once more.
                 let _ = record::write(folder, &key, &Ok(hit.map.clone()));
                 Ended::Found(found)

@@ -70,8 +70,8 @@ pub struct NotFound {
     pub tried: usize,
     /// Whether there was no time for the other places.
     pub out_of_time: bool,
-    /// What was said of the place that came closest: one whose masks had an effect.
-    pub nearest: Option<(MaskPlace, Refusal)>,
+    /// The refusal that tells most: of a place whose masks had an effect, or one that no other place can mend.
+    pub telling: Option<(MaskPlace, Refusal)>,
 }
 
 /// What a search came to.
@@ -107,7 +107,7 @@ pub fn among(
     let mut nothing = NotFound {
         tried: 0,
         out_of_time: false,
-        nearest: None,
+        telling: None,
     };
     for (place, number) in places.iter().copied().zip(1..=count) {
         if now_ns() > until_ns {
@@ -131,19 +131,19 @@ pub fn among(
                 });
             }
             Err(refusal) if !refusal.is_of_the_place() => {
-                nothing.nearest = Some((place, refusal));
+                nothing.telling = Some((place, refusal));
                 break;
             }
-            Err(refusal) => nothing.keep_if_nearer(place, refusal),
+            Err(refusal) => nothing.keep_if_telling(place, refusal),
         }
     }
     Err(nothing)
 }
 
 impl NotFound {
-    fn keep_if_nearer(&mut self, place: MaskPlace, refusal: Refusal) {
-        if self.nearest.is_none() && refusal.shows_an_effect() {
-            self.nearest = Some((place, refusal));
+    fn keep_if_telling(&mut self, place: MaskPlace, refusal: Refusal) {
+        if self.telling.is_none() && refusal.shows_an_effect() {
+            self.telling = Some((place, refusal));
         }
     }
 }
@@ -211,7 +211,7 @@ impl std::fmt::Display for FoundPlace {
         } = self;
         write!(
             f,
-            "found here on {date}: {place}, the {tried}. place that was tried"
+            "found here on {date}: {place}, number {tried} of the places tried"
         )
     }
 }
@@ -222,8 +222,10 @@ impl std::fmt::Display for NotFound {
         if self.out_of_time {
             f.write_str(", then there was no time left")?;
         }
-        match &self.nearest {
-            Some((place, refusal)) => write!(f, "; nearest came {place}: {refusal}"),
+        match &self.telling {
+            Some((place, refusal)) => {
+                write!(f, "; the most telling refusal, of {place}: {refusal}")
+            }
             None => f.write_str("; none of them had an effect"),
         }
     }
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_is_bounded_in_number_and_time_and_tells_what_came_nearest() {
+    fn a_search_is_bounded_in_number_and_time_and_has_the_most_telling_refusal() {
         let places = places();
         let limits = Limits {
             places: 5,
@@ -282,7 +284,7 @@ mod tests {
         let nothing = among(&places, limits, || 0, refuse, &mut |_| {}).err();
         let nothing = nothing.expect("nothing holds");
         assert_eq!((nothing.tried, nothing.out_of_time), (5, false));
-        assert_eq!(nothing.nearest, Some((places[3], shared.clone())));
+        assert_eq!(nothing.telling, Some((places[3], shared.clone())));
 
         let seconds = Cell::new(0);
         let slow = |_| {

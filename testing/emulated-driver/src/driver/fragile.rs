@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::stream::OBJECT_WORDS;
 
-/// What a launch meets in an object with a damaged word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a launch meets in an object with a damaged word, the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Harm {
     /// The word had no meaning.
     None,
-    /// The launch fails, and with it the context.
-    Fails,
     /// The launch never ends.
     Hangs,
+    /// The launch fails, and with it the context.
+    Fails,
     /// The process ends.
     Dies,
 }
@@ -61,16 +61,8 @@ pub(super) fn met(
     let damaged = words.filter(|(at, place)| {
         !mask.contains(at) && place.load(Ordering::Relaxed) != word(seed, *at)
     });
-    let mut met = Harm::None;
-    for (at, _) in damaged {
-        met = match (met, harm(seed, at)) {
-            (Harm::Dies, _) | (_, Harm::Dies) => Harm::Dies,
-            (Harm::Fails, _) | (_, Harm::Fails) => Harm::Fails,
-            (Harm::Hangs, _) | (_, Harm::Hangs) => Harm::Hangs,
-            _ => Harm::None,
-        };
-    }
-    met
+    let harms = damaged.map(|(at, _)| harm(seed, at));
+    harms.max().unwrap_or(Harm::None)
 }
 
 #[cfg(test)]

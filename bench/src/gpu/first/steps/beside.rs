@@ -166,7 +166,7 @@ fn report(durations: [Vec<u64>; Condition::ALL.len()]) -> Finding {
     );
     finding.note(
         "Beside it the first stage of ResNet-50 runs over and over for larger batches, two actions deep. Partitions of one \
-         leading core that begin at one TPC never run at once: with fewer than five cores, unmasked work does not overlap.",
+         leading core that begin at one TPC never run at once: with one core, unmasked work does not overlap.",
     );
     finding
 }
