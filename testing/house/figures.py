@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The house in figures: lines, files, arrows between crates, circles of files, documentation that says little.
+"""The house in figures: lines, files, arrows between crates, circles of files, documentation that says little; and how widely
+the vocabulary of operators is spread.
 
-    python3 testing/house/figures.py [--circles]
+    python3 testing/house/figures.py [--circles] [--operators]
 
 Counts what git tracks. A circle is a set of files of one crate that all reach each other by `use` lines, through what modules
 pass on; `use` lines of tests do not count.
@@ -97,7 +98,8 @@ def circles(graph):
     return found
 
 
-def crate_circles(source):
+def imported(source):
+    """The files of a crate that each of its files takes something from."""
     modules = {module_of(path, source): path for path in source.rglob("*.rs") if not is_test(path)}
     uses = {module: list(imports(without_tests(path.read_text()), module)) for module, path in modules.items()}
     # What a module passes on: item -> where it comes from.
@@ -113,11 +115,95 @@ def crate_circles(source):
             return file_of(passed[module][item[0]] + target[len(module) + 1 :], steps - 1)
         return modules[module] if module else None
 
-    graph = {
+    return {
         path: {file for target in uses[module] if (file := file_of(target)) and file != path}
         for module, path in modules.items()
     }
-    return circles(graph)
+
+
+def floors(source):
+    """On how many floors the folders and files of a crate's source stand, if each stands above all that it takes from."""
+
+    def room(path):
+        return path.relative_to(source).parts[0].removesuffix(".rs")
+
+    graph = collections.defaultdict(set)
+    for path, taken in imported(source).items():
+        graph[room(path)] |= {room(other) for other in taken} - {room(path)}
+    # Rooms of a circle stand on one floor.
+    together = {name: frozenset(circle) for circle in circles(graph) for name in circle}
+    floor = {}
+
+    def floor_of(name):
+        circle = together.get(name, frozenset([name]))
+        if circle not in floor:
+            below = {other for member in circle for other in graph[member]} - circle
+            floor[circle] = 1 + max(map(floor_of, below), default=0)
+        return floor[circle]
+
+    return max(map(floor_of, list(graph)))
+
+
+# Operators by which the spread of the vocabulary is measured, and the folders of the engine.
+MEASURED = ("GridSample", "TopK", "Recurrent")
+ENGINE = ("kernels", "runtime/model", "runtime/compile", "runtime/device-cpu", "runtime/device-cuda")
+
+
+def is_product(path):
+    """Whether the file ships: no test, bench, example, nor anything that stands in a folder of such."""
+    name = str(path.relative_to(ROOT))
+    return name.startswith(("kernels/", "runtime/")) and not is_test(path) and "/examples/" not in name
+
+
+def sources():
+    out = subprocess.run(
+        ["git", "ls-files", "*.rs", "*.cu", "*.cuh"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return [ROOT / name for name in out.stdout.split()]
+
+
+def functions(text):
+    """Name and text of each function, by the layout of rustfmt."""
+    lines = text.split("\n")
+    for at, line in enumerate(lines):
+        begin = re.match(r"( *)(?:pub(?:\([^)]*\))? )?(?:const )?(?:unsafe )?fn (\w+)", line)
+        if begin:
+            end = next((i for i in range(at, len(lines)) if lines[i] == begin[1] + "}"), at)
+            yield begin[2], lines[at : end + 1]
+
+
+def kinds():
+    """The variants of the model's `OperatorKind`."""
+    for path in tracked():
+        found = re.search(r"pub enum OperatorKind\S* \{\n(.*?)\n\}", path.read_text(), flags=re.S)
+        if found:
+            return set(re.findall(r"^    ([A-Z]\w*)", found[1], flags=re.M))
+    raise SystemExit("no OperatorKind")
+
+
+def operators():
+    """Where operators are named: files for each of some, functions that tell many kinds apart, lines of the engine."""
+    product = [path for path in sources() if is_product(path)]
+    for operator in MEASURED:
+        files = [path for path in product if re.search(rf"\b{operator}", path.read_text())]
+        print(f"product files that name {operator}: {len(files)}")
+        if "--operators" in sys.argv:
+            print("".join(f"    {path.relative_to(ROOT)}\n" for path in files), end="")
+    names, found = kinds(), []
+    for path in product:
+        if path.suffix == ".rs":
+            for name, lines in functions(without_tests(path.read_text())):
+                told = set(re.findall(r"\b(?:[A-Z]\w*|Self)::([A-Z]\w*)\b", "\n".join(lines))) & names
+                if len(told) >= 6:
+                    found.append((len(lines), path, name))
+    print(f"functions that tell six or more kinds apart: {len(found)}, {sum(lines for lines, _, _ in found):,} lines")
+    if "--operators" in sys.argv:
+        for lines, path, name in sorted(found, key=lambda each: -each[0]):
+            print(f"    {lines:4} {path.relative_to(ROOT)} {name}")
+    for room in ENGINE:
+        inside = [path for path in sources() if str(path.relative_to(ROOT)).startswith(room + "/")]
+        print(f"lines of {room}: {sum(path.read_text().count(chr(10)) for path in inside):,}")
+    print(f"floors of runtime/device-cuda: {floors(ROOT / 'runtime/device-cuda/src')}")
 
 
 def main():
@@ -152,7 +238,7 @@ def main():
     found = []
     for package in packages:
         source = pathlib.Path(package["manifest_path"]).parent / "src"
-        found += crate_circles(source) if source.is_dir() else []
+        found += circles(imported(source)) if source.is_dir() else []
     print(f"| folder | lines | files |\n|---|---|---|")
     for room in sorted(lines):
         print(f"| {room} | {lines[room]:,} | {count[room]} |")
@@ -165,6 +251,7 @@ def main():
     passed = set(re.findall(r"`([\w/.-]+\.rs)`", "\n".join(line for line in way.split("\n") if line.startswith("|"))))
     print(f"files that a frame passes, as docs/ARCHITECTURE.md tells its way: {len(passed)}")
     print(f"lines of documentation of five words or fewer: {short_docs:,}")
+    operators()
     if "--circles" in sys.argv:
         for circle in sorted(found, key=len, reverse=True):
             print(f"\n{len(circle)}: " + " ".join(str(path.relative_to(ROOT)) for path in sorted(circle)))
