@@ -96,6 +96,7 @@ fn profile(package: &Package) -> Profile {
             clocks: punctual_device_cpu::clocks(),
         },
         settings: BTreeMap::new(),
+        same_as: Vec::new(),
         stages: stages(package, 100),
         prepare: vec![prepare([640, 480]), prepare([192, 192])],
         beside: stages(package, 110),

@@ -1,4 +1,4 @@
-"""The files of kernels/cuda/images. kernels/src/cuda/images.rs reads the archives of code,
+"""The files of kernels/cuda/images. src/images.rs reads the archives of code,
 testing/emulated-driver/src/ptx_images.rs the archive of PTX.
 
 All numbers are little-endian u32s but the hashes (u64), names are padded with zeros, and contents are compressed (zlib).

@@ -101,7 +101,7 @@ def hash_of_sources(module: str) -> int:
 
 
 def inputs_of(image: str, module: str) -> str:
-    """The hash of everything that a module of an image depends on. `cuda_sources.rs` computes it too."""
+    """The hash of everything that a module of an image depends on. `tests/sources.rs` computes it too."""
     compiler, architecture = TARGETS[image]
     hashed = hash_of_sources(module)
     for part in [toolchain.pinned(compiler), architecture, *OPTIONS]:

@@ -36,7 +36,7 @@ import toolchain
 from archives import Module, fnv1a
 
 FIGURES = build.HERE / "figures.json"
-TABLE = build.HERE.parent / "src" / "cuda" / "table.rs"
+TABLE = build.SOURCES / "table.rs"
 NVDISASM = "nvidia-cuda-nvdisasm"
 
 # What NVDISASM refuses: "CUDA architecture SM72 is deprecated". Its registers and occupancy are known all the same.
@@ -68,7 +68,7 @@ class Limits:
     registers: int = 65536
 
     def blocks_of(self, threads: int, registers: int, shared_bytes: int) -> int:
-        """Blocks of a kernel that run at a time: `Contract::blocks_on` in kernels/src/cuda/contract.rs."""
+        """Blocks of a kernel that run at a time: `Contract::blocks_on` in contract.rs."""
         warps = -(-threads // 32)
         registers_of_block = -(-registers * 32 // 256) * 256 * warps
         shared_of_block = -(-(shared_bytes + self.reserved_bytes) // 128) * 128
@@ -96,7 +96,7 @@ LIMITS = {
 def threads_by_kernel() -> dict[str, int]:
     """Threads of a block, as the sources declare them."""
     declared = re.compile(r"^PUNCTUAL_KERNEL(?:_RESIDENT)?\((\w+), \w+, (\d+)", re.MULTILINE)
-    texts = (file.read_text() for file in build.SOURCES.iterdir())
+    texts = (file.read_text() for file in build.SOURCES.glob("*.cu*"))
     return {name: int(threads) for text in texts for name, threads in declared.findall(text)}
 
 

@@ -219,7 +219,7 @@ class Rules(unittest.TestCase):
 
 
 class Occupancy(unittest.TestCase):
-    """As the tests of kernels/src/cuda/contract.rs have it."""
+    """As the tests of contract.rs have it."""
 
     def test_what_is_scarcest_limits_the_blocks(self):
         orin = gate.LIMITS["sm_87"]

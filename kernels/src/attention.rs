@@ -46,7 +46,8 @@ pub struct AttentionBias {
 
 impl AttentionSpec {
     /// The number of independent attentions, and of the queries and keys of each.
-    fn sizes(&self) -> [usize; 3] {
+    #[must_use]
+    pub fn sizes(&self) -> [usize; 3] {
         let rows = if self.by_row { self.query.height() } else { 1 };
         let pixels = |layout: &BlockedLayout| layout.height() * layout.width() / rows;
         [rows, pixels(&self.query), pixels(&self.key)]
@@ -128,6 +129,10 @@ impl Attention {
             spec: *spec,
             kernel: compiled_for!(isa, attend, Head),
         })
+    }
+
+    pub fn spec(&self) -> &AttentionSpec {
+        &self.spec
     }
 
     /// Floats of the packed bias; 0 without one.

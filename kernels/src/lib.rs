@@ -17,7 +17,6 @@ mod attention;
 mod best_score;
 mod conv;
 mod copy;
-pub mod cuda;
 mod detections;
 mod elementwise;
 mod error;

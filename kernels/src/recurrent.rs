@@ -88,6 +88,10 @@ impl Recurrent {
         self.hidden.div_ceil(self.spec.output.lanes())
     }
 
+    pub fn spec(&self) -> &RecurrentSpec {
+        &self.spec
+    }
+
     /// Floats of the packed biases and weights.
     pub fn packed_len(&self) -> usize {
         let block = self.spec.cell.gates() as usize * self.spec.output.lanes();

@@ -37,6 +37,11 @@ impl Embedding {
         })
     }
 
+    /// Rows of the table.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
     pub fn packed_len(&self) -> usize {
         self.rows * self.row()
     }
@@ -109,6 +114,11 @@ impl Tokens {
             output,
             prefix,
         })
+    }
+
+    /// How many tokens there are.
+    pub fn count(&self) -> usize {
+        self.output.width()
     }
 
     pub fn packed_len(&self) -> usize {

@@ -326,6 +326,7 @@ fn profile(package: &Package) -> Profile {
             clocks: punctual_device_cpu::clocks(),
         },
         settings: BTreeMap::new(),
+        same_as: Vec::new(),
         stages: stages
             .map(|(stage, units, batch)| StageProfile {
                 stage,

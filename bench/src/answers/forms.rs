@@ -11,14 +11,13 @@ use punctual_core::{
 use punctual_device::{Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, SubmitError};
 use punctual_device_cpu::{CpuDevice, StartError};
 use punctual_model::{
-    AnswerKind, Exit, InputSpec, Network, Operator, OperatorKind, Output, OutputLayout, Quantised,
-    Stage, Tensor, TensorId, WeightRange,
+    AnswerKind, Conv2d, Exit, InputSpec, Network, Operator, OperatorKind, Output, OutputLayout,
+    Quantised, Resize, Stage, Tensor, TensorId, WeightRange,
 };
 use punctual_platform::areas::{self, Area};
 use punctual_platform::{Doorbell, OsError, affinity, clock};
 use punctual_types::{
-    Activation, Axis, Coordinates, Digit, Element, Extent, Filter, Padding, Random, Resampling,
-    View,
+    Activation, Axis, Coordinates, Digit, Element, Extent, Filter, Random, Resampling, View,
 };
 
 use super::histogram;
@@ -85,6 +84,10 @@ impl Form {
             Last::Convolution => ((height, width), WIDTH),
             Last::Resize => ((height / 4, width / 4), channels),
         };
+        let operator = |at: u32, kind: OperatorKind| {
+            let (reads, output) = ([TensorId(at - 1)], TensorId(at));
+            Operator::new(format!("operator {at}"), &reads, output, kind)
+        };
         let mut random = Random::new(1);
         let mut weights: Vec<f32> = Vec::new();
         let mut range = |len: u32| {
@@ -92,42 +95,32 @@ impl Form {
             weights.extend((0..len).map(|_| random.signed_unit()));
             WeightRange { start, len }
         };
-        let mut convolution = |from: u32, to: u32| OperatorKind::Conv2d {
-            weights: range(from * to),
-            bias: range(to),
-            window: punctual_types::Window::new(
-                Extent::square(1),
-                Extent::square(1),
-                Padding::default(),
-            ),
-            groups: 1,
-            residual: None,
-            activation: Activation::None,
+        let mut convolution = |at: u32, from: u32, to: u32| {
+            let conv = Conv2d {
+                window: punctual_types::Window::whole(Extent::square(1)),
+                groups: 1,
+                activation: Activation::None,
+            };
+            operator(at, conv.into()).with_weights([range(from * to), range(to)])
         };
         let tensor = |channels, (height, width)| Tensor {
             channels,
             height,
             width,
         };
-        let first = convolution(3, wide);
+        let first = convolution(1, 3, wide);
         let last = match self.last {
-            Last::Convolution => convolution(wide, channels),
-            Last::Resize => OperatorKind::Resize {
-                resampling: Resampling {
+            Last::Convolution => convolution(2, wide, channels),
+            Last::Resize => {
+                let resampling = Resampling {
                     size: Extent { height, width },
                     scale: [4.0; 2],
                     coordinates: Coordinates::HalfPixel,
                     filter: Filter::Linear,
-                },
-            },
+                };
+                operator(2, Resize { resampling }.into())
+            }
         };
-        let operators = [first, last].into_iter().zip(1..);
-        let operators = operators.map(|(kind, output)| Operator {
-            name: format!("operator {output}"),
-            input: TensorId(output - 1),
-            output: TensorId(output),
-            kind,
-        });
         Network {
             name: self.name.to_owned(),
             input: InputSpec::rgb(below.0, below.1, [0.0; 3], [1.0; 3]),
@@ -142,7 +135,7 @@ impl Form {
             stages: vec![Stage {
                 inputs: vec![TensorId(0)],
                 outputs: vec![],
-                operators: operators.collect(),
+                operators: vec![first, last],
                 exit: Some(self.exit()),
             }],
             weights: weights.into(),

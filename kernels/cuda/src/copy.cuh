@@ -94,12 +94,11 @@ DEVICE bool is_finite(f32 value) {
 
 // Writes a value as the type that the client reads.
 DEVICE void store_output(u64 address, u32 place, u32 to, f32 value) {
-    enum Type : u32 { F32 = 0, I32 = 1, BOOL = 2, U8 = 3, I8 = 4 };
     switch (to) {
-        case F32: at<f32>(address)[place] = value; break;
-        case I32: at<int>(address)[place] = to_integer(value); break;
-        case BOOL: at<u8>(address)[place] = value != 0.0f ? 1 : 0; break;
-        case U8: at<u8>(address)[place] = u8(value); break;
+        case TYPE_F32: at<f32>(address)[place] = value; break;
+        case TYPE_I32: at<int>(address)[place] = to_integer(value); break;
+        case TYPE_BOOL: at<u8>(address)[place] = value != 0.0f ? 1 : 0; break;
+        case TYPE_U8: at<u8>(address)[place] = u8(value); break;
         default: at<u8>(address)[place] = u8(value) ^ 0x80; break;
     }
 }

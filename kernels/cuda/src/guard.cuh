@@ -1,4 +1,4 @@
-// Whether a launch may still run. See `Guard` in kernels/src/cuda/params.rs.
+// Whether a launch may still run. See `Guard` in params/parts.rs.
 #pragma once
 
 #include "device.cuh"

@@ -1,5 +1,5 @@
-// Parameters of kernels: the structures of kernels/src/cuda/params.rs, field for field. What each field
-// means is said there. A test compares the sizes and offsets with Rust's.
+// Parameters of kernels, written by a test (header.rs) from what params.rs and its modules declare. What each field
+// means is said there.
 #pragma once
 
 using u8 = unsigned char;
@@ -11,26 +11,6 @@ using f32 = float;
 constexpr u32 IMAGES_MAX = 32;
 constexpr u32 SOURCES_MAX = 8;
 constexpr u32 DIGITS_MAX = 8;
-
-struct Guard {
-    u64 epoch_now;
-    u64 first_evicted;
-    u64 begun;
-    u32 epoch;
-    u32 index;
-    u32 check_stride;
-    u32 gap;
-};
-static_assert(sizeof(Guard) == 40, "as in params.rs");
-
-struct TensorView {
-    u64 address;
-    u32 height;
-    u32 width;
-    u32 channels;
-    u32 pitch;
-};
-static_assert(sizeof(TensorView) == 24, "as in params.rs");
 
 enum Curve : u32 {
     CURVE_NONE = 0,
@@ -49,96 +29,11 @@ enum Curve : u32 {
     CURVE_TANH_GELU = 13,
 };
 
-struct Epilogue {
-    u32 curve;
-    f32 low;
-    f32 high;
-    f32 rate;
-};
-static_assert(sizeof(Epilogue) == 16, "as in params.rs");
-
-struct Conv {
-    TensorView input;
-    TensorView output;
-    u64 residual;
-    u64 weights;
-    u64 bias;
-    u64 partial;
-    u32 images;
-    u32 kernel_height;
-    u32 kernel_width;
-    u32 stride_height;
-    u32 stride_width;
-    u32 pad_top;
-    u32 pad_left;
-    u32 groups;
-    u32 splits;
-    u32 first_channel;
-    u32 channel_count;
-    u32 dilation_height;
-    u32 dilation_width;
-    u32 gap;
-    Epilogue epilogue;
-};
-static_assert(sizeof(Conv) == 152, "as in params.rs");
-
-struct Pool {
-    TensorView input;
-    TensorView output;
-    u32 images;
-    u32 kind;
-    u32 kernel_height;
-    u32 kernel_width;
-    u32 stride_height;
-    u32 stride_width;
-    u32 pad_top;
-    u32 pad_left;
-};
-static_assert(sizeof(Pool) == 80, "as in params.rs");
-
-struct GlobalPool {
-    TensorView input;
-    TensorView output;
-    u32 images;
-    u32 kind;
-};
-static_assert(sizeof(GlobalPool) == 56, "as in params.rs");
-
-struct Linear {
-    u64 input;
-    u64 output;
-    u64 scores;
-    u64 weights;
-    u64 bias;
-    u64 partial;
-    u32 images;
-    u32 depth;
-    u32 features;
-    u32 pitch;
-    u32 first_feature;
-    u32 feature_count;
-    u32 splits;
-    u32 gap;
-    Epilogue epilogue;
-};
-static_assert(sizeof(Linear) == 96, "as in params.rs");
-
 enum Kept : u32 {
     KEPT_HALVES = 0,
     KEPT_FLOATS = 1,
     KEPT_BYTES = 2,
 };
-
-struct Operand {
-    u64 address;
-    u32 image;
-    u32 row;
-    u32 column;
-    u32 channel;
-    u32 kept;
-    u32 gap;
-};
-static_assert(sizeof(Operand) == 32, "as in params.rs");
 
 enum Function : u32 {
     FUNCTION_ADD = 0,
@@ -181,6 +76,155 @@ enum Function : u32 {
     FUNCTION_ERROR_FUNCTION = 37,
 };
 
+enum Type : u32 {
+    TYPE_F32 = 0,
+    TYPE_I32 = 1,
+    TYPE_BOOL = 2,
+    TYPE_U8 = 3,
+    TYPE_I8 = 4,
+};
+
+enum CellCode : u32 {
+    CELL_CODE_GRU_OF_PRODUCT = 0,
+    CELL_CODE_GRU_OF_STATE = 1,
+    CELL_CODE_LSTM = 2,
+    CELL_CODE_TANH = 3,
+    CELL_CODE_RELU = 4,
+};
+
+enum Form : u32 {
+    FORM_SOFTMAX = 0,
+    FORM_SIGMOID = 1,
+    FORM_PROBABILITY = 2,
+};
+
+struct Guard {
+    u64 epoch_now;
+    u64 first_evicted;
+    u64 begun;
+    u32 epoch;
+    u32 index;
+    u32 check_stride;
+    u32 gap;
+};
+static_assert(sizeof(Guard) == 40, "as in Rust");
+
+struct TensorView {
+    u64 address;
+    u32 height;
+    u32 width;
+    u32 channels;
+    u32 pitch;
+};
+static_assert(sizeof(TensorView) == 24, "as in Rust");
+
+struct Epilogue {
+    u32 curve;
+    f32 low;
+    f32 high;
+    f32 rate;
+};
+static_assert(sizeof(Epilogue) == 16, "as in Rust");
+
+struct Operand {
+    u64 address;
+    u32 image;
+    u32 row;
+    u32 column;
+    u32 channel;
+    u32 kept;
+    u32 gap;
+};
+static_assert(sizeof(Operand) == 32, "as in Rust");
+
+struct Digits {
+    u32 extents[DIGITS_MAX];
+    u32 steps[DIGITS_MAX];
+};
+static_assert(sizeof(Digits) == 64, "as in Rust");
+
+struct Rounding {
+    f32 zero;
+    f32 low;
+    f32 high;
+    u32 gap;
+};
+static_assert(sizeof(Rounding) == 16, "as in Rust");
+
+struct Answer {
+    u32 class_index;
+    f32 confidence;
+    u32 not_finite;
+    u32 gap;
+};
+static_assert(sizeof(Answer) == 16, "as in Rust");
+
+struct Conv {
+    TensorView input;
+    TensorView output;
+    u64 residual;
+    u64 weights;
+    u64 bias;
+    u64 partial;
+    u32 images;
+    u32 kernel_height;
+    u32 kernel_width;
+    u32 stride_height;
+    u32 stride_width;
+    u32 pad_top;
+    u32 pad_left;
+    u32 groups;
+    u32 splits;
+    u32 first_channel;
+    u32 channel_count;
+    u32 dilation_height;
+    u32 dilation_width;
+    u32 gap;
+    Epilogue epilogue;
+};
+static_assert(sizeof(Conv) == 152, "as in Rust");
+
+struct Pool {
+    TensorView input;
+    TensorView output;
+    u32 images;
+    u32 kind;
+    u32 kernel_height;
+    u32 kernel_width;
+    u32 stride_height;
+    u32 stride_width;
+    u32 pad_top;
+    u32 pad_left;
+};
+static_assert(sizeof(Pool) == 80, "as in Rust");
+
+struct GlobalPool {
+    TensorView input;
+    TensorView output;
+    u32 images;
+    u32 kind;
+};
+static_assert(sizeof(GlobalPool) == 56, "as in Rust");
+
+struct Linear {
+    u64 input;
+    u64 output;
+    u64 scores;
+    u64 weights;
+    u64 bias;
+    u64 partial;
+    u32 images;
+    u32 depth;
+    u32 features;
+    u32 pitch;
+    u32 first_feature;
+    u32 feature_count;
+    u32 splits;
+    u32 gap;
+    Epilogue epilogue;
+};
+static_assert(sizeof(Linear) == 96, "as in Rust");
+
 struct Elementwise {
     TensorView output;
     Operand first;
@@ -189,13 +233,7 @@ struct Elementwise {
     u32 function;
     Epilogue epilogue;
 };
-static_assert(sizeof(Elementwise) == 112, "as in params.rs");
-
-struct Digits {
-    u32 extents[DIGITS_MAX];
-    u32 steps[DIGITS_MAX];
-};
-static_assert(sizeof(Digits) == 64, "as in params.rs");
+static_assert(sizeof(Elementwise) == 112, "as in Rust");
 
 struct Copy {
     TensorView output;
@@ -215,7 +253,7 @@ struct Copy {
     u32 images;
     u32 gap;
 };
-static_assert(sizeof(Copy) == 208, "as in params.rs");
+static_assert(sizeof(Copy) == 208, "as in Rust");
 
 struct Output {
     u64 source;
@@ -232,7 +270,7 @@ struct Output {
     u32 all_counts;
     u32 images;
 };
-static_assert(sizeof(Output) == 128, "as in params.rs");
+static_assert(sizeof(Output) == 128, "as in Rust");
 
 struct Softmax {
     u64 input;
@@ -250,7 +288,7 @@ struct Softmax {
     u32 along_channels;
     u32 logarithm;
 };
-static_assert(sizeof(Softmax) == 64, "as in params.rs");
+static_assert(sizeof(Softmax) == 64, "as in Rust");
 
 struct Resize {
     TensorView input;
@@ -259,7 +297,7 @@ struct Resize {
     u32 images;
     u32 kept;
 };
-static_assert(sizeof(Resize) == 64, "as in params.rs");
+static_assert(sizeof(Resize) == 64, "as in Rust");
 
 struct LayerNorm {
     TensorView input;
@@ -269,7 +307,7 @@ struct LayerNorm {
     u32 images;
     f32 epsilon;
 };
-static_assert(sizeof(LayerNorm) == 56, "as in params.rs");
+static_assert(sizeof(LayerNorm) == 56, "as in Rust");
 
 struct Embedding {
     TensorView output;
@@ -282,7 +320,7 @@ struct Embedding {
     u32 first_channel;
     u32 channel_count;
 };
-static_assert(sizeof(Embedding) == 64, "as in params.rs");
+static_assert(sizeof(Embedding) == 64, "as in Rust");
 
 struct Tokens {
     TensorView output;
@@ -293,7 +331,7 @@ struct Tokens {
     u32 first_channel;
     u32 channel_count;
 };
-static_assert(sizeof(Tokens) == 56, "as in params.rs");
+static_assert(sizeof(Tokens) == 56, "as in Rust");
 
 struct Attention {
     TensorView query;
@@ -311,7 +349,7 @@ struct Attention {
     u32 heads;
     f32 scale;
 };
-static_assert(sizeof(Attention) == 128, "as in params.rs");
+static_assert(sizeof(Attention) == 128, "as in Rust");
 
 struct Product {
     TensorView first;
@@ -320,15 +358,7 @@ struct Product {
     u32 images;
     u32 gap;
 };
-static_assert(sizeof(Product) == 64, "as in params.rs");
-
-enum CellCode : u32 {
-    CELL_GRU_OF_PRODUCT = 0,
-    CELL_GRU_OF_STATE = 1,
-    CELL_LSTM = 2,
-    CELL_TANH = 3,
-    CELL_RELU = 4,
-};
+static_assert(sizeof(Product) == 64, "as in Rust");
 
 struct Recurrent {
     TensorView gates;
@@ -346,7 +376,7 @@ struct Recurrent {
     u32 backwards;
     u32 kept;
 };
-static_assert(sizeof(Recurrent) == 112, "as in params.rs");
+static_assert(sizeof(Recurrent) == 112, "as in Rust");
 
 struct GridSample {
     TensorView input;
@@ -359,7 +389,7 @@ struct GridSample {
     u32 align_corners;
     u32 gap;
 };
-static_assert(sizeof(GridSample) == 80, "as in params.rs");
+static_assert(sizeof(GridSample) == 80, "as in Rust");
 
 struct Take {
     TensorView input;
@@ -370,7 +400,7 @@ struct Take {
     u32 kept;
     u32 gap;
 };
-static_assert(sizeof(Take) == 88, "as in params.rs");
+static_assert(sizeof(Take) == 88, "as in Rust");
 
 struct TopK {
     TensorView input;
@@ -380,7 +410,7 @@ struct TopK {
     u32 largest;
     u32 last;
 };
-static_assert(sizeof(TopK) == 48, "as in params.rs");
+static_assert(sizeof(TopK) == 48, "as in Rust");
 
 struct BestScore {
     TensorView scores;
@@ -391,7 +421,7 @@ struct BestScore {
     u32 classes;
     u32 logits;
 };
-static_assert(sizeof(BestScore) == 72, "as in params.rs");
+static_assert(sizeof(BestScore) == 72, "as in Rust");
 
 struct Detections {
     TensorView best;
@@ -417,7 +447,7 @@ struct Detections {
     u32 candidates;
     u32 gap;
 };
-static_assert(sizeof(Detections) == 152, "as in params.rs");
+static_assert(sizeof(Detections) == 152, "as in Rust");
 
 struct Gather {
     TensorView output;
@@ -427,15 +457,7 @@ struct Gather {
     u32 images;
     u32 gap;
 };
-static_assert(sizeof(Gather) == 136, "as in params.rs");
-
-struct Rounding {
-    f32 zero;
-    f32 low;
-    f32 high;
-    u32 gap;
-};
-static_assert(sizeof(Rounding) == 16, "as in params.rs");
+static_assert(sizeof(Gather) == 136, "as in Rust");
 
 struct ConvBytes {
     TensorView input;
@@ -460,7 +482,7 @@ struct ConvBytes {
     Rounding rounding;
     Epilogue epilogue;
 };
-static_assert(sizeof(ConvBytes) == 160, "as in params.rs");
+static_assert(sizeof(ConvBytes) == 160, "as in Rust");
 
 struct PoolBytes {
     TensorView input;
@@ -477,7 +499,7 @@ struct PoolBytes {
     f32 ratio;
     Rounding rounding;
 };
-static_assert(sizeof(PoolBytes) == 104, "as in params.rs");
+static_assert(sizeof(PoolBytes) == 104, "as in Rust");
 
 struct AddBytes {
     TensorView output;
@@ -491,7 +513,7 @@ struct AddBytes {
     u32 gap;
     Rounding rounding;
 };
-static_assert(sizeof(AddBytes) == 80, "as in params.rs");
+static_assert(sizeof(AddBytes) == 80, "as in Rust");
 
 struct Convert {
     TensorView input;
@@ -504,7 +526,7 @@ struct Convert {
     u32 gap;
     Rounding rounding;
 };
-static_assert(sizeof(Convert) == 88, "as in params.rs");
+static_assert(sizeof(Convert) == 88, "as in Rust");
 
 struct Members {
     u64 batch;
@@ -513,7 +535,7 @@ struct Members {
     u32 images;
     u32 gap;
 };
-static_assert(sizeof(Members) == 280, "as in params.rs");
+static_assert(sizeof(Members) == 280, "as in Rust");
 
 struct InputPlanar {
     TensorView output;
@@ -523,13 +545,7 @@ struct InputPlanar {
     u32 images;
     u32 kept;
 };
-static_assert(sizeof(InputPlanar) == 296, "as in params.rs");
-
-enum Form : u32 {
-    FORM_SOFTMAX = 0,
-    FORM_SIGMOID = 1,
-    FORM_PROBABILITY = 2,
-};
+static_assert(sizeof(InputPlanar) == 296, "as in Rust");
 
 struct Answers {
     u64 scores;
@@ -544,15 +560,7 @@ struct Answers {
     u32 all_counts;
     u32 sequence;
 };
-static_assert(sizeof(Answers) == 64, "as in params.rs");
-
-struct Answer {
-    u32 class_index;
-    f32 confidence;
-    u32 not_finite;
-    u32 gap;
-};
-static_assert(sizeof(Answer) == 16, "as in params.rs");
+static_assert(sizeof(Answers) == 64, "as in Rust");
 
 struct Preprocess {
     u64 frame;
@@ -567,23 +575,23 @@ struct Preprocess {
     f32 mean[3];
     f32 factor[3];
 };
-static_assert(sizeof(Preprocess) == 88, "as in params.rs");
+static_assert(sizeof(Preprocess) == 88, "as in Rust");
 
 struct ReportEvicted {
     u64 first_evicted;
     u64 report;
 };
-static_assert(sizeof(ReportEvicted) == 16, "as in params.rs");
+static_assert(sizeof(ReportEvicted) == 16, "as in Rust");
 
 struct Whereabouts {
     u64 multiprocessors;
     u32 stay_ns;
     u32 gap;
 };
-static_assert(sizeof(Whereabouts) == 16, "as in params.rs");
+static_assert(sizeof(Whereabouts) == 16, "as in Rust");
 
 struct Hold {
     u32 stay_ns;
     u32 check_ns;
 };
-static_assert(sizeof(Hold) == 8, "as in params.rs");
+static_assert(sizeof(Hold) == 8, "as in Rust");

@@ -82,7 +82,7 @@ private:
             state.shown[0][unit] = there ? load_kept(params.state, image + unit, params.kept) : 0.0f;
             state.shown[1][unit] = 0.0f;
             state.reset[unit] = 0.0f;
-            bool has_cell = there && params.cell == CELL_LSTM;
+            bool has_cell = there && params.cell == CELL_CODE_LSTM;
             state.own[unit] = has_cell ? load_kept(params.state, image + params.hidden + unit, params.kept) : 0.0f;
         }
     }
@@ -99,7 +99,7 @@ private:
         after = state.shown[1 - step % 2];
         is_last = step + 1 == params.steps;
         // Only this cell needs something of all units twice in a step.
-        u32 passes = params.cell == CELL_GRU_OF_STATE ? 2 : 1;
+        u32 passes = params.cell == CELL_CODE_GRU_OF_STATE ? 2 : 1;
         for (u32 pass = 0; pass < passes; pass++) {
             for (u32 first = 0; first < params.hidden; first += tile_units) {
                 // Also the barrier behind what the step or the pass before wrote.
@@ -121,7 +121,7 @@ private:
     DEVICE void compute(u32 pass, u32 unit) {
         bool is_mine = share == 0 && unit < params.hidden;
         switch (params.cell) {
-            case CELL_GRU_OF_PRODUCT: {
+            case CELL_CODE_GRU_OF_PRODUCT: {
                 Gates<3> of = gates_of<3>(unit, 0, before);
                 if (is_mine) {
                     f32 inner = fused(sigmoid(of.sum(1)), of.products[2], of.inputs[2]);
@@ -129,7 +129,7 @@ private:
                 }
                 break;
             }
-            case CELL_GRU_OF_STATE:
+            case CELL_CODE_GRU_OF_STATE:
                 if (pass == 0) {
                     Gates<2> of = gates_of<2>(unit, 0, before);
                     if (is_mine) {
@@ -143,7 +143,7 @@ private:
                     }
                 }
                 break;
-            case CELL_LSTM: {
+            case CELL_CODE_LSTM: {
                 Gates<4> of = gates_of<4>(unit, 0, before);
                 if (is_mine) {
                     f32 added = sigmoid(of.sum(0)) * hyperbolic_tangent(of.sum(3));
@@ -158,7 +158,7 @@ private:
                 Gates<1> of = gates_of<1>(unit, 0, before);
                 if (is_mine) {
                     f32 x = of.sum(0);
-                    show(unit, params.cell == CELL_TANH ? hyperbolic_tangent(x) : x < 0.0f ? 0.0f : x);
+                    show(unit, params.cell == CELL_CODE_TANH ? hyperbolic_tangent(x) : x < 0.0f ? 0.0f : x);
                 }
                 break;
             }

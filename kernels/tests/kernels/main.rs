@@ -4,7 +4,6 @@
 mod computed;
 mod convolution;
 mod copies;
-mod cuda_sources;
 mod detections;
 mod elementwise;
 mod pools;

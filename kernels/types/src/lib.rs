@@ -11,6 +11,7 @@ mod detection;
 mod element;
 mod frame;
 mod function;
+pub mod half;
 mod index;
 mod letterbox;
 mod piece;

@@ -234,7 +234,11 @@ impl Resolver<'_> {
             .iter()
             .find(|profile| profile.key.board == *board)?;
         let units = u8::try_from(kind.units).unwrap_or(u8::MAX);
-        let of_stage = profile.stages.iter().filter(|entry| entry.stage == stage);
+        let measured_as = profile.measured_as(stage);
+        let of_stage = profile
+            .stages
+            .iter()
+            .filter(|entry| entry.stage == measured_as);
         let mut sizes: Vec<u8> = of_stage.map(|entry| entry.batch).collect();
         sizes.sort_unstable();
         sizes.dedup();

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use emulated_cuda::{BegunLaunch, LaunchCost};
 use punctual_core::{Infer, Nanos};
+use punctual_cuda_kernels::contract::Multiprocessor;
 use punctual_device_cuda::kernel_padding::{LaunchTime, LaunchTimes};
 use punctual_device_cuda::lower::{LowerError, Program, Target};
 use punctual_device_cuda::roofline::{Device, Memory, Partition, PerClock, RooflineError, Times};
-use punctual_kernels::cuda::contract::Multiprocessor;
 use punctual_model::Network;
 
 use crate::gpu::Costs;

@@ -1,14 +1,14 @@
-//! The network between lowering and staging: operators with static shapes that own their weights
-//! and are not fused yet. One list; the passes of [`fuse`](crate::fuse) work on it.
+//! The network between lowering and staging: operators that own their weights and are not fused yet. One list; the passes
+//! of [`fuse`](crate::fuse) work on it.
+//!
+//! A step that normalises, shifts or bends each value alone is a depthwise convolution of one pixel, which is what is left
+//! of it where nothing before can take it in.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use punctual_model::{ChannelRun, Tensor, TensorId};
-use punctual_types::{
-    Activation, Axis, BinaryFunction, Cell, Decoder, Digit, Extent, Padding, Piece, PoolKind,
-    Quantisation, Ranking, Resampling, Sampling, Scoring, UnaryFunction, Window,
-};
+use punctual_model::{Binary, Conv2d, Copy, Operator, OperatorKind, Tensor, TensorId};
+use punctual_types::{Activation, BinaryFunction, Extent, Quantisation, Window};
 
 /// Operators in order of execution.
 #[derive(Debug, Default)]
@@ -24,300 +24,163 @@ pub(crate) struct Draft {
     pub steps: BTreeMap<TensorId, Rc<[f32]>>,
 }
 
+/// An operator with its weights. Integers are floats until the network is staged.
+pub(crate) type DraftOperator = Operator<Vec<f32>>;
+
+/// What an operator computes, whatever its tensors are.
 #[derive(Clone, Debug)]
-pub(crate) struct DraftOperator {
-    pub name: String,
-    pub input: TensorId,
-    /// What else it reads: the second operand of an `Add`, `Multiply` or `Binary`, once fused the residual of a
-    /// convolution, the further sources of a `Gather`.
-    pub others: Vec<TensorId>,
-    pub output: TensorId,
-    pub kind: DraftKind,
+pub(crate) struct Computation {
+    pub kind: OperatorKind,
+    pub weights: Vec<Vec<f32>>,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) enum DraftKind {
-    Conv {
-        weights: Vec<f32>,
-        bias: Vec<f32>,
-        window: Window,
-        groups: u32,
-        activation: Activation,
-    },
-    Linear {
-        weights: Vec<f32>,
-        bias: Vec<f32>,
-        activation: Activation,
-    },
-    Pool {
-        kind: PoolKind,
-        kernel: Extent,
-        stride: Extent,
-        padding: Padding,
-    },
-    GlobalAveragePool,
-    /// Floats to bytes, bytes to floats, or bytes to other bytes.
-    Convert,
-    /// A convolution of bytes, or a linear layer as one.
-    QuantisedConv {
-        weights: Vec<i8>,
-        scales: Vec<f32>,
-        bias: Vec<f32>,
-        window: Window,
-        groups: u32,
-        activation: Activation,
-    },
-    Add {
-        activation: Activation,
-    },
-    /// The second factor is of the same shape or has one value a channel.
-    Multiply {
-        activation: Activation,
-    },
-    /// Channels of the input (source 0) and the others.
-    Gather {
-        runs: Vec<ChannelRun>,
-    },
-    /// A tensor made of pieces of the input (source 0), the others, and the table, which is empty if there is none.
-    Copy {
-        table: Vec<f32>,
-        pieces: Vec<Piece>,
-    },
-    Resize {
-        resampling: Resampling,
-    },
-    Sequence(Sequence),
-    /// `activation(function(a, b))` of two tensors, or of one and a table, repeated to each other.
-    Binary {
-        function: BinaryFunction,
-        table: Option<Table>,
-        activation: Activation,
-    },
-    Unary {
-        function: UnaryFunction,
-    },
-    Softmax {
-        digit: Digit,
-        logarithm: bool,
-    },
-    /// The second input is the grid.
-    GridSample {
-        groups: u32,
-        sampling: Sampling,
-    },
-    TopK {
-        axis: Axis,
-        count: u32,
-        ranking: Ranking,
-    },
-    /// The second input has the indices.
-    Take {
-        axis: Axis,
-    },
-    /// The second input, if there is one, is the objectness.
-    BestScore {
-        scoring: Scoring,
-    },
-    /// Boxes and scores are the second and the third input.
-    Detections {
-        scoring: Scoring,
-        decoder: Decoder,
-    },
-    /// `scale * x + shift` a channel: batch normalisation, or a constant added. Gone after fusing.
-    Affine {
-        scale: Vec<f32>,
-        shift: Vec<f32>,
-    },
-    /// An activation alone. Gone after fusing.
-    Activate {
-        activation: Activation,
-        channels: u32,
-    },
+/// `scale * x + shift` a channel: batch normalisation, or a constant added.
+#[derive(Clone, Copy)]
+pub(crate) struct Affine<'a> {
+    pub scale: &'a [f32],
+    pub shift: &'a [f32],
 }
 
-/// A constant operand.
-#[derive(Clone, Debug)]
-pub(crate) struct Table {
-    /// `[channel][row][column]`.
-    pub values: Vec<f32>,
-    pub shape: Tensor,
-    /// Whether it is the first operand.
-    pub swapped: bool,
-}
-
-/// An operator of a sequence of tokens, as [`OperatorKind`](punctual_model::OperatorKind) has it.
-#[derive(Clone, Debug)]
-pub(crate) enum Sequence {
-    LayerNorm {
-        scale: Vec<f32>,
-        bias: Vec<f32>,
-        epsilon: f32,
-    },
-    Attention {
-        heads: u32,
-        scale: f32,
-        by_row: bool,
-        bias: Option<Bias>,
-    },
-    Product,
-    Embedding {
-        table: Vec<f32>,
-    },
-    Tokens {
-        prefix: u32,
-        table: Vec<f32>,
-    },
-    Token {
-        column: u32,
-    },
-    Recurrent {
-        cell: Cell,
-        weights: Vec<f32>,
-        bias: Vec<f32>,
-        backwards: bool,
-    },
-}
-
-/// The bias that an attention adds to its products, `[row][head][query][key]`: one for all rows, or heads, unless
-/// `by_row`, or `by_head`, is set.
-#[derive(Clone, Debug)]
-pub(crate) struct Bias {
-    pub values: Vec<f32>,
-    pub by_row: bool,
-    pub by_head: bool,
-}
-
-impl Sequence {
-    /// All that it holds, in one or two lists.
-    fn weights(&self) -> [&[f32]; 2] {
-        match self {
-            Self::LayerNorm { scale, bias, .. } => [scale, bias],
-            Self::Recurrent { weights, bias, .. } => [weights, bias],
-            Self::Embedding { table } | Self::Tokens { table, .. } => [table, &[]],
-            Self::Attention {
-                bias: Some(bias), ..
-            } => [&bias.values, &[]],
-            Self::Attention { bias: None, .. } | Self::Token { .. } | Self::Product => [&[], &[]],
-        }
+impl<K: Into<OperatorKind>> From<K> for Computation {
+    fn from(kind: K) -> Self {
+        Self::new(kind, [])
     }
 }
 
-impl DraftKind {
-    /// `scale * x + shift` a channel as a convolution of one pixel and one channel: what an affine
-    /// step or an activation becomes that nothing before it can take in.
-    pub fn channelwise(scale: Vec<f32>, shift: Vec<f32>, activation: Activation) -> Self {
-        Self::Conv {
-            groups: scale.len() as u32,
-            weights: scale,
-            bias: shift,
-            window: Window::whole(Extent::square(1)),
-            activation,
+impl Computation {
+    pub fn new(kind: impl Into<OperatorKind>, weights: impl IntoIterator<Item = Vec<f32>>) -> Self {
+        Self {
+            kind: kind.into(),
+            weights: weights.into_iter().collect(),
         }
     }
 
-    pub fn binary(function: BinaryFunction, table: Option<Table>) -> Self {
-        Self::Binary {
-            function,
-            table,
+    /// A dense convolution, or one of `groups`, without an activation.
+    pub fn convolution(window: Window, groups: u32, weights: Vec<f32>, bias: Vec<f32>) -> Self {
+        let conv = Conv2d {
+            window,
+            groups,
             activation: Activation::None,
-        }
+        };
+        Self::new(conv, [weights, bias])
     }
 
-    /// Floats that the operator holds, or will hold once fused.
-    pub fn weights(&self) -> usize {
-        match self {
-            Self::Conv { weights, bias, .. } | Self::Linear { weights, bias, .. } => {
-                weights.len() + bias.len()
-            }
-            Self::Affine { scale, shift } => scale.len() + shift.len(),
-            Self::Activate { channels, .. } => 2 * *channels as usize,
-            Self::Sequence(sequence) => sequence.weights().iter().map(|list| list.len()).sum(),
-            Self::Copy { table, .. } => table.len(),
-            Self::Binary { table, .. } => table.as_ref().map_or(0, |table| table.values.len()),
-            Self::Pool { .. }
-            | Self::Unary { .. }
-            | Self::Softmax { .. }
-            | Self::GridSample { .. }
-            | Self::TopK { .. }
-            | Self::Take { .. }
-            | Self::BestScore { .. }
-            | Self::Detections { .. }
-            | Self::Convert
-            | Self::QuantisedConv { .. }
-            | Self::GlobalAveragePool
-            | Self::Resize { .. }
-            | Self::Add { .. }
-            | Self::Multiply { .. }
-            | Self::Gather { .. } => 0,
-        }
+    /// `activation(scale * x + shift)` a channel.
+    fn channelwise(scale: Vec<f32>, shift: Vec<f32>, activation: Activation) -> Self {
+        let conv = Conv2d {
+            window: Window::whole(Extent::square(1)),
+            groups: scale.len() as u32,
+            activation,
+        };
+        Self::new(conv, [scale, shift])
+    }
+
+    pub fn affine(scale: Vec<f32>, shift: Vec<f32>) -> Self {
+        Self::channelwise(scale, shift, Activation::None)
+    }
+
+    /// An activation alone. `1 * x + 0` is exact, so that nothing is lost by it but the time of one pass.
+    pub fn activation(activation: Activation, channels: u32) -> Self {
+        let channels = channels as usize;
+        Self::channelwise(vec![1.0; channels], vec![0.0; channels], activation)
+    }
+
+    /// Constants in other places: `pieces` read `table` as the source behind the tensors.
+    pub fn copy(pieces: Vec<punctual_types::Piece>, table: Vec<f32>) -> Self {
+        let tables = Some(table).filter(|table| !table.is_empty());
+        Self::new(Copy { pieces }, tables)
     }
 
     /// The first weight that is infinite or not a number.
     pub fn not_finite(&self) -> Option<f32> {
-        if let Self::Sequence(sequence) = self {
-            let mut all = sequence.weights().into_iter().flatten();
-            return all.find(|weight| !weight.is_finite()).copied();
-        }
-        if let Self::Copy { table, .. } = self {
-            return table.iter().find(|value| !value.is_finite()).copied();
-        }
-        if let Self::Binary {
-            table: Some(table), ..
-        } = self
-        {
-            let mut all = table.values.iter();
-            return all.find(|value| !value.is_finite()).copied();
-        }
-        let (Self::Conv { weights, bias, .. }
-        | Self::Linear { weights, bias, .. }
-        | Self::Affine {
-            scale: weights,
-            shift: bias,
-        }) = self
-        else {
-            return None;
-        };
-        let mut all = weights.iter().chain(bias);
-        all.find(|weight| !weight.is_finite()).copied()
+        not_finite(&self.weights)
     }
+}
+
+/// The first weight that is infinite or not a number.
+pub(crate) fn not_finite(weights: &[Vec<f32>]) -> Option<f32> {
+    let mut all = weights.iter().flatten();
+    all.find(|weight| !weight.is_finite()).copied()
+}
+
+/// What passes ask of an operator.
+pub(crate) trait Drafted {
+    /// The operator as an affine step, if it is no more than that.
+    fn affine(&self) -> Option<Affine<'_>>;
+
+    /// The operator as an activation, if it is no more than that.
+    fn lone_activation(&self) -> Option<Activation>;
+
+    /// The second of two tensors that it combines by a function, without an activation.
+    fn second_of(&self, function: BinaryFunction) -> Option<TensorId>;
 
     /// Whether each pixel's channels follow from those of the same pixel alone.
-    pub fn is_of_each_pixel(&self) -> bool {
-        match self {
-            Self::Conv { window, .. } => *window == Window::whole(Extent::square(1)),
-            Self::Affine { .. } | Self::Activate { .. } => true,
-            Self::Sequence(sequence) => matches!(sequence, Sequence::LayerNorm { .. }),
-            _ => false,
-        }
+    fn is_of_each_pixel(&self) -> bool;
+
+    /// Its convolution, if it is one.
+    fn conv(&self) -> Option<&Conv2d>;
+
+    /// The same operator with another computation.
+    fn become_of(&mut self, input: TensorId, computation: Computation);
+}
+
+impl Drafted for DraftOperator {
+    fn affine(&self) -> Option<Affine<'_>> {
+        let conv = self.conv()?;
+        let [scale, shift] = &self.weights[..] else {
+            return None;
+        };
+        let is_alone = conv.window == Window::whole(Extent::square(1))
+            && scale.len() == shift.len()
+            && conv.groups as usize == scale.len()
+            && conv.activation == Activation::None
+            && self.others.is_empty();
+        is_alone.then_some(Affine { scale, shift })
     }
 
-    pub fn activation(&self) -> Option<Activation> {
-        match self {
-            Self::Conv { activation, .. }
-            | Self::Linear { activation, .. }
-            | Self::Add { activation }
-            | Self::Multiply { activation }
-            | Self::Activate { activation, .. }
-            | Self::Binary { activation, .. } => Some(*activation),
+    fn lone_activation(&self) -> Option<Activation> {
+        let conv = self.conv()?;
+        let [scale, shift] = &self.weights[..] else {
+            return None;
+        };
+        let is_alone = conv.activation != Activation::None
+            && conv.window == Window::whole(Extent::square(1))
+            && conv.groups as usize == shift.len()
+            && scale.len() == shift.len()
+            && self.others.is_empty()
+            && scale.iter().all(|&scale| scale == 1.0)
+            && shift.iter().all(|&shift| shift == 0.0);
+        is_alone.then_some(conv.activation)
+    }
+
+    fn second_of(&self, function: BinaryFunction) -> Option<TensorId> {
+        match (&self.kind, &self.others[..]) {
+            (OperatorKind::Binary(binary), &[other]) if *binary == Binary::new(function) => {
+                Some(other)
+            }
             _ => None,
         }
     }
 
-    pub fn set_activation(&mut self, new: Activation) {
-        match self {
-            Self::Conv { activation, .. }
-            | Self::Linear { activation, .. }
-            | Self::Add { activation }
-            | Self::Multiply { activation }
-            | Self::Binary { activation, .. } => *activation = new,
-            _ => unreachable!("only an operator with an activation gets another"),
+    fn is_of_each_pixel(&self) -> bool {
+        match &self.kind {
+            OperatorKind::Conv2d(conv) => conv.window == Window::whole(Extent::square(1)),
+            OperatorKind::LayerNorm(_) => true,
+            _ => false,
         }
     }
-}
 
-impl DraftOperator {
-    pub fn reads(&self) -> impl Iterator<Item = TensorId> + '_ {
-        std::iter::once(self.input).chain(self.others.iter().copied())
+    fn conv(&self) -> Option<&Conv2d> {
+        match &self.kind {
+            OperatorKind::Conv2d(conv) => Some(conv),
+            _ => None,
+        }
+    }
+
+    fn become_of(&mut self, input: TensorId, computation: Computation) {
+        self.input = input;
+        self.others.clear();
+        (self.kind, self.weights) = (computation.kind, computation.weights);
     }
 }
 

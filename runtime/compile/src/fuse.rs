@@ -7,10 +7,10 @@ mod gelu;
 mod hoist;
 mod products;
 
-use punctual_model::TensorId;
-use punctual_types::Activation;
+use punctual_model::{OperatorKind, Tensor, TensorId};
+use punctual_types::{Activation, BinaryFunction};
 
-use crate::draft::{Draft, DraftKind, DraftOperator};
+use crate::draft::{Affine, Computation, Draft, DraftOperator, Drafted};
 use crate::gather;
 
 /// How many steps were taken in, and what was left.
@@ -26,7 +26,7 @@ pub(crate) struct Fused {
     pub standalone: usize,
 }
 
-/// Fuses everything that can be in a draft without dead operators. Afterwards no `Affine` and no `Activate` is left.
+/// Fuses everything that can be in a draft without dead operators.
 pub(crate) fn fuse(draft: &mut Draft, exits: &[TensorId]) -> Fused {
     let mut fused = Fused::default();
     let mut fusion = Fusion::new(draft, exits);
@@ -44,7 +44,7 @@ pub(crate) fn fuse(draft: &mut Draft, exits: &[TensorId]) -> Fused {
         fusion.fold_affine(at, &mut fused);
     }
     for at in 0..fusion.operators.len() {
-        fusion.take_in_addition(at, &mut fused);
+        fusion.take_in_addition(at, &draft.tensors, &mut fused);
     }
     for at in 0..fusion.operators.len() {
         fusion.take_in_activation(at, &mut fused);
@@ -88,11 +88,14 @@ impl Fusion {
         self.writer[tensor.index()].filter(|_| self.readers[tensor.index()] == 1)
     }
 
-    fn kind(&self, at: usize) -> &DraftKind {
-        &self.operators[at]
-            .as_ref()
-            .expect("a writer is never a removed operator")
-            .kind
+    fn operator(&self, at: usize) -> &DraftOperator {
+        let operator = self.operators[at].as_ref();
+        operator.expect("a writer is never a removed operator")
+    }
+
+    fn operator_mut(&mut self, at: usize) -> &mut DraftOperator {
+        let operator = self.operators[at].as_mut();
+        operator.expect("a writer is never a removed operator")
     }
 
     /// Moves the result of operator `from` to its writer `into`, and removes `from`.
@@ -101,48 +104,34 @@ impl Fusion {
             .take()
             .expect("each operator is merged once");
         self.writer[removed.output.index()] = Some(into);
-        let writer = self.operators[into]
-            .as_mut()
-            .expect("a writer is never a removed operator");
-        writer.output = removed.output;
+        self.operator_mut(into).output = removed.output;
     }
 
     /// Makes the operator at `at` another one, of `input` alone, with the same result.
-    fn replace(&mut self, at: usize, input: TensorId, kind: DraftKind) {
-        let operator = self.operators[at].as_mut().expect("it was there above");
-        operator.input = input;
-        operator.others.clear();
-        operator.kind = kind;
+    fn replace(&mut self, at: usize, input: TensorId, computation: Computation) {
+        self.operator_mut(at).become_of(input, computation);
     }
 
     /// `scale * (W x + b) + shift = (scale W) x + (scale b + shift)`.
     fn fold_affine(&mut self, at: usize, fused: &mut Fused) {
-        let Some(operator) = &mut self.operators[at] else {
+        let Some(operator) = &self.operators[at] else {
             return;
         };
-        let DraftKind::Affine { scale, shift } = &mut operator.kind else {
+        let Some(Affine { scale, shift }) = operator.affine() else {
             return;
         };
-        let (scale, shift) = (std::mem::take(scale), std::mem::take(shift));
-        let input = operator.input;
-        let writer = self.exclusive_writer(input);
+        let writer = self.exclusive_writer(operator.input);
         let foldable = writer.filter(|&into| {
-            let kind = self.kind(into);
-            let weighted = matches!(kind, DraftKind::Conv { .. } | DraftKind::Linear { .. });
-            weighted && kind.activation() == Some(Activation::None)
+            let kind = &self.operator(into).kind;
+            let is_weighted = matches!(kind, OperatorKind::Conv2d(_) | OperatorKind::Linear(_));
+            is_weighted && kind.activation() == Some(Activation::None)
         });
         let Some(into) = foldable else {
-            let operator = self.operators[at].as_mut().expect("it was there above");
-            operator.kind = DraftKind::channelwise(scale, shift, Activation::None);
             fused.standalone += 1;
             return;
         };
-        let writer = self.operators[into]
-            .as_mut()
-            .expect("a writer is never a removed operator");
-        let (DraftKind::Conv { weights, bias, .. } | DraftKind::Linear { weights, bias, .. }) =
-            &mut writer.kind
-        else {
+        let (scale, shift) = (scale.to_vec(), shift.to_vec());
+        let [weights, bias] = &mut self.operator_mut(into).weights[..] else {
             unreachable!("only operators with weights are foldable")
         };
         let row = weights.len() / bias.len();
@@ -158,28 +147,24 @@ impl Fusion {
 
     /// `conv(x) + y` becomes a convolution with residual `y`, at the place of the addition, where
     /// both are there. Of two convolutions the later one takes the other's result.
-    fn take_in_addition(&mut self, at: usize, fused: &mut Fused) {
+    fn take_in_addition(&mut self, at: usize, tensors: &[Tensor], fused: &mut Fused) {
         let Some(operator) = &self.operators[at] else {
             return;
         };
-        let (DraftKind::Add { activation }, &[second]) = (&operator.kind, &operator.others[..])
-        else {
+        let (OperatorKind::Binary(sum), &[second]) = (&operator.kind, &operator.others[..]) else {
             return;
         };
-        let (activation, first, output) = (*activation, operator.input, operator.output);
+        let (first, output, activation) = (operator.input, operator.output, sum.activation);
+        let is_of_equals = tensors[first.index()] == tensors[second.index()];
+        if sum.function != BinaryFunction::Add || !is_of_equals {
+            return;
+        }
         let candidate = |conv: TensorId, other: TensorId| {
             let writer = self.exclusive_writer(conv)?;
-            let free = self.operators[writer].as_ref().is_some_and(|operator| {
-                operator.others.is_empty()
-                    && matches!(
-                        operator.kind,
-                        DraftKind::Conv {
-                            activation: Activation::None,
-                            ..
-                        }
-                    )
-            });
-            free.then_some((writer, other))
+            let operator = self.operator(writer);
+            let is_free =
+                operator.others.is_empty() && operator.conv()?.activation == Activation::None;
+            is_free.then_some((writer, other))
         };
         let candidates = [candidate(first, second), candidate(second, first)];
         let Some((writer, other)) = candidates.into_iter().flatten().max() else {
@@ -198,9 +183,10 @@ impl Fusion {
 
     /// The operator whose values the one at `at` has, by way of copies of them that nothing else reads.
     fn before_copies(&self, mut at: usize) -> Option<usize> {
-        while let DraftKind::Copy { table, .. } = self.kind(at) {
-            let copy = self.operators[at].as_ref()?;
-            if !table.is_empty() || !copy.others.is_empty() {
+        while let copy = self.operator(at)
+            && matches!(copy.kind, OperatorKind::Copy(_))
+        {
+            if !copy.weights.is_empty() || !copy.others.is_empty() {
                 return None;
             }
             at = self.exclusive_writer(copy.input)?;
@@ -212,35 +198,22 @@ impl Fusion {
         let Some(operator) = &self.operators[at] else {
             return;
         };
-        let DraftKind::Activate {
-            activation: outer,
-            channels,
-        } = operator.kind
-        else {
+        let Some(outer) = operator.lone_activation() else {
             return;
         };
         let writer = self.exclusive_writer(operator.input);
         let composed = writer.and_then(|last| {
             let into = self.before_copies(last)?;
-            let inner = self.kind(into).activation()?;
+            let inner = self.operator(into).kind.activation()?;
             Some((into, last, compose(inner, outer)?))
         });
         match composed {
             Some((into, last, composed)) => {
-                let writer = self.operators[into]
-                    .as_mut()
-                    .expect("a writer is never removed");
-                writer.kind.set_activation(composed);
+                self.operator_mut(into).kind.set_activation(composed);
                 self.merge(last, at);
                 fused.activation += 1;
             }
-            None => {
-                // `1 * x + 0` is exact, so nothing is lost but the time of one pass.
-                let (scale, shift) = (vec![1.0; channels as usize], vec![0.0; channels as usize]);
-                let operator = self.operators[at].as_mut().expect("it was there above");
-                operator.kind = DraftKind::channelwise(scale, shift, outer);
-                fused.standalone += 1;
-            }
+            None => fused.standalone += 1,
         }
     }
 }

@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{ChannelRun, GATHER_SOURCES_MAX, Tensor, TensorId};
+use punctual_model::{ChannelRun, GATHER_SOURCES_MAX, Gather, OperatorKind, Tensor, TensorId};
 
-use crate::draft::{Draft, DraftKind, DraftOperator};
+use crate::draft::{Draft, DraftOperator};
 
 /// Most spans that all gathers together are expanded to. Beyond, gathers stay as they are: a file of
 /// a few nodes, each shuffling the result before, could otherwise fill the memory.
@@ -30,7 +30,7 @@ pub(crate) fn compose(draft: &mut Draft, exits: &[TensorId]) {
     let mut kept = vec![false; draft.tensors.len()];
     exits.iter().for_each(|exit| kept[exit.index()] = true);
     for operator in &draft.operators {
-        if !matches!(operator.kind, DraftKind::Gather { .. }) {
+        if !matches!(operator.kind, OperatorKind::Gather(_)) {
             operator.reads().for_each(|read| kept[read.index()] = true);
         }
     }
@@ -43,10 +43,10 @@ pub(crate) fn compose(draft: &mut Draft, exits: &[TensorId]) {
         operators: Vec::with_capacity(draft.operators.len()),
     };
     for mut operator in std::mem::take(&mut draft.operators) {
-        for read in std::iter::once(&mut operator.input).chain(&mut operator.others) {
+        for read in operator.reads_mut() {
             *read = composition.renamed[read.index()];
         }
-        let DraftKind::Gather { runs } = &operator.kind else {
+        let OperatorKind::Gather(Gather { runs }) = &operator.kind else {
             composition.operators.push(operator);
             continue;
         };
@@ -217,15 +217,9 @@ impl Composition {
                 count: span.count,
             }
         };
-        self.operators.push(DraftOperator {
-            name: name.to_owned(),
-            input: sources[0],
-            others: sources[1..].to_vec(),
-            output,
-            kind: DraftKind::Gather {
-                runs: spans.iter().map(run).collect(),
-            },
-        });
+        let runs = spans.iter().map(run).collect();
+        let gather = DraftOperator::new(name, sources, output, Gather { runs });
+        self.operators.push(gather);
     }
 }
 
@@ -295,6 +289,7 @@ impl Origin {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draft::Computation;
 
     /// A draft whose tensors 0 to `bases` are written by pools of the input, then gathers.
     fn draft(bases: u32, channels: u32, gathers: &[&[(u32, u32, u32)]]) -> Draft {
@@ -332,30 +327,18 @@ mod tests {
             draft
                 .tensors
                 .push(shape(spans.iter().map(|span| span.count).sum()));
-            draft.operators.push(DraftOperator {
-                name: format!("gather_{}", output.0),
-                input: sources[0],
-                others: sources[1..].to_vec(),
-                output,
-                kind: DraftKind::Gather {
-                    runs: spans.iter().map(run).collect(),
-                },
-            });
+            let runs = spans.iter().map(run).collect();
+            let name = format!("gather_{}", output.0);
+            let gather = DraftOperator::new(name, &sources, output, Gather { runs });
+            draft.operators.push(gather);
         }
         draft
     }
 
     fn relu(input: u32, output: u32, channels: u32) -> DraftOperator {
-        DraftOperator {
-            name: format!("relu_{output}"),
-            input: TensorId(input),
-            others: vec![],
-            output: TensorId(output),
-            kind: DraftKind::Activate {
-                activation: punctual_types::Activation::Relu,
-                channels,
-            },
-        }
+        let relu = Computation::activation(punctual_types::Activation::Relu, channels);
+        let (name, reads) = (format!("relu_{output}"), [TensorId(input)]);
+        DraftOperator::new(name, &reads, TensorId(output), relu.kind).with_weights(relu.weights)
     }
 
     /// Adds an operator that is no gather and reads `tensor`; its result is an exit.
@@ -378,7 +361,7 @@ mod tests {
         let mut read = Vec::new();
         for operator in &draft.operators {
             let sources: Vec<_> = operator.reads().map(|id| of(&channels, id)).collect();
-            let DraftKind::Gather { runs } = &operator.kind else {
+            let OperatorKind::Gather(Gather { runs }) = &operator.kind else {
                 read.push(sources.concat());
                 continue;
             };
@@ -401,7 +384,7 @@ mod tests {
             .operators
             .iter()
             .filter_map(|operator| match &operator.kind {
-                DraftKind::Gather { runs } => Some((operator.output.0, runs.len())),
+                OperatorKind::Gather(gather) => Some((operator.output.0, gather.runs.len())),
                 _ => None,
             });
         gathers.collect()

@@ -213,7 +213,7 @@ fn lower(graph: &Graph, input: Tensor) -> Result<Lowering<'_>, CompileError> {
 /// Folding a normalisation can make finite weights infinite.
 fn check_weights(draft: &Draft) -> Result<(), CompileError> {
     for operator in &draft.operators {
-        if let Some(value) = operator.kind.not_finite() {
+        if let Some(value) = draft::not_finite(&operator.weights) {
             let node = operator.name.clone();
             return Err(CompileError::Overflow { node, value });
         }

@@ -37,8 +37,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use punctual_model::{
-    DIMENSION_MAX, NAME_BYTES_MAX, OPERATORS_MAX, TENSOR_ELEMENTS_MAX, Tensor, TensorId,
-    WEIGHTS_MAX,
+    DIMENSION_MAX, NAME_BYTES_MAX, OPERATORS_MAX, Operands, OperatorKind, TENSOR_ELEMENTS_MAX,
+    Tensor, TensorId, WEIGHTS_MAX,
 };
 use punctual_types::{Activation, BinaryFunction, Padding, UnaryFunction};
 
@@ -47,7 +47,7 @@ use join::Joined;
 use numbers::Numbers;
 use view_algebra::View;
 
-use crate::draft::{Draft, DraftKind, DraftOperator};
+use crate::draft::{Computation, Draft, DraftOperator};
 use crate::fold::{self, Dim, Room};
 use crate::graph::{Constant, Graph, Node, ValueId};
 use crate::problem::Problem;
@@ -680,27 +680,28 @@ impl<'a> Lowering<'a> {
     fn emit(
         &mut self,
         node: &Node,
-        kind: DraftKind,
+        computation: impl Into<Computation>,
         input: TensorId,
         others: &[TensorId],
-        shape: Tensor,
     ) -> Result<TensorId, Problem> {
+        let computation = computation.into();
         if self.draft.operators.len() == OPERATORS_MAX {
             return Err(Problem::Limit {
                 what: "operators",
                 limit: OPERATORS_MAX,
             });
         }
-        self.weights = self.weights.saturating_add(kind.weights());
+        let lengths = computation.weights.iter().map(Vec::len);
+        self.weights = lengths.fold(self.weights, usize::saturating_add);
         if self.weights > WEIGHTS_MAX {
             return Err(Problem::Limit {
                 what: "weights",
                 limit: WEIGHTS_MAX,
             });
         }
-        match &kind {
-            DraftKind::Gather { runs } => self.channel_runs += runs.len(),
-            DraftKind::Copy { pieces, .. } => self.channel_runs += pieces.len(),
+        match &computation.kind {
+            OperatorKind::Gather(gather) => self.channel_runs += gather.runs.len(),
+            OperatorKind::Copy(copy) => self.channel_runs += copy.pieces.len(),
             _ => {}
         }
         if self.channel_runs > CHANNEL_RUNS_MAX {
@@ -709,10 +710,11 @@ impl<'a> Lowering<'a> {
                 limit: CHANNEL_RUNS_MAX,
             });
         }
-        if let Some(value) = kind.not_finite() {
+        if let Some(value) = computation.not_finite() {
             return Err(Problem::NotFinite { value });
         }
-        let mut sides = [shape.channels, shape.height, shape.width].into_iter();
+        let shape = self.result(&computation, input, others)?;
+        let mut sides = shape.sides().into_iter();
         if !sides.all(|side| (1..=DIMENSION_MAX).contains(&side))
             || shape.elements() > TENSOR_ELEMENTS_MAX
         {
@@ -727,8 +729,26 @@ impl<'a> Lowering<'a> {
             input,
             others: others.to_vec(),
             output,
-            kind,
+            weights: computation.weights,
+            kind: computation.kind,
         });
         Ok(output)
+    }
+
+    /// The shape of what an operator makes of these tensors.
+    fn result(
+        &self,
+        computation: &Computation,
+        input: TensorId,
+        others: &[TensorId],
+    ) -> Result<Tensor, Problem> {
+        let others: Vec<Tensor> = others.iter().map(|&other| self.shape(other)).collect();
+        let lengths = computation.weights.iter().map(|list| list.len() as u32);
+        let of = Operands {
+            input: self.shape(input),
+            others: &others,
+            weights: &lengths.collect::<Vec<_>>(),
+        };
+        Ok(computation.kind.output_shape(&of)?)
     }
 }

@@ -5,13 +5,18 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{KERNEL_MAX, QUANTISED_PRODUCTS_MAX, TensorId};
-use punctual_types::{Activation, Filter, Quantisation, Window};
+use punctual_model::{
+    Binary, Convert, KERNEL_MAX, OperatorKind, QUANTISED_PRODUCTS_MAX, QuantisedConv2d, Resize,
+    TensorId,
+};
+use punctual_types::{Activation, BinaryFunction, Filter, Quantisation, Window};
 
-use crate::draft::{Draft, DraftKind, DraftOperator};
+use crate::draft::{Computation, Draft, DraftOperator, Drafted};
 use crate::fuse::compose;
 
 mod moves;
+
+const CONVERT: OperatorKind = OperatorKind::Convert(Convert);
 
 /// Replaces what can be. Returns the number of operators on bytes.
 pub(crate) fn quantise(draft: &mut Draft, exits: &[TensorId]) -> usize {
@@ -80,7 +85,7 @@ impl<'d> Pass<'d> {
         let writer = self.operator(self.writer[tensor.index()]?)?;
         // Bytes of other bytes have lost what those had.
         let are_floats = !self.quantised.contains_key(&tensor);
-        let converted = are_floats && matches!(writer.kind, DraftKind::Convert);
+        let converted = are_floats && writer.kind == CONVERT;
         let bytes = writer.input;
         (converted && self.quantised.contains_key(&bytes)).then_some(bytes)
     }
@@ -92,7 +97,7 @@ impl<'d> Pass<'d> {
         };
         let output = operator.output;
         let to = self.quantised.get(&output);
-        let (DraftKind::Convert, Some(to)) = (&operator.kind, to) else {
+        let Some(to) = to.filter(|_| operator.kind == CONVERT) else {
             return;
         };
         let Some(from) = self.bytes(operator.input) else {
@@ -105,11 +110,11 @@ impl<'d> Pass<'d> {
             return;
         }
         self.operators[at] = None;
-        for operator in self.operators.iter_mut().flatten() {
-            let all = std::iter::once(&mut operator.input).chain(&mut operator.others);
-            all.filter(|read| **read == output)
-                .for_each(|read| *read = from);
-        }
+        let operators = self.operators.iter_mut().flatten();
+        operators
+            .flat_map(DraftOperator::reads_mut)
+            .filter(|read| **read == output)
+            .for_each(|read| *read = from);
     }
 
     /// Puts the operator on bytes in the place of the one at `at`, if there is one.
@@ -120,27 +125,29 @@ impl<'d> Pass<'d> {
         let written = end.and_then(|end| Some((end, self.operator(end)?.output)));
         let others = operator.others.iter().map(|&other| self.bytes(other));
         let others: Vec<TensorId> = others.collect::<Option<_>>()?;
-        let kind = match &operator.kind {
-            DraftKind::Conv { .. } | DraftKind::Linear { .. } => {
+        let computation = match &operator.kind {
+            OperatorKind::Conv2d(_) | OperatorKind::Linear(_) => {
                 self.convolution(operator, activation)?
             }
-            DraftKind::Add {
-                activation: Activation::None,
-            } if written.is_some() => DraftKind::Add { activation },
-            kind @ (DraftKind::Pool { .. } | DraftKind::GlobalAveragePool)
-                if written.is_some() && activation == Activation::None =>
-            {
-                kind.clone()
+            OperatorKind::Binary(_) if self.is_sum_of_equals(operator) && written.is_some() => {
+                let sum = Binary {
+                    activation,
+                    ..Binary::new(BinaryFunction::Add)
+                };
+                sum.into()
+            }
+            &OperatorKind::Pool(pool) if written.is_some() && activation == Activation::None => {
+                pool.into()
             }
             // Bytes are moved as they are, so that both must stand for the same.
-            kind @ DraftKind::Resize { resampling }
+            &OperatorKind::Resize(Resize { resampling })
                 if activation == Activation::None
                     && resampling.filter != Filter::Linear
                     && written.is_some_and(|(_, to)| {
                         self.quantised.get(&to) == self.quantised.get(&input)
                     }) =>
             {
-                kind.clone()
+                Resize { resampling }.into()
             }
             _ => return None,
         };
@@ -156,10 +163,18 @@ impl<'d> Pass<'d> {
             input,
             others,
             output,
-            kind,
+            weights: computation.weights,
+            kind: computation.kind,
         });
         self.writer[output.index()] = Some(last);
         Some(())
+    }
+
+    /// Whether it adds two tensors of one shape, and nothing else.
+    fn is_sum_of_equals(&self, operator: &DraftOperator) -> bool {
+        let shape = |tensor: TensorId| self.shapes[tensor.index()];
+        let second = operator.second_of(BinaryFunction::Add);
+        second.is_some_and(|second| shape(second) == shape(operator.input))
     }
 
     /// The clips that follow a tensor which nothing else reads, as one, and the conversion to bytes behind them.
@@ -171,16 +186,14 @@ impl<'d> Pass<'d> {
             let Some(operator) = next.and_then(|at| self.operator(at)) else {
                 return (activation, None);
             };
-            match operator.kind {
-                DraftKind::Activate {
-                    activation: clip @ (Activation::Relu | Activation::Clip { .. }),
-                    ..
-                } => match compose(activation, clip) {
-                    Some(both) => activation = both,
-                    None => return (activation, None),
-                },
-                DraftKind::Convert => return (activation, next),
-                _ => return (activation, None),
+            match operator.lone_activation() {
+                Some(clip @ (Activation::Relu | Activation::Clip { .. })) => {
+                    match compose(activation, clip) {
+                        Some(both) => activation = both,
+                        None => return (activation, None),
+                    }
+                }
+                _ => return (activation, next.filter(|_| operator.kind == CONVERT)),
             }
             tensor = operator.output;
         }
@@ -191,41 +204,26 @@ impl<'d> Pass<'d> {
         loop {
             let only = self.readers[tensor.index()] == 1;
             let next = self.reader[tensor.index()].filter(|_| only);
-            match next.and_then(|at| self.operator(at)) {
-                Some(DraftOperator {
-                    kind:
-                        DraftKind::Activate {
-                            activation: Activation::Relu | Activation::Clip { .. },
-                            ..
-                        },
-                    output,
-                    ..
-                }) => tensor = *output,
+            let next = next.and_then(|at| self.operator(at));
+            match next.map(|next| (next.lone_activation(), next.output)) {
+                Some((Some(Activation::Relu | Activation::Clip { .. }), output)) => tensor = output,
                 _ => return Some((self.writer[tensor.index()]?, tensor)),
             }
         }
     }
 
     /// A convolution or a linear layer with integer weights.
-    fn convolution(&self, operator: &DraftOperator, activation: Activation) -> Option<DraftKind> {
+    fn convolution(&self, operator: &DraftOperator, activation: Activation) -> Option<Computation> {
+        if operator.kind.activation() != Some(Activation::None) {
+            return None;
+        }
         let shape = self.shapes[operator.input.index()];
-        let (weights, bias, window, groups) = match &operator.kind {
-            DraftKind::Conv {
-                weights,
-                bias,
-                window,
-                groups,
-                activation: Activation::None,
-            } => (weights, bias, *window, *groups),
-            DraftKind::Linear {
-                weights,
-                bias,
-                activation: Activation::None,
-            } => {
-                let whole = Window::whole(shape.extent());
-                (weights, bias, whole, 1)
-            }
-            _ => return None,
+        let (window, groups) = match operator.conv() {
+            Some(conv) => (conv.window, conv.groups),
+            None => (Window::whole(shape.extent()), 1),
+        };
+        let [weights, bias] = &operator.weights[..] else {
+            return None;
         };
         let products = weights.len() / bias.len();
         if window.kernel.height.max(window.kernel.width) > KERNEL_MAX
@@ -247,20 +245,19 @@ impl<'d> Pass<'d> {
         }
         let rows = weights.chunks_exact(products).zip(&scales);
         let integers = rows.flat_map(|(row, &scale)| row.iter().map(move |&w| integer(w, scale)));
-        Some(DraftKind::QuantisedConv {
-            weights: integers.collect::<Option<_>>()?,
-            scales,
-            bias: bias.clone(),
+        let integers = integers.collect::<Option<_>>()?;
+        let conv = QuantisedConv2d {
             window,
             groups,
             activation,
-        })
+        };
+        Some(Computation::new(conv, [integers, scales, bias.clone()]))
     }
 }
 
 /// The integer that a weight is, in steps of `scale`; `None` if something else was made of it.
-fn integer(weight: f32, scale: f32) -> Option<i8> {
+fn integer(weight: f32, scale: f32) -> Option<f32> {
     let steps = (weight / scale).round_ties_even();
     let fits = (-128.0..=127.0).contains(&steps) && steps * scale == weight;
-    fits.then_some(steps as i8)
+    fits.then_some(steps)
 }

@@ -9,7 +9,8 @@ use std::fmt;
 
 use punctual_core::Confidence;
 use punctual_model::{
-    AnswerKind, Package, PackageHash, PrefixHash, Stage, StagePrefix, TensorId, VectorSpec, memory,
+    AnswerKind, DistinctWeights, Package, PackageHash, PrefixHash, Stage, StagePrefix, TensorId,
+    VectorSpec, memory, same_stages,
 };
 use punctual_report::{Column, Table, WIDTH};
 use serde::{Serialize, Serializer};
@@ -41,6 +42,8 @@ pub struct CompileReport {
     pub stages: Vec<StageReport>,
     /// All stages' operators by kind, the one with most multiplications first.
     pub kinds: Vec<KindReport>,
+    /// Of all stages; a weight that several operators have counts once.
+    pub parameters: u64,
     /// Size of all weights in bytes.
     pub weight_bytes: u64,
     /// Accuracy and mean depth at some thresholds, from the calibration; empty without one.
@@ -59,6 +62,8 @@ pub struct StageReport {
     /// Of all that is computed up to its end: stages of equal hash are equal, whichever network they are of.
     #[serde(serialize_with = "as_text")]
     pub hash: PrefixHash,
+    /// The first stage that computes the same with the same weights, where one before it does: a profile has one figure for both.
+    pub same_as: Option<usize>,
     pub operators: usize,
     pub parameters: u64,
     /// Of its weights as the network has them.
@@ -272,6 +277,10 @@ impl CompileReport {
             answer: network.answer,
             classes: network.classes.len(),
             exits: exits::all(network),
+            parameters: DistinctWeights::of(
+                network.stages.iter().flat_map(|stage| &stage.operators),
+            )
+            .count(),
             weight_bytes: (4 * network.weights.len() + network.quantised.weights.len()) as u64,
             kinds: kinds::count(network),
             thresholds: thresholds(package),
@@ -290,15 +299,21 @@ impl StageReport {
             .stages
             .iter()
             .zip(package.stage_prefixes());
-        let reports = stages.map(|(stage, prefix)| {
+        let same_as = same_stages(package.stage_prefixes());
+        let reports = stages.enumerate().map(|(at, (stage, prefix))| {
+            let same_as = Some(usize::from(same_as[at])).filter(|same_as| *same_as < at);
             let exit = stage.exit.as_ref().and_then(|_| exits.next());
             let accuracy = exit.and_then(|exit: usize| package.calibration().mean_quality(exit));
-            Self::of(package, stage, prefix, accuracy)
+            Self {
+                same_as,
+                accuracy,
+                ..Self::of(package, stage, prefix)
+            }
         });
         reports.collect()
     }
 
-    fn of(package: &Package, stage: &Stage, prefix: &StagePrefix, accuracy: Option<f64>) -> Self {
+    fn of(package: &Package, stage: &Stage, prefix: &StagePrefix) -> Self {
         let network = package.network();
         let bytes = |id: &TensorId| network.tensor_bytes(*id);
         let local = stage.lifetimes();
@@ -306,16 +321,16 @@ impl StageReport {
             .iter()
             .map(|life| life.with_size(bytes(&life.tensor) as usize))
             .collect();
-        let operators = stage.operators.iter();
         Self {
             hash: prefix.hash,
+            same_as: None,
             operators: stage.operators.len(),
-            parameters: operators.map(punctual_model::Operator::parameters).sum(),
+            parameters: DistinctWeights::of(&stage.operators).count(),
             weight_bytes: prefix.weight_bytes,
             multiplications: network.multiplications(stage),
             carried_bytes: stage.outputs.iter().map(bytes).sum(),
             workspace_bytes: memory::plan(&local, 64).total as u64,
-            accuracy,
+            accuracy: None,
         }
     }
 }
@@ -343,7 +358,6 @@ fn thresholds(package: &Package) -> Vec<ThresholdReport> {
 
 impl fmt::Display for CompileReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parameters = self.stages.iter().map(|stage| stage.parameters).sum();
         let (input, answer) = (self.input.shape(), self.answer);
         write!(f, "{}: {input} input, answer {answer}", self.name)?;
         match self.classes {
@@ -353,7 +367,7 @@ impl fmt::Display for CompileReport {
         writeln!(
             f,
             "{} parameters, {} multiply-accumulates at full depth",
-            Metric(parameters),
+            Metric(self.parameters),
             Metric(self.multiplications())
         )?;
         writeln!(f, "package {}\n", self.package)?;
@@ -371,6 +385,7 @@ impl fmt::Display for Tables<'_> {
         let total = report.multiplications();
         let width = f.width().unwrap_or(WIDTH);
         writeln!(f, "{:width$}", report.stage_table(total))?;
+        report.same_stages(f)?;
         writeln!(f, "{:width$}", exits::table(&report.exits))?;
         for (at, exit) in report.exits.iter().enumerate() {
             if let Some(decoder) = exit.decoder {
@@ -427,6 +442,25 @@ impl CompileReport {
             ]);
         }
         table
+    }
+
+    /// A line for each stage that others repeat.
+    fn same_stages(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for first in 0..self.stages.len() {
+            let stages = self.stages.iter().enumerate();
+            let repeat = stages.filter(|(_, stage)| stage.same_as == Some(first));
+            let repeat: Vec<String> = repeat.map(|(at, _)| at.to_string()).collect();
+            match repeat.len() {
+                0 => {}
+                1 => writeln!(f, "stage {} is the same as stage {first}\n", repeat[0])?,
+                _ => writeln!(
+                    f,
+                    "stages {} are the same as stage {first}\n",
+                    repeat.join(", ")
+                )?,
+            }
+        }
+        Ok(())
     }
 
     fn threshold_table(&self) -> Table {

@@ -4,14 +4,13 @@
 //! segment of the backbone and head k. What later stages read of that is carried over.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::iter::zip;
 
-use punctual_model::{
-    AttentionBias, Exit, Network, Operator, OperatorKind, Quantised, SecondOperand, Stage, Tensor,
-    TensorId, WeightRange,
-};
+use punctual_model::{Exit, Network, Operator, Quantised, Stage, Tensor, TensorId, WeightRange};
 use punctual_types::Quantisation;
 
-use crate::draft::{Draft, DraftKind, DraftOperator, Sequence, Table};
+use crate::draft::{Draft, DraftOperator};
 
 /// The exit at this position adds no operator to the exits before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +42,10 @@ pub(crate) fn cut(draft: Draft, exits: Vec<Exit>, shell: Network) -> Result<Netw
     Ok(Network {
         tensors: numbering.tensors,
         stages,
-        weights: store.floats.into(),
+        weights: store.floats.all.into(),
         quantised: Quantised {
             tensors: numbering.quantised,
-            weights: store.integers,
+            weights: store.integers.all,
         },
         ..shell
     })
@@ -117,215 +116,61 @@ impl Numbering {
     }
 }
 
-/// The operator with its final tensor numbers, its weights moved to the common list.
+/// The operator with its final tensor numbers, its weights in the common lists.
 fn finish(draft: DraftOperator, numbering: &mut Numbering, store: &mut Store) -> Operator {
-    let input = numbering.of(draft.input);
-    let others = draft.others.iter().map(|id| numbering.of(*id)).collect();
+    let integers = draft.kind.integers();
+    let weights = draft.weights.into_iter().enumerate();
+    let weights = weights.map(|(at, values)| match at < integers {
+        true => store
+            .integers
+            .put(values.iter().map(|&value| value as i8).collect()),
+        false => store.floats.put(values),
+    });
     Operator {
         name: draft.name,
-        input,
+        input: numbering.of(draft.input),
+        others: draft.others.iter().map(|id| numbering.of(*id)).collect(),
         output: numbering.define(draft.output),
-        kind: finish_kind(draft.kind, others, store),
+        weights: weights.collect(),
+        kind: draft.kind,
     }
 }
 
 #[derive(Default)]
 struct Store {
-    floats: Vec<f32>,
-    integers: Vec<i8>,
+    floats: List<f32>,
+    integers: List<i8>,
 }
 
-impl Store {
-    fn floats(&mut self, values: Vec<f32>) -> WeightRange {
-        stored(&mut self.floats, values)
-    }
-
-    fn integers(&mut self, values: Vec<i8>) -> WeightRange {
-        stored(&mut self.integers, values)
-    }
+/// Weights one behind the other, equal ones once.
+#[derive(Default)]
+struct List<T> {
+    all: Vec<T>,
+    /// By a hash of their bits.
+    known: BTreeMap<u64, Vec<WeightRange>>,
 }
 
-fn stored<T>(all: &mut Vec<T>, values: Vec<T>) -> WeightRange {
-    // Lowering counts: a network never has more weights than a u32 does.
-    let (start, len) = (all.len() as u32, values.len() as u32);
-    all.extend(values);
-    WeightRange { start, len }
-}
-
-fn finish_kind(kind: DraftKind, others: Vec<TensorId>, store: &mut Store) -> OperatorKind {
-    match kind {
-        DraftKind::Conv {
-            weights,
-            bias,
-            window,
-            groups,
-            activation,
-        } => OperatorKind::Conv2d {
-            weights: store.floats(weights),
-            bias: store.floats(bias),
-            window,
-            groups,
-            residual: others.first().copied(),
-            activation,
-        },
-        DraftKind::Linear {
-            weights,
-            bias,
-            activation,
-        } => OperatorKind::Linear {
-            weights: store.floats(weights),
-            bias: store.floats(bias),
-            activation,
-        },
-        DraftKind::Pool {
-            kind,
-            kernel,
-            stride,
-            padding,
-        } => OperatorKind::Pool {
-            kind,
-            kernel,
-            stride,
-            padding,
-        },
-        DraftKind::GlobalAveragePool => OperatorKind::GlobalAveragePool,
-        DraftKind::Convert => OperatorKind::Convert,
-        DraftKind::Resize { resampling } => OperatorKind::Resize { resampling },
-        DraftKind::QuantisedConv {
-            weights,
-            scales,
-            bias,
-            window,
-            groups,
-            activation,
-        } => OperatorKind::QuantisedConv2d {
-            weights: store.integers(weights),
-            scales: store.floats(scales),
-            bias: store.floats(bias),
-            window,
-            groups,
-            activation,
-        },
-        DraftKind::Add { activation } => OperatorKind::Add {
-            other: *others.first().expect("an addition has two operands"),
-            activation,
-        },
-        DraftKind::Multiply { activation } => OperatorKind::Multiply {
-            other: *others.first().expect("a multiplication has two operands"),
-            activation,
-        },
-        DraftKind::Gather { runs } => OperatorKind::Gather { others, runs },
-        DraftKind::Copy { table, pieces } => OperatorKind::Copy {
-            others,
-            table: (!table.is_empty()).then(|| store.floats(table)),
-            pieces,
-        },
-        DraftKind::Binary {
-            function,
-            table,
-            activation,
-        } => {
-            let swapped = table.as_ref().is_some_and(|table| table.swapped);
-            let second = match table {
-                Some(Table { values, shape, .. }) => SecondOperand::Constant {
-                    values: store.floats(values),
-                    shape,
-                },
-                None => SecondOperand::Tensor(*others.first().expect("it has two operands")),
-            };
-            OperatorKind::Binary {
-                function,
-                second,
-                swapped,
-                activation,
-            }
+impl<T: Copy + Into<f64>> List<T> {
+    fn put(&mut self, values: Vec<T>) -> WeightRange {
+        let bits = |value: T| value.into().to_bits();
+        let mut hasher = DefaultHasher::new();
+        values
+            .iter()
+            .for_each(|&value| bits(value).hash(&mut hasher));
+        let same = self.known.entry(hasher.finish()).or_default();
+        let is_equal = |range: &&WeightRange| {
+            let there = &self.all[range.start as usize..][..range.len as usize];
+            there.len() == values.len() && zip(there, &values).all(|(&a, &b)| bits(a) == bits(b))
+        };
+        if let Some(known) = same.iter().find(is_equal) {
+            return *known;
         }
-        DraftKind::Unary { function } => OperatorKind::Unary { function },
-        DraftKind::Softmax { digit, logarithm } => OperatorKind::Softmax { digit, logarithm },
-        DraftKind::GridSample { groups, sampling } => OperatorKind::GridSample {
-            grid: *others.first().expect("a grid sample reads a grid"),
-            groups,
-            sampling,
-        },
-        DraftKind::TopK {
-            axis,
-            count,
-            ranking,
-        } => OperatorKind::TopK {
-            axis,
-            count,
-            ranking,
-        },
-        DraftKind::Take { axis } => OperatorKind::Take {
-            indices: *others.first().expect("a take reads indices"),
-            axis,
-        },
-        DraftKind::BestScore { scoring } => OperatorKind::BestScore {
-            objectness: others.first().copied(),
-            scoring,
-        },
-        DraftKind::Detections { scoring, decoder } => OperatorKind::Detections {
-            others: *others.as_array().expect("detections have boxes and scores"),
-            scoring,
-            decoder,
-        },
-        DraftKind::Sequence(sequence) => finish_sequence(sequence, others, store),
-        DraftKind::Affine { .. } | DraftKind::Activate { .. } => {
-            unreachable!("fusing leaves no such operator")
-        }
-    }
-}
-
-fn finish_sequence(kind: Sequence, others: Vec<TensorId>, store: &mut Store) -> OperatorKind {
-    match kind {
-        Sequence::LayerNorm {
-            scale,
-            bias,
-            epsilon,
-        } => OperatorKind::LayerNorm {
-            scale: store.floats(scale),
-            bias: store.floats(bias),
-            epsilon,
-        },
-        Sequence::Attention {
-            heads,
-            scale,
-            by_row,
-            bias,
-        } => OperatorKind::Attention {
-            others,
-            heads,
-            scale,
-            by_row,
-            bias: bias.map(|bias| AttentionBias {
-                values: store.floats(bias.values),
-                by_row: bias.by_row,
-                by_head: bias.by_head,
-            }),
-        },
-        Sequence::Product => OperatorKind::Product {
-            other: *others.first().expect("a product has two operands"),
-        },
-        Sequence::Embedding { table } => OperatorKind::Embedding {
-            table: store.floats(table),
-        },
-        Sequence::Tokens { prefix, table } => OperatorKind::Tokens {
-            prefix,
-            table: store.floats(table),
-        },
-        Sequence::Token { column } => OperatorKind::Token { column },
-        Sequence::Recurrent {
-            cell,
-            weights,
-            bias,
-            backwards,
-        } => OperatorKind::Recurrent {
-            cell,
-            weights: store.floats(weights),
-            bias: store.floats(bias),
-            initial: others.first().copied(),
-            backwards,
-        },
+        // Lowering counts: a network never has more weights than a u32 does.
+        let (start, len) = (self.all.len() as u32, values.len() as u32);
+        let range = WeightRange { start, len };
+        same.push(range);
+        self.all.extend(values);
+        range
     }
 }
 

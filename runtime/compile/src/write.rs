@@ -6,12 +6,12 @@
 
 use prost::Message;
 use punctual_model::{
-    ChannelRun, Exit, Network, Operator, OperatorKind, SecondOperand, Stage, Tensor, TensorId,
-    WeightRange,
+    Binary, ChannelRun, Conv2d, Exit, GridSample, Network, Operator, OperatorKind, Pool, Softmax,
+    Stage, TensorId, TopK, WeightRange,
 };
 use punctual_types::{
-    Activation, Axis, BinaryFunction, Coordinates, Digit, Extent, Filter, Interpolation, Outside,
-    Padding, Piece, PoolKind, Ranking, Resampling, Rounding, Sampling, UnaryFunction, View, Window,
+    Activation, Axis, BinaryFunction, Coordinates, Extent, Filter, Interpolation, Outside, Padding,
+    Piece, PoolKind, Resampling, Rounding, UnaryFunction, View, Window,
 };
 use thiserror::Error;
 
@@ -101,100 +101,41 @@ impl Writer<'_> {
     fn operator(&mut self, operator: &Operator) -> Result<(), WriteError> {
         let (input, output) = (tensor_name(operator.input), tensor_name(operator.output));
         match &operator.kind {
-            OperatorKind::Conv2d {
-                residual,
-                activation,
-                ..
-            } => {
-                let sum = self.conv(operator, &input);
-                let sum = match residual {
-                    Some(residual) => {
-                        self.node("Add", &[&sum, &tensor_name(*residual)], Vec::new())
+            OperatorKind::Conv2d(conv) => {
+                let sum = self.conv(operator, conv, &input);
+                let sum = match operator.others.first() {
+                    Some(&residual) => {
+                        self.node("Add", &[&sum, &tensor_name(residual)], Vec::new())
                     }
                     None => sum,
                 };
-                self.activate(*activation, &sum, &output);
+                self.activate(conv.activation, &sum, &output);
             }
-            OperatorKind::Pool {
-                kind,
-                kernel,
-                stride,
-                padding,
-            } => {
-                let window = Window::new(*kernel, *stride, *padding);
-                let pooled = self.pool(&input, *kind, &window);
-                self.node_into("Identity", &[&pooled], &output, Vec::new());
-            }
-            OperatorKind::GlobalAveragePool => {
-                self.node_into("GlobalAveragePool", &[&input], &output, Vec::new());
-            }
-            OperatorKind::Linear { activation, .. } => {
+            OperatorKind::Pool(pool) => self.pool(operator, pool),
+            OperatorKind::Linear(linear) => {
                 let sum = self.linear(operator, &input);
-                self.activate(*activation, &sum, &output);
+                self.activate(linear.activation, &sum, &output);
             }
-            OperatorKind::Add { other, activation } => {
-                let sum = self.node("Add", &[&input, &tensor_name(*other)], Vec::new());
-                self.activate(*activation, &sum, &output);
+            OperatorKind::Gather(gather) => {
+                let sources: Vec<TensorId> = operator.reads().collect();
+                self.gather(&sources, &gather.runs, &output);
             }
-            OperatorKind::Multiply { other, activation } => {
-                let product = self.node("Mul", &[&input, &tensor_name(*other)], Vec::new());
-                self.activate(*activation, &product, &output);
+            OperatorKind::Copy(copy) => self.copy(operator, &copy.pieces),
+            OperatorKind::Binary(binary) => {
+                let result = self.binary(operator, binary);
+                self.activate(binary.activation, &result, &output);
             }
-            OperatorKind::Gather { others, runs } => {
-                let sources: Vec<TensorId> = std::iter::once(operator.input)
-                    .chain(others.iter().copied())
-                    .collect();
-                self.gather(&sources, runs, &output);
-            }
-            OperatorKind::Copy {
-                others,
-                table,
-                pieces,
-            } => {
-                let sources: Vec<TensorId> = std::iter::once(operator.input)
-                    .chain(others.iter().copied())
-                    .collect();
-                self.copy(&sources, *table, pieces, operator.output);
-            }
-            &OperatorKind::Binary {
-                function,
-                second,
-                swapped,
-                activation,
-            } => {
-                let result = self.binary(&input, function, second, swapped);
-                self.activate(activation, &result, &output);
-            }
-            &OperatorKind::Unary { function } => self.unary(function, &input, &output),
-            &OperatorKind::Softmax { digit, logarithm } => {
-                let shape = self.network.tensors[operator.input.index()];
-                self.softmax(shape, digit, logarithm, &input, &output);
-            }
-            OperatorKind::Product { other } => {
-                // Rows of matrices, (N, rows, first's columns, terms) and (N, rows, terms, channels).
-                let matrices = || vec![ints("perm", vec![0, 2, 3, 1])];
-                let first = self.node("Transpose", &[&input], matrices());
-                let second = self.node("Transpose", &[&tensor_name(*other)], matrices());
-                let product = self.node("MatMul", &[&first, &second], Vec::new());
-                let back = vec![ints("perm", vec![0, 3, 1, 2])];
-                self.node_into("Transpose", &[&product], &output, back);
-            }
-            OperatorKind::Resize { resampling } if self.resize(operator, resampling) => {}
-            &OperatorKind::GridSample {
-                grid,
-                groups,
-                sampling,
-            } => self.grid_sample(operator, grid, i64::from(groups), sampling),
-            &OperatorKind::TopK {
-                axis,
-                count,
-                ranking,
-            } if count == 1 || !ranking.last => {
-                let found = self.top_k(&input, axis, count, ranking);
+            OperatorKind::Unary(unary) => self.unary(unary.function, &input, &output),
+            OperatorKind::Softmax(softmax) => self.softmax(operator, softmax),
+            OperatorKind::Product(_) => self.product(operator),
+            OperatorKind::Resize(resize) if self.resize(operator, &resize.resampling) => {}
+            OperatorKind::GridSample(sample) => self.grid_sample(operator, sample),
+            OperatorKind::TopK(top) if top.count == 1 || !top.ranking.last => {
+                let found = self.top_k(&input, top);
                 let to = vec![int("to", i64::from(data_type::FLOAT))];
                 self.node_into("Cast", &[&found], &output, to);
             }
-            &OperatorKind::Take { indices, axis } => self.take(operator, indices, axis),
+            OperatorKind::Take(take) => self.take(operator, take.axis),
             _ => {
                 return Err(WriteError {
                     operator: operator.name.clone(),
@@ -204,24 +145,32 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn binary(
-        &mut self,
-        input: &str,
-        function: BinaryFunction,
-        second: SecondOperand,
-        swapped: bool,
-    ) -> String {
-        let second = match second {
-            SecondOperand::Tensor(other) => tensor_name(other),
-            SecondOperand::Constant { values, shape } => {
-                let dims = [shape.channels, shape.height, shape.width].map(i64::from);
-                self.weights(values, dims.to_vec())
+    /// Rows of matrices, (N, rows, first's columns, terms) and (N, rows, terms, channels).
+    fn product(&mut self, operator: &Operator) {
+        let matrices = || vec![ints("perm", vec![0, 2, 3, 1])];
+        let (input, other) = (tensor_name(operator.input), tensor_name(operator.others[0]));
+        let first = self.node("Transpose", &[&input], matrices());
+        let second = self.node("Transpose", &[&other], matrices());
+        let product = self.node("MatMul", &[&first, &second], Vec::new());
+        let back = vec![ints("perm", vec![0, 3, 1, 2])];
+        let output = tensor_name(operator.output);
+        self.node_into("Transpose", &[&product], &output, back);
+    }
+
+    fn binary(&mut self, operator: &Operator, binary: &Binary) -> String {
+        let input = tensor_name(operator.input);
+        let second = match binary.constant {
+            None => tensor_name(operator.others[0]),
+            Some(shape) => {
+                let dims = shape.sides().map(i64::from);
+                self.weights(operator.weights[0], dims.to_vec())
             }
         };
-        let (first, second) = match swapped {
-            false => (input, second.as_str()),
-            true => (second.as_str(), input),
+        let (first, second) = match binary.swapped {
+            false => (input.as_str(), second.as_str()),
+            true => (second.as_str(), input.as_str()),
         };
+        let function = binary.function;
         let operator = match function {
             BinaryFunction::Add => "Add",
             BinaryFunction::Subtract => "Sub",
@@ -308,53 +257,53 @@ impl Writer<'_> {
     }
 
     /// The axis cut in three, the digit in the middle.
-    fn softmax(&mut self, shape: Tensor, digit: Digit, logarithm: bool, input: &str, output: &str) {
-        let sides = [shape.channels, shape.height, shape.width].map(i64::from);
+    fn softmax(&mut self, operator: &Operator, softmax: &Softmax) {
+        let &Softmax { digit, logarithm } = softmax;
+        let (input, output) = (tensor_name(operator.input), tensor_name(operator.output));
+        let sides = self.network.tensors[operator.input.index()].sides();
+        let sides = sides.map(i64::from);
         let axis = digit.axis.index().unwrap_or(0);
         let (step, extent) = (i64::from(digit.step), i64::from(digit.extent));
         let digits = [sides[axis] / (step * extent), extent, step];
         let cut = [&[-1][..], &sides[..axis], &digits, &sides[axis + 1..]].concat();
         let cut = self.integers(&cut);
         let whole = self.integers(&[&[-1][..], &sides].concat());
-        let cut = self.node("Reshape", &[input, &cut], Vec::new());
+        let cut = self.node("Reshape", &[&input, &cut], Vec::new());
         let operator = if logarithm { "LogSoftmax" } else { "Softmax" };
         let along = vec![int("axis", axis as i64 + 2)];
         let result = self.node(operator, &[&cut], along);
-        self.node_into("Reshape", &[&result, &whole], output, Vec::new());
+        self.node_into("Reshape", &[&result, &whole], &output, Vec::new());
     }
 
-    fn conv(&mut self, operator: &Operator, input: &str) -> String {
-        let OperatorKind::Conv2d {
-            weights,
-            bias,
-            window,
-            groups,
-            ..
-        } = operator.kind
-        else {
-            unreachable!("called for convolutions")
-        };
+    fn conv(&mut self, operator: &Operator, conv: &Conv2d, input: &str) -> String {
+        let &Conv2d { window, groups, .. } = conv;
         let channels = self.network.tensors[operator.input.index()].channels;
         let outputs = self.network.tensors[operator.output.index()].channels;
         let kernel = window.kernel;
         let dims = [outputs, channels / groups, kernel.height, kernel.width].map(i64::from);
-        let weights = self.weights(weights, dims.to_vec());
-        let bias = self.weights(bias, vec![i64::from(outputs)]);
+        let weights = self.weights(operator.weights[0], dims.to_vec());
+        let bias = self.weights(operator.weights[1], vec![i64::from(outputs)]);
         let mut attributes = window_attributes(&window);
         attributes.push(ints("dilations", extent(window.dilation)));
         attributes.push(int("group", i64::from(groups)));
         self.node("Conv", &[input, &weights, &bias], attributes)
     }
 
-    fn pool(&mut self, input: &str, kind: PoolKind, window: &Window) -> String {
-        let mut attributes = window_attributes(window);
-        match kind {
-            PoolKind::Max => self.node("MaxPool", &[input], attributes),
+    fn pool(&mut self, operator: &Operator, pool: &Pool) {
+        let (input, output) = (tensor_name(operator.input), tensor_name(operator.output));
+        let image = self.network.tensors[operator.input.index()].extent();
+        if pool.is_mean_of_all(image) {
+            return self.node_into("GlobalAveragePool", &[&input], &output, Vec::new());
+        }
+        let mut attributes = window_attributes(&pool.window());
+        let name = match pool.kind {
+            PoolKind::Max => "MaxPool",
             PoolKind::Average { counts_padding } => {
                 attributes.push(int("count_include_pad", i64::from(counts_padding)));
-                self.node("AveragePool", &[input], attributes)
+                "AveragePool"
             }
-        }
+        };
+        self.node_into(name, &[&input], &output, attributes);
     }
 
     /// By its sizes, where these say all; else by its scales. False if this operator set has no
@@ -405,7 +354,9 @@ impl Writer<'_> {
     }
 
     /// Groups become images of the batch.
-    fn grid_sample(&mut self, operator: &Operator, grid: TensorId, groups: i64, with: Sampling) {
+    fn grid_sample(&mut self, operator: &Operator, sample: &GridSample) {
+        let (grid, groups) = (operator.others[0], i64::from(sample.groups));
+        let with = sample.sampling;
         let shape = |id: TensorId| self.network.tensors[id.index()].sides().map(i64::from);
         let [channels, height, width] = shape(operator.input);
         let [_, rows, columns] = shape(grid);
@@ -436,7 +387,12 @@ impl Writer<'_> {
     }
 
     /// The positions as integers. ONNX's `TopK` chooses the first of equal values.
-    fn top_k(&mut self, input: &str, axis: Axis, count: u32, ranking: Ranking) -> String {
+    fn top_k(&mut self, input: &str, top: &TopK) -> String {
+        let &TopK {
+            axis,
+            count,
+            ranking,
+        } = top;
         let axis = int("axis", axis.index().map_or(0, |axis| axis as i64 + 1));
         if count == 1 {
             let operator = if ranking.largest { "ArgMax" } else { "ArgMin" };
@@ -453,7 +409,8 @@ impl Writer<'_> {
     }
 
     /// Indices clipped to the axis and repeated to the output.
-    fn take(&mut self, operator: &Operator, indices: TensorId, axis: Axis) {
+    fn take(&mut self, operator: &Operator, axis: Axis) {
+        let indices = operator.others[0];
         let shape = |id: TensorId| self.network.tensors[id.index()].sides().map(i64::from);
         let along = axis.index().unwrap_or(0);
         let (size, sides) = (shape(operator.input)[along], shape(operator.output));
@@ -475,8 +432,8 @@ impl Writer<'_> {
 
     /// A matrix product, with the shape of an image of one pixel.
     fn linear(&mut self, operator: &Operator, input: &str) -> String {
-        let OperatorKind::Linear { weights, bias, .. } = operator.kind else {
-            unreachable!("called for fully connected layers")
+        let &[weights, bias] = &operator.weights[..] else {
+            unreachable!("a fully connected layer has weights and biases")
         };
         let features = i64::from(bias.len);
         let inputs = i64::from(weights.len) / features;
@@ -518,22 +475,17 @@ impl Writer<'_> {
     }
 
     /// Each value by its position among those of all sources in a row.
-    fn copy(
-        &mut self,
-        sources: &[TensorId],
-        table: Option<WeightRange>,
-        pieces: &[Piece],
-        output: TensorId,
-    ) {
+    fn copy(&mut self, operator: &Operator, pieces: &[Piece]) {
+        let output = operator.output;
         let mut rows = Vec::new();
         let mut starts = vec![(0, [0; 3])];
-        for &source in sources {
+        for source in operator.reads() {
             let shape = self.network.tensors[source.index()];
             let name = tensor_name(source);
             rows.push(self.node("Flatten", &[&name], vec![int("axis", 1)]));
             starts.push((shape.elements() as i64, shape.sides()));
         }
-        if let Some(table) = table {
+        if let Some(&table) = operator.weights.first() {
             let first = rows[0].clone();
             let constants = self.weights(table, vec![1, i64::from(table.len)]);
             // As many rows as there are images.

@@ -15,7 +15,7 @@ use punctual_kernels::{BlockedLayout, ConvInput, Element};
 use punctual_model::{Contents, Network, Operator, OperatorKind, Stage, TensorId};
 use thiserror::Error;
 
-use crate::executable::{Executable, Kernel, Made, Step, Value};
+use crate::executable::{Executable, Made, Step, Value};
 use crate::shared::{Operand, Space, Span};
 use punctual_device::InputLayout;
 
@@ -286,9 +286,8 @@ impl<'n> Checker<'n> {
 
     /// The channels that a part of a gather moves, whatever lies there.
     fn gathered(&self, step: &Step, made: TensorId) -> Result<Vec<Vec<Channel>>, Violation> {
-        let Kernel::Gather(kernel) = &step.kernel else {
-            unreachable!("parts of tensors are made by gathers")
-        };
+        let kernel = step.kernel.gather();
+        let kernel = kernel.expect("parts of tensors are made by gathers");
         let inputs = step.operands.inputs();
         let mut channels = Vec::with_capacity(step.output.channels());
         for run in &kernel.spec().runs {
@@ -535,10 +534,9 @@ fn channels(network: &Network) -> Vec<Vec<Channel>> {
     };
     let mut channels: Vec<Vec<Channel>> = network.tensors.iter().enumerate().map(own).collect();
     for operator in network.stages.iter().flat_map(|stage| &stage.operators) {
-        if let OperatorKind::Gather { runs, .. } = &operator.kind {
-            let sources: Vec<TensorId> = operator.reads().collect();
-            let picked = runs.iter().flat_map(|run| {
-                let source = &channels[sources[usize::from(run.source)].index()];
+        if let OperatorKind::Gather(gather) = &operator.kind {
+            let picked = gather.runs.iter().flat_map(|run| {
+                let source = &channels[run.tensor(operator.reads()).index()];
                 source[run.first as usize..][..run.count as usize].to_vec()
             });
             channels[operator.output.index()] = picked.collect();

@@ -4,11 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_core::Nanos;
-use punctual_kernels::{
-    AlignedBuffer, Attention, BestScore, Binary, BlockedLayout, Conv2d, Copy, Detections,
-    Embedding, Gather, GlobalAveragePool, GridSample, Image, LayerNorm, Linear, Part, Pool,
-    Product, Recurrent, Resize, Softmax, Take, Token, Tokens, TopK, Unary, quantised,
-};
+use punctual_kernels::{AlignedBuffer, BlockedLayout, Conv2d, Gather, Image, KernelError, Part};
 
 use crate::outputs::{ByRows, OutputPlan};
 use crate::shared::{Operands, Span};
@@ -73,7 +69,7 @@ pub(crate) struct Step {
     /// An operator has one step, but for gathers, which may have none or several.
     pub(crate) operator: Option<u32>,
     pub(crate) made: Made,
-    pub(crate) kernel: Kernel,
+    pub(crate) kernel: Box<dyn Kernel>,
     /// Where its packed weights lie in the model's weight image; empty if it has none.
     pub(crate) weights: Range<usize>,
     pub(crate) specialised: Specialised,
@@ -91,7 +87,7 @@ impl Step {
     pub(crate) fn new(
         name: String,
         made: Made,
-        kernel: Kernel,
+        kernel: Box<dyn Kernel>,
         operands: Operands,
         output: BlockedLayout,
     ) -> Self {
@@ -126,91 +122,66 @@ impl Step {
         {
             return;
         }
-        match &self.kernel {
-            Kernel::Conv2d(kernel) => kernel.run(packed, part, images),
-            Kernel::Pool(kernel) => kernel.run(part, images),
-            Kernel::GlobalAveragePool(kernel) => kernel.run(part, images),
-            Kernel::Linear(kernel) => kernel.run(packed, part, images),
-            Kernel::Binary(kernel) => kernel.run(packed, part, images),
-            Kernel::Unary(kernel) => kernel.run(part, images),
-            Kernel::Softmax(kernel) => kernel.run(part, images),
-            Kernel::Gather(kernel) => kernel.run(part, images),
-            Kernel::QuantisedConv2d(kernel) => kernel.run(packed, part, images),
-            Kernel::QuantisedPool(kernel) => kernel.run(part, images),
-            Kernel::QuantisedAdd(kernel) => kernel.run(part, images),
-            Kernel::Convert(kernel) => kernel.run(part, images),
-            Kernel::LayerNorm(kernel) => kernel.run(packed, part, images),
-            Kernel::Attention(kernel) => kernel.run(packed, part, images),
-            Kernel::Product(kernel) => kernel.run(part, images),
-            Kernel::Embedding(kernel) => kernel.run(packed, part, images),
-            Kernel::Tokens(kernel) => kernel.run(packed, part, images),
-            Kernel::Token(kernel) => kernel.run(part, images),
-            Kernel::Copy(kernel) => kernel.run(packed, part, images),
-            Kernel::Resize(kernel) => kernel.run(part, images),
-            Kernel::GridSample(kernel) => kernel.run(part, images),
-            Kernel::TopK(kernel) => kernel.run(part, images),
-            Kernel::Take(kernel) => kernel.run(part, images),
-            Kernel::Recurrent(kernel) => kernel.run(packed, part, images),
-            Kernel::BestScore(kernel) => kernel.run(part, images),
-            Kernel::Detections(kernel) => kernel.run(part, images),
-            #[cfg(test)]
-            Kernel::Test(kernel) => kernel(part, images),
-        }
+        self.kernel.run(packed, part, images);
     }
 }
 
-/// The kernels.
-// Nearly all are convolutions: a box would only add a step to each.
-#[allow(clippy::large_enum_variant)]
-pub(crate) enum Kernel {
-    Conv2d(Conv2d),
-    Pool(Pool),
-    GlobalAveragePool(GlobalAveragePool),
-    Linear(Linear),
-    Binary(Binary),
-    Unary(Unary),
-    Softmax(Softmax),
-    Gather(Gather),
-    QuantisedConv2d(quantised::Conv2d),
-    QuantisedPool(quantised::Pool),
-    QuantisedAdd(quantised::Add),
-    Convert(quantised::Convert),
-    LayerNorm(LayerNorm),
-    Attention(Attention),
-    Product(Product),
-    Embedding(Embedding),
-    Tokens(Tokens),
-    Token(Token),
-    Copy(Copy),
-    /// Of floats or of bytes.
-    Resize(Resize),
-    GridSample(GridSample),
-    TopK(TopK),
-    Take(Take),
-    Recurrent(Recurrent),
-    BestScore(BestScore),
-    Detections(Detections),
-    /// What a test wants to happen.
-    #[cfg(test)]
-    Test(fn(Part, &mut [Image<'_>])),
+/// What a step runs.
+pub(crate) trait Kernel: Send + Sync {
+    /// Runs a part for all members. `packed` is what [`pack`](Self::pack) wrote.
+    fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]);
+
+    /// Floats of its packed weights.
+    fn packed_len(&self) -> usize {
+        0
+    }
+
+    /// Packs its operator's weights.
+    fn pack(&self, _weights: &Weights<'_>, _packed: &mut [f32]) -> Result<(), KernelError> {
+        Ok(())
+    }
+
+    /// Its type's.
+    fn name(&self) -> &'static str {
+        std::any::type_name::<Self>()
+    }
+
+    /// Of what the packed weights depend on beside the weights and their length: kernels of one kind for which it is equal
+    /// pack the same weights to the same.
+    fn packing(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
+    /// Whether it does no more work for some rows after the other than for all at once.
+    fn runs_in_rows(&self, _output: &BlockedLayout) -> bool {
+        false
+    }
+
+    /// The convolution that it is, which may have further solutions.
+    fn conv2d(&self) -> Option<&Conv2d> {
+        None
+    }
+
+    /// The gather that it is, which makes no values of its own.
+    fn gather(&self) -> Option<&Gather> {
+        None
+    }
 }
 
-impl Kernel {
-    /// Floats of its packed weights.
-    pub(crate) fn packed_len(&self) -> usize {
-        match self {
-            Kernel::Conv2d(kernel) => kernel.packed_len(),
-            Kernel::Linear(kernel) => kernel.packed_len(),
-            Kernel::QuantisedConv2d(kernel) => kernel.packed_len(),
-            Kernel::LayerNorm(kernel) => kernel.packed_len(),
-            Kernel::Attention(kernel) => kernel.packed_len(),
-            Kernel::Embedding(kernel) => kernel.packed_len(),
-            Kernel::Tokens(kernel) => kernel.packed_len(),
-            Kernel::Copy(kernel) => kernel.packed_len(),
-            Kernel::Binary(kernel) => kernel.packed_len(),
-            Kernel::Recurrent(kernel) => kernel.packed_len(),
-            _ => 0,
-        }
+/// An operator's weights, in its order.
+pub(crate) struct Weights<'n> {
+    pub(crate) floats: Vec<&'n [f32]>,
+    pub(crate) integers: Vec<&'n [i8]>,
+}
+
+/// What a test wants to happen.
+#[cfg(test)]
+pub(crate) struct Planted(pub(crate) fn(Part, &mut [Image<'_>]));
+
+#[cfg(test)]
+impl Kernel for Planted {
+    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        self.0(part, images);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use punctual_kernels::{BlockedLayout, Isa, KernelError, PlainCopy};
 use punctual_model::{Output, PlacedOutput};
 
-use crate::executable::{Executable, Kernel, Made, Step, Value};
+use crate::executable::{Executable, Made, Step, Value};
 use crate::shared::{Space, Span};
 
 /// An output of an exit, and where it goes.
@@ -109,32 +109,6 @@ impl Executable {
                     output.span.space == Space::Request || read.contains(&memory(output.value));
                 step.by_rows = Some(ByRows::new(step, is_kept));
             }
-        }
-    }
-}
-
-impl Kernel {
-    /// Whether it does no more work for some rows after the other than for all at once.
-    fn runs_in_rows(&self, output: &BlockedLayout) -> bool {
-        match self {
-            Kernel::Binary(_)
-            | Kernel::Unary(_)
-            | Kernel::Copy(_)
-            | Kernel::Gather(_)
-            | Kernel::Resize(_)
-            | Kernel::TopK(_)
-            | Kernel::Take(_)
-            | Kernel::BestScore(_)
-            | Kernel::Pool(_)
-            | Kernel::Convert(_)
-            | Kernel::QuantisedAdd(_)
-            | Kernel::QuantisedPool(_) => true,
-            // What they read serves several blocks.
-            Kernel::Conv2d(_)
-            | Kernel::QuantisedConv2d(_)
-            | Kernel::Softmax(_)
-            | Kernel::GridSample(_) => output.blocks() == 1,
-            _ => false,
         }
     }
 }

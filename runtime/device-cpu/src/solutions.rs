@@ -7,10 +7,9 @@
 use std::collections::BTreeSet;
 
 use punctual_kernels::{Isa, Solution};
-use punctual_model::{Network, SolutionChoice};
+use punctual_model::{Network, SolutionChoice, same_stages};
 use punctual_platform::affinity;
 
-use crate::executable::Kernel;
 use crate::{CpuProvider, Evaluator, StartError};
 use punctual_device::ModelSpec;
 use punctual_device::profile::Request;
@@ -103,11 +102,17 @@ fn fastest(
         contestants.push(evaluator);
     }
     let applying = applying(&contestants[0]);
+    let same_as = same_operators(network);
     let mut choices = Vec::new();
     for &batch in request.batches {
         let medians = medians(&mut contestants, usize::from(batch), request.rounds);
         for each in &applying {
-            let time = |solution: Solution| medians[solution as usize][each.step];
+            let same = |first: &&Applying| first.operator == same_as[each.operator as usize];
+            let step = applying
+                .iter()
+                .find(same)
+                .map_or(each.step, |first| first.step);
+            let time = |solution: Solution| medians[solution as usize][step];
             let fastest = each
                 .solutions
                 .iter()
@@ -125,6 +130,22 @@ fn fastest(
         }
     }
     Ok(choices)
+}
+
+/// For each operator the first that is the same, of stages that are: they are measured as one, so they have one solution.
+fn same_operators(network: &Network) -> Vec<u32> {
+    let mut begins = Vec::new();
+    let mut same = Vec::new();
+    for (stage, same_as) in network
+        .stages
+        .iter()
+        .zip(same_stages(&network.stage_prefixes()))
+    {
+        begins.push(same.len() as u32);
+        let first = begins[usize::from(same_as)];
+        same.extend(first..first + stage.operators.len() as u32);
+    }
+    same
 }
 
 /// Drops operators that are fastest by the direct solution throughout. Where one is not, its direct
@@ -165,13 +186,12 @@ struct Applying {
 /// For each operator with several solutions. Not every operator has a step, nor every step an operator.
 fn applying(evaluator: &Evaluator) -> Vec<Applying> {
     let steps = evaluator.steps().enumerate();
-    let several = steps.filter_map(|(position, step)| match (&step.kernel, step.operator) {
-        (Kernel::Conv2d(conv), Some(operator)) => Some(Applying {
-            operator,
+    let several = steps.filter_map(|(position, step)| {
+        Some(Applying {
+            operator: step.operator?,
             step: position,
-            solutions: conv.solutions().collect(),
-        }),
-        _ => None,
+            solutions: step.kernel.conv2d()?.solutions().collect(),
+        })
     });
     several.collect()
 }

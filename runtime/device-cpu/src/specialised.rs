@@ -3,13 +3,14 @@
 //! The direct solution runs from the weight image. A specialised one has weights of its own, derived
 //! from the image, and scratch memory a core.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use punctual_core::BATCH_MAX;
 use punctual_kernels::{AlignedBuffer, Conv2d, Image, Part, Solution, Winograd};
 use punctual_model::{SolutionChoice, SolutionMemory};
 
-use crate::executable::{Kernel, LoadedModel};
+use crate::executable::LoadedModel;
 use crate::shared::team::scratch_stride;
 use punctual_device::regions::LINE;
 
@@ -123,8 +124,9 @@ impl LoadedModel {
     /// `image` is the model's weight image.
     pub(crate) fn specialise(&mut self, choices: &[SolutionChoice], image: &[f32]) {
         let mut len = 0;
+        let mut known = BTreeMap::new();
         for step in self.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
-            let Kernel::Conv2d(conv) = &step.kernel else {
+            let Some(conv) = step.kernel.conv2d() else {
                 continue;
             };
             let own = choices
@@ -132,8 +134,14 @@ impl LoadedModel {
                 .filter(|choice| Some(choice.operator) == step.operator);
             step.specialised = Specialised::new(conv, own);
             for further in &mut step.specialised.solutions {
-                further.weights = len..len + further.kernel.own_len();
-                len = further.weights.end.next_multiple_of(LINE);
+                // Steps that share weights share what is derived from them.
+                let own = known.entry((step.weights.start, further.solution));
+                let own = own.or_insert_with(|| {
+                    let own = len..len + further.kernel.own_len();
+                    len = own.end.next_multiple_of(LINE);
+                    own
+                });
+                further.weights = own.clone();
             }
         }
         self.specialised = AlignedBuffer::zeroed(len);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_kernels::cuda::Module as Unit;
+use punctual_cuda_kernels::Module as Unit;
 
 use crate::counters::Counters;
 use crate::device_plan::DevicePlan;

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
+use punctual_cuda_kernels::IMAGES_MAX;
+use punctual_cuda_kernels::params::Answer;
 use punctual_device::pool::SteppedLeader;
 use punctual_device::weights::LoaderThread;
 use punctual_device::{DeviceSpec, HostedDevice, PartitionSpec, Shell};
-use punctual_kernels::cuda::IMAGES_MAX;
-use punctual_kernels::cuda::params::Answer;
 use punctual_platform::Doorbell;
 use punctual_platform::clock::Clock;
 

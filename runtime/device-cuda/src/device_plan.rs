@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use punctual_cuda_kernels::Module as Unit;
 use punctual_device::InputBuffers;
-use punctual_kernels::cuda::Module as Unit;
 use thiserror::Error;
 
 use crate::confinement::Confinement;

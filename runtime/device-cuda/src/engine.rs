@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, TryLockError};
 use std::task::Poll;
 
 use punctual_core::{Answer, Confidence, ModelId, StageId};
+use punctual_cuda_kernels::IMAGES_MAX;
+use punctual_cuda_kernels::params;
 use punctual_device::pool::{CancelFlag, Engine, Outcome, Stopper};
 use punctual_device::regions::BufferGuard;
-use punctual_kernels::cuda::IMAGES_MAX;
-use punctual_kernels::cuda::params;
 use punctual_platform::Doorbell;
 
 use crate::device_error::DeviceError;
@@ -148,7 +148,7 @@ impl Engine for Leader {
     ) -> Answer {
         let answer = self.answers[member];
         Answer {
-            class: answer.class as u16,
+            class: answer.class_index as u16,
             confidence: Confidence::from_probability(answer.confidence),
         }
     }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use punctual_core::Instant;
+use punctual_cuda_kernels::Arguments;
+use punctual_cuda_kernels::params::Answer;
 use punctual_device::pool::CancelFlag;
 use punctual_device::regions::BufferGuard;
-use punctual_kernels::cuda::Arguments;
-use punctual_kernels::cuda::params::Answer;
 use punctual_platform::clock::Clock;
 
 use crate::confinement::Confinement;

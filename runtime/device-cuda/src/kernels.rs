@@ -3,8 +3,8 @@
 use std::ffi::CString;
 use std::sync::{Arc, OnceLock};
 
-use punctual_kernels::cuda::images::{self, Archive, ImageError};
-use punctual_kernels::cuda::{KERNELS, Kernel, Module as Unit};
+use punctual_cuda_kernels::images::{self, Archive, ImageError};
+use punctual_cuda_kernels::{KERNELS, Kernel, Module as Unit};
 use thiserror::Error;
 
 use crate::driver::{CallError, Context, Function, Gpu, Module};

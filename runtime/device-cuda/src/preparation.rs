@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use punctual_cuda_kernels::Module as Unit;
 use punctual_device::{DeviceSpec, InputBuffers, ModelSpec, PartitionSpec};
-use punctual_kernels::cuda::Module as Unit;
 
 use crate::confinement::Confinement;
 use crate::device_plan::DevicePlan;

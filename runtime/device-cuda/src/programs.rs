@@ -1,7 +1,7 @@
 //! The programs of a device: for each partition, each model's, and what its leader must know of a list
 //! before it launches it.
 
-use punctual_kernels::cuda::Arguments;
+use punctual_cuda_kernels::Arguments;
 
 use crate::lower::{LaunchList, Place, Program};
 

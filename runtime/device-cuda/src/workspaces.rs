@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use heapless::Vec;
+use punctual_cuda_kernels::IMAGES_MAX;
 use punctual_device::regions::BufferGuard;
-use punctual_kernels::cuda::IMAGES_MAX;
 
 use crate::counters::Counters;
 use crate::driver::{CallError, Context, DeviceMemory, MappedMemory, Stream};

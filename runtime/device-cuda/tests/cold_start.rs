@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 
 use emulated_cuda::{Config, Emulator};
+use punctual_cuda_kernels::Module;
 use punctual_device::conformance::networks;
 use punctual_device_cuda::cold_start::{
     ColdStartError, FirstAnswers, Order, Replacement, Start, first_answers,
 };
 use punctual_device_cuda::driver::{Driver, Gpu};
-use punctual_kernels::cuda::Module;
 use punctual_model::{Calibration, Network, Package, reference};
 
 /// `CUDA_ERROR_OUT_OF_MEMORY`.
@@ -74,7 +74,7 @@ fn every_order_gives_the_answers_of_the_reference() {
         // What was replaced came after all.
         for replaced in &answers.replaced {
             assert_ne!(replaced.wanted, replaced.used);
-            let wanted = punctual_kernels::cuda::kernel(replaced.wanted).expect("in the table");
+            let wanted = punctual_cuda_kernels::kernel(replaced.wanted).expect("in the table");
             let loads = &answers.loads;
             assert!(loads.iter().any(|load| load.module == wanted.module));
         }

@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use emulated_cuda::{Config, Emulator, Parameter, Shape, Source, Target};
+use punctual_cuda_kernels::Arguments;
+use punctual_cuda_kernels::images::archives;
+use punctual_cuda_kernels::params::Guard;
 use punctual_device_cuda::bench::Launcher;
 use punctual_device_cuda::bench::recipe::rates::{self, Rated, Size};
 use punctual_device_cuda::bench::recipe::{Recipe, known};
 use punctual_device_cuda::driver::{Context, Driver};
-use punctual_kernels::cuda::Arguments;
-use punctual_kernels::cuda::images::archives;
-use punctual_kernels::cuda::params::Guard;
 use punctual_ptx::{Arithmetic, Region, Space};
 
 /// Kernel and hash, a line each.

@@ -1,18 +1,21 @@
 //! Lowered networks run on the emulated kernels, launch by launch, against the reference.
 
 mod emulation;
+#[path = "../../device/tests/tied/mod.rs"]
+mod networks_of_tied_weights;
 
 use std::path::Path;
 
 use emulation::{Memory, assert_scores};
+use networks_of_tied_weights::{chain, pairs, pyramid, pyramid_of_bytes, tied};
 use punctual_device::conformance::networks;
 use punctual_device_cpu::Evaluator;
 use punctual_device_cuda::lower::{self, Program, Target};
 use punctual_device_cuda::structures::Structure;
 use punctual_kernels::Isa;
 use punctual_model::{
-    Network, OperatorKind, Output, OutputLayout, Package, SolutionChoice, TensorId,
-    cut_where_they_part, reference,
+    Binary, Gather, Network, Operator, OperatorKind, Output, OutputLayout, Package, SolutionChoice,
+    TensorId, cut_where_they_part, reference,
 };
 use punctual_types::{Activation, BinaryFunction, Element, Quantisation, View};
 
@@ -302,7 +305,7 @@ fn a_stage_without_an_exit_leads_on_and_answers_nothing() {
         .operators
         .last()
         .expect("the layer that gives scores");
-    let weights = head.kind.weight_ranges().next().expect("its weights");
+    let weights = head.weights[0];
     other.weights.to_mut()[weights.start as usize] += 1.0;
     let cut = cut_where_they_part(&[network, other]);
     for network in &cut {
@@ -334,10 +337,11 @@ fn class_scores_that_no_fully_connected_layer_writes_are_brought_to_floats() {
             .last_mut()
             .expect("the layer that gives scores");
         network.tensors[last.output.0 as usize].channels = 32;
-        last.kind = OperatorKind::Add {
-            other: last.input,
+        let twice = Binary {
             activation: Activation::Tanh,
+            ..Binary::new(BinaryFunction::Add)
         };
+        *last = Operator::new(&*last.name, &[last.input; 2], last.output, twice);
     }
     network.classes = (0..32).map(|class| format!("class {class}")).collect();
     assert_eq!(network.validate(), Ok(()));
@@ -352,11 +356,11 @@ fn swapped_operands_are_exchanged_whether_tensors_or_constants_and_whichever_is_
     let mut exchanged = 0;
     for operator in operators {
         // Others would leave what halves hold, or where a power is a number.
-        if let OperatorKind::Binary {
+        if let OperatorKind::Binary(Binary {
             function: BinaryFunction::Subtract | BinaryFunction::Maximum | BinaryFunction::Slope,
             swapped,
             ..
-        } = &mut operator.kind
+        }) = &mut operator.kind
         {
             *swapped = !*swapped;
             exchanged += 1;
@@ -380,11 +384,11 @@ fn a_gather_of_one_run_takes_it_from_the_source_that_it_names() {
             let other = before
                 .iter()
                 .find(|&&other| other != operator.input && size(other) == size(operator.input));
-            if let (OperatorKind::Gather { others, runs }, Some(&other)) =
+            if let (OperatorKind::Gather(Gather { runs }), Some(&other)) =
                 (&mut operator.kind, other)
                 && let [run] = &mut runs[..]
             {
-                (*others, run.source) = (vec![operator.input], 1);
+                (operator.others, run.source) = (vec![operator.input], 1);
                 operator.input = other;
                 moved += 1;
             }
@@ -395,4 +399,42 @@ fn a_gather_of_one_run_takes_it_from_the_source_that_it_names() {
     assert_eq!(network.validate(), Ok(()));
     let program = Program::lower(&network, &[2], &target(8), &[]).expect("lowers");
     check(&network, &program, 2, &images(&network, 2));
+}
+
+#[test]
+fn operators_that_share_weights_score_as_the_reference_from_few_pages_and_from_many() {
+    for network in [pyramid(), pyramid_of_bytes(), chain(4)] {
+        for page_bytes in [4 << 10, 256 << 10] {
+            let target = Target {
+                page_bytes,
+                ..target(8)
+            };
+            let program = Program::lower(&network, &[2], &target, &[]).expect("lowers");
+            assert_eq!(program.pages.count() == 1, page_bytes > 4 << 10);
+            check(&network, &program, 2, &images(&network, 2));
+        }
+    }
+}
+
+#[test]
+fn operators_that_read_the_same_weights_in_another_order_score_as_the_reference() {
+    for network in pairs() {
+        let program = Program::lower(&network, &[2], &target(8), &[]).expect("lowers");
+        check(&network, &program, 2, &images(&network, 2));
+    }
+}
+
+#[test]
+fn whatever_weights_a_network_has_in_common_it_scores_as_the_reference() {
+    for network in [
+        networks::gathers(16),
+        networks::residual(16),
+        networks::every_operator(16),
+        networks::quantised(16),
+        networks::tangle(16),
+    ] {
+        let network = tied(&network);
+        let program = Program::lower(&network, &[2], &target(8), &[]).expect("lowers");
+        check(&network, &program, 2, &images(&network, 2));
+    }
 }

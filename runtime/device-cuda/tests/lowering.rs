@@ -1,12 +1,16 @@
 //! What networks are lowered to, without running anything.
 
+#[path = "../../device/tests/tied/mod.rs"]
+mod networks_of_tied_weights;
 mod unlowered;
 
+use punctual_cuda_kernels::Arguments;
 use punctual_device::conformance::networks;
 use punctual_device_cuda::lower::{LowerError, Place, Program, Target};
 use punctual_device_cuda::structures::Structure;
-use punctual_kernels::cuda::Arguments;
-use punctual_model::Network;
+use punctual_model::{DistinctWeights, Network};
+
+use networks_of_tied_weights::{LEVELS, chain, pairs, pyramid, pyramid_of_bytes, tied, untied};
 
 const BATCHES: [u8; 4] = [1, 2, 4, 8];
 
@@ -115,7 +119,7 @@ fn own_weights(network: &Network) -> u64 {
         let head = if at < early { 4 } else { 0 };
         &stage.operators[..stage.operators.len() - head]
     });
-    own.map(Network::weight_bytes).sum::<u64>() / 4
+    DistinctWeights::of(own).count()
 }
 
 #[test]
@@ -151,7 +155,7 @@ fn the_networks_of_the_zoo_are_valid_have_the_sizes_of_the_originals_and_lower()
     ] {
         let outline = structure.outline(224);
         let operators = outline.stages.iter().flat_map(|stage| &stage.operators);
-        let own = operators.map(Network::weight_bytes).sum::<u64>() / 4;
+        let own = DistinctWeights::of(operators).count();
         assert_eq!(own, weights, "{structure:?}");
         let network = structure.network(32, 1);
         assert_eq!(network.exits().count(), exits);
@@ -181,6 +185,83 @@ fn weights_of_the_networks_of_the_papers_fill_pages_well_and_lie_in_the_same_one
         assert!(small.pages.used_bytes() * 10 >= full * 9, "{structure:?}");
         for stage in &small.stages {
             assert!(stage.pages.windows(2).all(|pair| pair[0] < pair[1]));
+        }
+    }
+}
+
+/// Bytes of packed weights and what stands behind them, up to where others may begin.
+fn room(weights: u64, behind: u64) -> u64 {
+    weights.next_multiple_of(256) + behind.next_multiple_of(256)
+}
+
+#[test]
+fn pages_have_the_weights_that_levels_of_a_pyramid_share_once() {
+    let halves = |channels: u64, terms: u64| room(2 * channels * terms, 4 * channels);
+    let bytes = |channels: u64, terms: u64| room(channels * terms, 8 * channels);
+    // Six channels are padded to eight.
+    let of_level = [
+        halves(16, 16 * 9) + halves(8, 16),
+        bytes(16, 16 * 9) + bytes(8, 16),
+    ];
+    for (network, of_level) in [pyramid(), pyramid_of_bytes()].iter().zip(of_level) {
+        let used = |network: &Network| {
+            let program = lower(network, &target(8));
+            assert_eq!(program.pages.count(), 1);
+            program.pages.used_bytes()
+        };
+        let repeated = (LEVELS as u64 - 1) * of_level;
+        assert_eq!(
+            used(network) + repeated,
+            used(&untied(network)),
+            "{}",
+            network.name
+        );
+    }
+}
+
+#[test]
+fn stages_that_share_weights_need_the_same_pages_and_no_more() {
+    let target = Target {
+        page_bytes: 4096,
+        ..target(8)
+    };
+    let (one, several) = (lower(&chain(1), &target), lower(&chain(8), &target));
+    let used = |program: &Program| -> Vec<_> {
+        let pages = 0..program.pages.count();
+        pages.map(|page| program.pages.used_of(page)).collect()
+    };
+    assert!(several.pages.count() > 2, "the convolution is cut");
+    assert_eq!(used(&several), used(&one));
+    for stage in &several.stages[1..] {
+        assert!(stage.pages.windows(2).all(|pair| pair[0] < pair[1]));
+        assert_eq!(stage.pages, several.stages[1].pages);
+    }
+}
+
+#[test]
+fn networks_with_weights_in_common_pass_the_checker() {
+    for network in pairs() {
+        lower(&network, &target(8));
+    }
+    for seed in 0..10 {
+        for network in [
+            networks::every_operator(seed),
+            networks::residual(seed),
+            networks::gathers(seed),
+            networks::quantised(seed),
+            networks::tangle(seed),
+        ] {
+            let network = tied(&network);
+            let (small, large) = (64 << 10, 256 << 10);
+            for page_bytes in [small, large] {
+                let target = Target {
+                    page_bytes,
+                    ..target(1 + seed as u32)
+                };
+                let used = lower(&network, &target).pages.used_bytes();
+                let own = lower(&untied(&network), &target).pages.used_bytes();
+                assert!(used <= own, "{}: {used}, {own}", network.name);
+            }
         }
     }
 }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use emulated_cuda::{Config, Emulator};
 use libsmctrl_sys::CudaVersion;
+use punctual_cuda_kernels::params::{Guard, Whereabouts};
+use punctual_cuda_kernels::{Module as Unit, images};
 use punctual_device_cuda::driver::{
     Context, Driver, Function, Gpu, MappedMemory, Module, Shape, Stream,
 };
@@ -14,8 +16,6 @@ use punctual_device_cuda::host::Host;
 use punctual_device_cuda::partition::offer::{self, How};
 use punctual_device_cuda::partition::record::{self, Outcome};
 use punctual_device_cuda::partition::{Mechanism, Offer, Refusal, SmSet, Trial, UnitMap};
-use punctual_kernels::cuda::params::{Guard, Whereabouts};
-use punctual_kernels::cuda::{self, images};
 
 fn trial(mechanism: Mechanism, config: &Config) -> Trial {
     Trial {
@@ -330,7 +330,7 @@ impl Launcher {
         let context = Context::retain(gpu()).expect("a context");
         let mut archives = images::candidates((8, 7), 12);
         let archive = archives.next().expect("Orin's");
-        let image = archive.module(cuda::Module::Probe).expect("a module");
+        let image = archive.module(Unit::Probe).expect("a module");
         // SAFETY: a whole image, as it was compiled.
         let module = unsafe { Module::load(&context, &image.code) }.expect("an image");
         Self {

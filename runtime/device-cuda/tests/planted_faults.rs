@@ -2,15 +2,18 @@
 //! says which of them a comparison of numbers on the emulated kernels notices, too.
 
 mod emulation;
+#[path = "../../device/tests/tied/mod.rs"]
+mod networks_of_tied_weights;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use emulation::Memory;
+use networks_of_tied_weights::{chain, pyramid};
+use punctual_cuda_kernels::Arguments;
+use punctual_cuda_kernels::params::{Conv, Members, Output as OutputParams};
 use punctual_device::conformance::networks;
 use punctual_device_cuda::lower::{self, LaunchList, LowerError, Place, Program, Target};
-use punctual_kernels::cuda::Arguments;
-use punctual_kernels::cuda::params::{Conv, Members, Output as OutputParams};
 use punctual_model::{Network, Output, OutputLayout, SolutionChoice};
 use punctual_types::{Element, View};
 
@@ -205,6 +208,17 @@ const FAULTS: &[Fault] = &[
         seen: Numbers,
     },
     Fault {
+        name: "weights of another operator, where several have the same",
+        network: pyramid,
+        plant: |program| {
+            let scores = conv_where(list(program, 0), is_scores);
+            let weights = scores.weights;
+            nth_tower(list(program, 0), 1).weights = weights;
+        },
+        says: "those of another operator or other channels",
+        seen: Numbers,
+    },
+    Fault {
         name: "a residual left out",
         network: residual,
         plant: |program| conv_where(list(program, 0), |conv| conv.residual != 0).residual = 0,
@@ -247,6 +261,24 @@ const FAULTS: &[Fault] = &[
         seen: Numbers,
     },
 ];
+
+/// Whether it is of a level of a pyramid, and its last.
+fn is_scores(conv: &Conv) -> bool {
+    (conv.input.channels, conv.kernel_height) == (16, 1) && conv.weights != 0
+}
+
+/// The convolution of features of a pyramid's level.
+fn nth_tower(list: &mut LaunchList, level: usize) -> &mut Conv {
+    let steps = list.steps.iter_mut();
+    let towers = steps.filter_map(|step| match step.arguments_mut() {
+        Arguments::Conv(conv) if conv.input.channels == 16 && conv.kernel_height == 3 => {
+            Some(conv).filter(|conv| conv.weights != 0)
+        }
+        _ => None,
+    });
+    let mut towers: Vec<_> = towers.collect();
+    towers.swap_remove(level)
+}
 
 /// With a second and a third output: the first and the last tensor of 32 channels.
 fn residual() -> Network {
@@ -328,8 +360,8 @@ fn output(list: &mut LaunchList, number: usize) -> &mut OutputParams {
 }
 
 /// The first function of two tensors where their order matters.
-fn elementwise(list: &mut LaunchList) -> &mut punctual_kernels::cuda::params::Elementwise {
-    let subtract = punctual_kernels::cuda::params::Function::Subtract as u32;
+fn elementwise(list: &mut LaunchList) -> &mut punctual_cuda_kernels::params::Elementwise {
+    let subtract = punctual_cuda_kernels::params::Function::Subtract as u32;
     let mut steps = list.steps.iter_mut();
     let found = steps.find_map(|step| match step.arguments_mut() {
         Arguments::Elementwise(both) if both.function == subtract => Some(both),
@@ -456,5 +488,54 @@ fn numbers_or_the_interpreter_show_planted_faults_too() {
         };
         println!("| {} | {seen:?} |", fault.name);
         assert_eq!(seen, Some(fault.seen), "{}", fault.name);
+    }
+}
+
+/// Several stages have the same convolution, which is cut over pages.
+#[test]
+fn a_read_of_another_page_is_found_in_each_of_the_stages_that_have_the_same_weights() {
+    let network = chain(3);
+    let target = Target {
+        multiprocessors: 8,
+        compute_capability: (8, 7),
+        page_bytes: 4096,
+    };
+    let program = Program::lower(&network, &[BATCH], &target, &[]).expect("lowers");
+    assert_eq!(program.check((&network, None)), Ok(()));
+    for stage in 0..3 {
+        let mut first = program.clone();
+        let convs = list(&mut first, stage).steps.iter_mut();
+        let convs = convs.filter_map(|step| match step.arguments_mut() {
+            Arguments::Conv(conv) if conv.input.channels == 16 => Some(conv),
+            _ => None,
+        });
+        let mut convs: Vec<_> = convs.collect();
+        let [lower, upper] = &mut convs[..] else {
+            panic!("{} parts", convs.len());
+        };
+        assert_ne!(lower.weights, upper.weights);
+        // The other half of the channels, which lies in another page.
+        lower.weights = upper.weights;
+        let found = first.check((&network, None));
+        let Err(LowerError::Unsound { violation, .. }) = found else {
+            panic!("stage {stage}: {found:?}");
+        };
+        let text = violation.to_string();
+        assert!(
+            text.contains("those of another operator or other channels"),
+            "stage {stage}: {text}"
+        );
+    }
+}
+
+/// So that the faults above are faults of one operator alone.
+#[test]
+fn operators_that_have_the_same_weights_read_them_from_one_place() {
+    let network = pyramid();
+    let layout = OutputLayout::of(&network, |_| true);
+    let mut program = lowered(&network, &layout);
+    let first = nth_tower(list(&mut program, 0), 0).weights;
+    for level in 1..3 {
+        assert_eq!(nth_tower(list(&mut program, 0), level).weights, first);
     }
 }

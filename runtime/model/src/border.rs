@@ -1,6 +1,6 @@
 //! What lies around a tensor where a device keeps zeros around it for convolutions.
 
-use crate::{Exit, Network, Operator, OperatorKind};
+use crate::{Exit, Network, Operator};
 
 /// What those who read and write a tensor want around it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,33 +30,6 @@ impl Border {
     }
 }
 
-impl OperatorKind {
-    /// Rows and columns of zeros that it wants around its input.
-    #[must_use]
-    pub fn border(&self) -> u32 {
-        match self {
-            Self::Conv2d { window, .. } => window.halo() as u32,
-            // Its kernels read all of their zeros.
-            Self::QuantisedConv2d { window, .. } => window.padding.largest() as u32,
-            _ => 0,
-        }
-    }
-
-    fn reads_plain_values(&self) -> bool {
-        matches!(self, Self::Attention { .. })
-    }
-
-    fn writes_plain_values(&self) -> bool {
-        matches!(
-            self,
-            Self::Attention { .. }
-                | Self::Linear { .. }
-                | Self::GlobalAveragePool
-                | Self::Token { .. }
-        )
-    }
-}
-
 impl Network {
     /// The border of each tensor, by position.
     #[must_use]
@@ -68,7 +41,7 @@ impl Network {
         }
         for stage in &self.stages {
             for operator in &stage.operators {
-                mark(operator, &mut borders);
+                mark(self, operator, &mut borders);
             }
             for tensor in stage.exit.iter().flat_map(Exit::answers) {
                 borders[tensor.index()].plain = true;
@@ -80,15 +53,16 @@ impl Network {
     }
 }
 
-fn mark(operator: &Operator, borders: &mut [Border]) {
+fn mark(network: &Network, operator: &Operator, borders: &mut [Border]) {
     let input = &mut borders[operator.input.index()];
     input.zeros = input.zeros.max(operator.kind.border());
-    if operator.kind.reads_plain_values() {
+    let plain = operator.kind.plain(network.tensors[operator.input.index()]);
+    if plain.reads {
         for read in operator.reads() {
             borders[read.index()].plain = true;
         }
     }
-    if operator.kind.writes_plain_values() {
+    if plain.writes {
         borders[operator.output.index()].plain = true;
     }
 }
@@ -97,11 +71,10 @@ fn mark(operator: &Operator, borders: &mut [Border]) {
 mod tests {
     use super::*;
     use crate::{
-        AnswerKind, InputSpec, Quantised, Stage, Tensor, TensorId, VectorSpec, WeightRange,
+        AnswerKind, Attention, Conv2d, InputSpec, OperatorKind, Quantised, QuantisedConv2d, Stage,
+        Tensor, TensorId, VectorSpec,
     };
     use punctual_types::{Activation, Extent, Padding, Window};
-
-    const NOWHERE: WeightRange = WeightRange { start: 0, len: 0 };
 
     fn padded(padding: u32) -> Window {
         Window::new(
@@ -112,25 +85,21 @@ mod tests {
     }
 
     fn convolution(padding: u32) -> OperatorKind {
-        OperatorKind::Conv2d {
-            weights: NOWHERE,
-            bias: NOWHERE,
+        let conv = Conv2d {
             window: padded(padding),
             groups: 1,
-            residual: None,
             activation: Activation::None,
-        }
+        };
+        conv.into()
     }
 
     fn of_bytes(padding: u32) -> OperatorKind {
-        OperatorKind::QuantisedConv2d {
-            weights: NOWHERE,
-            scales: NOWHERE,
-            bias: NOWHERE,
+        let conv = QuantisedConv2d {
             window: padded(padding),
             groups: 1,
             activation: Activation::None,
-        }
+        };
+        conv.into()
     }
 
     /// Operators that each read the tensor before: tensor 0 is the picture, 1 a vector.
@@ -138,7 +107,9 @@ mod tests {
         let operator = |(at, kind): (u32, &OperatorKind)| Operator {
             name: format!("operator {at}"),
             input: TensorId(if at == 0 { first } else { at + 1 }),
+            others: vec![],
             output: TensorId(at + 2),
+            weights: vec![],
             kind: kind.clone(),
         };
         let operators: Vec<Operator> = (0..).zip(kinds).map(operator).collect();
@@ -181,13 +152,12 @@ mod tests {
 
     #[test]
     fn plain_values_of_the_picture_are_read_from_a_copy_in_blocks() {
-        let attention = OperatorKind::Attention {
-            others: vec![TensorId(0); 2],
+        let attention = Attention {
             heads: 1,
             scale: 1.0,
             by_row: false,
             bias: None,
         };
-        assert!(!borders(&[attention], 0)[0].plain);
+        assert!(!borders(&[attention.into()], 0)[0].plain);
     }
 }

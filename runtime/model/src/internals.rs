@@ -29,7 +29,7 @@ pub fn sealed(sections: &[(u32, u32, &[u8])]) -> Vec<u8> {
         table.extend_from_slice(&[0; 8]);
         body.extend_from_slice(content);
     }
-    let mut head = b"PUNCTUAL\x03\0\0\0".to_vec();
+    let mut head = b"PUNCTUAL\x04\0\0\0".to_vec();
     head.extend_from_slice(&(sections.len() as u32).to_le_bytes());
     head.extend_from_slice(&((table_end + body.len()) as u64).to_le_bytes());
     head.extend_from_slice(&[0; 8]);

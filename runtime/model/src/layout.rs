@@ -2,6 +2,8 @@
 //! workspaces take for one lane width. The device makes it; the package carries it, so that memory
 //! can be planned, and weights loaded, before anything is lowered.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{ImageProblem, Network};
@@ -29,7 +31,8 @@ pub struct ImageLayout {
 pub struct StageLayout {
     /// Floats of packed weights before the first operator's: of the device's own steps.
     pub before: u32,
-    /// Floats of each operator's packed weights, in order of execution; 0 for one without.
+    /// Floats of each operator's packed weights, in order of execution; 0 for one without, or whose weights an earlier one
+    /// has, packed in the same way.
     pub operators: Vec<u32>,
     /// Floats of one image's share of the workspace.
     pub workspace_floats: u64,
@@ -62,14 +65,21 @@ impl ImageLayout {
             }),
         };
         same("stages", self.stages.len(), network.stages.len())?;
+        let mut packed = BTreeSet::new();
         for (index, (layout, stage)) in self.stages.iter().zip(&network.stages).enumerate() {
             same("operators", layout.operators.len(), stage.operators.len())?;
             let operators = layout.operators.iter().zip(&stage.operators);
             for (at, (&found, operator)) in operators.enumerate() {
-                let ranges = operator.kind.weight_ranges();
-                let weights: u64 = ranges.map(|range| u64::from(range.len)).sum();
+                let floats = operator.floats().iter();
+                let weights: u64 = floats.map(|range| u64::from(range.len)).sum();
                 // Packing pads and never drops.
-                let fits = (weights == 0) == (found == 0) && u64::from(found) >= weights;
+                let fits = match found {
+                    0 => weights == 0 || packed.contains(&operator.weights),
+                    _ => weights > 0 && u64::from(found) >= weights,
+                };
+                if found > 0 {
+                    packed.insert(&operator.weights);
+                }
                 if !fits || !found.is_multiple_of(PACKED_ALIGNMENT) {
                     return Err(ImageProblem::Operator {
                         stage: index,

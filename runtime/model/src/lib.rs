@@ -25,7 +25,7 @@ mod layout;
 mod liveness;
 pub mod memory;
 mod network;
-mod operands;
+mod operators;
 mod outputs;
 mod package;
 mod prefix;
@@ -52,22 +52,27 @@ pub use layout::{
 };
 pub use liveness::TensorLifetime;
 pub use network::{
-    AttentionBias, ChannelRun, GATHER_SOURCES_MAX, IMAGE_CHANNELS_MAX, InputForm, InputSpec,
-    Network, Operator, OperatorKind, SecondOperand, Stage, Tensor, TensorId, VECTOR_LENGTH_MAX,
+    IMAGE_CHANNELS_MAX, InputForm, InputSpec, Network, Stage, Tensor, TensorId, VECTOR_LENGTH_MAX,
     VECTORS_MAX, VectorSpec, WeightRange,
+};
+pub use operators::{
+    Attention, BestScore, BiasForm, Binary, ChannelRun, Conv2d, Convert, Copy, Detections,
+    Embedding, GATHER_SOURCES_MAX, Gather, GridSample, LayerNorm, Linear, Operands, Operator,
+    OperatorKind, Pool, Product, QUANTISED_PRODUCTS_MAX, QuantisedConv2d, Recurrent, Resize,
+    Softmax, Take, Tokens, TopK, Unary,
 };
 pub use outputs::{OutputLayout, PlacedExit, PlacedOutput};
 pub use package::{
     ContentHash, FORMAT_VERSION, ImageProblem, PAGE_BYTES, PAGE_FLOATS, Package, PackageError,
     PackageHash, SectionKind, SectionProblem, WeightImage,
 };
-pub use prefix::{PrefixHash, StagePrefix};
+pub use prefix::{DistinctWeights, PrefixHash, StagePrefix, same_stages};
 pub use profile::{
     Disagreement, LaunchProfile, PreemptionProfile, PrepareProfile, Profile, ProfileError,
     ProfileKey, StageProfile, Verified,
 };
 pub use punctual_types::AnswerKind;
-pub use quantised::{QUANTISED_PRODUCTS_MAX, Quantised};
+pub use quantised::Quantised;
 pub use shape::{KERNEL_MAX, ShapeError, window_output};
 pub use share::{Carried, cut_where_they_part};
 pub use solution::{SolutionChoice, SolutionMemory};

@@ -1,18 +1,18 @@
-//! What networks have in common: the stages that they begin with.
+//! What networks have in common: the stages that they begin with, and what stages of one network have.
 //!
 //! Networks that were specialised by training only their last layers again compute the same at the
-//! beginning, and what computes the same can share a batch and its weights in memory.
+//! beginning, and what computes the same can share a batch and its weights in memory. Stages that repeat what an earlier
+//! one does, as those of an unrolled recurrence, take the same time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Exit;
-use crate::network::{Network, Operator, Stage, TensorId, WeightRange};
+use crate::network::{Network, Stage, TensorId};
+use crate::{Border, Exit, Operator, WeightRange};
 
-/// Names all that a stage computes from an image: two stages with the same hash give the same
-/// results for the same image, and take the same time.
+/// Names all that stages compute: two with the same hash give the same results for the same inputs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PrefixHash([u8; 32]);
 
@@ -28,11 +28,14 @@ impl fmt::Debug for PrefixHash {
     }
 }
 
-/// A stage among the stages of many networks.
+/// A stage among the stages of its network and of many networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StagePrefix {
     /// Of the stage and all before it.
     pub hash: PrefixHash,
+    /// Of the stage alone, wherever it stands. Stages with the same take the same time.
+    pub own: PrefixHash,
+    /// Each weight counts once.
     pub weight_bytes: u64,
 }
 
@@ -43,72 +46,163 @@ impl Network {
         stages.filter_map(|stage| Some((stage, stage.exit.as_ref()?)))
     }
 
-    fn vector_lengths(&self) -> Vec<u32> {
-        self.vectors.iter().map(|vector| vector.length).collect()
-    }
-
-    /// Each stage's hash and size. The hash covers the input's normalisation, and the operators of
-    /// the stage and of all before it with shapes and weights. It does not cover names, nor where
+    /// Each stage's hashes and size. The first hash covers the input's normalisation, and the operators of
+    /// the stage and of all before it with shapes and weights. Neither covers names, nor where
     /// in the network a tensor or a weight stands.
     ///
     /// # Panics
     /// If the network is not valid.
     #[must_use]
     pub fn stage_prefixes(&self) -> Vec<StagePrefix> {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&encoded(&(&self.input, &self.vector_lengths())));
-        let mut names = Names::default();
+        let mut all = Hashing::new(self);
+        let vectors = self.vectors.iter().map(|vector| vector.length);
+        all.add(&(&self.input, vectors.collect::<Vec<_>>()));
         for input in self.input_tensors() {
-            names.of(input);
+            all.name(input);
         }
-        let mut prefixes = Vec::with_capacity(self.stages.len());
-        for stage in &self.stages {
-            let mut weight_bytes = 0;
-            for operator in &stage.operators {
-                let (renamed, ranges) = names.rename(operator);
-                hasher.update(&encoded(&renamed));
-                hasher.update(&encoded(&self.tensors[operator.output.0 as usize]));
-                hasher.update(&encoded(&self.quantisation(operator.output)));
-                for range in ranges {
-                    let weights = &self.weights[range.start as usize..][..range.len as usize];
-                    for weight in weights {
-                        hasher.update(&weight.to_le_bytes());
-                    }
+        let stages = self.stages.iter();
+        stages
+            .map(|stage| {
+                all.stage(stage);
+                StagePrefix {
+                    hash: all.hash(),
+                    own: self.own_hash(stage),
+                    weight_bytes: DistinctWeights::of(&stage.operators).bytes(),
                 }
-                if let Some(range) = operator.kind.quantised_weights() {
-                    let weights = &self.quantised.weights[range.start as usize..];
-                    hasher.update(&encoded(&weights[..range.len as usize]));
-                }
-                weight_bytes += Network::weight_bytes(operator);
-            }
-            match &stage.exit {
-                Some(exit) => hasher.update(&encoded(&names.of_exit(exit))),
-                None => hasher.update(b"no exit"),
-            };
-            prefixes.push(StagePrefix {
-                hash: PrefixHash(*hasher.finalize().as_bytes()),
-                weight_bytes,
-            });
+            })
+            .collect()
+    }
+
+    /// Of what a stage takes, computes and leaves.
+    fn own_hash(&self, stage: &Stage) -> PrefixHash {
+        let mut own = Hashing::new(self);
+        let borders = self.borders();
+        let inputs = self.input_tensors().collect::<Vec<_>>();
+        for &tensor in &stage.inputs {
+            own.name(tensor);
+            own.add(&self.tensors[tensor.index()]);
+            own.add(&self.quantisation(tensor));
+            // The network's inputs lie otherwise than what is carried.
+            own.add(
+                &inputs
+                    .iter()
+                    .position(|input| *input == tensor)
+                    .map(|at| at > 0),
+            );
+            own.add_border(borders[tensor.index()]);
         }
-        prefixes
+        own.stage(stage);
+        for &tensor in &stage.outputs {
+            let name = own.name(tensor);
+            own.add(&name);
+            own.add_border(borders[tensor.index()]);
+        }
+        own.hash()
     }
 }
 
-/// Tensors by the order in which they first appear.
-#[derive(Default)]
-struct Names(BTreeMap<TensorId, u32>);
+/// For each stage the number of the first one that is the same alone: itself, where none before it is.
+#[must_use]
+pub fn same_stages(prefixes: &[StagePrefix]) -> Vec<u8> {
+    let first = |of: &StagePrefix| prefixes.iter().position(|before| before.own == of.own);
+    // A package never has more than `STAGES_MAX`.
+    prefixes
+        .iter()
+        .filter_map(first)
+        .map(|stage| stage as u8)
+        .collect()
+}
 
-impl Names {
-    fn of(&mut self, tensor: TensorId) -> TensorId {
-        let next = self.0.len() as u32;
-        TensorId(*self.0.entry(tensor).or_insert(next))
+/// The weights, scales and biases of some operators, each range once.
+#[derive(Clone, Copy, Debug)]
+pub struct DistinctWeights {
+    pub floats: u64,
+    pub integers: u64,
+}
+
+impl DistinctWeights {
+    #[must_use]
+    pub fn of<'o>(operators: impl IntoIterator<Item = &'o Operator>) -> Self {
+        let (mut floats, mut integers) = (BTreeSet::new(), BTreeSet::new());
+        for operator in operators {
+            floats.extend(operator.floats());
+            integers.extend(operator.integers());
+        }
+        let count =
+            |ranges: BTreeSet<&WeightRange>| ranges.iter().map(|range| u64::from(range.len)).sum();
+        Self {
+            floats: count(floats),
+            integers: count(integers),
+        }
+    }
+
+    #[must_use]
+    pub const fn count(self) -> u64 {
+        self.floats + self.integers
+    }
+
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        4 * self.floats + self.integers
+    }
+}
+
+/// A hash in the making, of operators without what is only a name. Tensors are called by the order in which they first
+/// appear.
+pub(crate) struct Hashing<'n> {
+    network: &'n Network,
+    hasher: blake3::Hasher,
+    names: BTreeMap<TensorId, u32>,
+}
+
+impl<'n> Hashing<'n> {
+    pub fn new(network: &'n Network) -> Self {
+        Self {
+            network,
+            hasher: blake3::Hasher::new(),
+            names: BTreeMap::new(),
+        }
+    }
+
+    pub fn hash(&self) -> PrefixHash {
+        PrefixHash(*self.hasher.finalize().as_bytes())
+    }
+
+    pub fn add<T: Serialize + ?Sized>(&mut self, value: &T) {
+        let encoded = postcard::to_allocvec(value);
+        self.hasher
+            .update(&encoded.expect("plain data with known lengths always encodes"));
+    }
+
+    fn add_border(&mut self, border: Border) {
+        self.add(&(border.zeros, border.plain));
+    }
+
+    fn name(&mut self, tensor: TensorId) -> TensorId {
+        let next = self.names.len() as u32;
+        TensorId(*self.names.entry(tensor).or_insert(next))
+    }
+
+    fn stage(&mut self, stage: &Stage) {
+        for operator in &stage.operators {
+            self.operator(operator);
+        }
+        match &stage.exit {
+            Some(exit) => {
+                let exit = self.renamed(exit);
+                self.add(&exit);
+            }
+            None => {
+                self.hasher.update(b"no exit");
+            }
+        }
     }
 
     /// The exit without the names of its outputs.
-    fn of_exit(&mut self, exit: &Exit) -> Exit {
+    fn renamed(&mut self, exit: &Exit) -> Exit {
         let mut renamed = exit.clone();
         for read in renamed.reads_mut() {
-            *read = self.of(*read);
+            *read = self.name(*read);
         }
         for output in &mut renamed.outputs {
             output.name.clear();
@@ -116,25 +210,31 @@ impl Names {
         renamed
     }
 
-    /// The operator without what is only a name, and the ranges of its weights.
-    fn rename(&mut self, operator: &Operator) -> (Operator, Vec<WeightRange>) {
+    fn operator(&mut self, operator: &Operator) {
         let mut renamed = operator.clone();
-        renamed.name.clear();
-        renamed.input = self.of(operator.input);
-        for other in renamed.kind.others_mut() {
-            *other = self.of(*other);
+        for read in renamed.reads_mut() {
+            *read = self.name(*read);
         }
-        for range in renamed.kind.weight_ranges_mut() {
-            range.start = 0;
-        }
-        if let Some(range) = renamed.kind.quantised_weights_mut() {
-            range.start = 0;
-        }
-        renamed.output = self.of(operator.output);
-        (renamed, operator.kind.weight_ranges().collect())
+        renamed.output = self.name(operator.output);
+        self.content(operator, renamed);
     }
-}
 
-fn encoded<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
-    postcard::to_allocvec(value).expect("plain data with known lengths always encodes")
+    /// An operator whose tensors have been renamed, with the shape of its result and its weights.
+    pub fn content(&mut self, operator: &Operator, mut renamed: Operator) {
+        renamed.name.clear();
+        for range in &mut renamed.weights {
+            range.start = 0;
+        }
+        self.add(&renamed);
+        self.add(&self.network.tensors[operator.output.index()]);
+        self.add(&self.network.quantisation(operator.output));
+        for weights in self.network.float_weights(operator) {
+            for weight in weights {
+                self.hasher.update(&weight.to_le_bytes());
+            }
+        }
+        for integers in self.network.integer_weights(operator) {
+            self.add(integers);
+        }
+    }
 }

@@ -24,7 +24,11 @@ pub struct Profile {
     /// tell, and in profiles of earlier versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
-    /// One entry for each (stage, batch, partition size).
+    /// For each stage the first one that is the same ([`StagePrefix::own`](crate::StagePrefix::own)): their samples are
+    /// gathered in one entry, under its number. Empty where no stage repeats an earlier one, and in profiles of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub same_as: Vec<u8>,
+    /// One entry for each (distinct stage, batch, partition size).
     pub stages: Vec<StageProfile>,
     /// The same while every other compute unit of the device runs stages, too: what places are planned with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -286,6 +290,11 @@ pub enum ProfileError {
     Version { found: u32 },
     /// Percentiles out of order, or nothing measured.
     #[error(
+        "the profile says that stage {stage} is measured as stage {same_as}, which must be itself or an earlier stage that is \
+         measured: measure it again"
+    )]
+    SameAs { stage: usize, same_as: u8 },
+    #[error(
         "the profile's entry {entry} is impossible: {samples} samples, p50 {p50_ns} ns, p99 {p99_ns} ns, max {max_ns} ns"
     )]
     Impossible {
@@ -312,13 +321,21 @@ impl Profile {
     /// next smaller number of units. `None` when there is none: a figure is never extrapolated.
     #[must_use]
     pub fn stage(&self, stage: u8, batch: u8, units: u8) -> Option<&StageProfile> {
-        not_faster(&self.stages, stage, batch, units)
+        not_faster(&self.stages, self.measured_as(stage), batch, units)
     }
 
     /// The same beside busy neighbours.
     #[must_use]
     pub fn stage_beside(&self, stage: u8, batch: u8, units: u8) -> Option<&StageProfile> {
-        not_faster(&self.beside, stage, batch, units)
+        not_faster(&self.beside, self.measured_as(stage), batch, units)
+    }
+
+    /// The number of the stage that a stage's figures stand under.
+    #[must_use]
+    pub fn measured_as(&self, stage: u8) -> u8 {
+        self.same_as
+            .get(usize::from(stage))
+            .map_or(stage, |same| *same)
     }
 
     /// How many times as long stages take beside busy neighbours as alone, on partitions of so many units: the median of
@@ -448,6 +465,13 @@ impl Profile {
     }
 
     fn check(&self) -> Result<(), ProfileError> {
+        for (stage, &same_as) in self.same_as.iter().enumerate() {
+            if self.same_as.get(usize::from(same_as)) != Some(&same_as)
+                || usize::from(same_as) > stage
+            {
+                return Err(ProfileError::SameAs { stage, same_as });
+            }
+        }
         let stages = self.stages.iter().chain(&self.beside);
         let stages = stages.map(|s| (s.samples, s.p50_ns, s.p99_ns, s.max_ns));
         let prepare = self
@@ -497,6 +521,7 @@ mod tests {
                 clocks: word("unknown"),
             },
             settings: BTreeMap::new(),
+            same_as: Vec::new(),
             stages: vec![
                 entry(0, 4, 1, 400),
                 entry(0, 1, 1, 100),

@@ -8,10 +8,9 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
-
-use crate::Exit;
-use crate::network::{Network, Operator, Stage, Tensor, TensorId};
+use crate::network::{Network, Stage, Tensor, TensorId};
+use crate::prefix::Hashing;
+use crate::{Exit, Operator, PrefixHash};
 
 /// Cuts the first stage in which the networks part, if they have a part of it in common. Networks
 /// that are equal, or have nothing in common there, come back as they were; so do networks with
@@ -52,56 +51,29 @@ pub fn cut_where_they_part(networks: &[Network]) -> Vec<Network> {
 }
 
 /// Names all that a tensor's content depends on.
-type Hash = [u8; 32];
+type Hash = PrefixHash;
 
 /// By tensor; none for one that nobody writes.
 fn tensor_hashes(network: &Network) -> Vec<Option<Hash>> {
     let mut hashes = vec![None; network.tensors.len()];
     for (at, input) in network.input_tensors().enumerate() {
         let vector = at.checked_sub(1).map(|at| network.vectors[at].length);
-        let described = (&network.input, at as u32, vector);
-        hashes[input.index()] = Some(*blake3::hash(&encoded(&described)).as_bytes());
+        let mut hashing = Hashing::new(network);
+        hashing.add(&(&network.input, at as u32, vector));
+        hashes[input.index()] = Some(hashing.hash());
     }
     for operator in network.stages.iter().flat_map(|stage| &stage.operators) {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&encoded(&nameless(operator)));
-        hasher.update(&encoded(&network.tensors[operator.output.index()]));
-        hasher.update(&encoded(&network.quantisation(operator.output)));
+        let mut hashing = Hashing::new(network);
+        let mut nameless = operator.clone();
+        nameless.reads_mut().for_each(|read| *read = TensorId(0));
+        nameless.output = TensorId(0);
+        hashing.content(operator, nameless);
         for read in operator.reads() {
-            hasher.update(&encoded(&hashes[read.index()]));
+            hashing.add(&hashes[read.index()]);
         }
-        for range in operator.kind.weight_ranges() {
-            let weights = &network.weights[range.start as usize..][..range.len as usize];
-            for weight in weights {
-                hasher.update(&weight.to_le_bytes());
-            }
-        }
-        if let Some(range) = operator.kind.quantised_weights() {
-            let weights = &network.quantised.weights[range.start as usize..];
-            hasher.update(&encoded(&weights[..range.len as usize]));
-        }
-        hashes[operator.output.index()] = Some(*hasher.finalize().as_bytes());
+        hashes[operator.output.index()] = Some(hashing.hash());
     }
     hashes
-}
-
-/// The operator without its name, the names of its tensors and the place of its weights.
-fn nameless(operator: &Operator) -> Operator {
-    let mut nameless = operator.clone();
-    nameless.name.clear();
-    (nameless.input, nameless.output) = (TensorId(0), TensorId(0));
-    nameless.kind.others_mut().fill(TensorId(0));
-    for range in nameless.kind.weight_ranges_mut() {
-        range.start = 0;
-    }
-    if let Some(range) = nameless.kind.quantised_weights_mut() {
-        range.start = 0;
-    }
-    nameless
-}
-
-fn encoded<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
-    postcard::to_allocvec(value).expect("plain data with known lengths always encodes")
 }
 
 /// What the networks' stages at one position have in common: tensors that all of them write there

@@ -7,11 +7,10 @@ mod exits;
 use std::collections::BTreeSet;
 
 use punctual_core::STAGES_MAX;
-use punctual_types::Activation;
 
 use crate::{
-    InputForm, InputSpec, Network, Operator, OperatorKind, SecondOperand, Stage, Tensor, TensorId,
-    VECTOR_LENGTH_MAX, VECTORS_MAX, WeightRange,
+    InputForm, InputSpec, Network, Stage, Tensor, TensorId, VECTOR_LENGTH_MAX, VECTORS_MAX,
+    WeightRange,
 };
 
 pub use error::{ExitError, NetworkError, OperatorError, StageError};
@@ -27,8 +26,6 @@ pub const TENSOR_ELEMENTS_MAX: u64 = 1 << 26;
 pub const WEIGHTS_MAX: usize = 1 << 28;
 /// Most classes: an answer's class is a u16.
 pub const CLASSES_MAX: usize = 1 << 16;
-/// Most rows of a table to look up in: f32 tells their numbers apart.
-const TABLE_ROWS_MAX: u32 = 1 << 24;
 /// Longest name of a network, class or operator, in bytes.
 pub const NAME_BYTES_MAX: usize = 256;
 
@@ -228,134 +225,6 @@ impl Network {
         Ok(())
     }
 
-    /// Weights and shapes of an operator whose tensors exist.
-    fn check_operator(&self, operator: &Operator) -> Result<(), OperatorError> {
-        let shape = |tensor: TensorId| self.tensors[tensor.index()];
-        let (input, output) = (shape(operator.input), shape(operator.output));
-        let others: Vec<Tensor> = operator.kind.others().iter().copied().map(shape).collect();
-        let computed = operator
-            .kind
-            .output_shape(input, output.channels, &others)?;
-        if computed != output {
-            return Err(OperatorError::OutputShape {
-                computed,
-                declared: output,
-            });
-        }
-        self.check_elements(operator)?;
-        let there = self.weights.len();
-        match operator.kind {
-            OperatorKind::Conv2d {
-                weights,
-                bias,
-                window,
-                groups,
-                activation,
-                ..
-            } => {
-                let inputs = u64::from(input.channels / groups);
-                let area = window.kernel.area() as u64;
-                let expected = u64::from(output.channels) * inputs.saturating_mul(area);
-                weights.check("weights", there, expected)?;
-                bias.check("bias", there, u64::from(output.channels))?;
-                check_activation(activation)
-            }
-            OperatorKind::Linear {
-                weights,
-                bias,
-                activation,
-            } => {
-                let expected = input.elements().saturating_mul(u64::from(output.channels));
-                weights.check("weights", there, expected)?;
-                bias.check("bias", there, u64::from(output.channels))?;
-                check_activation(activation)
-            }
-            OperatorKind::Add { activation, .. } | OperatorKind::Multiply { activation, .. } => {
-                check_activation(activation)
-            }
-            OperatorKind::LayerNorm {
-                scale,
-                bias,
-                epsilon,
-            } => {
-                scale.check("scale", there, u64::from(output.channels))?;
-                bias.check("bias", there, u64::from(output.channels))?;
-                check_figure("epsilon", epsilon, epsilon.is_normal() && epsilon > 0.0)
-            }
-            OperatorKind::Attention {
-                scale,
-                heads,
-                by_row,
-                bias,
-                ..
-            } => {
-                if let Some(bias) = bias {
-                    let expected = bias.elements([input, others[0]], heads, by_row);
-                    bias.values.check("bias", there, expected)?;
-                }
-                check_figure("scale", scale, scale.is_finite())
-            }
-            OperatorKind::Recurrent {
-                cell,
-                weights,
-                bias,
-                ..
-            } => {
-                let hidden = u64::from(input.channels / cell.gates());
-                weights.check("weights", there, u64::from(input.channels) * hidden)?;
-                bias.check("bias", there, u64::from(input.channels))
-            }
-            OperatorKind::Embedding { table } => {
-                let rows = table.len.div_ceil(output.channels).clamp(1, TABLE_ROWS_MAX);
-                let expected = u64::from(rows) * u64::from(output.channels);
-                table.check("table", there, expected)
-            }
-            OperatorKind::Tokens { table, .. } => table.check("table", there, output.elements()),
-            OperatorKind::Copy {
-                table: Some(table), ..
-            } => table.check("table", there, u64::from(table.len.clamp(1, DIMENSION_MAX))),
-            OperatorKind::Binary {
-                second, activation, ..
-            } => {
-                if let SecondOperand::Constant { values, shape } = second {
-                    values.check("constant", there, shape.elements())?;
-                }
-                check_activation(activation)
-            }
-            OperatorKind::Resize { resampling } => {
-                let mut scales = resampling.scale.into_iter();
-                match scales.find(|scale| !scale.is_normal() || *scale < 0.0) {
-                    Some(scale) => check_figure("scale", scale, false),
-                    None => Ok(()),
-                }
-            }
-            OperatorKind::Detections { decoder, .. } => {
-                match decoder.problem(u64::from(input.channels)) {
-                    Some((what, value, bounds)) => Err(OperatorError::Decoder {
-                        what,
-                        value,
-                        bounds,
-                    }),
-                    None => Ok(()),
-                }
-            }
-            OperatorKind::Pool { .. }
-            | OperatorKind::GlobalAveragePool
-            | OperatorKind::Gather { .. }
-            | OperatorKind::Copy { table: None, .. }
-            | OperatorKind::Token { .. }
-            | OperatorKind::QuantisedConv2d { .. }
-            | OperatorKind::Convert
-            | OperatorKind::Unary { .. }
-            | OperatorKind::Softmax { .. }
-            | OperatorKind::Product { .. }
-            | OperatorKind::GridSample { .. }
-            | OperatorKind::TopK { .. }
-            | OperatorKind::Take { .. }
-            | OperatorKind::BestScore { .. } => Ok(()),
-        }
-    }
-
     /// What a stage leaves behind: everything it writes is of use, and its exit can be answered.
     fn check_results(&self, index: usize, stage: &Stage) -> Result<(), NetworkError> {
         let wrong = |problem| NetworkError::Stage {
@@ -427,6 +296,14 @@ impl WeightRange {
     }
 }
 
+impl WeightRange {
+    /// Whether both have an element in common.
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        let end = |range: Self| u64::from(range.start) + u64::from(range.len);
+        u64::from(self.start) < end(other) && u64::from(other.start) < end(self)
+    }
+}
+
 impl TensorId {
     /// The position in [`Network::tensors`].
     #[must_use]
@@ -470,26 +347,4 @@ fn check_normalisation(mean: &[f32], std: &[f32]) -> Result<(), NetworkError> {
         }
     }
     Ok(())
-}
-
-fn check_figure(what: &'static str, value: f32, is_valid: bool) -> Result<(), OperatorError> {
-    if is_valid {
-        return Ok(());
-    }
-    Err(OperatorError::Figure { what, value })
-}
-
-fn check_activation(activation: Activation) -> Result<(), OperatorError> {
-    match activation {
-        Activation::Clip { low, high } if !(low.is_finite() && high.is_finite() && low <= high) => {
-            Err(OperatorError::Clip { low, high })
-        }
-        _ => {
-            let mut figures = activation.figures();
-            match figures.find(|(_, figure)| !figure.is_finite()) {
-                Some((what, value)) => check_figure(what, value, false),
-                None => Ok(()),
-            }
-        }
-    }
 }

@@ -109,8 +109,8 @@ fn range(archive: &'static [u8], at: usize, bytes: usize) -> Result<&'static [u8
 
 #[cfg(test)]
 mod tests {
-    use punctual_kernels::cuda::images::{Archive, archives};
-    use punctual_kernels::cuda::{KERNELS, Module};
+    use punctual_cuda_kernels::images::{Archive, archives};
+    use punctual_cuda_kernels::{KERNELS, Module};
 
     use super::*;
 

@@ -2,8 +2,8 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use punctual_kernels::cuda::images::archives;
-use punctual_kernels::cuda::kernel;
+use punctual_cuda_kernels::images::archives;
+use punctual_cuda_kernels::kernel;
 use punctual_ptx::{
     Arithmetic, Counts, Fault, Kernel, Launch, Launched, Machine, Module, Space, Stop,
 };
@@ -67,11 +67,11 @@ macro_rules! parameters {
 }
 
 parameters!(u32, i32, f32, u64, usize);
-parameters!(punctual_kernels::cuda::params::Guard);
+parameters!(punctual_cuda_kernels::params::Guard);
 
 /// The structure inside, as a launch is given it.
 // SAFETY: `as_ptr` is of a `repr(C)` structure of so many bytes.
-unsafe impl Parameter for punctual_kernels::cuda::Arguments {
+unsafe impl Parameter for punctual_cuda_kernels::Arguments {
     fn bytes(&self) -> usize {
         Self::bytes(self)
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use punctual_kernels::cuda::images;
+use punctual_cuda_kernels::images;
 use punctual_platform::read;
 use serde::{Deserialize, Serialize};
 

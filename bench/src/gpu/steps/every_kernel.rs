@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use punctual_compile::{CompileError, InputOptions, Overrides, compile_with};
 use punctual_core::Nanos;
+use punctual_cuda_kernels::KERNELS;
 use punctual_device::conformance::networks;
 use punctual_device::profile::Subject;
 use punctual_device::verify::{Request, verify};
@@ -14,7 +15,6 @@ use punctual_device_cuda::kernel_padding::KernelPaddingSpec;
 use punctual_device_cuda::lower::{Program, Target};
 use punctual_device_cuda::partition::Mechanism;
 use punctual_device_cuda::partition::offer::{How, OfferError};
-use punctual_kernels::cuda::KERNELS;
 use punctual_model::{AnswerKind, Calibration, Network, OutputLayout, Package};
 
 use super::super::division;

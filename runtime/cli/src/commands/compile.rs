@@ -311,10 +311,18 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let package = images::add(package, &lanes)?;
     // With the packed weights it is another.
     report.package = package.hash();
+    let packed = lanes.iter().filter_map(|&lanes| {
+        let floats = package.layout(lanes)?.packed_floats();
+        Some((lanes, 4 * floats))
+    });
+    let packed: Vec<(u8, u64)> = packed.collect();
     let verified = options.verify.then(|| verified(&package)).transpose()?;
     package.write(&output)?;
     if options.json {
-        let file = json!({"path": output, "hash": package.hash().to_string(), "lanes": lanes});
+        let packed = packed.iter();
+        let packed = packed.map(|(lanes, bytes)| json!({"lanes": lanes, "weight_bytes": bytes}));
+        let packed: Vec<_> = packed.collect();
+        let file = json!({"path": output, "hash": package.hash().to_string(), "lanes": lanes, "packed": packed});
         let mut all = json!({"report": report, "memory": memory.json(), "package": file});
         if let Some(verified) = verified {
             all["verified"] = json!(verified);
@@ -324,7 +332,12 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
     let width = output::width();
     output::text(format_args!("{report:width$}\n{memory}"))?;
-    output::line(format_args!("weights packed for {lanes:?} lanes"))?;
+    for &(lanes, bytes) in &packed {
+        let mebibytes = bytes as f64 / f64::from(1 << 20);
+        output::line(format_args!(
+            "weights packed for {lanes} lanes: {mebibytes:.1} MiB of the file"
+        ))?;
+    }
     if let Some(verified) = verified {
         output::line(verified)?;
     }

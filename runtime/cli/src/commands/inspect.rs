@@ -30,10 +30,11 @@ profiles name a package by it. The hash of a stage names all that is computed up
 
 JSON: {file, bytes, format, name, package, input {kind, channels, height, width, mean, std}, vectors
 [{name, length}], answer, classes, exits [{stage, outputs [{name, element, shape, bytes}], confidence}],
-stages [{hash, operators, parameters, weight_bytes, multiplications, carried_bytes, workspace_bytes,
-accuracy}], kinds, weight_bytes, thresholds, notes, class_names, batch_max, packed [{lanes, weight_bytes,
-pages, request_bytes, workspace_bytes}], calibration_samples, profiles [{file, current, profile}]}.
-`package` is the hash. `confidence`: author (an output of the network), softmax, sigmoid, probability or
+stages [{hash, same_as, operators, parameters, weight_bytes, multiplications, carried_bytes,
+workspace_bytes, accuracy}], kinds, parameters, weight_bytes, thresholds, notes, class_names, batch_max,
+packed [{lanes, weight_bytes, pages, request_bytes, workspace_bytes}], calibration_samples, profiles
+[{file, current, profile}]}. `package` is the hash. `same_as`: the first stage that computes the same with
+the same weights, or null. Weights that several operators have count once. `confidence`: author (an output of the network), softmax, sigmoid, probability or
 null. `pages`: null if weights are packed at start. `profile`: as `punctual profile` writes it, or the
 `problem` with the file. `current`: whether it is of this package.
 

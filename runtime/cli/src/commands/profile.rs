@@ -389,8 +389,16 @@ pub(super) fn times(profile: &Profile) -> Table {
         );
     };
     for entry in &profile.stages {
+        let same = profile
+            .same_as
+            .iter()
+            .filter(|&&same_as| same_as == entry.stage);
+        let also = match same.count() {
+            0 | 1 => String::new(),
+            stages => format!(" and {} like it", stages - 1),
+        };
         let what = format!(
-            "stage {}, batch {}, {} unit{}",
+            "stage {}{also}, batch {}, {} unit{}",
             entry.stage,
             entry.batch,
             entry.units,

@@ -69,7 +69,7 @@ fn a_classifier_is_shown_with_its_input_classes_exits_stages_and_hash() {
     assert_lines(
         &text,
         &[
-            "format 3, ",
+            "format 4, ",
             "picture of 3x96x96, (value / full scale - mean) / std with mean 0.45, 0.45, 0.45 and std 0.25, 0.25, 0.25",
             "classes: one of 43: limit 20, limit 30, ",
             "37 more",
@@ -169,6 +169,7 @@ fn profile(package: &str) -> Profile {
             power_mode: word("30W"),
             clocks: word("unknown"),
         },
+        same_as: vec![],
         stages: vec![StageProfile {
             stage: 1,
             batch: 4,
@@ -257,7 +258,7 @@ fn what_is_no_package_of_today_is_refused_with_its_remedy() {
         &file,
         3,
         &[
-            "format version 2, this program reads 3",
+            "format version 2, this program reads 4",
             "compile the ONNX file again",
         ],
     );

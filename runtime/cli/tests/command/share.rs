@@ -28,15 +28,15 @@ fn last_layer(network: &Network) -> WeightRange {
     let exit = stage.operators.last().expect("an operator");
     assert_eq!(Some(exit.output), stage.scores());
     match exit.kind {
-        OperatorKind::Linear { weights, .. } => weights,
+        OperatorKind::Linear(_) => exit.weights[0],
         ref other => panic!("the exit is {other:?}"),
     }
 }
 
 /// The first layer's.
 fn first_layer(network: &Network) -> WeightRange {
-    let mut ranges = network.stages[0].operators[0].kind.weight_ranges();
-    ranges.next().expect("a convolution has weights")
+    let ranges = &network.stages[0].operators[0].weights;
+    *ranges.first().expect("a convolution has weights")
 }
 
 /// The demonstration network with some of its weights multiplied, written to `folder`.

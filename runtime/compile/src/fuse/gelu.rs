@@ -2,11 +2,11 @@
 
 use std::f32::consts::FRAC_1_SQRT_2;
 
-use punctual_model::TensorId;
+use punctual_model::{OperatorKind, TensorId, Unary};
 use punctual_types::{Activation, UnaryFunction};
 
 use super::Fusion;
-use crate::draft::DraftKind;
+use crate::draft::{Affine, Computation, Drafted};
 
 /// Most products that are looked at: those of `x`, the gate and a constant.
 const PRODUCTS_MAX: usize = 3;
@@ -50,11 +50,8 @@ impl Fusion {
         for gone in product.inner.into_iter().chain(gate.operators) {
             self.operators[gone] = None;
         }
-        let kind = DraftKind::Activate {
-            activation: Activation::Gelu,
-            channels: gate.channels,
-        };
-        self.replace(at, x, kind);
+        let gelu = Computation::activation(Activation::Gelu, gate.channels);
+        self.replace(at, x, gelu);
         // The gate read it, too.
         self.readers[x.index()] -= 1;
     }
@@ -64,11 +61,9 @@ impl Fusion {
         let Some(operator) = &self.operators[at] else {
             return;
         };
-        let factors = match (&operator.kind, &operator.others[..]) {
-            (DraftKind::Multiply { activation }, &[other]) if *activation == Activation::None => {
-                vec![operator.input, other]
-            }
-            (DraftKind::Affine { scale, shift }, []) if is_all(shift, 0.0) => {
+        let factors = match (self.product(at), operator.affine()) {
+            (Some(factors), _) => factors.to_vec(),
+            (None, Some(Affine { scale, shift })) if is_all(shift, 0.0) => {
                 match scale.first() {
                     Some(&first) if is_all(scale, first) => product.constant *= first,
                     _ => return,
@@ -96,25 +91,16 @@ impl Fusion {
     /// The gate that writes `tensor` from `x`, if nothing else reads what it computes.
     fn gate_of(&self, x: TensorId, tensor: TensorId) -> Option<Gate> {
         let sum = self.exclusive_writer(tensor)?;
-        let DraftKind::Affine { scale, shift } = self.kind(sum) else {
-            return None;
-        };
+        let Affine { scale, shift } = self.operator(sum).affine()?;
         let factor = *scale.first()?;
         let curve = self.exclusive_writer(self.operators[sum].as_ref()?.input)?;
-        let is_erf = matches!(
-            self.kind(curve),
-            DraftKind::Unary {
-                function: UnaryFunction::ErrorFunction
-            }
-        );
+        let function = UnaryFunction::ErrorFunction;
+        let is_erf = self.operator(curve).kind == OperatorKind::Unary(Unary { function });
         let root = self.exclusive_writer(self.operators[curve].as_ref()?.input)?;
-        let DraftKind::Affine {
+        let Affine {
             scale: root_scale,
             shift: root_shift,
-        } = self.kind(root)
-        else {
-            return None;
-        };
+        } = self.operator(root).affine()?;
         let is_root = root_scale
             .iter()
             .all(|scale| (scale / FRAC_1_SQRT_2 - 1.0).abs() < 1e-6);

@@ -1,11 +1,11 @@
 //! Scaling after joining. PyTorch's `transform_input` takes an image apart, scales each channel and
 //! joins them again: joined first, nothing has to be taken apart.
 
-use punctual_model::{Tensor, TensorId};
+use punctual_model::{OperatorKind, Tensor, TensorId};
 use punctual_types::Activation;
 
 use super::Fusion;
-use crate::draft::{DraftKind, DraftOperator};
+use crate::draft::{Computation, DraftOperator, Drafted};
 
 impl Fusion {
     /// A gather of nothing but affine steps becomes an affine step behind a gather of what they read;
@@ -14,22 +14,18 @@ impl Fusion {
         let mut gather = at;
         while let Some(steps) = self.affine_sources(gather) {
             let mut operator = self.operators[gather].take().expect("it has sources");
-            let DraftKind::Gather { runs } = &operator.kind else {
+            let OperatorKind::Gather(joins) = &operator.kind else {
                 unreachable!("only gathers have affine sources");
             };
             let (mut scale, mut shift) = (Vec::new(), Vec::new());
-            for run in runs {
-                let DraftKind::Affine {
-                    scale: from_scale,
-                    shift: from_shift,
-                } = self.kind(steps[usize::from(run.source)])
-                else {
-                    unreachable!("all sources are affine");
-                };
+            for run in &joins.runs {
+                let step = self.operator(steps[usize::from(run.source)]);
+                let affine = step.affine().expect("all sources are affine");
                 let channels = run.first as usize..(run.first + run.count) as usize;
-                scale.extend_from_slice(&from_scale[channels.clone()]);
-                shift.extend_from_slice(&from_shift[channels]);
+                scale.extend_from_slice(&affine.scale[channels.clone()]);
+                shift.extend_from_slice(&affine.shift[channels]);
             }
+            let affine = Computation::affine(scale, shift);
             // At the place of the last step everything that the steps read is there.
             let last = *steps.iter().max().expect("a gather has a source");
             let taken = steps.iter().map(|&step| self.operators[step].take());
@@ -43,7 +39,8 @@ impl Fusion {
                 input: joined,
                 others: vec![],
                 output: std::mem::replace(&mut operator.output, joined),
-                kind: DraftKind::Affine { scale, shift },
+                weights: affine.weights,
+                kind: affine.kind,
             });
             operator.input = inputs[0];
             operator.others = inputs[1..].to_vec();
@@ -56,12 +53,12 @@ impl Fusion {
     /// reads them, and not one would cost nothing where it is.
     fn affine_sources(&self, gather: usize) -> Option<Vec<usize>> {
         let operator = self.operators[gather].as_ref()?;
-        if !matches!(operator.kind, DraftKind::Gather { .. }) {
+        if !matches!(operator.kind, OperatorKind::Gather(_)) {
             return None;
         }
         let step = |source| {
             let at = self.exclusive_writer(source)?;
-            let is_affine = matches!(self.kind(at), DraftKind::Affine { .. });
+            let is_affine = self.operator(at).affine().is_some();
             (is_affine && !self.folds_into_weights(source)).then_some(at)
         };
         operator.reads().map(step).collect()
@@ -70,13 +67,11 @@ impl Fusion {
     /// Whether affine steps up to `tensor` follow an operator whose weights can take them in.
     fn folds_into_weights(&self, mut tensor: TensorId) -> bool {
         while let Some(at) = self.exclusive_writer(tensor) {
-            match self.kind(at) {
-                DraftKind::Affine { .. } => {
-                    let step = self.operators[at].as_ref().expect("it has a kind");
-                    tensor = step.input;
-                }
-                DraftKind::Conv { activation, .. } | DraftKind::Linear { activation, .. } => {
-                    return *activation == Activation::None;
+            let writer = self.operator(at);
+            match &writer.kind {
+                _ if writer.affine().is_some() => tensor = writer.input,
+                OperatorKind::Conv2d(_) | OperatorKind::Linear(_) => {
+                    return writer.kind.activation() == Some(Activation::None);
                 }
                 _ => return false,
             }

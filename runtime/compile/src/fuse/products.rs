@@ -1,10 +1,10 @@
 //! Products that are activations: exporters write what has no operator of its own as arithmetic.
 
 use punctual_model::TensorId;
-use punctual_types::Activation;
+use punctual_types::{Activation, BinaryFunction};
 
 use super::Fusion;
-use crate::draft::{DraftKind, DraftOperator};
+use crate::draft::{Affine, Computation, Drafted};
 use crate::lower::curves::is_a_sixth;
 
 impl Fusion {
@@ -14,42 +14,23 @@ impl Fusion {
             self.recognise_mish(at);
             return;
         };
-        let DraftKind::Activate {
-            activation,
-            channels,
-        } = self.kind(gate)
-        else {
-            return;
-        };
-        let activation = match activation {
-            Activation::Sigmoid => Activation::Silu,
-            Activation::HardSigmoid => Activation::HardSwish,
+        let channels = self.operator(gate).conv().map_or(0, |conv| conv.groups);
+        let activation = match self.operator(gate).lone_activation() {
+            Some(Activation::Sigmoid) => Activation::Silu,
+            Some(Activation::HardSigmoid) => Activation::HardSwish,
             _ => return,
         };
-        let kind = DraftKind::Activate {
-            activation,
-            channels: *channels,
-        };
         self.operators[gate] = None;
-        self.replace(at, x, kind);
+        self.replace(at, x, Computation::activation(activation, channels));
         // The gate read it, too.
         self.readers[x.index()] -= 1;
     }
 
     fn recognise_mish(&mut self, at: usize) {
-        let Some(operator) = &self.operators[at] else {
+        let Some([first, second]) = self.product(at) else {
             return;
         };
-        let (
-            DraftKind::Multiply {
-                activation: Activation::None,
-            },
-            &[other],
-        ) = (&operator.kind, &operator.others[..])
-        else {
-            return;
-        };
-        let ways = [(operator.input, other), (other, operator.input)];
+        let ways = [(first, second), (second, first)];
         let found = ways.into_iter().find_map(|(x, gate)| {
             let (tanh, channels) = self.lone_activation(gate, Activation::Tanh)?;
             let inner = self.operators[tanh].as_ref()?.input;
@@ -62,28 +43,16 @@ impl Fusion {
         };
         self.operators[tanh] = None;
         self.operators[softplus] = None;
-        let activation = Activation::Mish;
-        self.replace(
-            at,
-            x,
-            DraftKind::Activate {
-                activation,
-                channels,
-            },
-        );
+        self.replace(at, x, Computation::activation(Activation::Mish, channels));
         self.readers[x.index()] -= 1;
     }
 
     /// The position and the channels of the activation that writes the tensor, if that has one reader.
     fn lone_activation(&self, tensor: TensorId, wanted: Activation) -> Option<(usize, u32)> {
         let writer = self.exclusive_writer(tensor)?;
-        match self.kind(writer) {
-            DraftKind::Activate {
-                activation,
-                channels,
-            } if *activation == wanted => Some((writer, *channels)),
-            _ => None,
-        }
+        let operator = self.operator(writer);
+        let is_wanted = operator.lone_activation() == Some(wanted);
+        is_wanted.then_some((writer, operator.conv()?.groups))
     }
 
     /// `clip(x + 3, 0, 6) / 6`, and `x * clip(x + 3, 0, 6) / 6` in that order.
@@ -91,7 +60,7 @@ impl Fusion {
         let Some(operator) = &self.operators[at] else {
             return;
         };
-        let DraftKind::Affine { scale, shift } = &operator.kind else {
+        let Some(Affine { scale, shift }) = operator.affine() else {
             return;
         };
         let sixth = scale.iter().all(|&scale| is_a_sixth(scale));
@@ -102,10 +71,7 @@ impl Fusion {
         let Some(numerator) = self.exclusive_writer(operator.input) else {
             return;
         };
-        let activate = |activation| DraftKind::Activate {
-            activation,
-            channels,
-        };
+        let activate = |activation| Computation::activation(activation, channels);
         if let Some((line, x)) = self.shifted_ramp(numerator) {
             self.operators[line] = None;
             self.operators[numerator] = None;
@@ -126,23 +92,21 @@ impl Fusion {
         }
     }
 
+    /// The two tensors that the operator multiplies, if it does no more.
+    pub(super) fn product(&self, at: usize) -> Option<[TensorId; 2]> {
+        let operator = self.operators[at].as_ref()?;
+        let second = operator.second_of(BinaryFunction::Multiply)?;
+        Some([operator.input, second])
+    }
+
     /// Of a product `x * gate(x)`: `x`, and the position of the gate's last operator, whose result has no other reader.
     fn factors(&self, at: usize) -> Option<(TensorId, usize)> {
-        let operator = self.operators[at].as_ref()?;
-        let DraftKind::Multiply {
-            activation: Activation::None,
-        } = operator.kind
-        else {
-            return None;
-        };
-        let &[other] = &operator.others[..] else {
-            return None;
-        };
-        let ways = [(operator.input, other), (other, operator.input)];
+        let [first, second] = self.product(at)?;
+        let ways = [(first, second), (second, first)];
         ways.into_iter().find_map(|(x, gate)| {
             let gate = self.exclusive_writer(gate)?;
-            let source = self.operators[gate].as_ref()?.input;
-            let is_curve = source == x && matches!(self.kind(gate), DraftKind::Activate { .. });
+            let operator = self.operators[gate].as_ref()?;
+            let is_curve = operator.input == x && operator.lone_activation().is_some();
             let is_ramp = self.shifted_ramp(gate).is_some_and(|(_, of)| of == x);
             (is_curve || is_ramp).then_some((x, gate))
         })
@@ -154,13 +118,10 @@ impl Fusion {
             low: 0.0,
             high: 6.0,
         };
-        let operator: &DraftOperator = self.operators[clip].as_ref()?;
-        let is_clip =
-            matches!(&operator.kind, DraftKind::Activate { activation, .. } if *activation == SIX);
+        let operator = self.operators[clip].as_ref()?;
+        let is_clip = operator.lone_activation() == Some(SIX);
         let line = self.exclusive_writer(operator.input).filter(|_| is_clip)?;
-        let DraftKind::Affine { scale, shift } = self.kind(line) else {
-            return None;
-        };
+        let Affine { scale, shift } = self.operator(line).affine()?;
         let one = scale.iter().all(|&scale| scale == 1.0);
         let three = shift.iter().all(|&shift| shift == 3.0);
         let input = self.operators[line].as_ref()?.input;

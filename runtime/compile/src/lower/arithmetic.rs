@@ -1,6 +1,6 @@
 //! Functions of two tensors, or of one and a constant, whatever is repeated; functions of each value.
 
-use punctual_model::{Tensor, TensorId};
+use punctual_model::{Binary, Softmax, Tensor, TensorId, Unary};
 use punctual_types::{Activation, BinaryFunction, UnaryFunction};
 
 use super::numbers::Numbers;
@@ -8,7 +8,7 @@ use super::operands::Floats;
 use super::view_algebra::{Axis, Factor, View};
 use super::views::expanded;
 use super::{Lowering, Value};
-use crate::draft::{DraftKind, Table};
+use crate::draft::Computation;
 use crate::fold::{Dim, broadcast};
 use crate::graph::{Attribute, Attributes, Data, Node, ValueId};
 use crate::problem::Problem;
@@ -203,23 +203,16 @@ impl Lowering<'_> {
         }
         let [a, b] = &views;
         let views = [self.covering(node, a)?, self.covering(node, b)?];
-        let (views, (dims, shape)) = self.aligned(node, views)?;
+        let (views, dims) = self.aligned(node, views)?;
         let [a, b] = views.map(|view| view.tensor);
         let (of_a, of_b) = (self.shape(a), self.shape(b));
-        let none = Activation::None;
-        let one_a_channel = of_b == Tensor::features(of_a.channels);
-        // The two functions that devices and fusing have of old.
-        let (kind, a, b) = match function {
-            BinaryFunction::Add if of_a == of_b => (DraftKind::Add { activation: none }, a, b),
-            BinaryFunction::Multiply if of_a == of_b || one_a_channel => {
-                (DraftKind::Multiply { activation: none }, a, b)
-            }
-            BinaryFunction::Multiply if of_a == Tensor::features(of_b.channels) => {
-                (DraftKind::Multiply { activation: none }, b, a)
-            }
-            _ => (DraftKind::binary(function, None), a, b),
+        let factors_come_first = of_a == Tensor::features(of_b.channels) && of_a != of_b;
+        // Factors of channels come second, as exporters mostly write them.
+        let (a, b) = match function {
+            BinaryFunction::Multiply if factors_come_first => (b, a),
+            _ => (a, b),
         };
-        let tensor = self.emit(node, kind, a, &[b], shape)?;
+        let tensor = self.emit(node, Binary::new(function), a, &[b])?;
         let start = [0; 3];
         Ok(View {
             tensor,
@@ -229,7 +222,7 @@ impl Lowering<'_> {
     }
 
     /// The operands with their values at the same places, moved there if they are not, and what both make together.
-    fn aligned(&mut self, node: &Node, views: [View; 2]) -> Result<([View; 2], Merged), Problem> {
+    fn aligned(&mut self, node: &Node, views: [View; 2]) -> Result<([View; 2], Dims), Problem> {
         if let Some(merged) = self.merged(&views) {
             return Ok((views, merged));
         }
@@ -276,7 +269,7 @@ impl Lowering<'_> {
         Ok(None)
     }
 
-    fn merged(&self, views: &[View; 2]) -> Option<Merged> {
+    fn merged(&self, views: &[View; 2]) -> Option<Dims> {
         let shapes = views.each_ref().map(|view| self.shape(view.tensor));
         merged(views, shapes)
     }
@@ -364,16 +357,16 @@ impl Lowering<'_> {
             view = self.flattened(node, &view)?;
             together = table(&view, self.shape(view.tensor), constant);
         }
-        let Some((dims, table, output)) = together else {
+        let Some((dims, values, shape)) = together else {
             return Err(self.operands(node));
         };
-        let table = Table {
-            values: table.0,
-            shape: table.1,
+        let binary = Binary {
+            constant: Some(shape),
             swapped,
+            ..Binary::new(function)
         };
-        let kind = DraftKind::binary(function, Some(table));
-        let tensor = self.emit(node, kind, view.tensor, &[], output)?;
+        let binary = Computation::new(binary, [values]);
+        let tensor = self.emit(node, binary, view.tensor, &[])?;
         let start = [0; 3];
         Ok(View {
             tensor,
@@ -404,8 +397,7 @@ impl Lowering<'_> {
         view: &View,
         function: UnaryFunction,
     ) -> Result<View, Problem> {
-        let shape = self.shape(view.tensor);
-        let output = self.emit(node, DraftKind::Unary { function }, view.tensor, &[], shape)?;
+        let output = self.emit(node, Unary { function }, view.tensor, &[])?;
         Ok(view.of(output))
     }
 
@@ -426,11 +418,9 @@ impl Lowering<'_> {
         };
         let view = self.covering(node, &view)?;
         let (root, reciprocal) = (UnaryFunction::SquareRoot, UnaryFunction::Reciprocal);
-        let shape = self.shape(view.tensor);
         let times = |lowering: &mut Self, other: &View| {
-            let activation = Activation::None;
-            let kind = DraftKind::Multiply { activation };
-            let output = lowering.emit(node, kind, other.tensor, &[view.tensor], shape)?;
+            let product = Binary::new(BinaryFunction::Multiply);
+            let output = lowering.emit(node, product, other.tensor, &[view.tensor])?;
             Ok::<_, Problem>(view.of(output))
         };
         let result = match exponent {
@@ -509,9 +499,7 @@ impl Lowering<'_> {
             let found = Value::View(view);
             return Err(self.wrong(0, "data", &found, EXPECTED));
         };
-        let shape = self.shape(view.tensor);
-        let kind = DraftKind::Softmax { digit, logarithm };
-        let output = self.emit(node, kind, view.tensor, &[], shape)?;
+        let output = self.emit(node, Softmax { digit, logarithm }, view.tensor, &[])?;
         Ok(view.of(output))
     }
 
@@ -579,9 +567,6 @@ const fn clip(low: f32, high: f32) -> Activation {
 
 type Dims = Vec<Vec<Factor>>;
 
-/// The dimensions of a result, and the shape of its tensor.
-type Merged = (Dims, Tensor);
-
 /// An axis for each dimension, for two tensors of which one or the other is repeated along some: neighbours along which
 /// the same ones are repeated share one. `None` if there are more of these than axes.
 fn common_axes(views: &[View; 2]) -> Option<Vec<Axis>> {
@@ -613,9 +598,8 @@ fn common_axes(views: &[View; 2]) -> Option<Vec<Axis>> {
     Some(kinds.iter().map(axis).collect())
 }
 
-/// The dimensions and the shape of what two tensors make together: on each axis both have the same digits, or one has
-/// one position.
-fn merged(views: &[View; 2], shapes: [Tensor; 2]) -> Option<Merged> {
+/// The dimensions of what two tensors make together: on each axis both have the same digits, or one has one position.
+fn merged(views: &[View; 2], shapes: [Tensor; 2]) -> Option<Dims> {
     let rank = views.iter().map(|view| view.dims.len()).max()?;
     let dim = |view: &View, at: usize| -> Vec<Factor> {
         let at = (at + view.dims.len()).checked_sub(rank);
@@ -627,13 +611,8 @@ fn merged(views: &[View; 2], shapes: [Tensor; 2]) -> Option<Merged> {
         _ => None,
     });
     let dims: Vec<Vec<Factor>> = dims.collect::<Option<_>>()?;
-    let sides = shapes.map(|shape| [shape.channels, shape.height, shape.width]);
-    let [channels, height, width] = [0, 1, 2].map(|axis| sides[0][axis].max(sides[1][axis]));
-    let shape = Tensor {
-        channels,
-        height,
-        width,
-    };
+    let sides = shapes.map(Tensor::sides);
+    let shape = Tensor::of_sides([0, 1, 2].map(|axis| sides[0][axis].max(sides[1][axis])));
     let all = dims.concat();
     let axes = [Axis::Channel, Axis::Row, Axis::Column];
     for (view, sides) in views.iter().zip(&sides) {
@@ -656,19 +635,15 @@ fn merged(views: &[View; 2], shapes: [Tensor; 2]) -> Option<Merged> {
         start: [0; 3],
         dims,
     };
-    whole.covers(shape).then_some((whole.dims, shape))
+    whole.covers(shape).then_some(whole.dims)
 }
 
-/// Of a view with a constant: the result's dimensions, the constant as a tensor that is repeated to the result's
-/// shape, and that shape. `None` where the dimensions do not fit.
-fn table(
-    view: &View,
-    shape: Tensor,
-    constant: &Floats,
-) -> Option<(Dims, (Vec<f32>, Tensor), Tensor)> {
+/// Of a view with a constant: the result's dimensions, and the constant as a tensor that is repeated to the result's
+/// shape. `None` where the dimensions do not fit.
+fn table(view: &View, shape: Tensor, constant: &Floats) -> Option<(Dims, Vec<f32>, Tensor)> {
     let before = view.dims.len().checked_sub(constant.dims.len())?;
     let mut dims = view.dims.clone();
-    let mut sides = [shape.channels, shape.height, shape.width];
+    let mut sides = shape.sides();
     let mut own = [1; 3];
     for (at, &size) in constant.dims.iter().enumerate() {
         if size == 1 {
@@ -698,12 +673,8 @@ fn table(
             own[axis] = sides[axis];
         }
     }
-    let of = |[channels, height, width]: [u32; 3]| Tensor {
-        channels,
-        height,
-        width,
-    };
-    if of(own).elements() > punctual_model::TENSOR_ELEMENTS_MAX {
+    let own = Tensor::of_sides(own);
+    if own.elements() > punctual_model::TENSOR_ELEMENTS_MAX {
         return None;
     }
     let place = |position: [u32; 3]| {
@@ -721,12 +692,6 @@ fn table(
         }
         place
     };
-    let mut values = Vec::with_capacity(of(own).elements() as usize);
-    for channel in 0..own[0] {
-        for row in 0..own[1] {
-            let columns = (0..own[2]).map(|column| place([channel, row, column]));
-            values.extend(columns.map(|place| constant.data[place]));
-        }
-    }
-    Some((dims, (values, of(own)), of(sides)))
+    let values = own.places().map(|at| constant.data[place(at)]).collect();
+    Some((dims, values, own))
 }

@@ -4,19 +4,26 @@
 //! moved beside the batch. None of the steps between is computed; they are values of their own ([`Scores`]) until the
 //! second product makes one operator of all, or until something else reads them.
 
-use punctual_model::{ChannelRun, Tensor, TensorId};
+use punctual_model::{Attention, BiasForm, ChannelRun, Gather, Tensor, TensorId};
 use punctual_types::{BinaryFunction, HEAD_CHANNELS_MAX};
 
 use super::operands::Floats;
 use super::view_algebra::{Axis, BATCH, Factor, View, normal};
 use super::{Lowering, Value};
-use crate::draft::{Bias, DraftKind, Sequence};
+use crate::draft::Computation;
 use crate::fold::{Dim, resolved};
 use crate::graph::{Attributes, Data, Node};
 use crate::problem::Problem;
 
 /// Most values of what is added to an attention's products.
 const BIAS_MAX: u64 = 1 << 26;
+
+/// What is added to an attention's products.
+struct Bias {
+    form: BiasForm,
+    /// `[row][head][query][key]`, as the form says.
+    values: Vec<f32>,
+}
 
 /// Products of a query with keys, on their way to an attention.
 #[derive(Clone, Debug)]
@@ -200,9 +207,8 @@ impl Lowering<'_> {
         scores.query = match self.per_channel(&query, &floats) {
             Some(scale) => {
                 let shift = vec![0.0; scale.len()];
-                let shape = self.shape(query.tensor);
-                let kind = DraftKind::Affine { scale, shift };
-                query.of(self.emit(node, kind, query.tensor, &[], shape)?)
+                let affine = Computation::affine(scale, shift);
+                query.of(self.emit(node, affine, query.tensor, &[])?)
             }
             None => self.with_table(node, BinaryFunction::Multiply, &query, &floats, false)?,
         };
@@ -313,19 +319,15 @@ impl Lowering<'_> {
             None => None,
         };
         let scale = scores.scale;
-        let kind = DraftKind::Sequence(Sequence::Attention {
+        let attention = Attention {
             heads,
             scale,
             by_row,
-            bias,
-        });
-        let channels = self.shape(value.tensor).channels;
-        let shape = Tensor {
-            channels,
-            ..self.shape(query.tensor)
+            bias: bias.as_ref().map(|bias| bias.form),
         };
+        let attention = Computation::new(attention, bias.map(|bias| bias.values));
         let others: Vec<TensorId> = [key.tensor, value.tensor].into_iter().chain(mask).collect();
-        let tensor = self.emit(node, kind, query.tensor, &others, shape)?;
+        let tensor = self.emit(node, attention, query.tensor, &others)?;
         // The query's pixels and heads, the value's channels.
         let [of_query, of_value] = [&query, &value].map(|view| extent(&view.dims[rank - 1]));
         let mut result = query.of(tensor);
@@ -477,11 +479,8 @@ impl Lowering<'_> {
                 values.push(terms.sum::<f32>().max(f32::MIN));
             }
         }
-        Ok(Some(Some(Bias {
-            values,
-            by_row,
-            by_head,
-        })))
+        let form = BiasForm { by_row, by_head };
+        Ok(Some(Some(Bias { values, form })))
     }
 
     pub(super) fn scalar(&self, node: &Node, at: usize) -> Option<f32> {
@@ -535,12 +534,7 @@ impl Lowering<'_> {
             first,
             count,
         }];
-        let narrow = Tensor {
-            channels: count,
-            ..shape
-        };
-        let kind = DraftKind::Gather { runs };
-        let mut result = view.of(self.emit(node, kind, view.tensor, &[], narrow)?);
+        let mut result = view.of(self.emit(node, Gather { runs }, view.tensor, &[])?);
         result.start[0] = 0;
         Ok(result)
     }

@@ -3,13 +3,12 @@
 //!
 //! On devices positions are floats, which are exact up to 2^24: more than any axis has.
 
-use punctual_model::{Tensor, TensorId};
+use punctual_model::{GridSample, Take, TensorId, TopK};
 use punctual_types::{Interpolation, Outside, Ranking, Sampling};
 
 use super::view_algebra::{Axis, BATCH, Factor, View};
 use super::views::position;
 use super::{Lowering, Value};
-use crate::draft::DraftKind;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
@@ -32,16 +31,11 @@ impl Lowering<'_> {
         // The channels of the grid are (group, column or row).
         let axes = [Axis::Channel, Axis::Row, Axis::Column, Axis::Channel];
         let grid = self.copied_on(node, &grid, &axes)?;
-        let (of_image, of_grid) = (self.shape(image.tensor), self.shape(grid.tensor));
-        let kind = DraftKind::GridSample {
-            groups: of_grid.channels / 2,
+        let sample = GridSample {
+            groups: self.shape(grid.tensor).channels / 2,
             sampling,
         };
-        let shape = Tensor {
-            channels: of_image.channels,
-            ..of_grid
-        };
-        let output = self.emit(node, kind, image.tensor, &[grid.tensor], shape)?;
+        let output = self.emit(node, sample, image.tensor, &[grid.tensor])?;
         self.set_channelwise(node, &image, output)
     }
 
@@ -119,16 +113,12 @@ impl Lowering<'_> {
             let values = self.in_columns(node, view, dim)?;
             return self.best_columns(node, &values, dim, 1, ranking);
         }
-        let kind = DraftKind::TopK {
+        let top = TopK {
             axis: punctual_types::Axis::Channel,
             count: 1,
             ranking,
         };
-        let one = Tensor {
-            channels: 1,
-            ..shape
-        };
-        let output = self.emit(node, kind, view.tensor, &[], one)?;
+        let output = self.emit(node, top, view.tensor, &[])?;
         let mut best = view.of(output);
         best.dims[dim].clear();
         Ok(best)
@@ -218,19 +208,14 @@ impl Lowering<'_> {
         count: u64,
         ranking: Ranking,
     ) -> Result<View, Problem> {
-        let count = count as u32;
-        let shape = Tensor {
-            width: count,
-            ..self.shape(values.tensor)
-        };
-        let kind = DraftKind::TopK {
+        let top = TopK {
             axis: punctual_types::Axis::Column,
-            count,
+            count: count as u32,
             ranking,
         };
-        let output = self.emit(node, kind, values.tensor, &[], shape)?;
+        let output = self.emit(node, top, values.tensor, &[])?;
         let mut chosen = values.of(output);
-        chosen.dims[dim] = View::image(output, shape).dims[3].clone();
+        chosen.dims[dim] = View::image(output, self.shape(output)).dims[3].clone();
         Ok(chosen)
     }
 
@@ -296,12 +281,8 @@ impl Lowering<'_> {
         data: TensorId,
         indices: TensorId,
     ) -> Result<TensorId, Problem> {
-        let shape = Tensor {
-            width: self.shape(indices).width,
-            ..self.shape(data)
-        };
         let axis = punctual_types::Axis::Column;
-        self.emit(node, DraftKind::Take { axis }, data, &[indices], shape)
+        self.emit(node, Take { axis }, data, &[indices])
     }
 
     fn operands_at(&self, node: &Node, positions: [usize; 2]) -> Problem {

@@ -1,10 +1,10 @@
 //! Conv, and what all operators with windows share.
 
 use punctual_model::{Tensor, window_output};
-use punctual_types::{Activation, Extent, Padding, Window};
+use punctual_types::{Extent, Padding, Window};
 
 use super::Lowering;
-use crate::draft::DraftKind;
+use crate::draft::Computation;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 
@@ -185,15 +185,8 @@ impl Lowering<'_> {
             true => on_one_pixel(&window, &weights.data),
             false => (window, weights.data),
         };
-        let activation = Activation::None;
-        let kind = DraftKind::Conv {
-            weights,
-            bias,
-            window,
-            groups,
-            activation,
-        };
-        let output = self.emit(node, kind, input, &[], output)?;
+        let conv = Computation::convolution(window, groups, weights, bias);
+        let output = self.emit(node, conv, input, &[])?;
         self.set_image(node, output)
     }
 }

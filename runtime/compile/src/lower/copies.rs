@@ -9,7 +9,7 @@ use super::layout::Laid;
 use super::operands::Floats;
 use super::view_algebra::{Axis, BATCH, View};
 use super::{Lowering, Value};
-use crate::draft::DraftKind;
+use crate::draft::Computation;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
@@ -27,11 +27,8 @@ impl Lowering<'_> {
             return Ok(laid.seen(view.tensor));
         }
         let piece = Piece::whole(laid.values.clone(), laid.shape.sides());
-        let kind = DraftKind::Copy {
-            table: Vec::new(),
-            pieces: vec![piece],
-        };
-        let output = self.emit(node, kind, view.tensor, &[], laid.shape)?;
+        let copy = Computation::copy(vec![piece], Vec::new());
+        let output = self.emit(node, copy, view.tensor, &[])?;
         Ok(laid.seen(output))
     }
 
@@ -91,12 +88,9 @@ impl Lowering<'_> {
         let Some(values) = view.in_order_of(other) else {
             return Ok(None);
         };
-        let shape = self.shape(other.tensor);
-        let kind = DraftKind::Copy {
-            table: Vec::new(),
-            pieces: vec![Piece::whole(values, shape.sides())],
-        };
-        let output = self.emit(node, kind, view.tensor, &[], shape)?;
+        let piece = Piece::whole(values, self.shape(other.tensor).sides());
+        let copy = Computation::copy(vec![piece], Vec::new());
+        let output = self.emit(node, copy, view.tensor, &[])?;
         Ok(Some(other.of(output)))
     }
 

@@ -4,7 +4,7 @@ use punctual_types::{Activation, BinaryFunction};
 
 use super::arithmetic::Operand;
 use super::{Lowering, Value};
-use crate::draft::DraftKind;
+use crate::draft::Computation;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 
@@ -41,13 +41,9 @@ impl Lowering<'_> {
             return self.activate(node, Activation::HardSigmoid);
         }
         let view = self.elementwise(node, 0)?;
-        let shape = self.shape(view.tensor);
-        let channels = shape.channels as usize;
-        let kind = DraftKind::Affine {
-            scale: vec![alpha; channels],
-            shift: vec![beta; channels],
-        };
-        let line = self.emit(node, kind, view.tensor, &[], shape)?;
+        let channels = self.shape(view.tensor).channels as usize;
+        let line = Computation::affine(vec![alpha; channels], vec![beta; channels]);
+        let line = self.emit(node, line, view.tensor, &[])?;
         let unit = Activation::Clip {
             low: 0.0,
             high: 1.0,

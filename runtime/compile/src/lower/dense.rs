@@ -1,13 +1,12 @@
 //! Fully connected layers.
 
-use punctual_model::Tensor;
+use punctual_model::Linear;
 use punctual_types::Activation;
 
-use super::convolution::dimension;
 use super::operands::Floats;
 use super::view_algebra::BATCH;
 use super::{Lowering, Value};
-use crate::draft::DraftKind;
+use crate::draft::Computation;
 use crate::graph::{Attributes, Node};
 use crate::problem::Problem;
 
@@ -100,13 +99,9 @@ impl Lowering<'_> {
             return self.each_token(node, &view, weights, bias);
         }
         let input = self.features(node)?;
-        let shape = Tensor::features(dimension(bias.len())?);
-        let kind = DraftKind::Linear {
-            weights,
-            bias,
-            activation: Activation::None,
-        };
-        let output = self.emit(node, kind, input, &[], shape)?;
+        let activation = Activation::None;
+        let linear = Computation::new(Linear { activation }, [weights, bias]);
+        let output = self.emit(node, linear, input, &[])?;
         self.set_features(node, output)
     }
 }

@@ -5,7 +5,7 @@ use punctual_types::{Activation, BinaryFunction};
 use super::operands::Floats;
 use super::view_algebra::{Axis, View};
 use super::{Lowering, Value};
-use crate::draft::DraftKind;
+use crate::draft::Computation;
 use crate::fold::Dim;
 use crate::graph::{Attributes, Node};
 use crate::problem::Problem;
@@ -148,9 +148,8 @@ impl Lowering<'_> {
         scale: Vec<f32>,
         shift: Vec<f32>,
     ) -> Result<View, Problem> {
-        let shape = self.shape(view.tensor);
-        let kind = DraftKind::Affine { scale, shift };
-        let output = self.emit(node, kind, view.tensor, &[], shape)?;
+        let affine = Computation::affine(scale, shift);
+        let output = self.emit(node, affine, view.tensor, &[])?;
         Ok(view.of(output))
     }
 
@@ -175,12 +174,9 @@ impl Lowering<'_> {
         view: &View,
         activation: Activation,
     ) -> Result<View, Problem> {
-        let shape = self.shape(view.tensor);
-        let kind = DraftKind::Activate {
-            activation,
-            channels: shape.channels,
-        };
-        let output = self.emit(node, kind, view.tensor, &[], shape)?;
+        let channels = self.shape(view.tensor).channels;
+        let activation = Computation::activation(activation, channels);
+        let output = self.emit(node, activation, view.tensor, &[])?;
         Ok(view.of(output))
     }
 

@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use punctual_model::{ChannelRun, GATHER_SOURCES_MAX, Tensor, TensorId};
+use punctual_model::{ChannelRun, GATHER_SOURCES_MAX, Gather, Tensor, TensorId};
 use punctual_types::{PIECES_MAX, Piece, View as Plain};
 
 use super::layout::Laid;
 use super::view_algebra::{Axis, BATCH, Factor, View, normal};
 use super::views::position;
 use super::{Lowering, Value};
-use crate::draft::DraftKind;
+use crate::draft::{Computation, Drafted};
 use crate::fold::Dim;
 use crate::graph::{Attributes, Constant, Data, Node};
 use crate::problem::Problem;
@@ -247,12 +247,8 @@ impl Lowering<'_> {
             result.tensor = match known {
                 Some(known) => known,
                 None => {
-                    let shape = Tensor {
-                        channels: self.shape(operator.output).channels,
-                        ..self.shape(result.tensor)
-                    };
-                    let input = result.tensor;
-                    self.emit(node, operator.kind, input, &[], shape)?
+                    let computation = Computation::new(operator.kind, operator.weights);
+                    self.emit(node, computation, result.tensor, &[])?
                 }
             };
             self.layers.insert((operator.output, at), result.tensor);
@@ -269,7 +265,7 @@ impl Lowering<'_> {
                 .iter()
                 .rposition(|operator| operator.output == tensor)?;
             let operator = &operators[writer];
-            if !operator.kind.is_of_each_pixel() || !operator.others.is_empty() {
+            if !operator.is_of_each_pixel() || !operator.others.is_empty() {
                 return None;
             }
             steps.push(writer);
@@ -356,14 +352,10 @@ impl Lowering<'_> {
                 count: run.end - run.start,
             }));
         }
-        let channels = runs
-            .iter()
-            .fold(0, |sum: u32, run| sum.saturating_add(run.count));
         let mut seen = first.clone();
-        let shape = Tensor { channels, ..shape };
-        let kind = DraftKind::Gather { runs };
-        seen.tensor = self.emit(node, kind, sources[0], &sources[1..], shape)?;
+        seen.tensor = self.emit(node, Gather { runs }, sources[0], &sources[1..])?;
         seen.start = [0; 3];
+        let shape = self.shape(seen.tensor);
         seen.dims[dim] = View::image(seen.tensor, shape).dims[1].clone();
         Ok(Some(seen))
     }
@@ -404,8 +396,8 @@ impl Lowering<'_> {
             };
             pieces.extend(place.next(source as u8, &view).ok_or(TOO_MANY)?);
         }
-        let kind = DraftKind::Copy { table, pieces };
-        let output = self.emit(node, kind, tensors[0], &tensors[1..], laid.shape)?;
+        let copy = Computation::copy(pieces, table);
+        let output = self.emit(node, copy, tensors[0], &tensors[1..])?;
         Ok(laid.seen(output))
     }
 }

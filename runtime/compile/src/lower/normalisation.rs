@@ -1,5 +1,6 @@
 //! InstanceNormalization, and with it group normalisation, which exporters write as one of groups.
 
+use punctual_model::LayerNorm;
 use punctual_types::{BinaryFunction, UnaryFunction};
 
 use super::arithmetic::Operand;
@@ -7,7 +8,7 @@ use super::operands::Floats;
 use super::view_algebra::{Axis, BATCH, View};
 use super::views::position;
 use super::{Lowering, Value};
-use crate::draft::{DraftKind, Sequence};
+use crate::draft::Computation;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
@@ -147,14 +148,10 @@ impl Lowering<'_> {
         let mut axes = vec![Axis::Channel; view.dims.len()];
         axes[1] = Axis::Column;
         let view = self.copied_on(node, view, &axes)?;
-        let shape = self.shape(view.tensor);
-        let values = shape.channels as usize;
-        let kind = DraftKind::Sequence(Sequence::LayerNorm {
-            scale: vec![1.0; values],
-            bias: vec![0.0; values],
-            epsilon,
-        });
-        let output = self.emit(node, kind, view.tensor, &[], shape)?;
+        let values = self.shape(view.tensor).channels as usize;
+        let weights = [vec![1.0; values], vec![0.0; values]];
+        let norm = Computation::new(LayerNorm { epsilon }, weights);
+        let output = self.emit(node, norm, view.tensor, &[])?;
         Ok(view.of(output))
     }
 

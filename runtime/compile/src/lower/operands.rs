@@ -3,11 +3,10 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-use punctual_model::{ChannelRun, Tensor, TensorId};
+use punctual_model::{ChannelRun, Gather, Tensor, TensorId};
 
 use super::view_algebra::{Axis, BATCH, View};
 use super::{Lowering, Value};
-use crate::draft::DraftKind;
 use crate::fold::{Dim, RANK_MAX};
 use crate::graph::{Constant, Data, Node};
 use crate::problem::Problem;
@@ -188,10 +187,7 @@ impl Lowering<'_> {
             count: channels.end - channels.start,
         };
         let runs: Vec<ChannelRun> = runs.into_iter().map(run).collect();
-        let channels = runs.iter().map(|run| run.count).sum();
-        let kind = DraftKind::Gather { runs };
-        let shape = Tensor { channels, ..shape };
-        self.emit(node, kind, view.tensor, &[], shape).map(Some)
+        self.emit(node, Gather { runs }, view.tensor, &[]).map(Some)
     }
 
     /// As [`image`](Self::image), for a view.

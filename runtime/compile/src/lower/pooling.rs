@@ -1,11 +1,10 @@
 //! Pooling, by windows and over the whole image.
 
-use punctual_model::{Tensor, TensorId, window_output};
+use punctual_model::{Pool, TensorId};
 use punctual_types::{Extent, PoolKind, Window};
 
 use super::convolution::read_window;
 use super::{Lowering, Value};
-use crate::draft::DraftKind;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 
@@ -81,20 +80,19 @@ impl Lowering<'_> {
             padding.right = ceiling(shape.width, before, after, kernel.width, stride.width);
         }
         attributes.finish()?;
-        let output = window_output(shape, shape.channels, &window)?;
         let Window {
             kernel,
             stride,
             padding,
             ..
         } = window;
-        let kind = DraftKind::Pool {
+        let pool = Pool {
             kind,
             kernel,
             stride,
             padding,
         };
-        let output = self.emit(node, kind, image.tensor, &[], output)?;
+        let output = self.emit(node, pool, image.tensor, &[])?;
         self.set_channelwise(node, &image, output)
     }
 
@@ -123,9 +121,8 @@ impl Lowering<'_> {
         node: &Node,
         input: TensorId,
     ) -> Result<TensorId, Problem> {
-        let channels = self.shape(input).channels;
-        let output = Tensor::features(channels);
-        self.emit(node, DraftKind::GlobalAveragePool, input, &[], output)
+        let mean = Pool::mean_of_all(self.shape(input).extent());
+        self.emit(node, mean, input, &[])
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use punctual_model::{Tensor, TensorId};
+use punctual_model::{Product, TensorId};
 use punctual_types::Piece;
 
 use super::attention::Scores;
@@ -15,7 +15,7 @@ use super::layout::Laid;
 use super::operands::Floats;
 use super::view_algebra::{Axis, BATCH, Factor, View};
 use super::{Lowering, Value};
-use crate::draft::{DraftKind, Sequence};
+use crate::draft::Computation;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
@@ -234,13 +234,8 @@ impl Lowering<'_> {
             placed.push(self.placed(node, &operands[at], laid)?);
         }
         let (of_first, of_second) = (&placed[0], &placed[1]);
-        let shape = Tensor {
-            channels: self.shape(of_second.view.tensor).channels,
-            ..self.shape(of_first.view.tensor)
-        };
-        let kind = DraftKind::Sequence(Sequence::Product);
         let others = [of_second.view.tensor];
-        let tensor = self.emit(node, kind, of_first.view.tensor, &others, shape)?;
+        let tensor = self.emit(node, Product, of_first.view.tensor, &others)?;
         let dim = |&letter: &Letter| {
             let own = of_first.dim(letter).or_else(|| of_second.dim(letter));
             own.cloned().unwrap_or_default()
@@ -319,11 +314,8 @@ impl Lowering<'_> {
             source: 1,
             ..Piece::whole(laid.values.clone(), laid.shape.sides())
         };
-        let kind = DraftKind::Copy {
-            table: values.clone(),
-            pieces: vec![piece],
-        };
-        let output = self.emit(node, kind, TensorId(0), &[], laid.shape)?;
+        let copy = Computation::copy(vec![piece], values.clone());
+        let output = self.emit(node, copy, TensorId(0), &[])?;
         Ok(laid.seen(output))
     }
 

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
+use punctual_model::Convert;
 use punctual_types::Quantisation;
 
 use super::operands::Floats;
 use super::{Lowering, Value};
-use crate::draft::DraftKind;
 use crate::graph::{Attributes, Constant, Data, Node};
 use crate::problem::Problem;
 
@@ -39,8 +39,7 @@ impl Lowering<'_> {
         }
         let quantisation = self.quantisation(node)?;
         let view = self.elementwise(node, 0)?;
-        let shape = self.shape(view.tensor);
-        let output = self.emit(node, DraftKind::Convert, view.tensor, &[], shape)?;
+        let output = self.emit(node, Convert, view.tensor, &[])?;
         self.draft.quantised.insert(output, quantisation);
         self.set(node, Value::View(view.of(output)))
     }
@@ -75,8 +74,7 @@ impl Lowering<'_> {
             let expected = "a tensor that was quantised with the same scale and zero point";
             return Err(self.wrong(0, "data", value, expected));
         }
-        let shape = self.shape(view.tensor);
-        let output = self.emit(node, DraftKind::Convert, view.tensor, &[], shape)?;
+        let output = self.emit(node, Convert, view.tensor, &[])?;
         self.set(node, Value::View(view.of(output)))
     }
 

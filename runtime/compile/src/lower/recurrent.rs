@@ -1,14 +1,14 @@
 //! GRU, LSTM and RNN: one product of the input for all steps, then one operator that carries the state from step to
 //! step.
 
-use punctual_model::{ChannelRun, Tensor, TensorId};
+use punctual_model::{ChannelRun, Copy, Gather, Linear, Recurrent, Tensor, TensorId};
 use punctual_types::{Activation, Cell, Extent, Window};
 
 use super::convolution::dimension;
 use super::join::Part;
 use super::view_algebra::{Axis, BATCH, Factor, View, normal};
 use super::{Lowering, Value};
-use crate::draft::{DraftKind, Sequence};
+use crate::draft::Computation;
 use crate::graph::{Attribute, Attributes, Data, Node};
 use crate::problem::Problem;
 
@@ -181,33 +181,20 @@ impl Lowering<'_> {
         let (bias, recurrent_bias) = bias.split_at(rows);
         let initial = self.initial_state(node, layer, direction)?;
         let activation = Activation::None;
-        let kind = match steps {
-            1 => DraftKind::Linear {
-                weights,
-                bias: bias.to_vec(),
-                activation,
-            },
-            _ => DraftKind::Conv {
-                weights,
-                bias: bias.to_vec(),
-                window: Window::whole(Extent::square(1)),
-                groups: 1,
-                activation,
-            },
+        let of_input = match steps {
+            1 => Computation::new(Linear { activation }, [weights, bias.to_vec()]),
+            _ => {
+                let pixel = Window::whole(Extent::square(1));
+                Computation::convolution(pixel, 1, weights, bias.to_vec())
+            }
         };
-        let wide = |channels: usize| {
-            let channels = dimension(channels)?;
-            Ok::<_, Problem>(Tensor { channels, ..shape })
-        };
-        let products = self.emit(node, kind, tokens, &[], wide(rows)?)?;
-        let kind = DraftKind::Sequence(Sequence::Recurrent {
+        let products = self.emit(node, of_input, tokens, &[])?;
+        let layer = Recurrent {
             cell: layer.cell,
-            weights: recurrent,
-            bias: recurrent_bias.to_vec(),
             backwards: layer.directions[direction],
-        });
-        let states = wide(layer.cell.values() as usize * hidden)?;
-        self.emit(node, kind, products, initial.as_slice(), states)
+        };
+        let layer = Computation::new(layer, [recurrent, recurrent_bias.to_vec()]);
+        self.emit(node, layer, products, initial.as_slice())
     }
 
     /// The state before the first step, for an LSTM with the cell states behind it; `None` for zeros.
@@ -315,9 +302,8 @@ impl Lowering<'_> {
                 let mut ends = Vec::with_capacity(states.len());
                 for (&tensor, &backwards) in states.iter().zip(&layer.directions) {
                     let column = last(backwards);
-                    let kind = DraftKind::Sequence(Sequence::Token { column });
-                    let end = Tensor::features(self.shape(tensor).channels);
-                    ends.push(self.emit(node, kind, tensor, &[], end)?);
+                    let end = Copy::of_column(column, self.shape(tensor).channels);
+                    ends.push(self.emit(node, end, tensor, &[])?);
                 }
                 let both = self.both(node, layer, &ends, first)?;
                 self.of_directions(layer, both)
@@ -343,14 +329,8 @@ impl Lowering<'_> {
             first,
             count: layer.hidden,
         };
-        let kind = DraftKind::Gather {
-            runs: vec![run(0), run(1)],
-        };
-        let shape = Tensor {
-            channels: 2 * layer.hidden,
-            ..self.shape(states[0])
-        };
-        self.emit(node, kind, states[0], &states[1..], shape)
+        let runs = vec![run(0), run(1)];
+        self.emit(node, Gather { runs }, states[0], &states[1..])
     }
 
     /// A tensor with a column for each step as (steps, directions, batch, hidden).

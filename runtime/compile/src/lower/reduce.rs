@@ -3,14 +3,14 @@
 //! A mean over all rows and columns is an operator. Otherwise what is summed becomes the channels of a tensor, of which
 //! a convolution of one pixel makes one; of what is compared, which becomes its columns, pooling does.
 
-use punctual_model::{KERNEL_MAX, Tensor, window_output};
-use punctual_types::{Activation, BinaryFunction, Extent, PoolKind, UnaryFunction, Window};
+use punctual_model::{Binary, KERNEL_MAX, Pool};
+use punctual_types::{BinaryFunction, Extent, PoolKind, UnaryFunction, Window};
 
 use super::arithmetic::Operand;
 use super::view_algebra::{Axis, BATCH, Factor, View};
 use super::views::{position, positions};
 use super::{Lowering, Value};
-use crate::draft::DraftKind;
+use crate::draft::Computation;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
@@ -116,18 +116,13 @@ impl Lowering<'_> {
     ) -> Result<View, Problem> {
         let squares = self.squares(node, view)?;
         let sum = self.sum(node, &squares, dims)?;
-        let function = UnaryFunction::SquareRoot;
-        let shape = self.shape(sum.tensor);
-        let root = self.emit(node, DraftKind::Unary { function }, sum.tensor, &[], shape)?;
-        Ok(sum.of(root))
+        self.unary_of(node, &sum, UnaryFunction::SquareRoot)
     }
 
     pub(super) fn squares(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
         let view = self.covering(node, view)?;
-        let activation = Activation::None;
-        let kind = DraftKind::Multiply { activation };
-        let shape = self.shape(view.tensor);
-        let squares = self.emit(node, kind, view.tensor, &[view.tensor], shape)?;
+        let square = Binary::new(BinaryFunction::Multiply);
+        let squares = self.emit(node, square, view.tensor, &[view.tensor])?;
         Ok(view.of(squares))
     }
 
@@ -233,19 +228,10 @@ impl Lowering<'_> {
                 self.copied_on(node, view, &axes)?
             }
         };
-        let shape = self.shape(view.tensor);
-        let kind = DraftKind::Conv {
-            weights: vec![factor; shape.channels as usize],
-            bias: vec![0.0],
-            window: Window::whole(Extent::square(1)),
-            groups: 1,
-            activation: Activation::None,
-        };
-        let one = Tensor {
-            channels: 1,
-            ..shape
-        };
-        let output = self.emit(node, kind, view.tensor, &[], one)?;
+        let weights = vec![factor; self.shape(view.tensor).channels as usize];
+        let pixel = Window::whole(Extent::square(1));
+        let sum = Computation::convolution(pixel, 1, weights, vec![0.0]);
+        let output = self.emit(node, sum, view.tensor, &[])?;
         Ok(reduced(view.of(output), dims))
     }
 
@@ -278,16 +264,14 @@ impl Lowering<'_> {
         dims: &[usize],
         (kind, kernel): (PoolKind, Extent),
     ) -> Result<View, Problem> {
-        let shape = self.shape(view.tensor);
         let window = Window::whole(kernel);
-        let output = window_output(shape, shape.channels, &window)?;
-        let kind = DraftKind::Pool {
+        let pool = Pool {
             kind,
             kernel,
             stride: window.stride,
             padding: window.padding,
         };
-        let output = self.emit(node, kind, view.tensor, &[], output)?;
+        let output = self.emit(node, pool, view.tensor, &[])?;
         Ok(reduced(view.of(output), dims))
     }
 
@@ -314,13 +298,9 @@ impl Lowering<'_> {
         factor: f32,
     ) -> Result<View, Problem> {
         let view = self.covering(node, view)?;
-        let shape = self.shape(view.tensor);
-        let channels = shape.channels as usize;
-        let kind = DraftKind::Affine {
-            scale: vec![factor; channels],
-            shift: vec![0.0; channels],
-        };
-        let output = self.emit(node, kind, view.tensor, &[], shape)?;
+        let channels = self.shape(view.tensor).channels as usize;
+        let affine = Computation::affine(vec![factor; channels], vec![0.0; channels]);
+        let output = self.emit(node, affine, view.tensor, &[])?;
         Ok(view.of(output))
     }
 

@@ -1,12 +1,11 @@
 //! Reductions that the author declares: operators behind the outputs of an exit.
 
-use punctual_model::{Tensor, TensorId};
+use punctual_model::{BestScore, Convert, Detections, Tensor, TensorId};
 use punctual_types::{DETECTION_VALUES, Decoder, Quantisation, Ranking, Scoring};
 
 use super::Lowering;
 use super::view_algebra::{Axis, BATCH, Factor, View};
 use super::views::position;
-use crate::draft::DraftKind;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Node};
 use crate::options::{
@@ -105,8 +104,7 @@ impl Lowering<'_> {
                     scale: 1.0,
                     zero: 0,
                 };
-                let shape = self.shape(best.tensor);
-                let to = self.emit(&node, DraftKind::Convert, best.tensor, &[], shape)?;
+                let to = self.emit(&node, Convert, best.tensor, &[])?;
                 self.draft.quantised.insert(to, bytes);
                 Ok(Reduced::Positions(best.of(to), Some(bytes)))
             }
@@ -149,17 +147,9 @@ impl Lowering<'_> {
         }
         let scoring = scoring(self.shape(scores).channels, options);
         let decoder = self.decoder(places, options)?;
-        let best = Tensor::features(places as u32);
-        let others: Vec<TensorId> = objectness.into_iter().collect();
-        let kind = DraftKind::BestScore { scoring };
-        let best = self.emit(&node, kind, scores, &others, best)?;
-        let kind = DraftKind::Detections { scoring, decoder };
-        let shape = Tensor {
-            channels: DETECTION_VALUES,
-            height: 1,
-            width: decoder.rows + 1,
-        };
-        let tensor = self.emit(&node, kind, best, &[boxes, scores], shape)?;
+        let best = self.emit(&node, BestScore { scoring }, scores, objectness.as_slice())?;
+        let detections = Detections { scoring, decoder };
+        let tensor = self.emit(&node, detections, best, &[boxes, scores])?;
         let rows = u64::from(decoder.rows);
         // What is behind the last row.
         let single = |channel: u64| View {

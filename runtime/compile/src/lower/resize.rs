@@ -1,12 +1,11 @@
 //! Resizes: other rows and columns, by sizes or by scales.
 
-use punctual_model::Tensor;
+use punctual_model::{Resize, Tensor};
 use punctual_types::{Coordinates, Extent, Filter, Resampling, Rounding};
 
 use super::Lowering;
 use super::convolution::dimension;
 use super::views::positions;
-use crate::draft::DraftKind;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
@@ -63,14 +62,7 @@ impl Lowering<'_> {
         if resampling.is_identity(shape.extent()) {
             return self.set_image(node, input);
         }
-        let Extent { height, width } = size;
-        let output = Tensor {
-            height,
-            width,
-            ..shape
-        };
-        let kind = DraftKind::Resize { resampling };
-        let output = self.emit(node, kind, input, &[], output)?;
+        let output = self.emit(node, Resize { resampling }, input, &[])?;
         self.set_image(node, output)
     }
 

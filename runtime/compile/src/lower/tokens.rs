@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 
-use punctual_model::{Tensor, TensorId};
-use punctual_types::{Activation, Extent, Window};
+use punctual_model::{Copy, Embedding, LayerNorm, Tensor, TensorId, Tokens};
+use punctual_types::{Extent, Window};
 
 use super::operands::Floats;
 use super::view_algebra::{Axis, View};
 use super::views::position;
 use super::{Lowering, Value};
-use crate::draft::{DraftKind, Sequence};
+use crate::draft::Computation;
 use crate::fold::{Dim, product};
 use crate::graph::{Attributes, Data, Node};
 use crate::problem::Problem;
@@ -50,13 +50,8 @@ impl Lowering<'_> {
                 return Err(self.wrong(position, what, value, "one value a channel"));
             }
         }
-        let kind = Sequence::LayerNorm {
-            scale,
-            bias,
-            epsilon,
-        };
-        let shape = self.shape(view.tensor);
-        let output = self.emit(node, DraftKind::Sequence(kind), view.tensor, &[], shape)?;
+        let norm = Computation::new(LayerNorm { epsilon }, [scale, bias]);
+        let output = self.emit(node, norm, view.tensor, &[])?;
         let result = match first == last {
             true => view.of(output),
             false => self.reshaped(node, &view.of(output), &sizes)?,
@@ -124,22 +119,12 @@ impl Lowering<'_> {
         weights: Vec<f32>,
         bias: Vec<f32>,
     ) -> Result<View, Problem> {
-        let channels = super::convolution::dimension(bias.len())?;
-        let kind = DraftKind::Conv {
-            weights,
-            bias,
-            window: Window::whole(Extent::square(1)),
-            groups: 1,
-            activation: Activation::None,
-        };
-        let shape = Tensor {
-            channels,
-            ..self.shape(view.tensor)
-        };
-        let output = self.emit(node, kind, view.tensor, &[], shape)?;
+        let pixel = Window::whole(Extent::square(1));
+        let matrix = Computation::convolution(pixel, 1, weights, bias);
+        let output = self.emit(node, matrix, view.tensor, &[])?;
         let mut result = view.of(output);
         let last = result.dims.len() - 1;
-        result.dims[last] = View::image(output, shape).dims[1].clone();
+        result.dims[last] = View::image(output, self.shape(output)).dims[1].clone();
         Ok(result)
     }
 
@@ -212,8 +197,8 @@ impl Lowering<'_> {
             width,
             ..shape
         };
-        let kind = DraftKind::Sequence(Sequence::Tokens { prefix, table });
-        let output = self.emit(node, kind, input, &[], row)?;
+        let tokens = Computation::new(Tokens { prefix }, [table]);
+        let output = self.emit(node, tokens, input, &[])?;
         let image = View::image(output, row);
         let dims = [0, 3, 1].map(|at| image.dims[at].clone()).to_vec();
         Ok(View { dims, ..image })
@@ -236,9 +221,8 @@ impl Lowering<'_> {
         if !is_token {
             return Ok(None);
         }
-        let kind = DraftKind::Sequence(Sequence::Token { column });
-        let features = Tensor::features(shape.channels);
-        self.emit(node, kind, view.tensor, &[], features).map(Some)
+        let token = Copy::of_column(column, shape.channels);
+        self.emit(node, token, view.tensor, &[]).map(Some)
     }
 
     /// A table's rows, looked up by numbers computed from the input.
@@ -260,8 +244,9 @@ impl Lowering<'_> {
             channels: super::convolution::dimension(*channels)?,
             ..shape
         };
-        let kind = DraftKind::Sequence(Sequence::Embedding { table: table.data });
-        let output = self.emit(node, kind, view.tensor, &[], shape)?;
+        let channels = shape.channels;
+        let embedding = Computation::new(Embedding { channels }, [table.data]);
+        let output = self.emit(node, embedding, view.tensor, &[])?;
         let mut result = view.of(output);
         result.dims.push(View::image(output, shape).dims[1].clone());
         self.set(node, Value::View(result))

@@ -4,13 +4,13 @@
 //! with every `s`-th value of the kernel. One convolution computes all of them as channels, and a view brings these to
 //! their pixels.
 
-use punctual_model::{KERNEL_MAX, Tensor, TensorId, WEIGHTS_MAX, window_output};
-use punctual_types::{Activation, Extent, Padding, Window};
+use punctual_model::{KERNEL_MAX, Tensor, TensorId, WEIGHTS_MAX};
+use punctual_types::{Extent, Padding, Window};
 
 use super::convolution::{dimension, of_weights, pads, two};
 use super::view_algebra::View;
 use super::{Lowering, Value};
-use crate::draft::DraftKind;
+use crate::draft::Computation;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
@@ -92,7 +92,6 @@ impl Lowering<'_> {
         let window = window(sides, shape)?;
         let places = (sides[0].stride * sides[1].stride) as usize;
         let channels = dimension(outputs.saturating_mul(places))?;
-        let output = window_output(shape, channels, &window)?;
         let taps = window.kernel.area().saturating_mul(inputs / groups);
         let count = taps.saturating_mul(channels as usize);
         // Before they are made, which may be far more than the file has.
@@ -102,14 +101,10 @@ impl Lowering<'_> {
                 limit: WEIGHTS_MAX,
             });
         }
-        let kind = DraftKind::Conv {
-            weights: by_place(&weights.data, [inputs, each, groups], sides),
-            bias: bias.iter().flat_map(|&bias| vec![bias; places]).collect(),
-            window,
-            groups: groups as u32,
-            activation: Activation::None,
-        };
-        let blocks = self.emit(node, kind, input, &[], output)?;
+        let weights = by_place(&weights.data, [inputs, each, groups], sides);
+        let bias = bias.iter().flat_map(|&bias| vec![bias; places]).collect();
+        let conv = Computation::convolution(window, groups as u32, weights, bias);
+        let blocks = self.emit(node, conv, input, &[])?;
         let mut pixels = self.pixels_of(node, blocks, sides)?;
         if series {
             pixels.dims.remove(2); // One row.

@@ -1,6 +1,6 @@
 //! Constant tensors, wherever the file keeps their data.
 
-use punctual_kernels::cuda::half;
+use punctual_types::half;
 
 use super::{External, ParseError};
 use crate::graph::{Constant, Data};

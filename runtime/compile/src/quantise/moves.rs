@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use punctual_model::{ChannelRun, Tensor, TensorId};
+use punctual_model::{ChannelRun, Convert, Copy, OperatorKind, Tensor, TensorId};
 use punctual_types::{Piece, Quantisation, View};
 
-use crate::draft::{Draft, DraftKind, DraftOperator};
+use super::CONVERT;
+use crate::draft::{Draft, DraftOperator};
 
 /// Most runs of channels that are moved as pieces: a shuffle of single channels is faster as floats.
 const RUNS_MAX: usize = 16;
@@ -38,7 +39,7 @@ fn only_readers(draft: &Draft, exits: &[TensorId]) -> BTreeMap<TensorId, Quantis
     let converted = draft.operators.iter().filter_map(|operator| {
         let to = draft.quantised.get(&operator.output)?;
         let only = readers.get(&operator.input) == Some(&1);
-        let converts = matches!(operator.kind, DraftKind::Convert);
+        let converts = operator.kind == CONVERT;
         (converts && only).then_some((operator.input, *to))
     });
     converted.collect()
@@ -69,7 +70,7 @@ impl Moves {
         });
         let Some((pieces, sources, to)) = moved else {
             let is_float = !self.quantised.contains_key(&operator.output);
-            if matches!(operator.kind, DraftKind::Convert) && is_float {
+            if operator.kind == CONVERT && is_float {
                 self.bytes.insert(operator.output, operator.input);
             }
             self.operators.push(operator);
@@ -81,16 +82,8 @@ impl Moves {
             .collect();
         let output = self.tensor(self.tensors[operator.output.index()], to);
         let name = operator.name.clone();
-        self.operators.push(DraftOperator {
-            name: name.clone(),
-            input: sources[0],
-            others: sources[1..].to_vec(),
-            output,
-            kind: DraftKind::Copy {
-                table: Vec::new(),
-                pieces,
-            },
-        });
+        let copy = DraftOperator::new(name.clone(), &sources, output, Copy { pieces });
+        self.operators.push(copy);
         self.convert(name, output, operator.output);
         self.bytes.insert(operator.output, output);
     }
@@ -98,10 +91,10 @@ impl Moves {
     /// What an operator moves, if it does no more.
     fn pieces(&self, operator: &DraftOperator) -> Option<Vec<Piece>> {
         match &operator.kind {
-            DraftKind::Copy { table, pieces } if table.is_empty() => Some(pieces.clone()),
-            DraftKind::Gather { runs } if runs.len() <= RUNS_MAX => {
+            OperatorKind::Copy(copy) if operator.weights.is_empty() => Some(copy.pieces.clone()),
+            OperatorKind::Gather(gather) if gather.runs.len() <= RUNS_MAX => {
                 let shape = self.tensors[operator.output.index()];
-                Some(pieces_of(runs, shape))
+                Some(pieces_of(&gather.runs, shape))
             }
             _ => None,
         }
@@ -125,13 +118,8 @@ impl Moves {
     }
 
     fn convert(&mut self, name: String, input: TensorId, output: TensorId) {
-        self.operators.push(DraftOperator {
-            name,
-            input,
-            others: Vec::new(),
-            output,
-            kind: DraftKind::Convert,
-        });
+        let convert = DraftOperator::new(name, &[input], output, Convert);
+        self.operators.push(convert);
     }
 }
 

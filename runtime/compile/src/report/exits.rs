@@ -103,7 +103,7 @@ pub(super) fn all(network: &Network) -> Vec<ExitReport> {
 fn decoder(stage: &Stage) -> Option<Decoder> {
     let mut operators = stage.operators.iter();
     operators.find_map(|operator| match operator.kind {
-        OperatorKind::Detections { decoder, .. } => Some(decoder),
+        OperatorKind::Detections(list) => Some(list.decoder),
         _ => None,
     })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use punctual_model::{Network, Operator, Stage, TensorId};
+use punctual_model::{DistinctWeights, Network, Operator, Stage, TensorId};
 
 use super::Note;
 
@@ -31,13 +31,16 @@ pub(super) fn notes(network: &Network) -> Vec<Note> {
     let mut notes = Vec::new();
     for (exit, stage) in early.iter().enumerate() {
         let head = head(stage);
-        let macs = head.iter().map(|operator| macs(network, operator)).sum();
+        let macs = head
+            .iter()
+            .map(|operator| network.multiplications_of(operator))
+            .sum();
         let head_share = percent(macs, network.multiplications(stage));
         if head_share.1 >= HEAVY {
             let percent = head_share.0;
             notes.push(Note::HeavyHead { exit, percent });
         }
-        let parameters = head.iter().map(|operator| operator.parameters()).sum();
+        let parameters = DistinctWeights::of(head.iter().copied()).count();
         let weights = percent(parameters, network.weights.len() as u64);
         if weights.1 >= LARGE {
             let percent = weights.0;
@@ -65,12 +68,6 @@ fn head(stage: &Stage) -> Vec<&Operator> {
     let mut operators: Vec<&Operator> = stage.operators.iter().collect();
     operators.retain(|operator| !deeper.contains(&operator.output));
     operators
-}
-
-fn macs(network: &Network, operator: &Operator) -> u64 {
-    let shape = |id: TensorId| network.tensors[id.index()];
-    let (input, output) = (shape(operator.input), shape(operator.output));
-    operator.kind.multiplications(input, output)
 }
 
 /// A share in whole percent, and as it is.

@@ -1,6 +1,6 @@
 //! Operators on computed positions: what they become, and what is refused.
 
-use punctual_model::{AnswerKind, Calibration, OperatorKind, reference};
+use punctual_model::{AnswerKind, Calibration, GridSample, OperatorKind, Pool, TopK, reference};
 use punctual_types::{Axis, Element, Interpolation, Outside, PoolKind, Ranking, Sampling};
 
 use super::builder::{Onnx, image_of, int, ints_of, text};
@@ -40,9 +40,7 @@ fn kinds(compiled: &Compiled) -> Vec<OperatorKind> {
 
 fn sampled(kinds: &[OperatorKind]) -> Option<(u32, Sampling)> {
     kinds.iter().find_map(|kind| match *kind {
-        OperatorKind::GridSample {
-            groups, sampling, ..
-        } => Some((groups, sampling)),
+        OperatorKind::GridSample(GridSample { groups, sampling }) => Some((groups, sampling)),
         _ => None,
     })
 }
@@ -112,7 +110,7 @@ fn images_beside_the_batch_are_groups_of_channels() {
     let copies = kinds(&compiled);
     let copies = copies
         .iter()
-        .filter(|kind| matches!(kind, OperatorKind::Copy { .. }));
+        .filter(|kind| matches!(kind, OperatorKind::Copy(_)));
     assert_eq!(copies.count(), 0, "all lies as it should");
 }
 
@@ -172,15 +170,15 @@ fn the_best_rows_are_taken_whole() {
     let count =
         |wanted: fn(&OperatorKind) -> bool| found.iter().filter(|kind| wanted(kind)).count();
     assert_eq!(
-        count(|kind| matches!(kind, OperatorKind::TopK { count: 4, .. })),
+        count(|kind| matches!(kind, OperatorKind::TopK(TopK { count: 4, .. }))),
         1
     );
-    assert_eq!(count(|kind| matches!(kind, OperatorKind::Take { .. })), 1);
+    assert_eq!(count(|kind| matches!(kind, OperatorKind::Take(_))), 1);
     // The indices are not repeated for each of the five scores.
     let network = compiled.package.network();
     let mut operators = network.stages.iter().flat_map(|stage| &stage.operators);
     let take = operators.find_map(|operator| match operator.kind {
-        OperatorKind::Take { indices, .. } => Some(network.tensors[indices.index()]),
+        OperatorKind::Take(_) => Some(network.tensors[operator.others[0].index()]),
         _ => None,
     });
     assert_eq!(take.map(|indices| indices.sides()), Some([1, 1, 4]));
@@ -195,7 +193,7 @@ fn the_largest_of_all_pixels_is_one_pool_however_many_there_are() {
         .head("largest", 3, "exit_0");
     let found = kinds(&with_any_answer(&onnx));
     let whole = |kind: &OperatorKind| {
-        matches!(kind, OperatorKind::Pool { kind: PoolKind::Max, kernel, .. }
+        matches!(kind, OperatorKind::Pool(Pool { kind: PoolKind::Max, kernel, .. })
             if (kernel.height, kernel.width) == (40, 48))
     };
     assert!(found.iter().any(whole), "{found:?}");
@@ -227,11 +225,11 @@ fn the_best_channel_is_one_operator_and_an_output_of_integers() {
         onnx.graph().output.push(output);
         let compiled = with_any_answer(&onnx);
         let chosen = kinds(&compiled).into_iter().find_map(|kind| match kind {
-            OperatorKind::TopK {
+            OperatorKind::TopK(TopK {
                 axis,
                 count: 1,
                 ranking,
-            } => Some((axis, ranking)),
+            }) => Some((axis, ranking)),
             _ => None,
         });
         let ranking = Ranking {

@@ -5,7 +5,7 @@ use super::compiled;
 use crate::{Compiled, Note};
 use punctual_device_cpu::Evaluator;
 use punctual_kernels::Isa;
-use punctual_model::{Operator, OperatorKind, reference};
+use punctual_model::{Operator, OperatorKind, Pool, reference};
 use punctual_types::Activation;
 
 fn names(onnx: &Onnx) -> Vec<Vec<String>> {
@@ -71,17 +71,12 @@ fn a_residual_is_added_by_the_later_of_two_convolutions() {
         .head("r", 3, "exit_0");
     let first = operator(&onnx, "node_c");
     let second = operator(&onnx, "node_d");
-    let OperatorKind::Conv2d {
-        residual,
-        activation,
-        ..
-    } = second.kind
-    else {
+    let OperatorKind::Conv2d(conv) = &second.kind else {
         panic!("{second:?}");
     };
     assert_eq!(
-        (residual, activation),
-        (Some(first.output), Activation::Relu)
+        (&second.others[..], conv.activation),
+        (&[first.output][..], Activation::Relu)
     );
 }
 
@@ -93,10 +88,10 @@ fn what_somebody_else_reads_is_not_fused_away() {
         .head("a", 3, "exit_0");
     // `c` is read twice, so it stays without its ReLU, which becomes an operator of its own.
     assert_eq!(names(&onnx)[0][..2], ["node_c", "node_r"]);
-    let OperatorKind::Conv2d { activation, .. } = operator(&onnx, "node_c").kind else {
+    let OperatorKind::Conv2d(conv) = operator(&onnx, "node_c").kind else {
         panic!("no convolution");
     };
-    assert_eq!(activation, Activation::None);
+    assert_eq!(conv.activation, Activation::None);
     let notes = compiled(&onnx).unwrap().report.notes;
     assert!(
         notes.contains(&Note::Standalone { operators: 1 }),
@@ -127,7 +122,7 @@ fn clamping_twice_is_clamping_once() {
             .node("Clip", "once y z", "again", &[])
             .head("again", 3, "exit_0");
         match operator(&onnx, "node_c").kind {
-            OperatorKind::Conv2d { activation, .. } => activation,
+            OperatorKind::Conv2d(conv) => conv.activation,
             other => panic!("{other:?}"),
         }
     };
@@ -176,7 +171,7 @@ fn same_padding_puts_the_odd_pixel_where_it_is_told() {
         let onnx = Onnx::new()
             .node("MaxPool", "image", "x", &window)
             .head("x", 3, "exit_0");
-        let OperatorKind::Pool { padding, .. } = operator(&onnx, "node_x").kind else {
+        let OperatorKind::Pool(Pool { padding, .. }) = operator(&onnx, "node_x").kind else {
             panic!("no pool");
         };
         assert_eq!((padding.top, padding.bottom), (top, bottom), "{mode}");

@@ -2,7 +2,7 @@
 
 use super::builder::{Onnx, int, ints_of};
 use super::compiled;
-use punctual_model::{ChannelRun, Operator, OperatorKind, reference};
+use punctual_model::{ChannelRun, Gather, Operator, OperatorKind, reference};
 use punctual_types::Activation;
 
 fn operators(onnx: &Onnx) -> Vec<Operator> {
@@ -47,11 +47,11 @@ fn branches_join_in_their_order() {
     let operators = operators(&onnx);
     let (first, second) = (named(&operators, "node_c1"), named(&operators, "node_c0"));
     let joined = named(&operators, "node_j");
-    let OperatorKind::Gather { others, runs } = &joined.kind else {
+    let OperatorKind::Gather(Gather { runs }) = &joined.kind else {
         panic!("{joined:?}");
     };
     assert_eq!(
-        (joined.input, &others[..]),
+        (joined.input, &joined.others[..]),
         (first.output, &[second.output][..])
     );
     assert_eq!(runs[..], [run(0, 0, 4), run(1, 0, 4), run(0, 0, 4)]);
@@ -75,11 +75,11 @@ fn a_dense_block_reads_the_join_before() {
         "a join of one is itself"
     );
     let last = named(&operators, "node_j2");
-    let OperatorKind::Gather { others, runs } = &last.kind else {
+    let OperatorKind::Gather(Gather { runs }) = &last.kind else {
         panic!("{last:?}");
     };
     assert_eq!(last.input, named(&operators, "node_j1").output);
-    assert_eq!(others[..], [named(&operators, "node_d2").output]);
+    assert_eq!(last.others[..], [named(&operators, "node_d2").output]);
     assert_eq!(runs[..], [run(0, 0, 8), run(1, 0, 4)]);
 }
 
@@ -92,7 +92,7 @@ fn many_branches_become_a_tree() {
     let gathers: Vec<usize> = operators(&onnx)
         .iter()
         .filter_map(|operator| match &operator.kind {
-            OperatorKind::Gather { others, .. } => Some(others.len() + 1),
+            OperatorKind::Gather(_) => Some(operator.reads().count()),
             _ => None,
         })
         .collect();
@@ -130,20 +130,12 @@ fn an_image_taken_apart_scaled_and_joined_is_scaled_whole() {
     let network = package.network();
     let operators = &network.stages[0].operators;
     assert_eq!(operators.len(), 3, "{operators:?}");
-    let OperatorKind::Conv2d {
-        weights,
-        bias,
-        groups,
-        activation,
-        ..
-    } = operators[0].kind
-    else {
+    let OperatorKind::Conv2d(conv) = &operators[0].kind else {
         panic!("{:?}", operators[0]);
     };
-    let values = |start: u32| network.weights[start as usize..][..3].to_vec();
-    assert_eq!(values(weights.start), [2.0, 3.0, 4.0]);
-    assert_eq!(values(bias.start), [0.5, -0.25, 0.0]);
-    assert_eq!((groups, activation), (3, Activation::None));
+    let values: Vec<&[f32]> = network.float_weights(&operators[0]).collect();
+    assert_eq!(values, [[2.0, 3.0, 4.0], [0.5, -0.25, 0.0]]);
+    assert_eq!((conv.groups, conv.activation), (3, Activation::None));
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod reduced;
 mod refused;
 mod reported;
 mod resized;
+mod tied;
 mod viewed;
 
 use punctual_model::{AnswerKind, Calibration};

@@ -1,7 +1,7 @@
 //! Networks with QuantizeLinear and DequantizeLinear.
 
-use punctual_model::{OperatorKind, TensorId, reference};
-use punctual_types::{Activation, PoolKind, Quantisation};
+use punctual_model::{Binary, OperatorKind, Pool, QuantisedConv2d, TensorId, reference};
+use punctual_types::{Activation, BinaryFunction, PoolKind, Quantisation};
 
 use super::builder::{Onnx, int, ints_of, text};
 use super::folded::for_each_image;
@@ -90,26 +90,31 @@ fn a_quantised_network_runs_on_bytes_from_its_input_to_its_scores() {
     assert!(matches!(
         kinds[..],
         [
-            OperatorKind::Convert,
-            OperatorKind::QuantisedConv2d {
+            OperatorKind::Convert(_),
+            OperatorKind::QuantisedConv2d(QuantisedConv2d {
                 activation: Activation::Relu,
                 ..
-            },
-            OperatorKind::QuantisedConv2d {
+            }),
+            OperatorKind::QuantisedConv2d(QuantisedConv2d {
                 activation: Activation::None,
                 ..
-            },
-            OperatorKind::Add {
+            }),
+            OperatorKind::Binary(Binary {
+                function: BinaryFunction::Add,
+                constant: None,
                 activation: Activation::Relu,
                 ..
-            },
-            OperatorKind::Pool {
+            }),
+            OperatorKind::Pool(Pool {
                 kind: PoolKind::Max,
                 ..
-            },
-            OperatorKind::GlobalAveragePool,
-            OperatorKind::QuantisedConv2d { .. },
-            OperatorKind::Convert,
+            }),
+            OperatorKind::Pool(Pool {
+                kind: PoolKind::Average { .. },
+                ..
+            }),
+            OperatorKind::QuantisedConv2d(_),
+            OperatorKind::Convert(_),
         ]
     ));
     let network = compiled.package.network();
@@ -139,13 +144,16 @@ fn what_has_no_operator_on_bytes_stays_between_two_conversions() {
     assert!(matches!(
         found[..],
         [
-            OperatorKind::Convert,
-            OperatorKind::Convert,
-            OperatorKind::Conv2d { .. },
-            OperatorKind::Convert,
-            OperatorKind::Convert,
-            OperatorKind::GlobalAveragePool,
-            OperatorKind::Linear { .. },
+            OperatorKind::Convert(_),
+            OperatorKind::Convert(_),
+            OperatorKind::Conv2d(_),
+            OperatorKind::Convert(_),
+            OperatorKind::Convert(_),
+            OperatorKind::Pool(Pool {
+                kind: PoolKind::Average { .. },
+                ..
+            }),
+            OperatorKind::Linear(_),
         ]
     ));
 }
@@ -170,21 +178,21 @@ fn the_nearest_bytes_are_moved_if_they_stand_for_the_same() {
     assert!(matches!(
         resized(0.03, "nearest")[..4],
         [
-            OperatorKind::Convert,
-            OperatorKind::Resize { .. },
-            OperatorKind::QuantisedConv2d { .. },
-            OperatorKind::Convert,
+            OperatorKind::Convert(_),
+            OperatorKind::Resize(_),
+            OperatorKind::QuantisedConv2d(_),
+            OperatorKind::Convert(_),
         ]
     ));
     for found in [resized(0.02, "nearest"), resized(0.03, "linear")] {
         assert!(matches!(
             found[..5],
             [
-                OperatorKind::Convert,
-                OperatorKind::Convert,
-                OperatorKind::Resize { .. },
-                OperatorKind::Convert,
-                OperatorKind::QuantisedConv2d { .. },
+                OperatorKind::Convert(_),
+                OperatorKind::Convert(_),
+                OperatorKind::Resize(_),
+                OperatorKind::Convert(_),
+                OperatorKind::QuantisedConv2d(_),
             ]
         ));
     }
@@ -253,15 +261,14 @@ fn joined(axis: i64, scales: [f32; 2]) -> Onnx {
 fn what_is_joined_between_bytes_is_joined_as_bytes() {
     for axis in [1, 2] {
         let same = kinds(&compiled(&joined(axis, [0.05, 0.05])).unwrap());
-        let convolution =
-            |kind: &OperatorKind| matches!(kind, OperatorKind::QuantisedConv2d { .. });
+        let convolution = |kind: &OperatorKind| matches!(kind, OperatorKind::QuantisedConv2d(_));
         assert!(same[1..3].iter().all(convolution), "{same:?}");
-        assert!(matches!(same[3], OperatorKind::Copy { .. }), "{same:?}");
+        assert!(matches!(same[3], OperatorKind::Copy(_)), "{same:?}");
         assert!(convolution(&same[4]), "{same:?}");
         let other = compiled(&joined(axis, [0.05, 0.02])).unwrap();
         let kinds = kinds(&other);
-        assert!(matches!(kinds[3], OperatorKind::Convert), "{kinds:?}");
-        assert!(matches!(kinds[4], OperatorKind::Copy { .. }), "{kinds:?}");
+        assert!(matches!(kinds[3], OperatorKind::Convert(_)), "{kinds:?}");
+        assert!(matches!(kinds[4], OperatorKind::Copy(_)), "{kinds:?}");
         assert!(convolution(&kinds[5]), "{kinds:?}");
     }
 }
@@ -282,9 +289,9 @@ fn a_transpose_between_bytes_moves_bytes() {
         matches!(
             kinds[..3],
             [
-                OperatorKind::Convert,
-                OperatorKind::Copy { .. },
-                OperatorKind::QuantisedConv2d { .. }
+                OperatorKind::Convert(_),
+                OperatorKind::Copy(_),
+                OperatorKind::QuantisedConv2d(_)
             ]
         ),
         "{kinds:?}"
@@ -352,4 +359,31 @@ fn an_exit_of_what_is_joined_has_what_was_joined() {
     let mut outputs = exits.into_iter().flatten().flat_map(|exit| exit.outputs);
     let both = outputs.find(|values| values.len() == 384).unwrap();
     assert_eq!((both[0], both[383]), (-7.0, -3.78125));
+}
+
+/// Integers, scales and biases of two convolutions that have the same are there once, whatever their bytes stand for.
+#[test]
+fn integers_that_two_convolutions_have_are_stored_once() {
+    let onnx = Onnx::new()
+        .scale("x", 0.03, 120)
+        .scale("y", 0.02, 100)
+        .scale("z", 0.01, 90)
+        .integers("w", &[3, 3, 3, 3], vec![0.004, 0.003, 0.002])
+        .through("image", "x")
+        .node("Conv", "x w", "c", &[ints_of("pads", &[1; 4])])
+        .through("c", "y")
+        .node("Conv", "y w", "d", &[ints_of("pads", &[1; 4])])
+        .through("d", "z")
+        .head("z", 3, "exit_0");
+    let compiled = compiled(&onnx).unwrap();
+    let network = compiled.package.network();
+    let convs = network.stages[0].operators.iter();
+    let convs = convs.filter(|conv| matches!(conv.kind, OperatorKind::QuantisedConv2d(_)));
+    let convs: Vec<_> = convs.collect();
+    assert_eq!(convs.len(), 2);
+    assert_eq!(convs[0].weights, convs[1].weights);
+    assert_eq!(network.quantised.weights.len(), 81);
+    // Scales, biases, and the head's.
+    assert_eq!(network.weights.len(), 3 + 3 + 5 * 3 + 5);
+    assert_eq!(compiled.report.parameters, 81 + 26);
 }

@@ -36,7 +36,7 @@ fn all_steps_of_a_layer_are_one_operator_with_its_weights_once() {
     let kinds = network.stages[0].operators.iter().map(|o| &o.kind);
     let layers = kinds
         .clone()
-        .filter(|kind| matches!(kind, OperatorKind::Recurrent { .. }));
+        .filter(|kind| matches!(kind, OperatorKind::Recurrent(_)));
     assert_eq!((layers.count(), kinds.count() <= 5), (1, true));
     // Weights and biases of inputs and states, and of the head.
     let weights = 12 * (3 + 4 + 2) + 4 * 5 + 5;
@@ -90,7 +90,7 @@ fn zeros_around_a_convolution_are_its_padding() {
             .head("c", 4, "exit_0");
         let network = network(&onnx);
         let mut operators = network.stages[0].operators.iter();
-        operators.any(|operator| matches!(operator.kind, OperatorKind::Copy { .. }))
+        operators.any(|operator| matches!(operator.kind, OperatorKind::Copy(_)))
     };
     assert!(!padded(&[0, 0, 1, 2, 0, 0, 2, 0]));
     // A window may not lie wholly in its padding, and channels have none.

@@ -1,7 +1,7 @@
 //! Declared reductions: what they are made of, what clients get of them, and what is refused.
 
 use punctual_model::{
-    AnswerKind, Calibration, Exit, Network, OperatorKind, Output, TensorId, reference,
+    AnswerKind, Calibration, Detections, Exit, Network, OperatorKind, Output, TensorId, reference,
 };
 use punctual_types::{BoxForm, Element, Random};
 
@@ -51,13 +51,13 @@ fn outputs(exit: &Exit) -> Vec<(&str, &[u32], &str)> {
 fn kinds(network: &Network) -> Vec<&'static str> {
     let operators = network.stages.iter().flat_map(|stage| &stage.operators);
     let name = |kind: &OperatorKind| match kind {
-        OperatorKind::Copy { .. } => "copy",
-        OperatorKind::BestScore { .. } => "best",
-        OperatorKind::Detections { .. } => "detections",
-        OperatorKind::Softmax { .. } => "softmax",
-        OperatorKind::TopK { .. } => "top",
-        OperatorKind::Convert => "convert",
-        OperatorKind::Take { .. } => "take",
+        OperatorKind::Copy(_) => "copy",
+        OperatorKind::BestScore(_) => "best",
+        OperatorKind::Detections(_) => "detections",
+        OperatorKind::Softmax(_) => "softmax",
+        OperatorKind::TopK(_) => "top",
+        OperatorKind::Convert(_) => "convert",
+        OperatorKind::Take(_) => "take",
         _ => "other",
     };
     operators.map(|operator| name(&operator.kind)).collect()
@@ -399,12 +399,14 @@ fn places_on_other_axes_are_brought_to_rows_of_pixels() {
     let network = compiled.package.network();
     let mut operators = network.stages[0].operators.iter();
     let found = operators.find_map(|operator| match &operator.kind {
-        OperatorKind::Detections {
-            others, decoder, ..
-        } => Some((*others, decoder)),
+        OperatorKind::Detections(Detections { decoder, .. }) => {
+            Some((&operator.others[..], decoder))
+        }
         _ => None,
     });
-    let ([boxes, _], decoder) = found.unwrap();
+    let Some((&[boxes, _], decoder)) = found else {
+        panic!("{found:?}");
+    };
     let shape = |id: TensorId| network.tensors[id.index()].sides();
     assert_eq!(shape(boxes), [4, 1, 24]);
     assert_eq!(

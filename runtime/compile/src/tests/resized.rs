@@ -1,6 +1,6 @@
 //! Resizes: what sizes and scales come to, and what is refused.
 
-use punctual_model::{OperatorKind, Tensor};
+use punctual_model::{OperatorKind, Resize, Tensor};
 use punctual_types::{Coordinates, Extent, Filter, Resampling, Rounding};
 
 use super::builder::{Onnx, int, ints_of, text};
@@ -30,7 +30,7 @@ fn resampling(onnx: &Onnx) -> Option<(Resampling, Tensor)> {
     let network = package.network();
     let operator = &network.stages[0].operators[0];
     match operator.kind {
-        OperatorKind::Resize { resampling } => {
+        OperatorKind::Resize(Resize { resampling }) => {
             Some((resampling, network.tensors[operator.output.index()]))
         }
         _ => None,

@@ -3,7 +3,7 @@
 use super::builder::{Onnx, int, ints_of};
 use super::{compiled, options};
 use crate::compile;
-use punctual_model::{AnswerKind, Calibration, OperatorKind, reference};
+use punctual_model::{AnswerKind, Calibration, Gather, OperatorKind, reference};
 
 /// Eight channels as two groups, the groups interleaved.
 fn shuffled() -> Onnx {
@@ -27,10 +27,10 @@ fn gathered(onnx: &Onnx, name: &str) -> Vec<u32> {
     let package = compiled(onnx).unwrap().package;
     let mut operators = package.network().stages.iter().flat_map(|s| &s.operators);
     let operator = operators.find(|operator| operator.name == name).unwrap();
-    let OperatorKind::Gather { others, runs } = &operator.kind else {
+    let OperatorKind::Gather(Gather { runs }) = &operator.kind else {
         panic!("{operator:?}");
     };
-    assert!(others.is_empty());
+    assert!(operator.others.is_empty());
     runs.iter()
         .flat_map(|run| run.first..run.first + run.count)
         .collect()

@@ -151,7 +151,11 @@ fn arithmetic_of_tensors_that_are_repeated_and_softmaxes_along_every_axis() {
             .map(|found| found.operators)
     };
     assert_eq!(count("softmax"), Some(6), "{}", compiled.report);
-    assert!(count("arithmetic") >= Some(9), "{}", compiled.report);
+    let of_two: usize = ["arithmetic", "add", "multiply"]
+        .into_iter()
+        .filter_map(count)
+        .sum();
+    assert!(of_two >= 14, "{}", compiled.report);
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn the_stages_are_three_of_growing_work_with_everything_fused() {
         .stages
         .iter()
         .flat_map(|stage| &stage.operators);
-    let unfused = operators.filter(|o| matches!(o.kind, punctual_model::OperatorKind::Add { .. }));
+    let unfused = operators.filter(|o| matches!(o.kind, punctual_model::OperatorKind::Binary(_)));
     assert_eq!(unfused.count(), 0, "{report}");
     assert!(report.stages[0].carried_bytes > 0);
     assert_eq!(

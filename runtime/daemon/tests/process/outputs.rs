@@ -6,10 +6,10 @@ use punctual_client::{
     Verdict, now_ns,
 };
 use punctual_model::{
-    AnswerKind, Calibration, Exit, InputSpec, Network, Operator, OperatorKind, Output, Package,
-    Quantised, Stage, Tensor, TensorId, VectorSpec, WeightRange,
+    AnswerKind, Binary, Calibration, Exit, InputSpec, Linear, Network, Operator, Output, Package,
+    Pool, Quantised, Stage, Tensor, TensorId, VectorSpec, WeightRange,
 };
-use punctual_types::{Activation, Element, View};
+use punctual_types::{Activation, BinaryFunction, Element, Extent, View};
 
 const MANIFEST: &str = r#"
 [daemon]
@@ -43,12 +43,6 @@ range = [-10.0, 10.0]
 
 /// The mean of each colour, 0 to 1, plus the vector; its second exit doubles that. As floats and as whole numbers.
 fn tones() -> Network {
-    let operator = |name: &str, input, output, kind| Operator {
-        name: name.to_owned(),
-        input: TensorId(input),
-        output: TensorId(output),
-        kind,
-    };
     let output = |name: &str, tensor, element| Output {
         name: name.to_owned(),
         tensor: TensorId(tensor),
@@ -64,15 +58,13 @@ fn tones() -> Network {
         scores: None,
         confidence: None,
     };
-    let double = OperatorKind::Linear {
-        weights: WeightRange { start: 0, len: 9 },
-        bias: WeightRange { start: 9, len: 3 },
+    let mean = Pool::mean_of_all(Extent::square(4));
+    let plus = Binary::new(BinaryFunction::Add);
+    let double = Linear {
         activation: Activation::None,
     };
-    let plus = OperatorKind::Add {
-        other: TensorId(1),
-        activation: Activation::None,
-    };
+    let of_double = [(0, 9), (9, 3)].map(|(start, len)| WeightRange { start, len });
+    let double = Operator::new("double", &[TensorId(3)], TensorId(4), double);
     let diagonal = |at: usize| if at.is_multiple_of(4) { 2.0 } else { 0.0 };
     let weights = (0..9).map(diagonal).chain([0.0; 3]);
     Network {
@@ -100,15 +92,15 @@ fn tones() -> Network {
                 inputs: vec![TensorId(0), TensorId(1)],
                 outputs: vec![TensorId(3)],
                 operators: vec![
-                    operator("mean", 0, 2, OperatorKind::GlobalAveragePool),
-                    operator("plus", 2, 3, plus),
+                    Operator::new("mean", &[TensorId(0)], TensorId(2), mean),
+                    Operator::new("plus", &[2, 1].map(TensorId), TensorId(3), plus),
                 ],
                 exit: Some(exit(3)),
             },
             Stage {
                 inputs: vec![TensorId(3)],
                 outputs: vec![],
-                operators: vec![operator("double", 3, 4, double)],
+                operators: vec![double.with_weights(of_double)],
                 exit: Some(exit(4)),
             },
         ],

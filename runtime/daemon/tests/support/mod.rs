@@ -160,6 +160,7 @@ pub fn profile(machine: &str, clocks: &str, package: &Package) -> Profile {
         prepare: formats.map(|(f, w, h)| prepare(f, w, h)).to_vec(),
         beside: Vec::new(),
         settings: BTreeMap::new(),
+        same_as: Vec::new(),
         preemption_ns_max: 500_000,
         solutions: Vec::new(),
         solution_memory: SolutionMemory::default(),

@@ -12,7 +12,7 @@ use punctual_platform::{Doorbell, Missing, clock};
 
 use super::*;
 use crate::CpuProvider;
-use crate::executable::Kernel;
+use crate::executable::Planted;
 use crate::shared::{Operands, Space};
 use punctual_device::Device;
 use punctual_device::conformance::networks;
@@ -66,7 +66,7 @@ fn next_event(device: &mut CpuDevice, bell: &Doorbell) -> Event {
 /// A device of two workers whose first operator of stage 1 panics.
 fn with_a_fault(bell: &Arc<Doorbell>) -> CpuDevice {
     let fault = |model: &mut LoadedModel| {
-        model.stages[1].steps[0].kernel = Kernel::Test(|_, _| panic!("planted"));
+        model.stages[1].steps[0].kernel = Box::new(Planted(|_, _| panic!("planted")));
     };
     with_planted(bell, None, fault)
 }
@@ -142,7 +142,7 @@ fn memory_that_a_stage_has_not_written_yet_is_overwritten_for_verification() {
         };
         let mut device = started_with(&bell, None, model, |model| {
             for step in &mut model.stages[0].steps {
-                step.kernel = Kernel::Test(finds_poison);
+                step.kernel = Box::new(Planted(finds_poison));
             }
         });
         for id in 0..2 {
@@ -192,7 +192,7 @@ impl Provider for Exchanging {
         let carried = |step: &&Step| step.operands.output().space == Space::Request;
         let carries = steps.iter().find(carried).expect("it carries something");
         let operands = Operands::new([], carries.operands.output());
-        let kernel = Kernel::Test(exchange);
+        let kernel = Box::new(Planted(exchange));
         let last = Step::new(
             "exchange".to_owned(),
             carries.made,
@@ -304,13 +304,13 @@ fn a_preempted_stage_stops_at_the_next_operator_with_its_priority_back() {
     let bell = Arc::new(Doorbell::new());
     let mut device = with_planted(&bell, Some(3), |model| {
         let steps = &mut model.stages[0].steps;
-        steps[0].kernel = Kernel::Test(|_, _| {
+        steps[0].kernel = Box::new(Planted(|_, _| {
             ENTERED.ring();
             LEAVE.wait(0, Some(clock::now_ns() + LIMIT_NS));
-        });
-        steps[1].kernel = Kernel::Test(|_, _| {
+        }));
+        steps[1].kernel = Box::new(Planted(|_, _| {
             CAME_FURTHER.fetch_add(1, Ordering::SeqCst);
-        });
+        }));
     });
     let tids: std::vec::Vec<i32> = device.shell().tids().collect();
     // Where the machine grants no real-time priority, the rest of the test still holds.

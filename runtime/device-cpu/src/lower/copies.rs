@@ -20,12 +20,13 @@ impl Lowering<'_> {
         places: &Places<'_>,
     ) -> Result<Step, KernelError> {
         let output = self.copies[&tensor];
-        let (name, kernel, read) = if tensor == self.network.input_tensor() {
-            let kernel = Kernel::Conv2d(self.planes_to_blocks(output)?);
+        let (name, kernel, read): (_, Box<dyn Kernel>, _) = if tensor == self.network.input_tensor()
+        {
+            let kernel = Box::new(self.planes_to_blocks(output)?);
             (INPUT_COPY, kernel, self.planes(places))
         } else {
             let value = Value::Tensor(tensor);
-            let kernel = Kernel::Copy(self.with_zeros(self.layout(value), output)?);
+            let kernel = Box::new(self.with_zeros(self.layout(value), output)?);
             ("zeros around", kernel, self.operand(value, places))
         };
         Ok(Step::new(

@@ -1,17 +1,58 @@
-//! The steps of a gather: what its sources' homes leave to be moved.
+//! Channels picked from tensors: the steps of a gather are what its sources' homes leave to be moved.
 
-use punctual_kernels::{BlockedLayout, Gather, GatherSpec, KernelError};
-use punctual_model::{ChannelRun, Operator};
+use punctual_kernels::{BlockedLayout, ChannelRun, Gather, GatherSpec, Image, KernelError, Part};
+use punctual_model::{self as model, Operator};
 
 use super::places::Places;
-use super::{Lowering, homes};
+use super::{Layouts, Lower, Lowering, homes};
 use crate::executable::{Kernel, Made, Step, Value};
 use crate::shared::{Operands, Span};
 
 /// Consecutive runs that must be moved, to `first` channels of the result and on.
 struct Moved {
     first: usize,
-    runs: Vec<ChannelRun>,
+    runs: Vec<model::ChannelRun>,
+}
+
+impl Lower for model::Gather {
+    /// Of all sources; steps have kernels of what is left to be moved.
+    fn kernel(&self, of: &Layouts) -> Result<Box<dyn Kernel>, KernelError> {
+        let others = of.others.iter().copied();
+        let run = |run: &model::ChannelRun| ChannelRun {
+            source: run.source.into(),
+            first: run.first as usize,
+            count: run.count as usize,
+        };
+        let spec = GatherSpec {
+            inputs: [of.blocked()].into_iter().chain(others).collect(),
+            output: of.output,
+            runs: self.runs.iter().map(run).collect(),
+        };
+        Ok(Box::new(Gather::new(of.isa, &spec)?))
+    }
+
+    fn steps(
+        &self,
+        lowering: &Lowering<'_>,
+        operator: &Operator,
+        places: &Places<'_>,
+    ) -> Result<Vec<Step>, KernelError> {
+        lowering.gather_steps(operator, &self.runs, places)
+    }
+}
+
+impl Kernel for Gather {
+    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        self.run(part, images);
+    }
+
+    fn runs_in_rows(&self, _output: &BlockedLayout) -> bool {
+        true
+    }
+
+    fn gather(&self) -> Option<&Gather> {
+        Some(self)
+    }
 }
 
 impl Lowering<'_> {
@@ -19,7 +60,7 @@ impl Lowering<'_> {
     pub(super) fn gather_steps(
         &self,
         operator: &Operator,
-        runs: &[ChannelRun],
+        runs: &[model::ChannelRun],
         places: &Places<'_>,
     ) -> Result<Vec<Step>, KernelError> {
         if self.homes.is_view(operator) {
@@ -65,13 +106,13 @@ impl Lowering<'_> {
         let mut sources: Vec<Value> = Vec::new();
         let mut runs = Vec::with_capacity(moved.runs.len());
         for run in &moved.runs {
-            let value = self.value(homes::source(operator, run));
+            let value = self.value(run.tensor(operator.reads()));
             let known = sources.iter().position(|source| *source == value);
             let source = known.unwrap_or(sources.len());
             if known.is_none() {
                 sources.push(value);
             }
-            runs.push(punctual_kernels::ChannelRun {
+            runs.push(ChannelRun {
                 source,
                 first: run.first as usize,
                 count: run.count as usize,
@@ -86,7 +127,7 @@ impl Lowering<'_> {
         Ok(Step::new(
             operator.name.clone(),
             Made::Part(operator.output),
-            Kernel::Gather(Gather::new(self.isa, &spec)?),
+            Box::new(Gather::new(self.isa, &spec)?),
             Operands::new(inputs, span),
             output,
         ))
@@ -95,7 +136,6 @@ impl Lowering<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::lower::lower;
     use punctual_device::conformance::networks;
     use punctual_kernels::Isa;
@@ -104,7 +144,7 @@ mod tests {
     fn moved(isa: Isa) -> Vec<usize> {
         let model = lower(isa, &networks::gathers(1), None).expect("lowers");
         let steps = model.stages.iter().flat_map(|stage| &stage.steps);
-        let moves = steps.filter(|step| matches!(step.kernel, Kernel::Gather(_)));
+        let moves = steps.filter(|step| step.kernel.gather().is_some());
         moves.map(|step| step.output.channels()).collect()
     }
 

@@ -39,8 +39,8 @@ impl Homes {
         };
         for stage in &network.stages {
             for operator in &stage.operators {
-                if let OperatorKind::Gather { runs, .. } = &operator.kind {
-                    homes.settle(network, stage, operator, runs, lanes);
+                if let OperatorKind::Gather(gather) = &operator.kind {
+                    homes.settle(network, stage, operator, &gather.runs, lanes);
                 }
             }
         }
@@ -58,7 +58,7 @@ impl Homes {
     ) {
         let output = operator.output;
         if let [run] = runs
-            && let source = source(operator, run)
+            && let source = run.tensor(operator.reads())
             && (run.first as usize).is_multiple_of(lanes)
             // A stage has a step at least.
             && computes(stage)
@@ -72,7 +72,7 @@ impl Homes {
         }
         let written: BTreeSet<TensorId> = stage.operators.iter().map(|each| each.output).collect();
         for (run, first) in placed(runs) {
-            let source = source(operator, run);
+            let source = run.tensor(operator.reads());
             let channels = network.tensors[source.0 as usize].channels;
             let whole = (run.first, run.count) == (0, channels);
             let end = first + run.count as usize;
@@ -138,13 +138,13 @@ impl Homes {
             tensor: operator.output,
             block: first / lanes,
         };
-        self.inside[source(operator, run).0 as usize] == Some(home)
+        self.inside[run.tensor(operator.reads()).0 as usize] == Some(home)
     }
 }
 
 /// Whether some operator does more than to move values.
 fn computes(stage: &Stage) -> bool {
-    let moves = |operator: &Operator| matches!(operator.kind, OperatorKind::Gather { .. });
+    let moves = |operator: &Operator| matches!(operator.kind, OperatorKind::Gather(_));
     !stage.operators.iter().all(moves)
 }
 
@@ -155,12 +155,4 @@ pub(super) fn placed(runs: &[ChannelRun]) -> impl Iterator<Item = (&ChannelRun, 
         *next += run.count as usize;
         Some((run, first))
     })
-}
-
-/// The tensor that a run of the gather is from.
-pub(super) fn source(operator: &Operator, run: &ChannelRun) -> TensorId {
-    match run.source {
-        0 => operator.input,
-        other => operator.kind.others()[usize::from(other) - 1],
-    }
 }

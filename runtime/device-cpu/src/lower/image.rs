@@ -1,13 +1,14 @@
 //! The weight image: the packed weights of all steps in one piece, in order of execution, so that
 //! what the first stage needs comes first. And what is known of it without packing anything.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use punctual_kernels::{Isa, KernelError};
-use punctual_model::{ImageLayout, Network, OperatorKind, SecondOperand, StageLayout, WeightRange};
+use punctual_model::{ImageLayout, Network, Operator, StageLayout, WeightRange};
 
 use super::{LowerError, Lowering, error, lower};
-use crate::executable::{Executable, Kernel, Step};
+use crate::executable::{Executable, Kernel, Step, Weights};
 use crate::shared::team;
 use punctual_device::regions::LINE;
 
@@ -17,7 +18,7 @@ use punctual_device::regions::LINE;
 /// [`LowerError`], when an operator has no kernel or the processor lacks `isa`.
 pub fn image_layout(isa: Isa, network: &Network) -> Result<ImageLayout, LowerError> {
     let lowering = Lowering::new(isa, network)?;
-    let mut first = 0;
+    let (mut first, mut end) = (0, 0);
     let mut stages = Vec::with_capacity(network.stages.len());
     for (executable, stage) in lowering.stages()?.iter().zip(&network.stages) {
         let mut layout = StageLayout {
@@ -26,6 +27,11 @@ pub fn image_layout(isa: Isa, network: &Network) -> Result<ImageLayout, LowerErr
             workspace_floats: team::member_stride(executable) as u64,
         };
         for step in &executable.steps {
+            // What an earlier step has is not there again.
+            if step.weights.start < end || step.weights.is_empty() {
+                continue;
+            }
+            end = step.weights.end;
             let floats = step.weights.len().next_multiple_of(LINE) as u32;
             match step.operator {
                 Some(operator) => layout.operators[operator as usize - first] += floats,
@@ -50,17 +56,47 @@ pub fn pack_image(isa: Isa, network: &Network) -> Result<Vec<f32>, LowerError> {
     lower(isa, network, None).and_then(|model| packed(network, &model.stages))
 }
 
-/// Gives each step its place, aligned to the widest vector.
+/// Gives each step its place, aligned to the widest vector. Weights that several operators have are there once, if their
+/// kernels pack them in the same way.
 #[derive(Default)]
 pub(super) struct Ranges {
     end: usize,
+    known: BTreeMap<Packed, Range<usize>>,
+}
+
+/// What packed weights follow from.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Packed {
+    /// What kind of kernel it is: each reads its weights in an order of its own.
+    kernel: &'static str,
+    weights: Vec<WeightRange>,
+    len: usize,
+    packing: Vec<usize>,
 }
 
 impl Ranges {
-    pub(super) fn next(&mut self, len: usize) -> Range<usize> {
-        let start = self.end;
-        self.end = (start + len).next_multiple_of(LINE);
-        start..start + len
+    pub(super) fn next(
+        &mut self,
+        kernel: &dyn Kernel,
+        operator: Option<&Operator>,
+    ) -> Range<usize> {
+        let len = kernel.packed_len();
+        let of = |operator: &Operator| Packed {
+            kernel: kernel.name(),
+            weights: operator.weights.clone(),
+            len,
+            packing: kernel.packing(),
+        };
+        let packed = operator.filter(|_| len > 0).map(of);
+        if let Some(known) = packed.as_ref().and_then(|packed| self.known.get(packed)) {
+            return known.clone();
+        }
+        let range = self.end..self.end + len;
+        self.end = range.end.next_multiple_of(LINE);
+        if let Some(packed) = packed {
+            self.known.insert(packed, range.clone());
+        }
+        range
     }
 }
 
@@ -74,104 +110,39 @@ pub(super) fn floats(stages: &[Executable]) -> usize {
 /// The image of a network whose steps have their places.
 pub(super) fn packed(network: &Network, stages: &[Executable]) -> Result<Vec<f32>, LowerError> {
     let mut image = vec![0.0; floats(stages)];
-    let operators: Vec<_> = network
-        .stages
-        .iter()
-        .flat_map(|stage| &stage.operators)
-        .collect();
-    for executable in stages {
-        for step in &executable.steps {
-            let packed = match step.operator {
-                Some(operator) => pack(
-                    network,
-                    step,
-                    &operators[operator as usize].kind,
-                    &mut image,
-                ),
-                None => pack_copy(step, &mut image),
-            };
-            packed.map_err(|source| error(network, &step.name, source))?;
+    let operators = network.stages.iter().flat_map(|stage| &stage.operators);
+    let operators: Vec<&Operator> = operators.collect();
+    let mut end = 0;
+    for step in stages.iter().flat_map(|stage| &stage.steps) {
+        // Behind it are weights that no step before has.
+        if step.weights.start < end || step.weights.is_empty() {
+            continue;
         }
+        end = step.weights.end;
+        let room = &mut image[step.weights.clone()];
+        let packed = match step.operator {
+            Some(operator) => {
+                let operator = operators[operator as usize];
+                let weights = Weights {
+                    floats: network.float_weights(operator).collect(),
+                    integers: network.integer_weights(operator).collect(),
+                };
+                step.kernel.pack(&weights, room)
+            }
+            None => pack_copy(step, room),
+        };
+        packed.map_err(|source| error(network, &step.name, source))?;
     }
     Ok(image)
 }
 
-fn pack(
-    network: &Network,
-    step: &Step,
-    kind: &OperatorKind,
-    image: &mut [f32],
-) -> Result<(), KernelError> {
-    let values =
-        |range: &WeightRange| &network.weights[range.start as usize..][..range.len as usize];
-    let packed = &mut image[step.weights.clone()];
-    match (&step.kernel, kind) {
-        (Kernel::Conv2d(kernel), OperatorKind::Conv2d { weights, bias, .. }) => {
-            kernel.pack(values(weights), values(bias), packed)
-        }
-        (Kernel::Linear(kernel), OperatorKind::Linear { weights, bias, .. }) => {
-            kernel.pack(values(weights), values(bias), packed)
-        }
-        (
-            Kernel::QuantisedConv2d(kernel),
-            OperatorKind::QuantisedConv2d {
-                weights,
-                scales,
-                bias,
-                ..
-            },
-        ) => {
-            let integers = &network.quantised.weights[weights.start as usize..];
-            let integers = &integers[..weights.len as usize];
-            kernel.pack(integers, values(scales), values(bias), packed)
-        }
-        (Kernel::LayerNorm(kernel), OperatorKind::LayerNorm { scale, bias, .. }) => {
-            kernel.pack(values(scale), values(bias), packed)
-        }
-        (
-            Kernel::Attention(kernel),
-            OperatorKind::Attention {
-                bias: Some(bias), ..
-            },
-        ) => kernel.pack(values(&bias.values), packed),
-        (Kernel::Recurrent(kernel), OperatorKind::Recurrent { weights, bias, .. }) => {
-            kernel.pack(values(weights), values(bias), packed)
-        }
-        (Kernel::Embedding(kernel), OperatorKind::Embedding { table }) => {
-            kernel.pack(values(table), packed)
-        }
-        (Kernel::Tokens(kernel), OperatorKind::Tokens { table, .. }) => {
-            kernel.pack(values(table), packed)
-        }
-        (
-            Kernel::Copy(kernel),
-            OperatorKind::Copy {
-                table: Some(table), ..
-            },
-        ) => kernel.pack(values(table), packed),
-        (
-            Kernel::Binary(kernel),
-            OperatorKind::Binary {
-                second:
-                    SecondOperand::Constant {
-                        values: constant, ..
-                    },
-                ..
-            },
-        ) => kernel.pack(values(constant), packed),
-        _ => Ok(()),
-    }
-}
-
 /// Each channel of the network's input to itself. Copies of other tensors have no weights.
-fn pack_copy(step: &Step, image: &mut [f32]) -> Result<(), KernelError> {
-    let Kernel::Conv2d(kernel) = &step.kernel else {
-        return Ok(());
+fn pack_copy(step: &Step, room: &mut [f32]) -> Result<(), KernelError> {
+    let channels = step.output.channels();
+    let (ones, zeros) = (vec![1.0; channels], vec![0.0; channels]);
+    let weights = Weights {
+        floats: vec![&ones, &zeros],
+        integers: Vec::new(),
     };
-    let channels = kernel.spec().output.channels();
-    kernel.pack(
-        &vec![1.0; channels],
-        &vec![0.0; channels],
-        &mut image[step.weights.clone()],
-    )
+    step.kernel.pack(&weights, room)
 }

@@ -5,21 +5,40 @@
 //! a stage for all batch sizes: each member has its own share of the workspace, and kernels take
 //! as many members as there are, so a batch that is not full costs no padding.
 
+mod attention;
+mod best_score;
+mod binary;
+mod conv2d;
+mod convert;
 mod copies;
+mod copy;
+mod detections;
+mod embedding;
 mod gather;
+mod grid_sample;
 mod homes;
 mod image;
-mod kernel;
+mod layer_norm;
+mod linear;
 mod places;
-mod quantised;
+mod pool;
+mod product;
+mod quantised_conv2d;
+mod recurrent;
+mod resize;
+mod softmax;
+mod take;
+mod tokens;
+mod top_k;
+mod unary;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_kernels::{AlignedBuffer, BlockedLayout, ConvInput, Isa, KernelError, PlanarLayout};
 use punctual_model::{
-    Exit, Network, Operator, OperatorKind, OutputLayout, PlacedExit, PlacedOutput, Stage, TensorId,
-    VECTORS_MAX,
+    Exit, Network, Operator, OutputLayout, PlacedExit, PlacedOutput, Stage, TensorId, VECTORS_MAX,
+    with_operator,
 };
 use thiserror::Error;
 
@@ -133,7 +152,7 @@ impl<'n> Lowering<'n> {
             let [channels, height, width] =
                 [tensor.channels, tensor.height, tensor.width].map(|size| size as usize);
             BlockedLayout::new(isa, channels, height, width, halo)
-                .and_then(|layout| quantised::layout(network, index, layout))
+                .and_then(|layout| kept(network, index, layout))
                 .map_err(|source| error(network, &format!("tensor {index}"), source))
         };
         let layouts = (0..network.tensors.len())
@@ -179,7 +198,10 @@ impl<'n> Lowering<'n> {
                 operators += stage.operators.len() as u32;
                 let mut executable = self.stage(index, before)?;
                 for step in &mut executable.steps {
-                    step.weights = weights.next(step.kernel.packed_len());
+                    let operator = step
+                        .operator
+                        .map(|at| &stage.operators[(at - before) as usize]);
+                    step.weights = weights.next(&*step.kernel, operator);
                 }
                 let checked = checker.stage(stage, &executable);
                 checked.map_err(|source| LowerError::Wrong {
@@ -303,10 +325,8 @@ impl<'n> Lowering<'n> {
             Action::Copy(tensor) => return self.copy_step(tensor, places).map(|step| vec![step]),
             Action::Operator { position, operator } => (position, operator),
         };
-        let mut steps = match &operator.kind {
-            OperatorKind::Gather { runs, .. } => self.gather_steps(operator, runs, places)?,
-            _ => vec![self.step(operator, places)?],
-        };
+        let steps = with_operator!(&operator.kind, kind => kind.steps(self, operator, places));
+        let mut steps = steps?;
         for step in &mut steps {
             step.operator = Some(position);
         }
@@ -339,25 +359,22 @@ impl<'n> Lowering<'n> {
         })
     }
 
-    fn step(&self, operator: &Operator, places: &Places) -> Result<Step, KernelError> {
+    fn step(&self, operator: &Operator, places: &Places<'_>) -> Result<Step, KernelError> {
         let output = self.layouts[operator.output.index()];
         let read = match self.first_operand(operator) {
             Some(value) => self.operand(value, places),
             None => self.planes(places),
         };
-        let others = operator.kind.others().iter();
+        let others = operator.others.iter();
         let others: Vec<Value> = others.map(|&id| self.value(id)).collect();
-        let kernel = if matches!(operator.kind, OperatorKind::Conv2d { .. }) {
-            let residual = others.first().copied();
-            Kernel::Conv2d(self.conv2d(&operator.kind, read.layout, output, residual)?)
-        } else if let Some(kernel) = self.quantised(&operator.kind, read.layout, output)? {
-            kernel
-        } else {
-            let ConvInput::Blocked(input) = read.layout else {
-                unreachable!("convolutions and conversions alone read planes")
-            };
-            self.kernel(&operator.kind, input, output)?
+        let of = Layouts {
+            isa: self.isa,
+            input: read.layout,
+            others: others.iter().map(|&value| self.layout(value)).collect(),
+            output,
+            weights: operator.weights.iter().map(|range| range.len).collect(),
         };
+        let kernel = with_operator!(&operator.kind, kind => kind.kernel(&of))?;
         let others = others.into_iter().map(|value| self.operand(value, places));
         let step = Step::new(
             operator.name.clone(),
@@ -370,20 +387,61 @@ impl<'n> Lowering<'n> {
             output,
         );
         Ok(Step {
-            macs: macs(operator, output),
+            macs: self.network.multiplications_of(operator),
             ..step
         })
     }
 }
 
-fn macs(operator: &Operator, output: BlockedLayout) -> u64 {
-    let pixels = (output.height() * output.width()) as u64;
-    match &operator.kind {
-        OperatorKind::Conv2d { weights, .. } | OperatorKind::QuantisedConv2d { weights, .. } => {
-            u64::from(weights.len) * pixels
+/// The layout of a tensor that may be one of bytes.
+fn kept(
+    network: &Network,
+    tensor: usize,
+    layout: BlockedLayout,
+) -> Result<BlockedLayout, KernelError> {
+    match network.quantisation(TensorId(tensor as u32)) {
+        None => Ok(layout),
+        Some(quantisation) => layout.quantised(quantisation),
+    }
+}
+
+/// What an operator's kernel is made of: how its tensors lie.
+struct Layouts {
+    isa: Isa,
+    input: ConvInput,
+    others: Vec<BlockedLayout>,
+    output: BlockedLayout,
+    /// Elements of each of its weights.
+    weights: Vec<u32>,
+}
+
+impl Layouts {
+    /// The input of an operator that does not read planes.
+    fn blocked(&self) -> BlockedLayout {
+        match self.input {
+            ConvInput::Blocked(layout) => layout,
+            ConvInput::Planar(_) => unreachable!("it does not say that it reads planes"),
         }
-        OperatorKind::Linear { weights, .. } => u64::from(weights.len),
-        _ => 0,
+    }
+}
+
+/// How an operator runs on processors.
+trait Lower {
+    fn kernel(&self, of: &Layouts) -> Result<Box<dyn Kernel>, KernelError>;
+
+    /// Whether it reads the network's input, of so many channels, as the planes that it is.
+    fn reads_planes(&self, _channels: usize) -> bool {
+        false
+    }
+
+    /// Its steps: one, unless some of its result is in place.
+    fn steps(
+        &self,
+        lowering: &Lowering<'_>,
+        operator: &Operator,
+        places: &Places<'_>,
+    ) -> Result<Vec<Step>, KernelError> {
+        lowering.step(operator, places).map(|step| vec![step])
     }
 }
 

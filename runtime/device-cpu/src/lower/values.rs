@@ -1,11 +1,10 @@
 //! What operators read and write: which value, in whose memory, and how it lies there.
 
-use punctual_kernels::quantised::PLANES_MAX;
 use punctual_kernels::{BlockedLayout, ConvInput};
-use punctual_model::{Operator, OperatorKind, TensorId};
+use punctual_model::{Operator, TensorId, with_operator};
 
 use super::places::Places;
-use super::{Action, Lowering};
+use super::{Action, Lower, Lowering};
 use crate::executable::Value;
 use crate::shared::{Operand, Span};
 
@@ -36,18 +35,15 @@ impl<'n> Lowering<'n> {
         &self,
         operator: &'o Operator,
     ) -> impl Iterator<Item = Option<Value>> + use<'_, 'n, 'o> {
-        let others = operator.kind.others().iter();
+        let others = operator.others.iter();
         std::iter::once(self.first_operand(operator)).chain(others.map(|&id| Some(self.value(id))))
     }
 
     pub(super) fn first_operand(&self, operator: &Operator) -> Option<Value> {
         let tensor = operator.input;
         if tensor == self.network.input_tensor() {
-            let reads_planes = match operator.kind {
-                OperatorKind::Conv2d { .. } => true,
-                OperatorKind::Convert => self.input.channels() <= PLANES_MAX,
-                _ => false,
-            };
+            let channels = self.input.channels();
+            let reads_planes = with_operator!(&operator.kind, kind => kind.reads_planes(channels));
             return (!reads_planes).then_some(Value::Copy(tensor));
         }
         let wants_zeros = operator.kind.border() > 0;

@@ -8,8 +8,10 @@ use punctual_device::conformance::networks;
 use punctual_device_cpu::cold_start::{ColdStartError, Order, Preparation, first_answers};
 use punctual_device_cpu::{SolutionRequest, measure_solutions};
 use punctual_device_cpu::{image_layout, pack_image};
-use punctual_kernels::Isa;
+use punctual_kernels::{Isa, Solution};
 use punctual_model::{Calibration, Network, Package, SolutionChoice, reference};
+
+use crate::networks_of_tied_weights::chain;
 
 const ORDERS: [Order; 6] = [
     Order::Interleaved(Preparation::BeforeMilestone),
@@ -84,6 +86,23 @@ fn every_order_gives_the_networks_answers_with_solutions_to_prepare() {
     };
     let choices = measure_solutions(&network, &request).expect("measured");
     let path = package("cold-solutions.punctual", network);
+    starts_in_every_order(&path, &choices);
+}
+
+/// Weights of the later stages lie where the first one's do, which may be there long before.
+#[test]
+fn every_order_gives_the_answers_of_stages_that_share_their_weights() {
+    let network = chain(6);
+    let operators = network.stages.iter().map(|stage| stage.operators.len());
+    let choice = |operator: usize| SolutionChoice {
+        operator: operator as u32,
+        batch: 1,
+        units: 1,
+        solution: Solution::Winograd4.name().to_owned(),
+    };
+    let choices: Vec<_> = (0..operators.sum()).map(choice).collect();
+    let path = package("cold-tied.punctual", network);
+    starts_in_every_order(&path, &[]);
     starts_in_every_order(&path, &choices);
 }
 

@@ -5,8 +5,8 @@ use punctual_device::conformance::networks;
 use punctual_device_cpu::Evaluator;
 use punctual_kernels::Isa;
 use punctual_model::{
-    AnswerKind, Exit, InputSpec, Network, Operator, OperatorKind, Output, Quantised, Stage, Tensor,
-    TensorId, WeightRange, reference,
+    AnswerKind, Conv2d, Exit, InputSpec, Network, Operator, Output, Pool, Quantised, Resize, Stage,
+    Tensor, TensorId, WeightRange, reference,
 };
 use punctual_types::{
     Activation, Axis, Coordinates, Digit, Element, Extent, Filter, Padding, Random, Resampling,
@@ -44,18 +44,10 @@ fn maps(channels: u32) -> Network {
     let mut random = Random::new(u64::from(channels));
     let (weights, bias) = (27 * channels, channels);
     let values = (0..weights + bias).map(|_| random.signed_unit());
-    let conv = OperatorKind::Conv2d {
-        weights: WeightRange {
-            start: 0,
-            len: weights,
-        },
-        bias: WeightRange {
-            start: weights,
-            len: bias,
-        },
+    let of_conv = [(0, weights), (weights, bias)].map(|(start, len)| WeightRange { start, len });
+    let conv = Conv2d {
         window: Window::new(Extent::square(3), Extent::square(1), Padding::uniform(1)),
         groups: 1,
-        residual: None,
         activation: Activation::Relu,
     };
     let resampling = Resampling {
@@ -66,12 +58,6 @@ fn maps(channels: u32) -> Network {
         scale: [2.0; 2],
         coordinates: Coordinates::HalfPixel,
         filter: Filter::Linear,
-    };
-    let operator = |name: &str, input, output, kind| Operator {
-        name: name.to_owned(),
-        input: TensorId(input),
-        output: TensorId(output),
-        kind,
     };
     let tensor = |channels, height, width| Tensor {
         channels,
@@ -103,9 +89,19 @@ fn maps(channels: u32) -> Network {
             inputs: vec![TensorId(0)],
             outputs: vec![],
             operators: vec![
-                operator("conv", 0, 1, conv),
-                operator("enlarged", 1, 2, OperatorKind::Resize { resampling }),
-                operator("mean", 1, 3, OperatorKind::GlobalAveragePool),
+                Operator::new("conv", &[TensorId(0)], TensorId(1), conv).with_weights(of_conv),
+                Operator::new(
+                    "enlarged",
+                    &[TensorId(1)],
+                    TensorId(2),
+                    Resize { resampling },
+                ),
+                Operator::new(
+                    "mean",
+                    &[TensorId(1)],
+                    TensorId(3),
+                    Pool::mean_of_all(near.extent()),
+                ),
             ],
             exit: Some(Exit {
                 outputs,

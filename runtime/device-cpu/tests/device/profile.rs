@@ -14,14 +14,12 @@ use punctual_device_cpu::{
 };
 use punctual_kernels::Isa;
 use punctual_model::{
-    AnswerKind, Calibration, Exit, Footprint, InputForm, InputSpec, Network, Operator,
-    OperatorKind, Output, Package, Profile, Promises, SecondOperand, SolutionChoice,
-    SolutionMemory, Stage, StageProfile, Tensor, TensorId, VectorSpec,
+    AnswerKind, Binary, Calibration, Exit, Footprint, InputForm, InputSpec, Network, Operator,
+    Output, Package, Profile, Promises, SolutionChoice, SolutionMemory, Stage, StageProfile,
+    Tensor, TensorId, VectorSpec,
 };
 use punctual_platform::{Doorbell, affinity};
-use punctual_types::{
-    Activation, BinaryFunction, Element, Fit, FrameLayout, PixelFormat, Size, View,
-};
+use punctual_types::{BinaryFunction, Element, Fit, FrameLayout, PixelFormat, Size, View};
 
 fn cpu() -> CpuProvider {
     CpuProvider {
@@ -221,16 +219,15 @@ fn a_profile_has_every_stage_batch_and_frame_and_can_be_read_back() {
 
 /// Adds a number of its own to a depth picture, for each of two vectors.
 pub fn of_depth_and_vectors() -> Network {
-    let add = |input, other, output| Operator {
-        name: format!("plus vector {other}"),
-        input: TensorId(input),
-        output: TensorId(output),
-        kind: OperatorKind::Binary {
-            function: BinaryFunction::Add,
-            second: SecondOperand::Tensor(TensorId(other)),
-            swapped: false,
-            activation: Activation::None,
-        },
+    let add = |input, other, output| {
+        let name = format!("plus vector {other}");
+        let reads = [input, other].map(TensorId);
+        Operator::new(
+            name,
+            &reads,
+            TensorId(output),
+            Binary::new(BinaryFunction::Add),
+        )
     };
     let vector = |name: &str, length| VectorSpec {
         name: name.to_owned(),
@@ -490,7 +487,7 @@ fn solutions_are_chosen_for_every_batch_size_of_the_operators_that_gain() {
         if own.is_empty() {
             continue;
         }
-        assert!(matches!(kind, punctual_model::OperatorKind::Conv2d { .. }));
+        assert!(matches!(kind, punctual_model::OperatorKind::Conv2d(_)));
         assert!(own.iter().any(|choice| special(&choice)));
         let batches: Vec<_> = own.iter().map(|choice| choice.batch).collect();
         assert_eq!(batches, [1, 2]);

@@ -10,8 +10,8 @@ use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec, Provider};
 use punctual_device_cpu::{CpuDevice, CpuProvider, StartError};
 use punctual_kernels::Solution;
 use punctual_model::{
-    Calibration, Disagreement, Footprint, Network, OperatorKind, Package, Promises, SolutionChoice,
-    Verified,
+    Calibration, Conv2d, Disagreement, Footprint, Network, OperatorKind, Package, Promises,
+    SolutionChoice, Verified,
 };
 use punctual_platform::{Doorbell, affinity};
 use punctual_types::View;
@@ -210,7 +210,7 @@ fn a_channel_or_a_row_that_is_shifted_is_found() {
     assert_eq!(shifted(0).output, "lower");
     let rows = failure(networks::segments(2), |network, _| {
         let first = &mut network.stages[0].operators[0].kind;
-        let OperatorKind::Conv2d { window, .. } = first else {
+        let OperatorKind::Conv2d(Conv2d { window, .. }) = first else {
             panic!("{first:?}");
         };
         let padding = &mut window.padding;
@@ -224,10 +224,8 @@ fn a_stage_behind_the_first_is_compared_too() {
     let found = failure(networks::residual(4), |network, _| {
         let last = network.stages.last_mut().expect("it has stages");
         let scores = last.operators.last_mut().expect("it has operators");
-        let OperatorKind::Linear { bias, .. } = &mut scores.kind else {
-            panic!("{scores:?}");
-        };
-        bias.start -= 1;
+        assert!(matches!(scores.kind, OperatorKind::Linear(_)), "{scores:?}");
+        scores.weights[1].start -= 1;
     });
     assert!(found.stage > 0, "{found}");
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use punctual_kernels::cuda::params::{Answer, Guard};
-use punctual_kernels::cuda::{Arguments, IMAGES_MAX, Module as Unit};
+use punctual_cuda_kernels::params::{Answer, Guard};
+use punctual_cuda_kernels::{Arguments, IMAGES_MAX, Module as Unit};
 use punctual_model::Network;
 use thiserror::Error;
 

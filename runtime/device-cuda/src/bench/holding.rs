@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use punctual_kernels::cuda::params::Hold;
-use punctual_kernels::cuda::{self, Kernel, Module};
+use punctual_cuda_kernels::params::Hold;
+use punctual_cuda_kernels::{Kernel, Module, kernel};
 use punctual_platform::clock;
 use thiserror::Error;
 
@@ -64,7 +64,7 @@ impl Holding {
     /// # Panics
     /// If the table of kernels has no `hold`.
     pub fn new(context: &Arc<Context>, spec: QueueSpec) -> Result<Self, HoldError> {
-        let kernel = cuda::kernel("hold").expect("a kernel of the module `probe`");
+        let kernel = kernel("hold").expect("a kernel of the module `probe`");
         let kernels = Kernels::new();
         for module in [Module::General, kernel.module] {
             kernels.load(context, module)?;

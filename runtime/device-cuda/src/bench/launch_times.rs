@@ -4,9 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use punctual_core::Nanos;
+use punctual_cuda_kernels::kernel;
+use punctual_cuda_kernels::params::{Guard, Hold};
 use punctual_device::ModelSpec;
-use punctual_kernels::cuda;
-use punctual_kernels::cuda::params::{Guard, Hold};
 
 use super::direct::{Direct, DirectError};
 use crate::driver::{CallError, Context, Event, Shape};
@@ -113,7 +113,7 @@ struct Timed {
 
 impl Timed {
     fn new(context: &Arc<Context>, direct: Direct) -> Result<Self, DirectError> {
-        let hold = cuda::kernel("hold").expect("a kernel of the module `probe`");
+        let hold = kernel("hold").expect("a kernel of the module `probe`");
         direct.kernels.load(context, hold.module)?;
         let lists = direct.program.stages.iter().flat_map(|stage| &stage.lists);
         let longest = lists.map(|list| list.steps.len()).max().unwrap_or(0);
@@ -165,7 +165,7 @@ impl Timed {
 
     /// Keeps the stream busy while so many launches are queued.
     fn hold(&self, launches: u32) -> Result<(), CallError> {
-        let kernel = cuda::kernel("hold").expect("it was loaded");
+        let kernel = kernel("hold").expect("it was loaded");
         let function = self.direct.kernels.get(kernel);
         let function = function.ok_or(CallError::not_loaded())?;
         let shape = Shape {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use punctual_kernels::cuda::params::Guard;
-use punctual_kernels::cuda::{Arguments, Kernel};
+use punctual_cuda_kernels::params::Guard;
+use punctual_cuda_kernels::{Arguments, Kernel};
 use thiserror::Error;
 
 use super::recipe::Recipe;

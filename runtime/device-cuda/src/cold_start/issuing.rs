@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use punctual_kernels::cuda::Arguments;
-use punctual_kernels::cuda::params::{Answer, Answers, Guard};
+use punctual_cuda_kernels::Arguments;
+use punctual_cuda_kernels::params::{Answer, Answers, Guard};
 use punctual_platform::clock;
 
 use super::loading::Ready;

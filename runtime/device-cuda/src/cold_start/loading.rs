@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use punctual_core::Instant;
-use punctual_kernels::cuda::{Kernel, Module};
+use punctual_cuda_kernels::{Kernel, Module};
 use punctual_model::Package;
 
 use super::solutions::{Plan, Solutions};

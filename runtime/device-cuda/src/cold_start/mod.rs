@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::bounded;
 use punctual_core::Instant;
-use punctual_kernels::cuda::Module;
+use punctual_cuda_kernels::Module;
 use punctual_model::{Network, Package, PackageError};
 use punctual_platform::clock;
 use punctual_platform::thread::{ThreadError, spawn_ordinary};

@@ -1,7 +1,7 @@
 //! Which kernels are loaded, by what they can replace: PASK's categorical cache.
 
-use punctual_kernels::cuda::params::Pattern;
-use punctual_kernels::cuda::{KERNELS, Kernel, Module};
+use punctual_cuda_kernels::params::Pattern;
+use punctual_cuda_kernels::{KERNELS, Kernel, Module};
 
 use super::Replacement;
 
@@ -81,7 +81,7 @@ impl Solutions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_kernels::cuda::kernel;
+    use punctual_cuda_kernels::kernel;
 
     fn known(name: &str) -> &'static Kernel {
         kernel(name).expect("in the table")

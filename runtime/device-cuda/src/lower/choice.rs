@@ -7,7 +7,7 @@
 //! the parts up. The constants are from the vendor's figures for its larger chips (A100 and H100
 //! white papers) and were not measured.
 
-use punctual_kernels::cuda::{Kernel, kernel, params::Pattern, table};
+use punctual_cuda_kernels::{Kernel, kernel, params::Pattern, table};
 use punctual_model::SolutionChoice;
 
 /// Products that a multiprocessor's tensor cores make while it loads one half from the L2 cache: 1024

@@ -1,61 +1,34 @@
-//! What a detector's places become.
+//! Bounded lists of objects.
 
-use punctual_kernels::cuda::params::{BestScore, Detections, Kept};
-use punctual_kernels::cuda::{Arguments, TensorView};
-use punctual_model::{Operator, OperatorKind, TensorId};
-use punctual_types::BoxForm;
+use punctual_cuda_kernels::params::{Detections, Kept};
+use punctual_cuda_kernels::{Arguments, Kernel, TensorView, padded};
+use punctual_model::{self as model, Operator, TensorId};
+use punctual_types::{BoxForm, DETECTION_VALUES};
 
 use super::list::Of;
 use super::stage::{Launches, known};
+use super::traffic::Role::{Operand as Read, Result as Made};
+use super::traffic::{FLOAT, Launch, Span, Traffic};
+use super::work::Work;
+use super::{Lower, LowerError};
+
+impl Lower for model::Detections {
+    fn launch<'l>(
+        &self,
+        launches: &mut Launches<'l>,
+        of: Of<'_>,
+        operator: &'l Operator,
+    ) -> Result<(), LowerError> {
+        launches.detections(of, operator, self);
+        Ok(())
+    }
+}
 
 impl Launches<'_> {
-    /// The scores are floats: halves tell few of those near 1 apart.
-    pub(super) fn best_score(&mut self, of: Of<'_>, operator: &Operator) {
-        let OperatorKind::BestScore {
-            objectness,
-            scoring,
-        } = operator.kind
-        else {
-            return;
-        };
-        let scores = self.read(operator.input);
-        let objectness = objectness.map_or(0, |tensor| self.read(tensor).address);
-        let best = BestScore {
-            scores,
-            output: self.room(operator.output, Kept::Floats),
-            objectness,
-            images: u32::from(self.batch),
-            first: scoring.first,
-            classes: scoring.classes,
-            logits: u32::from(scoring.logits),
-        };
-        self.draft
-            .push(of, known("best_score"), Arguments::BestScore(best));
-        if self.is_read_but_as_scores(operator.output) {
-            self.convert_kept(of, operator.output, (Kept::Floats, Kept::Halves));
-        }
-    }
-
-    /// Whether anything reads the tensor that does not read floats.
-    fn is_read_but_as_scores(&self, tensor: TensorId) -> bool {
-        let mut others = self.stage.operators.iter().filter(|operator| {
-            let is_list = matches!(operator.kind, OperatorKind::Detections { .. });
-            !(is_list && operator.input == tensor)
-        });
-        let read = others.any(|operator| operator.reads().any(|read| read == tensor));
-        read || self.stage.outputs.contains(&tensor)
-    }
-
     /// The list is floats, as a half holds few pixels exactly.
-    pub(super) fn detections(&mut self, of: Of<'_>, operator: &Operator) {
-        let OperatorKind::Detections {
-            others: [boxes, scores],
-            scoring,
-            decoder,
-        } = operator.kind
-        else {
-            return;
-        };
+    fn detections(&mut self, of: Of<'_>, operator: &Operator, list: &model::Detections) {
+        let &model::Detections { scoring, decoder } = list;
+        let [boxes, scores] = [operator.others[0], operator.others[1]];
         let (best, kept) = self.floats_or_halves(operator.input);
         let (boxes, boxes_kept) = self.floats_or_halves(boxes);
         let [width, height] = decoder.size.map(|side| side as f32);
@@ -99,5 +72,30 @@ impl Launches<'_> {
             Some(floats) => (floats, Kept::Floats),
             None => (self.read(tensor), Kept::Halves),
         }
+    }
+}
+
+impl Launch for Detections {
+    fn traffic(&self) -> Traffic {
+        let row = u64::from(padded(DETECTION_VALUES)) * FLOAT;
+        let rows = u64::from(self.images) * (u64::from(self.rows) + 1);
+        Traffic::new(
+            [
+                Span::kept(Read(0), &self.best, self.images, self.kept),
+                Span::kept(Read(1), &self.boxes, self.images, self.boxes_kept),
+                Span::tensor(Read(2), &self.scores, self.images),
+            ],
+            [Span::at(Made, self.output, rows * row)],
+        )
+    }
+
+    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
+        // About forty passes over the best scores, in a block of 512 threads, and a sorting network.
+        let own = f64::from(self.best.channels.div_ceil(512));
+        Work {
+            rounds: 40.0,
+            ..plain
+        }
+        .summed(40.0 * own, 12.0)
     }
 }

@@ -1,7 +1,7 @@
 //! In which order values of a tensor are read, as kernels count them.
 
-use punctual_kernels::cuda::TensorView;
-use punctual_kernels::cuda::params::{DIGITS_MAX, Digits};
+use punctual_cuda_kernels::TensorView;
+use punctual_cuda_kernels::params::{DIGITS_MAX, Digits};
 use punctual_types::{Axis, Digit, View};
 
 /// The digits with their steps in values of the tensor. Neighbours that count through memory without a gap become one.

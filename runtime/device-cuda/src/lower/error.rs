@@ -1,7 +1,7 @@
 //! Why a network cannot be lowered.
 
-use punctual_kernels::cuda::IMAGES_MAX;
-use punctual_kernels::cuda::params::DIGITS_MAX;
+use punctual_cuda_kernels::IMAGES_MAX;
+use punctual_cuda_kernels::params::DIGITS_MAX;
 use punctual_types::AREA_BYTES_MAX;
 use thiserror::Error;
 

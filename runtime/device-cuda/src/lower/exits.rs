@@ -1,7 +1,7 @@
 //! The end of a stage: answers, and outputs as clients read them.
 
-use punctual_kernels::cuda::Arguments;
-use punctual_kernels::cuda::params::{Answers, Form, Kept, Output as OutputParams, Type};
+use punctual_cuda_kernels::Arguments;
+use punctual_cuda_kernels::params::{Answers, Form, Kept, Output as OutputParams, Type};
 use punctual_model::{Exit, Output, PlacedExit, ScoreForm, TensorId};
 use punctual_types::AREA_BYTES_MAX;
 

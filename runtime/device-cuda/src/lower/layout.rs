@@ -1,7 +1,7 @@
 //! How a tensor lies in the workspace and in slots: the one place that knows.
 
-use punctual_kernels::cuda::params::Kept;
-use punctual_kernels::cuda::{TensorView, padded};
+use punctual_cuda_kernels::params::Kept;
+use punctual_cuda_kernels::{TensorView, padded};
 use punctual_model::{Network, TensorId};
 
 use super::pages::BYTES_STEP;

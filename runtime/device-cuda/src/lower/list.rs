@@ -4,13 +4,13 @@
 //! will be. When all launches are there, what they read and write says how long each buffer is
 //! needed, the buffers are planned, and numbers become offsets.
 
-use punctual_kernels::cuda::{Arguments, Kernel};
+use punctual_cuda_kernels::{Arguments, Kernel, with_arguments};
 use punctual_model::Operator;
 use punctual_model::memory::{self, Lifetime};
 
 use super::place::Place;
 use super::program::{LaunchList, Step};
-use super::traffic::Traffic;
+use super::traffic::{Launch, Traffic};
 
 /// Buffers begin at multiples of this many bytes: what the driver gives allocations, and more than any vector.
 pub(super) const ALIGNMENT: usize = 256;
@@ -130,7 +130,7 @@ impl Draft {
 
 impl Step {
     pub(crate) fn traffic(&self) -> Traffic {
-        let traffic = Traffic::of(&self.arguments);
+        let traffic = with_arguments!(&self.arguments, launch => launch.traffic());
         match self.kernel.name {
             "members_out" => traffic.reversed(),
             _ => traffic,

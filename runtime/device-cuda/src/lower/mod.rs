@@ -9,10 +9,10 @@
 //! | `pages` | which weights lie in which page |
 //! | `packing` | the bytes of a page |
 //! | `requests` | where what is carried between stages lies in a request's slot |
-//! | `stage`, `sums`, `bytes`, `operators`, `recurrent` | the launches of a stage |
+//! | `stage`; a file for each operator | the launches of a stage |
 //! | `exits` | its last ones: answers, and outputs as clients read them |
 //! | `digits` | in which order values are moved |
-//! | `choice` | which kernel computes a sum of products |
+//! | `choice`, `sums` | which kernel computes a sum of products |
 //! | `list`, `traffic` | the workspace: from what launches read and write |
 //!
 //! A stage begins by bringing in what it reads, where it first reads it: prepared inputs by
@@ -22,28 +22,47 @@
 //! Tensors are kept in halves, quantised tensors in bytes. Class scores, where a fully connected layer writes them,
 //! constants and the numbers of tokens are `f32`, as halves are exact for small integers only.
 
-mod bytes;
+mod attention;
+mod best_score;
+mod binary;
 mod checker;
 mod choice;
+mod conv2d;
+mod convert;
+mod copy;
 mod detections;
 mod digits;
+mod embedding;
 mod error;
 mod exits;
+mod gather;
+mod grid_sample;
+mod layer_norm;
 mod layout;
+mod linear;
 mod list;
-mod operators;
 mod packing;
 mod pages;
 mod place;
+mod pool;
+mod product;
 mod program;
+mod quantised_conv2d;
 mod recurrent;
 mod requests;
+mod resize;
+mod softmax;
 mod stage;
 mod sums;
+mod take;
+mod tokens;
+mod top_k;
 mod traffic;
+mod unary;
+mod work;
 
+use punctual_cuda_kernels::IMAGES_MAX;
 use punctual_device::{InputLayout, VectorPlace};
-use punctual_kernels::cuda::IMAGES_MAX;
 use punctual_model::{
     Network, Operator, OutputLayout, PlacedExit, SolutionChoice, TensorId, VECTORS_MAX,
 };
@@ -53,12 +72,15 @@ pub use checker::{Fault, Found, Missing, Value, Violation};
 pub use choice::Candidate;
 use choice::Machine;
 pub use error::LowerError;
+use list::Of;
 pub use packing::{PackError, Packer};
 pub use pages::Pages;
-use pages::Piece;
+use pages::{Content, Packed, Piece};
 pub use place::Place;
 pub use program::{LaunchList, Program, StageProgram, StagedOutputs, Step};
 use stage::Launches;
+pub(crate) use traffic::Launch;
+pub use work::Work;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -67,6 +89,25 @@ pub struct Target {
     pub compute_capability: (u32, u32),
     /// Bytes of a page of weights.
     pub page_bytes: u32,
+}
+
+/// How many integers from 0 on halves hold exactly.
+const WHOLE_HALVES: u32 = 2048;
+
+/// How an operator runs on GPUs.
+trait Lower {
+    /// What is packed for it, if anything.
+    fn content(&self, _of: &Packed<'_>) -> Option<Content> {
+        None
+    }
+
+    /// Pushes its launches.
+    fn launch<'l>(
+        &self,
+        launches: &mut Launches<'l>,
+        of: Of<'_>,
+        operator: &'l Operator,
+    ) -> Result<(), LowerError>;
 }
 
 /// One network for one target, to be lowered stage by stage.

@@ -1,9 +1,11 @@
 //! What pages of weights contain.
 
-use punctual_kernels::cuda::params::{Kept, Pattern};
-use punctual_kernels::cuda::{half, padded};
-use punctual_model::{ChannelRun, Network, Operator, OperatorKind, Tensor, WeightRange};
-use punctual_types::{Between, Filter, Resampling};
+use std::collections::BTreeSet;
+
+use punctual_cuda_kernels::padded;
+use punctual_cuda_kernels::params::{Kept, Pattern};
+use punctual_model::{Network, Operator, WeightRange};
+use punctual_types::half;
 use thiserror::Error;
 
 use super::pages::{BYTES_STEP, Content, Integers, Matrix, Pages, Piece, Rows};
@@ -56,9 +58,13 @@ impl<'n> Packer<'n> {
         assert!(page < self.pages.count(), "page {page}");
         assert_eq!(target.len(), self.pages.page_bytes() as usize, "a page");
         target.fill(0);
+        let mut packed = BTreeSet::new();
         for entry in &self.pages.entries {
             for piece in entry.pieces.iter().filter(|p| p.page as usize == page) {
-                self.pack_piece(entry.operator, *piece, target)?;
+                // Several operators may have the same.
+                if packed.insert(piece.weights) {
+                    self.pack_piece(entry.operator, *piece, target)?;
+                }
             }
         }
         Ok(())
@@ -71,25 +77,18 @@ impl<'n> Packer<'n> {
             name: &operator.name,
             piece,
         };
-        match (Content::of(self.network, operator), &operator.kind) {
-            (Some(Content::Matrix(matrix) | Content::Recurrent(matrix)), _) => {
-                job.matrix(&matrix, page)
-            }
-            (Some(Content::Integers(integers)), _) => {
-                job.integers(&integers, operator, page);
+        match Content::of(self.network, operator) {
+            Some(Content::Matrix(matrix) | Content::Recurrent(matrix)) => job.matrix(&matrix, page),
+            Some(Content::Integers(integers)) => {
+                job.integers(&integers, page);
                 Ok(())
             }
-            (Some(Content::Rows(rows)), _) => job.rows(&rows, page),
-            (_, OperatorKind::Gather { runs, .. }) => {
-                job.table(runs, page);
+            Some(Content::Rows(rows)) => job.rows(&rows, page),
+            Some(Content::Table(words)) => {
+                job.table(&words, page);
                 Ok(())
             }
-            (_, OperatorKind::Resize { resampling }) => {
-                let image = self.network.tensors[operator.input.index()];
-                job.resampling(resampling, image, page);
-                Ok(())
-            }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 }
@@ -134,10 +133,8 @@ impl Job<'_> {
     }
 
     /// Packs weights, biases that compensate for the input's byte of zero, and the value of a step of each sum.
-    fn integers(&self, integers: &Integers, operator: &Operator, page: &mut [u8]) {
-        let from = self.network.quantisation(operator.input);
-        let from = from.expect("a valid convolution of bytes reads bytes");
-        let to = self.network.quantisation(operator.output);
+    fn integers(&self, integers: &Integers, page: &mut [u8]) {
+        let (from, to) = (integers.from, integers.to);
         let row = (integers.inputs * integers.taps) as usize;
         let all = &self.network.quantised.weights[integers.weights.start as usize..];
         let (scales, biases) = (self.slice(integers.scales), self.slice(integers.bias));
@@ -198,37 +195,6 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Packs, for each row of a resized image and then for each column, the rows or columns that it lies between.
-    fn resampling(&self, resampling: &Resampling, image: Tensor, page: &mut [u8]) {
-        let at = |pixel: usize| Between {
-            first: pixel,
-            second: pixel,
-            share: 0.0,
-        };
-        let (rows, columns): (Vec<Between>, Vec<Between>) = match resampling.filter {
-            Filter::Nearest(rounding) => (
-                resampling
-                    .nearest_rows(image.height, rounding)
-                    .map(at)
-                    .collect(),
-                resampling
-                    .nearest_columns(image.width, rounding)
-                    .map(at)
-                    .collect(),
-            ),
-            Filter::Linear => (
-                resampling.linear_rows(image.height).collect(),
-                resampling.linear_columns(image.width).collect(),
-            ),
-        };
-        let target = page[self.piece.weights as usize..].chunks_exact_mut(16);
-        for (target, between) in target.zip(rows.iter().chain(&columns)) {
-            target[..4].copy_from_slice(&(between.first as u32).to_le_bytes());
-            target[4..8].copy_from_slice(&(between.second as u32).to_le_bytes());
-            target[8..12].copy_from_slice(&between.share.to_le_bytes());
-        }
-    }
-
     /// Halves from the piece's start to a weight.
     fn place(&self, matrix: &Matrix, channel: u32, input: usize, tap: usize) -> usize {
         let own = (channel - self.piece.first) as usize;
@@ -240,15 +206,10 @@ impl Job<'_> {
         }
     }
 
-    /// Where each of a gather's channels comes from.
-    fn table(&self, runs: &[ChannelRun], page: &mut [u8]) {
-        let channels = runs.iter().flat_map(|run| {
-            let channels = run.first..run.first + run.count;
-            channels.map(|channel| u32::from(run.source) << 24 | channel)
-        });
+    fn table(&self, words: &[u32], page: &mut [u8]) {
         let target = page[self.piece.weights as usize..].chunks_exact_mut(4);
-        for (target, entry) in target.zip(channels) {
-            target.copy_from_slice(&entry.to_le_bytes());
+        for (target, word) in target.zip(words) {
+            target.copy_from_slice(&word.to_le_bytes());
         }
     }
 }

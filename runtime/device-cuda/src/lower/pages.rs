@@ -3,12 +3,14 @@
 //! Known without packing anything: it depends on shapes alone. Operators fill pages in order of execution, each into
 //! the first page of its stage that has room, so that a stage's weights lie together, and equal first stages of
 //! networks fill equal pages. An operator whose weights exceed a page is cut by output channels, if each of its
-//! launches can compute some of them.
+//! launches can compute some of them. What several operators have is packed once, where the first of them needs it.
 
-use punctual_kernels::cuda::params::{Kept, Pattern};
-use punctual_kernels::cuda::{CHANNEL_STEP, padded};
-use punctual_model::{Network, Operator, OperatorKind, SecondOperand, Tensor, WeightRange};
+use punctual_cuda_kernels::params::{Kept, Pattern};
+use punctual_cuda_kernels::{CHANNEL_STEP, padded};
+use punctual_model::{Network, Operator, Tensor, WeightRange, with_operator};
+use punctual_types::Quantisation;
 
+use super::Lower;
 use super::error::LowerError;
 use super::place::Place;
 
@@ -51,14 +53,14 @@ pub(super) struct Piece {
 }
 
 /// What is packed for an operator.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Content {
     Matrix(Matrix),
     /// Of a recurrent layer: each launch needs all of it.
     Recurrent(Matrix),
     Integers(Integers),
-    /// A number of `u32`s: where the channels of a gather or the pixels of a resize come from.
-    Table(u32),
+    /// Where the channels of a gather or the pixels of a resize come from.
+    Table(Vec<u32>),
     Rows(Rows),
 }
 
@@ -75,6 +77,9 @@ pub(super) struct Integers {
     pub(super) weights: WeightRange,
     pub(super) scales: WeightRange,
     pub(super) bias: WeightRange,
+    /// What the bytes of the input stand for, and of the output, if that is of bytes.
+    pub(super) from: Quantisation,
+    pub(super) to: Option<Quantisation>,
 }
 
 impl Integers {
@@ -117,119 +122,63 @@ pub(super) struct Matrix {
     pub(super) bias: WeightRange,
 }
 
-impl Content {
-    /// What `operator` has packed, if anything.
-    pub(super) fn of(network: &Network, operator: &Operator) -> Option<Self> {
-        let input = network.tensors[operator.input.0 as usize];
-        let output = network.tensors[operator.output.0 as usize];
-        let matrix = |pattern, inputs, taps, (weights, bias)| {
-            Some(Self::Matrix(Matrix {
-                pattern,
-                outputs: output.channels,
-                inputs,
-                taps,
-                weights,
-                bias,
-            }))
-        };
-        let rows = |range, pixels, channels| Rows {
-            ranges: [Some(range), None],
+/// An operator whose weights are packed.
+pub(super) struct Packed<'n> {
+    pub(super) network: &'n Network,
+    pub(super) operator: &'n Operator,
+    pub(super) input: Tensor,
+    pub(super) output: Tensor,
+}
+
+impl Packed<'_> {
+    /// Its weights and biases.
+    pub(super) fn matrix(&self, pattern: Pattern, inputs: u32, taps: u32) -> Content {
+        Content::Matrix(Matrix {
+            pattern,
+            outputs: self.output.channels,
+            inputs,
+            taps,
+            weights: self.operator.weights[0],
+            bias: self.operator.weights[1],
+        })
+    }
+
+    /// Its first weights as halves, for each pixel its channels.
+    pub(super) fn rows(&self, pixels: u32, channels: u32) -> Rows {
+        Rows {
+            ranges: [Some(self.operator.weights[0]), None],
             pixels,
             channels,
             is_planar: false,
             kept: Kept::Halves,
             is_cut: false,
-        };
-        match &operator.kind {
-            &OperatorKind::Conv2d {
-                weights,
-                bias,
-                window,
-                groups,
-                ..
-            } => {
-                let pattern = pattern(groups, input, output);
-                let taps = window.kernel.height * window.kernel.width;
-                matrix(pattern, input.channels / groups, taps, (weights, bias))
-            }
-            &OperatorKind::Linear { weights, bias, .. } => {
-                let taps = input.height * input.width;
-                matrix(Pattern::Dense, input.channels, taps, (weights, bias))
-            }
-            &OperatorKind::QuantisedConv2d {
-                weights,
-                scales,
-                bias,
-                window,
-                groups,
-                ..
-            } => Some(Self::Integers(Integers {
-                pattern: pattern(groups, input, output),
-                outputs: output.channels,
-                inputs: input.channels / groups,
-                taps: window.kernel.height * window.kernel.width,
-                weights,
-                scales,
-                bias,
-            })),
-            &OperatorKind::Recurrent { weights, bias, .. } => Some(Self::Recurrent(Matrix {
-                pattern: Pattern::Dense,
-                outputs: bias.len,
-                inputs: weights.len / bias.len,
-                taps: 1,
-                weights,
-                bias,
-            })),
-            OperatorKind::Gather { .. } => Some(Self::Table(output.channels)),
-            OperatorKind::Resize { .. } => Some(Self::Table(4 * (output.height + output.width))),
-            &OperatorKind::LayerNorm { scale, bias, .. } => Some(Self::Rows(Rows {
-                ranges: [Some(scale), Some(bias)],
-                kept: Kept::Floats,
-                ..rows(scale, 1, input.channels)
-            })),
-            &OperatorKind::Embedding { table } => Some(Self::Rows(Rows {
-                is_cut: true,
-                ..rows(table, table.len / output.channels, output.channels)
-            })),
-            &OperatorKind::Tokens { table, .. } => Some(Self::Rows(Rows {
-                is_cut: true,
-                ..rows(table, output.width, output.channels)
-            })),
-            &OperatorKind::Copy {
-                table: Some(table), ..
-            } => Some(Self::Rows(Rows {
-                kept: Kept::Floats,
-                ..rows(table, 1, table.len)
-            })),
-            &OperatorKind::Attention {
-                bias: Some(bias), ..
-            } => Some(Self::Rows(Rows {
-                kept: Kept::Floats,
-                ..rows(bias.values, 1, bias.values.len)
-            })),
-            &OperatorKind::Binary {
-                second: SecondOperand::Constant { values, shape },
-                ..
-            } => Some(Self::Rows(Rows {
-                is_planar: true,
-                kept: Kept::Floats,
-                ..rows(values, shape.height * shape.width, shape.channels)
-            })),
-            _ => None,
         }
     }
+}
 
-    fn outputs(self) -> u32 {
+impl Content {
+    /// What `operator` has packed, if anything.
+    pub(super) fn of(network: &Network, operator: &Operator) -> Option<Self> {
+        let of = Packed {
+            network,
+            operator,
+            input: network.tensors[operator.input.index()],
+            output: network.tensors[operator.output.index()],
+        };
+        with_operator!(&operator.kind, kind => kind.content(&of))
+    }
+
+    fn outputs(&self) -> u32 {
         match self {
             Self::Matrix(matrix) | Self::Recurrent(matrix) => matrix.outputs,
             Self::Integers(integers) => integers.outputs,
-            Self::Table(words) => words,
+            Self::Table(words) => words.len() as u32,
             Self::Rows(rows) => rows.channels,
         }
     }
 
     /// The fewest channels that a launch can compute.
-    fn fewest(self) -> u32 {
+    fn fewest(&self) -> u32 {
         match self {
             Self::Matrix(_) | Self::Integers(_) | Self::Rows(Rows { is_cut: true, .. }) => {
                 CHANNEL_STEP
@@ -239,7 +188,7 @@ impl Content {
     }
 
     /// Bytes of the weights of so many output channels; before their biases, if they have any.
-    fn weight_bytes(self, channels: u32) -> u64 {
+    fn weight_bytes(&self, channels: u32) -> u64 {
         match self {
             Self::Matrix(matrix) | Self::Recurrent(matrix) => {
                 u64::from(channels) * u64::from(matrix.row_halves()) * size_of::<u16>() as u64
@@ -254,7 +203,7 @@ impl Content {
         }
     }
 
-    fn bytes(self, channels: u32) -> u64 {
+    fn bytes(&self, channels: u32) -> u64 {
         let biases = match self {
             Self::Matrix(_) | Self::Recurrent(_) => u64::from(channels) * size_of::<f32>() as u64,
             // A bias and a factor for each channel.
@@ -265,7 +214,7 @@ impl Content {
     }
 
     /// How many output channels a piece may have so that it fits a page; none if not even the fewest do.
-    fn channels_max(self, page_bytes: u32) -> Option<u32> {
+    fn channels_max(&self, page_bytes: u32) -> Option<u32> {
         let fits = |channels: u32| self.bytes(channels) <= u64::from(page_bytes);
         let all = padded(self.outputs());
         if fits(all) {
@@ -287,7 +236,8 @@ impl Content {
     }
 }
 
-fn pattern(groups: u32, input: Tensor, output: Tensor) -> Pattern {
+/// How the weights of a convolution lie.
+pub(super) fn pattern(groups: u32, input: Tensor, output: Tensor) -> Pattern {
     match groups {
         1 => Pattern::Dense,
         _ if groups == input.channels && groups == output.channels => Pattern::Depthwise,
@@ -329,12 +279,17 @@ impl Pages {
             entries: Vec::new(),
         };
         let mut position = 0;
+        let mut known: Vec<(Content, u32)> = Vec::new();
         for stage in &network.stages {
             let open = pages.used.len().saturating_sub(1);
             for operator in &stage.operators {
                 if let Some(content) = Content::of(network, operator) {
                     let name = (network, operator.name.as_str());
-                    pages.add(position, content, open, name)?;
+                    match known.iter().find(|(other, _)| *other == content) {
+                        Some(&(_, first)) => pages.share(position, first),
+                        None => pages.add(position, &content, open, name)?,
+                    }
+                    known.push((content, position));
                 }
                 position += 1;
             }
@@ -381,7 +336,7 @@ impl Pages {
     fn add(
         &mut self,
         operator: u32,
-        content: Content,
+        content: &Content,
         open: usize,
         (network, name): (&Network, &str),
     ) -> Result<(), LowerError> {
@@ -409,6 +364,12 @@ impl Pages {
         }
         self.entries.push(Entry { operator, pieces });
         Ok(())
+    }
+
+    /// Lets an operator have what is packed for an earlier one.
+    fn share(&mut self, operator: u32, with: u32) {
+        let pieces = self.pieces(with).to_vec();
+        self.entries.push(Entry { operator, pieces });
     }
 
     /// Takes room for `bytes` in the first page from `open` on that has it.

@@ -42,7 +42,7 @@ pub enum Place {
         /// Bytes from the start of that memory.
         offset: u64,
     },
-    /// The partition's [`Answer`](punctual_kernels::cuda::params::Answer)s, one an image.
+    /// The partition's [`Answer`](punctual_cuda_kernels::params::Answer)s, one an image.
     Answers,
     /// The partition's word that says that a stage is done.
     Done,

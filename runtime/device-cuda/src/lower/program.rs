@@ -1,7 +1,7 @@
 //! What a network is lowered to.
 
+use punctual_cuda_kernels::{Arguments, IMAGES_MAX, KERNELS, Kernel, Module};
 use punctual_device::InputLayout;
-use punctual_kernels::cuda::{Arguments, IMAGES_MAX, KERNELS, Kernel, Module};
 
 use super::pages::Pages;
 use super::place::Place;

@@ -1,12 +1,17 @@
 //! Recurrent layers: a launch for as many steps as one may take.
 
-use punctual_kernels::cuda::params::{CellCode, Kept, Recurrent};
-use punctual_kernels::cuda::{Arguments, padded};
-use punctual_model::{Operator, OperatorKind, TensorId};
+use punctual_cuda_kernels::params::{CellCode, Kept, Pattern, Recurrent};
+use punctual_cuda_kernels::{Arguments, Kernel, padded};
+use punctual_model::{self as model, Operator, TensorId};
 use punctual_types::Cell;
 
 use super::list::Of;
+use super::pages::{Content, Matrix, Packed};
 use super::stage::{Launches, known};
+use super::traffic::Role::{Between, Operand as Read, Result as Made};
+use super::traffic::{FLOAT, Launch, Part, Span, Traffic, value_bytes};
+use super::work::Work;
+use super::{Lower, LowerError};
 
 /// What a block reads in about a millisecond, at 64 bytes a cycle and a GHz. A launch that was cut is run again from its
 /// start, so none is much longer.
@@ -17,22 +22,39 @@ const STEP_BYTES: u64 = 64 << 10;
 /// Threads of a warp.
 const LANES_MAX: u32 = 32;
 
+impl Lower for model::Recurrent {
+    fn content(&self, of: &Packed<'_>) -> Option<Content> {
+        let [weights, bias] = [of.operator.weights[0], of.operator.weights[1]];
+        Some(Content::Recurrent(Matrix {
+            pattern: Pattern::Dense,
+            outputs: bias.len,
+            inputs: weights.len / bias.len,
+            taps: 1,
+            weights,
+            bias,
+        }))
+    }
+
+    fn launch<'l>(
+        &self,
+        launches: &mut Launches<'l>,
+        of: Of<'_>,
+        operator: &'l Operator,
+    ) -> Result<(), LowerError> {
+        launches.recurrent(of, operator, self);
+        Ok(())
+    }
+}
+
 impl Launches<'_> {
-    pub(super) fn recurrent(&mut self, of: Of<'_>, operator: &Operator) {
-        let &OperatorKind::Recurrent {
-            cell,
-            initial,
-            backwards,
-            ..
-        } = &operator.kind
-        else {
-            return;
-        };
+    fn recurrent(&mut self, of: Of<'_>, operator: &Operator, layer: &model::Recurrent) {
+        let &model::Recurrent { cell, backwards } = layer;
         let Some(&piece) = self.lowering.pieces(of.operator).first() else {
             return;
         };
         let gates = self.read(operator.input);
-        let (state, kept) = initial.map_or((0, Kept::Halves), |initial| self.state(initial));
+        let state = operator.others.first();
+        let (state, kept) = state.map_or((0, Kept::Halves), |&initial| self.state(initial));
         let output = self.write(operator.output);
         let hidden = gates.channels / cell.gates();
         let mut layer = Recurrent {
@@ -72,6 +94,53 @@ impl Launches<'_> {
             Some(floats) => (floats.address, Kept::Floats),
             None => (self.read(initial).address, Kept::Halves),
         }
+    }
+}
+
+impl Launch for Recurrent {
+    fn traffic(&self) -> Traffic {
+        let state = u64::from(self.images) * u64::from(self.output.pitch);
+        // Only the first steps read what the operator does; the others what the launch before them left.
+        let from = if self.first_step == 0 {
+            Read(1)
+        } else {
+            Between
+        };
+        Traffic::new(
+            [
+                Span::tensor(Read(0), &self.gates, self.images),
+                Span::at(from, self.state, state * value_bytes(self.kept)),
+                Span::weights(self.weights),
+                Span::weights(self.bias),
+            ],
+            [
+                Span::tensor(Made, &self.output, self.images),
+                Span::at(Between, self.carried, state * FLOAT),
+            ],
+        )
+    }
+
+    fn weight_bytes(&self) -> u64 {
+        let hidden = u64::from(self.hidden);
+        let gates = u64::from(self.gates.channels);
+        2 * gates * hidden.next_multiple_of(8) + 4 * gates
+    }
+
+    fn part(&self) -> Option<Part> {
+        Some(Part::steps(self.first_step, self.steps))
+    }
+
+    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
+        let (steps, gates) = (f64::from(self.steps), f64::from(self.gates.channels));
+        let weights = gates * f64::from(self.hidden);
+        let plain = Work {
+            // What the step before left, the gates, and the sums of lanes.
+            rounds: 3.0 * steps,
+            rounds_a_look: 3.0,
+            loaded_bytes: steps * weights * 2.0,
+            ..plain
+        };
+        plain.summed(steps * weights / 512.0, 2.7)
     }
 }
 

@@ -2,17 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use punctual_kernels::cuda::params::{
-    Gather, GlobalPool, InputPlanar, Kept, Members, Pool, SOURCES_MAX,
-};
-use punctual_kernels::cuda::{Arguments, IMAGES_MAX, Kernel, TensorView, kernel};
-use punctual_model::{Operator, OperatorKind, PlacedExit, Stage, Tensor, TensorId};
-use punctual_types::PoolKind;
+use punctual_cuda_kernels::params::{InputPlanar, Kept, Members};
+use punctual_cuda_kernels::{Arguments, IMAGES_MAX, Kernel, TensorView, kernel};
+use punctual_model::{Operator, PlacedExit, Stage, Tensor, TensorId, with_operator};
 
 use super::list::{Draft, Of};
 use super::place::Place;
 use super::program::LaunchList;
-use super::{LowerError, Lowering, layout};
+use super::{Lower, LowerError, Lowering, layout};
 
 /// Of a list that is made.
 pub(super) struct Launches<'l> {
@@ -63,35 +60,13 @@ impl<'l> Launches<'l> {
 
     fn operator(&mut self, position: u32, operator: &'l Operator) -> Result<(), LowerError> {
         let of = Of::operator(position, operator);
-        match &operator.kind {
-            OperatorKind::Conv2d { activation, .. } => {
-                self.conv(of, operator, (*activation).into());
-            }
-            OperatorKind::Linear { activation, .. } => {
-                let epilogue = (*activation).into();
-                self.linear(of, operator, epilogue);
-            }
-            OperatorKind::QuantisedConv2d { .. } => self.conv_bytes(of, operator),
-            OperatorKind::Convert => self.convert(of, operator),
-            OperatorKind::Pool { .. }
-            | OperatorKind::GlobalAveragePool
-            | OperatorKind::Add { .. }
-                if self.kept(operator.output) == Kept::Bytes =>
-            {
-                self.on_bytes(of, operator);
-            }
-            OperatorKind::Pool { .. } => self.pool(of, operator),
-            OperatorKind::GlobalAveragePool => {
-                let kind = PoolKind::Average {
-                    counts_padding: false,
-                };
-                let (input, output) = (self.read(operator.input), self.write(operator.output));
-                self.global_pool(of, kind, input, output);
-            }
-            OperatorKind::Gather { others, .. } => self.gather(of, operator, others),
-            _ => return self.further(of, operator),
-        }
-        Ok(())
+        with_operator!(&operator.kind, kind => kind.launch(self, of, operator))
+    }
+
+    /// Where an operator's constants begin, which are not cut.
+    pub(super) fn constant(&self, of: Of<'_>) -> Place {
+        let piece = self.lowering.pieces(of.operator).first();
+        piece.map_or(Place::Nothing, |piece| piece.weights())
     }
 
     pub(super) fn shape(&self, tensor: TensorId) -> Tensor {
@@ -197,85 +172,9 @@ impl<'l> Launches<'l> {
         members
     }
 
-    fn pool(&mut self, of: Of<'_>, operator: &Operator) {
-        let &OperatorKind::Pool {
-            kind,
-            kernel,
-            stride,
-            padding,
-        } = &operator.kind
-        else {
-            return;
-        };
-        let (input, output) = (self.read(operator.input), self.write(operator.output));
-        let is_whole = (kernel.height, kernel.width) == (input.height, input.width);
-        let is_only = (padding.top, padding.left, output.height, output.width) == (0, 0, 1, 1);
-        if is_whole && is_only {
-            // With a thread for each window, few threads would read all of the image.
-            return self.global_pool(of, kind, input, output);
-        }
-        let pool = Pool {
-            input,
-            output,
-            images: u32::from(self.batch),
-            kind: pool_code(kind),
-            kernel_height: kernel.height,
-            kernel_width: kernel.width,
-            stride_height: stride.height,
-            stride_width: stride.width,
-            pad_top: padding.top,
-            pad_left: padding.left,
-        };
-        self.draft.push(of, known("pool"), Arguments::Pool(pool));
-    }
-
-    /// The mean or the largest value of each channel of an image.
-    fn global_pool(&mut self, of: Of<'_>, kind: PoolKind, input: TensorView, output: TensorView) {
-        let pool = GlobalPool {
-            input,
-            output,
-            images: u32::from(self.batch),
-            kind: pool_code(kind),
-        };
-        self.draft
-            .push(of, known("global_pool"), Arguments::GlobalPool(pool));
-    }
-
-    fn gather(&mut self, of: Of<'_>, operator: &Operator, others: &[TensorId]) {
-        let mut gather = Gather {
-            images: u32::from(self.batch),
-            ..Gather::default()
-        };
-        const _: () = assert!(SOURCES_MAX >= punctual_model::GATHER_SOURCES_MAX);
-        for (at, &source) in std::iter::once(&operator.input).chain(others).enumerate() {
-            let view = self.read(source);
-            (gather.sources[at], gather.pitches[at]) = (view.address, view.pitch);
-        }
-        gather.output = self.write(operator.output);
-        let pieces = self.lowering.pieces(of.operator);
-        for piece in pieces {
-            gather.table = piece.weights().encode();
-            self.draft
-                .push(of, known("gather"), Arguments::Gather(gather));
-        }
-    }
-
     /// Whether a tensor's halves are read by another operator or stage.
     pub(super) fn is_read(&self, tensor: TensorId) -> bool {
         let mut reads = self.stage.operators.iter().flat_map(Operator::reads);
         self.stage.outputs.contains(&tensor) || reads.any(|read| read == tensor)
-    }
-}
-
-/// The kind as the parameters of pools encode it.
-pub(super) fn pool_code(kind: PoolKind) -> u32 {
-    match kind {
-        PoolKind::Max => 0,
-        PoolKind::Average {
-            counts_padding: true,
-        } => 1,
-        PoolKind::Average {
-            counts_padding: false,
-        } => 2,
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use libsmctrl_sys::{TpcMask, launch_mask};
-use punctual_kernels::cuda;
-use punctual_kernels::cuda::params::{Guard, Whereabouts};
+use punctual_cuda_kernels::params::{Guard, Whereabouts};
+use punctual_cuda_kernels::{Module as Unit, kernel};
 use punctual_platform::clock;
 
 use super::calibration::{Expected, Probe, Refusal};
@@ -98,7 +98,7 @@ impl<'m> SmProbe<'m> {
         };
         let shape = Shape {
             grid: [self.blocks, 1, 1],
-            block: cuda::kernel("where_am_i").map_or(32, |kernel| kernel.block),
+            block: kernel("where_am_i").map_or(32, |kernel| kernel.block),
             shared_bytes: self.shared_bytes,
         };
         let arguments: [*const c_void; 2] =
@@ -152,7 +152,7 @@ fn where_am_i(context: &Arc<Context>) -> Result<Function, Refusal> {
     let (major, minor) = context.gpu().compute_capability()?;
     let mut refused = Refusal::NoImage { major, minor };
     for archive in context.gpu().archives()? {
-        let Ok(image) = archive.module(cuda::Module::Probe) else {
+        let Ok(image) = archive.module(Unit::Probe) else {
             continue;
         };
         // SAFETY: an image of ours, whole, as the crate of the kernels has it.

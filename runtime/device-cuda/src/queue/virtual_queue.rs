@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use punctual_kernels::cuda::params::{Answer, Guard, ReportEvicted};
-use punctual_kernels::cuda::{self, Kernel};
+use punctual_cuda_kernels::params::{Answer, Guard, ReportEvicted};
+use punctual_cuda_kernels::{Kernel, kernel};
 
 use super::ledger::{Ledger, NONE_EVICTED, NotHandedOver};
 use super::words::{EpochFlag, Words};
@@ -98,7 +98,7 @@ const DEVICE_BYTES: usize = 256;
 
 impl VirtualQueue {
     /// A queue that launches into `stream`. Waits until the device has its words. The module
-    /// [`General`](cuda::Module::General) is loaded.
+    /// [`General`](punctual_cuda_kernels::Module::General) is loaded.
     ///
     /// # Panics
     /// If the table of kernels has no `report_evicted`.
@@ -107,7 +107,7 @@ impl VirtualQueue {
         spec: QueueSpec,
         kernels: &Kernels,
     ) -> Result<Self, CallError> {
-        let report = cuda::kernel("report_evicted").expect("a kernel of the module `general`");
+        let report = kernel("report_evicted").expect("a kernel of the module `general`");
         let function = kernels.get(report).ok_or(CallError::not_loaded())?;
         let context: &Arc<Context> = stream.context();
         // Each stream takes one of few hardware queues.

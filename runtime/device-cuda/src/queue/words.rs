@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use punctual_kernels::cuda::IMAGES_MAX;
-use punctual_kernels::cuda::params::Answer;
+use punctual_cuda_kernels::IMAGES_MAX;
+use punctual_cuda_kernels::params::Answer;
 
 use crate::driver::{CallError, Context, MappedMemory};
 
@@ -85,12 +85,12 @@ impl Words {
         let mut bytes = [0; size_of::<Answer>()];
         self.memory
             .read(ANSWERS + image * size_of::<Answer>(), &mut bytes);
-        let [class, confidence, not_finite] = [0, 4, 8].map(|at| {
+        let [class_index, confidence, not_finite] = [0, 4, 8].map(|at| {
             let word: [u8; 4] = bytes[at..at + 4].try_into().expect("four bytes");
             u32::from_ne_bytes(word)
         });
         Answer {
-            class,
+            class_index,
             confidence: f32::from_bits(confidence),
             not_finite,
             gap: 0,

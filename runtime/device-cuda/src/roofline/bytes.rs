@@ -5,10 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use punctual_kernels::cuda::Arguments;
-use punctual_kernels::cuda::params::{Conv, ConvBytes, InputPlanar, Linear, Pattern, Recurrent};
+use punctual_cuda_kernels::with_arguments;
 
-use crate::lower::{LaunchList, Place, Step};
+use crate::lower::{Launch, LaunchList, Place, Step};
 
 /// Bytes that a launch moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,7 +85,8 @@ impl Cache {
 /// Where a launch reads and writes, and how many bytes.
 fn touched(step: &Step) -> Vec<(Place, u64)> {
     let traffic = step.traffic();
-    let inputs = unnamed(step.arguments());
+    let arguments = step.arguments();
+    let inputs = with_arguments!(arguments, launch => launch.weight_bytes());
     let mut weights = Some(inputs);
     let spans = traffic.reads.iter().chain(&traffic.writes);
     let named = spans.map(|span| match (span.place, span.bytes) {
@@ -96,7 +96,7 @@ fn touched(step: &Step) -> Vec<(Place, u64)> {
         (Place::Workspace { .. } | Place::Request { .. }, bytes) => (span.place, bytes),
         (_, bytes) => (span.place, bytes),
     });
-    let share = share_read(step.arguments());
+    let share = with_arguments!(arguments, launch => launch.share_read());
     let scaled = named.enumerate().map(|(at, (place, bytes))| match at {
         0 if share < 1.0 => (place, (bytes as f64 * share) as u64),
         _ => (place, bytes),
@@ -104,121 +104,8 @@ fn touched(step: &Step) -> Vec<(Place, u64)> {
     scaled.filter(|&(_, bytes)| bytes > 0).collect()
 }
 
-/// Which part of a convolution's input, its first read, windows reach that are smaller than their steps.
-fn share_read(arguments: &Arguments) -> f64 {
-    match arguments {
-        // What adds up parts of sums has no input.
-        Arguments::Conv(conv) if conv.input.address != 0 => {
-            let down = f64::from(conv.kernel_height) / f64::from(conv.stride_height);
-            let across = f64::from(conv.kernel_width) / f64::from(conv.stride_width);
-            down.min(1.0) * across.min(1.0)
-        }
-        _ => 1.0,
-    }
-}
-
-/// Bytes of a launch's weights, tables or, of prepared inputs, of each member: traffic names only where they begin.
-fn unnamed(arguments: &Arguments) -> u64 {
-    match arguments {
-        Arguments::Conv(conv) => of_conv(conv),
-        Arguments::ConvBytes(conv) => of_conv_bytes(conv),
-        Arguments::Linear(linear) => of_linear(linear),
-        Arguments::Recurrent(layer) => of_recurrent(layer),
-        Arguments::LayerNorm(norm) => 8 * u64::from(norm.input.pitch),
-        Arguments::Embedding(embedding) => {
-            let rows = embedding.images * embedding.output.height * embedding.output.width;
-            2 * u64::from(rows) * u64::from(embedding.channel_count)
-        }
-        Arguments::Tokens(tokens) => {
-            2 * u64::from(tokens.output.width) * u64::from(tokens.channel_count)
-        }
-        Arguments::Resize(resize) => {
-            16 * (u64::from(resize.output.height) + u64::from(resize.output.width))
-        }
-        Arguments::Gather(gather) => 4 * u64::from(gather.output.pitch),
-        Arguments::Attention(attention) if attention.bias != 0 => {
-            let rows = if attention.bias_row == 0 {
-                1
-            } else {
-                attention.rows
-            };
-            let heads = if attention.bias_head == 0 {
-                1
-            } else {
-                attention.heads
-            };
-            let of_head = u64::from(attention.queries) * u64::from(attention.keys);
-            4 * u64::from(rows) * u64::from(heads) * of_head
-        }
-        Arguments::InputPlanar(input) => of_input(input),
-        _ => 0,
-    }
-}
-
-/// Inputs of one output of a convolution.
-fn taps(conv: &Conv) -> u64 {
-    u64::from(conv.kernel_height) * u64::from(conv.kernel_width)
-}
-
-/// How a convolution's weights lie.
-pub(super) fn pattern(conv: &Conv) -> Pattern {
-    match conv.groups {
-        0 | 1 => Pattern::Dense,
-        groups if groups == conv.input.channels && groups == conv.output.channels => {
-            Pattern::Depthwise
-        }
-        _ => Pattern::Grouped,
-    }
-}
-
-fn of_conv(conv: &Conv) -> u64 {
-    let channels = u64::from(conv.channel_count);
-    let inputs = match pattern(conv) {
-        Pattern::Dense => u64::from(conv.input.pitch),
-        Pattern::Depthwise => 1,
-        Pattern::Grouped => u64::from(conv.input.channels / conv.groups),
-    };
-    // What adds up parts of sums reads biases alone; they are few beside weights.
-    let weights = match conv.input.address {
-        0 => 0,
-        _ => 2 * channels * taps(conv) * inputs,
-    };
-    weights + 4 * channels
-}
-
-fn of_conv_bytes(conv: &ConvBytes) -> u64 {
-    let taps = u64::from(conv.kernel_height) * u64::from(conv.kernel_width);
-    let inputs = match conv.groups {
-        0 | 1 => u64::from(conv.input.pitch),
-        groups => u64::from((conv.input.channels / groups).max(1)),
-    };
-    u64::from(conv.channel_count) * (taps * inputs + 8)
-}
-
-fn of_linear(linear: &Linear) -> u64 {
-    let features = u64::from(linear.feature_count);
-    let weights = match linear.input {
-        0 => 0,
-        _ => 2 * features * u64::from(linear.depth),
-    };
-    weights + 4 * features
-}
-
-fn of_recurrent(layer: &Recurrent) -> u64 {
-    let hidden = u64::from(layer.hidden);
-    let gates = u64::from(layer.gates.channels);
-    2 * gates * hidden.next_multiple_of(8) + 4 * gates
-}
-
-fn of_input(input: &InputPlanar) -> u64 {
-    let output = &input.output;
-    4 * u64::from(output.channels) * u64::from(output.height) * u64::from(output.width)
-}
-
 #[cfg(test)]
 mod tests {
-    use punctual_kernels::cuda::TensorView;
-
     use super::*;
 
     fn cache(capacity: u64) -> Cache {
@@ -253,47 +140,5 @@ mod tests {
             let moved = cache.launch(&[(input, 40), (Place::Answers, 16)]);
             assert_eq!((moved.host, moved.memory, moved.cached), (56, 0, 0));
         }
-    }
-
-    #[test]
-    fn weights_are_those_of_the_launch_s_channels() {
-        let mut conv = Conv {
-            input: TensorView {
-                address: A.encode(),
-                channels: 60,
-                pitch: 64,
-                ..TensorView::default()
-            },
-            channel_count: 128,
-            kernel_height: 3,
-            kernel_width: 3,
-            groups: 1,
-            ..Conv::default()
-        };
-        assert_eq!(of_conv(&conv), 2 * 128 * 9 * 64 + 4 * 128);
-        conv.input.address = 0;
-        assert_eq!(
-            of_conv(&conv),
-            4 * 128,
-            "what adds parts up has biases alone"
-        );
-    }
-
-    #[test]
-    fn a_window_smaller_than_its_step_reads_a_part_of_its_input() {
-        let mut conv = Conv {
-            kernel_height: 1,
-            kernel_width: 1,
-            input: TensorView {
-                address: A.encode(),
-                ..TensorView::default()
-            },
-            stride_height: 2,
-            stride_width: 2,
-            ..Conv::default()
-        };
-        assert_eq!(share_read(&Arguments::Conv(conv)), 0.25);
-        (conv.kernel_height, conv.kernel_width) = (3, 3);
-        assert_eq!(share_read(&Arguments::Conv(conv)), 1.0);
     }
 }

@@ -14,16 +14,15 @@
 //! memory that are not mapped yet.
 
 mod bytes;
-mod work;
 
-use punctual_kernels::cuda::contract::Multiprocessor;
-use punctual_kernels::cuda::images::{self, ImageError};
+use punctual_cuda_kernels::contract::Multiprocessor;
+use punctual_cuda_kernels::images::{self, ImageError};
 use thiserror::Error;
 
 use crate::lower::{LaunchList, Place, Step};
 
+pub use crate::lower::Work;
 pub use bytes::Moved;
-pub use work::Work;
 
 /// A GPU, as its vendor describes it, with assumptions where he does not.
 #[derive(Clone, Debug, PartialEq)]
@@ -227,7 +226,7 @@ impl Device {
         let blocks = x * y * z;
         let resident = self.resident_blocks(step)?;
         let bytes = moved.memory + moved.host + moved.cached;
-        let work = work::of(step, bytes as f64 / f64::from(blocks.max(1)));
+        let work = Work::of(step, bytes as f64 / f64::from(blocks.max(1)));
         let spread = Spread {
             blocks,
             resident,

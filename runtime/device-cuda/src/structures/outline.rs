@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use punctual_model::{
-    AnswerKind, ChannelRun, Exit, InputSpec, Network, Operator, OperatorKind, Output, Quantised,
-    Stage, Tensor, TensorId, WeightRange,
+    AnswerKind, Attention, ChannelRun, Conv2d, Copy, Exit, Gather, InputSpec, LayerNorm, Linear,
+    Network, Operands, Operator, OperatorKind, Output, Pool, Quantised, Resize, Stage, Tensor,
+    TensorId, Tokens, WeightRange,
 };
 use punctual_types::{
     Activation, Coordinates, Element, Extent, Filter, Padding, PoolKind, Resampling, Rounding,
@@ -101,41 +102,43 @@ impl Outline {
         WeightRange { start, len }
     }
 
-    fn push(&mut self, input: TensorId, kind: OperatorKind, shape: Tensor) -> TensorId {
+    fn push(
+        &mut self,
+        reads: &[TensorId],
+        kind: impl Into<OperatorKind>,
+        weights: &[u32],
+    ) -> TensorId {
         let output = TensorId(self.tensors.len() as u32);
+        let name = format!("{}.{}", self.stages.len(), self.open.len());
+        let ranges: Vec<WeightRange> = weights.iter().map(|&len| self.range(len)).collect();
+        let operator = Operator::new(name, reads, output, kind).with_weights(ranges);
+        let others: Vec<Tensor> = operator.others.iter().map(|&id| self.shape(id)).collect();
+        let of = Operands {
+            input: self.shape(operator.input),
+            others: &others,
+            weights,
+        };
+        let shape = operator.kind.output_shape(&of).expect("the operands fit");
         self.tensors.push(shape);
-        self.open.push(Operator {
-            name: format!("{}.{}", self.stages.len(), self.open.len()),
-            input,
-            output,
-            kind,
-        });
+        self.open.push(operator);
         output
     }
 
     pub(super) fn conv(&mut self, input: TensorId, conv: Conv) -> TensorId {
         let shape = self.shape(input);
         let pad = if conv.pad { conv.kernel / 2 } else { 0 };
-        let steps = |size: u32| (size + 2 * pad - conv.kernel) / conv.stride + 1;
-        let output = Tensor {
-            channels: conv.channels,
-            height: steps(shape.height),
-            width: steps(shape.width),
-        };
         let fan_in = shape.channels / conv.groups * conv.kernel * conv.kernel;
-        let kind = OperatorKind::Conv2d {
-            weights: self.range(conv.channels * fan_in),
-            bias: self.range(conv.channels),
+        let kind = Conv2d {
             window: Window::new(
                 Extent::square(conv.kernel),
                 Extent::square(conv.stride),
                 Padding::uniform(pad),
             ),
             groups: conv.groups,
-            residual: conv.residual,
             activation: conv.activation,
         };
-        self.push(input, kind, output)
+        let reads: Vec<TensorId> = [input].into_iter().chain(conv.residual).collect();
+        self.push(&reads, kind, &[conv.channels * fan_in, conv.channels])
     }
 
     pub(super) fn max_pool(
@@ -145,25 +148,18 @@ impl Outline {
         stride: u32,
         pad: u32,
     ) -> TensorId {
-        let shape = self.shape(input);
-        let steps = |size: u32| (size + 2 * pad - kernel) / stride + 1;
-        let output = Tensor {
-            channels: shape.channels,
-            height: steps(shape.height),
-            width: steps(shape.width),
-        };
-        let kind = OperatorKind::Pool {
+        let pool = Pool {
             kind: PoolKind::Max,
             kernel: Extent::square(kernel),
             stride: Extent::square(stride),
             padding: Padding::uniform(pad),
         };
-        self.push(input, kind, output)
+        self.push(&[input], pool, &[])
     }
 
     fn mean(&mut self, input: TensorId) -> TensorId {
-        let output = Tensor::features(self.shape(input).channels);
-        self.push(input, OperatorKind::GlobalAveragePool, output)
+        let mean = Pool::mean_of_all(self.shape(input).extent());
+        self.push(&[input], mean, &[])
     }
 
     pub(super) fn linear(
@@ -173,12 +169,11 @@ impl Outline {
         activation: Activation,
     ) -> TensorId {
         let depth = self.shape(input).elements() as u32;
-        let kind = OperatorKind::Linear {
-            weights: self.range(features * depth),
-            bias: self.range(features),
-            activation,
-        };
-        self.push(input, kind, Tensor::features(features))
+        self.push(
+            &[input],
+            Linear { activation },
+            &[features * depth, features],
+        )
     }
 
     /// Channels `(source, first, count)` of tensors, in this order.
@@ -188,15 +183,8 @@ impl Outline {
             first,
             count,
         };
-        let output = Tensor {
-            channels: runs.iter().map(|run| run.2).sum(),
-            ..self.shape(sources[0])
-        };
-        let kind = OperatorKind::Gather {
-            others: sources[1..].to_vec(),
-            runs: runs.iter().map(run).collect(),
-        };
-        self.push(sources[0], kind, output)
+        let runs = runs.iter().map(run).collect();
+        self.push(sources, Gather { runs }, &[])
     }
 
     /// Ends a stage with the head that SEEB-GPU attaches: a convolution, the mean, two layers.
@@ -248,62 +236,46 @@ impl Outline {
     /// Twice the rows and columns, each pixel four times.
     pub(super) fn double(&mut self, input: TensorId) -> TensorId {
         let shape = self.shape(input);
-        let output = Tensor {
-            height: 2 * shape.height,
-            width: 2 * shape.width,
-            ..shape
-        };
         let resampling = Resampling {
             size: Extent {
-                height: output.height,
-                width: output.width,
+                height: 2 * shape.height,
+                width: 2 * shape.width,
             },
             scale: [2.0; 2],
             coordinates: Coordinates::Asymmetric,
             filter: Filter::Nearest(Rounding::Floor),
         };
-        self.push(input, OperatorKind::Resize { resampling }, output)
+        self.push(&[input], Resize { resampling }, &[])
     }
 
     /// All pixels in a row behind one constant token.
     pub(super) fn tokens(&mut self, input: TensorId) -> TensorId {
         let shape = self.shape(input);
-        let output = Tensor {
-            channels: shape.channels,
-            height: 1,
-            width: shape.height * shape.width + 1,
-        };
-        let table = self.range(output.channels * output.width);
-        self.push(input, OperatorKind::Tokens { prefix: 1, table }, output)
+        let table = shape.channels * (shape.pixels() as u32 + 1);
+        self.push(&[input], Tokens { prefix: 1 }, &[table])
     }
 
     pub(super) fn layer_norm(&mut self, input: TensorId) -> TensorId {
-        let shape = self.shape(input);
-        let kind = OperatorKind::LayerNorm {
-            scale: self.range(shape.channels),
-            bias: self.range(shape.channels),
-            epsilon: 1e-6,
-        };
-        self.push(input, kind, shape)
+        let channels = self.shape(input).channels;
+        self.push(&[input], LayerNorm { epsilon: 1e-6 }, &[channels; 2])
     }
 
     /// Attention of queries to keys and values, which have as many channels.
     pub(super) fn attention(&mut self, [query, key, value]: [TensorId; 3], heads: u32) -> TensorId {
         let shape = self.shape(query);
-        let kind = OperatorKind::Attention {
-            others: vec![key, value],
+        let attention = Attention {
             heads,
             scale: 1.0 / ((shape.channels / heads) as f32).sqrt(),
             by_row: false,
             bias: None,
         };
-        self.push(query, kind, shape)
+        self.push(&[query, key, value], attention, &[])
     }
 
     /// The first token of a row.
     pub(super) fn first_token(&mut self, input: TensorId) -> TensorId {
-        let output = Tensor::features(self.shape(input).channels);
-        self.push(input, OperatorKind::Token { column: 0 }, output)
+        let token = Copy::of_column(0, self.shape(input).channels);
+        self.push(&[input], token, &[])
     }
 
     /// The network, without weights.

@@ -1,6 +1,6 @@
 //! Weights from a seed.
 
-use punctual_model::{Network, OperatorKind, WeightRange};
+use punctual_model::{Network, Operator, OperatorKind, WeightRange};
 use punctual_types::{Activation, Random};
 
 /// Draws all weights and biases anew: uniform, of the variance that keeps that of activations through
@@ -10,63 +10,40 @@ pub fn seed_weights(network: &mut Network, seed: u64) {
     const BESIDE_A_SHORTCUT: f32 = 0.2;
     const BIAS: f32 = 0.05;
     const TABLE: f32 = 0.5;
-    let operators = network.stages.iter().flat_map(|stage| &stage.operators);
-    let drawn = operators
-        .clone()
-        .filter_map(|operator| match operator.kind {
-            OperatorKind::Conv2d {
-                weights,
-                bias,
-                residual,
-                activation,
-                ..
-            } => Some((weights, bias, residual.is_some(), activation)),
-            OperatorKind::Linear {
-                weights,
-                bias,
-                activation,
-            } => Some((weights, bias, false, activation)),
-            _ => None,
-        });
-    let drawn: Vec<_> = drawn.collect();
-    let end = |range: WeightRange| (range.start + range.len) as usize;
-    let norms = operators
-        .clone()
-        .filter_map(|operator| match operator.kind {
-            OperatorKind::LayerNorm { scale, bias, .. } => Some((scale, bias)),
-            _ => None,
-        });
-    let norms: Vec<_> = norms.collect();
-    let tables = operators.filter_map(|operator| match operator.kind {
-        OperatorKind::Tokens { table, .. } => Some(table),
-        _ => None,
-    });
-    let tables: Vec<_> = tables.collect();
-    let pairs = drawn.iter().map(|each| [each.0, each.1]);
-    let pairs = pairs.chain(norms.iter().map(|&(scale, bias)| [scale, bias]));
-    let len = pairs.flatten().chain(tables.iter().copied()).map(end).max();
+    let operators = || network.stages.iter().flat_map(|stage| &stage.operators);
+    let end = |range: &WeightRange| (range.start + range.len) as usize;
+    let len = operators().flat_map(Operator::floats).map(end).max();
     let mut values = vec![0.0; len.unwrap_or(0)];
     let mut random = Random::new(seed);
-    let mut fill = |values: &mut [f32], limit: f32| {
-        values.fill_with(|| random.signed_unit() * limit);
+    let mut fill = |range: WeightRange, limit: f32| {
+        values[range.start as usize..end(&range)].fill_with(|| random.signed_unit() * limit);
     };
-    for (weights, bias, beside, activation) in drawn {
+    for operator in operators() {
+        let (OperatorKind::Conv2d(_) | OperatorKind::Linear(_)) = operator.kind else {
+            continue;
+        };
+        let [weights, bias] = [operator.weights[0], operator.weights[1]];
         let fan_in = (weights.len / bias.len) as f32;
-        let gain = match activation {
-            Activation::Relu | Activation::Clip { .. } => 2.0,
+        let gain = match operator.kind.activation() {
+            Some(Activation::Relu | Activation::Clip { .. }) => 2.0,
             _ => 1.0,
         };
-        let share = if beside { BESIDE_A_SHORTCUT } else { 1.0 };
-        let limit = (3.0 * gain / fan_in).sqrt() * share;
-        fill(&mut values[weights.start as usize..end(weights)], limit);
-        fill(&mut values[bias.start as usize..end(bias)], BIAS);
+        let is_beside = !operator.others.is_empty();
+        let share = if is_beside { BESIDE_A_SHORTCUT } else { 1.0 };
+        fill(weights, (3.0 * gain / fan_in).sqrt() * share);
+        fill(bias, BIAS);
     }
-    for (scale, bias) in norms {
-        values[scale.start as usize..end(scale)].fill(1.0);
-        fill(&mut values[bias.start as usize..end(bias)], BIAS);
+    let norms = |operator: &&Operator| matches!(operator.kind, OperatorKind::LayerNorm(_));
+    for norm in operators().filter(norms) {
+        fill(norm.weights[1], BIAS);
     }
-    for table in tables {
-        fill(&mut values[table.start as usize..end(table)], TABLE);
+    let tables = |operator: &&Operator| matches!(operator.kind, OperatorKind::Tokens(_));
+    for tokens in operators().filter(tables) {
+        fill(tokens.weights[0], TABLE);
+    }
+    for norm in operators().filter(norms) {
+        let scale = norm.weights[0];
+        values[scale.start as usize..end(&scale)].fill(1.0);
     }
     network.weights = values.into();
 }

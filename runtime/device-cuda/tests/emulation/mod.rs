@@ -2,9 +2,9 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use emulated_cuda::{Shape, Source, Target};
+use punctual_cuda_kernels::params::{Answer, Guard};
+use punctual_cuda_kernels::{Arguments, Kernel};
 use punctual_device_cuda::lower::{Packer, Place, Program, Step};
-use punctual_kernels::cuda::params::{Answer, Guard};
-use punctual_kernels::cuda::{Arguments, Kernel};
 use punctual_model::{Exit, Network, ScoreForm};
 use punctual_ptx::{Arithmetic, Region, Space};
 
@@ -155,7 +155,7 @@ impl Memory {
                     continue;
                 }
                 let (class, confidence) = punctual_model::reference::classify(scores);
-                assert_eq!(answer.class as usize, class);
+                assert_eq!(answer.class_index as usize, class);
                 assert!((answer.confidence - confidence).abs() < 1e-5);
             }
         }

@@ -9,8 +9,8 @@ pub fn network() -> Network {
     let mut attended = Vec::new();
     let stages = network.stages.iter_mut();
     for operator in stages.flat_map(|stage| &mut stage.operators) {
-        if let OperatorKind::Attention { heads, .. } = &mut operator.kind {
-            *heads = 1;
+        if let OperatorKind::Attention(attention) = &mut operator.kind {
+            attention.heads = 1;
             attended.push(operator.output);
             attended.extend(operator.reads());
         }

@@ -12,12 +12,13 @@ pub(super) use copies::{digit, view};
 use std::collections::BTreeSet;
 
 use punctual_model::{
-    AnswerKind, ChannelRun, Exit, InputSpec, Network, Operator, OperatorKind, Output, Quantised,
-    Stage, Tensor, TensorId, VectorSpec, WeightRange, window_output,
+    AnswerKind, ChannelRun, Conv2d, Exit, Gather, InputSpec, Linear, Network, Operands, Operator,
+    OperatorKind, Output, Pool, Quantised, Resize, Stage, Tensor, TensorId, VectorSpec,
+    WeightRange,
 };
 use punctual_types::{
-    Activation, Coordinates, Element, Extent, Filter, Padding, PoolKind, Random, Resampling, View,
-    Window,
+    Activation, BinaryFunction, Coordinates, Element, Extent, Filter, Padding, PoolKind, Random,
+    Resampling, View, Window,
 };
 
 /// A network in the making.
@@ -73,15 +74,30 @@ impl Builder {
         WeightRange { start, len }
     }
 
-    fn push(&mut self, input: TensorId, kind: OperatorKind, shape: Tensor) -> TensorId {
+    /// An operator without weights.
+    fn push(&mut self, reads: &[TensorId], kind: impl Into<OperatorKind>) -> TensorId {
+        self.push_weighted(reads, kind, &[])
+    }
+
+    fn push_weighted(
+        &mut self,
+        reads: &[TensorId],
+        kind: impl Into<OperatorKind>,
+        weights: &[WeightRange],
+    ) -> TensorId {
         let output = TensorId(self.tensors.len() as u32);
+        let operator = Operator::new(format!("operator {}", output.0), reads, output, kind)
+            .with_weights(weights.iter().copied());
+        let others: Vec<Tensor> = operator.others.iter().map(|id| self.shape(*id)).collect();
+        let lengths: Vec<u32> = weights.iter().map(|range| range.len).collect();
+        let of = Operands {
+            input: self.shape(operator.input),
+            others: &others,
+            weights: &lengths,
+        };
+        let shape = operator.kind.output_shape(&of).expect("the operands fit");
         self.tensors.push(shape);
-        self.open.push(Operator {
-            name: format!("operator {}", output.0),
-            input,
-            output,
-            kind,
-        });
+        self.open.push(operator);
         output
     }
 
@@ -134,16 +150,13 @@ impl Builder {
         let fan_in = shape.channels / groups * window.kernel.area() as u32;
         let weights = self.draw(channels * fan_in, fan_in);
         let bias = self.draw(channels, 16);
-        let output = window_output(shape, channels, &window).expect("the window fits");
-        let kind = OperatorKind::Conv2d {
-            weights,
-            bias,
+        let conv = Conv2d {
             window,
             groups,
-            residual,
             activation: Activation::Relu,
         };
-        self.push(input, kind, output)
+        let reads: Vec<TensorId> = [input].into_iter().chain(residual).collect();
+        self.push_weighted(&reads, conv, &[weights, bias])
     }
 
     pub fn pool(
@@ -154,20 +167,13 @@ impl Builder {
         stride: u32,
         padding: u32,
     ) -> TensorId {
-        let shape = self.shape(input);
-        let steps = |size: u32| (size + 2 * padding - kernel) / stride + 1;
-        let output = Tensor {
-            channels: shape.channels,
-            height: steps(shape.height),
-            width: steps(shape.width),
-        };
-        let kind = OperatorKind::Pool {
+        let pool = Pool {
             kind,
             kernel: Extent::square(kernel),
             stride: Extent::square(stride),
             padding: Padding::uniform(padding),
         };
-        self.push(input, kind, output)
+        self.push(&[input], pool)
     }
 
     /// To rows and columns in the ratio of the sizes.
@@ -186,17 +192,12 @@ impl Builder {
             coordinates,
             filter,
         };
-        let output = Tensor {
-            height,
-            width,
-            ..shape
-        };
-        self.push(input, OperatorKind::Resize { resampling }, output)
+        self.push(&[input], Resize { resampling })
     }
 
     pub fn mean(&mut self, input: TensorId) -> TensorId {
-        let output = features(self.shape(input).channels);
-        self.push(input, OperatorKind::GlobalAveragePool, output)
+        let mean = Pool::mean_of_all(self.shape(input).extent());
+        self.push(&[input], mean)
     }
 
     pub fn linear(&mut self, input: TensorId, outputs: u32, activation: Activation) -> TensorId {
@@ -204,21 +205,11 @@ impl Builder {
         let inputs = shape.channels * shape.height * shape.width;
         let weights = self.draw(outputs * inputs, inputs);
         let bias = self.draw(outputs, 16);
-        let kind = OperatorKind::Linear {
-            weights,
-            bias,
-            activation,
-        };
-        self.push(input, kind, features(outputs))
+        self.push_weighted(&[input], Linear { activation }, &[weights, bias])
     }
 
     pub fn add(&mut self, input: TensorId, other: TensorId) -> TensorId {
-        let output = self.shape(input);
-        let kind = OperatorKind::Add {
-            other,
-            activation: Activation::None,
-        };
-        self.push(input, kind, output)
+        self.binary(BinaryFunction::Add, input, other)
     }
 
     /// A convolution with one tap, and another activation than the others.
@@ -231,24 +222,12 @@ impl Builder {
     /// Gives the last operator another activation.
     pub fn activate(&mut self, new: Activation) {
         let last = self.open.last_mut().expect("an operator");
-        match &mut last.kind {
-            OperatorKind::Conv2d { activation, .. }
-            | OperatorKind::Linear { activation, .. }
-            | OperatorKind::Add { activation, .. }
-            | OperatorKind::Multiply { activation, .. }
-            | OperatorKind::Binary { activation, .. } => *activation = new,
-            other => panic!("{other:?} has no activation"),
-        }
+        last.kind.set_activation(new);
     }
 
     /// `other` has the input's shape, or one value a channel.
     pub fn multiply(&mut self, input: TensorId, other: TensorId) -> TensorId {
-        let output = self.shape(input);
-        let kind = OperatorKind::Multiply {
-            other,
-            activation: Activation::None,
-        };
-        self.push(input, kind, output)
+        self.binary(BinaryFunction::Multiply, input, other)
     }
 
     /// Runs of channels `(source, first, count)`.
@@ -258,15 +237,8 @@ impl Builder {
             first,
             count,
         };
-        let output = Tensor {
-            channels: runs.iter().map(|run| run.2).sum(),
-            ..self.shape(sources[0])
-        };
-        let kind = OperatorKind::Gather {
-            others: sources[1..].to_vec(),
-            runs: runs.iter().map(run).collect(),
-        };
-        self.push(sources[0], kind, output)
+        let runs = runs.iter().map(run).collect();
+        self.push(sources, Gather { runs })
     }
 
     /// All of each source.
@@ -317,7 +289,7 @@ impl Builder {
         );
         let name = format!("vector {}", self.vectors.len());
         self.vectors.push(VectorSpec { name, length });
-        self.tensors.push(features(length));
+        self.tensors.push(Tensor::features(length));
         TensorId(self.vectors.len() as u32)
     }
 
@@ -377,13 +349,5 @@ impl Builder {
             panic!("the network `{}` is invalid: {error}", network.name);
         }
         network
-    }
-}
-
-fn features(channels: u32) -> Tensor {
-    Tensor {
-        channels,
-        height: 1,
-        width: 1,
     }
 }

@@ -124,7 +124,11 @@ fn change(network: &mut Network, random: &mut Random) -> Option<String> {
         3 => operands::binary(network, random),
         4 => operands::gather(network, random),
         5 => operands::copy(network, random),
-        6 | 7 => fields::any(network, random),
+        6 => fields::any(network, random),
+        7 => match random.one_in(3) {
+            true => fields::tie(network, random),
+            false => fields::any(network, random),
+        },
         8 => fields::bytes(network, random),
         9 => exits::change(network, random),
         10..=12 => inserted::operator(network, random),
@@ -138,36 +142,44 @@ fn any<T: Copy>(of: &[T], random: &mut Random) -> Option<T> {
     of.get(random.below(of.len() as u64) as usize).copied()
 }
 
+fn any_mut<'a, T>(of: &'a mut [T], random: &mut Random) -> Option<&'a mut T> {
+    let at = random.below(of.len().max(1) as u64) as usize;
+    of.get_mut(at)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_model::{OperatorKind, SecondOperand, TensorId};
+    use punctual_model::{Operator, OperatorKind, TensorId};
 
     /// What a valid mutant has of that which planners get wrong.
     fn traits(network: &Network) -> Vec<&'static str> {
         let mut all = Vec::new();
         let inputs = 1 + network.vectors.len() as u32;
-        for operator in network.stages.iter().flat_map(|stage| &stage.operators) {
+        let shape = |id: &TensorId| network.tensors[id.index()];
+        let operators = || network.stages.iter().flat_map(|stage| &stage.operators);
+        for operator in operators() {
+            let unlike = |other: &TensorId| shape(other) != shape(&operator.input);
             match &operator.kind {
-                OperatorKind::Gather { runs, .. } if runs.len() == 1 && runs[0].source > 0 => {
+                OperatorKind::Gather(of) if of.runs.len() == 1 && of.runs[0].source > 0 => {
                     all.push("one run of another source than the first");
                 }
-                OperatorKind::Binary {
-                    second: SecondOperand::Tensor(second),
-                    swapped: true,
-                    ..
-                } if network.tensors[second.index()] != network.tensors[operator.input.index()] => {
+                OperatorKind::Binary(of) if of.swapped && operator.others.iter().any(unlike) => {
                     all.push("two operands that are swapped and unlike");
                 }
-                OperatorKind::Conv2d { window, .. }
-                    if (1..inputs).contains(&operator.input.0) && window.halo() > 0 =>
+                OperatorKind::Conv2d(conv)
+                    if (1..inputs).contains(&operator.input.0) && conv.window.halo() > 0 =>
                 {
                     all.push("a vector that is convolved as an image");
                 }
-                OperatorKind::Binary { .. } if operator.reads().any(|id| id == TensorId(0)) => {
+                OperatorKind::Binary(_) if operator.reads().any(|id| id == TensorId(0)) => {
                     all.push("the input as an operand");
                 }
                 _ => {}
+            }
+            let has_same = |other: &&Operator| other.weights == operator.weights;
+            if !operator.weights.is_empty() && operators().filter(has_same).count() > 1 {
+                all.push("weights that two operators have");
             }
         }
         for stage in &network.stages {
@@ -203,6 +215,7 @@ mod tests {
             "two operands that are swapped and unlike",
             "a vector that is convolved as an image",
             "the input as an operand",
+            "weights that two operators have",
             "an output that an earlier stage wrote",
             "an output in the middle",
             "a tensor that is two outputs",
@@ -225,7 +238,7 @@ mod tests {
         let has_gather = |network: &Network| {
             let mut operators = network.stages.iter().flat_map(|stage| &stage.operators);
             network.validate().is_ok()
-                && operators.any(|each| matches!(each.kind, OperatorKind::Gather { .. }))
+                && operators.any(|each| matches!(each.kind, OperatorKind::Gather(_)))
         };
         let seed = (0..1000).find(|&seed| {
             let network = mutant(seed).network;

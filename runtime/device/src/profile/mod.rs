@@ -41,7 +41,7 @@ use std::fmt;
 
 use punctual_core::Nanos;
 use punctual_kernels::preprocess::PreprocessError;
-use punctual_model::{Package, Profile, ProfileKey, SolutionChoice, SolutionMemory};
+use punctual_model::{Package, Profile, ProfileKey, SolutionChoice, SolutionMemory, same_stages};
 use punctual_platform::thread::ThreadError;
 use punctual_platform::{Missing, clock};
 use punctual_types::{Fit, FrameLayout, PixelFormat, Size};
@@ -428,6 +428,14 @@ fn prepare_frames<E>(
 
 /// A profile without figures.
 fn unmeasured<P: Provider>(provider: &P, package: &Package, request: &Request) -> Profile {
+    let mut same_as = same_stages(package.stage_prefixes());
+    if same_as
+        .iter()
+        .enumerate()
+        .all(|(stage, &same_as)| stage == usize::from(same_as))
+    {
+        same_as.clear();
+    }
     Profile {
         key: ProfileKey {
             board: request.board.clone(),
@@ -436,6 +444,7 @@ fn unmeasured<P: Provider>(provider: &P, package: &Package, request: &Request) -
             power_mode: request.power_mode.clone(),
             clocks: provider.clocks(),
         },
+        same_as,
         stages: Vec::new(),
         prepare: Vec::new(),
         beside: Vec::new(),

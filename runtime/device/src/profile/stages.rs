@@ -7,7 +7,9 @@ use punctual_core::{
     ActionId, Criticality, Event, Finished, Infer, Instant, ModelId, Nanos, PartitionId, RequestId,
     StageId, Window,
 };
-use punctual_model::{Network, OutputLayout, PreemptionProfile, SolutionMemory, StageProfile};
+use punctual_model::{
+    Network, OutputLayout, PreemptionProfile, SolutionMemory, StageProfile, same_stages,
+};
 use punctual_platform::areas::Area;
 use punctual_platform::{Doorbell, Missing, clock};
 use punctual_types::AREA_BYTES_MAX;
@@ -98,7 +100,9 @@ pub(super) struct Bench<D> {
     stages_before: u8,
     /// On the partitions after the measured one.
     neighbours: Vec<Neighbour>,
-    /// Batch after batch, stage after stage.
+    /// Batch after batch, stage after stage: what a round runs.
+    runs: Vec<Run>,
+    /// Of stages that are the same there is one.
     figures: Vec<Figure>,
     /// Submitted, and not ended.
     running: Vec<(ActionId, Step)>,
@@ -125,6 +129,14 @@ struct Neighbour {
     /// What it runs next.
     next: Step,
     stages: u8,
+}
+
+/// A stage at a batch size, and where its times go.
+#[derive(Clone, Copy)]
+struct Run {
+    stage: u8,
+    batch: u8,
+    figure: usize,
 }
 
 struct Figure {
@@ -182,6 +194,7 @@ impl<D: HostedDevice> Bench<D> {
             },
             stages: stages(runs_on_neighbours.subject),
         };
+        let (runs, figures) = figures(subject, request);
         Ok(Self {
             missing: device.shell().missing(),
             device,
@@ -190,7 +203,8 @@ impl<D: HostedDevice> Bench<D> {
             set: set.into(),
             stages_before,
             neighbours: (0..busy as u16).map(neighbour).collect(),
-            figures: figures(subject, request),
+            runs,
+            figures,
             running: Vec::new(),
             actions: 0,
             busy_since_ns: clock::now_ns(),
@@ -201,8 +215,12 @@ impl<D: HostedDevice> Bench<D> {
     fn round<E>(&mut self, round: usize) -> Result<(), MeasureError<E>> {
         let first = (round % 2) as u16 * self.set;
         self.occupy_neighbours();
-        for index in 0..self.figures.len() {
-            let Figure { stage, batch, .. } = self.figures[index];
+        for index in 0..self.runs.len() {
+            let Run {
+                stage,
+                batch,
+                figure,
+            } = self.runs[index];
             if stage == 0 {
                 if clock::now_ns().saturating_sub(self.busy_since_ns) > BUSY_NS_MAX {
                     self.rest()?;
@@ -219,7 +237,7 @@ impl<D: HostedDevice> Bench<D> {
             let longest = self.device.longest_step(SUBJECT, StageId(stage));
             let longest = longest.filter(|_| self.preemptible);
             let longest = longest.unwrap_or(finished.measured);
-            let figure = &mut self.figures[index];
+            let figure = &mut self.figures[figure];
             figure.took.add(finished.measured);
             figure.longest_operator.add(longest);
         }
@@ -353,7 +371,7 @@ impl<D: HostedDevice> Bench<D> {
         self.running.swap_remove(found).1
     }
 
-    /// Each stage at each batch size, and its median in nanoseconds.
+    /// Each stage that is measured at each batch size, and its median in nanoseconds.
     pub(super) fn typical(&self) -> Vec<(u8, u8, u64)> {
         let figures = self.figures.iter();
         let typical = |figure: &Figure| {
@@ -438,17 +456,36 @@ fn load<P: Provider>(
     Ok(device)
 }
 
-/// Without samples, of all stages at all batch sizes.
-fn figures(subject: Subject<'_>, request: &Request) -> Vec<Figure> {
-    let rounds = request.effort.rounds();
-    let figure = |batch: u8, stage: u8| Figure {
-        stage,
-        batch,
-        took: Samples::with_capacity(rounds),
-        longest_operator: Samples::with_capacity(rounds),
-    };
-    let of_batch = |&batch: &u8| (0..stages(subject)).map(move |stage| figure(batch, stage));
-    request.batches.iter().flat_map(of_batch).collect()
+/// All stages at all batch sizes, and figures without samples. Stages that are the same have one between them, so that a round
+/// gives it a sample for each: the first of them, which may find its weights in no cache, is in every block of samples.
+fn figures(subject: Subject<'_>, request: &Request) -> (Vec<Run>, Vec<Figure>) {
+    let same_as = same_stages(subject.package.stage_prefixes());
+    let (mut runs, mut figures) = (Vec::new(), Vec::<Figure>::new());
+    for &batch in &request.batches {
+        for (stage, &measured_as) in (0..).zip(&same_as) {
+            let same = |figure: &Figure| (figure.stage, figure.batch) == (measured_as, batch);
+            let figure = figures.iter().position(same).unwrap_or(figures.len());
+            if figure == figures.len() {
+                let count = same_as
+                    .iter()
+                    .filter(|&&other| other == measured_as)
+                    .count();
+                let capacity = request.effort.rounds() * count;
+                figures.push(Figure {
+                    stage: measured_as,
+                    batch,
+                    took: Samples::with_capacity(capacity),
+                    longest_operator: Samples::with_capacity(capacity),
+                });
+            }
+            runs.push(Run {
+                stage,
+                batch,
+                figure,
+            });
+        }
+    }
+    (runs, figures)
 }
 
 /// A package never has more than `STAGES_MAX`.

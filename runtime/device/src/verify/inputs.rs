@@ -78,11 +78,8 @@ fn pixel(kind: Kind, random: &mut Random) -> Option<f32> {
 /// Numbers of rows of the network's smallest table.
 fn tokens(network: &Network, count: usize, kind: Kind, random: &mut Random) -> Vec<f32> {
     let operators = network.stages.iter().flat_map(|stage| &stage.operators);
-    let rows = operators.filter_map(|operator| match operator.kind {
-        OperatorKind::Embedding { table } => {
-            let channels = network.tensors[operator.output.index()].channels;
-            Some(u64::from(table.len / channels.max(1)))
-        }
+    let rows = operators.filter_map(|operator| match &operator.kind {
+        OperatorKind::Embedding(of) => Some(u64::from(operator.weights[0].len / of.channels)),
         _ => None,
     });
     let rows = rows.min().unwrap_or(TOKENS);

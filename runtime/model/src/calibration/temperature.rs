@@ -3,10 +3,12 @@
 //!
 //! The division costs nothing when running: it is folded into the weights of the exit's last layer.
 
+use std::collections::BTreeSet;
+
 use punctual_types::Activation;
 use thiserror::Error;
 
-use crate::{Network, OperatorKind, ScoreForm};
+use crate::{Network, Operator, OperatorKind, ScoreForm, TensorId, WeightRange};
 
 /// Temperatures are sought between these: beyond, confidence is 0 or 1 whatever the scores.
 pub const TEMPERATURE_MIN: f64 = 0.05;
@@ -104,17 +106,12 @@ impl Network {
         let Some(operator) = operator else {
             return Err(TemperatureError::NoSoftmax { exit });
         };
-        let plain = matches!(
-            operator.kind,
-            OperatorKind::Linear {
-                activation: Activation::None,
-                ..
-            } | OperatorKind::Conv2d {
-                activation: Activation::None,
-                residual: None,
-                ..
+        let plain = match operator.kind {
+            OperatorKind::Linear(_) | OperatorKind::Conv2d(_) => {
+                operator.others.is_empty() && operator.kind.activation() == Some(Activation::None)
             }
-        );
+            _ => false,
+        };
         let read_elsewhere = stage
             .operators
             .iter()
@@ -126,12 +123,40 @@ impl Network {
                 operator: operator.name.clone(),
             });
         }
-        for range in operator.kind.weight_ranges().collect::<Vec<_>>() {
+        let output = operator.output;
+        for range in self.own_weights(output) {
             for weight in &mut self.weights.to_mut()[range.start as usize..][..range.len as usize] {
                 *weight = (f64::from(*weight) / temperature) as f32;
             }
         }
         Ok(())
+    }
+
+    /// The weights of the operator that writes a tensor, which are floats, as ranges that no other operator has: copied, if
+    /// they are shared.
+    fn own_weights(&mut self, output: TensorId) -> Vec<WeightRange> {
+        let operators = self.stages.iter().flat_map(|stage| &stage.operators);
+        let others = operators.filter(|operator| operator.output != output);
+        let mut shared: BTreeSet<WeightRange> =
+            others.flat_map(Operator::floats).copied().collect();
+        let mut stages = self.stages.iter_mut();
+        let operator = stages.find_map(|stage| {
+            let mut operators = stage.operators.iter_mut();
+            operators.find(|operator| operator.output == output)
+        });
+        let operator = operator.expect("somebody writes it");
+        for range in &mut operator.weights {
+            if shared.iter().any(|other| other.overlaps(*range)) {
+                let weights = self.weights.to_mut();
+                let start = weights.len() as u32;
+                weights
+                    .extend_from_within(range.start as usize..(range.start + range.len) as usize);
+                range.start = start;
+            }
+            // Its own lists may be equal as well.
+            shared.insert(*range);
+        }
+        operator.weights.clone()
     }
 }
 

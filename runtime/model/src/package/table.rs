@@ -7,7 +7,7 @@ use super::{ContentHash, PackageError, SectionProblem};
 
 pub(super) const MAGIC: [u8; 8] = *b"PUNCTUAL";
 /// The version of the format that this program writes and reads: docs/package.md.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Magic, version, number of sections, size of the file, zeros, hash.
 pub(super) const HEADER_BYTES: usize = 64;
 /// The header's bytes before its hash, which the hash covers together with the table.

@@ -1,35 +1,12 @@
-//! Tensors, windows over them, and what they are resized to.
+//! Windows over tensors.
 
-use punctual_types::{Between, Filter, Resampling, Window};
+use punctual_types::Window;
 
+use super::Planar;
 use crate::Tensor;
 
-/// A planar tensor to read from.
-#[derive(Clone, Copy)]
-pub(super) struct Planar<'a> {
-    pub shape: Tensor,
-    pub data: &'a [f32],
-}
-
-impl Planar<'_> {
-    /// Values of a channel.
-    pub fn plane(&self) -> usize {
-        (self.shape.height * self.shape.width) as usize
-    }
-
-    /// The value at a place that may lie in the padding.
-    pub fn at(&self, channel: usize, row: i64, column: i64) -> Option<f32> {
-        let (height, width) = (self.shape.height as usize, self.shape.width as usize);
-        let row = usize::try_from(row).ok().filter(|&row| row < height)?;
-        let column = usize::try_from(column)
-            .ok()
-            .filter(|&column| column < width)?;
-        Some(self.data[(channel * height + row) * width + column])
-    }
-}
-
 /// Calls `visit` with each kernel position (numbered row by row) and its input pixel.
-pub(super) fn visit(
+pub(crate) fn visit(
     window: &Window,
     row: usize,
     column: usize,
@@ -56,7 +33,7 @@ pub(super) fn visit(
 }
 
 /// A row of a plane as one position of a kernel sees it, without the padding.
-pub(super) struct Line {
+pub(crate) struct Line {
     /// Where its first value lies in the input's plane.
     pub from: usize,
     /// Which of the output's plane that belongs to.
@@ -65,7 +42,7 @@ pub(super) struct Line {
 }
 
 /// The rows that a kernel's position sees, which is numbered row by row.
-pub(super) fn lines(
+pub(crate) fn lines(
     window: &Window,
     position: usize,
     input: Planar,
@@ -101,41 +78,4 @@ pub(super) fn lines(
             count: (end - first) as usize,
         })
     })
-}
-
-/// A tensor of the resampling's rows and columns.
-pub(super) fn resize(input: Planar, resampling: &Resampling) -> Vec<f32> {
-    let (height, width) = (input.shape.height, input.shape.width);
-    let pixel = |channel, row: usize, column: usize| {
-        let pixel = input.at(channel, row as i64, column as i64);
-        pixel.expect("a resampling takes pixels of the image")
-    };
-    let mut result = Vec::new();
-    for channel in 0..input.shape.channels as usize {
-        match resampling.filter {
-            Filter::Nearest(rounding) => {
-                for row in resampling.nearest_rows(height, rounding) {
-                    let columns = resampling.nearest_columns(width, rounding);
-                    result.extend(columns.map(|column| pixel(channel, row, column)));
-                }
-            }
-            Filter::Linear => {
-                for rows in resampling.linear_rows(height) {
-                    result.extend(resampling.linear_columns(width).map(|columns| {
-                        let line = |row| {
-                            let values = [columns.first, columns.second];
-                            blend(values.map(|at| pixel(channel, row, at).into()), columns)
-                        };
-                        blend([line(rows.first), line(rows.second)], rows) as f32
-                    }));
-                }
-            }
-        }
-    }
-    result
-}
-
-fn blend([first, second]: [f64; 2], between: Between) -> f64 {
-    let share = f64::from(between.share);
-    first * (1.0 - share) + second * share
 }

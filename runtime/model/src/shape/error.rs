@@ -49,11 +49,9 @@ pub enum ShapeError {
         first: Tensor,
         other: Tensor,
     },
-    /// The second factor is neither of the first one's shape nor one value a channel.
-    #[error(
-        "the second factor is {other}, the first is {first}; they must be equal, or the second one value a channel"
-    )]
-    Factor { first: Tensor, other: Tensor },
+    /// What a recurrent layer begins with is no state of it.
+    #[error("its first state is {found}; it must be {expected}, as after each step")]
+    State { found: Tensor, expected: Tensor },
     /// Too many tensors to gather from.
     #[error("it gathers from {found} tensors; the limit is {GATHER_SOURCES_MAX}")]
     GatherSources { found: usize },
@@ -89,8 +87,6 @@ pub enum ShapeError {
     /// Rows to look up by something else than one number a pixel.
     #[error("it looks up {input}; it takes one number a pixel")]
     Lookup { input: Tensor },
-    #[error("it takes column {column} of {input}; it takes one column of one row")]
-    Token { column: u32, input: Tensor },
     /// Pieces that make no tensor.
     #[error(transparent)]
     Pieces(#[from] PieceError),

@@ -170,6 +170,8 @@ pub enum OperatorError {
         found: u32,
         expected: u64,
     },
+    #[error("it has {found} lists of weights and needs {expected}")]
+    WeightLists { found: usize, expected: usize },
     #[error("{0}")]
     Shape(#[from] ShapeError),
     /// Its result has another shape than its output tensor.

@@ -5,12 +5,12 @@ use punctual_model::reference::agreement::{
 };
 use punctual_model::reference::{Exited, run_all};
 use punctual_model::{
-    AnswerKind, Exit, InputForm, InputSpec, Network, Operator, OperatorKind, Output, Quantised,
-    Stage, Tensor, TensorId, WeightRange,
+    AnswerKind, Binary, Conv2d, Exit, InputForm, InputSpec, Network, Operator, OperatorKind,
+    Output, Pool, Quantised, Stage, Tensor, TensorId, TopK, Unary, WeightRange,
 };
 use punctual_types::{
-    Activation, Axis, Element, Extent, Padding, PoolKind, Random, Ranking, UnaryFunction, View,
-    Window,
+    Activation, Axis, BinaryFunction, Element, Extent, Padding, PoolKind, Random, Ranking,
+    UnaryFunction, View, Window,
 };
 
 const CHANNELS: u32 = 8;
@@ -24,18 +24,28 @@ const IMAGE: Tensor = Tensor {
     width: SIDE,
 };
 
-/// A chain of operators on an image of eight channels, each tensor of the same shape as the last, and outputs of some of them.
-fn network(kinds: Vec<(OperatorKind, Tensor)>, outputs: &[u32], weights: Vec<f32>) -> Network {
-    let operators = kinds.iter().enumerate().map(|(at, (kind, _))| Operator {
+/// An operator of a chain, which names it and connects its input and its output, and the shape of its result.
+type Link = (Operator, Tensor);
+
+/// One that keeps the shape of the image.
+fn link(kind: impl Into<OperatorKind>) -> Link {
+    (Operator::new("", &[TensorId(0)], TensorId(0), kind), IMAGE)
+}
+
+fn unary(function: UnaryFunction) -> Link {
+    link(Unary { function })
+}
+
+/// A chain of operators on an image of eight channels, and outputs of some of them.
+fn network(links: Vec<Link>, outputs: &[u32], weights: Vec<f32>) -> Network {
+    let shapes = links.iter().map(|(_, shape)| *shape);
+    let tensors: Vec<Tensor> = [IMAGE].into_iter().chain(shapes).collect();
+    let operators = (0..).zip(links).map(|(at, (operator, _))| Operator {
         name: format!("operator{at}"),
-        input: TensorId(at as u32),
-        output: TensorId(at as u32 + 1),
-        kind: kind.clone(),
+        input: TensorId(at),
+        output: TensorId(at + 1),
+        ..operator
     });
-    let tensors: Vec<Tensor> = [IMAGE]
-        .into_iter()
-        .chain(kinds.iter().map(|(_, shape)| *shape))
-        .collect();
     let output = |&tensor: &u32| {
         let Tensor {
             channels,
@@ -84,15 +94,13 @@ fn convolutions(depth: u32) -> Network {
     let conv = |at: u32| {
         let start = at * (each + CHANNELS);
         let range = |start, len| WeightRange { start, len };
-        let kind = OperatorKind::Conv2d {
-            weights: range(start, each),
-            bias: range(start + each, CHANNELS),
+        let (operator, shape) = link(Conv2d {
             window: Window::new(Extent::square(3), Extent::square(1), Padding::uniform(1)),
             groups: 1,
-            residual: None,
             activation: Activation::Silu,
-        };
-        (kind, IMAGE)
+        });
+        let weights = [range(start, each), range(start + each, CHANNELS)];
+        (operator.with_weights(weights), shape)
     };
     let mut random = Random::new(3);
     let weights = (0..depth * (each + CHANNELS)).map(|_| 0.25 * random.signed_unit());
@@ -208,26 +216,21 @@ fn a_missing_output_or_element_is_no_agreement() {
 #[test]
 fn an_order_that_noise_decides_is_counted_and_not_compared() {
     // The best of channels that differ by less than noise, beside some that differ by more.
-    let sine = (
-        OperatorKind::Unary {
-            function: UnaryFunction::Sine,
-        },
-        IMAGE,
-    );
     let ranking = Ranking {
         largest: true,
         last: false,
     };
-    let best = OperatorKind::TopK {
+    let (best, _) = link(TopK {
         axis: Axis::Channel,
         count: 1,
         ranking,
-    };
+    });
     let shape = Tensor {
         channels: 1,
         ..IMAGE
     };
-    let network = network(vec![sine, (best, shape)], &[2], vec![]);
+    let links = vec![unary(UnaryFunction::Sine), (best, shape)];
+    let network = network(links, &[2], vec![]);
     let mut near = image();
     for at in 0..PLANE {
         let equal = 1.5 + at as f32 * 1e-9;
@@ -251,13 +254,13 @@ fn an_order_that_noise_decides_is_counted_and_not_compared() {
 }
 
 /// Elements of the last operator's output, whole numbers, that the noise of a single draw does not decide.
-fn decided(kinds: Vec<(OperatorKind, Tensor)>, image: &[f32]) -> usize {
-    decided_with(kinds, vec![], image)
+fn decided(links: Vec<Link>, image: &[f32]) -> usize {
+    decided_with(links, vec![], image)
 }
 
-fn decided_with(kinds: Vec<(OperatorKind, Tensor)>, weights: Vec<f32>, image: &[f32]) -> usize {
-    let last = kinds.len() as u32;
-    let mut network = network(kinds, &[last], weights);
+fn decided_with(links: Vec<Link>, weights: Vec<f32>, image: &[f32]) -> usize {
+    let last = links.len() as u32;
+    let mut network = network(links, &[last], weights);
     let exit = network.stages[0].exit.as_mut().expect("an exit");
     exit.outputs[0].element = Element::I32;
     let expected = expected(&network, &[image], Precision::Single, 3).remove(0);
@@ -268,13 +271,12 @@ fn decided_with(kinds: Vec<(OperatorKind, Tensor)>, weights: Vec<f32>, image: &[
 
 #[test]
 fn a_curve_near_zero_may_have_either_sign() {
-    let unary = |function| (OperatorKind::Unary { function }, IMAGE);
     // With a negative result, since noise makes none where there is none.
     let mut zeros = vec![0.0; IMAGE.elements() as usize];
     zeros[0] = -0.5;
     for function in [UnaryFunction::Floor, UnaryFunction::Ceiling] {
-        let kinds = vec![unary(UnaryFunction::Sine), unary(function)];
-        assert_eq!(decided(kinds, &zeros), 1, "{function:?}");
+        let links = vec![unary(UnaryFunction::Sine), unary(function)];
+        assert_eq!(decided(links, &zeros), 1, "{function:?}");
     }
 }
 
@@ -284,42 +286,37 @@ fn an_average_of_values_that_cancel_may_have_either_sign() {
         height: 1,
         width: 2,
     };
-    let average = OperatorKind::Pool {
+    let (average, _) = link(Pool {
         kind: PoolKind::Average {
             counts_padding: false,
         },
         kernel,
         stride: kernel,
         padding: Padding::default(),
-    };
+    });
     let shape = Tensor {
         width: SIDE / 2,
         ..IMAGE
     };
-    let ceiling = OperatorKind::Unary {
-        function: UnaryFunction::Ceiling,
-    };
+    let (ceiling, _) = unary(UnaryFunction::Ceiling);
     let cancelling = (0..IMAGE.elements()).map(|at| [1.1, -1.1][at as usize % 2]);
     let cancelling: Vec<f32> = cancelling.collect();
-    let kinds = vec![(average, shape), (ceiling, shape)];
-    assert_eq!(decided(kinds, &cancelling), 0);
+    let links = vec![(average, shape), (ceiling, shape)];
+    assert_eq!(decided(links, &cancelling), 0);
 }
 
 /// Each channel times a factor.
-fn scaled(activation: Activation) -> (OperatorKind, Tensor) {
+fn scaled(activation: Activation) -> Link {
     let range = |start| WeightRange {
         start,
         len: CHANNELS,
     };
-    let kind = OperatorKind::Conv2d {
-        weights: range(0),
-        bias: range(CHANNELS),
+    let (operator, shape) = link(Conv2d {
         window: Window::new(Extent::square(1), Extent::square(1), Padding::default()),
         groups: CHANNELS,
-        residual: None,
         activation,
-    };
-    (kind, IMAGE)
+    });
+    (operator.with_weights([range(0), range(CHANNELS)]), shape)
 }
 
 fn factors(factor: f32) -> Vec<f32> {
@@ -329,61 +326,45 @@ fn factors(factor: f32) -> Vec<f32> {
 
 #[test]
 fn a_curve_that_ends_in_a_negative_zero_may_be_less() {
-    let floor = OperatorKind::Unary {
-        function: UnaryFunction::Floor,
-    };
-    let kinds = || vec![scaled(Activation::Gelu), (floor.clone(), IMAGE)];
-    let negative = vec![-30.0; IMAGE.elements() as usize];
-    assert_eq!(decided_with(kinds(), factors(1.0), &negative), 0);
-    // A whole number that no engine rounds.
-    let kinds = vec![scaled(Activation::None), (floor, IMAGE)];
+    let links = |activation| vec![scaled(activation), unary(UnaryFunction::Floor)];
     let all = IMAGE.elements() as usize;
-    assert_eq!(decided_with(kinds, factors(1.0), &negative), all);
+    let decided = |activation| decided_with(links(activation), factors(1.0), &vec![-30.0; all]);
+    assert_eq!(decided(Activation::Gelu), 0);
+    // A whole number that no engine rounds.
+    assert_eq!(decided(Activation::None), all);
 }
 
 #[test]
 fn a_sum_of_fractions_may_be_a_whole_number_or_next_to_it() {
-    let floor = OperatorKind::Unary {
-        function: UnaryFunction::Floor,
-    };
     let all = IMAGE.elements() as usize;
-    let kinds = || vec![scaled(Activation::None), (floor.clone(), IMAGE)];
-    assert_eq!(decided_with(kinds(), factors(0.1), &vec![60.0; all]), 0);
+    let links = |function| vec![scaled(Activation::None), unary(function)];
+    let decided = |function, value| decided_with(links(function), factors(0.1), &vec![value; all]);
+    assert_eq!(decided(UnaryFunction::Floor, 60.0), 0);
     // A sum of nothing but zeros is nothing, whatever jumps behind it.
-    let ceiling = OperatorKind::Unary {
-        function: UnaryFunction::Ceiling,
-    };
-    let kinds = vec![scaled(Activation::None), (ceiling, IMAGE)];
-    assert_eq!(decided_with(kinds, factors(0.1), &vec![0.0; all]), all);
+    assert_eq!(decided(UnaryFunction::Ceiling, 0.0), all);
 }
 
 #[test]
 fn a_number_that_is_whole_only_because_it_is_large_is_rounded() {
-    let square = OperatorKind::Multiply {
-        other: TensorId(0),
-        activation: Activation::None,
-    };
-    let unary = |function| (OperatorKind::Unary { function }, IMAGE);
-    let kinds = || {
+    let links = || {
+        let (mut square, shape) = link(Binary::new(BinaryFunction::Multiply));
+        square.others = vec![TensorId(0)];
         vec![
-            (square.clone(), IMAGE),
+            (square, shape),
             unary(UnaryFunction::Sine),
             unary(UnaryFunction::Floor),
         ]
     };
     let all = IMAGE.elements() as usize;
-    let large = decided(kinds(), &vec![30_001.0; all]);
-    let small = decided(kinds(), &vec![2.0; all]);
+    let large = decided(links(), &vec![30_001.0; all]);
+    let small = decided(links(), &vec![2.0; all]);
     assert!(large < all / 2, "{large} of {all} decided");
     assert_eq!(small, all);
 }
 
 #[test]
 fn what_is_no_number_must_be_none_and_infinities_must_be_alike() {
-    let logarithm = OperatorKind::Unary {
-        function: UnaryFunction::Logarithm,
-    };
-    let network = network(vec![(logarithm, IMAGE)], &[1], vec![]);
+    let network = network(vec![unary(UnaryFunction::Logarithm)], &[1], vec![]);
     let mut input = image();
     (input[0], input[1], input[2]) = (0.0, -1.5, 2.5);
     let expected = expected(&network, &[&input], Precision::Single, 2).remove(0);

@@ -1,8 +1,8 @@
 //! What a package says of a list of detections, broken once each.
 
 use punctual_model::{
-    AnswerKind, Exit, InputForm, InputSpec, Network, Operator, OperatorKind, Output, Quantised,
-    Stage, Tensor, TensorId, reference,
+    AnswerKind, BestScore, Detections, Exit, InputForm, InputSpec, Network, Operator, OperatorKind,
+    Output, Quantised, Stage, Tensor, TensorId, reference,
 };
 use punctual_types::{BoxForm, DETECTION_VALUES, Decoder, Element, Scoring, View};
 
@@ -38,21 +38,8 @@ fn network() -> Network {
         by_class: true,
         averaged: 2,
     };
-    let best = OperatorKind::BestScore {
-        objectness: None,
-        scoring,
-    };
-    let detections = OperatorKind::Detections {
-        others: [TensorId(0); 2],
-        scoring,
-        decoder,
-    };
-    let operator = |name: &str, input, output, kind| Operator {
-        name: name.to_owned(),
-        input: TensorId(input),
-        output: TensorId(output),
-        kind,
-    };
+    let detections = Detections { scoring, decoder };
+    let [input_tensor, best, list_tensor] = [0, 1, 2].map(TensorId);
     let output = Output {
         name: "detections".to_owned(),
         tensor: TensorId(2),
@@ -76,8 +63,13 @@ fn network() -> Network {
             inputs: vec![TensorId(0)],
             outputs: vec![],
             operators: vec![
-                operator("best", 0, 1, best),
-                operator("list", 1, 2, detections),
+                Operator::new("best", &[input_tensor], best, BestScore { scoring }),
+                Operator::new(
+                    "list",
+                    &[best, input_tensor, input_tensor],
+                    list_tensor,
+                    detections,
+                ),
             ],
             exit: Some(Exit {
                 outputs: vec![output],
@@ -100,10 +92,7 @@ fn breaks(expected: &str, damage: impl FnOnce(&mut Network)) {
 
 fn change(network: &mut Network, change: impl FnOnce(&mut Scoring, &mut Decoder)) {
     let kind = &mut network.stages[0].operators[1].kind;
-    let OperatorKind::Detections {
-        scoring, decoder, ..
-    } = kind
-    else {
+    let OperatorKind::Detections(Detections { scoring, decoder }) = kind else {
         panic!("a list");
     };
     change(scoring, decoder);
@@ -177,14 +166,9 @@ fn places_that_differ_are_refused() {
             network.tensors[1] = Tensor::features(5);
         },
     );
-    let of = |network: &mut Network, kind| network.stages[0].operators[1].kind = kind;
     let with = |tensors: [u32; 2]| {
         move |network: &mut Network| {
-            let mut kind = network.stages[0].operators[1].kind.clone();
-            if let OperatorKind::Detections { others, .. } = &mut kind {
-                *others = tensors.map(TensorId);
-            }
-            of(network, kind);
+            network.stages[0].operators[1].others = tensors.map(TensorId).to_vec();
         }
     };
     breaks("of the places 6x1x1 and of 6x1x1", with([1, 0]));
@@ -194,9 +178,6 @@ fn places_that_differ_are_refused() {
         network.stages[0].operators[1].input = TensorId(0);
     });
     breaks("of the places 6x1x1 and of 4x2x3", |network| {
-        let kind = &mut network.stages[0].operators[0].kind;
-        if let OperatorKind::BestScore { objectness, .. } = kind {
-            *objectness = Some(TensorId(0));
-        }
+        network.stages[0].operators[0].others = vec![TensorId(0)];
     });
 }

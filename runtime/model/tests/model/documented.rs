@@ -11,6 +11,29 @@ const SOURCES: &[&str] = &[
     "runtime/model/src/package/image.rs",
     "runtime/model/src/package/hash.rs",
     "runtime/model/src/network.rs",
+    "runtime/model/src/operators/mod.rs",
+    "runtime/model/src/operators/attention.rs",
+    "runtime/model/src/operators/best_score.rs",
+    "runtime/model/src/operators/binary.rs",
+    "runtime/model/src/operators/conv2d.rs",
+    "runtime/model/src/operators/convert.rs",
+    "runtime/model/src/operators/copy.rs",
+    "runtime/model/src/operators/detections.rs",
+    "runtime/model/src/operators/embedding.rs",
+    "runtime/model/src/operators/gather.rs",
+    "runtime/model/src/operators/grid_sample.rs",
+    "runtime/model/src/operators/layer_norm.rs",
+    "runtime/model/src/operators/linear.rs",
+    "runtime/model/src/operators/pool.rs",
+    "runtime/model/src/operators/product.rs",
+    "runtime/model/src/operators/quantised_conv2d.rs",
+    "runtime/model/src/operators/recurrent.rs",
+    "runtime/model/src/operators/resize.rs",
+    "runtime/model/src/operators/softmax.rs",
+    "runtime/model/src/operators/take.rs",
+    "runtime/model/src/operators/tokens.rs",
+    "runtime/model/src/operators/top_k.rs",
+    "runtime/model/src/operators/unary.rs",
     "runtime/model/src/exit.rs",
     "runtime/model/src/quantised.rs",
     "runtime/model/src/calibration.rs",
@@ -49,7 +72,7 @@ fn types(source: &str) -> Vec<String> {
             encoded = line.contains("Deserialize");
         }
         let is_type = line.starts_with("struct ") || line.starts_with("enum ");
-        if !is_type || !encoded {
+        if !is_type || !std::mem::take(&mut encoded) {
             continue;
         }
         let mut text = line;

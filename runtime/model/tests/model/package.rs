@@ -4,7 +4,8 @@
 use fastrand::Rng;
 use punctual_model::internals::{Outcome, exercise, exercise_sections, sealed, sections};
 use punctual_model::{
-    Calibration, ImageProblem, Package, PackageError, SectionKind, SectionProblem,
+    Calibration, ImageLayout, ImageProblem, Package, PackageError, SectionKind, SectionProblem,
+    StageLayout,
 };
 
 use crate::fixture::{self, package};
@@ -428,6 +429,34 @@ fn layouts_that_do_not_fit_the_network_are_refused() {
             ..
         }
     ));
+}
+
+#[test]
+fn a_layout_may_leave_out_weights_that_an_earlier_operator_has() {
+    let chain = fixture::chain(4);
+    let layout = |packed: [u32; 2], later: [u32; 2]| ImageLayout {
+        lanes: 8,
+        request_floats: 160,
+        stages: (0..chain.stages.len())
+            .map(|stage| StageLayout {
+                before: 0,
+                operators: if stage == 0 { packed } else { later }.to_vec(),
+                workspace_floats: 320,
+            })
+            .collect(),
+    };
+    let package = || Package::new(chain.clone(), Calibration::default()).unwrap();
+    let once = package().with_layouts(vec![layout([160, 0], [0, 0])]);
+    assert_eq!(once.unwrap().layout(8).unwrap().packed_floats(), 160);
+    // Packed in two ways.
+    let twice = package().with_layouts(vec![layout([160, 176], [0, 0])]);
+    assert_eq!(twice.unwrap().layout(8).unwrap().packed_floats(), 336);
+    let late = package().with_layouts(vec![layout([0, 160], [0, 0])]);
+    let late = late.unwrap_err().to_string();
+    assert!(
+        late.contains("operator 0 of stage 0 takes 0 floats"),
+        "{late}"
+    );
 }
 
 #[test]

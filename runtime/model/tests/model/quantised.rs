@@ -1,10 +1,11 @@
 //! Networks of bytes: what is valid, what they mean, what tells them apart.
 
 use punctual_model::{
-    AnswerKind, Calibration, Exit, InputSpec, Network, NetworkError, Operator, OperatorError,
-    OperatorKind, Package, Quantised, Stage, Tensor, TensorId, WeightRange, reference,
+    AnswerKind, Binary, Calibration, Convert, Copy, Exit, InputSpec, Network, NetworkError,
+    Operator, OperatorError, OperatorKind, Package, Pool, Quantised, QuantisedConv2d, Stage,
+    Tensor, TensorId, WeightRange, reference,
 };
-use punctual_types::{Activation, Extent, Padding, Quantisation, Window};
+use punctual_types::{Activation, BinaryFunction, Extent, Padding, Quantisation, Window};
 
 const FROM: Quantisation = Quantisation {
     scale: 0.5,
@@ -20,16 +21,10 @@ fn network() -> Network {
     let one = Extent::square(1);
     let none = Padding::default();
     let range = |start, len| WeightRange { start, len };
-    let operator = |name: &str, input, kind| Operator {
-        name: name.to_owned(),
-        input: TensorId(input),
-        output: TensorId(input + 1),
-        kind,
+    let operator = |name: &str, input, kind: OperatorKind| {
+        Operator::new(name, &[TensorId(input)], TensorId(input + 1), kind)
     };
-    let conv = OperatorKind::QuantisedConv2d {
-        weights: range(0, 3),
-        scales: range(0, 1),
-        bias: range(1, 1),
+    let conv = QuantisedConv2d {
         window: Window::new(one, one, none),
         groups: 1,
         activation: Activation::None,
@@ -56,15 +51,31 @@ fn network() -> Network {
             inputs: vec![TensorId(0)],
             outputs: vec![],
             operators: vec![
-                operator("in", 0, OperatorKind::Convert),
-                operator("conv", 1, conv),
-                operator("out", 2, OperatorKind::Convert),
+                operator("in", 0, Convert.into()),
+                operator("conv", 1, conv.into()).with_weights([
+                    range(0, 3),
+                    range(0, 1),
+                    range(1, 1),
+                ]),
+                operator("out", 2, Convert.into()),
             ],
             exit: Some(Exit::of_scores(TensorId(3), 1)),
         }],
         weights: vec![0.5, 1.0].into(),
         quantised,
     }
+}
+
+/// The same with another operator from bytes to bytes, three channels each, instead of the convolution.
+fn of_three_classes(operator: Operator) -> Network {
+    let mut network = network();
+    network.tensors[2..].fill(Tensor::features(3));
+    network.quantised.weights.clear();
+    network.classes = ["a", "b", "c"].map(str::to_owned).to_vec();
+    let stage = &mut network.stages[0];
+    stage.operators[1] = operator;
+    stage.exit = Some(Exit::of_scores(TensorId(3), 3));
+    network
 }
 
 fn score(image: [f32; 3]) -> f32 {
@@ -99,7 +110,8 @@ fn a_mix_of_bytes_and_floats_that_no_operator_takes_is_refused() {
     });
     assert_eq!(floats, OperatorError::Elements);
     let pool = problem(&|network| {
-        network.stages[0].operators[2].kind = OperatorKind::GlobalAveragePool;
+        let pool = Pool::mean_of_all(Extent::square(1));
+        network.stages[0].operators[2].kind = pool.into();
     });
     assert_eq!(pool, OperatorError::Elements);
     let short = problem(&|network| {
@@ -122,19 +134,13 @@ fn a_mix_of_bytes_and_floats_that_no_operator_takes_is_refused() {
 #[test]
 fn a_mean_of_more_bytes_than_sums_take_is_refused() {
     let of_side = |side: u32| {
-        let mut network = network();
+        let mean = Pool::mean_of_all(Extent::square(side));
+        let mean = Operator::new("mean", &[TensorId(1)], TensorId(2), mean);
+        let mut network = of_three_classes(mean);
         (network.input.height, network.input.width) = (side, side);
         for tensor in &mut network.tensors[..2] {
             (tensor.height, tensor.width) = (side, side);
         }
-        network.tensors.insert(2, Tensor::features(3));
-        network.tensors.truncate(4);
-        network.tensors[3] = Tensor::features(3);
-        network.quantised.weights.clear();
-        network.classes = ["a", "b", "c"].map(str::to_owned).to_vec();
-        let stage = &mut network.stages[0];
-        stage.operators[1].kind = OperatorKind::GlobalAveragePool;
-        stage.exit = Some(Exit::of_scores(TensorId(3), 3));
         network.validate()
     };
     assert_eq!(of_side(256), Ok(()));
@@ -143,6 +149,56 @@ fn a_mean_of_more_bytes_than_sums_take_is_refused() {
         refused.contains("66049 terms; the limit for bytes is 65536"),
         "{refused}"
     );
+}
+
+#[test]
+fn bytes_are_added_only_in_one_shape_and_without_being_swapped() {
+    let reads = [1, 1].map(TensorId);
+    let of = |kind: Binary| of_three_classes(Operator::new("add", &reads, TensorId(2), kind));
+    let add = Binary::new(BinaryFunction::Add);
+    let sum = of(add);
+    assert_eq!(sum.validate(), Ok(()));
+    assert_eq!(
+        reference::run(&sum, &[3.0, -5.0, 0.5])[0],
+        [6.0, -10.0, 1.0]
+    );
+    let problem = |network: &Network| match network.validate() {
+        Err(NetworkError::Operator { problem, .. }) => problem,
+        other => panic!("{other:?}"),
+    };
+    let swapped = Binary {
+        swapped: true,
+        ..add
+    };
+    let multiplied = Binary::new(BinaryFunction::Multiply);
+    for refused in [swapped, multiplied] {
+        assert_eq!(problem(&of(refused)), OperatorError::Elements);
+    }
+    let curve = Binary {
+        activation: Activation::Sigmoid,
+        ..add
+    };
+    assert_eq!(problem(&of(curve)), OperatorError::Curve);
+
+    let mut constant = of(Binary {
+        constant: Some(Tensor::features(1)),
+        ..add
+    });
+    let operator = &mut constant.stages[0].operators[1];
+    operator.others.clear();
+    operator.weights = vec![WeightRange { start: 0, len: 1 }];
+    assert_eq!(problem(&constant), OperatorError::Elements);
+
+    // Floats of these shapes would be added, the second one repeated.
+    let mut repeated = of(add);
+    repeated.tensors.push(Tensor::features(1));
+    repeated.quantised.tensors.insert(TensorId(4), FROM);
+    let operators = &mut repeated.stages[0].operators;
+    operators[1].others = vec![TensorId(4)];
+    let first = Operator::new("first", &[TensorId(1)], TensorId(4), Copy::of_column(0, 1));
+    operators.insert(1, first);
+    let problem = problem(&repeated).to_string();
+    assert_eq!(problem, "the second addend is 1x1x1, the first is 3x1x1");
 }
 
 #[test]

@@ -14,8 +14,7 @@ fn specialised(by: f32) -> Network {
                 .operators
                 .iter()
                 .find(|o| Some(o.output) == stage.scores());
-            let ranges = head.expect("a head").kind.weight_ranges();
-            ranges.last().expect("a bias")
+            *head.expect("a head").weights.last().expect("a bias")
         })
         .collect();
     for range in heads {

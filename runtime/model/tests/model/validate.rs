@@ -1,19 +1,24 @@
 //! Every rule that devices rely on, broken once.
 
 use punctual_model::{
-    AttentionBias, Calibration, DIMENSION_MAX, Exit, InputForm, NAME_BYTES_MAX, Network,
-    OPERATORS_MAX, Operator, OperatorKind, Output, Package, SecondOperand, ShapeError, Stage,
-    Tensor, TensorId, VectorSpec, WeightRange,
+    Attention, BiasForm, Binary, Calibration, Conv2d, Copy, DIMENSION_MAX, Embedding, Exit,
+    GridSample, InputForm, KERNEL_MAX, LayerNorm, NAME_BYTES_MAX, Network, OPERATORS_MAX, Operands,
+    Operator, OperatorKind, Output, Package, Pool, Product, Resize, ShapeError, Softmax, Stage,
+    Take, Tensor, TensorId, Tokens, TopK, Unary, VectorSpec, WeightRange,
 };
 use punctual_types::{
     Activation, Axis, BinaryFunction, Coordinates, Digit, Element, Extent, Filter, Interpolation,
-    Outside, Padding, Piece, Ranking, Resampling, Sampling, UnaryFunction, View,
+    Outside, Padding, Piece, PoolKind, Ranking, Resampling, Sampling, UnaryFunction, View,
 };
 
 use crate::fixture;
 
 fn kind(network: &mut Network, stage: usize, operator: usize) -> &mut OperatorKind {
     &mut network.stages[stage].operators[operator].kind
+}
+
+fn operator(network: &mut Network, stage: usize, operator: usize) -> &mut Operator {
+    &mut network.stages[stage].operators[operator]
 }
 
 /// The message after `damage`.
@@ -74,7 +79,7 @@ fn figures_must_be_finite() {
     }
     for (low, high) in [(1.0, 0.0), (f32::NAN, 0.0), (0.0, f32::INFINITY)] {
         breaks("operator block: it clips to", |n| {
-            if let OperatorKind::Conv2d { activation, .. } = kind(n, 1, 0) {
+            if let OperatorKind::Conv2d(Conv2d { activation, .. }) = kind(n, 1, 0) {
                 *activation = Activation::Clip { low, high };
             }
         });
@@ -111,9 +116,8 @@ fn operators_read_what_is_there_and_write_what_is_not() {
     breaks(
         "stage 1, operator twice: it reads tensor TensorId(2)",
         |n| {
-            if let OperatorKind::Add { other, .. } = kind(n, 1, 2) {
-                *other = TensorId(2); // Written by the first stage, not carried over.
-            }
+            // Written by the first stage, not carried over.
+            operator(n, 1, 2).others = vec![TensorId(2)];
         },
     );
     breaks("operator scores1: it writes tensor TensorId(3)", |n| {
@@ -122,73 +126,113 @@ fn operators_read_what_is_there_and_write_what_is_not() {
     breaks("operator dead: nothing reads its result", |n| {
         let tensor = n.tensors[2];
         n.tensors.push(tensor);
-        n.stages[0].operators.push(Operator {
-            name: "dead".to_owned(),
-            input: TensorId(1),
-            output: TensorId(9),
-            kind: OperatorKind::GlobalAveragePool,
-        });
+        let mean = Pool::mean_of_all(Extent::square(4));
+        let dead = Operator::new("dead", &[TensorId(1)], TensorId(9), mean);
+        n.stages[0].operators.push(dead);
     });
 }
 
 #[test]
 fn weights_and_shapes_fit_the_operator() {
     breaks("operator stem: it has 107 weights and needs 108", |n| {
-        if let OperatorKind::Conv2d { weights, .. } = kind(n, 0, 0) {
-            weights.len -= 1;
-        }
+        operator(n, 0, 0).weights[0].len -= 1;
     });
     breaks("operator scores0: its bias are elements 4294967295", |n| {
-        if let OperatorKind::Linear { bias, .. } = kind(n, 0, 2) {
-            bias.start = u32::MAX;
-        }
+        operator(n, 0, 2).weights[1].start = u32::MAX;
     });
     breaks("operator stem: 2 groups divide neither", |n| {
-        if let OperatorKind::Conv2d { groups, .. } = kind(n, 0, 0) {
+        if let OperatorKind::Conv2d(Conv2d { groups, .. }) = kind(n, 0, 0) {
             *groups = 2;
         }
     });
     breaks("operator stem: 0 groups", |n| {
-        if let OperatorKind::Conv2d { groups, .. } = kind(n, 0, 0) {
+        if let OperatorKind::Conv2d(Conv2d { groups, .. }) = kind(n, 0, 0) {
             *groups = 0;
         }
     });
     breaks("operator stem: stride is 0x1", |n| {
-        if let OperatorKind::Conv2d { window, .. } = kind(n, 0, 0) {
+        if let OperatorKind::Conv2d(Conv2d { window, .. }) = kind(n, 0, 0) {
             window.stride.height = 0;
         }
     });
     breaks("operator stem: dilation is 1x0", |n| {
-        if let OperatorKind::Conv2d { window, .. } = kind(n, 0, 0) {
+        if let OperatorKind::Conv2d(Conv2d { window, .. }) = kind(n, 0, 0) {
             window.dilation.width = 0;
         }
     });
     breaks("operator stem: kernel, dilated, is 1025x3", |n| {
-        if let OperatorKind::Conv2d { window, .. } = kind(n, 0, 0) {
+        if let OperatorKind::Conv2d(Conv2d { window, .. }) = kind(n, 0, 0) {
             window.dilation.height = 512;
         }
     });
     breaks("operator pool: padding", |n| {
-        if let OperatorKind::Pool { padding, .. } = kind(n, 1, 1) {
+        if let OperatorKind::Pool(Pool { padding, .. }) = kind(n, 1, 1) {
             *padding = Padding { top: 2, ..*padding };
         }
     });
     breaks("operator pool: kernel", |n| {
-        if let OperatorKind::Pool { kernel, .. } = kind(n, 1, 1) {
+        if let OperatorKind::Pool(Pool { kernel, .. }) = kind(n, 1, 1) {
             kernel.width = 5;
         }
     });
     breaks(
         "operator pool: its result is 4x4x2, its output tensor is 4x2x2",
         |n| {
-            if let OperatorKind::Pool { stride, kernel, .. } = kind(n, 1, 1) {
+            if let OperatorKind::Pool(Pool { stride, kernel, .. }) = kind(n, 1, 1) {
                 (stride.height, kernel.height) = (1, 1);
             }
         },
     );
-    breaks("operator twice: the second addend is 4x4x4", |n| {
-        if let OperatorKind::Add { other, .. } = kind(n, 1, 2) {
-            *other = TensorId(4);
+    breaks("operator stem: the second addend is 3x4x4", |n| {
+        operator(n, 0, 0).others = vec![TensorId(0)];
+    });
+    breaks("operator twice: it computes with 4x2x2 and 4x4x4", |n| {
+        operator(n, 1, 2).others = vec![TensorId(4)];
+    });
+}
+
+#[test]
+fn an_operator_has_as_many_lists_of_weights_as_it_needs() {
+    breaks(
+        "operator stem: it has 3 lists of weights and needs 2",
+        |n| {
+            let bias = operator(n, 0, 0).weights[1];
+            operator(n, 0, 0).weights.push(bias);
+        },
+    );
+    breaks(
+        "operator mean0: it has 1 lists of weights and needs 0",
+        |n| {
+            operator(n, 0, 1).weights = vec![WeightRange { start: 0, len: 4 }];
+        },
+    );
+    let mut network = fixture::sequence();
+    operator(&mut network, 0, 4).weights.pop();
+    let message = network.validate().unwrap_err().to_string();
+    let expected = "operator norm: it has 1 lists of weights and needs 2";
+    assert!(message.contains(expected), "{message}");
+}
+
+#[test]
+fn a_mean_of_all_of_an_image_may_be_wider_than_other_windows() {
+    fn widen(n: &mut Network) {
+        n.input.width = KERNEL_MAX + 1;
+        for (tensor, width) in [(0, n.input.width), (1, n.input.width), (4, n.input.width)] {
+            n.tensors[tensor].width = width;
+        }
+        for tensor in [5, 6] {
+            n.tensors[tensor].width = KERNEL_MAX / 2;
+        }
+        *kind(n, 0, 1) = Pool::mean_of_all(n.tensors[1].extent()).into();
+        *kind(n, 1, 3) = Pool::mean_of_all(n.tensors[6].extent()).into();
+    }
+    let mut wide = fixture::network();
+    widen(&mut wide);
+    assert_eq!(wide.validate(), Ok(()));
+    breaks("operator mean0: kernel is 4x1025; each must be", |n| {
+        widen(n);
+        if let OperatorKind::Pool(Pool { kind, .. }) = kind(n, 0, 1) {
+            *kind = PoolKind::Max;
         }
     });
 }
@@ -358,54 +402,45 @@ fn operators_of_sequences_fit_their_tensors() {
     });
     breaks("operator words: it has 20 table and needs 21", |n| {
         n.tensors[3].channels = 3;
+        *kind(n, 0, 2) = Embedding { channels: 3 }.into();
     });
     breaks("operator words: it looks up 2x1x4", |n| {
         n.stages[0].operators[2].input = TensorId(0);
     });
     breaks("operator attention: its 3 heads attend from 4x1x4", |n| {
-        let OperatorKind::Attention { heads, .. } = kind(n, 0, 3) else {
+        let OperatorKind::Attention(Attention { heads, .. }) = kind(n, 0, 3) else {
             panic!("no attention");
         };
         *heads = 3;
     });
     breaks("operator attention: its scale is NaN", |n| {
-        let OperatorKind::Attention { scale, .. } = kind(n, 0, 3) else {
+        let OperatorKind::Attention(Attention { scale, .. }) = kind(n, 0, 3) else {
             panic!("no attention");
         };
         *scale = f32::NAN;
     });
     breaks("operator attention: it reads 1 tensors besides", |n| {
-        let OperatorKind::Attention { others, .. } = kind(n, 0, 3) else {
-            panic!("no attention");
-        };
-        others.truncate(1);
+        operator(n, 0, 3).others.truncate(1);
     });
     breaks("operator norm: its epsilon is 0", |n| {
-        let OperatorKind::LayerNorm { epsilon, .. } = kind(n, 0, 4) else {
-            panic!("no normalisation");
-        };
-        *epsilon = 0.0;
+        *kind(n, 0, 4) = LayerNorm { epsilon: 0.0 }.into();
     });
     breaks("operator tokens: its result is 4x1x4", |n| {
-        let OperatorKind::Tokens { prefix, .. } = kind(n, 0, 5) else {
-            panic!("no tokens");
-        };
-        *prefix = 0;
+        *kind(n, 0, 5) = Tokens { prefix: 0 }.into();
     });
-    breaks("operator first: it takes column 5 of 4x1x5", |n| {
-        *kind(n, 0, 6) = OperatorKind::Token { column: 5 };
+    breaks("operator first: piece 0 reads beyond its source", |n| {
+        *kind(n, 0, 6) = Copy::of_column(5, 4).into();
     });
 }
 
 #[test]
 fn a_head_of_more_channels_than_devices_take_is_refused() {
-    let attention = OperatorKind::Attention {
-        others: vec![],
+    let attention = OperatorKind::from(Attention {
         heads: 2,
         scale: 1.0,
         by_row: false,
         bias: None,
-    };
+    });
     let tokens = |channels| Tensor {
         channels,
         height: 1,
@@ -413,7 +448,11 @@ fn a_head_of_more_channels_than_devices_take_is_refused() {
     };
     let of = |query, value| {
         let others = [tokens(query), tokens(value)];
-        attention.output_shape(tokens(query), 0, &others)
+        attention.output_shape(&Operands {
+            input: tokens(query),
+            others: &others,
+            weights: &[],
+        })
     };
     assert_eq!(of(256, 256), Ok(tokens(256)));
     assert_eq!(of(258, 2), Err(ShapeError::HeadChannels { found: 129 }));
@@ -439,130 +478,115 @@ fn pieces_of_a_copy_make_its_output_from_inside_its_sources() {
             start: [0, 1, 1],
             digits: vec![channels, half(Axis::Row), half(Axis::Column)],
         };
-        *kind(&mut network, 1, 1) = OperatorKind::Copy {
-            others: vec![],
-            table: None,
-            pieces: vec![Piece::whole(view, [4, 2, 2])],
-        };
+        let pieces = vec![Piece::whole(view, [4, 2, 2])];
+        *kind(&mut network, 1, 1) = Copy { pieces }.into();
         network.validate().unwrap();
         damage(&mut network);
         let message = network.validate().unwrap_err().to_string();
         assert!(message.contains(expected), "{message}");
     };
-    fn copy(n: &mut Network) -> (&mut Option<WeightRange>, &mut Piece) {
-        let OperatorKind::Copy { table, pieces, .. } = kind(n, 1, 1) else {
+    fn pieces(n: &mut Network) -> &mut Vec<Piece> {
+        let OperatorKind::Copy(Copy { pieces }) = kind(n, 1, 1) else {
             panic!("no copy");
         };
-        (table, &mut pieces[0])
+        pieces
     }
     breaks("operator pool: piece 0 reads beyond its source", |n| {
-        copy(n).1.view.start[2] = 2;
+        pieces(n)[0].view.start[2] = 2;
     });
     breaks("operator pool: piece 0 is of source 1 of 1", |n| {
-        copy(n).1.source = 1;
+        pieces(n)[0].source = 1;
     });
     breaks("operator pool: there are 0 pieces", |n| {
-        let OperatorKind::Copy { pieces, .. } = kind(n, 1, 1) else {
-            panic!("no copy");
-        };
-        pieces.clear();
+        pieces(n).clear();
     });
     breaks("operator pool: the digits of piece 0 do not divide", |n| {
-        copy(n).1.sizes[0] = 3;
+        pieces(n)[0].sizes[0] = 3;
     });
     breaks("operator pool: the pieces are 16 of the result's 24", |n| {
-        copy(n).1.at[1] = 1;
+        pieces(n)[0].at[1] = 1;
     });
     breaks("operator pool: its table are elements", |n| {
         let (start, len) = (u32::MAX, 1);
-        *copy(n).0 = Some(WeightRange { start, len });
+        operator(n, 1, 1).weights = vec![WeightRange { start, len }];
     });
     breaks("operator pool: it has 0 table and needs 1", |n| {
-        *copy(n).0 = Some(WeightRange { start: 0, len: 0 });
+        operator(n, 1, 1).weights = vec![WeightRange { start: 0, len: 0 }];
     });
     breaks("operator pool: it gathers from 9 tensors", |n| {
-        let OperatorKind::Copy { others, .. } = kind(n, 1, 1) else {
-            panic!("no copy");
-        };
-        others.resize(8, TensorId(1));
+        operator(n, 1, 1).others = vec![TensorId(1); 8];
     });
     breaks("operator pool: its result is 2x4x2", |n| {
-        copy(n).1.sizes = [2, 4, 2];
+        pieces(n)[0].sizes = [2, 4, 2];
     });
 }
 
 #[test]
 fn operands_that_are_repeated_and_softmaxes_fit_their_tensors() {
-    let binary = |second| OperatorKind::Binary {
-        function: BinaryFunction::Divide,
-        second,
-        swapped: false,
-        activation: Activation::None,
+    let binary = |constant| {
+        cube(Binary {
+            constant,
+            ..Binary::new(BinaryFunction::Divide)
+        })
     };
-    let constant = |len, channels, height, width| SecondOperand::Constant {
-        values: WeightRange { start: 0, len },
-        shape: Tensor {
-            channels,
-            height,
-            width,
-        },
+    let with_constant = |len, channels, height, width| {
+        let shape = Tensor::of_sides([channels, height, width]);
+        binary(Some(shape)).with_weights([WeightRange { start: 0, len }])
     };
-    let softmax = |axis, step, extent| OperatorKind::Softmax {
-        digit: Digit { axis, step, extent },
-        logarithm: false,
+    let softmax = |axis, step, extent| {
+        cube(Softmax {
+            digit: Digit { axis, step, extent },
+            logarithm: false,
+        })
     };
-    let grid = |groups| OperatorKind::GridSample {
-        grid: TensorId(1),
-        groups,
-        sampling: Sampling {
+    let grid = |groups| {
+        let sampling = Sampling {
             interpolation: Interpolation::Linear,
             outside: Outside::Zeros,
             align_corners: false,
-        },
+        };
+        and_another(cube(GridSample { groups, sampling }))
     };
-    let top_k = |axis, count| OperatorKind::TopK {
-        axis,
-        count,
-        ranking: Ranking {
+    let top_k = |axis, count| {
+        let ranking = Ranking {
             largest: true,
             last: false,
-        },
+        };
+        cube(TopK {
+            axis,
+            count,
+            ranking,
+        })
     };
-    let take = |axis| OperatorKind::Take {
-        indices: TensorId(1),
-        axis,
-    };
+    let take = |axis| and_another(cube(Take { axis }));
     for fits in [
-        binary(constant(1, 1, 1, 1)),
-        binary(constant(16, 1, 4, 4)),
-        binary(constant(4, 4, 1, 1)),
-        binary(SecondOperand::Tensor(TensorId(1))),
+        with_constant(1, 1, 1, 1),
+        with_constant(16, 1, 4, 4),
+        with_constant(4, 4, 1, 1),
+        and_another(binary(None)),
         softmax(Axis::Channel, 2, 2),
         grid(2),
         top_k(Axis::Column, 4),
         take(Axis::Row),
-        OperatorKind::Unary {
+        cube(Unary {
             function: UnaryFunction::SquareRoot,
-        },
+        }),
     ] {
         assert_eq!(of_a_cube(fits.clone()), "", "{fits:?}");
     }
     for (kind, expected) in [
         (
-            binary(constant(9, 1, 3, 3)),
+            with_constant(9, 1, 3, 3),
             "it computes with 4x4x4 and 1x3x3",
         ),
         (
-            binary(constant(0, 1, 0, 1)),
+            with_constant(0, 1, 0, 1),
             "it computes with 4x4x4 and 1x0x1",
         ),
+        (with_constant(3, 4, 1, 1), "it has 3 constant and needs 4"),
+        (with_constant(1 << 31, 1, 1, 1), "constant"),
         (
-            binary(constant(3, 4, 1, 1)),
-            "it has 3 constant and needs 4",
-        ),
-        (binary(constant(1 << 31, 1, 1, 1)), "constant"),
-        (
-            binary(constant(u32::MAX, 1 << 31, 1 << 31, 1 << 31)),
+            with_constant(u32::MAX, 1 << 31, 1 << 31, 1 << 31),
             "it computes with",
         ),
         (softmax(Axis::Row, 1, 3), "must divide the axis"),
@@ -584,14 +608,23 @@ fn operands_that_are_repeated_and_softmaxes_fit_their_tensors() {
     }
 }
 
-/// The error of an operator that reads a tensor of 4x4x4, tensor 1, and writes another.
-fn of_a_cube(kind: OperatorKind) -> String {
+const CUBE: TensorId = TensorId(1);
+
+/// An operator that reads a tensor of 4x4x4 and writes another.
+fn cube(kind: impl Into<OperatorKind>) -> Operator {
+    Operator::new("cube", &[CUBE], TensorId(4), kind)
+}
+
+/// One that reads the tensor once more.
+fn and_another(operator: Operator) -> Operator {
+    let others = [&operator.others[..], &[CUBE]].concat();
+    Operator { others, ..operator }
+}
+
+/// What is wrong with it.
+fn of_a_cube(cube: Operator) -> String {
     let mut network = fixture::network();
-    let all = network.stages[1].operators.iter_mut();
-    let same = |o: &&mut Operator| network.tensors[o.output.index()] == network.tensors[1];
-    let operator = all.into_iter().find(same).unwrap();
-    operator.input = TensorId(1);
-    operator.kind = kind;
+    *operator(&mut network, 1, 0) = cube;
     match network.validate() {
         Ok(()) => String::new(),
         Err(error) => error.to_string(),
@@ -600,20 +633,19 @@ fn of_a_cube(kind: OperatorKind) -> String {
 
 #[test]
 fn what_attentions_add_fits_their_rows_heads_queries_and_keys() {
-    let attention = |by_row, heads, bias: Option<(u32, bool, bool)>| OperatorKind::Attention {
-        others: vec![TensorId(1), TensorId(1)],
-        heads,
-        scale: 0.5,
-        by_row,
-        bias: bias.map(|(len, by_row, by_head)| AttentionBias {
-            values: WeightRange { start: 0, len },
+    let attention = |by_row, heads, bias: Option<(u32, bool, bool)>| {
+        let form = bias.map(|(_, by_row, by_head)| BiasForm { by_row, by_head });
+        let ranges = bias.map(|(len, ..)| WeightRange { start: 0, len });
+        let attention = Attention {
+            heads,
+            scale: 0.5,
             by_row,
-            by_head,
-        }),
+            bias: form,
+        };
+        and_another(and_another(cube(attention))).with_weights(ranges)
     };
-    let other = TensorId(1);
     for fits in [
-        OperatorKind::Product { other },
+        and_another(cube(Product)),
         attention(true, 2, None),
         attention(true, 2, Some((16, false, false))),
         attention(true, 2, Some((32, false, true))),
@@ -639,9 +671,12 @@ fn what_attentions_add_fits_their_rows_heads_queries_and_keys() {
         let message = of_a_cube(kind.clone());
         assert!(message.contains(expected), "{kind:?}: {message}");
     }
-    let other = TensorId(0);
-    let message = of_a_cube(OperatorKind::Product { other });
-    assert!(!message.is_empty());
+    // Of the network's input, which is not carried over.
+    let product = Operator {
+        others: vec![TensorId(0)],
+        ..cube(Product)
+    };
+    assert!(!of_a_cube(product).is_empty());
 }
 
 #[test]
@@ -654,7 +689,7 @@ fn a_resize_has_scales_that_lead_somewhere_and_the_size_that_it_says() {
                 coordinates: Coordinates::HalfPixel,
                 filter: Filter::Linear,
             };
-            *kind(n, 1, 1) = OperatorKind::Resize { resampling };
+            *kind(n, 1, 1) = Resize { resampling }.into();
         }
     };
     for scale in [0.0, -1.0, 1e-40, f32::NAN, f32::INFINITY] {

@@ -2,7 +2,9 @@
 //! bounds, whatever the layout: channels in blocks of [`CHANNEL_BLOCK`], rows rounded up likewise, a
 //! border wide enough for every operator.
 
-use punctual_model::{Network, OperatorKind, Stage, StageLayout, Tensor, TensorId};
+use punctual_model::{
+    Conv2d, Network, OperatorKind, QuantisedConv2d, Stage, StageLayout, Tensor, TensorId,
+};
 
 use crate::resolve::Model;
 
@@ -53,14 +55,10 @@ fn weights_max(network: &Network) -> u64 {
             let (input, output) = (tensor(operator.input), tensor(operator.output));
             let outputs = block(u64::from(output.channels));
             match &operator.kind {
-                OperatorKind::Conv2d { window, groups, .. } => {
-                    let inputs = u64::from(input.channels / groups.max(&1));
-                    let taps = window.kernel.area() as u64;
-                    outputs * block(inputs) * taps + outputs
-                }
-                OperatorKind::Linear { .. } => outputs * block(elements(input)) + outputs,
-                // As one of floats: its bytes take less.
-                OperatorKind::QuantisedConv2d { window, groups, .. } => {
+                OperatorKind::Linear(_) => outputs * block(input.elements()) + outputs,
+                // Those of bytes as floats: they take less.
+                OperatorKind::Conv2d(Conv2d { window, groups, .. })
+                | OperatorKind::QuantisedConv2d(QuantisedConv2d { window, groups, .. }) => {
                     let inputs = u64::from(input.channels / groups.max(&1));
                     let taps = window.kernel.area() as u64;
                     outputs * block(inputs) * taps + 2 * outputs
@@ -96,20 +94,14 @@ fn workspace_max(network: &Network, stage: &Stage) -> u64 {
         .sum()
 }
 
-fn elements(tensor: Tensor) -> u64 {
-    u64::from(tensor.channels) * u64::from(tensor.height) * u64::from(tensor.width)
-}
-
 /// The widest border of zeros that an operator wants around what it reads.
 fn border(network: &Network) -> u64 {
     let operators = network.stages.iter().flat_map(|stage| &stage.operators);
-    let widest = operators.filter_map(|operator| match &operator.kind {
-        OperatorKind::Conv2d { window, .. } => Some(window.halo()),
-        OperatorKind::QuantisedConv2d { window, .. } => Some(window.padding.largest()),
-        OperatorKind::Pool { padding, .. } => Some(padding.largest()),
-        _ => None,
+    let widest = operators.map(|operator| match &operator.kind {
+        OperatorKind::Pool(pool) => pool.padding.largest() as u32,
+        kind => kind.border(),
     });
-    widest.max().unwrap_or(0) as u64
+    widest.max().unwrap_or(0).into()
 }
 
 fn padded(tensor: Tensor, border: u64) -> u64 {

@@ -115,6 +115,7 @@ fn entries<'r>(
     let units = resolved.placement.partitions[partition].width();
     let batches = batches_up_to(batch_max);
     let entry = |stage: u8, batch: u8| {
+        let stage = profile.measured_as(stage);
         let mut entries = profile.preemption.iter();
         entries.find(|entry| (entry.stage, entry.batch, entry.units) == (stage, batch, units))
     };

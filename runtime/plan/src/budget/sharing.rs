@@ -118,10 +118,10 @@ impl Sharing {
 #[cfg(test)]
 mod tests {
     use punctual_model::{
-        AnswerKind, Calibration, Exit, InputSpec, Network, Operator, OperatorKind, Quantised,
-        Stage, Tensor, TensorId, WeightRange, cut_where_they_part,
+        AnswerKind, Calibration, Exit, InputSpec, Linear, Network, Operator, OperatorKind, Pool,
+        Quantised, Stage, Tensor, TensorId, WeightRange, cut_where_they_part,
     };
-    use punctual_types::Activation;
+    use punctual_types::{Activation, Extent};
 
     use super::*;
 
@@ -136,22 +136,20 @@ mod tests {
             height: side,
             width: side,
         };
-        let operator = |name: &str, input, kind| Operator {
-            name: name.to_owned(),
-            input: TensorId(input),
-            output: TensorId(input + 1),
-            kind,
+        let operator = |name: &str, input, kind: OperatorKind| {
+            Operator::new(name, &[TensorId(input)], TensorId(input + 1), kind)
         };
-        let linear = |start, inputs: u32, outputs: u32, activation| OperatorKind::Linear {
-            weights: WeightRange {
+        let linear = |name: &str, input, start, [inputs, outputs]: [u32; 2], activation| {
+            let matrix = WeightRange {
                 start,
                 len: inputs * outputs,
-            },
-            bias: WeightRange {
+            };
+            let bias = WeightRange {
                 start: start + inputs * outputs,
                 len: outputs,
-            },
-            activation,
+            };
+            let kind = Linear { activation };
+            operator(name, input, kind.into()).with_weights([matrix, bias])
         };
         let mut weights = vec![layer; 12];
         weights.extend([head; 8]);
@@ -166,9 +164,9 @@ mod tests {
                 inputs: vec![TensorId(0)],
                 outputs: Vec::new(),
                 operators: vec![
-                    operator("mean", 0, OperatorKind::GlobalAveragePool),
-                    operator("layer", 1, linear(0, 3, 3, Activation::Relu)),
-                    operator("head", 2, linear(12, 3, 2, Activation::None)),
+                    operator("mean", 0, Pool::mean_of_all(Extent::square(4)).into()),
+                    linear("layer", 1, 0, [3, 3], Activation::Relu),
+                    linear("head", 2, 12, [3, 2], Activation::None),
                 ],
                 exit: Some(Exit::of_scores(TensorId(3), 2)),
             }],

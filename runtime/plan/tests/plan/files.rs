@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use punctual_diagnostics::{Diagnostics, Invalid, Rule};
 use punctual_model::{
-    AnswerKind, Calibration, Exit, InputForm, InputSpec, Network, Operator, OperatorKind, Package,
-    Quantised, Stage, Tensor, TensorId, WeightRange,
+    AnswerKind, Calibration, Copy, Embedding, Exit, InputForm, InputSpec, Linear, Network,
+    Operator, OperatorKind, Package, Quantised, Stage, Tensor, TensorId, WeightRange,
 };
 use punctual_plan::{
     Board, Margins, ModelRule, NoSuchBoard, Plan, PlanInputs, Policies, StageNotProfiled, Warning,
@@ -135,18 +135,13 @@ fn text() -> Package {
         width,
     };
     let range = |start, len| WeightRange { start, len };
-    let operator = |output: u32, kind| Operator {
-        name: format!("operator_{output}"),
-        input: TensorId(output - 1),
-        output: TensorId(output),
-        kind,
+    let operator = |output: u32, kind: OperatorKind| {
+        let name = format!("operator_{output}");
+        Operator::new(name, &[TensorId(output - 1)], TensorId(output), kind)
     };
-    let linear = OperatorKind::Linear {
-        weights: range(6, 6),
-        bias: range(12, 2),
+    let linear = Linear {
         activation: Activation::None,
     };
-    let table = range(0, 6);
     let network = Network {
         name: "text".to_owned(),
         input: InputSpec {
@@ -163,9 +158,9 @@ fn text() -> Package {
             inputs: vec![TensorId(0)],
             outputs: vec![],
             operators: vec![
-                operator(1, OperatorKind::Embedding { table }),
-                operator(2, OperatorKind::Token { column: 0 }),
-                operator(3, linear),
+                operator(1, Embedding { channels: 3 }.into()).with_weights([range(0, 6)]),
+                operator(2, Copy::of_column(0, 3).into()),
+                operator(3, linear.into()).with_weights([range(6, 6), range(12, 2)]),
             ],
             exit: Some(Exit::of_scores(TensorId(3), 2)),
         }],

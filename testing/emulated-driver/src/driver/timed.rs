@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use punctual_kernels::cuda::params::{Answer, Answers, Guard, ReportEvicted};
+use punctual_cuda_kernels::params::{Answer, Answers, Guard, ReportEvicted};
 
 use super::launch::QueuedLaunch;
 use super::state::{DRIVER, Device};

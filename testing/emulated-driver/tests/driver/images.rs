@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute as A};
 use emulated_cuda::Config;
-use punctual_kernels::cuda::images::{Archive, archives};
-use punctual_kernels::cuda::table::{KERNELS, Kernel, Module};
+use punctual_cuda_kernels::images::{Archive, archives};
+use punctual_cuda_kernels::table::{KERNELS, Kernel, Module};
 use serde_json::Value;
 
 use crate::gpu::{ok, start};

@@ -3,8 +3,8 @@ use std::ptr::null_mut;
 
 use cudarc::driver::sys::{self, CUfunction_attribute as A, CUmodule, CUresult};
 use emulated_cuda::Config;
-use punctual_kernels::cuda::Module;
-use punctual_kernels::cuda::images::{Code, archives};
+use punctual_cuda_kernels::Module;
+use punctual_cuda_kernels::images::{Code, archives};
 
 use crate::gpu::{Gpu, ok, parameters, start};
 

@@ -3,10 +3,10 @@ use crate::buffer::Buffer;
 use crate::error;
 use crate::launch::launch;
 use crate::tensor::{Tensor, halves, pitch, shape};
-use punctual_kernels::cuda::params::{Conv, Pattern};
-use punctual_kernels::cuda::{Arguments, half, padded};
+use punctual_cuda_kernels::params::{Conv, Pattern};
+use punctual_cuda_kernels::{Arguments, padded};
 use punctual_kernels::reference::{self, Shape};
-use punctual_types::{Activation, Extent, Padding, Random, Window};
+use punctual_types::{Activation, Extent, Padding, Random, Window, half};
 
 /// A convolution, and how it is launched.
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@ use crate::buffer::Buffer;
 use crate::convolution::{Case, Prepared, check, window};
 use crate::launch::launch;
 use crate::tensor::{Tensor, shape};
-use punctual_kernels::cuda::KERNELS;
-use punctual_kernels::cuda::params::Pattern;
+use punctual_cuda_kernels::KERNELS;
+use punctual_cuda_kernels::params::Pattern;
 use punctual_types::{Activation, Extent, Random, Window};
 
 fn check_dense(case: &Case) {

@@ -4,8 +4,8 @@ use crate::buffer::Buffer;
 use crate::error;
 use crate::launch::launch;
 use crate::tensor::{Tensor, halves, pitch, shape};
-use punctual_kernels::cuda::Arguments;
-use punctual_kernels::cuda::params::{BestScore, Detections, Kept};
+use punctual_cuda_kernels::Arguments;
+use punctual_cuda_kernels::params::{BestScore, Detections, Kept};
 use punctual_kernels::reference::{self, Shape};
 use punctual_types::{BoxForm, DETECTION_VALUES, Decoder, Random, Scoring};
 

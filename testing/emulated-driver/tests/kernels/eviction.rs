@@ -4,8 +4,8 @@ use crate::convolution::{Case, window};
 use crate::launch::{INDEX, NOTHING, Queue};
 use crate::samples::{Sample, floats, halves, samples};
 use crate::tensor::shape;
-use punctual_kernels::cuda::params::{Linear, ReportEvicted};
-use punctual_kernels::cuda::{Arguments, KERNELS};
+use punctual_cuda_kernels::params::{Linear, ReportEvicted};
+use punctual_cuda_kernels::{Arguments, KERNELS};
 use punctual_types::Random;
 
 #[test]

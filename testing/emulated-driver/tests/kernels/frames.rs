@@ -2,8 +2,8 @@
 use crate::buffer::Buffer;
 use crate::launch::launch;
 use crate::tensor::{Tensor, shape};
-use punctual_kernels::cuda::Arguments;
-use punctual_kernels::cuda::params::Preprocess;
+use punctual_cuda_kernels::Arguments;
+use punctual_cuda_kernels::params::Preprocess;
 use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor};
 use punctual_types::{Fit, FrameLayout, PixelFormat, Random, Size};
 

@@ -3,8 +3,8 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use emulated_cuda::{Parameter, RunError, Shape, Source, Target};
-use punctual_kernels::cuda::params::Guard;
-use punctual_kernels::cuda::{Arguments, kernel};
+use punctual_cuda_kernels::params::Guard;
+use punctual_cuda_kernels::{Arguments, kernel};
 use std::sync::Arc;
 
 use punctual_ptx::{Arithmetic, Counts, Module, Region, Space};

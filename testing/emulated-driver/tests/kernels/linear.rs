@@ -3,10 +3,10 @@ use crate::buffer::Buffer;
 use crate::error;
 use crate::launch::launch;
 use crate::tensor::{Tensor, halves, pitch, shape};
-use punctual_kernels::cuda::params::{Conv, Linear};
-use punctual_kernels::cuda::{Arguments, TensorView, half, padded};
+use punctual_cuda_kernels::params::{Conv, Linear};
+use punctual_cuda_kernels::{Arguments, TensorView, padded};
 use punctual_kernels::reference::{self, Shape};
-use punctual_types::{Activation, Random};
+use punctual_types::{Activation, Random, half};
 
 struct Layer {
     input: Tensor,

@@ -1,8 +1,8 @@
 //! The same launches on the PTX of every architecture, in other orders, and with arithmetic that is as coarse as the manual allows.
 use crate::launch::Queue;
 use crate::samples::samples;
-use punctual_kernels::cuda::images::archives;
-use punctual_kernels::cuda::kernel;
+use punctual_cuda_kernels::images::archives;
+use punctual_cuda_kernels::kernel;
 use punctual_ptx::Arithmetic;
 
 #[test]

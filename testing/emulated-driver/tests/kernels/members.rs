@@ -2,10 +2,10 @@
 use crate::buffer::Buffer;
 use crate::launch::{Queue, launch};
 use crate::tensor::{Tensor, shape};
-use punctual_kernels::cuda::params::{Answers, InputPlanar, Members};
-use punctual_kernels::cuda::{Arguments, IMAGES_MAX, half};
+use punctual_cuda_kernels::params::{Answers, InputPlanar, Members};
+use punctual_cuda_kernels::{Arguments, IMAGES_MAX};
 use punctual_kernels::softmax_top1;
-use punctual_types::Random;
+use punctual_types::{Random, half};
 
 fn addresses(buffers: &mut [Buffer]) -> [u64; IMAGES_MAX] {
     let mut addresses = [0; IMAGES_MAX];

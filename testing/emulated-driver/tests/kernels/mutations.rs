@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::launch::{INDEX, Queue};
 use crate::samples::{Sample, samples};
-use punctual_kernels::cuda::images::archives;
-use punctual_kernels::cuda::kernel;
+use punctual_cuda_kernels::images::archives;
+use punctual_cuda_kernels::kernel;
 use punctual_ptx::Module;
 
 /// What is changed in a kernel.

@@ -3,8 +3,8 @@ use crate::convolution::window;
 use crate::error;
 use crate::launch::launch;
 use crate::tensor::{Tensor, shape};
-use punctual_kernels::cuda::Arguments;
-use punctual_kernels::cuda::params::{GlobalPool, Pool};
+use punctual_cuda_kernels::Arguments;
+use punctual_cuda_kernels::params::{GlobalPool, Pool};
 use punctual_kernels::reference::{self, Shape};
 use punctual_types::{PoolKind, Random, Window};
 

@@ -1,8 +1,8 @@
 //! Measurements of the device.
 use crate::buffer::Buffer;
 use crate::launch::{INDEX, Queue};
-use punctual_kernels::cuda::Arguments;
-use punctual_kernels::cuda::params::{Hold, Whereabouts};
+use punctual_cuda_kernels::Arguments;
+use punctual_cuda_kernels::params::{Hold, Whereabouts};
 
 #[test]
 fn blocks_say_where_they_are() {

@@ -3,9 +3,9 @@ use crate::buffer::Buffer;
 use crate::error;
 use crate::launch::launch;
 use crate::tensor::{Tensor, halves, pitch, shape};
-use punctual_kernels::cuda::params::{CellCode, Kept, Recurrent};
-use punctual_kernels::cuda::{Arguments, half, padded};
-use punctual_types::{Cell, HIDDEN_UNITS_MAX, Random};
+use punctual_cuda_kernels::params::{CellCode, Kept, Recurrent};
+use punctual_cuda_kernels::{Arguments, padded};
+use punctual_types::{Cell, HIDDEN_UNITS_MAX, Random, half};
 
 const IMAGES: usize = 2;
 

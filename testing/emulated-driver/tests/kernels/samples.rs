@@ -4,13 +4,13 @@ use crate::convolution::{Case, Prepared};
 use crate::launch::Queue;
 use crate::tensor::{self, shape};
 use emulated_cuda::RunError;
-use punctual_kernels::cuda::params::{
+use punctual_cuda_kernels::params::{
     AddBytes, Answers, Attention, BestScore, CellCode, ConvBytes, Convert, Copy, Detections,
     Digits, Elementwise, Embedding, Function, Gather, GlobalPool, GridSample, InputPlanar, Kept,
     LayerNorm, Linear, Members, Operand, Output, Pool, PoolBytes, Preprocess, Product, Recurrent,
     Resize, Rounding, SOURCES_MAX, Softmax, Take, Tokens, TopK, Whereabouts,
 };
-use punctual_kernels::cuda::{Arguments, IMAGES_MAX, KERNELS, TensorView};
+use punctual_cuda_kernels::{Arguments, IMAGES_MAX, KERNELS, TensorView};
 use punctual_ptx::Counts;
 use punctual_types::{Activation, Random};
 
@@ -63,7 +63,7 @@ impl Sample {
 
 pub fn halves(count: usize) -> Buffer {
     let values = tensor::halves(&mut Random::new(20), count, 1.0);
-    let half = punctual_kernels::cuda::half::from_f32;
+    let half = punctual_types::half::from_f32;
     Buffer::of_halves(&values.into_iter().map(half).collect::<Vec<u16>>())
 }
 
@@ -173,7 +173,7 @@ fn layers() -> Vec<Sample> {
         })
     };
     let conv_reduce = |at: &[u64]| {
-        Arguments::Conv(punctual_kernels::cuda::params::Conv {
+        Arguments::Conv(punctual_cuda_kernels::params::Conv {
             output: view(at[0], 12, 11, 16),
             bias: at[1],
             partial: at[2],

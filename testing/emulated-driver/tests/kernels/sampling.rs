@@ -3,8 +3,8 @@ use crate::buffer::Buffer;
 use crate::error;
 use crate::launch::launch;
 use crate::tensor::{Tensor, pitch, shape};
-use punctual_kernels::cuda::Arguments;
-use punctual_kernels::cuda::params::{GridSample, Take, TopK};
+use punctual_cuda_kernels::Arguments;
+use punctual_cuda_kernels::params::{GridSample, Take, TopK};
 use punctual_kernels::reference::{self, Shape};
 use punctual_types::{Axis, Interpolation, Outside, Random, Ranking, Sampling};
 

@@ -1,8 +1,8 @@
 //! Tensors as kernels see them, and as the references do.
 use crate::buffer::Buffer;
-use punctual_kernels::cuda::{TensorView, half, padded};
+use punctual_cuda_kernels::{TensorView, padded};
 use punctual_kernels::reference::Shape;
-use punctual_types::Random;
+use punctual_types::{Random, half};
 
 /// So many halves in [-`largest`, `largest`), as floats.
 pub fn halves(random: &mut Random, count: usize, largest: f32) -> Vec<f32> {

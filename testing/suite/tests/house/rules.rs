@@ -224,6 +224,7 @@ fn no_test_and_no_product_code_sleeps() {
 /// What real-time threads run: a folder, the beginning of a path, or a file.
 const REALTIME: &[&str] = &[
     "kernels/src/",
+    "kernels/cuda/src/",
     "runtime/core/src/",
     "runtime/daemon/src/driver.rs",
     "runtime/daemon/src/intake.rs",

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use punctual_cuda_kernels::images::ImageError;
 use punctual_device_cuda::KernelError;
 use punctual_device_cuda::bench::recipe::known;
 use punctual_device_cuda::bench::{LaunchError, Launcher};
 use punctual_device_cuda::driver::Context;
-use punctual_kernels::cuda::images::ImageError;
 
 use super::super::super::result::Sheet;
 use super::super::super::step::{Session, StepError};
@@ -119,7 +119,7 @@ fn reasons() -> String {
 
 #[cfg(test)]
 mod tests {
-    use punctual_kernels::cuda::Module;
+    use punctual_cuda_kernels::Module;
 
     use super::*;
 

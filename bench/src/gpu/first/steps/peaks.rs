@@ -1,11 +1,11 @@
 //! The highest rates that our kernels reach: what is far above a device's peak was not measured, and far below means that
 //! something holds it back.
 
+use punctual_cuda_kernels::images::ImageError;
 use punctual_device_cuda::KernelError;
 use punctual_device_cuda::bench::recipe::rates::{self, Rated};
 use punctual_device_cuda::bench::{LaunchError, Launcher, Looks};
 use punctual_device_cuda::driver::{Attribute, Context, Gpu};
-use punctual_kernels::cuda::images::ImageError;
 
 use super::super::super::result::Latency;
 use super::super::super::roofline::Roofline;

@@ -8,12 +8,12 @@
 //! `known_answers.txt` has a hash of each output, as the interpreter of PTX computes it
 //! (`cargo test -p punctual-device-cuda --test known_answers`; with `PUNCTUAL_REWRITE=1` it writes the file).
 
-use punctual_kernels::cuda::params::{
+use punctual_cuda_kernels::params::{
     AddBytes, BestScore, Conv, ConvBytes, Convert, Copy as Copying, Curve, Digits, Elementwise,
     Embedding, Epilogue, Function, Gather, GlobalPool, InputPlanar, Kept, Linear, Members, Operand,
     Output, Pool, PoolBytes, Product, Resize, Rounding, SOURCES_MAX, Take, Tokens, TopK,
 };
-use punctual_kernels::cuda::{Arguments, IMAGES_MAX, KERNELS};
+use punctual_cuda_kernels::{Arguments, IMAGES_MAX, KERNELS};
 
 use super::{
     FIRST, FOURTH, OUTPUT, Recipe, SECOND, THIRD, UNWRITTEN, floats, halves, view, whole, words,

@@ -8,7 +8,8 @@
 pub mod known;
 pub mod rates;
 
-use punctual_kernels::cuda::{Arguments, Kernel, TensorView, half, kernel, padded};
+use punctual_cuda_kernels::{Arguments, Kernel, TensorView, kernel, padded};
+use punctual_types::half;
 
 /// A launch and its memory. Its addresses are places: 1 is the first piece of memory, which it writes; 0 is none.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! Launches whose time says how fast a device is: products on tensor cores, copies within its memory, looks.
 
-use punctual_kernels::cuda::params::{Conv, Members};
-use punctual_kernels::cuda::{Arguments, IMAGES_MAX};
+use punctual_cuda_kernels::params::{Conv, Members};
+use punctual_cuda_kernels::{Arguments, IMAGES_MAX};
 
 use super::{FIRST, OUTPUT, Recipe, SECOND, THIRD, floats, halves, view};
 

@@ -1,6 +1,6 @@
 //! Where a list begins and ends: inputs, slots, outputs, answers.
 
-use punctual_kernels::cuda::params::{
+use punctual_cuda_kernels::params::{
     Answers, Form, InputPlanar, Kept, Members, Output as OutputParams, Type,
 };
 use punctual_model::{ScoreForm, TensorId};

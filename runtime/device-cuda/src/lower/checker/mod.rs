@@ -22,9 +22,9 @@ mod violation;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use punctual_cuda_kernels::Arguments;
+use punctual_cuda_kernels::params::Kept;
 use punctual_device::InputLayout;
-use punctual_kernels::cuda::Arguments;
-use punctual_kernels::cuda::params::Kept;
 use punctual_model::{Contents, Network, Operator, OutputLayout, PlacedExit, Stage, TensorId};
 
 use super::layout::{image_bytes, kept, view_of};
@@ -40,8 +40,8 @@ pub(super) struct Checker<'n> {
     outputs: Option<&'n OutputLayout>,
     input: InputLayout,
     request_bytes: u64,
-    /// By page and first byte: an operator's weights for its channels from one on.
-    weights: BTreeMap<(u32, u32), (u32, u32)>,
+    /// By page and first byte: whose weights they are, for the operators' channels from one on.
+    weights: BTreeMap<(u32, u32), Vec<(u32, u32)>>,
     slot: Contents<TensorId>,
     /// The next stage, and its first operator.
     next: (usize, u32),
@@ -70,16 +70,19 @@ impl<'n> Checker<'n> {
         (input, request_bytes): (InputLayout, u64),
         pages: &Pages,
     ) -> Self {
-        let pieces = pages.entries.iter().flat_map(|entry| {
-            let pieces = entry.pieces.iter();
-            pieces.map(|piece| ((piece.page, piece.weights), (entry.operator, piece.first)))
-        });
+        let mut weights: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for entry in &pages.entries {
+            for piece in &entry.pieces {
+                let owners = weights.entry((piece.page, piece.weights)).or_default();
+                owners.push((entry.operator, piece.first));
+            }
+        }
         Self {
             network,
             outputs,
             input,
             request_bytes,
-            weights: pieces.collect(),
+            weights,
             slot: Contents::default(),
             next: (0, 0),
         }

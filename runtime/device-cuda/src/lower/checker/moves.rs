@@ -1,7 +1,7 @@
 //! Copies: pieces of a tensor that an operator moves, and tensors brought to another form.
 
-use punctual_kernels::cuda::TensorView;
-use punctual_kernels::cuda::params::{Copy, Digits};
+use punctual_cuda_kernels::TensorView;
+use punctual_cuda_kernels::params::{Copy, Digits};
 use punctual_model::{Network, Operator, OperatorKind, TensorId};
 use punctual_types::{Axis, Digit, Piece, View};
 
@@ -136,21 +136,17 @@ impl Run<'_> {
 
 /// The pieces of an operator that only moves values; none if it computes any.
 fn pieces(network: &Network, operator: &Operator) -> Option<Vec<Piece>> {
-    let [channels, rows, columns] = network.tensors[operator.output.index()].sides();
+    let [_, rows, columns] = network.tensors[operator.output.index()].sides();
     let from = |start: [u32; 3], sizes: [u32; 3]| View {
         start,
         ..View::plain(sizes)
     };
     match &operator.kind {
-        OperatorKind::Copy { pieces, .. } => Some(pieces.clone()),
-        OperatorKind::Token { column } => {
-            let sizes = [channels, 1, 1];
-            Some(vec![Piece::whole(from([0, 0, *column], sizes), sizes)])
-        }
-        OperatorKind::Gather { runs, .. } => {
+        OperatorKind::Copy(copy) => Some(copy.pieces.clone()),
+        OperatorKind::Gather(gather) => {
             let mut pieces = Vec::new();
             let mut channel = 0;
-            for run in runs {
+            for run in &gather.runs {
                 let sizes = [run.count, rows, columns];
                 pieces.push(Piece {
                     source: run.source,

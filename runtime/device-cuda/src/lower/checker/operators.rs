@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use punctual_kernels::cuda::{Arguments, padded};
+use punctual_cuda_kernels::{Arguments, padded, with_arguments};
 use punctual_model::{Operator, OperatorKind, TensorId};
 
 use super::super::place::Place;
 use super::super::program::Step;
-use super::super::traffic::{Role, Span, Traffic};
+use super::super::traffic::{Launch, Part, Role, Span, Traffic};
 use super::{Fault, Run, Value};
 
 /// In [`Run::seen`]: the operator's weights.
@@ -92,7 +92,7 @@ impl Run<'_> {
         tensor: TensorId,
     ) -> Result<(), Fault> {
         // A fully connected layer takes its input as a vector of all values, as they lie.
-        let is_flat = matches!(operator.kind, OperatorKind::Linear { .. });
+        let is_flat = matches!(operator.kind, OperatorKind::Linear(_));
         let shape = span.shape.filter(|_| !is_flat);
         self.expect_tensor(&Span { shape, ..*span }, tensor)?;
         Ok(())
@@ -116,7 +116,7 @@ impl Run<'_> {
         wanted: u32,
     ) -> Result<(), Fault> {
         let missing = wanted & !self.seen.1;
-        let mut owners = self.checker.weights.values();
+        let mut owners = self.checker.weights.values().flatten();
         if missing & WEIGHTS != 0 && owners.any(|&(owner, _)| owner == position) {
             let what = Value::Weights { operator: position };
             return Err(Fault::NotRead { what });
@@ -145,9 +145,9 @@ impl Run<'_> {
             return Err(Fault::Weights { page: 0, offset: 0 });
         };
         let before = self.checker.weights.range(..=(page, offset)).next_back();
-        let (&(of_page, _), &owner) = before.ok_or(Fault::Weights { page, offset })?;
+        let (&(of_page, _), owners) = before.ok_or(Fault::Weights { page, offset })?;
         let first = if self.is_cut(position) { first } else { 0 };
-        match of_page == page && owner == (position, first) {
+        match of_page == page && owners.contains(&(position, first)) {
             true => Ok(()),
             false => Err(Fault::Weights { page, offset }),
         }
@@ -163,31 +163,22 @@ impl Run<'_> {
     /// Which part of its operator's result a launch makes, and where the last one ends.
     fn part(&self, arguments: &Arguments, operator: &Operator) -> (Range<u32>, u32) {
         let shape = self.checker.network.tensors[operator.output.index()];
-        let channels =
-            |first: u32, count: u32| (first..first.saturating_add(count), padded(shape.channels));
-        match arguments {
-            Arguments::Conv(conv) => channels(conv.first_channel, conv.channel_count),
-            Arguments::ConvBytes(conv) => channels(conv.first_channel, conv.channel_count),
-            Arguments::Linear(linear) => channels(linear.first_feature, linear.feature_count),
-            Arguments::Embedding(rows) => channels(rows.first_channel, rows.channel_count),
-            Arguments::Tokens(tokens) => channels(tokens.first_channel, tokens.channel_count),
-            Arguments::Recurrent(layer) => {
-                let end = layer.first_step.saturating_add(layer.steps);
-                (layer.first_step..end, shape.width)
-            }
-            _ => (0..1, 1),
+        match with_arguments!(arguments, launch => launch.part()) {
+            Some(Part::Channels(channels)) => (channels, padded(shape.channels)),
+            Some(Part::Steps(steps)) => (steps, shape.width),
+            None => (0..1, 1),
         }
     }
 }
 
 fn is_recurrent(operator: &Operator) -> bool {
-    matches!(operator.kind, OperatorKind::Recurrent { .. })
+    matches!(operator.kind, OperatorKind::Recurrent(_))
 }
 
 /// The place among an operator's reads of what a launch has as an operand.
 fn place_of(operator: &Operator, operand: u8) -> u8 {
-    match operator.kind {
-        OperatorKind::Binary { swapped: true, .. } => operand ^ 1,
+    match &operator.kind {
+        OperatorKind::Binary(binary) if binary.swapped => operand ^ 1,
         _ => operand,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use punctual_kernels::cuda::params::Kept;
+use punctual_cuda_kernels::params::Kept;
 use punctual_model::TensorId;
 use thiserror::Error;
 

@@ -1,21 +1,14 @@
 //! Functions of values, and softmaxes.
 
-use punctual_model::{OperatorKind, SecondOperand, Tensor, TensorId};
-use punctual_types::{Activation, BinaryFunction, Cell, Digit, UnaryFunction};
+use punctual_model::{Binary, Recurrent, Softmax, Tensor, TensorId, Unary};
+use punctual_types::{BinaryFunction, Cell, Digit, UnaryFunction};
 
 use super::Builder;
 
 impl Builder {
     /// Of two tensors, each repeated where it has one channel, row or column.
     pub fn binary(&mut self, function: BinaryFunction, a: TensorId, b: TensorId) -> TensorId {
-        let output = larger(self.shape(a), self.shape(b));
-        let kind = OperatorKind::Binary {
-            function,
-            second: SecondOperand::Tensor(b),
-            swapped: false,
-            activation: Activation::None,
-        };
-        self.push(a, kind, output)
+        self.push(&[a, b], Binary::new(function))
     }
 
     /// Of a tensor and constants of this shape, which come first if they are swapped.
@@ -26,19 +19,17 @@ impl Builder {
         shape: Tensor,
         swapped: bool,
     ) -> TensorId {
-        let output = larger(self.shape(input), shape);
         let values = self.draw(shape.elements() as u32, 3);
-        let kind = OperatorKind::Binary {
-            function,
-            second: SecondOperand::Constant { values, shape },
+        let binary = Binary {
+            constant: Some(shape),
             swapped,
-            activation: Activation::None,
+            ..Binary::new(function)
         };
-        self.push(input, kind, output)
+        self.push_weighted(&[input], binary, &[values])
     }
 
     pub fn unary(&mut self, function: UnaryFunction, input: TensorId) -> TensorId {
-        self.push(input, OperatorKind::Unary { function }, self.shape(input))
+        self.push(&[input], Unary { function })
     }
 
     /// A recurrent layer over the columns of `gates`, which has what the inputs add to each gate.
@@ -49,31 +40,16 @@ impl Builder {
         initial: Option<TensorId>,
         backwards: bool,
     ) -> TensorId {
-        let shape = self.shape(gates);
-        let hidden = shape.channels / cell.gates();
-        let weights = self.draw(shape.channels * hidden, hidden);
-        let bias = self.draw(shape.channels, 16);
-        let kind = OperatorKind::Recurrent {
-            cell,
-            weights,
-            bias,
-            initial,
-            backwards,
-        };
-        let channels = hidden * cell.values();
-        self.push(gates, kind, Tensor { channels, ..shape })
+        let channels = self.shape(gates).channels;
+        let hidden = channels / cell.gates();
+        let weights = self.draw(channels * hidden, hidden);
+        let bias = self.draw(channels, 16);
+        let layer = Recurrent { cell, backwards };
+        let reads: Vec<TensorId> = [gates].into_iter().chain(initial).collect();
+        self.push_weighted(&reads, layer, &[weights, bias])
     }
 
     pub fn softmax(&mut self, input: TensorId, digit: Digit, logarithm: bool) -> TensorId {
-        let kind = OperatorKind::Softmax { digit, logarithm };
-        self.push(input, kind, self.shape(input))
-    }
-}
-
-fn larger(a: Tensor, b: Tensor) -> Tensor {
-    Tensor {
-        channels: a.channels.max(b.channels),
-        height: a.height.max(b.height),
-        width: a.width.max(b.width),
+        self.push(&[input], Softmax { digit, logarithm })
     }
 }

@@ -1,6 +1,6 @@
 //! Values moved to other places.
 
-use punctual_model::{OperatorKind, Tensor, TensorId};
+use punctual_model::{Copy, TensorId};
 use punctual_types::{Axis, Digit, Piece, View};
 
 use super::Builder;
@@ -18,24 +18,8 @@ pub fn view(start: [u32; 3], digits: &[Digit]) -> View {
 impl Builder {
     /// A tensor made of pieces of sources, of which so many constants are the last.
     pub fn copy(&mut self, sources: &[TensorId], constants: u32, pieces: Vec<Piece>) -> TensorId {
-        let end = |axis: usize| {
-            let ends = pieces
-                .iter()
-                .map(|piece| piece.at[axis] + piece.sizes[axis]);
-            ends.max().expect("a piece")
-        };
-        let shape = Tensor {
-            channels: end(0),
-            height: end(1),
-            width: end(2),
-        };
         let table = (constants > 0).then(|| self.draw(constants, 3));
-        let kind = OperatorKind::Copy {
-            others: sources[1..].to_vec(),
-            table,
-            pieces,
-        };
-        self.push(sources[0], kind, shape)
+        self.push_weighted(sources, Copy { pieces }, table.as_slice())
     }
 
     /// One tensor that lists all its values in another order.

@@ -1,7 +1,7 @@
 //! What a detector's places become.
 
-use punctual_model::{OperatorKind, Tensor, TensorId};
-use punctual_types::{Axis, DETECTION_VALUES, Decoder, Scoring};
+use punctual_model::{BestScore, Detections, Tensor, TensorId};
+use punctual_types::{Axis, Decoder, Scoring};
 
 use super::Builder;
 use super::copies::digit;
@@ -23,13 +23,9 @@ impl Builder {
         decoder: Decoder,
     ) -> TensorId {
         let Tensor { height, width, .. } = self.shape(scores);
-        let kind = OperatorKind::BestScore {
-            objectness,
-            scoring,
-        };
-        let best = self.push(scores, kind, Tensor::features(height * width));
-        let kind = OperatorKind::Detections {
-            others: [boxes, scores],
+        let reads: Vec<TensorId> = [scores].into_iter().chain(objectness).collect();
+        let best = self.push(&reads, BestScore { scoring });
+        let detections = Detections {
             scoring,
             decoder: Decoder {
                 size: [self.size.1, self.size.0],
@@ -37,11 +33,6 @@ impl Builder {
                 ..decoder
             },
         };
-        let list = Tensor {
-            channels: DETECTION_VALUES,
-            height: 1,
-            width: decoder.rows + 1,
-        };
-        self.push(best, kind, list)
+        self.push(&[best, boxes, scores], detections)
     }
 }

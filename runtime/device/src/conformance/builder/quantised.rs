@@ -1,9 +1,9 @@
 //! Operators on bytes.
 
-use punctual_model::{OperatorKind, Tensor, TensorId, WeightRange};
+use punctual_model::{Convert, QuantisedConv2d, TensorId, WeightRange};
 use punctual_types::{Activation, Extent, Padding, Quantisation, Window};
 
-use super::{Builder, features};
+use super::Builder;
 
 impl Builder {
     /// Makes a tensor one of bytes.
@@ -14,7 +14,7 @@ impl Builder {
     }
 
     pub fn convert(&mut self, input: TensorId, to: Option<Quantisation>) -> TensorId {
-        let output = self.push(input, OperatorKind::Convert, self.shape(input));
+        let output = self.push(&[input], Convert);
         self.keep(output, to);
         output
     }
@@ -55,25 +55,30 @@ impl Builder {
     ) -> TensorId {
         let shape = self.shape(input);
         let fan_in = shape.channels / groups * kernel * kernel;
-        let kind = OperatorKind::QuantisedConv2d {
-            weights: self.integers(channels * fan_in),
-            scales: self.steps(channels, fan_in),
-            bias: self.draw(channels, 16),
-            window: Window::new(
-                Extent::square(kernel),
-                Extent::square(stride),
-                Padding::uniform(kernel / 2),
-            ),
+        let window = Window::new(
+            Extent::square(kernel),
+            Extent::square(stride),
+            Padding::uniform(kernel / 2),
+        );
+        let conv = QuantisedConv2d {
+            window,
             groups,
             activation: Activation::Relu,
         };
-        let steps = |size: u32| (size + 2 * (kernel / 2) - kernel) / stride + 1;
-        let output = Tensor {
-            channels,
-            height: steps(shape.height),
-            width: steps(shape.width),
-        };
-        let output = self.push(input, kind, output);
+        self.push_quantised(input, conv, (channels, fan_in), to)
+    }
+
+    fn push_quantised(
+        &mut self,
+        input: TensorId,
+        conv: QuantisedConv2d,
+        (channels, fan_in): (u32, u32),
+        to: Option<Quantisation>,
+    ) -> TensorId {
+        let weights = self.integers(channels * fan_in);
+        let scales = self.steps(channels, fan_in);
+        let bias = self.draw(channels, 16);
+        let output = self.push_weighted(&[input], conv, &[weights, scales, bias]);
         self.keep(output, to);
         output
     }
@@ -86,25 +91,12 @@ impl Builder {
         to: Option<Quantisation>,
     ) -> TensorId {
         let shape = self.shape(input);
-        let inputs = shape.channels * shape.height * shape.width;
-        let kind = OperatorKind::QuantisedConv2d {
-            weights: self.integers(outputs * inputs),
-            scales: self.steps(outputs, inputs),
-            bias: self.draw(outputs, 16),
-            window: Window::new(
-                Extent {
-                    height: shape.height,
-                    width: shape.width,
-                },
-                Extent::square(1),
-                Padding::default(),
-            ),
+        let conv = QuantisedConv2d {
+            window: Window::whole(shape.extent()),
             groups: 1,
             activation: Activation::None,
         };
-        let output = self.push(input, kind, features(outputs));
-        self.keep(output, to);
-        output
+        self.push_quantised(input, conv, (outputs, shape.elements() as u32), to)
     }
 
     /// Ends a stage with a layer of bytes whose scores are floats.

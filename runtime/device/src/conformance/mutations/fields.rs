@@ -1,6 +1,8 @@
 //! The figures of operators: windows, groups, axes, activations, steps of bytes.
 
-use punctual_model::{Network, OperatorKind, TensorId};
+use punctual_model::{
+    BestScore, Conv2d, Detections, Network, Operator, OperatorKind, QuantisedConv2d, TensorId,
+};
 use punctual_types::{
     Activation, Axis, Cell, Coordinates, Digit, Extent, Filter, Interpolation, Outside, Padding,
     PoolKind, Quantisation, Random, Ranking, Resampling, Rounding, Sampling, UnaryFunction, Window,
@@ -138,123 +140,77 @@ pub(super) fn unary(random: &mut Random) -> UnaryFunction {
     UnaryFunction::ALL[random.below(UnaryFunction::ALL.len() as u64) as usize]
 }
 
-/// A figure of any operator.
+/// A figure of any operator, or an operand or weights that it can do without, or those of another.
 pub(super) fn any(network: &mut Network, random: &mut Random) -> Option<String> {
     let (stage, at) = graph::any_operator(network, random)?;
+    let there = network.weights.len() as u32;
     let operator = &mut network.stages[stage].operators[at];
-    let old = operator.kind.clone();
-    match &mut operator.kind {
-        OperatorKind::Conv2d { .. }
-        | OperatorKind::Pool { .. }
-        | OperatorKind::QuantisedConv2d { .. }
-        | OperatorKind::Linear { .. }
-        | OperatorKind::Add { .. }
-        | OperatorKind::Multiply { .. }
-        | OperatorKind::Binary { .. } => weighted(&mut operator.kind, random),
-        kind => other(kind, random),
+    let old = operator.clone();
+    match random.below(12) {
+        0 => drop(operator.others.pop()),
+        1 => {
+            if let Some(range) = super::any_mut(&mut operator.weights, random) {
+                range.start = below(1 + there, random);
+            }
+        }
+        2 if operator.kind.activation().is_some() => {
+            operator.kind.set_activation(activation(random));
+        }
+        _ => vary(&mut operator.kind, random),
     }
-    (operator.kind != old).then(|| format!("{} is {:?}, was {old:?}", operator.name, operator.kind))
+    let is_other = *operator != old;
+    is_other.then(|| format!("{} is {operator:?}, was {old:?}", old.name))
 }
 
-fn weighted(kind: &mut OperatorKind, random: &mut Random) {
+fn vary(kind: &mut OperatorKind, random: &mut Random) {
     match kind {
-        OperatorKind::Conv2d {
-            window,
-            groups,
-            activation,
-            residual,
-            weights,
-            ..
-        } => match random.below(12) {
-            0 => *groups = [1, 2, 3, 4, 5, 16, 20][random.below(7) as usize],
-            1 => *activation = self::activation(random),
-            2 => *residual = None,
-            3 => weights.start = below(1 + weights.start, random),
-            _ => rewindow(window, random),
-        },
-        OperatorKind::QuantisedConv2d {
-            window,
-            groups,
-            activation,
-            ..
-        } => match random.below(6) {
-            0 => *groups = [1, 2, 4, 20][random.below(4) as usize],
-            1 => *activation = self::activation(random),
-            _ => rewindow(window, random),
-        },
-        OperatorKind::Pool {
-            kind,
-            kernel,
-            stride,
-            padding,
-        } => {
-            let mut window = Window::new(*kernel, *stride, *padding);
+        OperatorKind::Conv2d(Conv2d { window, groups, .. })
+        | OperatorKind::QuantisedConv2d(QuantisedConv2d { window, groups, .. }) => {
+            match random.below(6) {
+                0 => *groups = [1, 2, 3, 4, 5, 16, 20][random.below(7) as usize],
+                _ => rewindow(window, random),
+            }
+        }
+        OperatorKind::Pool(pool) => {
+            let mut window = pool.window();
             match random.below(4) {
-                0 => *kind = pool_kind(random),
+                0 => pool.kind = pool_kind(random),
                 _ => rewindow(&mut window, random),
             }
-            (*kernel, *stride, *padding) = (window.kernel, window.stride, window.padding);
+            (pool.kernel, pool.stride, pool.padding) =
+                (window.kernel, window.stride, window.padding);
         }
-        OperatorKind::Linear { activation, .. }
-        | OperatorKind::Add { activation, .. }
-        | OperatorKind::Multiply { activation, .. }
-        | OperatorKind::Binary { activation, .. } => *activation = self::activation(random),
-        _ => {}
-    }
-}
-
-fn other(kind: &mut OperatorKind, random: &mut Random) {
-    match kind {
-        OperatorKind::LayerNorm { epsilon, .. } => {
-            *epsilon = [1e-5, 1.0, 1e-30, 0.0, f32::NAN][random.below(5) as usize];
+        OperatorKind::LayerNorm(norm) => {
+            norm.epsilon = [1e-5, 1.0, 1e-30, 0.0, f32::NAN][random.below(5) as usize];
         }
-        OperatorKind::Attention {
-            heads,
-            scale,
-            by_row,
-            others,
-            ..
-        } => match random.below(4) {
-            0 => *heads = below(6, random),
-            1 => *scale = [0.0, -1.0, 0.3, 20.0, f32::INFINITY][random.below(5) as usize],
-            2 => *by_row = !*by_row,
-            _ => others.truncate(2),
+        OperatorKind::Attention(attention) => match random.below(3) {
+            0 => attention.heads = below(6, random),
+            1 => attention.scale = [0.0, -1.0, 0.3, 20.0, f32::INFINITY][below(5, random) as usize],
+            _ => attention.by_row = !attention.by_row,
         },
-        OperatorKind::Tokens { prefix, .. } => *prefix = below(4, random),
-        OperatorKind::Token { column } => *column = below(40, random),
-        OperatorKind::Unary { function } => *function = unary(random),
-        OperatorKind::Softmax { digit, logarithm } => match random.below(4) {
-            0 => digit.axis = axis(random),
-            1 => digit.step = 1 + below(6, random),
-            2 => digit.extent = 1 + below(12, random),
-            _ => *logarithm = !*logarithm,
+        OperatorKind::Tokens(tokens) => tokens.prefix = below(4, random),
+        OperatorKind::Embedding(embedding) => embedding.channels = below(20, random),
+        OperatorKind::Unary(of) => of.function = unary(random),
+        OperatorKind::Softmax(softmax) => match random.below(4) {
+            0 => softmax.digit.axis = axis(random),
+            1 => softmax.digit.step = 1 + below(6, random),
+            2 => softmax.digit.extent = 1 + below(12, random),
+            _ => softmax.logarithm = !softmax.logarithm,
         },
-        OperatorKind::Resize { resampling } => *resampling = self::resampling(random),
-        OperatorKind::GridSample {
-            groups, sampling, ..
-        } => match random.one_in(3) {
-            true => *groups = 1 + below(5, random),
-            false => *sampling = self::sampling(random),
+        OperatorKind::Resize(resize) => resize.resampling = resampling(random),
+        OperatorKind::GridSample(sample) => match random.one_in(3) {
+            true => sample.groups = 1 + below(5, random),
+            false => sample.sampling = sampling(random),
         },
-        OperatorKind::TopK {
-            axis,
-            count,
-            ranking,
-        } => match random.below(3) {
-            0 => *axis = self::axis(random),
-            1 => *count = below(8, random),
-            _ => *ranking = self::ranking(random),
+        OperatorKind::TopK(top) => match random.below(3) {
+            0 => top.axis = axis(random),
+            1 => top.count = below(8, random),
+            _ => top.ranking = ranking(random),
         },
-        OperatorKind::Take { axis, .. } => *axis = self::axis(random),
-        OperatorKind::Recurrent {
-            cell,
-            initial,
-            backwards,
-            ..
-        } => match random.below(4) {
-            0 => *initial = None,
-            1 => *backwards = !*backwards,
-            _ => *cell = Cell::ALL[random.below(5) as usize],
+        OperatorKind::Take(take) => take.axis = axis(random),
+        OperatorKind::Recurrent(layer) => match random.below(3) {
+            0 => layer.backwards = !layer.backwards,
+            _ => layer.cell = Cell::ALL[random.below(5) as usize],
         },
         kind => detected(kind, random),
     }
@@ -262,18 +218,12 @@ fn other(kind: &mut OperatorKind, random: &mut Random) {
 
 fn detected(kind: &mut OperatorKind, random: &mut Random) {
     match kind {
-        OperatorKind::BestScore {
-            objectness,
-            scoring,
-        } => match random.below(4) {
-            0 => *objectness = None,
-            1 => scoring.first = below(4, random),
-            2 => scoring.classes = below(9, random),
+        OperatorKind::BestScore(BestScore { scoring }) => match random.below(3) {
+            0 => scoring.first = below(4, random),
+            1 => scoring.classes = below(9, random),
             _ => scoring.logits = !scoring.logits,
         },
-        OperatorKind::Detections {
-            scoring, decoder, ..
-        } => match random.below(8) {
+        OperatorKind::Detections(Detections { scoring, decoder }) => match random.below(8) {
             0 => scoring.first = below(4, random),
             1 => scoring.logits = !scoring.logits,
             2 => decoder.rows = below(60, random),
@@ -285,6 +235,21 @@ fn detected(kind: &mut OperatorKind, random: &mut Random) {
         },
         _ => {}
     }
+}
+
+/// The weights of an operator are those of another, where both have as many: shared layers, as towers have them.
+pub(super) fn tie(network: &mut Network, random: &mut Random) -> Option<String> {
+    let (stage, at) = graph::find(network, random, |each| !each.weights.is_empty())?;
+    let own = network.stages[stage].operators[at].clone();
+    let lengths = |of: &Operator| of.weights.iter().map(|range| range.len).collect::<Vec<_>>();
+    let (stage, at) = graph::find(network, random, |each| {
+        each.kind.integers() == own.kind.integers()
+            && each.weights != own.weights
+            && lengths(each) == lengths(&own)
+    })?;
+    let tied = &mut network.stages[stage].operators[at];
+    tied.weights.clone_from(&own.weights);
+    Some(format!("{} has the weights of {}", tied.name, own.name))
 }
 
 /// What the bytes of a tensor stand for; or bytes where floats were.

@@ -41,10 +41,8 @@ pub(super) fn written_before(network: &Network, (stage, at): (usize, usize)) -> 
 fn rename(network: &mut Network, new: impl Fn(TensorId) -> TensorId) {
     for stage in &mut network.stages {
         for operator in &mut stage.operators {
-            operator.input = new(operator.input);
+            operator.reads_mut().for_each(|read| *read = new(*read));
             operator.output = new(operator.output);
-            let others = operator.kind.others_mut();
-            others.iter_mut().for_each(|other| *other = new(*other));
         }
         let exit = stage.exit.iter_mut().flat_map(Exit::reads_mut);
         exit.for_each(|read| *read = new(*read));
@@ -216,8 +214,7 @@ pub(super) fn smaller(network: &Network) -> Vec<Network> {
             let mut passed = network.clone();
             for stage in &mut passed.stages {
                 for reader in &mut stage.operators {
-                    let others = reader.kind.others_mut().iter_mut();
-                    for read in others.chain([&mut reader.input]) {
+                    for read in reader.reads_mut() {
                         if *read == operator.output {
                             *read = instead;
                         }

@@ -1,15 +1,26 @@
 //! Operators and vectors that were not there.
 
 use punctual_model::{
-    ChannelRun, Network, Operator, OperatorKind, SecondOperand, Tensor, TensorId, VECTORS_MAX,
-    VectorSpec, WeightRange,
+    Attention, Binary, ChannelRun, Conv2d, Convert, Copy, Gather, GridSample, LayerNorm, Linear,
+    Network, Operator, OperatorKind, Pool, Product, Resize, Softmax, Take, Tensor, TensorId,
+    Tokens, TopK, Unary, VECTORS_MAX, VectorSpec,
 };
 use punctual_types::{Axis, Piece, Random, View};
 
 use super::{any, fields, graph, operands};
 
-/// Filled when the network is repaired.
-const RANGE: WeightRange = WeightRange { start: 0, len: 0 };
+/// An operator's attributes, and what it reads besides its input. Its weights are drawn when the network is repaired.
+struct New {
+    kind: OperatorKind,
+    others: Vec<TensorId>,
+}
+
+impl<K: Into<OperatorKind>> From<K> for New {
+    fn from(kind: K) -> Self {
+        let (kind, others) = (kind.into(), Vec::new());
+        Self { kind, others }
+    }
+}
 
 /// An operator of any kind, whose result somebody reads in place of what he read before.
 pub(super) fn operator(network: &mut Network, random: &mut Random) -> Option<String> {
@@ -22,14 +33,14 @@ pub(super) fn operator(network: &mut Network, random: &mut Random) -> Option<Str
     };
     let shape = *network.tensors.get(input.index())?;
     let is_bytes = network.quantisation(input).is_some();
-    let kind = match random.below(4) {
+    let new = match random.below(4) {
         _ if is_bytes => of_bytes(shape, random),
         0 => computed(shape, random),
         1 => moved(shape, input, &there, network, random)?,
         2 => of_two(&there, shape, random)?,
         _ => weighted(shape, random),
     };
-    insert(network, place, input, kind, random)
+    insert(network, place, input, new, random)
 }
 
 /// Puts an operator before the one at `place`, and gives its result to that one or to another that comes later.
@@ -37,7 +48,7 @@ fn insert(
     network: &mut Network,
     (stage, at): (usize, usize),
     input: TensorId,
-    kind: OperatorKind,
+    New { kind, others }: New,
     random: &mut Random,
 ) -> Option<String> {
     let output = graph::new_tensor(network, *network.tensors.get(input.index())?);
@@ -56,17 +67,16 @@ fn insert(
         true => input,
         false => reader.input,
     };
-    let others = reader.kind.others_mut().iter_mut();
-    let mut reads: Vec<&mut TensorId> = others
-        .chain([&mut reader.input])
-        .filter(|read| **read == old)
-        .collect();
+    let reads = reader.reads_mut();
+    let mut reads: Vec<&mut TensorId> = reads.filter(|read| **read == old).collect();
     let which = random.below(reads.len() as u64) as usize;
     *reads[which] = output;
     let new = Operator {
         name,
         input,
+        others,
         output,
+        weights: Vec::new(),
         kind,
     };
     operators.insert(at, new);
@@ -74,93 +84,88 @@ fn insert(
 }
 
 /// A convolution, dense or depthwise.
-fn convolution(shape: Tensor, random: &mut Random) -> OperatorKind {
-    OperatorKind::Conv2d {
-        weights: RANGE,
-        bias: RANGE,
+fn convolution(shape: Tensor, random: &mut Random) -> New {
+    let conv = Conv2d {
         window: fields::window(random),
         groups: match random.one_in(3) {
             true => shape.channels,
             false => 1,
         },
-        residual: None,
         activation: fields::activation(random),
-    }
+    };
+    conv.into()
 }
 
-fn weighted(shape: Tensor, random: &mut Random) -> OperatorKind {
+fn weighted(shape: Tensor, random: &mut Random) -> New {
     let activation = fields::activation(random);
     match random.below(6) {
         0 | 1 => convolution(shape, random),
-        2 => OperatorKind::LayerNorm {
-            scale: RANGE,
-            bias: RANGE,
-            epsilon: 1e-5,
-        },
-        3 => OperatorKind::Linear {
-            weights: RANGE,
-            bias: RANGE,
-            activation,
-        },
-        4 => OperatorKind::Tokens {
-            prefix: random.below(3) as u32,
-            table: RANGE,
-        },
-        _ => pool(random),
+        2 => LayerNorm { epsilon: 1e-5 }.into(),
+        3 => Linear { activation }.into(),
+        4 => {
+            let prefix = random.below(3) as u32;
+            Tokens { prefix }.into()
+        }
+        _ => pool(shape, random),
     }
 }
 
-fn pool(random: &mut Random) -> OperatorKind {
+fn pool(shape: Tensor, random: &mut Random) -> New {
     let window = fields::window(random);
-    match random.one_in(4) {
-        true => OperatorKind::GlobalAveragePool,
-        false => OperatorKind::Pool {
-            kind: fields::pool_kind(random),
-            kernel: window.kernel,
-            stride: window.stride,
-            padding: window.padding,
-        },
+    if random.one_in(4) {
+        return Pool::mean_of_all(shape.extent()).into();
     }
+    let pool = Pool {
+        kind: fields::pool_kind(random),
+        kernel: window.kernel,
+        stride: window.stride,
+        padding: window.padding,
+    };
+    pool.into()
 }
 
-fn of_bytes(shape: Tensor, random: &mut Random) -> OperatorKind {
+fn resize(random: &mut Random) -> New {
+    let resampling = fields::resampling(random);
+    Resize { resampling }.into()
+}
+
+fn of_bytes(shape: Tensor, random: &mut Random) -> New {
     match random.below(4) {
-        0 => OperatorKind::Convert,
-        1 => pool(random),
-        2 => OperatorKind::Resize {
-            resampling: fields::resampling(random),
-        },
+        0 => Convert.into(),
+        1 => pool(shape, random),
+        2 => resize(random),
         _ => copy(shape, random),
     }
 }
 
-fn computed(shape: Tensor, random: &mut Random) -> OperatorKind {
+fn computed(shape: Tensor, random: &mut Random) -> New {
     match random.below(5) {
-        0 => OperatorKind::Unary {
-            function: fields::unary(random),
-        },
+        0 => {
+            let function = fields::unary(random);
+            Unary { function }.into()
+        }
         1 => {
             let (size, axis) = match random.below(3) {
                 0 => (shape.channels, Axis::Channel),
                 1 => (shape.height, Axis::Row),
                 _ => (shape.width, Axis::Column),
             };
-            OperatorKind::Softmax {
+            let softmax = Softmax {
                 digit: fields::digit(size, axis, random),
                 logarithm: random.one_in(3),
-            }
+            };
+            softmax.into()
         }
-        2 => OperatorKind::Resize {
-            resampling: fields::resampling(random),
-        },
-        3 => OperatorKind::TopK {
-            axis: [Axis::Channel, Axis::Column][random.below(2) as usize],
-            count: 1 + random.below(4) as u32,
-            ranking: fields::ranking(random),
-        },
-        _ => OperatorKind::Token {
-            column: random.below(shape.width.into()) as u32,
-        },
+        2 => resize(random),
+        3 => {
+            let top = TopK {
+                axis: [Axis::Channel, Axis::Column][random.below(2) as usize],
+                count: 1 + random.below(4) as u32,
+                ranking: fields::ranking(random),
+            };
+            top.into()
+        }
+        _ => Copy::of_column(random.below(shape.width.into()) as u32, shape.channels).into(),
     }
 }
 
@@ -170,7 +175,7 @@ fn moved(
     there: &[TensorId],
     network: &Network,
     random: &mut Random,
-) -> Option<OperatorKind> {
+) -> Option<New> {
     if random.one_in(3) {
         return Some(copy(shape, random));
     }
@@ -207,11 +212,12 @@ fn moved(
     if random.one_in(4) {
         runs.push(*runs.first()?);
     }
-    Some(OperatorKind::Gather { others, runs })
+    let kind = Gather { runs }.into();
+    Some(New { kind, others })
 }
 
 /// Axes in another order, from a start, or the whole and a part of it again.
-fn copy(shape: Tensor, random: &mut Random) -> OperatorKind {
+fn copy(shape: Tensor, random: &mut Random) -> New {
     let mut view = View::plain(shape.sides());
     let (a, b) = (random.below(3) as usize, random.below(3) as usize);
     view.digits.swap(a, b);
@@ -229,43 +235,58 @@ fn copy(shape: Tensor, random: &mut Random) -> OperatorKind {
         again.at[axis] = sizes[axis];
         pieces.push(again);
     }
-    OperatorKind::Copy {
-        others: Vec::new(),
-        table: None,
-        pieces,
-    }
+    Copy { pieces }.into()
 }
 
-fn of_two(there: &[TensorId], shape: Tensor, random: &mut Random) -> Option<OperatorKind> {
+fn of_two(there: &[TensorId], shape: Tensor, random: &mut Random) -> Option<New> {
     let other = any(there, random)?;
+    let new = |kind: OperatorKind| New {
+        kind,
+        others: vec![other],
+    };
     Some(match random.below(8) {
-        0 => OperatorKind::Product { other },
-        1 => OperatorKind::GridSample {
-            grid: other,
-            groups: 1,
-            sampling: fields::sampling(random),
-        },
-        2 => OperatorKind::Take {
-            indices: other,
-            axis: [Axis::Channel, Axis::Row, Axis::Column][random.below(3) as usize],
-        },
-        3 => OperatorKind::Attention {
-            others: vec![other, other],
-            heads: 1 + random.below(3) as u32,
-            scale: 0.3,
-            by_row: random.one_in(2),
-            bias: None,
-        },
-        _ => OperatorKind::Binary {
-            function: operands::function_of_two(random),
-            second: match random.one_in(2) {
-                true => SecondOperand::Tensor(other),
-                false => operands::constant(shape, random),
-            },
-            swapped: random.one_in(2),
-            activation: fields::activation(random),
-        },
+        0 => new(Product.into()),
+        1 => {
+            let sampling = fields::sampling(random);
+            let groups = 1;
+            new(GridSample { groups, sampling }.into())
+        }
+        2 => {
+            let axis = [Axis::Channel, Axis::Row, Axis::Column][random.below(3) as usize];
+            new(Take { axis }.into())
+        }
+        3 => {
+            let attention = Attention {
+                heads: 1 + random.below(3) as u32,
+                scale: 0.3,
+                by_row: random.one_in(2),
+                bias: None,
+            };
+            New {
+                others: vec![other; 2],
+                kind: attention.into(),
+            }
+        }
+        _ => with(other, shape, random),
     })
+}
+
+/// A function of a tensor of this shape, and of another or of constants.
+fn with(other: TensorId, shape: Tensor, random: &mut Random) -> New {
+    let constant = match random.one_in(2) {
+        true => None,
+        false => Some(operands::constant(shape, random)),
+    };
+    let binary = Binary {
+        function: operands::function_of_two(random),
+        constant,
+        swapped: random.one_in(2),
+        activation: fields::activation(random),
+    };
+    New {
+        kind: binary.into(),
+        others: constant.map_or_else(|| vec![other], |_| Vec::new()),
+    }
 }
 
 /// A vector that comes with the input, or another length of one; an operator reads it.
@@ -292,13 +313,17 @@ pub(super) fn vector(network: &mut Network, random: &mut Random) -> Option<Strin
     let what = match random.below(5) {
         // Beside what the operator reads: added to each channel.
         0 | 1 => {
-            let kind = OperatorKind::Binary {
+            let binary = Binary {
                 function: operands::function_of_two(random),
-                second: SecondOperand::Tensor(vector),
+                constant: None,
                 swapped: random.one_in(2),
                 activation: fields::activation(random),
             };
-            insert(network, place, reader, kind, random)?
+            let new = New {
+                kind: binary.into(),
+                others: vec![vector],
+            };
+            insert(network, place, reader, new, random)?
         }
         2 => {
             network.stages[place.0].operators[place.1].input = vector;
@@ -307,12 +332,12 @@ pub(super) fn vector(network: &mut Network, random: &mut Random) -> Option<Strin
         // As an image of one pixel, which is padded; as anything.
         _ => {
             let shape = Tensor::features(length);
-            let kind = match random.below(4) {
+            let new = match random.below(4) {
                 0 => weighted(shape, random),
                 1 => of_two(&[vector, reader], shape, random)?,
                 _ => convolution(shape, random),
             };
-            insert(network, place, vector, kind, random)?
+            insert(network, place, vector, new, random)?
         }
     };
     Some(format!("a vector of {length} is {vector:?}; {what}"))

@@ -1,8 +1,6 @@
 //! What operators read: other tensors, in another order, constants, channels and pieces.
 
-use punctual_model::{
-    ChannelRun, Network, OperatorKind, SecondOperand, Tensor, TensorId, WeightRange,
-};
+use punctual_model::{ChannelRun, Copy, Gather, Network, OperatorKind, Tensor, TensorId};
 use punctual_types::{BinaryFunction, Random};
 
 use super::{any, fields, graph};
@@ -28,10 +26,7 @@ pub(super) fn replace(network: &mut Network, random: &mut Random) -> Option<Stri
         false => any(&equal, random),
     }?;
     let operator = &mut network.stages[place.0].operators[place.1];
-    match at {
-        0 => operator.input = new,
-        at => operator.kind.others_mut()[at - 1] = new,
-    }
+    *operator.reads_mut().nth(at)? = new;
     Some(format!(
         "{} reads {new:?} instead of {old:?}",
         operator.name
@@ -42,7 +37,7 @@ pub(super) fn replace(network: &mut Network, random: &mut Random) -> Option<Stri
 pub(super) fn exchange(network: &mut Network, random: &mut Random) -> Option<String> {
     let (stage, at) = graph::find(network, random, |each| each.reads().count() > 1)?;
     let operator = &mut network.stages[stage].operators[at];
-    let others = operator.kind.others_mut();
+    let others = &mut operator.others;
     let (a, b) = (
         random.below(others.len() as u64) as usize,
         random.below(others.len() as u64) as usize,
@@ -54,74 +49,49 @@ pub(super) fn exchange(network: &mut Network, random: &mut Random) -> Option<Str
     Some(format!("operands of {} are exchanged", operator.name))
 }
 
-/// A function of two with its operands swapped, another function, or another second operand; sums and products become
-/// one.
+/// A function of two with its operands swapped, another function, or another second operand.
 pub(super) fn binary(network: &mut Network, random: &mut Random) -> Option<String> {
     let place = graph::find(network, random, |each| {
-        use OperatorKind::{Add, Binary, Multiply};
-        matches!(each.kind, Add { .. } | Multiply { .. } | Binary { .. })
-            && each
-                .reads()
-                .all(|read| network.quantisation(read).is_none())
+        let mut reads = each.reads();
+        matches!(each.kind, OperatorKind::Binary(_))
+            && reads.all(|read| network.quantisation(read).is_none())
     })?;
     let there = graph::written_before(network, place);
     let input = network.stages[place.0].operators[place.1].input;
     let input = *network.tensors.get(input.index())?;
     let operator = &mut network.stages[place.0].operators[place.1];
-    let (mut function, mut second, mut swapped, mut activation) = match operator.kind {
-        OperatorKind::Binary {
-            function,
-            second,
-            swapped,
-            activation,
-        } => (function, second, swapped, activation),
-        OperatorKind::Add { other, activation } => (
-            BinaryFunction::Add,
-            SecondOperand::Tensor(other),
-            true,
-            activation,
-        ),
-        OperatorKind::Multiply { other, activation } => (
-            BinaryFunction::Multiply,
-            SecondOperand::Tensor(other),
-            true,
-            activation,
-        ),
-        _ => return None,
+    let OperatorKind::Binary(binary) = &mut operator.kind else {
+        return None;
     };
     match random.below(6) {
-        0 | 1 => swapped = !swapped,
-        2 => function = function_of_two(random),
-        3 => second = constant(input, random),
-        4 => second = SecondOperand::Tensor(any(&there, random)?),
-        _ => activation = fields::activation(random),
+        0 | 1 => binary.swapped = !binary.swapped,
+        2 => binary.function = function_of_two(random),
+        3 => {
+            binary.constant = Some(constant(input, random));
+            operator.others.clear();
+        }
+        4 => {
+            binary.constant = None;
+            operator.weights.clear();
+            operator.others = vec![any(&there, random)?];
+        }
+        _ => binary.activation = fields::activation(random),
     }
-    operator.kind = OperatorKind::Binary {
-        function,
-        second,
-        swapped,
-        activation,
-    };
     Some(format!("{} is {:?}", operator.name, operator.kind))
 }
 
-/// Constants that fit the operator's input, whole or repeated along any axis; sometimes larger than it.
-pub(super) fn constant(input: Tensor, random: &mut Random) -> SecondOperand {
+/// The shape of constants that fit the operator's input, whole or repeated along any axis; sometimes larger than it.
+pub(super) fn constant(input: Tensor, random: &mut Random) -> Tensor {
     let side = |side: u32, random: &mut Random| match random.below(4) {
         0 | 1 => 1,
         2 if side == 1 => 1 + random.below(6) as u32,
         _ => side,
     };
-    let shape = Tensor {
+    Tensor {
         channels: side(input.channels, random),
         height: side(input.height, random),
         width: side(input.width, random),
-    };
-    let values = WeightRange {
-        start: 0,
-        len: shape.elements() as u32,
-    };
-    SecondOperand::Constant { values, shape }
+    }
 }
 
 pub(super) fn function_of_two(random: &mut Random) -> BinaryFunction {
@@ -132,14 +102,15 @@ pub(super) fn function_of_two(random: &mut Random) -> BinaryFunction {
 /// A gather's runs: other sources and channels, repeated, left out, in another order, or one only.
 pub(super) fn gather(network: &mut Network, random: &mut Random) -> Option<String> {
     let place = graph::find(network, random, |each| {
-        matches!(each.kind, OperatorKind::Gather { .. })
+        matches!(each.kind, OperatorKind::Gather(_))
     })?;
     let there = graph::written_before(network, place);
     let tensors = network.tensors.clone();
     let operator = &mut network.stages[place.0].operators[place.1];
-    let OperatorKind::Gather { others, runs } = &mut operator.kind else {
+    let OperatorKind::Gather(Gather { runs }) = &mut operator.kind else {
         return None;
     };
+    let others = &mut operator.others;
     let at = random.below(runs.len() as u64) as usize;
     let size = tensors.get(operator.input.index())?.extent();
     let below = |limit: u32, random: &mut Random| random.below(u64::from(limit.max(1))) as u32;
@@ -201,10 +172,10 @@ pub(super) fn gather(network: &mut Network, random: &mut Random) -> Option<Strin
 /// A copy's pieces: other sources, starts, orders and places.
 pub(super) fn copy(network: &mut Network, random: &mut Random) -> Option<String> {
     let (stage, at) = graph::find(network, random, |each| {
-        matches!(each.kind, OperatorKind::Copy { .. })
+        matches!(each.kind, OperatorKind::Copy(_))
     })?;
     let operator = &mut network.stages[stage].operators[at];
-    let OperatorKind::Copy { pieces, .. } = &mut operator.kind else {
+    let OperatorKind::Copy(Copy { pieces }) = &mut operator.kind else {
         return None;
     };
     let (at, other) = (

@@ -1,12 +1,10 @@
 //! Shapes, weights and lists that follow from a change.
 
-use std::ops::Range;
-
 use punctual_model::{
-    ChannelRun, GATHER_SOURCES_MAX, Network, Operator, OperatorKind, SecondOperand, Tensor,
-    TensorId, WeightRange,
+    ChannelRun, Conv2d, Copy, GATHER_SOURCES_MAX, Network, Operands, Operator, OperatorKind,
+    QuantisedConv2d, Softmax, Tensor, TensorId, WeightRange,
 };
-use punctual_types::{Piece, Random, View, Window};
+use punctual_types::{Piece, Random, View};
 
 use super::{exits, graph};
 
@@ -29,81 +27,84 @@ pub(super) fn repair(network: &mut Network, random: &mut Random) {
 fn settle(network: &mut Network, operator: &mut Operator, random: &mut Random) -> Option<()> {
     let shape = |id: TensorId| network.tensors.get(id.index()).copied();
     let (input, declared) = (shape(operator.input)?, shape(operator.output)?);
-    let others: Option<Vec<Tensor>> = operator.kind.others().iter().copied().map(shape).collect();
-    fit_operands(operator, input, &others?);
-    fit_figures(&mut operator.kind, input);
-    let others: Option<Vec<Tensor>> = operator.kind.others().iter().copied().map(shape).collect();
-    let others = others?;
-    let depthwise = match operator.kind {
-        OperatorKind::Conv2d { groups, .. } => groups == input.channels && groups > 1,
-        _ => false,
+    let others = |operator: &Operator| -> Option<Vec<Tensor>> {
+        operator.others.iter().copied().map(shape).collect()
     };
-    let channels = if depthwise {
-        input.channels
-    } else {
-        declared.channels
+    fit_operands(operator, input, &others(operator)?);
+    fit_figures(operator, input);
+    let others = others(operator)?;
+    let mut lengths: Vec<u32> = operator.weights.iter().map(|range| range.len).collect();
+    if let Some(biases) = biases(&operator.kind) {
+        lengths.resize(biases + 1, 0);
+        lengths[biases] = match &operator.kind {
+            OperatorKind::Conv2d(conv) if conv.groups == input.channels => input.channels,
+            _ => declared.channels,
+        };
+    }
+    let of = Operands {
+        input,
+        others: &others,
+        weights: &lengths,
     };
-    let output = operator.kind.output_shape(input, channels, &others).ok()?;
+    let output = operator.kind.output_shape(&of).ok()?;
     if output.elements() > ELEMENTS_MAX {
         return None;
     }
     network.tensors[operator.output.index()] = output;
     elements(network, operator);
-    weights(network, operator, [input, output], &others, random)
+    let wanted = operator.kind.weight_lengths(&of, output);
+    weights(network, operator, &wanted, random)
+}
+
+/// Which of its weights are one a channel of the result, so that they say how many there are.
+fn biases(kind: &OperatorKind) -> Option<usize> {
+    match kind {
+        OperatorKind::Conv2d(_) | OperatorKind::Linear(_) => Some(1),
+        OperatorKind::QuantisedConv2d(_) => Some(2),
+        _ => None,
+    }
 }
 
 /// What is read besides the input, where its shape cannot be: left out, or the input again.
 fn fit_operands(operator: &mut Operator, input: Tensor, others: &[Tensor]) {
     let own = operator.input;
+    let first = others.first();
     match &mut operator.kind {
-        OperatorKind::Add { other, .. } if others[0] != input => *other = own,
-        OperatorKind::Multiply { other, .. }
-            if others[0] != input && others[0] != Tensor::features(input.channels) =>
-        {
-            *other = own;
-        }
-        OperatorKind::Binary {
-            second: SecondOperand::Tensor(other),
-            ..
-        } => {
+        OperatorKind::Binary(_) => {
             let fits = |a: u32, b: u32| a == b || a == 1 || b == 1;
-            let mut sides = std::iter::zip(input.sides(), others[0].sides());
-            if !sides.all(|(a, b)| fits(a, b)) {
-                *other = own;
+            let fits = |other: &Tensor| {
+                let mut sides = std::iter::zip(input.sides(), other.sides());
+                sides.all(|(a, b)| fits(a, b))
+            };
+            if !first.is_none_or(fits) {
+                operator.others = vec![own];
             }
         }
-        OperatorKind::Conv2d {
-            residual, window, ..
-        } => {
-            let output = window.output(input.extent()).ok();
-            if others
-                .first()
-                .is_some_and(|other| Some(other.extent()) != output)
-            {
-                *residual = None;
+        OperatorKind::Conv2d(conv) => {
+            let output = conv.window.output(input.extent()).ok();
+            if first.is_some_and(|other| Some(other.extent()) != output) {
+                operator.others.clear();
             }
         }
-        OperatorKind::Gather { others: ids, runs } => fit_gather((own, input), (ids, others), runs),
-        OperatorKind::Attention { others: ids, .. } => {
+        OperatorKind::Gather(gather) => {
+            let ids = &mut operator.others;
+            fit_gather((own, input), (ids, others), &mut gather.runs);
+        }
+        OperatorKind::Attention(_) => {
             let channels = |at: usize| others.get(at).map(|other| other.channels);
-            let extents = others.iter().map(|other| other.extent());
-            let alike = extents
-                .clone()
-                .all(|extent| Some(extent) == others.first().map(|o| o.extent()));
+            let mut extents = others.iter().map(|other| other.extent());
+            let alike = extents.all(|extent| Some(extent) == first.map(|o| o.extent()));
             if channels(0) != Some(input.channels)
                 || channels(2).is_some_and(|mask| mask != 1)
                 || !alike
             {
-                *ids = vec![own, own];
+                operator.others = vec![own, own];
             }
         }
-        OperatorKind::Recurrent { initial, cell, .. } => {
-            let hidden = input.channels / cell.gates() * cell.values();
-            if others
-                .first()
-                .is_some_and(|other| *other != Tensor::features(hidden))
-            {
-                *initial = None;
+        OperatorKind::Recurrent(layer) => {
+            let hidden = input.channels / layer.cell.gates() * layer.cell.values();
+            if first.is_some_and(|other| *other != Tensor::features(hidden)) {
+                operator.others.clear();
             }
         }
         _ => {}
@@ -134,51 +135,47 @@ fn fit_gather(
 }
 
 /// Figures that must divide a size, or lie below it.
-fn fit_figures(kind: &mut OperatorKind, input: Tensor) {
-    match kind {
-        OperatorKind::Binary {
-            second: SecondOperand::Constant { shape, .. },
-            ..
-        } => {
+fn fit_figures(operator: &mut Operator, input: Tensor) {
+    match &mut operator.kind {
+        OperatorKind::Binary(binary) => {
             let fit = |own: u32, of: u32| if own == of || of == 1 { own } else { 1 };
-            *shape = Tensor {
+            binary.constant = binary.constant.map(|shape| Tensor {
                 channels: fit(shape.channels, input.channels),
                 height: fit(shape.height, input.height),
                 width: fit(shape.width, input.width),
-            };
+            });
         }
-        OperatorKind::Conv2d { groups, .. } | OperatorKind::QuantisedConv2d { groups, .. }
+        OperatorKind::Conv2d(Conv2d { groups, .. })
+        | OperatorKind::QuantisedConv2d(QuantisedConv2d { groups, .. })
             if *groups == 0 || !input.channels.is_multiple_of(*groups) =>
         {
             *groups = 1;
         }
-        OperatorKind::Softmax { digit, .. } => {
+        OperatorKind::Softmax(Softmax { digit, .. }) => {
             if let Some(axis) = digit.axis.index()
                 && !input.sides()[axis].is_multiple_of((digit.step * digit.extent).max(1))
             {
                 (digit.step, digit.extent) = (1, input.sides()[axis]);
             }
         }
-        OperatorKind::Token { column } => *column %= input.width,
-        OperatorKind::TopK { count, .. } => *count = (*count).clamp(1, input.width),
-        OperatorKind::Attention { heads, bias, .. } => {
-            if *heads == 0 || !input.channels.is_multiple_of(*heads) {
-                *heads = 1;
+        OperatorKind::TopK(top) => top.count = top.count.clamp(1, input.width),
+        OperatorKind::Attention(attention) => {
+            if attention.heads == 0 || !input.channels.is_multiple_of(attention.heads) {
+                attention.heads = 1;
             }
-            *bias = None;
+            attention.bias = None;
+            operator.weights.clear();
         }
-        OperatorKind::Copy {
-            others,
-            table: None,
-            pieces,
-        } if others.is_empty() => {
+        OperatorKind::Copy(Copy { pieces })
+            if operator.others.is_empty() && operator.weights.is_empty() =>
+        {
             let inside = pieces.iter().all(|piece| piece.view.lies_in(input.sides()));
             if !inside {
                 *pieces = vec![Piece::whole(View::plain(input.sides()), input.sides())];
             }
         }
-        OperatorKind::Detections { decoder, .. } => {
-            decoder.candidates = decoder.candidates.min(input.channels);
+        OperatorKind::Detections(list) => {
+            list.decoder.candidates = list.decoder.candidates.min(input.channels);
         }
         _ => {}
     }
@@ -189,8 +186,8 @@ fn elements(network: &mut Network, operator: &Operator) {
     let of = network.quantisation(operator.input);
     let bytes = &mut network.quantised.tensors;
     match operator.kind {
-        OperatorKind::Convert | OperatorKind::QuantisedConv2d { .. } => {}
-        OperatorKind::Copy { .. } | OperatorKind::Resize { .. } => match of {
+        OperatorKind::Convert(_) | OperatorKind::QuantisedConv2d(_) => {}
+        OperatorKind::Copy(_) | OperatorKind::Resize(_) => match of {
             Some(of) => drop(bytes.insert(operator.output, of)),
             None => drop(bytes.remove(&operator.output)),
         },
@@ -208,96 +205,48 @@ const WEIGHTS_MAX: u64 = 1 << 18;
 fn weights(
     network: &mut Network,
     operator: &mut Operator,
-    shapes: [Tensor; 2],
-    others: &[Tensor],
+    wanted: &[u64],
     random: &mut Random,
 ) -> Option<()> {
-    let wanted = lengths(&operator.kind, shapes, others)?;
-    let ranges = operator.kind.weight_ranges_mut();
-    for (range, (wanted, values)) in ranges.zip(wanted) {
-        let len = u32::try_from(wanted)
-            .ok()
-            .filter(|_| wanted <= WEIGHTS_MAX)?;
-        let there = network.weights.len();
-        if range.len != len || u64::from(range.start) + wanted > there as u64 {
-            let start = there as u32;
-            *range = WeightRange { start, len };
+    let integers = operator.kind.integers();
+    let none = WeightRange { start: 0, len: 0 };
+    operator.weights.resize(wanted.len(), none);
+    // Values of a variance that keeps the scale of activations.
+    let (Some(&first), Some(&last)) = (wanted.first(), wanted.last()) else {
+        return Some(());
+    };
+    let fan_in = (first / last.max(1)).max(3);
+    for (at, range) in operator.weights.iter_mut().enumerate() {
+        let is_integer = at < integers;
+        let scale = match at {
+            0 => (3.0 / fan_in as f32).sqrt(),
+            _ => 0.4,
+        };
+        let values = match integers > 0 && at == integers {
+            // What a step of i8 is worth.
+            true => 0.001..0.01,
+            false => -scale..scale,
+        };
+        let len = u32::try_from(wanted[at]).ok();
+        let len = len.filter(|_| wanted[at] <= WEIGHTS_MAX)?;
+        let there = match is_integer {
+            true => network.quantised.weights.len(),
+            false => network.weights.len(),
+        };
+        if range.len == len && u64::from(range.start) + wanted[at] <= there as u64 {
+            continue;
+        }
+        let start = there as u32;
+        *range = WeightRange { start, len };
+        if is_integer {
+            let drawn = random.bytes(len as usize).into_iter();
+            let integers = &mut network.quantised.weights;
+            integers.extend(drawn.map(|byte| byte as i8));
+        } else {
             let length = values.end - values.start;
             let drawn = (0..len).map(|_| values.start + random.unit_f32() * length);
             network.weights.to_mut().extend(drawn);
         }
     }
-    if let OperatorKind::QuantisedConv2d {
-        weights,
-        window,
-        groups,
-        ..
-    } = &mut operator.kind
-    {
-        let [input, output] = shapes;
-        let wanted = u64::from(output.channels) * fan_in(input, *groups, window);
-        weights.len = u32::try_from(wanted)
-            .ok()
-            .filter(|_| wanted <= WEIGHTS_MAX)?;
-        let missing = (weights.start + weights.len) as usize;
-        let missing = missing.saturating_sub(network.quantised.weights.len());
-        let drawn = random.bytes(missing).into_iter().map(|byte| byte as i8);
-        network.quantised.weights.extend(drawn);
-    }
     Some(())
-}
-
-fn fan_in(input: Tensor, groups: u32, window: &Window) -> u64 {
-    u64::from(input.channels / groups) * window.kernel.area() as u64
-}
-
-/// How many values each range of an operator's weights needs, and between which new ones lie.
-fn lengths(
-    kind: &OperatorKind,
-    [input, output]: [Tensor; 2],
-    others: &[Tensor],
-) -> Option<Vec<(u64, Range<f32>)>> {
-    let (inputs, channels) = (u64::from(input.channels), u64::from(output.channels));
-    // Values of a variance that keeps the scale of activations.
-    let of = |len: u64, fan_in: u64| {
-        let scale = (3.0 / fan_in.max(1) as f32).sqrt();
-        (len, -scale..scale)
-    };
-    Some(match kind {
-        OperatorKind::Conv2d { window, groups, .. } => {
-            let fan_in = fan_in(input, *groups, window);
-            vec![of(channels * fan_in, fan_in), of(channels, 16)]
-        }
-        OperatorKind::QuantisedConv2d { .. } => vec![(channels, 0.001..0.01), of(channels, 16)],
-        OperatorKind::Linear { .. } => {
-            let fan_in = input.elements();
-            vec![of(channels * fan_in, fan_in), of(channels, 16)]
-        }
-        OperatorKind::LayerNorm { .. } => vec![of(channels, 3), of(channels, 3)],
-        OperatorKind::Recurrent { cell, .. } => {
-            let hidden = inputs / u64::from(cell.gates());
-            vec![of(inputs * hidden, hidden), of(inputs, 16)]
-        }
-        OperatorKind::Embedding { table } => {
-            let rows = (u64::from(table.len) / channels).max(1);
-            vec![of(rows * channels, 3)]
-        }
-        OperatorKind::Tokens { .. } => vec![of(output.elements(), 3)],
-        OperatorKind::Binary {
-            second: SecondOperand::Constant { shape, .. },
-            ..
-        } => {
-            vec![of(shape.elements(), 3)]
-        }
-        OperatorKind::Attention {
-            bias: Some(bias),
-            heads,
-            by_row,
-            ..
-        } => {
-            let expected = bias.elements([input, *others.first()?], *heads, *by_row);
-            vec![of(expected, 3)]
-        }
-        _ => Vec::new(),
-    })
 }

@@ -1,0 +1,26 @@
+//! Bounded lists of objects.
+
+use punctual_kernels::{Detections, DetectionsSpec, Image, KernelError, Part};
+
+use super::{Layouts, Lower};
+use crate::executable::Kernel;
+
+impl Lower for punctual_model::Detections {
+    fn kernel(&self, of: &Layouts) -> Result<Box<dyn Kernel>, KernelError> {
+        let spec = DetectionsSpec {
+            best: of.blocked(),
+            boxes: of.others[0],
+            scores: of.others[1],
+            output: of.output,
+            scoring: self.scoring,
+            decoder: self.decoder,
+        };
+        Ok(Box::new(Detections::new(of.isa, &spec)?))
+    }
+}
+
+impl Kernel for Detections {
+    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        self.run(part, images);
+    }
+}

@@ -1,0 +1,75 @@
+//! The best score of each place.
+
+use punctual_cuda_kernels::Arguments;
+use punctual_cuda_kernels::params::{BestScore, Kept};
+use punctual_model::{self as model, Operator, OperatorKind, TensorId};
+use punctual_types::Scoring;
+
+use super::list::Of;
+use super::stage::{Launches, known};
+use super::traffic::Role::{Operand as Read, Result as Made};
+use super::traffic::{HALF, Launch, Span, Traffic};
+use super::{Lower, LowerError};
+
+impl Lower for model::BestScore {
+    fn launch<'l>(
+        &self,
+        launches: &mut Launches<'l>,
+        of: Of<'_>,
+        operator: &'l Operator,
+    ) -> Result<(), LowerError> {
+        launches.best_score(of, operator, self.scoring);
+        Ok(())
+    }
+}
+
+impl Launches<'_> {
+    /// The scores are floats: halves tell few of those near 1 apart.
+    fn best_score(&mut self, of: Of<'_>, operator: &Operator, scoring: Scoring) {
+        let scores = self.read(operator.input);
+        let objectness = operator.others.first();
+        let objectness = objectness.map_or(0, |&tensor| self.read(tensor).address);
+        let best = BestScore {
+            scores,
+            output: self.room(operator.output, Kept::Floats),
+            objectness,
+            images: u32::from(self.batch),
+            first: scoring.first,
+            classes: scoring.classes,
+            logits: u32::from(scoring.logits),
+        };
+        self.draft
+            .push(of, known("best_score"), Arguments::BestScore(best));
+        if self.is_read_but_as_scores(operator.output) {
+            self.convert_kept(of, operator.output, (Kept::Floats, Kept::Halves));
+        }
+    }
+
+    /// Whether anything reads the tensor that does not read floats.
+    fn is_read_but_as_scores(&self, tensor: TensorId) -> bool {
+        let mut others = self.stage.operators.iter().filter(|operator| {
+            let is_list = matches!(operator.kind, OperatorKind::Detections(_));
+            !(is_list && operator.input == tensor)
+        });
+        let read = others.any(|operator| operator.reads().any(|read| read == tensor));
+        read || self.stage.outputs.contains(&tensor)
+    }
+}
+
+impl Launch for BestScore {
+    fn traffic(&self) -> Traffic {
+        let objectness = u64::from(self.images) * u64::from(self.output.pitch) * HALF;
+        Traffic::new(
+            [
+                Span::tensor(Read(0), &self.scores, self.images),
+                Span::at(Read(1), self.objectness, objectness),
+            ],
+            [Span::kept(
+                Made,
+                &self.output,
+                self.images,
+                Kept::Floats as u32,
+            )],
+        )
+    }
+}

@@ -1,0 +1,96 @@
+//! Rows of a table.
+
+use punctual_cuda_kernels::params::{Embedding, Kept};
+use punctual_cuda_kernels::{Arguments, Kernel};
+use punctual_model::{self as model, Operator};
+
+use super::list::Of;
+use super::pages::{Content, Packed, Rows};
+use super::stage::{Launches, known};
+use super::traffic::Role::{Operand as Read, Result as Made};
+use super::traffic::{Launch, Part, Span, Traffic, value_bytes};
+use super::work::Work;
+use super::{Lower, LowerError, WHOLE_HALVES};
+
+impl Lower for model::Embedding {
+    fn content(&self, of: &Packed<'_>) -> Option<Content> {
+        let rows = of.operator.weights[0].len / self.channels;
+        Some(Content::Rows(Rows {
+            is_cut: true,
+            ..of.rows(rows, self.channels)
+        }))
+    }
+
+    fn launch<'l>(
+        &self,
+        launches: &mut Launches<'l>,
+        of: Of<'_>,
+        operator: &'l Operator,
+    ) -> Result<(), LowerError> {
+        launches.embedding(of, operator)
+    }
+}
+
+impl<'l> Launches<'l> {
+    fn embedding(&mut self, of: Of<'_>, operator: &'l Operator) -> Result<(), LowerError> {
+        let rows = operator.weights[0].len / self.shape(operator.output).channels;
+        let numbers = self.numbers(operator.input)?;
+        if numbers.is_none() && rows > WHOLE_HALVES {
+            let kind = "table of more than 2048 rows whose numbers are computed";
+            return Err(self.lowering.no_kernel(operator, kind));
+        }
+        let (input, kept) = match numbers {
+            Some(numbers) => (numbers, Kept::Floats),
+            None => (self.read(operator.input), Kept::Halves),
+        };
+        let output = self.write(operator.output);
+        for piece in self.lowering.pieces(of.operator) {
+            let embedding = Embedding {
+                output,
+                input: input.address,
+                table: piece.weights().encode(),
+                images: u32::from(self.batch),
+                rows,
+                pitch: input.pitch,
+                kept: kept as u32,
+                first_channel: piece.first,
+                channel_count: piece.count,
+            };
+            self.draft
+                .push(of, known("embedding"), Arguments::Embedding(embedding));
+        }
+        Ok(())
+    }
+}
+
+impl Launch for Embedding {
+    fn traffic(&self) -> Traffic {
+        let output = &self.output;
+        let pixels = u64::from(self.images * output.height * output.width);
+        let values = pixels * u64::from(self.pitch);
+        let input = values * value_bytes(self.kept);
+        Traffic::new(
+            [
+                Span::at(Read(0), self.input, input),
+                Span::weights(self.table),
+            ],
+            [Span::tensor(Made, output, self.images)],
+        )
+    }
+
+    fn weight_bytes(&self) -> u64 {
+        let rows = self.images * self.output.height * self.output.width;
+        2 * u64::from(rows) * u64::from(self.channel_count)
+    }
+
+    fn part(&self) -> Option<Part> {
+        Some(Part::channels(self.first_channel, self.channel_count))
+    }
+
+    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
+        Work {
+            rounds: 2.0,
+            ..plain
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Pixels at computed positions.
+
+use punctual_cuda_kernels::params::GridSample;
+use punctual_cuda_kernels::{Arguments, Kernel};
+use punctual_model::{self as model, Operator};
+use punctual_types::{Interpolation, Outside};
+
+use super::list::Of;
+use super::stage::{Launches, known};
+use super::traffic::Role::{Operand as Read, Result as Made};
+use super::traffic::{HALF, Launch, Span, Traffic};
+use super::work::Work;
+use super::{Lower, LowerError};
+
+impl Lower for model::GridSample {
+    fn launch<'l>(
+        &self,
+        launches: &mut Launches<'l>,
+        of: Of<'_>,
+        operator: &'l Operator,
+    ) -> Result<(), LowerError> {
+        launches.grid_sample(of, operator, self);
+        Ok(())
+    }
+}
+
+impl Launches<'_> {
+    fn grid_sample(
+        &mut self,
+        of: Of<'_>,
+        operator: &Operator,
+        &model::GridSample { groups, sampling }: &model::GridSample,
+    ) {
+        let sample = GridSample {
+            input: self.read(operator.input),
+            grid: self.read(operator.others[0]),
+            output: self.write(operator.output).address,
+            images: u32::from(self.batch),
+            groups,
+            nearest: u32::from(sampling.interpolation == Interpolation::Nearest),
+            outside: match sampling.outside {
+                Outside::Zeros => 0,
+                Outside::Border => 1,
+                Outside::Reflection => 2,
+            },
+            align_corners: u32::from(sampling.align_corners),
+            gap: 0,
+        };
+        self.draft
+            .push(of, known("grid_sample"), Arguments::GridSample(sample));
+    }
+}
+
+impl Launch for GridSample {
+    fn traffic(&self) -> Traffic {
+        let grid = Span::tensor(Read(1), &self.grid, self.images);
+        let pixels = u64::from(self.images * self.grid.height * self.grid.width);
+        let output = pixels * u64::from(self.input.pitch) * HALF;
+        Traffic::new(
+            [Span::tensor(Read(0), &self.input, self.images), grid],
+            [Span::at(Made, self.output, output)],
+        )
+    }
+
+    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
+        Work {
+            rounds: 2.0,
+            ..plain
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Pixels brought to mean 0 and variance 1.
+
+use punctual_cuda_kernels::params::{Kept, LayerNorm};
+use punctual_cuda_kernels::{Arguments, Kernel};
+use punctual_model::{self as model, Operator};
+
+use super::list::Of;
+use super::pages::{Content, Packed, Rows};
+use super::place::Place;
+use super::stage::{Launches, known};
+use super::traffic::Role::{Operand as Read, Result as Made};
+use super::traffic::{Launch, Span, Traffic};
+use super::work::Work;
+use super::{Lower, LowerError};
+
+impl Lower for model::LayerNorm {
+    fn content(&self, of: &Packed<'_>) -> Option<Content> {
+        let weights = &of.operator.weights;
+        Some(Content::Rows(Rows {
+            ranges: [Some(weights[0]), Some(weights[1])],
+            kept: Kept::Floats,
+            ..of.rows(1, of.input.channels)
+        }))
+    }
+
+    fn launch<'l>(
+        &self,
+        launches: &mut Launches<'l>,
+        of: Of<'_>,
+        operator: &'l Operator,
+    ) -> Result<(), LowerError> {
+        launches.layer_norm(of, operator, self.epsilon);
+        Ok(())
+    }
+}
+
+impl Launches<'_> {
+    fn layer_norm(&mut self, of: Of<'_>, operator: &Operator, epsilon: f32) {
+        let input = self.read(operator.input);
+        let output = self.write(operator.output).address;
+        for piece in self.lowering.pieces(of.operator) {
+            let bias = piece.weights + piece.count * size_of::<f32>() as u32;
+            let norm = LayerNorm {
+                input,
+                output,
+                scale: piece.weights().encode(),
+                bias: Place::Weights {
+                    page: piece.page,
+                    offset: bias,
+                }
+                .encode(),
+                images: u32::from(self.batch),
+                epsilon,
+            };
+            self.draft
+                .push(of, known("layer_norm"), Arguments::LayerNorm(norm));
+        }
+    }
+}
+
+impl Launch for LayerNorm {
+    fn traffic(&self) -> Traffic {
+        let input = Span::tensor(Read(0), &self.input, self.images);
+        let output = Span::at(Made, self.output, input.bytes);
+        let read = [input, Span::weights(self.scale), Span::weights(self.bias)];
+        Traffic::new(read, [output])
+    }
+
+    fn weight_bytes(&self) -> u64 {
+        8 * u64::from(self.input.pitch)
+    }
+
+    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
+        let own = f64::from(self.input.pitch) / 32.0;
+        Work {
+            rounds: 3.0,
+            ..plain
+        }
+        .summed(3.0 * own, 6.0)
+    }
+}

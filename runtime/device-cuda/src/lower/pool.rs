@@ -1,0 +1,157 @@
+//! The largest or the mean of windows.
+
+use punctual_cuda_kernels::params::{GlobalPool, Kept, Pool, PoolBytes, Rounding};
+use punctual_cuda_kernels::{Arguments, Kernel, TensorView};
+use punctual_model::{self as model, Operator};
+use punctual_types::{Activation, Extent, PoolKind};
+
+use super::convert::ratio;
+use super::list::Of;
+use super::stage::{Launches, known};
+use super::traffic::Role::{Operand as Read, Result as Made};
+use super::traffic::{Launch, Span, Traffic};
+use super::work::Work;
+use super::{Lower, LowerError};
+
+impl Lower for model::Pool {
+    fn launch<'l>(
+        &self,
+        launches: &mut Launches<'l>,
+        of: Of<'_>,
+        operator: &'l Operator,
+    ) -> Result<(), LowerError> {
+        launches.pool(of, operator, self);
+        Ok(())
+    }
+}
+
+impl Launches<'_> {
+    fn pool(&mut self, of: Of<'_>, operator: &Operator, pool: &model::Pool) {
+        if self.kept(operator.output) == Kept::Bytes {
+            return self.pool_bytes(of, operator, pool);
+        }
+        let &model::Pool {
+            kind,
+            kernel,
+            stride,
+            padding,
+        } = pool;
+        let (input, output) = (self.read(operator.input), self.write(operator.output));
+        let is_whole = (kernel.height, kernel.width) == (input.height, input.width);
+        let is_only = (padding.top, padding.left, output.height, output.width) == (0, 0, 1, 1);
+        if is_whole && is_only {
+            // With a thread for each window, few threads would read all of the image.
+            return self.global_pool(of, kind, input, output);
+        }
+        let pool = Pool {
+            input,
+            output,
+            images: u32::from(self.batch),
+            kind: pool_code(kind),
+            kernel_height: kernel.height,
+            kernel_width: kernel.width,
+            stride_height: stride.height,
+            stride_width: stride.width,
+            pad_top: padding.top,
+            pad_left: padding.left,
+        };
+        self.draft.push(of, known("pool"), Arguments::Pool(pool));
+    }
+
+    /// The mean or the largest value of each channel of an image.
+    fn global_pool(&mut self, of: Of<'_>, kind: PoolKind, input: TensorView, output: TensorView) {
+        let pool = GlobalPool {
+            input,
+            output,
+            images: u32::from(self.batch),
+            kind: pool_code(kind),
+        };
+        self.draft
+            .push(of, known("global_pool"), Arguments::GlobalPool(pool));
+    }
+
+    fn pool_bytes(&mut self, of: Of<'_>, operator: &Operator, &pool: &model::Pool) {
+        let window = pool.window();
+        let (from, to) = (self.bytes(operator.input), self.bytes(operator.output));
+        let Extent { height, width } = window.kernel;
+        let pool = PoolBytes {
+            input: self.read(operator.input),
+            output: self.write(operator.output),
+            images: u32::from(self.batch),
+            kind: pool_code(pool.kind),
+            kernel_height: height,
+            kernel_width: width,
+            stride_height: window.stride.height,
+            stride_width: window.stride.width,
+            pad_top: window.padding.top,
+            pad_left: window.padding.left,
+            zero: from.zero.into(),
+            ratio: ratio(from, to),
+            rounding: Rounding::of(to, Activation::None),
+        };
+        self.draft
+            .push(of, known("pool_bytes"), Arguments::PoolBytes(pool));
+    }
+}
+
+/// The kind as the parameters of pools encode it.
+fn pool_code(kind: PoolKind) -> u32 {
+    match kind {
+        PoolKind::Max => 0,
+        PoolKind::Average {
+            counts_padding: true,
+        } => 1,
+        PoolKind::Average {
+            counts_padding: false,
+        } => 2,
+    }
+}
+
+impl Launch for Pool {
+    fn traffic(&self) -> Traffic {
+        Traffic::new(
+            [Span::tensor(Read(0), &self.input, self.images)],
+            [Span::tensor(Made, &self.output, self.images)],
+        )
+    }
+
+    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
+        of_window(plain, self.kernel_height, self.kernel_width)
+    }
+}
+
+impl Launch for GlobalPool {
+    fn traffic(&self) -> Traffic {
+        Traffic::new(
+            [Span::tensor(Read(0), &self.input, self.images)],
+            [Span::tensor(Made, &self.output, self.images)],
+        )
+    }
+
+    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
+        let pixels = f64::from(self.input.height * self.input.width) / 16.0;
+        let rounds = (pixels / 4.0).ceil();
+        Work { rounds, ..plain }.summed(8.0 * pixels, 4.9)
+    }
+}
+
+impl Launch for PoolBytes {
+    fn traffic(&self) -> Traffic {
+        let kept = Kept::Bytes as u32;
+        Traffic::new(
+            [Span::kept(Read(0), &self.input, self.images, kept)],
+            [Span::kept(Made, &self.output, self.images, kept)],
+        )
+    }
+
+    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
+        of_window(plain, self.kernel_height, self.kernel_width)
+    }
+}
+
+/// Three neighbours of a row are read at a time.
+fn of_window(plain: Work, rows: u32, columns: u32) -> Work {
+    let rounds = f64::from(rows * columns.div_ceil(3));
+    let products = 8.0 * f64::from(rows * columns);
+    Work { rounds, ..plain }.summed(products, 6.3)
+}

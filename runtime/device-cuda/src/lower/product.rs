@@ -1,0 +1,66 @@
+//! Products of two tensors' matrices.
+
+use punctual_cuda_kernels::params::Product;
+use punctual_cuda_kernels::{Arguments, Kernel};
+use punctual_model::{self as model, Operator};
+
+use super::list::Of;
+use super::stage::{Launches, known};
+use super::traffic::Role::{Operand as Read, Result as Made};
+use super::traffic::{HALF, Launch, Span, Traffic};
+use super::work::Work;
+use super::{Lower, LowerError};
+
+impl Lower for model::Product {
+    fn launch<'l>(
+        &self,
+        launches: &mut Launches<'l>,
+        of: Of<'_>,
+        operator: &'l Operator,
+    ) -> Result<(), LowerError> {
+        launches.product(of, operator)
+    }
+}
+
+impl Launches<'_> {
+    fn product(&mut self, of: Of<'_>, operator: &Operator) -> Result<(), LowerError> {
+        self.check_rows(operator, self.shape(operator.input).height)?;
+        let product = Product {
+            first: self.read(operator.input),
+            second: self.read(operator.others[0]),
+            output: self.write(operator.output).address,
+            images: u32::from(self.batch),
+            gap: 0,
+        };
+        self.draft
+            .push(of, known("product_of_rows"), Arguments::Product(product));
+        Ok(())
+    }
+}
+
+impl Launch for Product {
+    fn traffic(&self) -> Traffic {
+        let (first, second) = (&self.first, &self.second);
+        let pixels = u64::from(self.images * first.height * first.width);
+        let output = pixels * u64::from(second.pitch) * HALF;
+        Traffic::new(
+            [
+                Span::tensor(Read(0), first, self.images),
+                Span::tensor(Read(1), second, self.images),
+            ],
+            [Span::at(Made, self.output, output)],
+        )
+    }
+
+    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
+        let depth = f64::from(self.first.channels);
+        let plain = Work {
+            rounds: (depth / 32.0).ceil(),
+            rounds_a_look: 1.0,
+            loaded_bytes: 96.0 * depth * 2.0,
+            shared_bytes: depth * 128.0 * 32.0,
+            ..plain
+        };
+        plain.summed(16.0 * depth, 1.6)
+    }
+}

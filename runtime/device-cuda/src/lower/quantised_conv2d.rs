@@ -1,0 +1,134 @@
+//! Convolution of bytes.
+
+use punctual_cuda_kernels::params::{ConvBytes, Epilogue, Kept, Pattern, Rounding};
+use punctual_cuda_kernels::{Arguments, Kernel};
+use punctual_model::{Operator, QuantisedConv2d};
+
+use super::list::Of;
+use super::pages::{Content, Integers, Packed, pattern};
+use super::place::Place;
+use super::stage::{Launches, known};
+use super::traffic::Role::{Operand as Read, Result as Made};
+use super::traffic::{Launch, Part, Span, Traffic};
+use super::work::Work;
+use super::{Lower, LowerError};
+
+impl Lower for QuantisedConv2d {
+    fn content(&self, of: &Packed<'_>) -> Option<Content> {
+        let from = of.network.quantisation(of.operator.input);
+        Some(Content::Integers(Integers {
+            pattern: pattern(self.groups, of.input, of.output),
+            outputs: of.output.channels,
+            inputs: of.input.channels / self.groups,
+            taps: self.window.kernel.area() as u32,
+            weights: of.operator.weights[0],
+            scales: of.operator.weights[1],
+            bias: of.operator.weights[2],
+            from: from.expect("a valid convolution of bytes reads bytes"),
+            to: of.network.quantisation(of.operator.output),
+        }))
+    }
+
+    fn launch<'l>(
+        &self,
+        launches: &mut Launches<'l>,
+        of: Of<'_>,
+        operator: &'l Operator,
+    ) -> Result<(), LowerError> {
+        launches.conv_bytes(of, operator, self);
+        Ok(())
+    }
+}
+
+impl Launches<'_> {
+    fn conv_bytes(&mut self, of: Of<'_>, operator: &Operator, conv: &QuantisedConv2d) {
+        let &QuantisedConv2d {
+            window,
+            groups,
+            activation,
+        } = conv;
+        let Some(Content::Integers(integers)) = Content::of(self.lowering.network, operator) else {
+            return;
+        };
+        let kernel = known(match integers.pattern {
+            Pattern::Dense => "conv_bytes",
+            Pattern::Depthwise => "conv_bytes_depthwise",
+            Pattern::Grouped => "conv_bytes_grouped",
+        });
+        let to = self.quantisation(operator.output);
+        let input = self.read(operator.input);
+        let output = self.write(operator.output);
+        for piece in self.lowering.pieces(of.operator) {
+            let factors = Place::Weights {
+                page: piece.page,
+                offset: piece.bias + piece.count * size_of::<f32>() as u32,
+            };
+            let conv = ConvBytes {
+                input,
+                output,
+                weights: piece.weights().encode(),
+                bias: piece.bias().encode(),
+                factors: factors.encode(),
+                images: u32::from(self.batch),
+                kernel_height: window.kernel.height,
+                kernel_width: window.kernel.width,
+                stride_height: window.stride.height,
+                stride_width: window.stride.width,
+                pad_top: window.padding.top,
+                pad_left: window.padding.left,
+                dilation_height: window.dilation.height,
+                dilation_width: window.dilation.width,
+                groups,
+                first_channel: piece.first,
+                channel_count: piece.count,
+                zero: self.bytes(operator.input).zero.into(),
+                kept: self.kept(operator.output) as u32,
+                rounding: to.map_or(Rounding::default(), |to| Rounding::of(to, activation)),
+                epilogue: match to {
+                    Some(_) => Epilogue::default(),
+                    None => activation.into(),
+                },
+            };
+            self.draft.push(of, kernel, Arguments::ConvBytes(conv));
+        }
+    }
+}
+
+/// Channels that an output channel sums, padding included.
+fn inputs(conv: &ConvBytes) -> u32 {
+    match conv.groups {
+        0 | 1 => conv.input.pitch,
+        groups => (conv.input.channels / groups).max(1),
+    }
+}
+
+impl Launch for ConvBytes {
+    fn traffic(&self) -> Traffic {
+        Traffic::new(
+            [
+                Span::kept(Read(0), &self.input, self.images, Kept::Bytes as u32),
+                Span::weights(self.weights),
+                Span::weights(self.bias),
+                Span::weights(self.factors),
+            ],
+            [Span::kept(Made, &self.output, self.images, self.kept)],
+        )
+    }
+
+    fn weight_bytes(&self) -> u64 {
+        let taps = u64::from(self.kernel_height) * u64::from(self.kernel_width);
+        u64::from(self.channel_count) * (taps * u64::from(inputs(self)) + 8)
+    }
+
+    fn part(&self) -> Option<Part> {
+        Some(Part::channels(self.first_channel, self.channel_count))
+    }
+
+    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
+        let taps = f64::from(self.kernel_height * self.kernel_width);
+        let inputs = f64::from(inputs(self));
+        // Eight channels of a pixel a thread, four products an instruction.
+        let rounds = (taps * inputs / 16.0).ceil();
+        Work { rounds, ..plain }.summed(8.0 * taps * inputs, 0.6)
+    }
+}

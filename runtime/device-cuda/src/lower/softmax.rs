@@ -1,0 +1,81 @@
+//! Softmaxes.
+
+use punctual_cuda_kernels::params::Softmax;
+use punctual_cuda_kernels::{Arguments, Kernel};
+use punctual_model::{self as model, Operator};
+use punctual_types::Axis;
+
+use super::digits::step_of;
+use super::list::Of;
+use super::stage::{Launches, known};
+use super::traffic::Role::{Operand as Read, Result as Made};
+use super::traffic::{HALF, Launch, Span, Traffic};
+use super::work::Work;
+use super::{Lower, LowerError};
+
+impl Lower for model::Softmax {
+    fn launch<'l>(
+        &self,
+        launches: &mut Launches<'l>,
+        of: Of<'_>,
+        operator: &'l Operator,
+    ) -> Result<(), LowerError> {
+        launches.softmax(of, operator, self);
+        Ok(())
+    }
+}
+
+impl Launches<'_> {
+    fn softmax(&mut self, of: Of<'_>, operator: &Operator, softmax: &model::Softmax) {
+        let &model::Softmax { digit, logarithm } = softmax;
+        let input = self.read(operator.input);
+        let step = digit.step * step_of(&input, digit.axis);
+        let period = digit.step * digit.extent;
+        // Values between two positions belong to other groups; `rest` counts how often the axis occurs in an image.
+        let (size, rest, rest_step) = match digit.axis {
+            Axis::Column => (input.width, input.height, input.width * input.pitch),
+            Axis::Row => (input.height, 1, input.height * input.width * input.pitch),
+            _ => (input.channels, input.height * input.width, input.pitch),
+        };
+        let along_channels = digit.axis == Axis::Channel;
+        let lanes = match along_channels {
+            true => digit.extent.next_power_of_two().min(32),
+            false => 1,
+        };
+        let softmax = Softmax {
+            input: input.address,
+            output: self.write(operator.output).address,
+            images: u32::from(self.batch),
+            rest,
+            rest_step,
+            outer: size / period,
+            inner: step,
+            extent: digit.extent,
+            step,
+            lanes,
+            channels: input.channels,
+            pitch: input.pitch,
+            along_channels: u32::from(along_channels),
+            logarithm: u32::from(logarithm),
+        };
+        self.draft
+            .push(of, known("softmax"), Arguments::Softmax(softmax));
+    }
+}
+
+impl Launch for Softmax {
+    fn traffic(&self) -> Traffic {
+        let values = u64::from(self.images * self.rest * self.rest_step);
+        Traffic::new(
+            [Span::at(Read(0), self.input, values * HALF)],
+            [Span::at(Made, self.output, values * HALF)],
+        )
+    }
+
+    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
+        let own = f64::from(self.extent.div_ceil(self.lanes.max(1)));
+        // Largest, sum, result.
+        let rounds = 3.0 * (own / 4.0).ceil();
+        Work { rounds, ..plain }.summed(3.0 * own, 14.0)
+    }
+}

@@ -1,0 +1,74 @@
+//! Values at computed positions.
+
+use punctual_cuda_kernels::params::{Kept, Take};
+use punctual_cuda_kernels::{Arguments, Kernel};
+use punctual_model::{self as model, Operator};
+use punctual_types::Axis;
+
+use super::list::Of;
+use super::stage::{Launches, known};
+use super::traffic::Role::{Operand as Read, Result as Made};
+use super::traffic::{Launch, Span, Traffic};
+use super::work::Work;
+use super::{Lower, LowerError, WHOLE_HALVES};
+
+impl Lower for model::Take {
+    fn launch<'l>(
+        &self,
+        launches: &mut Launches<'l>,
+        of: Of<'_>,
+        operator: &'l Operator,
+    ) -> Result<(), LowerError> {
+        launches.take(of, operator, self.axis)
+    }
+}
+
+impl<'l> Launches<'l> {
+    fn take(&mut self, of: Of<'_>, operator: &'l Operator, axis: Axis) -> Result<(), LowerError> {
+        let (input, indices) = (self.read(operator.input), operator.others[0]);
+        let (axis, positions) = match axis {
+            Axis::Channel => (0, input.channels),
+            Axis::Row => (1, input.height),
+            _ => (2, input.width),
+        };
+        let numbers = self.numbers(indices)?;
+        if numbers.is_none() && positions > WHOLE_HALVES {
+            let kind = "choice among more than 2048 positions that are computed";
+            return Err(self.lowering.no_kernel(operator, kind));
+        }
+        let (indices, kept) = match numbers {
+            Some(numbers) => (numbers, Kept::Floats),
+            None => (self.read(indices), Kept::Halves),
+        };
+        let take = Take {
+            input,
+            indices,
+            output: self.write(operator.output),
+            images: u32::from(self.batch),
+            axis,
+            kept: kept as u32,
+            gap: 0,
+        };
+        self.draft.push(of, known("take"), Arguments::Take(take));
+        Ok(())
+    }
+}
+
+impl Launch for Take {
+    fn traffic(&self) -> Traffic {
+        Traffic::new(
+            [
+                Span::tensor(Read(0), &self.input, self.images),
+                Span::kept(Read(1), &self.indices, self.images, self.kept),
+            ],
+            [Span::tensor(Made, &self.output, self.images)],
+        )
+    }
+
+    fn work(&self, _kernel: &Kernel, plain: Work) -> Work {
+        Work {
+            rounds: 2.0,
+            ..plain
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Pixels as a sequence of tokens.
+
+use punctual_cuda_kernels::Arguments;
+use punctual_cuda_kernels::params::Tokens;
+use punctual_model::{self as model, Operator};
+
+use super::list::Of;
+use super::pages::{Content, Packed, Rows};
+use super::stage::{Launches, known};
+use super::traffic::Role::{Operand as Read, Result as Made};
+use super::traffic::{HALF, Launch, Part, Span, Traffic};
+use super::{Lower, LowerError};
+
+impl Lower for model::Tokens {
+    fn content(&self, of: &Packed<'_>) -> Option<Content> {
+        Some(Content::Rows(Rows {
+            is_cut: true,
+            ..of.rows(of.output.width, of.output.channels)
+        }))
+    }
+
+    fn launch<'l>(
+        &self,
+        launches: &mut Launches<'l>,
+        of: Of<'_>,
+        operator: &'l Operator,
+    ) -> Result<(), LowerError> {
+        launches.tokens(of, operator, self.prefix);
+        Ok(())
+    }
+}
+
+impl Launches<'_> {
+    fn tokens(&mut self, of: Of<'_>, operator: &Operator, prefix: u32) {
+        let input = self.read(operator.input).address;
+        let output = self.write(operator.output);
+        for piece in self.lowering.pieces(of.operator) {
+            let tokens = Tokens {
+                output,
+                input,
+                table: piece.weights().encode(),
+                images: u32::from(self.batch),
+                prefix,
+                first_channel: piece.first,
+                channel_count: piece.count,
+            };
+            self.draft
+                .push(of, known("tokens"), Arguments::Tokens(tokens));
+        }
+    }
+}
+
+impl Launch for Tokens {
+    fn traffic(&self) -> Traffic {
+        let output = Span::tensor(Made, &self.output, self.images);
+        let pixels = u64::from(self.images * (self.output.width - self.prefix));
+        let input = pixels * u64::from(self.output.pitch) * HALF;
+        let input = Span::at(Read(0), self.input, input);
+        Traffic::new([input, Span::weights(self.table)], [output])
+    }
+
+    fn weight_bytes(&self) -> u64 {
+        2 * u64::from(self.output.width) * u64::from(self.channel_count)
+    }
+
+    fn part(&self) -> Option<Part> {
+        Some(Part::channels(self.first_channel, self.channel_count))
+    }
+}
