@@ -4,48 +4,6 @@ use core::ffi::c_void;
 
 pub use crate::params::Arguments;
 
-/// Evaluates an expression with the structure of a launch's arguments, whichever it is: how another crate reaches what it
-/// says of each by a trait.
-#[macro_export]
-macro_rules! with_arguments {
-    ($arguments:expr, $launch:ident => $body:expr) => {
-        match $arguments {
-            $crate::Arguments::Conv($launch) => $body,
-            $crate::Arguments::Pool($launch) => $body,
-            $crate::Arguments::GlobalPool($launch) => $body,
-            $crate::Arguments::Linear($launch) => $body,
-            $crate::Arguments::Elementwise($launch) => $body,
-            $crate::Arguments::Copy($launch) => $body,
-            $crate::Arguments::Output($launch) => $body,
-            $crate::Arguments::Softmax($launch) => $body,
-            $crate::Arguments::Resize($launch) => $body,
-            $crate::Arguments::LayerNorm($launch) => $body,
-            $crate::Arguments::Embedding($launch) => $body,
-            $crate::Arguments::Tokens($launch) => $body,
-            $crate::Arguments::Attention($launch) => $body,
-            $crate::Arguments::Product($launch) => $body,
-            $crate::Arguments::Recurrent($launch) => $body,
-            $crate::Arguments::GridSample($launch) => $body,
-            $crate::Arguments::Take($launch) => $body,
-            $crate::Arguments::TopK($launch) => $body,
-            $crate::Arguments::BestScore($launch) => $body,
-            $crate::Arguments::Detections($launch) => $body,
-            $crate::Arguments::Gather($launch) => $body,
-            $crate::Arguments::ConvBytes($launch) => $body,
-            $crate::Arguments::PoolBytes($launch) => $body,
-            $crate::Arguments::AddBytes($launch) => $body,
-            $crate::Arguments::Convert($launch) => $body,
-            $crate::Arguments::Members($launch) => $body,
-            $crate::Arguments::InputPlanar($launch) => $body,
-            $crate::Arguments::Answers($launch) => $body,
-            $crate::Arguments::Preprocess($launch) => $body,
-            $crate::Arguments::ReportEvicted($launch) => $body,
-            $crate::Arguments::Whereabouts($launch) => $body,
-            $crate::Arguments::Hold($launch) => $body,
-        }
-    };
-}
-
 impl Arguments {
     /// Where the structure lies, as a launch wants it.
     #[must_use]

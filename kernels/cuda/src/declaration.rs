@@ -60,9 +60,20 @@ macro_rules! structures {
     };
 }
 
-/// Structures that a kernel takes behind its guard.
+/// Structures that a kernel takes behind its guard; the first token stands for `$` in the macro that is declared for them.
 macro_rules! parameters {
-    ($($(#[$about:meta])* struct $name:ident $fields:tt)*) => {
+    (($d:tt) $($(#[$about:meta])* struct $name:ident $fields:tt)*) => {
+        /// Evaluates an expression with the structure of a launch's arguments, whichever it is: how another crate reaches what
+        /// it says of each by a trait.
+        #[macro_export]
+        macro_rules! with_arguments {
+            ($d arguments:expr, $d launch:ident => $d body:expr) => {
+                match $d arguments {
+                    $($d crate::Arguments::$name($d launch) => $d body,)*
+                }
+            };
+        }
+
         structures! { $($(#[$about])* struct $name $fields)* }
 
         /// What a kernel takes behind its [`Guard`].

@@ -27,6 +27,7 @@ pub enum Pattern {
 }
 
 parameters! {
+    ($)
     /// Of the kernels that convolve. Weights are halves; their order is that of the [`Pattern`].
     /// Places in `output`, `residual` and `partial` are those of the whole operator; `weights` and `bias`
     /// are of the launch's channels alone.
