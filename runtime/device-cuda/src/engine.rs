@@ -10,8 +10,8 @@ use punctual_device::pool::{CancelFlag, Engine, Outcome, Stopper};
 use punctual_device::regions::BufferGuard;
 use punctual_platform::Doorbell;
 
-use crate::device_error::DeviceError;
 use crate::executor::{Ended, ExecutorEnv, StreamExecutor};
+use crate::faults::DeviceError;
 use crate::queue::StopFlag;
 use crate::spec::Watchdog;
 

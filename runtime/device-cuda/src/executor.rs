@@ -12,9 +12,8 @@ use punctual_platform::clock::Clock;
 
 use crate::confinement::Confinement;
 use crate::counters::Counters;
-use crate::device_error::DeviceError;
 use crate::driver::{CallError, Shape};
-use crate::health::Health;
+use crate::faults::{DeviceError, Health};
 use crate::installation::Installation;
 use crate::kernel_padding::{KernelPadding, Leave, Planned};
 use crate::lower::{LaunchList, Place, StagedOutputs};

@@ -13,9 +13,10 @@
 //! | [`partition`] | which TPCs a stream may use, by which mechanism, proven by trial |
 //! | [`weights`] | pages on the device, and the thread that loads them |
 //! | [`SteppedDevice`] | the device without threads, for simulations in virtual time |
-//! | `recovery` | what makes everything again after a fault of the GPU, and gives up where the driver asks for that ([`Loss`]) |
+//! | `start` | what a device is made of before it runs, and what may be in the way ([`StartError`]); code that is loaded later |
+//! | `faults`, `device::recovery` | what goes wrong on the GPU, and what makes everything again, or gives up where the driver asks for that ([`Loss`]) |
 //! | [`padding`], [`kernel_padding`], `occupancy` | best-effort launches on the TPCs that real-time ones leave |
-//! | [`cold_start`], `deferred_modules` | answers before all code is loaded |
+//! | [`cold_start`] | answers before all code is loaded |
 //! | [`roofline`] | what stages should take, from a device's figures alone |
 //! | [`driver`] | the CUDA driver, safe and owned: most of the `unsafe` code is there |
 //! | [`structures`], [`mod@bench`] | the papers' networks, and what benchmarks need beside the contract |
@@ -25,32 +26,26 @@ pub mod cold_start;
 mod confinement;
 pub mod conformance;
 mod counters;
-mod deferred_modules;
 mod device;
-mod device_error;
-mod device_plan;
 pub mod driver;
 mod engine;
 mod executor;
-mod health;
+mod faults;
 pub mod host;
 mod installation;
 pub mod kernel_padding;
 mod kernels;
 pub mod look_stride;
-mod loss;
 pub mod lower;
 mod occupancy;
 pub mod padding;
 pub mod partition;
-mod preparation;
 mod programs;
 mod provider;
 pub mod queue;
-mod recovery;
 pub mod roofline;
 mod spec;
-mod start_error;
+mod start;
 mod stepped;
 pub mod structures;
 pub mod weights;
@@ -58,10 +53,9 @@ mod workspaces;
 
 pub use counters::{Counters, Counts};
 pub use device::{CudaDevice, FaultLog, LossWatch};
-pub use device_error::DeviceError;
+pub use faults::{DeviceError, Loss};
 pub use kernels::KernelError;
-pub use loss::Loss;
 pub use provider::CudaProvider;
 pub use spec::{Code, CudaSpec, Division, PAGE_BYTES, Watchdog};
-pub use start_error::StartError;
+pub use start::StartError;
 pub use stepped::SteppedDevice;

@@ -10,7 +10,7 @@ use crate::device::CudaDevice;
 use crate::driver::Driver;
 use crate::engine::Leader;
 use crate::spec::CudaSpec;
-use crate::start_error::StartError;
+use crate::start::StartError;
 
 /// See the module.
 pub struct SteppedDevice {

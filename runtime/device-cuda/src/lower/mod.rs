@@ -101,6 +101,11 @@ trait Lower {
         None
     }
 
+    /// Whether one launch hands another a state, not sums.
+    fn has_state(&self) -> bool {
+        false
+    }
+
     /// Pushes its launches.
     fn launch<'l>(
         &self,

@@ -78,7 +78,9 @@ impl<'n> Packer<'n> {
             piece,
         };
         match Content::of(self.network, operator) {
-            Some(Content::Matrix(matrix) | Content::Recurrent(matrix)) => job.matrix(&matrix, page),
+            Some(Content::Matrix(matrix) | Content::StateMatrix(matrix)) => {
+                job.matrix(&matrix, page)
+            }
             Some(Content::Integers(integers)) => {
                 job.integers(&integers, page);
                 Ok(())

@@ -57,7 +57,7 @@ pub(super) struct Piece {
 pub(super) enum Content {
     Matrix(Matrix),
     /// Of a recurrent layer: each launch needs all of it.
-    Recurrent(Matrix),
+    StateMatrix(Matrix),
     Integers(Integers),
     /// Where the channels of a gather or the pixels of a resize come from.
     Table(Vec<u32>),
@@ -170,7 +170,7 @@ impl Content {
 
     fn outputs(&self) -> u32 {
         match self {
-            Self::Matrix(matrix) | Self::Recurrent(matrix) => matrix.outputs,
+            Self::Matrix(matrix) | Self::StateMatrix(matrix) => matrix.outputs,
             Self::Integers(integers) => integers.outputs,
             Self::Table(words) => words.len() as u32,
             Self::Rows(rows) => rows.channels,
@@ -183,14 +183,14 @@ impl Content {
             Self::Matrix(_) | Self::Integers(_) | Self::Rows(Rows { is_cut: true, .. }) => {
                 CHANNEL_STEP
             }
-            Self::Recurrent(_) | Self::Table(_) | Self::Rows(_) => padded(self.outputs()),
+            Self::StateMatrix(_) | Self::Table(_) | Self::Rows(_) => padded(self.outputs()),
         }
     }
 
     /// Bytes of the weights of so many output channels; before their biases, if they have any.
     fn weight_bytes(&self, channels: u32) -> u64 {
         match self {
-            Self::Matrix(matrix) | Self::Recurrent(matrix) => {
+            Self::Matrix(matrix) | Self::StateMatrix(matrix) => {
                 u64::from(channels) * u64::from(matrix.row_halves()) * size_of::<u16>() as u64
             }
             Self::Integers(integers) => u64::from(channels) * u64::from(integers.row_bytes()),
@@ -205,7 +205,7 @@ impl Content {
 
     fn bytes(&self, channels: u32) -> u64 {
         let biases = match self {
-            Self::Matrix(_) | Self::Recurrent(_) => u64::from(channels) * size_of::<f32>() as u64,
+            Self::Matrix(_) | Self::StateMatrix(_) => u64::from(channels) * size_of::<f32>() as u64,
             // A bias and a factor for each channel.
             Self::Integers(_) => 2 * u64::from(channels) * size_of::<f32>() as u64,
             Self::Table(_) | Self::Rows(_) => 0,

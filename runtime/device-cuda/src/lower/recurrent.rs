@@ -25,7 +25,7 @@ const LANES_MAX: u32 = 32;
 impl Lower for model::Recurrent {
     fn content(&self, of: &Packed<'_>) -> Option<Content> {
         let [weights, bias] = [of.operator.weights[0], of.operator.weights[1]];
-        Some(Content::Recurrent(Matrix {
+        Some(Content::StateMatrix(Matrix {
             pattern: Pattern::Dense,
             outputs: bias.len,
             inputs: weights.len / bias.len,
@@ -33,6 +33,10 @@ impl Lower for model::Recurrent {
             weights,
             bias,
         }))
+    }
+
+    fn has_state(&self) -> bool {
+        true
     }
 
     fn launch<'l>(

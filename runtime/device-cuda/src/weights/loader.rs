@@ -8,8 +8,7 @@ use punctual_platform::{Doorbell, clock};
 use rtrb::{Consumer, Producer};
 
 use super::{LoadError, Shared};
-use crate::device_error::DeviceError;
-use crate::health::Health;
+use crate::faults::{DeviceError, Health};
 
 /// A load that was ordered: the right to fill the pieces that the model was given.
 #[derive(Debug)]

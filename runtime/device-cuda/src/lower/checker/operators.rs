@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use punctual_cuda_kernels::{Arguments, padded, with_arguments};
-use punctual_model::{Operator, OperatorKind, TensorId};
+use punctual_model::{Operator, OperatorKind, TensorId, with_operator};
 
+use super::super::Lower as _;
 use super::super::place::Place;
 use super::super::program::Step;
 use super::super::traffic::{Launch, Part, Role, Span, Traffic};
@@ -37,7 +38,7 @@ impl Run<'_> {
                         self.check_shape(span, operator.output, kept)?;
                     }
                 }
-                _ if is_recurrent(operator) => {
+                _ if has_state(operator) => {
                     let (operator, steps) = (position, part.end);
                     self.put(span, Value::State { operator, steps });
                 }
@@ -71,7 +72,7 @@ impl Run<'_> {
                 self.check_weights(position, span, first)?;
                 self.seen.1 |= WEIGHTS;
             }
-            _ if is_recurrent(operator) => {
+            _ if has_state(operator) => {
                 let (operator, steps) = (position, first);
                 self.expect(span, Value::State { operator, steps })?;
                 self.seen.1 |= STATE;
@@ -101,7 +102,7 @@ impl Run<'_> {
     /// That the launches since the last result have read all that the operator computes from.
     fn check_seen(&self, of: (u32, &Operator), first: u32) -> Result<(), Fault> {
         let (position, operator) = of;
-        if is_recurrent(operator) && first > 0 && self.seen.1 & STATE == 0 {
+        if has_state(operator) && first > 0 && self.seen.1 & STATE == 0 {
             let (operator, steps) = (position, first);
             let what = Value::State { operator, steps };
             return Err(Fault::NotRead { what });
@@ -157,7 +158,7 @@ impl Run<'_> {
     /// are steps.
     fn is_cut(&self, position: u32) -> bool {
         let operator = self.operator_at(Some(position));
-        operator.is_some_and(|(_, operator)| !is_recurrent(operator))
+        operator.is_some_and(|(_, operator)| !has_state(operator))
     }
 
     /// Which part of its operator's result a launch makes, and where the last one ends.
@@ -171,8 +172,8 @@ impl Run<'_> {
     }
 }
 
-fn is_recurrent(operator: &Operator) -> bool {
-    matches!(operator.kind, OperatorKind::Recurrent(_))
+fn has_state(operator: &Operator) -> bool {
+    with_operator!(&operator.kind, kind => kind.has_state())
 }
 
 /// The place among an operator's reads of what a launch has as an operand.

@@ -21,15 +21,12 @@ use punctual_platform::thread::{ThreadError, spawn_ordinary};
 use punctual_platform::{Doorbell, clock};
 
 use crate::counters::Counters;
-use crate::deferred_modules::DeferredModules;
-use crate::device_error::DeviceError;
-use crate::device_plan::{DevicePlan, InstallError};
 use crate::driver::{Context, ResetError};
 use crate::engine::Executors;
 use crate::executor::StreamExecutor;
-use crate::health::Health;
-use crate::loss::Loss;
+use crate::faults::{DeviceError, Health, Loss};
 use crate::queue::StopFlag;
+use crate::start::{DeferredModules, DevicePlan, InstallError};
 
 /// Restarts that may fail one after the other.
 const RESTARTS_FAILED_MAX: u32 = 2;

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::device_error::DeviceError;
+use super::DeviceError;
 
 /// Why the device is not restarted any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

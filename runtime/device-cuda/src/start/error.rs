@@ -6,8 +6,8 @@ use punctual_device::SpecError;
 use punctual_platform::thread::ThreadError;
 use thiserror::Error;
 
+use super::InstallError;
 use crate::bench::DirectError;
-use crate::device_plan::InstallError;
 use crate::driver::{CallError, OpenError};
 use crate::kernel_padding::KernelPaddingError;
 use crate::kernels::KernelError;

@@ -5,8 +5,7 @@ use std::sync::{Mutex, OnceLock};
 
 use punctual_platform::{Doorbell, clock};
 
-use crate::device_error::DeviceError;
-use crate::loss::Loss;
+use super::{DeviceError, Loss};
 
 #[derive(Debug, Default)]
 pub(crate) struct Health {

@@ -1,5 +1,7 @@
 //! The device: the contract of [`Device`](punctual_device::Device) on a GPU.
 
+mod recovery;
+
 use std::sync::{Arc, Mutex};
 
 use punctual_cuda_kernels::IMAGES_MAX;
@@ -11,19 +13,15 @@ use punctual_platform::Doorbell;
 use punctual_platform::clock::Clock;
 
 use crate::counters::Counters;
-use crate::deferred_modules::DeferredModules;
-use crate::device_error::DeviceError;
 use crate::driver::{Context, Driver};
 use crate::engine::{Executors, Leader};
 use crate::executor::ExecutorEnv;
-use crate::health::Health;
+use crate::faults::{DeviceError, Health, Loss};
 use crate::kernel_padding::KernelPadding;
-use crate::loss::Loss;
-use crate::preparation::{device_plan, programs};
 use crate::queue::StopFlag;
-use crate::recovery::{Recovery, RecoveryThread};
 use crate::spec::CudaSpec;
-use crate::start_error::StartError;
+use crate::start::{DeferredModules, StartError, device_plan, programs};
+use recovery::{Recovery, RecoveryThread};
 
 /// Runs stages as launches on partitions of a GPU.
 pub struct CudaDevice {

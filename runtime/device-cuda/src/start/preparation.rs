@@ -8,13 +8,12 @@ use std::sync::Arc;
 use punctual_cuda_kernels::Module as Unit;
 use punctual_device::{DeviceSpec, InputBuffers, ModelSpec, PartitionSpec};
 
+use super::{DevicePlan, StartError};
 use crate::confinement::Confinement;
-use crate::device_plan::DevicePlan;
 use crate::driver::{Attribute, Gpu};
 use crate::lower::{PackError, Packer, Pages, Program, Target};
 use crate::programs::Model;
 use crate::spec::{CudaSpec, Division};
-use crate::start_error::StartError;
 use crate::weights::{self, Loader, Residents, Source};
 
 /// All models, for each partition. Partitions of the same size that take the same batches share them.

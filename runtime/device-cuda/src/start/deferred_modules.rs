@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use punctual_cuda_kernels::Module as Unit;
 
+use super::DevicePlan;
 use crate::counters::Counters;
-use crate::device_plan::DevicePlan;
 use crate::driver::Context;
 use crate::executor::StreamExecutor;
-use crate::health::Health;
+use crate::faults::Health;
 use crate::installation::Installation;
 
 /// Modules that general kernels replace until they are loaded. The recovery thread loads them: loading one may
