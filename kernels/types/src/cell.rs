@@ -1,4 +1,4 @@
-//! Recurrent layers: what one step makes of the state.
+//! What one step of a recurrent layer makes of its state.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Which pixels of an image a grid samples, as ONNX's `GridSample` and onnxruntime define it.
+//! Which pixels of an image a grid samples, as ONNX and onnxruntime define it.
 
 use serde::{Deserialize, Serialize};
 

@@ -55,12 +55,7 @@ pub use network::{
     IMAGE_CHANNELS_MAX, InputForm, InputSpec, Network, Stage, Tensor, TensorId, VECTOR_LENGTH_MAX,
     VECTORS_MAX, VectorSpec, WeightRange,
 };
-pub use operators::{
-    Attention, BestScore, BiasForm, Binary, ChannelRun, Conv2d, Convert, Copy, Detections,
-    Embedding, GATHER_SOURCES_MAX, Gather, GridSample, LayerNorm, Linear, Operands, Operator,
-    OperatorKind, Pool, Product, QUANTISED_PRODUCTS_MAX, QuantisedConv2d, Recurrent, Resize,
-    Softmax, Take, Tokens, TopK, Unary,
-};
+pub use operators::*;
 pub use outputs::{OutputLayout, PlacedExit, PlacedOutput};
 pub use package::{
     ContentHash, FORMAT_VERSION, ImageProblem, PAGE_BYTES, PAGE_FLOATS, Package, PackageError,
