@@ -1,8 +1,15 @@
 //! Graph → draft: each node becomes an operator with static shapes, a view of a tensor, or a
 //! constant. The batch size is left out of all shapes.
 //!
-//! A further operator is one more line in [`Lowering::node`] and in [`LOWERED`], and one more
-//! function in the module of its family.
+//! A further operator is one more function in the module of its family, and one more line in that module's `OPERATORS`.
+//! How it becomes ONNX again stands there too: [`Written`](crate::write::Written).
+
+/// A family's operators: name in ONNX => method of [`Lowering`], with what it needs to know besides the node.
+macro_rules! operators {
+    ($($name:literal => $method:ident($($argument:expr)?),)*) => {
+        &[$(($name, |lowering, node| lowering.$method(node $(, $argument)?)),)*]
+    };
+}
 
 mod arithmetic;
 mod attention;
@@ -40,7 +47,7 @@ use punctual_model::{
     DIMENSION_MAX, NAME_BYTES_MAX, OPERATORS_MAX, Operands, OperatorKind, TENSOR_ELEMENTS_MAX,
     Tensor, TensorId, WEIGHTS_MAX,
 };
-use punctual_types::{Activation, BinaryFunction, Padding, UnaryFunction};
+use punctual_types::Padding;
 
 use attention::Scores;
 use join::Joined;
@@ -53,139 +60,54 @@ use crate::graph::{Constant, Graph, Node, ValueId};
 use crate::problem::Problem;
 use crate::report::Note;
 
-/// The operators that are lowered. Those of [`fold::operators`] that are not among them are supported where all
+/// An operator of ONNX, and what lowers a node of it.
+type Lowered = (
+    &'static str,
+    fn(&mut Lowering<'_>, &Node) -> Result<(), Problem>,
+);
+
+/// The operators that are lowered, by family. Those of [`fold::operators`] that are not among them are supported where all
 /// their operands are known when compiling.
-const LOWERED: &[&str] = &[
-    "Abs",
-    "Acos",
-    "Acosh",
-    "Add",
-    "And",
-    "ArgMax",
-    "ArgMin",
-    "Asin",
-    "Asinh",
-    "Atan",
-    "Atanh",
-    "AveragePool",
-    "BatchNormalization",
-    "Cast",
-    "CastLike",
-    "Ceil",
-    "Celu",
-    "Clip",
-    "Concat",
-    "Constant",
-    "Conv",
-    "ConvTranspose",
-    "Cos",
-    "Cosh",
-    "CumSum",
-    "DepthToSpace",
-    "DequantizeLinear",
-    "Div",
-    "Dropout",
-    "Einsum",
-    "Elu",
-    "Equal",
-    "Erf",
-    "Exp",
-    "Expand",
-    "Flatten",
-    "Floor",
-    "GRU",
-    "Gather",
-    "GatherElements",
-    "GatherND",
-    "Gelu",
-    "Gemm",
-    "GlobalAveragePool",
-    "GlobalMaxPool",
-    "Greater",
-    "GreaterOrEqual",
-    "GridSample",
-    "GroupNormalization",
-    "HardSigmoid",
-    "HardSwish",
-    "Identity",
-    "InstanceNormalization",
-    "IsInf",
-    "IsNaN",
-    "LSTM",
-    "LayerNormalization",
-    "LeakyRelu",
-    "Less",
-    "LessOrEqual",
-    "Log",
-    "LogSoftmax",
-    "LpNormalization",
-    "MatMul",
-    "Max",
-    "MaxPool",
-    "Mean",
-    "Min",
-    "Mish",
-    "Mod",
-    "Mul",
-    "Neg",
-    "Not",
-    "Or",
-    "PRelu",
-    "Pad",
-    "Pow",
-    "QuantizeLinear",
-    "RMSNormalization",
-    "RNN",
-    "Reciprocal",
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceLogSum",
-    "ReduceLogSumExp",
-    "ReduceMax",
-    "ReduceMean",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceSum",
-    "ReduceSumSquare",
-    "Relu",
-    "Reshape",
-    "Resize",
-    "Round",
-    "Selu",
-    "Sigmoid",
-    "Sign",
-    "Sin",
-    "Sinh",
-    "Slice",
-    "Softmax",
-    "Softplus",
-    "Softsign",
-    "SpaceToDepth",
-    "Split",
-    "Sqrt",
-    "Squeeze",
-    "Sub",
-    "Sum",
-    "Tan",
-    "Tanh",
-    "ThresholdedRelu",
-    "Tile",
-    "TopK",
-    "Transpose",
-    "Unsqueeze",
-    "Where",
-    "Xor",
+const FAMILIES: &[&[Lowered]] = &[
+    arithmetic::OPERATORS,
+    choices::OPERATORS,
+    computed::OPERATORS,
+    convolution::OPERATORS,
+    copies::OPERATORS,
+    curves::OPERATORS,
+    dense::OPERATORS,
+    elementwise::OPERATORS,
+    join::OPERATORS,
+    normalisation::OPERATORS,
+    padding::OPERATORS,
+    pooling::OPERATORS,
+    products::OPERATORS,
+    quantised::OPERATORS,
+    recurrent::OPERATORS,
+    reduce::OPERATORS,
+    resize::OPERATORS,
+    tokens::OPERATORS,
+    transposed::OPERATORS,
+    views::OPERATORS,
 ];
+
+fn lowered(operator: &str) -> Option<&'static Lowered> {
+    let mut all = FAMILIES.iter().copied().flatten();
+    all.find(|(name, _)| *name == operator)
+}
 
 /// The operators that are lowered, in alphabetical order: those that may read what is computed from the input.
 #[must_use]
-pub fn operators() -> &'static [&'static str] {
-    LOWERED
+pub fn operators() -> Vec<&'static str> {
+    let all = FAMILIES.iter().copied().flatten();
+    let mut names: Vec<&str> = all.map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    names
 }
 
 /// The operators that can be compiled, in alphabetical order.
 pub(crate) fn supported() -> Vec<&'static str> {
-    let all: BTreeSet<&str> = fold::operators().chain(LOWERED.iter().copied()).collect();
+    let all: BTreeSet<&str> = fold::operators().chain(operators()).collect();
     all.into_iter().collect()
 }
 
@@ -353,7 +275,7 @@ impl<'a> Lowering<'a> {
             self.stand_in(node);
             return Ok(());
         }
-        let is_lowered = LOWERED.contains(&node.operator.as_str());
+        let is_lowered = lowered(&node.operator).is_some();
         let folded = match self.fold(node) {
             // Computed for each image, as it cannot be at once.
             Err(Problem::Folding { .. }) if is_lowered && self.materialise(node)? => None,
@@ -396,133 +318,13 @@ impl<'a> Lowering<'a> {
             return self.set(node, value);
         }
         self.compute_scores(node)?;
-        match node.operator.as_str() {
-            "LayerNormalization" => self.layer_normalization(node),
-            "Gather" if self.looks_up(node) => self.embedding(node),
-            "MatMul" if !self.is_dense(node) => self.product(node),
-            "Einsum" => self.einsum(node),
-            "Conv" => self.conv(node).map(|()| self.note_steps(node)),
-            "ConvTranspose" => self.transposed_conv(node),
-            "InstanceNormalization" => self.instance_normalization(node),
-            "BatchNormalization" => self.batch_normalization(node),
-            "MaxPool" => self.max_pool(node),
-            "AveragePool" => self.average_pool(node),
-            "GlobalAveragePool" => self.global_average_pool(node),
-            "GlobalMaxPool" => self.global_max_pool(node),
-            "ReduceL1" | "ReduceL2" | "ReduceLogSum" | "ReduceLogSumExp" | "ReduceMax"
-            | "ReduceMean" | "ReduceMin" | "ReduceProd" | "ReduceSum" | "ReduceSumSquare" => {
-                self.reduce(node)
-            }
-            "CumSum" => self.running_sum(node),
-            "GroupNormalization" => self.group_normalization(node),
-            "RMSNormalization" => self.rms_normalization(node),
-            "LpNormalization" => self.lp_normalization(node),
-            "Resize" => self.resize(node),
-            "GRU" | "LSTM" | "RNN" => self.recurrent(node),
-            "Gemm" => self.gemm(node).map(|()| self.note_steps(node)),
-            "MatMul" => self.mat_mul(node).map(|()| self.note_steps(node)),
-            "Flatten" => self.flatten(node),
-            "Reshape" => self.reshape(node),
-            "Transpose" => self.transpose(node),
-            "Tile" => self.tile(node),
-            "DepthToSpace" => self.depth_to_space(node),
-            "SpaceToDepth" => self.space_to_depth(node),
-            "Squeeze" => self.squeeze(node),
-            "Unsqueeze" => self.unsqueeze(node),
-            "Slice" if self.reads_view(node) => self.slice(node),
-            "Split" => self.split(node),
-            "Pad" => self.pad(node),
-            "Gather" if self.reads_view(node) => self.gather(node),
-            "GatherElements" => self.gather_elements(node),
-            "GatherND" => self.gather_nd(node),
-            "GridSample" => self.grid_sample(node),
-            "TopK" => self.top_k(node),
-            "ArgMax" | "ArgMin" => self.arg_max(node),
-            "Expand" => self.expand(node),
-            "Cast" | "CastLike" => self.cast(node),
-            "Identity" => self.identity(node),
-            "Dropout" => self.dropout(node),
-            "Constant" => self.constant(node),
-            "Softmax" => self.softmax(node, false),
-            "LogSoftmax" => self.softmax(node, true),
-            "Concat" if self.join_tokens(node)? || self.stack(node)? => Ok(()),
-            "Concat" if (0..node.inputs.len()).any(|at| self.is_view(node, at)) => {
-                self.concat(node)
-            }
-            "QuantizeLinear" => self.quantize_linear(node),
-            "DequantizeLinear" => self.dequantize_linear(node),
-            _ => self.function(node),
-        }
-    }
-
-    /// Functions of each value, or of two; anything else is refused.
-    fn function(&mut self, node: &Node) -> Result<(), Problem> {
-        match node.operator.as_str() {
-            "Erf" => self.unary(node, UnaryFunction::ErrorFunction),
-            "Relu" => self.relu(node),
-            "Clip" => self.clip(node),
-            "LeakyRelu" => self.leaky_relu(node),
-            "PRelu" => self.p_relu(node),
-            "Elu" => self.elu(node),
-            "Add" => self.binary(node, BinaryFunction::Add),
-            "Mul" => match self.scale_heads(node) {
-                Some(scaled) => self.set(node, scaled),
-                None => self.binary(node, BinaryFunction::Multiply),
-            },
-            "Div" => self.divide(node),
-            "Sub" => self.binary(node, BinaryFunction::Subtract),
-            "Min" => self.variadic(node, BinaryFunction::Minimum),
-            "Max" => self.variadic(node, BinaryFunction::Maximum),
-            "Sum" | "Mean" => self.variadic(node, BinaryFunction::Add),
-            "Mod" => self.modulo(node),
-            "Equal" => self.binary(node, BinaryFunction::Equal),
-            "Less" => self.binary(node, BinaryFunction::Less),
-            "LessOrEqual" => self.binary(node, BinaryFunction::LessOrEqual),
-            "Greater" => self.reversed_binary(node, BinaryFunction::Less),
-            "GreaterOrEqual" => self.reversed_binary(node, BinaryFunction::LessOrEqual),
-            "And" | "Or" | "Xor" => self.truths(node),
-            "Not" => self.not(node),
-            "IsNaN" => self.is_nan(node),
-            "IsInf" => self.is_infinite(node),
-            "Where" => self.choose(node),
-            "Pow" => self.pow(node),
-            "Neg" => self.negate(node),
-            "Abs" => self.unary(node, UnaryFunction::Absolute),
-            "Exp" => self.unary(node, UnaryFunction::Exponential),
-            "Reciprocal" => self.unary(node, UnaryFunction::Reciprocal),
-            "Sqrt" => self.unary(node, UnaryFunction::SquareRoot),
-            "Log" => self.unary(node, UnaryFunction::Logarithm),
-            "Sign" => self.unary(node, UnaryFunction::Sign),
-            "Floor" => self.unary(node, UnaryFunction::Floor),
-            "Ceil" => self.unary(node, UnaryFunction::Ceiling),
-            "Round" => self.unary(node, UnaryFunction::Round),
-            "Sin" => self.unary(node, UnaryFunction::Sine),
-            "Cos" => self.unary(node, UnaryFunction::Cosine),
-            "Tan" => self.unary(node, UnaryFunction::Tangent),
-            "Asin" => self.unary(node, UnaryFunction::ArcSine),
-            "Acos" => self.unary(node, UnaryFunction::ArcCosine),
-            "Atan" => self.unary(node, UnaryFunction::ArcTangent),
-            "Sinh" => self.unary(node, UnaryFunction::HyperbolicSine),
-            "Cosh" => self.unary(node, UnaryFunction::HyperbolicCosine),
-            "Asinh" => self.unary(node, UnaryFunction::ArcHyperbolicSine),
-            "Acosh" => self.unary(node, UnaryFunction::ArcHyperbolicCosine),
-            "Atanh" => self.unary(node, UnaryFunction::ArcHyperbolicTangent),
-            "Sigmoid" => self.curve(node, Activation::Sigmoid),
-            "Tanh" => self.curve(node, Activation::Tanh),
-            "HardSwish" => self.curve(node, Activation::HardSwish),
-            "Mish" => self.curve(node, Activation::Mish),
-            "Softplus" => self.curve(node, Activation::Softplus),
-            "Softsign" => self.curve(node, Activation::Softsign),
-            "Celu" => self.celu(node),
-            "Selu" => self.selu(node),
-            "ThresholdedRelu" => self.thresholded_relu(node),
-            "HardSigmoid" => self.hard_sigmoid(node),
-            "Gelu" => self.gelu(node),
-            "NonMaxSuppression" => Err(Problem::Suppression),
-            operator if fold::operators().any(|folded| folded == operator) => {
+        match lowered(&node.operator) {
+            Some((_, lower)) => lower(self, node),
+            None if node.operator == "NonMaxSuppression" => Err(Problem::Suppression),
+            None if fold::operators().any(|folded| folded == node.operator) => {
                 Err(self.not_constant(node))
             }
-            _ => Err(Problem::UnknownOperator),
+            None => Err(Problem::UnknownOperator),
         }
     }
 
@@ -626,14 +428,6 @@ impl<'a> Lowering<'a> {
             _ => false,
         };
         self.operand(node, 1).is_some_and(is_matrix)
-    }
-
-    fn looks_up(&self, node: &Node) -> bool {
-        self.is_view(node, 1) && !self.is_view(node, 0)
-    }
-
-    fn reads_view(&self, node: &Node) -> bool {
-        self.is_view(node, 0)
     }
 
     fn is_view(&self, node: &Node, at: usize) -> bool {

@@ -18,6 +18,8 @@ mod moves;
 
 const CONVERT: OperatorKind = OperatorKind::Convert(Convert);
 
+impl crate::write::Written for QuantisedConv2d {}
+
 /// Replaces what can be. Returns the number of operators on bytes.
 pub(crate) fn quantise(draft: &mut Draft, exits: &[TensorId]) -> usize {
     if draft.quantised.is_empty() {

@@ -1,17 +1,63 @@
 //! Functions of two tensors, or of one and a constant, whatever is repeated; functions of each value.
 
-use punctual_model::{Binary, Softmax, Tensor, TensorId, Unary};
+use punctual_model::{Binary, Operator, Softmax, Tensor, TensorId, Unary};
 use punctual_types::{Activation, BinaryFunction, UnaryFunction};
 
 use super::numbers::Numbers;
 use super::operands::Floats;
 use super::view_algebra::{Axis, Factor, View};
 use super::views::expanded;
-use super::{Lowering, Value};
+use super::{Lowered, Lowering, Value};
 use crate::draft::Computation;
 use crate::fold::{Dim, broadcast};
 use crate::graph::{Attribute, Attributes, Data, Node, ValueId};
 use crate::problem::Problem;
+use crate::schema::attribute::int;
+use crate::schema::data_type;
+use crate::write::{Writer, Written, tensor_name};
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "Abs" => unary(UnaryFunction::Absolute),
+    "Acos" => unary(UnaryFunction::ArcCosine),
+    "Acosh" => unary(UnaryFunction::ArcHyperbolicCosine),
+    "Add" => binary(BinaryFunction::Add),
+    "Asin" => unary(UnaryFunction::ArcSine),
+    "Asinh" => unary(UnaryFunction::ArcHyperbolicSine),
+    "Atan" => unary(UnaryFunction::ArcTangent),
+    "Atanh" => unary(UnaryFunction::ArcHyperbolicTangent),
+    "Ceil" => unary(UnaryFunction::Ceiling),
+    "Cos" => unary(UnaryFunction::Cosine),
+    "Cosh" => unary(UnaryFunction::HyperbolicCosine),
+    "Div" => divide(),
+    "Equal" => binary(BinaryFunction::Equal),
+    "Erf" => unary(UnaryFunction::ErrorFunction),
+    "Exp" => unary(UnaryFunction::Exponential),
+    "Floor" => unary(UnaryFunction::Floor),
+    "Greater" => reversed_binary(BinaryFunction::Less),
+    "GreaterOrEqual" => reversed_binary(BinaryFunction::LessOrEqual),
+    "Less" => binary(BinaryFunction::Less),
+    "LessOrEqual" => binary(BinaryFunction::LessOrEqual),
+    "Log" => unary(UnaryFunction::Logarithm),
+    "LogSoftmax" => softmax(true),
+    "Max" => variadic(BinaryFunction::Maximum),
+    "Mean" => variadic(BinaryFunction::Add),
+    "Min" => variadic(BinaryFunction::Minimum),
+    "Mod" => modulo(),
+    "Mul" => multiply(),
+    "Neg" => negate(),
+    "Pow" => pow(),
+    "Reciprocal" => unary(UnaryFunction::Reciprocal),
+    "Round" => unary(UnaryFunction::Round),
+    "Sign" => unary(UnaryFunction::Sign),
+    "Sin" => unary(UnaryFunction::Sine),
+    "Sinh" => unary(UnaryFunction::HyperbolicSine),
+    "Softmax" => softmax(false),
+    "Sqrt" => unary(UnaryFunction::SquareRoot),
+    "Sub" => binary(BinaryFunction::Subtract),
+    "Sum" => variadic(BinaryFunction::Add),
+    "Tan" => unary(UnaryFunction::Tangent),
+};
 
 /// Most operands of `Sum`, `Mean`, `Min` and `Max`.
 const OPERANDS_MAX: usize = 255;
@@ -41,6 +87,13 @@ fn is_exact(known: &i64) -> bool {
 }
 
 impl Lowering<'_> {
+    fn multiply(&mut self, node: &Node) -> Result<(), Problem> {
+        match self.scale_heads(node) {
+            Some(scaled) => self.set(node, scaled),
+            None => self.binary(node, BinaryFunction::Multiply),
+        }
+    }
+
     pub(super) fn binary(&mut self, node: &Node, function: BinaryFunction) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         Attributes::of(node).finish()?;
@@ -694,4 +747,117 @@ fn table(view: &View, shape: Tensor, constant: &Floats) -> Option<(Dims, Vec<f32
     };
     let values = own.places().map(|at| constant.data[place(at)]).collect();
     Some((dims, values, own))
+}
+
+impl Written for Binary {
+    fn write(&self, writer: &mut Writer<'_>, operator: &Operator) -> bool {
+        let input = tensor_name(operator.input);
+        let other = match self.constant {
+            None => tensor_name(operator.others[0]),
+            Some(shape) => writer.weights(operator.weights[0], &shape.sides().map(i64::from)),
+        };
+        let mut operands = [input.as_str(), &other];
+        if self.swapped {
+            operands.reverse();
+        }
+        let result = written(writer, self.function, operands);
+        writer.activate(self.activation, &result, operator.output)
+    }
+}
+
+fn written(writer: &mut Writer<'_>, function: BinaryFunction, operands: [&str; 2]) -> String {
+    let [first, second] = operands;
+    let truth = |writer: &mut Writer<'_>, name: &str| {
+        let found = writer.node(name, &operands, Vec::new());
+        writer.cast(&found, data_type::FLOAT)
+    };
+    let fmod = || vec![int("fmod", 1)];
+    let name = match function {
+        BinaryFunction::Add => "Add",
+        BinaryFunction::Subtract => "Sub",
+        BinaryFunction::Multiply => "Mul",
+        BinaryFunction::Divide => "Div",
+        BinaryFunction::Minimum => "Min",
+        BinaryFunction::Maximum => "Max",
+        BinaryFunction::Power => "Pow",
+        BinaryFunction::Slope => "PRelu",
+        BinaryFunction::Equal => return truth(writer, "Equal"),
+        BinaryFunction::Less => return truth(writer, "Less"),
+        BinaryFunction::LessOrEqual => return truth(writer, "LessOrEqual"),
+        BinaryFunction::NotEqual => {
+            let equal = writer.node("Equal", &operands, Vec::new());
+            let not = writer.node("Not", &[&equal], Vec::new());
+            return writer.cast(&not, data_type::FLOAT);
+        }
+        BinaryFunction::KeepWhere | BinaryFunction::KeepUnless => {
+            let chosen = writer.cast(second, data_type::BOOL);
+            let mut sides = [first, &writer.scalar(0.0)];
+            if function == BinaryFunction::KeepUnless {
+                sides.reverse();
+            }
+            return writer.node("Where", &[&chosen, sides[0], sides[1]], Vec::new());
+        }
+        BinaryFunction::Modulo => {
+            // For floats ONNX only has the remainder with the sign of `a`.
+            let rest = writer.node("Mod", &operands, fmod());
+            let more = writer.node("Add", &[&rest, second], Vec::new());
+            return writer.node("Mod", &[&more, second], fmod());
+        }
+        BinaryFunction::Remainder => return writer.node("Mod", &operands, fmod()),
+    };
+    writer.node(name, &operands, Vec::new())
+}
+
+impl Written for Unary {
+    fn write(&self, writer: &mut Writer<'_>, operator: &Operator) -> bool {
+        let input = tensor_name(operator.input);
+        let name = match self.function {
+            UnaryFunction::Absolute => "Abs",
+            UnaryFunction::Exponential => "Exp",
+            UnaryFunction::Reciprocal => "Reciprocal",
+            UnaryFunction::SquareRoot => "Sqrt",
+            UnaryFunction::Logarithm => "Log",
+            UnaryFunction::Sign => "Sign",
+            UnaryFunction::Floor => "Floor",
+            UnaryFunction::Ceiling => "Ceil",
+            UnaryFunction::Round => "Round",
+            UnaryFunction::Truncate => {
+                let size = writer.node("Abs", &[&input], Vec::new());
+                let size = writer.node("Floor", &[&size], Vec::new());
+                let sign = writer.node("Sign", &[&input], Vec::new());
+                return writer.node_into("Mul", &[&size, &sign], operator.output, Vec::new());
+            }
+            UnaryFunction::Sine => "Sin",
+            UnaryFunction::Cosine => "Cos",
+            UnaryFunction::Tangent => "Tan",
+            UnaryFunction::ArcSine => "Asin",
+            UnaryFunction::ArcCosine => "Acos",
+            UnaryFunction::ArcTangent => "Atan",
+            UnaryFunction::HyperbolicSine => "Sinh",
+            UnaryFunction::HyperbolicCosine => "Cosh",
+            UnaryFunction::ArcHyperbolicSine => "Asinh",
+            UnaryFunction::ArcHyperbolicCosine => "Acosh",
+            UnaryFunction::ArcHyperbolicTangent => "Atanh",
+            UnaryFunction::ErrorFunction => "Erf",
+        };
+        writer.node_into(name, &[&input], operator.output, Vec::new())
+    }
+}
+
+impl Written for Softmax {
+    /// The axis cut in three, the digit in the middle.
+    fn write(&self, writer: &mut Writer<'_>, operator: &Operator) -> bool {
+        let &Softmax { digit, logarithm } = self;
+        let sides = writer.sides(operator.input);
+        let axis = digit.axis.index().unwrap_or(0);
+        let (step, extent) = (i64::from(digit.step), i64::from(digit.extent));
+        let digits = [sides[axis] / (step * extent), extent, step];
+        let cut = [&[-1][..], &sides[..axis], &digits, &sides[axis + 1..]].concat();
+        let cut = writer.integers(&cut);
+        let whole = writer.integers(&[&[-1][..], &sides].concat());
+        let cut = writer.node("Reshape", &[&tensor_name(operator.input), &cut], Vec::new());
+        let name = if logarithm { "LogSoftmax" } else { "Softmax" };
+        let result = writer.node(name, &[&cut], vec![int("axis", axis as i64 + 2)]);
+        writer.node_into("Reshape", &[&result, &whole], operator.output, Vec::new())
+    }
 }

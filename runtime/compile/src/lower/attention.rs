@@ -102,6 +102,8 @@ impl Scores {
     }
 }
 
+impl crate::write::Written for Attention {}
+
 impl Lowering<'_> {
     /// Applies a node to scores: a factor, an addend or the softmax. `None` if it reads no scores, or they must be
     /// computed for it.

@@ -6,11 +6,24 @@ use super::arithmetic::Operand;
 use super::numbers::Numbers;
 use super::view_algebra::View;
 use super::views::expanded;
-use super::{Lowering, Value};
+use super::{Lowered, Lowering, Value};
 use crate::fold::broadcast;
 use crate::graph::{Attribute, Attributes, Data, Node, ValueId};
 use crate::problem::Problem;
 use crate::schema::data_type;
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "And" => truths(),
+    "Cast" => cast(),
+    "CastLike" => cast(),
+    "IsInf" => is_infinite(),
+    "IsNaN" => is_nan(),
+    "Not" => not(),
+    "Or" => truths(),
+    "Where" => choose(),
+    "Xor" => truths(),
+};
 
 impl Lowering<'_> {
     /// The kind of numbers that an operand has.

@@ -3,15 +3,28 @@
 //!
 //! On devices positions are floats, which are exact up to 2^24: more than any axis has.
 
-use punctual_model::{GridSample, Take, TensorId, TopK};
+use punctual_model::{GridSample, Operator, Take, TensorId, TopK};
 use punctual_types::{Interpolation, Outside, Ranking, Sampling};
 
 use super::view_algebra::{Axis, BATCH, Factor, View};
 use super::views::position;
-use super::{Lowering, Value};
+use super::{Lowered, Lowering, Value};
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
+use crate::schema::attribute::{int, ints, text};
+use crate::schema::data_type;
+use crate::write::{Writer, Written, tensor_name};
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "ArgMax" => arg_max(),
+    "ArgMin" => arg_max(),
+    "GatherElements" => gather_elements(),
+    "GatherND" => gather_nd(),
+    "GridSample" => grid_sample(),
+    "TopK" => top_k(),
+};
 
 impl Lowering<'_> {
     /// Pixels of an image at the positions of a grid: (N, channels, rows, columns) at (N, rows, columns, 2). Each image
@@ -333,4 +346,77 @@ fn sampling(node: &Node) -> Result<Sampling, Problem> {
         outside,
         align_corners,
     })
+}
+
+impl Written for GridSample {
+    /// Groups become images of the batch.
+    fn write(&self, writer: &mut Writer<'_>, operator: &Operator) -> bool {
+        let (input, grid) = (operator.input, operator.others[0]);
+        let [channels, height, width] = writer.sides(input);
+        let [_, rows, columns] = writer.sides(grid);
+        let apart = [-1, channels / i64::from(self.groups), height, width];
+        let apart = writer.integers(&apart);
+        let positions = writer.integers(&[-1, 2, rows, columns]);
+        let whole = writer.integers(&[-1, channels, rows, columns]);
+        let input = writer.node("Reshape", &[&tensor_name(input), &apart], Vec::new());
+        let grid = writer.node("Reshape", &[&tensor_name(grid), &positions], Vec::new());
+        let grid = writer.node("Transpose", &[&grid], vec![ints("perm", [0, 2, 3, 1])]);
+        let mode = match self.sampling.interpolation {
+            Interpolation::Nearest => "nearest",
+            Interpolation::Linear => "bilinear",
+        };
+        let padding = match self.sampling.outside {
+            Outside::Zeros => "zeros",
+            Outside::Border => "border",
+            Outside::Reflection => "reflection",
+        };
+        let attributes = vec![
+            int("align_corners", self.sampling.align_corners.into()),
+            text("mode", mode),
+            text("padding_mode", padding),
+        ];
+        let result = writer.node("GridSample", &[&input, &grid], attributes);
+        writer.node_into("Reshape", &[&result, &whole], operator.output, Vec::new())
+    }
+}
+
+impl Written for TopK {
+    /// The positions, which are integers in ONNX. Its `TopK` chooses the first of equal values.
+    fn write(&self, writer: &mut Writer<'_>, operator: &Operator) -> bool {
+        let Ranking { largest, last, .. } = self.ranking;
+        let input = tensor_name(operator.input);
+        let axis = int("axis", self.axis.index().map_or(0, |axis| axis as i64 + 1));
+        let found = if self.count == 1 {
+            let name = if largest { "ArgMax" } else { "ArgMin" };
+            let last = int("select_last_index", last.into());
+            writer.node(name, &[&input], vec![axis, last])
+        } else if last {
+            return false;
+        } else {
+            let count = writer.integers(&[self.count.into()]);
+            let attributes = vec![axis, int("largest", largest.into())];
+            writer.node("TopK", &[&input, &count], attributes);
+            writer.second_result()
+        };
+        let to = vec![int("to", data_type::FLOAT.into())];
+        writer.node_into("Cast", &[&found], operator.output, to)
+    }
+}
+
+impl Written for Take {
+    /// Indices clipped to the axis and repeated to the output.
+    fn write(&self, writer: &mut Writer<'_>, operator: &Operator) -> bool {
+        let along = self.axis.index().unwrap_or(0);
+        let size = writer.sides(operator.input)[along];
+        let input = tensor_name(operator.input);
+        let whole = writer.cast(&tensor_name(operator.others[0]), data_type::INT64);
+        let [low, high] = [-size, size - 1].map(|bound| writer.integer(bound));
+        let whole = writer.node("Clip", &[&whole, &low, &high], Vec::new());
+        let images = writer.node("Shape", &[&input], vec![int("end", 1)]);
+        let sides = writer.integers(&writer.sides(operator.output));
+        let sizes = writer.node("Concat", &[&images, &sides], vec![int("axis", 0)]);
+        let whole = writer.node("Expand", &[&whole, &sizes], Vec::new());
+        let axis = vec![int("axis", along as i64 + 1)];
+        writer.node_into("GatherElements", &[&input, &whole], operator.output, axis)
+    }
 }

@@ -1,12 +1,20 @@
 //! Conv, and what all operators with windows share.
 
-use punctual_model::{Tensor, window_output};
+use punctual_model::{Conv2d, Operator, Tensor, window_output};
 use punctual_types::{Extent, Padding, Window};
 
-use super::Lowering;
+use super::{Lowered, Lowering};
 use crate::draft::Computation;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
+use crate::schema::AttributeProto;
+use crate::schema::attribute::{int, ints};
+use crate::write::{Writer, Written, tensor_name};
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "Conv" => conv(),
+};
 
 /// The window that a node has, by the attributes that all operators with windows share.
 pub(super) fn read_window(
@@ -135,7 +143,13 @@ fn same(input: Tensor, window: &Window, lower: bool) -> Padding {
 }
 
 impl Lowering<'_> {
-    pub(super) fn conv(&mut self, node: &Node) -> Result<(), Problem> {
+    fn conv(&mut self, node: &Node) -> Result<(), Problem> {
+        self.convolution(node)?;
+        self.note_steps(node);
+        Ok(())
+    }
+
+    fn convolution(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 3, 1)?;
         let input = self.image(node)?;
         let shape = self.shape(input);
@@ -216,4 +230,40 @@ fn on_one_pixel(window: &Window, weights: &[f32]) -> (Window, Vec<f32>) {
 /// A dimension of a constant as a tensor's.
 pub(super) fn dimension(value: usize) -> Result<u32, Problem> {
     u32::try_from(value).map_err(|_| Problem::Dimension { value })
+}
+
+impl Written for Conv2d {
+    fn write(&self, writer: &mut Writer<'_>, operator: &Operator) -> bool {
+        let &Conv2d { window, groups, .. } = self;
+        let channels = writer.shape(operator.input).channels;
+        let outputs = writer.shape(operator.output).channels;
+        let kernel = window.kernel;
+        let dims = [outputs, channels / groups, kernel.height, kernel.width].map(i64::from);
+        let weights = writer.weights(operator.weights[0], &dims);
+        let bias = writer.weights(operator.weights[1], &[outputs.into()]);
+        let mut attributes = window_attributes(&window);
+        attributes.push(ints("dilations", along_both(window.dilation)));
+        attributes.push(int("group", groups.into()));
+        let input = tensor_name(operator.input);
+        let mut sum = writer.node("Conv", &[&input, &weights, &bias], attributes);
+        if let Some(&residual) = operator.others.first() {
+            sum = writer.node("Add", &[&sum, &tensor_name(residual)], Vec::new());
+        }
+        writer.activate(self.activation, &sum, operator.output)
+    }
+}
+
+/// What [`read_window`] reads, but for dilations.
+pub(super) fn window_attributes(window: &Window) -> Vec<AttributeProto> {
+    let pads = window.padding;
+    let pads = [pads.top, pads.left, pads.bottom, pads.right];
+    vec![
+        ints("kernel_shape", along_both(window.kernel)),
+        ints("strides", along_both(window.stride)),
+        ints("pads", pads.map(i64::from)),
+    ]
+}
+
+fn along_both(extent: Extent) -> [i64; 2] {
+    [extent.height, extent.width].map(i64::from)
 }

@@ -2,17 +2,26 @@
 
 use std::rc::Rc;
 
-use punctual_types::Piece;
+use punctual_model::{Copy, Operator};
+use punctual_types::{Piece, View as Plain};
 
 use super::join::of_table;
 use super::layout::Laid;
 use super::operands::Floats;
 use super::view_algebra::{Axis, BATCH, View};
-use super::{Lowering, Value};
+use super::{Lowered, Lowering, Value};
 use crate::draft::Computation;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
+use crate::schema::attribute::int;
+use crate::write::{Writer, Written, tensor_name};
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "DepthToSpace" => depth_to_space(),
+    "SpaceToDepth" => space_to_depth(),
+};
 
 /// A view whose positions do not fit a tensor's sides.
 const TOO_LARGE: Problem = Problem::Dimension { value: usize::MAX };
@@ -303,5 +312,49 @@ fn times(size: Dim, by: Dim) -> Dim {
     match (size, by) {
         (Dim::Known(a), Dim::Known(b)) => Dim::Known(a.saturating_mul(b)),
         (other, _) => other,
+    }
+}
+
+impl Written for Copy {
+    /// Each value by its position among those of all sources in a row.
+    fn write(&self, writer: &mut Writer<'_>, operator: &Operator) -> bool {
+        let mut rows = Vec::new();
+        let mut sides = Vec::new();
+        for source in operator.reads() {
+            rows.push(writer.node("Flatten", &[&tensor_name(source)], vec![int("axis", 1)]));
+            sides.push(writer.sides(source));
+        }
+        if let Some(&table) = operator.weights.first() {
+            let length = i64::from(table.len);
+            let constants = writer.weights(table, &[1, length]);
+            // As many rows as there are images.
+            let images = writer.node("Shape", &[&rows[0]], vec![int("start", 0), int("end", 1)]);
+            let columns = writer.integers(&[length]);
+            let shape = writer.node("Concat", &[&images, &columns], vec![int("axis", 0)]);
+            rows.push(writer.node("Expand", &[&constants, &shape], Vec::new()));
+            sides.push([length, 1, 1]);
+        }
+        let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+        let joined = writer.node("Concat", &rows, vec![int("axis", 1)]);
+        let result = writer.sides(operator.output);
+        let elements = |sides: &[i64; 3]| sides.iter().product::<i64>();
+        let mut indices = vec![0_i64; elements(&result) as usize];
+        let at = |[_, height, width]: [i64; 3], position: [u32; 3]| {
+            let [channel, row, column] = position.map(i64::from);
+            (channel * height + row) * width + column
+        };
+        for piece in &self.pieces {
+            let source = usize::from(piece.source);
+            let start: i64 = sides[..source].iter().map(elements).sum();
+            let mut filled = Plain::plain(piece.sizes);
+            filled.start = piece.at;
+            for (to, from) in filled.positions().zip(piece.view.positions()) {
+                indices[at(result, to) as usize] = start + at(sides[source], from);
+            }
+        }
+        let indices = writer.integers(&indices);
+        let picked = writer.node("Gather", &[&joined, &indices], vec![int("axis", 1)]);
+        let sizes = writer.integers(&[&[-1], &result[..]].concat());
+        writer.node_into("Reshape", &[&picked, &sizes], operator.output, Vec::new())
     }
 }

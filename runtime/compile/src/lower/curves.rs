@@ -3,10 +3,28 @@
 use punctual_types::{Activation, BinaryFunction};
 
 use super::arithmetic::Operand;
-use super::{Lowering, Value};
+use super::{Lowered, Lowering, Value};
 use crate::draft::Computation;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "Celu" => celu(),
+    "Elu" => elu(),
+    "Gelu" => gelu(),
+    "HardSigmoid" => hard_sigmoid(),
+    "HardSwish" => curve(Activation::HardSwish),
+    "LeakyRelu" => leaky_relu(),
+    "Mish" => curve(Activation::Mish),
+    "PRelu" => p_relu(),
+    "Selu" => selu(),
+    "Sigmoid" => curve(Activation::Sigmoid),
+    "Softplus" => curve(Activation::Softplus),
+    "Softsign" => curve(Activation::Softsign),
+    "Tanh" => curve(Activation::Tanh),
+    "ThresholdedRelu" => thresholded_relu(),
+};
 
 impl Lowering<'_> {
     pub(super) fn curve(&mut self, node: &Node, activation: Activation) -> Result<(), Problem> {

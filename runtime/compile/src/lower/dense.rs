@@ -1,18 +1,32 @@
 //! Fully connected layers.
 
-use punctual_model::Linear;
+use punctual_model::{Linear, Operator};
 use punctual_types::Activation;
 
 use super::operands::Floats;
 use super::view_algebra::BATCH;
-use super::{Lowering, Value};
+use super::{Lowered, Lowering, Value};
 use crate::draft::Computation;
 use crate::graph::{Attributes, Node};
 use crate::problem::Problem;
+use crate::schema::attribute::int;
+use crate::write::{Writer, Written, tensor_name};
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "Gemm" => gemm(),
+    "MatMul" => mat_mul(),
+};
 
 impl Lowering<'_> {
     /// `alpha * A * B + beta * C`.
-    pub(super) fn gemm(&mut self, node: &Node) -> Result<(), Problem> {
+    fn gemm(&mut self, node: &Node) -> Result<(), Problem> {
+        self.general_product(node)?;
+        self.note_steps(node);
+        Ok(())
+    }
+
+    fn general_product(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 3, 1)?;
         let mut attributes = Attributes::of(node);
         let (alpha, beta) = (
@@ -39,7 +53,17 @@ impl Lowering<'_> {
         self.linear(node, weights, bias)
     }
 
-    pub(super) fn mat_mul(&mut self, node: &Node) -> Result<(), Problem> {
+    /// By a matrix that is known, or of two that are computed.
+    fn mat_mul(&mut self, node: &Node) -> Result<(), Problem> {
+        if !self.is_dense(node) {
+            return self.product(node);
+        }
+        self.dense_mat_mul(node)?;
+        self.note_steps(node);
+        Ok(())
+    }
+
+    fn dense_mat_mul(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         Attributes::of(node).finish()?;
         self.gather_windows(node)?;
@@ -103,5 +127,24 @@ impl Lowering<'_> {
         let linear = Computation::new(Linear { activation }, [weights, bias]);
         let output = self.emit(node, linear, input, &[])?;
         self.set_features(node, output)
+    }
+}
+
+impl Written for Linear {
+    /// A matrix product, with the shape of an image of one pixel.
+    fn write(&self, writer: &mut Writer<'_>, operator: &Operator) -> bool {
+        let &[weights, bias] = &operator.weights[..] else {
+            unreachable!("a fully connected layer has weights and biases")
+        };
+        let features = i64::from(bias.len);
+        let inputs = i64::from(weights.len) / features;
+        let weights = writer.weights(weights, &[features, inputs]);
+        let bias = writer.weights(bias, &[features]);
+        let input = tensor_name(operator.input);
+        let flat = writer.node("Flatten", &[&input], vec![int("axis", 1)]);
+        let product = writer.node("Gemm", &[&flat, &weights, &bias], vec![int("transB", 1)]);
+        let axes = writer.integers(&[2, 3]);
+        let sum = writer.node("Unsqueeze", &[&product, &axes], Vec::new());
+        writer.activate(self.activation, &sum, operator.output)
     }
 }

@@ -4,11 +4,20 @@ use punctual_types::{Activation, BinaryFunction};
 
 use super::operands::Floats;
 use super::view_algebra::{Axis, View};
-use super::{Lowering, Value};
+use super::{Lowered, Lowering, Value};
 use crate::draft::Computation;
 use crate::fold::Dim;
 use crate::graph::{Attributes, Node};
 use crate::problem::Problem;
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "BatchNormalization" => batch_normalization(),
+    "Clip" => clip(),
+    "Dropout" => dropout(),
+    "Identity" => identity(),
+    "Relu" => relu(),
+};
 
 impl Lowering<'_> {
     pub(super) fn relu(&mut self, node: &Node) -> Result<(), Problem> {

@@ -7,17 +7,25 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use punctual_model::{ChannelRun, GATHER_SOURCES_MAX, Gather, Tensor, TensorId};
+use punctual_model::{ChannelRun, GATHER_SOURCES_MAX, Gather, Operator, Tensor, TensorId};
 use punctual_types::{PIECES_MAX, Piece, View as Plain};
 
 use super::layout::Laid;
 use super::view_algebra::{Axis, BATCH, Factor, View, normal};
 use super::views::position;
-use super::{Lowering, Value};
+use super::{Lowered, Lowering, Value};
 use crate::draft::{Computation, Drafted};
 use crate::fold::Dim;
 use crate::graph::{Attributes, Constant, Data, Node};
 use crate::problem::Problem;
+use crate::schema::attribute::int;
+use crate::write::{Writer, Written, tensor_name};
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "Concat" => concat(),
+    "Split" => split(),
+};
 
 /// Most operands: a run names its source by a byte. Devices take fewer; [`gather`](crate::gather) sees to that.
 const OPERANDS_MAX: usize = 255;
@@ -137,7 +145,13 @@ impl Joined {
 }
 
 impl Lowering<'_> {
-    pub(super) fn concat(&mut self, node: &Node) -> Result<(), Problem> {
+    fn concat(&mut self, node: &Node) -> Result<(), Problem> {
+        if self.join_tokens(node)? || self.stack(node)? {
+            return Ok(());
+        }
+        if !(0..node.inputs.len()).any(|at| self.is_view(node, at)) {
+            return Err(self.not_constant(node));
+        }
         self.limit(node, OPERANDS_MAX, 1)?;
         let mut attributes = Attributes::of(node);
         let axis = attributes.int("axis", 1)?;
@@ -545,5 +559,33 @@ pub(super) fn of_table(constant: &Constant, first: usize) -> View {
         tensor: TensorId(0),
         start: [first as u64, 0, 0],
         dims,
+    }
+}
+
+impl Written for Gather {
+    fn write(&self, writer: &mut Writer<'_>, operator: &Operator) -> bool {
+        let mut names = Vec::new();
+        let mut starts = vec![0];
+        for source in operator.reads() {
+            names.push(tensor_name(source));
+            starts.push(starts[names.len() - 1] + writer.shape(source).channels);
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let channels = |run: &ChannelRun| {
+            let first = starts[usize::from(run.source)] + run.first;
+            first..first + run.count
+        };
+        let along = || vec![int("axis", 1)];
+        let whole = starts.windows(2).map(|ends| ends[0]..ends[1]);
+        if self.runs.iter().map(channels).eq(whole) {
+            return writer.node_into("Concat", &names, operator.output, along());
+        }
+        let joined = match names[..] {
+            [one] => one.to_owned(),
+            _ => writer.node("Concat", &names, along()),
+        };
+        let indices = self.runs.iter().flat_map(channels).map(i64::from);
+        let indices = writer.integers(&indices.collect::<Vec<_>>());
+        writer.node_into("Gather", &[&joined, &indices], operator.output, along())
     }
 }

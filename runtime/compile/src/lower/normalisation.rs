@@ -7,11 +7,19 @@ use super::arithmetic::Operand;
 use super::operands::Floats;
 use super::view_algebra::{Axis, BATCH, View};
 use super::views::position;
-use super::{Lowering, Value};
+use super::{Lowered, Lowering, Value};
 use crate::draft::Computation;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "GroupNormalization" => group_normalization(),
+    "InstanceNormalization" => instance_normalization(),
+    "LpNormalization" => lp_normalization(),
+    "RMSNormalization" => rms_normalization(),
+};
 
 const VALUES: &str = "an image, or channels of values";
 

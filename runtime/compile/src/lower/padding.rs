@@ -8,10 +8,15 @@ use punctual_types::{Padding, Window};
 use super::join::Part;
 use super::view_algebra::View;
 use super::views::positions;
-use super::{Lowering, Padded, Value};
+use super::{Lowered, Lowering, Padded, Value};
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "Pad" => pad(),
+};
 
 /// What stands around a tensor.
 #[derive(Clone, Copy)]

@@ -1,12 +1,22 @@
 //! Pooling, by windows and over the whole image.
 
-use punctual_model::{Pool, TensorId};
+use punctual_model::{Operator, Pool, TensorId};
 use punctual_types::{Extent, PoolKind, Window};
 
-use super::convolution::read_window;
-use super::{Lowering, Value};
+use super::convolution::{read_window, window_attributes};
+use super::{Lowered, Lowering, Value};
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
+use crate::schema::attribute::int;
+use crate::write::{Writer, Written, tensor_name};
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "AveragePool" => average_pool(),
+    "GlobalAveragePool" => global_average_pool(),
+    "GlobalMaxPool" => global_max_pool(),
+    "MaxPool" => max_pool(),
+};
 
 /// Padding behind that makes a pool count in whole windows count every started one: what
 /// `ceil_mode` means. A window may begin inside the image or the padding before it, never behind
@@ -123,6 +133,24 @@ impl Lowering<'_> {
     ) -> Result<TensorId, Problem> {
         let mean = Pool::mean_of_all(self.shape(input).extent());
         self.emit(node, mean, input, &[])
+    }
+}
+
+impl Written for Pool {
+    fn write(&self, writer: &mut Writer<'_>, operator: &Operator) -> bool {
+        let (input, output) = (tensor_name(operator.input), operator.output);
+        if self.is_mean_of_all(writer.shape(operator.input).extent()) {
+            return writer.node_into("GlobalAveragePool", &[&input], output, Vec::new());
+        }
+        let mut attributes = window_attributes(&self.window());
+        let name = match self.kind {
+            PoolKind::Max => "MaxPool",
+            PoolKind::Average { counts_padding } => {
+                attributes.push(int("count_include_pad", counts_padding.into()));
+                "AveragePool"
+            }
+        };
+        writer.node_into(name, &[&input], output, attributes)
     }
 }
 

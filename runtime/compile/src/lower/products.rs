@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use punctual_model::{Product, TensorId};
+use punctual_model::{Operator, Product, TensorId};
 use punctual_types::Piece;
 
 use super::attention::Scores;
@@ -14,11 +14,18 @@ use super::join::of_table;
 use super::layout::Laid;
 use super::operands::Floats;
 use super::view_algebra::{Axis, BATCH, Factor, View};
-use super::{Lowering, Value};
+use super::{Lowered, Lowering, Value};
 use crate::draft::Computation;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
+use crate::schema::attribute::ints;
+use crate::write::{Writer, Written, tensor_name};
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "Einsum" => einsum(),
+};
 
 /// The name of a product's dimension; those of a `MatMul` are numbered.
 type Letter = u32;
@@ -602,6 +609,19 @@ fn letters(term: &str, rest: impl Fn(usize) -> Option<usize>) -> Option<Vec<Lett
     let all = all?;
     let once = (0..all.len()).all(|at| !all[..at].contains(&all[at]));
     once.then_some(all)
+}
+
+impl Written for Product {
+    /// Rows of matrices, (N, rows, first's columns, terms) and (N, rows, terms, channels).
+    fn write(&self, writer: &mut Writer<'_>, operator: &Operator) -> bool {
+        let [first, second] = [operator.input, operator.others[0]].map(|operand| {
+            let perm = vec![ints("perm", [0, 2, 3, 1])];
+            writer.node("Transpose", &[&tensor_name(operand)], perm)
+        });
+        let product = writer.node("MatMul", &[&first, &second], Vec::new());
+        let back = vec![ints("perm", [0, 3, 1, 2])];
+        writer.node_into("Transpose", &[&product], operator.output, back)
+    }
 }
 
 #[cfg(test)]

@@ -6,9 +6,16 @@ use punctual_model::Convert;
 use punctual_types::Quantisation;
 
 use super::operands::Floats;
-use super::{Lowering, Value};
+use super::{Lowered, Lowering, Value};
 use crate::graph::{Attributes, Constant, Data, Node};
 use crate::problem::Problem;
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "Constant" => constant(),
+    "DequantizeLinear" => dequantize_linear(),
+    "QuantizeLinear" => quantize_linear(),
+};
 
 /// Signed bytes are taken as unsigned ones that are as much larger.
 const SIGNED: i32 = 128;
@@ -23,6 +30,8 @@ struct Integers {
     zeros: Vec<i32>,
     axis: usize,
 }
+
+impl crate::write::Written for Convert {}
 
 impl Lowering<'_> {
     /// Floats to bytes.

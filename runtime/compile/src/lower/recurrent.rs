@@ -7,10 +7,17 @@ use punctual_types::{Activation, Cell, Extent, Window};
 use super::convolution::dimension;
 use super::join::Part;
 use super::view_algebra::{Axis, BATCH, Factor, View, normal};
-use super::{Lowering, Value};
+use super::{Lowered, Lowering, Value};
 use crate::draft::Computation;
 use crate::graph::{Attribute, Attributes, Data, Node};
 use crate::problem::Problem;
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "GRU" => recurrent(),
+    "LSTM" => recurrent(),
+    "RNN" => recurrent(),
+};
 
 /// Positions of the operands in the node's list of inputs.
 const WEIGHTS: usize = 1;
@@ -29,6 +36,8 @@ struct Layer {
     batch_first: bool,
     hidden: u32,
 }
+
+impl crate::write::Written for Recurrent {}
 
 impl Lowering<'_> {
     pub(super) fn recurrent(&mut self, node: &Node) -> Result<(), Problem> {

@@ -9,11 +9,26 @@ use punctual_types::{BinaryFunction, Extent, PoolKind, UnaryFunction, Window};
 use super::arithmetic::Operand;
 use super::view_algebra::{Axis, BATCH, Factor, View};
 use super::views::{position, positions};
-use super::{Lowering, Value};
+use super::{Lowered, Lowering, Value};
 use crate::draft::Computation;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "CumSum" => running_sum(),
+    "ReduceL1" => reduce(),
+    "ReduceL2" => reduce(),
+    "ReduceLogSum" => reduce(),
+    "ReduceLogSumExp" => reduce(),
+    "ReduceMax" => reduce(),
+    "ReduceMean" => reduce(),
+    "ReduceMin" => reduce(),
+    "ReduceProd" => reduce(),
+    "ReduceSum" => reduce(),
+    "ReduceSumSquare" => reduce(),
+};
 
 /// Most positions of a dimension for a product over it, and for running sums along it.
 const FACTORS_MAX: i64 = 64;

@@ -12,6 +12,7 @@ use crate::options::{
     Background, BoxUnit, DetectionOptions, OutputPart, Reduction, ReductionKind, ScoreValues,
 };
 use crate::problem::Problem;
+use crate::write::Written;
 
 /// Most positions that a byte tells apart.
 const BYTES: u64 = 1 << 8;
@@ -72,6 +73,9 @@ struct Places {
     places: usize,
     values: usize,
 }
+
+impl Written for BestScore {}
+impl Written for Detections {}
 
 impl Lowering<'_> {
     pub(crate) fn reduced(

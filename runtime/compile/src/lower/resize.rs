@@ -1,14 +1,21 @@
 //! Resizes: other rows and columns, by sizes or by scales.
 
-use punctual_model::{Resize, Tensor};
+use punctual_model::{Operator, Resize, Tensor};
 use punctual_types::{Coordinates, Extent, Filter, Resampling, Rounding};
 
-use super::Lowering;
 use super::convolution::dimension;
 use super::views::positions;
+use super::{Lowered, Lowering};
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
+use crate::schema::attribute::{int, text};
+use crate::write::{Writer, Written, tensor_name};
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "Resize" => resize(),
+};
 
 /// Dimensions of an image: batch, channels, rows, columns.
 const RANK: usize = 4;
@@ -184,6 +191,50 @@ fn filter(attributes: &mut Attributes<'_>) -> Result<Filter, Problem> {
         other => {
             let found = Attribute::Text(other.to_owned());
             Err(Problem::attribute("mode", &found, "nearest or linear"))
+        }
+    }
+}
+
+impl Written for Resize {
+    /// By its sizes, where these say all; else by its scales. Before operator set 19 there are no symmetric coordinates.
+    fn write(&self, writer: &mut Writer<'_>, operator: &Operator) -> bool {
+        let with = self.resampling;
+        let (shape, to) = (writer.shape(operator.input), with.size);
+        let by_size = with.scale == ratios(shape.extent(), to);
+        let coordinates = match with.coordinates {
+            Coordinates::Asymmetric => "asymmetric",
+            Coordinates::HalfPixel => "half_pixel",
+            // The same, where the scale has nothing that the sizes have not.
+            Coordinates::HalfPixelSymmetric if by_size => "half_pixel",
+            Coordinates::HalfPixelSymmetric => return false,
+            Coordinates::PytorchHalfPixel => "pytorch_half_pixel",
+            Coordinates::AlignCorners => "align_corners",
+        };
+        let mut attributes = vec![text("coordinate_transformation_mode", coordinates)];
+        match with.filter {
+            Filter::Linear => attributes.push(text("mode", "linear")),
+            Filter::Nearest(rounding) => {
+                let rounding = match rounding {
+                    Rounding::Floor => "floor",
+                    Rounding::Ceil => "ceil",
+                    Rounding::PreferFloor => "round_prefer_floor",
+                    Rounding::PreferCeil => "round_prefer_ceil",
+                };
+                attributes.push(text("mode", "nearest"));
+                attributes.push(text("nearest_mode", rounding));
+            }
+        }
+        let (input, output) = (tensor_name(operator.input), operator.output);
+        if by_size {
+            let batch = writer.node("Shape", &[&input], vec![int("end", 1)]);
+            let rest = [shape.channels, to.height, to.width].map(i64::from);
+            let rest = writer.integers(&rest);
+            let sizes = writer.node("Concat", &[&batch, &rest], vec![int("axis", 0)]);
+            writer.node_into("Resize", &[&input, "", "", &sizes], output, attributes)
+        } else {
+            let [down, along] = with.scale;
+            let scales = writer.floats(&[1.0, 1.0, down, along], &[4]);
+            writer.node_into("Resize", &[&input, "", &scales], output, attributes)
         }
     }
 }

@@ -8,11 +8,21 @@ use punctual_types::{Extent, Window};
 use super::operands::Floats;
 use super::view_algebra::{Axis, View};
 use super::views::position;
-use super::{Lowering, Value};
+use super::{Lowered, Lowering, Value};
 use crate::draft::Computation;
 use crate::fold::{Dim, product};
 use crate::graph::{Attributes, Data, Node};
 use crate::problem::Problem;
+use crate::write::Written;
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "LayerNormalization" => layer_normalization(),
+};
+
+impl Written for LayerNorm {}
+impl Written for Embedding {}
+impl Written for Tokens {}
 
 impl Lowering<'_> {
     pub(super) fn layer_normalization(&mut self, node: &Node) -> Result<(), Problem> {

@@ -9,11 +9,16 @@ use punctual_types::{Extent, Padding, Window};
 
 use super::convolution::{dimension, of_weights, pads, two};
 use super::view_algebra::View;
-use super::{Lowering, Value};
+use super::{Lowered, Lowering, Value};
 use crate::draft::Computation;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "ConvTranspose" => transposed_conv(),
+};
 
 /// Along rows or columns.
 #[derive(Clone, Copy)]

@@ -6,10 +6,23 @@ use std::rc::Rc;
 use super::join::Part;
 use super::operands::describe_dims;
 use super::view_algebra::View;
-use super::{Lowering, Value};
+use super::{Lowered, Lowering, Value};
 use crate::fold::{Dim, Integer, product, resolved};
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
+
+/// What is lowered here.
+pub(super) const OPERATORS: &[Lowered] = operators! {
+    "Expand" => expand(),
+    "Flatten" => flatten(),
+    "Gather" => gather(),
+    "Reshape" => reshape(),
+    "Slice" => slice(),
+    "Squeeze" => squeeze(),
+    "Tile" => tile(),
+    "Transpose" => transpose(),
+    "Unsqueeze" => unsqueeze(),
+};
 
 /// Most slices that are joined to one.
 const SLICES_MAX: usize = 8;
@@ -151,7 +164,10 @@ impl Lowering<'_> {
         Ok(self.optional_ints(node, 1, "axes")?.or(from_attribute))
     }
 
-    pub(super) fn slice(&mut self, node: &Node) -> Result<(), Problem> {
+    fn slice(&mut self, node: &Node) -> Result<(), Problem> {
+        if !self.is_view(node, 0) {
+            return Err(self.not_constant(node));
+        }
         self.limit(node, 5, 1)?;
         Attributes::of(node).finish()?;
         let mut view = self.view(node, 0)?.clone();
@@ -320,7 +336,12 @@ impl Lowering<'_> {
     }
 
     /// Positions of a dimension that are known when compiling.
-    pub(super) fn gather(&mut self, node: &Node) -> Result<(), Problem> {
+    fn gather(&mut self, node: &Node) -> Result<(), Problem> {
+        match (self.is_view(node, 0), self.is_view(node, 1)) {
+            (true, _) => {}
+            (false, true) => return self.embedding(node),
+            (false, false) => return Err(self.not_constant(node)),
+        }
         self.limit(node, 2, 1)?;
         let mut attributes = Attributes::of(node);
         let axis = attributes.int("axis", 0)?;
