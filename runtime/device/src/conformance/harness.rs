@@ -8,7 +8,7 @@ use punctual_core::{
     ActionId, Answer, BATCH_MAX, Confidence, Criticality, Event, Infer, Instant, ModelId, Nanos,
     PartitionId, RequestId, StageId, Window,
 };
-use punctual_model::reference;
+use punctual_model::{Network, reference};
 use punctual_platform::Doorbell;
 
 use super::{Subject, Testable};
@@ -107,11 +107,8 @@ impl<S: Subject> Harness<S> {
         loop {
             if let Some(event) = self.poll() {
                 let action = action_of(&event);
-                let owed = self
-                    .owed
-                    .iter_mut()
-                    .find(|owed| owed.front() == Some(&action));
-                let Some(owed) = owed else {
+                let mut owed = self.owed.iter_mut();
+                let Some(owed) = owed.find(|owed| owed.front() == Some(&action)) else {
                     panic!("{event:?} answers no action that is due");
                 };
                 owed.pop_front();
@@ -119,6 +116,17 @@ impl<S: Subject> Harness<S> {
             }
             assert!(self.now() < limit, "owed and silent");
             self.wait(limit);
+        }
+    }
+
+    /// Runs all stages of a model on an image, in buffer 0; the answers are those of its network.
+    pub(super) fn run(&mut self, model: ModelId, network: &Network, image: &[f32], what: &str) {
+        self.write_input(0, model, image);
+        for (exit, scores) in scores::<S>(network, image).iter().enumerate() {
+            let mut infer = self.action(exit as u8, 1, &[0]);
+            infer.model = model;
+            let answers = self.answers(&infer);
+            assert_answer::<S>(answers[0], scores, &format!("{what}, exit {exit}"));
         }
     }
 
@@ -138,6 +146,8 @@ impl<S: Subject> Harness<S> {
     }
 }
 
+type Scores = std::vec::Vec<f32>;
+
 pub(super) fn members(buffers: &[u16]) -> Vec<RequestId, BATCH_MAX> {
     let member = |&buffer: &u16| RequestId {
         buffer,
@@ -154,6 +164,15 @@ fn action_of(event: &Event) -> ActionId {
             *action
         }
         other => panic!("{other:?} is no event of a device"),
+    }
+}
+
+/// The class scores that the reference gives at each exit.
+pub(super) fn scores<S: Subject>(network: &Network, image: &[f32]) -> std::vec::Vec<Scores> {
+    if S::COMPUTES {
+        reference::run(network, image)
+    } else {
+        vec![Scores::new(); network.stages.len()]
     }
 }
 

@@ -14,6 +14,7 @@ mod builder;
 mod harness;
 pub mod mutations;
 pub mod networks;
+mod operators;
 mod paging;
 mod preemption;
 pub mod suite;

@@ -2,12 +2,17 @@
 
 use punctual_model::{Network, Tensor};
 use punctual_types::{
-    Activation, Axis, BinaryFunction, BoxForm, Cell, Coordinates, Decoder, Digit, Filter,
-    Interpolation, Outside, Piece, PoolKind, Quantisation, Random, Ranking, Rounding, Sampling,
-    Scoring, UnaryFunction, View,
+    Activation, Axis, BinaryFunction, BoxForm, Cell, Coordinates, Decoder, Filter, Interpolation,
+    Outside, Piece, PoolKind, Quantisation, Random, Ranking, Rounding, Sampling, Scoring,
+    UnaryFunction, View,
 };
 
-use super::builder::{Builder, digit, view};
+use super::builder::Builder;
+use super::operators::{digit, view};
+
+fn average(counts_padding: bool) -> PoolKind {
+    PoolKind::Average { counts_padding }
+}
 
 /// Three exits; every operator; odd channels; a tensor that skips a stage; the network's input
 /// read again, by an operator that wants no planes, in the last stage.
@@ -18,34 +23,18 @@ pub fn every_operator(seed: u64) -> Network {
     let a = b.conv(image, 20, 3, 2, 1, None); // 7x6
     let depthwise = b.conv(a, 20, 3, 1, 20, Some(a));
     let pooled = b.pool(depthwise, PoolKind::Max, 3, 2, 1); // 4x3
-    let mean = b.mean(pooled);
-    b.head(mean);
+    b.mean_head(pooled);
     let grouped = b.conv(depthwise, 24, 1, 1, 4, None);
     let narrow = b.conv(grouped, 20, 3, 1, 1, None);
     let sum = b.add(narrow, depthwise);
-    let mean = b.mean(sum);
-    b.head(mean);
-    let shrunk = b.pool(
-        image,
-        PoolKind::Average {
-            counts_padding: false,
-        },
-        3,
-        2,
-        1,
-    ); // 7x6, 3 channels
+    b.mean_head(sum);
+    let shrunk = b.pool(image, average(false), 3, 2, 1); // 7x6, 3 channels
     let wide = b.conv(shrunk, 20, 5, 1, 1, Some(sum));
     let last = b.pool(wide, PoolKind::Max, 2, 2, 0); // 3x3
     let joined = b.conv(pooled, 20, 1, 1, 1, None); // 4x3
     let joined = b.mean(joined);
-    let flat = b.linear(
-        last,
-        20,
-        Activation::Clip {
-            low: -1.0,
-            high: 6.0,
-        },
-    );
+    let (low, high) = (-1.0, 6.0);
+    let flat = b.linear(last, 20, Activation::Clip { low, high });
     let both = b.add(flat, joined);
     let mask = b.slice(last, 5, 1);
     let attended = b.attention(last, mask);
@@ -69,8 +58,7 @@ pub fn wide_heads(seed: u64) -> Network {
     let tokens = b.conv(image, 160, 1, 1, 1, None);
     let mask = b.slice(tokens, 5, 1);
     let attended = b.attention(tokens, mask);
-    let mean = b.mean(attended);
-    b.head(mean);
+    b.mean_head(attended);
     b.finish()
 }
 
@@ -80,11 +68,9 @@ pub fn pair(seed: u64) -> Network {
     let mut b = Builder::new("pair", seed, 12, 10, 5);
     let image = b.input;
     let first = b.conv(image, 16, 3, 2, 1, None); // 6x5
-    let mean = b.mean(first);
-    b.head(mean);
+    b.mean_head(first);
     let second = b.conv(first, 16, 3, 1, 1, None);
-    let mean = b.mean(second);
-    b.head(mean);
+    b.mean_head(second);
     b.finish()
 }
 
@@ -99,8 +85,7 @@ pub fn residual(seed: u64) -> Network {
             let y = b.conv(x, 32, 3, 1, 1, None);
             x = b.conv(y, 32, 3, 1, 1, Some(x));
         }
-        let mean = b.mean(x);
-        b.head(mean);
+        b.mean_head(x);
     }
     b.finish()
 }
@@ -120,8 +105,7 @@ pub fn segments(seed: u64) -> Network {
     let pooled = b.resize(pooled, (8, 7), Coordinates::HalfPixel, Filter::Linear);
     let joined = b.concat(&[near, far, beyond, pooled]);
     let depthwise = b.dilated(joined, 76, 3, 76);
-    let mean = b.mean(depthwise);
-    b.head(mean);
+    b.mean_head(depthwise);
     let corners = Coordinates::AlignCorners;
     let smooth = b.resize(depthwise, (15, 13), corners, Filter::Linear);
     let floor = Filter::Nearest(Rounding::Floor);
@@ -207,12 +191,8 @@ pub fn gathers(seed: u64) -> Network {
     let carried = b.slice(shuffled, 16, 64);
     // Repeated: only one of them can lie in the result.
     let twice = b.concat(&[gated, squared, gated]);
-    let mean = b.mean(twice);
-    b.head(mean);
-    let counted = PoolKind::Average {
-        counts_padding: true,
-    };
-    let pooled = b.pool(carried, counted, 3, 2, 1); // 3x3
+    b.mean_head(twice);
+    let pooled = b.pool(carried, average(true), 3, 2, 1); // 3x3
     let narrow = b.conv(twice, 20, 3, 2, 1, None);
     let broken = b.concat(&[narrow, pooled]);
     let last = b.conv(broken, 16, 3, 1, 1, None);
@@ -254,8 +234,7 @@ pub fn copies(seed: u64) -> Network {
     ];
     let flipped = b.rearranged(large, &flipped, [10, 20, 12]);
     let mixed = b.conv(flipped, 17, 3, 2, 1, None); // 17x10x6
-    let mean = b.mean(mixed);
-    b.head(mean);
+    b.mean_head(mixed);
     // Two levels' anchors as tokens of five channels, behind two constant ones.
     let narrow = b.conv(stem, 10, 3, 2, 1, None); // 10x3x3
     let wide = b.conv(mixed, 10, 1, 1, 1, None); // 10x10x6
@@ -348,8 +327,7 @@ pub fn tangle(seed: u64) -> Network {
         let all = b.concat(&unread);
         // The curve keeps the scale of what later stages read.
         let newest = b.mix(all, 16, Activation::Sigmoid);
-        let mean = b.mean(newest);
-        b.head(mean);
+        b.mean_head(newest);
     }
     b.finish()
 }
@@ -362,12 +340,7 @@ pub fn arithmetic(seed: u64) -> Network {
         Add, Divide, KeepUnless, KeepWhere, Less, Maximum, Minimum, Multiply, Power, Slope,
         Subtract,
     };
-    let digit = |axis, step, extent| Digit { axis, step, extent };
-    let shape = |channels, height, width| Tensor {
-        channels,
-        height,
-        width,
-    };
+    let shape = |channels, height, width| Tensor::of_sides([channels, height, width]);
     let mut b = Builder::new("arithmetic", seed, 13, 11, 7);
     let image = b.input;
     let a = b.conv(image, 20, 3, 2, 1, None); // 7x6
@@ -444,8 +417,7 @@ pub fn computed(seed: u64) -> Network {
     let channels = b.grid_sample(groups, each, of_each);
     let nearest = sampling(Interpolation::Nearest, Outside::Zeros, true);
     let nearest = b.grid_sample(channels, one, nearest);
-    let mean = b.mean(nearest);
-    b.head(mean);
+    b.mean_head(nearest);
     let best = b.best_channel(channels, ranking(true, false));
     let positions = b.best_columns(channels, 3, ranking(false, false));
     let own = b.take_columns(channels, positions);
@@ -530,27 +502,15 @@ pub fn quantised(seed: u64) -> Network {
     let floats = b.convert(again, None);
     let floats = b.conv(floats, 20, 3, 1, 1, None);
     let bytes = b.convert(floats, of(0.01, 0));
-    let smooth = b.pool(
-        bytes,
-        PoolKind::Average {
-            counts_padding: true,
-        },
-        3,
-        1,
-        1,
-    );
+    let smooth = b.pool(bytes, average(true), 3, 1, 1);
     b.keep(smooth, of(0.01, 7));
     // Upside down, as bytes.
     let rows = |first, at| Piece {
         source: 0,
-        view: view(
-            [0, first, 0],
-            &[
-                digit(Axis::Channel, 1, 20),
-                digit(Axis::Row, 1, 4),
-                digit(Axis::Column, 1, 6),
-            ],
-        ),
+        view: View {
+            start: [0, first, 0],
+            ..View::plain([20, 4, 6])
+        },
         at: [0, at, 0],
         sizes: [20, 4, 6],
     };
@@ -560,8 +520,7 @@ pub fn quantised(seed: u64) -> Network {
     let double = b.resize(turned, (14, 12), Coordinates::Asymmetric, floor);
     b.keep(double, of(0.01, 7));
     let last = b.quantised_conv(double, 7, 5, 3, 1, None); // 5x4
-    let mean = b.mean(last);
-    b.head(mean);
+    b.mean_head(last);
     let whole = b.quantised_conv_over(pooled, 7, of(0.03, 120));
     let scores = b.convert(whole, None);
     b.end(scores);

@@ -1,10 +1,10 @@
 //! Weights that come and go.
 
 use punctual_core::{ActionId, Event, ModelId, Nanos};
-use punctual_model::{PAGE_BYTES, reference};
+use punctual_model::PAGE_BYTES;
 
 use super::Subject;
-use super::harness::{Harness, assert_answer};
+use super::harness::Harness;
 use super::networks;
 use super::suite::{BATCHES, partitions};
 use crate::device::{Device, SubmitError};
@@ -71,18 +71,7 @@ fn load<S: Subject>(harness: &mut Harness<S>, model: ModelId) {
 fn run<S: Subject>(harness: &mut Harness<S>, model: ModelId) {
     let network = networks::residual(21 + u64::from(model.0));
     let image = networks::image(&network, 5);
-    harness.write_input(0, model, &image);
-    let scores = if S::COMPUTES {
-        reference::run(&network, &image)
-    } else {
-        vec![Vec::new(); network.stages.len()]
-    };
-    for (exit, scores) in scores.iter().enumerate() {
-        let mut infer = harness.action(exit as u8, 1, &[0]);
-        infer.model = model;
-        let answers = harness.answers(&infer);
-        assert_answer::<S>(answers[0], scores, &format!("model {model:?}, exit {exit}"));
-    }
+    harness.run(model, &network, &image, &format!("model {model:?}"));
 }
 
 /// Models take turns in a cache that holds one of them, and each time answer as ever.

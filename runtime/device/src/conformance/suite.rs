@@ -1,11 +1,11 @@
 //! The checks. Each starts devices of its own.
 
-use punctual_core::{Event, ModelId, Nanos, PartitionId, StageId, Window};
-use punctual_model::{Network, reference};
+use punctual_core::{Event, Infer, ModelId, Nanos, PartitionId, StageId, Window};
+use punctual_model::Network;
 use punctual_types::Random;
 
 use super::Subject;
-use super::harness::{ALWAYS, Harness, assert_answer};
+use super::harness::{ALWAYS, Harness, assert_answer, scores};
 use super::networks;
 pub use super::paging::{
     loads_that_do_not_fit_are_refused, weights_come_and_go, weights_in_use_stay,
@@ -59,13 +59,7 @@ pub(super) fn write_inputs<S: Subject>(harness: &mut Harness<S>, network: &Netwo
 /// As [`write_inputs`]; returns the class scores that the reference gives: `scores[buffer][exit]`.
 fn write_and_score<S: Subject>(harness: &mut Harness<S>, network: &Network) -> Vec<Vec<Vec<f32>>> {
     write_inputs(harness, network);
-    let score = |buffer: u16| {
-        if S::COMPUTES {
-            reference::run(network, &networks::image(network, u64::from(buffer)))
-        } else {
-            vec![Vec::new(); network.stages.len()]
-        }
-    };
+    let score = |buffer: u16| scores::<S>(network, &networks::image(network, buffer.into()));
     (0..BUFFERS).map(score).collect()
 }
 
@@ -159,18 +153,7 @@ pub fn request_buffers_are_used_again_by_other_models<S: Subject>(subject: &S) {
     for round in 0..6 {
         let (model, network) = if round % 2 == 0 { (0, &a) } else { (1, &b) };
         let image = networks::image(network, round);
-        harness.write_input(0, ModelId(model), &image);
-        let scores = if S::COMPUTES {
-            reference::run(network, &image)
-        } else {
-            vec![Vec::new(); network.stages.len()]
-        };
-        for (exit, scores) in scores.iter().enumerate() {
-            let mut infer = harness.action(exit as u8, 1, &[0]);
-            infer.model = ModelId(model);
-            let answers = harness.answers(&infer);
-            assert_answer::<S>(answers[0], scores, &format!("round {round}, exit {exit}"));
-        }
+        harness.run(ModelId(model), network, &image, &format!("round {round}"));
     }
 }
 
@@ -215,54 +198,35 @@ pub fn actions_that_do_not_fit_are_refused<S: Subject>(subject: &S) {
     let mut harness = start(subject, &network, &[&[0]]);
     write_inputs(&mut harness, &network);
     let good = harness.action(0, 2, &[0, 1]);
-    let refused = |harness: &mut Harness<S>, change: &dyn Fn(&mut punctual_core::Infer)| {
+    let (model, stage) = (ModelId(0), StageId(2));
+    let members = |members, batch| SubmitError::Members { members, batch };
+    let mut refused = |change: fn(&mut Infer), error| {
         let mut infer = good.clone();
         change(&mut infer);
-        harness.device.submit(&infer).expect_err("does not fit")
+        assert_eq!(harness.device.submit(&infer), Err(error));
     };
-    let h = &mut harness;
-    assert_eq!(
-        refused(h, &|infer| infer.partition = PartitionId(1)),
-        SubmitError::UnknownPartition(PartitionId(1))
+    refused(
+        |infer| infer.partition = PartitionId(1),
+        SubmitError::UnknownPartition(PartitionId(1)),
     );
-    assert_eq!(
-        refused(h, &|infer| infer.model = ModelId(1)),
-        SubmitError::UnknownModel(ModelId(1))
+    refused(
+        |infer| infer.model = ModelId(1),
+        SubmitError::UnknownModel(ModelId(1)),
     );
-    assert_eq!(
-        refused(h, &|infer| infer.stage = StageId(2)),
-        SubmitError::UnknownStage {
-            model: ModelId(0),
-            stage: StageId(2)
-        }
+    refused(
+        |infer| infer.stage = StageId(2),
+        SubmitError::UnknownStage { model, stage },
     );
-    assert_eq!(
-        refused(h, &|infer| infer.batch = 3),
-        SubmitError::UnknownBatch {
-            model: ModelId(0),
-            batch: 3
-        }
+    refused(
+        |infer| infer.batch = 3,
+        SubmitError::UnknownBatch { model, batch: 3 },
     );
-    assert_eq!(
-        refused(h, &|infer| infer.batch = 1),
-        SubmitError::Members {
-            members: 2,
-            batch: 1
-        }
-    );
-    assert_eq!(
-        refused(h, &|infer| infer.members.clear()),
-        SubmitError::Members {
-            members: 0,
-            batch: 2
-        }
-    );
-    assert_eq!(
-        refused(h, &|infer| infer.members[1].buffer = BUFFERS),
-        SubmitError::UnknownBuffer {
-            buffer: BUFFERS,
-            buffers: BUFFERS
-        }
+    refused(|infer| infer.batch = 1, members(2, 1));
+    refused(|infer| infer.members.clear(), members(0, 2));
+    let (buffer, buffers) = (BUFFERS, BUFFERS);
+    refused(
+        |infer| infer.members[1].buffer = BUFFERS,
+        SubmitError::UnknownBuffer { buffer, buffers },
     );
     assert!(harness.poll().is_none());
 }

@@ -1,9 +1,9 @@
 //! What exits answer with: any tensor, several times, in another order, as other elements.
 
-use punctual_model::{AnswerKind, Exit, Network, Output, ScoreForm, Scores, Tensor, TensorId};
+use punctual_model::{AnswerKind, Exit, Network, Output, ScoreForm, Scores, TensorId};
 use punctual_types::{Axis, Element, Random, View};
 
-use super::{any, graph};
+use super::{any, below, graph, index, pick};
 
 /// A whole tensor in its own order.
 pub(super) fn plain(network: &Network, tensor: TensorId, element: Element) -> Output {
@@ -50,7 +50,7 @@ pub(super) fn change(network: &mut Network, random: &mut Random) -> Option<Strin
                 ScoreForm::Sigmoid,
                 ScoreForm::Probability,
             ];
-            let form = form[random.below(3) as usize];
+            let form = pick(&form, random);
             exit.scores = Some(Scores { tensor, form });
             network.answer = AnswerKind::Labels;
             network.classes = (0..classes).map(|class| format!("class {class}")).collect();
@@ -63,17 +63,16 @@ pub(super) fn change(network: &mut Network, random: &mut Random) -> Option<Strin
 
 /// A further output of an exit, and of all others, since exits answer alike.
 fn add(network: &mut Network, stage: usize, tensor: TensorId, random: &mut Random) {
-    let element =
-        [Element::F32, Element::F32, Element::I32, Element::Bool][random.below(4) as usize];
+    let elements = [Element::F32, Element::F32, Element::I32, Element::Bool];
+    let element = pick(&elements, random);
     let name = format!("further {}", random.below(100));
     for at in 0..network.stages.len() {
-        let local = network.stages[at]
-            .operators
-            .iter()
-            .map(|operator| operator.output);
-        let tensor = match at == stage {
-            true => tensor,
-            false => any(&local.collect::<Vec<_>>(), random).unwrap_or(tensor),
+        let local = network.stages[at].operators.iter();
+        let local: Vec<TensorId> = local.map(|operator| operator.output).collect();
+        let tensor = if at == stage {
+            tensor
+        } else {
+            any(&local, random).unwrap_or(tensor)
         };
         let output = Output {
             name: name.clone(),
@@ -88,36 +87,25 @@ fn add(network: &mut Network, stage: usize, tensor: TensorId, random: &mut Rando
 /// Another view of what an exit answers with: another order, a part, the same again.
 fn review(network: &mut Network, stage: usize, random: &mut Random) -> Option<()> {
     let exit = network.stages[stage].exit.as_mut()?;
-    let at = random.below(exit.outputs.len() as u64) as usize;
+    let at = index(exit.outputs.len(), random);
     let output = &mut exit.outputs[at];
-    let sides = network
-        .tensors
-        .get(output.tensor.index())
-        .copied()
-        .map(Tensor::sides)?;
+    let sides = network.tensors.get(output.tensor.index())?.sides();
     let digits = &mut output.view.digits;
-    let (a, b) = (
-        random.below(digits.len() as u64) as usize,
-        random.below(digits.len() as u64) as usize,
-    );
+    let (a, b) = (index(digits.len(), random), index(digits.len(), random));
     match random.below(5) {
         0 | 1 => digits.swap(a, b),
         2 => {
             let digit = digits.get_mut(a)?;
-            digit.extent = 1 + random.below(digit.extent.into()) as u32;
+            digit.extent = 1 + below(digit.extent, random);
             let axis = digit.axis.index()?;
             let room = sides[axis].saturating_sub(digit.extent) + 1;
-            output.view.start[axis] = random.below(room.into()) as u32;
+            output.view.start[axis] = below(room, random);
         }
         3 => digits.get_mut(a)?.axis = Axis::Repeat,
-        _ => digits.get_mut(a)?.step = random.below(3) as u32,
+        _ => digits.get_mut(a)?.step = below(3, random),
     }
-    output.shape = output
-        .view
-        .digits
-        .iter()
-        .map(|digit| digit.extent)
-        .collect();
+    let digits = output.view.digits.iter();
+    output.shape = digits.map(|digit| digit.extent).collect();
     Some(())
 }
 

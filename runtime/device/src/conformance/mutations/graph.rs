@@ -8,13 +8,11 @@ use punctual_types::Random;
 use super::any;
 
 pub(super) fn any_operator(network: &Network, random: &mut Random) -> Option<(usize, usize)> {
-    let stages = network.stages.iter().enumerate();
-    let all = stages.flat_map(|(at, stage)| (0..stage.operators.len()).map(move |op| (at, op)));
-    any(&all.collect::<Vec<_>>(), random)
+    find(network, random, |_| true)
 }
 
-/// The operators that `fits`, in a random order.
-pub(super) fn find(
+/// Any operator that `fits`.
+pub fn find(
     network: &Network,
     random: &mut Random,
     fits: impl Fn(&Operator) -> bool,
@@ -29,7 +27,7 @@ pub(super) fn find(
 }
 
 /// What is there before the operator at this place runs: inputs, and what operators before it write.
-pub(super) fn written_before(network: &Network, (stage, at): (usize, usize)) -> Vec<TensorId> {
+pub fn written_before(network: &Network, (stage, at): (usize, usize)) -> Vec<TensorId> {
     let earlier = network.stages[..stage].iter();
     let earlier = earlier.flat_map(|stage| &stage.operators);
     let own = &network.stages[stage].operators[..at];
@@ -37,17 +35,21 @@ pub(super) fn written_before(network: &Network, (stage, at): (usize, usize)) -> 
     network.input_tensors().chain(written).collect()
 }
 
+/// All that operators and exits read, to rename it.
+fn reads_mut(network: &mut Network) -> impl Iterator<Item = &mut TensorId> {
+    network.stages.iter_mut().flat_map(|stage| {
+        let operators = stage.operators.iter_mut().flat_map(Operator::reads_mut);
+        operators.chain(stage.exit.iter_mut().flat_map(Exit::reads_mut))
+    })
+}
+
 /// Gives tensors other numbers, wherever they are named.
 fn rename(network: &mut Network, new: impl Fn(TensorId) -> TensorId) {
+    reads_mut(network).for_each(|read| *read = new(*read));
     for stage in &mut network.stages {
-        for operator in &mut stage.operators {
-            operator.reads_mut().for_each(|read| *read = new(*read));
-            operator.output = new(operator.output);
-        }
-        let exit = stage.exit.iter_mut().flat_map(Exit::reads_mut);
-        exit.for_each(|read| *read = new(*read));
+        let written = stage.operators.iter_mut().map(|each| &mut each.output);
         let lists = stage.inputs.iter_mut().chain(&mut stage.outputs);
-        lists.for_each(|tensor| *tensor = new(*tensor));
+        written.chain(lists).for_each(|id| *id = new(*id));
     }
     let bytes = std::mem::take(&mut network.quantised.tensors);
     network.quantised.tensors = bytes.into_iter().map(|(id, of)| (new(id), of)).collect();
@@ -57,12 +59,6 @@ fn rename(network: &mut Network, new: impl Fn(TensorId) -> TensorId) {
 pub(super) fn insert_tensor(network: &mut Network, at: usize, shape: Tensor) {
     network.tensors.insert(at, shape);
     rename(network, |id| TensorId(id.0 + u32::from(id.index() >= at)));
-}
-
-/// A tensor of this shape behind all others.
-pub(super) fn new_tensor(network: &mut Network, shape: Tensor) -> TensorId {
-    network.tensors.push(shape);
-    TensorId(network.tensors.len() as u32 - 1)
 }
 
 /// Leaves out operators that no exit depends on, vectors that nobody reads, and their tensors.
@@ -84,29 +80,19 @@ pub(super) fn prune(network: &mut Network) {
         if !needed.contains(&TensorId(at as u32 + 1)) {
             network.vectors.remove(at);
             network.tensors.remove(at + 1);
-            needed = needed
-                .iter()
-                .map(|id| TensorId(id.0 - u32::from(id.index() > at + 1)))
-                .collect();
-            rename(network, |id| {
-                TensorId(id.0 - u32::from(id.index() > at + 1))
-            });
+            let moved = |id: TensorId| TensorId(id.0 - u32::from(id.index() > at + 1));
+            needed = needed.into_iter().map(moved).collect();
+            rename(network, moved);
         }
     }
     let operators = network.stages.iter().flat_map(|stage| &stage.operators);
     let written = operators.map(|operator| operator.output);
-    let kept: Vec<TensorId> = network
-        .input_tensors()
-        .chain(written)
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect();
+    let mut kept: Vec<TensorId> = network.input_tensors().chain(written).collect();
+    kept.sort_unstable();
+    kept.dedup();
     network.quantised.tensors.retain(|id, _| kept.contains(id));
-    network.tensors = kept
-        .iter()
-        .filter_map(|id| network.tensors.get(id.index()))
-        .copied()
-        .collect();
+    let shapes = kept.iter().filter_map(|id| network.tensors.get(id.index()));
+    network.tensors = shapes.copied().collect();
     rename(network, |id| {
         let place = kept.binary_search(&id).unwrap_or(id.index());
         TensorId(place as u32)
@@ -114,7 +100,7 @@ pub(super) fn prune(network: &mut Network) {
 }
 
 /// Lists what each stage takes and carries over.
-pub(super) fn carry(network: &mut Network) {
+pub fn carry(network: &mut Network) {
     let mut later = BTreeSet::new();
     for stage in network.stages.iter_mut().rev() {
         let read: BTreeSet<TensorId> = stage.reads().collect();
@@ -212,21 +198,10 @@ pub(super) fn smaller(network: &Network) -> Vec<Network> {
                 continue;
             };
             let mut passed = network.clone();
-            for stage in &mut passed.stages {
-                for reader in &mut stage.operators {
-                    for read in reader.reads_mut() {
-                        if *read == operator.output {
-                            *read = instead;
-                        }
-                    }
-                }
-                let exit = stage.exit.iter_mut().flat_map(Exit::reads_mut);
-                exit.filter(|read| **read == operator.output)
-                    .for_each(|read| *read = instead);
-            }
-            passed.stages[at]
-                .operators
-                .retain(|each| each.output != operator.output);
+            let readers = reads_mut(&mut passed).filter(|read| **read == operator.output);
+            readers.for_each(|read| *read = instead);
+            let operators = &mut passed.stages[at].operators;
+            operators.retain(|each| each.output != operator.output);
             push(passed);
         }
     }
