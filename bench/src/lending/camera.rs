@@ -86,7 +86,7 @@ impl Role {
 
     /// Waits for the daemon to start.
     pub fn connect(&self, socket: &Path) -> Result<Client, CameraError> {
-        let options = ClientOptions::new(socket, self.task, FORMAT.into());
+        let options = ClientOptions::new(socket, self.task, FORMAT);
         let client = options.open(Some(now_ns() + CONNECT_NS));
         client.map_err(|source| self.lost(source))
     }

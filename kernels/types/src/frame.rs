@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The longest side of a frame, in pixels: more than any camera on a Jetson gives, and it keeps a
 /// frame's bytes below 2^32.
@@ -44,30 +44,32 @@ impl fmt::Display for Size {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+/// How pixels are coded. The numbers stand in the channel's descriptors of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[repr(u32)]
 pub enum PixelFormat {
     /// Three bytes a pixel: red, green, blue.
-    Rgb8,
+    Rgb8 = 1,
     /// A plane of luma bytes, then a plane at half the resolution of interleaved U and V bytes.
     /// BT.601 coefficients, limited range (luma 16 to 235, chroma 16 to 240): what V4L2 means by
     /// `V4L2_PIX_FMT_NV12` with the default quantisation and `V4L2_YCBCR_ENC_601`.
-    Nv12,
+    Nv12 = 2,
     /// Three bytes a pixel: blue, green, red.
-    Bgr8,
+    Bgr8 = 3,
     /// One byte a pixel: red, green and blue alike.
-    Gray8,
+    Gray8 = 4,
     /// Four bytes for two pixels of a row: luma, U, luma, V. Colours as for [`Self::Nv12`].
-    Yuyv,
+    Yuyv = 5,
     /// Two bytes a pixel, the low one first: red, green and blue alike. 65535 is full scale. For depth and thermal
     /// cameras; V4L2's `V4L2_PIX_FMT_Y16`.
-    Gray16,
+    Gray16 = 6,
     /// Four bytes a pixel: red, green, blue, and a fourth value.
-    Rgba8,
+    Rgba8 = 7,
     /// No picture, but the input that a network takes, as the client prepared it: little-endian `f32`, four bytes
     /// each, a row after the other, a channel after the other. As a frame it is as wide as a channel, and as high as
     /// all of them together.
-    Tensor,
+    Tensor = 8,
 }
 
 impl PixelFormat {
@@ -81,6 +83,12 @@ impl PixelFormat {
         Self::Rgba8,
         Self::Tensor,
     ];
+
+    /// Its number in a descriptor of a frame.
+    #[must_use]
+    pub const fn code(self) -> u32 {
+        self as u32
+    }
 
     /// As in manifests and on command lines.
     #[must_use]

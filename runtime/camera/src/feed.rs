@@ -125,7 +125,7 @@ fn connected(options: &Options) -> Result<Client, Lost> {
         punctual_client::Options::new(&options.socket, &options.task, format).open(Some(until_ns))
     };
     if let Some(format) = options.format {
-        return open(format.into());
+        return open(format);
     }
     match open(PixelFormat::Nv12) {
         Err(Lost::Refused(refused)) => match *refused {

@@ -1,82 +1,8 @@
 //! Where a frame's pixels lie in a slot; fixed when a stream is registered.
 
 use punctual_types::FrameLayout;
+pub use punctual_types::PixelFormat;
 use serde::{Deserialize, Serialize};
-
-/// How pixels are coded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PixelFormat {
-    /// Three bytes a pixel: red, green, blue.
-    Rgb8,
-    /// A plane of luma bytes, then a plane at half the resolution of interleaved U and V bytes.
-    Nv12,
-    /// Three bytes a pixel: blue, green, red.
-    Bgr8,
-    /// One byte a pixel.
-    Gray8,
-    /// Four bytes for two pixels of a row: luma, U, luma, V.
-    Yuyv,
-    /// Two bytes a pixel, the low one first.
-    Gray16,
-    /// Four bytes a pixel: red, green, blue, and a fourth value.
-    Rgba8,
-    /// Little-endian `f32`, as the network takes them: channel after channel. The frame is as wide as a channel and as
-    /// high as all of them together; the terms' crop is one channel.
-    Tensor,
-}
-
-impl PixelFormat {
-    /// Its number in a descriptor.
-    pub(crate) const fn code(self) -> u32 {
-        match self {
-            Self::Rgb8 => 1,
-            Self::Nv12 => 2,
-            Self::Bgr8 => 3,
-            Self::Gray8 => 4,
-            Self::Yuyv => 5,
-            Self::Gray16 => 6,
-            Self::Rgba8 => 7,
-            Self::Tensor => 8,
-        }
-    }
-
-    /// Bytes of a row of `width` pixels in the first plane.
-    #[must_use]
-    pub fn row_bytes(self, width: u32) -> u32 {
-        punctual_types::PixelFormat::from(self).row_bytes(width)
-    }
-}
-
-impl From<punctual_types::PixelFormat> for PixelFormat {
-    fn from(format: punctual_types::PixelFormat) -> Self {
-        match format {
-            punctual_types::PixelFormat::Rgb8 => Self::Rgb8,
-            punctual_types::PixelFormat::Nv12 => Self::Nv12,
-            punctual_types::PixelFormat::Bgr8 => Self::Bgr8,
-            punctual_types::PixelFormat::Gray8 => Self::Gray8,
-            punctual_types::PixelFormat::Yuyv => Self::Yuyv,
-            punctual_types::PixelFormat::Gray16 => Self::Gray16,
-            punctual_types::PixelFormat::Rgba8 => Self::Rgba8,
-            punctual_types::PixelFormat::Tensor => Self::Tensor,
-        }
-    }
-}
-
-impl From<PixelFormat> for punctual_types::PixelFormat {
-    fn from(format: PixelFormat) -> Self {
-        match format {
-            PixelFormat::Rgb8 => Self::Rgb8,
-            PixelFormat::Nv12 => Self::Nv12,
-            PixelFormat::Bgr8 => Self::Bgr8,
-            PixelFormat::Gray8 => Self::Gray8,
-            PixelFormat::Yuyv => Self::Yuyv,
-            PixelFormat::Gray16 => Self::Gray16,
-            PixelFormat::Rgba8 => Self::Rgba8,
-            PixelFormat::Tensor => Self::Tensor,
-        }
-    }
-}
 
 /// Where rows and planes lie in a slot, in bytes; a client may have its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,13 +90,13 @@ impl FrameSpec {
     /// Rows and planes without gaps.
     #[must_use]
     pub fn packed(format: PixelFormat, width: u32, height: u32) -> Self {
-        FrameLayout::packed(format.into(), width, height).into()
+        FrameLayout::packed(format, width, height).into()
     }
 
     /// Rows `stride` bytes apart, in all planes, which follow each other without a gap.
     #[must_use]
     pub fn strided(format: PixelFormat, width: u32, height: u32, stride: u32) -> Self {
-        FrameLayout::strided(format.into(), width, height, stride).into()
+        FrameLayout::strided(format, width, height, stride).into()
     }
 
     /// The same pixels, lying elsewhere.
@@ -225,7 +151,7 @@ impl FrameSpec {
 impl From<FrameLayout> for FrameSpec {
     fn from(layout: FrameLayout) -> Self {
         Self {
-            format: layout.format.into(),
+            format: layout.format,
             width: layout.width,
             height: layout.height,
             offset: layout.offset,
@@ -239,7 +165,7 @@ impl From<FrameLayout> for FrameSpec {
 impl From<FrameSpec> for FrameLayout {
     fn from(spec: FrameSpec) -> Self {
         Self {
-            format: spec.format.into(),
+            format: spec.format,
             width: spec.width,
             height: spec.height,
             offset: spec.offset,

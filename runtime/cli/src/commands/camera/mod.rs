@@ -166,7 +166,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
     let signals = TerminationSignals::take_over()?;
     let camera = options.scenes.camera(options.format, options.seed);
-    let format = options.format.into();
+    let format = options.format;
     let mut client = punctual_client::Options::new(&options.socket, &options.task, format)
         .reconnect(options.reconnect)
         .connect()
