@@ -149,10 +149,14 @@ MEASURED = ("GridSample", "TopK", "Recurrent")
 ENGINE = ("kernels", "runtime/model", "runtime/compile", "runtime/device-cpu", "runtime/device-cuda")
 
 
+# Written by a program from what another file says.
+GENERATED = ("kernels/cuda/src/params.cuh",)
+
+
 def is_product(path):
-    """Whether the file ships: no test, bench, example, nor anything that stands in a folder of such."""
+    """Whether somebody writes the file and it ships: no test, bench, example, nor anything that stands in a folder of such."""
     name = str(path.relative_to(ROOT))
-    return name.startswith(("kernels/", "runtime/")) and not is_test(path) and "/examples/" not in name
+    return name not in GENERATED and name.startswith(("kernels/", "runtime/")) and not is_test(path) and "/examples/" not in name
 
 
 def sources():

@@ -1,5 +1,6 @@
 //! The rules of the house that no compiler checks.
 #![forbid(unsafe_code)]
 
+mod operators;
 mod rooms;
 mod rules;

@@ -54,14 +54,14 @@ const EMPTY_NAMES: &[&str] = &[
     "utils", "util", "helpers", "helper", "common", "misc", "stuff",
 ];
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .canonicalize()
         .expect("the root exists")
 }
 
-fn sources(extension: &str) -> Vec<(String, String)> {
+pub(crate) fn sources(extension: &str) -> Vec<(String, String)> {
     let root = root();
     let mut found = Vec::new();
     let mut open = vec![root.clone()];

@@ -1,0 +1,64 @@
+//! The files that `CONTRIBUTING.md` lists for a new operator, compared with those that name one that is there.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use crate::rules::{root, sources};
+
+/// An operator with a name that means nothing else, and no short cut anywhere: what another one needs, too.
+const EXAMPLE: (&str, &str) = ("GridSample", "grid_sample");
+
+/// Folders of tests, and what stands beside the product.
+const NOT_PRODUCT: [&str; 4] = ["/tests/", "/tests.rs", "/benches/", "/examples/"];
+
+#[test]
+fn an_operator_is_named_in_the_files_that_contributing_lists_and_nowhere_else() {
+    let (name, module) = EXAMPLE;
+    let text = fs::read_to_string(root().join("CONTRIBUTING.md")).expect("the document");
+    let row = text
+        .lines()
+        .find(|line| line.starts_with("| an operator |"));
+    let files = row.expect("its row").split('|').nth(2).expect("its files");
+    let listed = files
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|word| word.contains("/src/"));
+    let listed: Vec<String> = listed.map(|path| path.replace("NAME", module)).collect();
+    // A folder stands for one file in it.
+    let covers = |entry: &String, file: &String| match entry.ends_with('/') {
+        true => file
+            .strip_prefix(entry.as_str())
+            .is_some_and(|rest| !rest.contains('/')),
+        false => entry == file,
+    };
+    let named: BTreeSet<String> = ["rs", "cuh", "cu"]
+        .into_iter()
+        .flat_map(sources)
+        .filter(|(file, text)| is_product(file) && text.contains(name))
+        .map(|(file, _)| file)
+        .collect();
+    let unlisted = named
+        .iter()
+        .filter(|file| !listed.iter().any(|entry| covers(entry, file)));
+    let unlisted: Vec<&String> = unlisted.collect();
+    assert_eq!(
+        unlisted,
+        Vec::<&String>::new(),
+        "name {name}, and the row has them not"
+    );
+    let idle = listed
+        .iter()
+        .filter(|entry| !named.iter().any(|file| covers(entry, file)));
+    let idle: Vec<&String> = idle.collect();
+    assert_eq!(
+        idle,
+        Vec::<&String>::new(),
+        "stand in the row, and {name} needs them not"
+    );
+}
+
+fn is_product(file: &str) -> bool {
+    let ships = file.starts_with("kernels/") || file.starts_with("runtime/");
+    ships && !NOT_PRODUCT.iter().any(|part| file.contains(part))
+}
