@@ -269,7 +269,7 @@ impl Conv2d {
 
 /// The tiles for strips of `blocks` output blocks and `columns` columns.
 fn choices(isa: Isa, spec: &Conv2dSpec, blocks: usize, columns: usize) -> Choices {
-    Choices::new(
+    tiles::choices(
         isa,
         matches!(spec.input, ConvInput::Blocked(_)),
         spec.window.is_dilated(),

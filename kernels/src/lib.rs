@@ -41,6 +41,7 @@ mod softmax;
 mod softmax_along;
 mod spec;
 mod take;
+mod tiles;
 mod tokens;
 mod top_k;
 mod window;

@@ -59,7 +59,7 @@ impl Conv2d {
             row: row(&self.spec, sources.count),
             rows: span.rows.len(),
             columns: self.spec.output.width(),
-            tile_rows: choices[blocks - 1].rows(),
+            tile_rows: choices[blocks - 1].best().rows,
             images,
             readings: span.blocks.div_ceil(2),
         };
@@ -81,13 +81,20 @@ pub(super) fn columns(spec: &Conv2dSpec, choices: &Choices, columns: usize) -> O
     }
     let channels = spec.input.sizes().channels;
     let sources = channels.div_ceil(spec.inner_lanes());
-    let most = columns_that_stay(row(spec, sources) * choices.rows(), spec.output.width());
-    let tiles = most / choices.columns();
+    let most = columns_that_stay(
+        row(spec, sources) * choices.best().rows,
+        spec.output.width(),
+    );
+    let tiles = most / choices.best().columns;
     if most >= columns || tiles == 0 {
         return None;
     }
-    let pieces = columns.div_ceil(tiles * choices.columns());
-    Some(columns.div_ceil(pieces).next_multiple_of(choices.columns()))
+    let pieces = columns.div_ceil(tiles * choices.best().columns);
+    Some(
+        columns
+            .div_ceil(pieces)
+            .next_multiple_of(choices.best().columns),
+    )
 }
 
 /// How many of `columns` columns, which read `input` floats together, stay in the cache.

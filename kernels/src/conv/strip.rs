@@ -11,6 +11,7 @@ use core::mem::MaybeUninit;
 
 use crate::activation::Curve;
 use crate::simd::Vector;
+use crate::tiles::ANY;
 
 /// Rows of an image's output, for one or several consecutive blocks of output channels: what one
 /// call of a kernel computes. Strides are in elements.
@@ -82,8 +83,6 @@ pub(super) fn blocks_at_once(terms: usize, products: usize) -> usize {
     terms.div_ceil(products.max(1))
 }
 
-/// In the place of a horizontal stride: any stride and any taps, read at run time.
-pub(super) const ANY: usize = 0;
 /// In the place of a horizontal stride: 1, and any taps. Taps that are side by side have code of
 /// their own, since reading their steps at run time takes time.
 pub(super) const APART: usize = usize::MAX;

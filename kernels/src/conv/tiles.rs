@@ -1,25 +1,13 @@
 //! Which tiles exist for each instruction set, and which one suits a convolution.
 
-use super::strip::{ANY, APART, Strip, StripKernel, strip};
+use super::strip::{APART, Strip, StripKernel, strip};
 use crate::Isa;
+use crate::tiles::{self, ANY, Tile};
 
 /// The most blocks of output channels in one tile.
 pub(super) const BLOCKS_MAX: usize = 3;
 /// The most columns in one tile.
 pub(super) const COLUMNS_MAX: usize = 16;
-
-/// A tile's shape, and the kernel compiled for it and a kind of input.
-#[derive(Clone, Copy, Debug)]
-struct Tile {
-    /// Whether the input's inner dimension is a block's lanes; else it is planes.
-    blocked: bool,
-    /// The horizontal stride, [`ANY`] or [`APART`].
-    stride_width: usize,
-    blocks: usize,
-    rows: usize,
-    columns: usize,
-    kernel: StripKernel,
-}
 
 const BLOCKED: bool = true;
 const PLANAR: bool = false;
@@ -29,7 +17,7 @@ macro_rules! tiles {
     ($table:ident, $vector:ty, [$($feature:literal)?], $(
         $input:ident $stride:tt: [$(($o:literal, $r:literal, $c:literal)),* $(,)?]
     )*) => {
-        static $table: &[Tile] = {
+        static $table: &[Tile<StripKernel>] = {
             $(#[target_feature(enable = $feature)])?
             unsafe fn compiled<
                 const BLOCKED: bool,
@@ -159,7 +147,7 @@ tiles!(SCALAR, crate::simd::Scalar, [],
     PLANAR ANY: [(1, 1, 1), (2, 1, 1), (3, 1, 1)]
 );
 
-fn table(isa: Isa) -> &'static [Tile] {
+fn table(isa: Isa) -> &'static [Tile<StripKernel>] {
     match isa {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 => AVX512,
@@ -171,89 +159,27 @@ fn table(isa: Isa) -> &'static [Tile] {
     }
 }
 
-/// The kernels chosen for one number of output blocks.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Choices {
-    /// For strips of the whole image.
-    best: &'static Tile,
-    /// For strips with fewer rows than `best` needs: one row at a time.
-    single: &'static Tile,
-    /// Relative time of the whole image.
-    cost: usize,
-}
+pub(super) type Choices = tiles::Choices<StripKernel>;
 
-impl Choices {
-    /// Chooses for strips of `blocks` output blocks x `rows` x `columns`; `apart` says that not all
-    /// taps are side by side.
-    pub fn new(
-        isa: Isa,
-        blocked: bool,
-        apart: bool,
-        stride_width: usize,
-        blocks: usize,
-        rows: usize,
-        columns: usize,
-    ) -> Choices {
-        let stride_width = match (stride_width, apart) {
-            (1, true) if blocked => APART,
-            (stride @ 1..=2, false) => stride,
-            _ => ANY,
-        };
-        let kind = (blocked, stride_width, blocks);
-        let choose = |rows: usize, rows_max: usize| {
-            let fitting = table(isa).iter().filter(|tile| {
-                (tile.blocked, tile.stride_width, tile.blocks) == kind
-                    && tile.rows <= rows_max
-                    && tile.columns <= columns
-            });
-            fitting
-                .min_by_key(|tile| tile.cost(rows, columns))
-                .expect("each table has a tile of one pixel for each kind and number of blocks")
-        };
-        let best = choose(rows, rows);
-        Choices {
-            best,
-            single: choose(rows, 1),
-            cost: best.cost(rows, columns),
-        }
-    }
-
-    /// Relative time of the whole image.
-    pub fn cost(&self) -> usize {
-        self.cost
-    }
-
-    /// Rows and columns of the tile for strips of the whole image.
-    pub fn rows(&self) -> usize {
-        self.best.rows
-    }
-
-    pub fn columns(&self) -> usize {
-        self.best.columns
-    }
-
-    /// The kernel for a strip of `rows`.
-    pub fn kernel(&self, rows: usize) -> StripKernel {
-        if rows >= self.best.rows {
-            self.best.kernel
-        } else {
-            self.single.kernel
-        }
-    }
-}
-
-impl Tile {
-    /// Relative time to cover `rows` x `columns` with tiles. A step of the sum takes a slot a
-    /// multiplication, but no less than `LATENCY`: each sum waits for its last product. What a
-    /// step needs otherwise (loads, broadcasts, the loop) mostly hides behind the
-    /// multiplications, the better the more of them there are.
-    fn cost(&self, rows: usize, columns: usize) -> usize {
-        const LATENCY: usize = 8;
-        const OVERHEAD: usize = 1;
-        let tiles = rows.div_ceil(self.rows) * columns.div_ceil(self.columns);
-        let step = (self.blocks * self.rows * self.columns).max(LATENCY) + OVERHEAD;
-        tiles * step
-    }
+/// Chooses for strips of `blocks` output blocks x `rows` x `columns`; `apart` says that not all taps are side by side.
+pub(super) fn choices(
+    isa: Isa,
+    blocked: bool,
+    apart: bool,
+    stride_width: usize,
+    blocks: usize,
+    rows: usize,
+    columns: usize,
+) -> Choices {
+    let stride_width = match (stride_width, apart) {
+        (1, true) if blocked => APART,
+        (stride @ 1..=2, false) => stride,
+        _ => ANY,
+    };
+    let kind = (blocked, stride_width, blocks);
+    let tiles = table(isa).iter();
+    let fitting = tiles.filter(|tile| (tile.blocked, tile.stride_width, tile.blocks) == kind);
+    Choices::among(fitting, rows, columns)
 }
 
 #[cfg(test)]
@@ -270,9 +196,8 @@ mod tests {
                 for stride_width in 1..=3 {
                     for blocks in 1..=BLOCKS_MAX {
                         for apart in [false, true] {
-                            let choices =
-                                Choices::new(isa, blocked, apart, stride_width, blocks, 1, 1);
-                            assert_eq!((choices.best.rows, choices.best.columns), (1, 1));
+                            let choices = choices(isa, blocked, apart, stride_width, blocks, 1, 1);
+                            assert_eq!((choices.best().rows, choices.best().columns), (1, 1));
                         }
                     }
                 }
@@ -284,7 +209,7 @@ mod tests {
     fn tiles_are_chosen_to_cover_the_image_without_remainder() {
         if Isa::Avx512.is_available() {
             let chosen = |blocks, side| {
-                let best = Choices::new(Isa::Avx512, BLOCKED, false, 1, blocks, side, side).best;
+                let best = choices(Isa::Avx512, BLOCKED, false, 1, blocks, side, side).best();
                 (
                     best.rows * best.columns,
                     side % best.rows,
@@ -308,13 +233,12 @@ mod tests {
     }
 
     /// Rows and columns of a small output for which the tile is chosen.
-    fn image_for(isa: Isa, tile: &Tile) -> (usize, usize) {
+    fn image_for(isa: Isa, tile: &Tile<StripKernel>) -> (usize, usize) {
         let sizes = (1..=48).flat_map(|rows| (1..=48).map(move |columns| (rows, columns)));
         let chosen = |&(rows, columns): &(usize, usize)| {
             let stride = stride(tile);
             let apart = tile.stride_width == APART;
-            let best =
-                Choices::new(isa, tile.blocked, apart, stride, tile.blocks, rows, columns).best;
+            let best = choices(isa, tile.blocked, apart, stride, tile.blocks, rows, columns).best();
             (best.rows, best.columns) == (tile.rows, tile.columns)
         };
         sizes
@@ -323,7 +247,7 @@ mod tests {
             .unwrap_or_else(|| panic!("{isa}: no image for {tile:?}"))
     }
 
-    fn stride(tile: &Tile) -> usize {
+    fn stride(tile: &Tile<StripKernel>) -> usize {
         match tile.stride_width {
             ANY => 3,
             APART => 1,
@@ -331,7 +255,7 @@ mod tests {
         }
     }
 
-    fn check_on_an_image(isa: Isa, tile: &Tile, rows: usize, columns: usize) {
+    fn check_on_an_image(isa: Isa, tile: &Tile<StripKernel>, rows: usize, columns: usize) {
         // Enough input channels for sums in three parts.
         const INPUTS: usize = 70;
         let stride = stride(tile);

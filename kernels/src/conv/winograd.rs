@@ -15,7 +15,7 @@ use punctual_types::Extent;
 
 use super::packed::Packing;
 use super::strip::{Strip, StripKernel, TERMS, blocks_at_once};
-use super::tiles::{BLOCKS_MAX, Choices};
+use super::tiles::{self, BLOCKS_MAX};
 use super::transform::{
     InputTile, OutputTile, Transform, WeightBlock, input_four, input_two, output_four, output_two,
     weights_four, weights_two,
@@ -115,7 +115,7 @@ impl Winograd {
         let tile_floats = (side + 2).pow(2) * input.blocks() * isa.lanes();
         let tiles_max = (GROUP_FLOATS / tile_floats).clamp(TILES_MIN, TILES_MAX);
         let kernels = (1..=tiles_max).map(|tiles| {
-            core::array::from_fn(|i| Choices::new(isa, true, false, 1, i + 1, 1, tiles).kernel(1))
+            core::array::from_fn(|i| tiles::choices(isa, true, false, 1, i + 1, 1, tiles).kernel(1))
         });
         Some(Winograd {
             isa,

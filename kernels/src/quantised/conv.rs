@@ -8,13 +8,14 @@ use punctual_types::{Activation, Quantisation, Window};
 
 use self::packed::Packing;
 use self::strip::{Output, Strip, StripKernel};
-use self::tiles::{ANY, BLOCKS_MAX, Choices, depthwise};
+use self::tiles::{BLOCKS_MAX, Choices, depthwise};
 use super::rounding::Rounding;
 use super::sums::Sums;
 use super::{bytes, bytes_mut};
 use crate::activation;
 use crate::layout::{ELEMENTS_MAX, Span, check_limit};
 use crate::spec::{check_equal, check_finite, check_room, check_step};
+use crate::tiles::ANY;
 use crate::window::{check_output, check_window};
 use crate::{AlignedBuffer, BlockedLayout, Element, Image, Isa, KernelError, Part};
 
@@ -136,7 +137,7 @@ impl Conv2d {
                 true => ANY,
                 false => spec.window.stride.width as usize,
             };
-            let choices = |i| Choices::new(sums, stride, i + 1, height, width);
+            let choices = |i| tiles::choices(sums, stride, i + 1, height, width);
             Kernels::Dense(core::array::from_fn(choices))
         };
         Ok(Conv2d {

@@ -2,30 +2,17 @@
 
 use super::strip::{Strip, StripKernel, depthwise_strip, strip};
 use crate::quantised::sums::{Portable, Sums};
+use crate::tiles::{self, ANY, Tile};
 
 /// The most blocks of output channels in one tile.
 pub(super) const BLOCKS_MAX: usize = 3;
-
-/// A tile's shape, and the kernel compiled for it.
-#[derive(Clone, Copy, Debug)]
-struct Tile {
-    /// The horizontal stride, or [`ANY`].
-    stride_width: usize,
-    blocks: usize,
-    rows: usize,
-    columns: usize,
-    kernel: StripKernel,
-}
-
-/// In the place of a horizontal stride: any stride and any taps, read at run time.
-pub(super) const ANY: usize = 0;
 
 /// Compiles the tiles `(blocks, rows, columns)` for one instruction set.
 macro_rules! tiles {
     ($table:ident, $depthwise:ident, $vector:ty, [$($feature:literal)?], $(
         $stride:tt: [$(($o:literal, $r:literal, $c:literal)),* $(,)?]
     )*) => {
-        static $table: &[Tile] = {
+        static $table: &[Tile<StripKernel>] = {
             $(#[target_feature(enable = $feature)])?
             unsafe fn compiled<const S: usize, const O: usize, const R: usize, const C: usize>(
                 s: &Strip,
@@ -34,6 +21,7 @@ macro_rules! tiles {
                 unsafe { strip::<$vector, S, O, R, C>(s) }
             }
             &[$($(Tile {
+                blocked: true,
                 stride_width: $stride,
                 blocks: $o,
                 rows: $r,
@@ -104,7 +92,7 @@ tiles!(PORTABLE_16, depthwise_16, Portable<16>, ["avx2"],
     ANY: [(1, 1, 1), (1, 1, 2), (2, 1, 1), (3, 1, 1)]
 );
 
-fn table(sums: Sums) -> &'static [Tile] {
+fn table(sums: Sums) -> &'static [Tile<StripKernel>] {
     match sums {
         #[cfg(target_arch = "x86_64")]
         Sums::Vnni => VNNI,
@@ -137,62 +125,21 @@ pub(super) fn depthwise(sums: Sums) -> StripKernel {
     }
 }
 
-/// The kernels chosen for one number of output blocks.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Choices {
-    /// For strips of the whole image.
-    best: &'static Tile,
-    /// For strips with fewer rows than `best` needs: one row at a time.
-    single: &'static Tile,
-}
+pub(super) type Choices = tiles::Choices<StripKernel>;
 
-impl Choices {
-    /// Chooses, by the horizontal stride or [`ANY`], for strips of `blocks` output blocks x `rows` x `columns`.
-    pub fn new(
-        sums: Sums,
-        stride_width: usize,
-        blocks: usize,
-        rows: usize,
-        columns: usize,
-    ) -> Choices {
-        let choose = |rows_max: usize| {
-            let fitting = table(sums).iter().filter(|tile| {
-                [stride_width, ANY].contains(&tile.stride_width)
-                    && tile.blocks == blocks
-                    && tile.rows <= rows_max
-                    && tile.columns <= columns
-            });
-            fitting
-                .min_by_key(|tile| (tile.cost(rows, columns), tile.stride_width == ANY))
-                .expect("each table has a tile of one pixel for each number of blocks")
-        };
-        Choices {
-            best: choose(rows),
-            single: choose(1),
-        }
-    }
-
-    /// The kernel for a strip of `rows`.
-    pub fn kernel(&self, rows: usize) -> StripKernel {
-        if rows >= self.best.rows {
-            self.best.kernel
-        } else {
-            self.single.kernel
-        }
-    }
-}
-
-impl Tile {
-    /// Relative time to cover `rows` x `columns` with tiles. A step of the sum takes a slot a
-    /// product, but no less than `LATENCY`: each sum waits for its last product. Broadcasts, which
-    /// are instructions of their own here, mostly hide behind the products.
-    fn cost(&self, rows: usize, columns: usize) -> usize {
-        const LATENCY: usize = 8;
-        const OVERHEAD: usize = 1;
-        let tiles = rows.div_ceil(self.rows) * columns.div_ceil(self.columns);
-        let step = (self.blocks * self.rows * self.columns).max(LATENCY) + OVERHEAD;
-        tiles * step
-    }
+/// Chooses, by the horizontal stride or [`ANY`], for strips of `blocks` output blocks x `rows` x `columns`.
+pub(super) fn choices(
+    sums: Sums,
+    stride_width: usize,
+    blocks: usize,
+    rows: usize,
+    columns: usize,
+) -> Choices {
+    let fits = [stride_width, ANY];
+    let tiles = table(sums).iter();
+    let fitting =
+        tiles.filter(move |tile| fits.contains(&tile.stride_width) && tile.blocks == blocks);
+    Choices::among(fitting, rows, columns)
 }
 
 /// The shapes of the tiles for a horizontal stride: blocks of output channels, rows, columns.
@@ -202,7 +149,7 @@ pub(super) fn shapes(
     stride_width: usize,
 ) -> impl Iterator<Item = (usize, usize, usize)> {
     let tiles = table(sums).iter();
-    let fits = move |tile: &&Tile| [stride_width, ANY].contains(&tile.stride_width);
+    let fits = move |tile: &&Tile<StripKernel>| [stride_width, ANY].contains(&tile.stride_width);
     tiles
         .filter(fits)
         .map(|tile| (tile.blocks, tile.rows, tile.columns))
