@@ -31,32 +31,21 @@ impl Lower for model::Attention {
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.attention(of, operator, self)
-    }
-}
-
-impl Launches<'_> {
-    fn attention(
-        &mut self,
-        of: Of<'_>,
-        operator: &Operator,
-        attention: &model::Attention,
-    ) -> Result<(), LowerError> {
         let &model::Attention {
             heads,
             scale,
             by_row,
             bias,
-        } = attention;
+        } = self;
         let others = &operator.others;
-        let query = self.read(operator.input);
-        let (key, value) = (self.read(others[0]), self.read(others[1]));
+        let query = launches.read(operator.input);
+        let (key, value) = (launches.read(others[0]), launches.read(others[1]));
         let kernel = match query.channels.max(value.channels) / heads {
             ..=64 => "attention_64",
             65..=256 => "attention_256",
             _ => {
                 let kind = "attention by heads of more than 256 channels";
-                return Err(self.lowering.no_kernel(operator, kind));
+                return Err(launches.lowering.no_kernel(operator, kind));
             }
         };
         let pixels = |view: &TensorView| match by_row {
@@ -65,7 +54,7 @@ impl Launches<'_> {
         };
         let (queries, keys) = (pixels(&query), pixels(&key));
         let rows = if by_row { query.height } else { 1 };
-        self.check_rows(operator, rows)?;
+        launches.check_rows(operator, rows)?;
         let of_head = bias
             .filter(|bias| bias.by_head)
             .map_or(0, |_| queries * keys);
@@ -75,23 +64,28 @@ impl Launches<'_> {
             query,
             key,
             value,
-            mask: others.get(2).map_or(0, |mask| self.read(*mask).address),
-            bias: bias.map_or(Place::Nothing, |_| self.constant(of)).encode(),
-            output: self.write(operator.output).address,
+            mask: others.get(2).map_or(0, |mask| launches.read(*mask).address),
+            bias: bias
+                .map_or(Place::Nothing, |_| launches.constant(of))
+                .encode(),
+            output: launches.write(operator.output).address,
             rows,
             queries,
             keys,
             bias_row: of_row.map_or(0, |_| heads_of_row * queries * keys),
             bias_head: of_head,
-            images: u32::from(self.batch),
+            images: u32::from(launches.batch),
             heads,
             scale,
         };
-        self.draft
+        launches
+            .draft
             .push(of, known(kernel), Arguments::Attention(attention));
         Ok(())
     }
+}
 
+impl Launches<'_> {
     /// Rows of all images are blocks in z.
     pub(super) fn check_rows(&self, operator: &Operator, rows: u32) -> Result<(), LowerError> {
         match rows.saturating_mul(u32::from(self.batch)) {

@@ -3,7 +3,6 @@
 use punctual_cuda_kernels::Arguments;
 use punctual_cuda_kernels::params::{BestScore, Kept};
 use punctual_model::{self as model, Operator, OperatorKind, TensorId};
-use punctual_types::Scoring;
 
 use super::list::Of;
 use super::stage::{Launches, known};
@@ -12,39 +11,37 @@ use super::traffic::{HALF, Launch, Span, Traffic};
 use super::{Lower, LowerError};
 
 impl Lower for model::BestScore {
+    /// The scores are floats: halves tell few of those near 1 apart.
     fn launch<'l>(
         &self,
         launches: &mut Launches<'l>,
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.best_score(of, operator, self.scoring);
+        let scoring = self.scoring;
+        let scores = launches.read(operator.input);
+        let objectness = operator.others.first();
+        let objectness = objectness.map_or(0, |&tensor| launches.read(tensor).address);
+        let best = BestScore {
+            scores,
+            output: launches.room(operator.output, Kept::Floats),
+            objectness,
+            images: u32::from(launches.batch),
+            first: scoring.first,
+            classes: scoring.classes,
+            logits: u32::from(scoring.logits),
+        };
+        launches
+            .draft
+            .push(of, known("best_score"), Arguments::BestScore(best));
+        if launches.is_read_but_as_scores(operator.output) {
+            launches.convert_kept(of, operator.output, (Kept::Floats, Kept::Halves));
+        }
         Ok(())
     }
 }
 
 impl Launches<'_> {
-    /// The scores are floats: halves tell few of those near 1 apart.
-    fn best_score(&mut self, of: Of<'_>, operator: &Operator, scoring: Scoring) {
-        let scores = self.read(operator.input);
-        let objectness = operator.others.first();
-        let objectness = objectness.map_or(0, |&tensor| self.read(tensor).address);
-        let best = BestScore {
-            scores,
-            output: self.room(operator.output, Kept::Floats),
-            objectness,
-            images: u32::from(self.batch),
-            first: scoring.first,
-            classes: scoring.classes,
-            logits: u32::from(scoring.logits),
-        };
-        self.draft
-            .push(of, known("best_score"), Arguments::BestScore(best));
-        if self.is_read_but_as_scores(operator.output) {
-            self.convert_kept(of, operator.output, (Kept::Floats, Kept::Halves));
-        }
-    }
-
     /// Whether anything reads the tensor that does not read floats.
     fn is_read_but_as_scores(&self, tensor: TensorId) -> bool {
         let mut others = self.stage.operators.iter().filter(|operator| {

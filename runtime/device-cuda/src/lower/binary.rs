@@ -31,21 +31,15 @@ impl Lower for Binary {
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.binary(of, operator, self);
-        Ok(())
-    }
-}
-
-impl Launches<'_> {
-    fn binary(&mut self, of: Of<'_>, operator: &Operator, binary: &Binary) {
-        if self.kept(operator.output) == Kept::Bytes {
-            return self.add_bytes(of, operator, binary.activation);
+        if launches.kept(operator.output) == Kept::Bytes {
+            launches.add_bytes(of, operator, self.activation);
+            return Ok(());
         }
-        let second = match binary.constant {
-            None => self.operand(operator.others[0]),
+        let second = match self.constant {
+            None => launches.operand(operator.others[0]),
             Some(shape) => {
                 let view = TensorView {
-                    address: self.constant(of).encode(),
+                    address: launches.constant(of).encode(),
                     height: shape.height,
                     width: shape.width,
                     channels: shape.channels,
@@ -57,9 +51,13 @@ impl Launches<'_> {
                 }
             }
         };
-        self.elementwise(of, operator, binary.function, second, binary.activation);
-    }
+        launches.elementwise(of, operator, self.function, second, self.activation);
 
+        Ok(())
+    }
+}
+
+impl Launches<'_> {
     fn add_bytes(&mut self, of: Of<'_>, operator: &Operator, activation: Activation) {
         let to = self.bytes(operator.output);
         let (a, b) = (self.bytes(operator.input), self.bytes(operator.others[0]));

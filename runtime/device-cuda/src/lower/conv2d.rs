@@ -28,31 +28,24 @@ impl Lower for Conv2d {
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.conv(of, operator, self);
-        Ok(())
-    }
-}
-
-impl Launches<'_> {
-    fn conv(&mut self, of: Of<'_>, operator: &Operator, conv: &Conv2d) {
-        let Some(Content::Matrix(matrix)) = Content::of(self.lowering.network, operator) else {
-            return;
+        let Some(Content::Matrix(matrix)) = Content::of(launches.lowering.network, operator) else {
+            return Ok(());
         };
-        let &Conv2d { window, groups, .. } = conv;
+        let &Conv2d { window, groups, .. } = self;
         let Window {
             kernel,
             stride,
             padding,
             dilation,
         } = window;
-        let input = self.read(operator.input);
+        let input = launches.read(operator.input);
         let residual = operator.others.first();
-        let residual = residual.map_or(0, |&residual| self.read(residual).address);
+        let residual = residual.map_or(0, |&residual| launches.read(residual).address);
         let whole = Conv {
             input,
-            output: self.write(operator.output),
+            output: launches.write(operator.output),
             residual,
-            images: u32::from(self.batch),
+            images: u32::from(launches.batch),
             kernel_height: kernel.height,
             kernel_width: kernel.width,
             stride_height: stride.height,
@@ -63,22 +56,27 @@ impl Launches<'_> {
             dilation_width: dilation.width,
             groups,
             splits: 1,
-            epilogue: conv.activation.into(),
+            epilogue: self.activation.into(),
             ..Conv::default()
         };
         let pixels = whole.images * whole.output.height * whole.output.width;
-        for piece in self.lowering.pieces(of.operator) {
+        for piece in launches.lowering.pieces(of.operator) {
             let product = product(&matrix, Form::Conv(matrix.pattern), pixels, piece);
-            let chosen = self.choose(&product, of);
+            let chosen = launches.choose(&product, of);
             let conv = of_piece(whole, piece);
             if !product.is_added_up(chosen) {
-                self.draft.push(of, chosen.kernel, Arguments::Conv(conv));
+                launches
+                    .draft
+                    .push(of, chosen.kernel, Arguments::Conv(conv));
                 continue;
             }
-            self.conv_in_parts(of, conv, chosen);
+            launches.conv_in_parts(of, conv, chosen);
         }
+        Ok(())
     }
+}
 
+impl Launches<'_> {
     /// A launch that sums in parts, and one that adds them up and finishes.
     fn conv_in_parts(&mut self, of: Of<'_>, conv: Conv, chosen: Candidate) {
         let partial = self.draft.buffer();

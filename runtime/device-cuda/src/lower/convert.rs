@@ -23,21 +23,14 @@ impl Lower for model::Convert {
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.convert(of, operator);
-        Ok(())
-    }
-}
-
-impl Launches<'_> {
-    fn convert(&mut self, of: Of<'_>, operator: &Operator) {
-        let from = self.quantisation(operator.input);
-        let to = self.quantisation(operator.output);
+        let from = launches.quantisation(operator.input);
+        let to = launches.quantisation(operator.output);
         let convert = Convert {
-            input: self.read(operator.input),
-            output: self.write(operator.output),
-            images: u32::from(self.batch),
-            from: self.kept(operator.input) as u32,
-            to: self.kept(operator.output) as u32,
+            input: launches.read(operator.input),
+            output: launches.write(operator.output),
+            images: u32::from(launches.batch),
+            from: launches.kept(operator.input) as u32,
+            to: launches.kept(operator.output) as u32,
             zero: from.map_or(0, |from| from.zero.into()),
             factor: match (from, to) {
                 (Some(from), Some(to)) => ratio(from, to),
@@ -47,10 +40,15 @@ impl Launches<'_> {
             gap: 0,
             rounding: to.map_or(Rounding::default(), |to| Rounding::of(to, Activation::None)),
         };
-        self.draft
+        launches
+            .draft
             .push(of, known("convert"), Arguments::Convert(convert));
-    }
 
+        Ok(())
+    }
+}
+
+impl Launches<'_> {
     pub(super) fn quantisation(&self, tensor: TensorId) -> Option<Quantisation> {
         self.lowering.network.quantisation(tensor)
     }

@@ -47,26 +47,16 @@ impl Lower for model::Copy {
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.moves(of, operator, &self.pieces)
-    }
-}
-
-impl<'l> Launches<'l> {
-    fn moves(
-        &mut self,
-        of: Of<'_>,
-        operator: &Operator,
-        pieces: &[Piece],
-    ) -> Result<(), LowerError> {
-        let to = self.kept(operator.output);
+        let pieces = &self.pieces;
+        let to = launches.kept(operator.output);
         let reads = operator.reads();
         let mut sources: Vec<Source> = reads
-            .map(|tensor| Source::tensor(self.read(tensor), self.kept(tensor)))
+            .map(|tensor| Source::tensor(launches.read(tensor), launches.kept(tensor)))
             .collect();
         // The constants come last.
         sources.extend(operator.weights.first().map(|table| {
             let view = TensorView {
-                address: self.constant(of).encode(),
+                address: launches.constant(of).encode(),
                 height: 1,
                 width: 1,
                 channels: table.len,
@@ -77,10 +67,12 @@ impl<'l> Launches<'l> {
                 ..Source::tensor(view, Kept::Floats)
             }
         }));
-        let output = self.write(operator.output);
-        self.pieces(of, operator, &sources, (output, to), pieces)
+        let output = launches.write(operator.output);
+        launches.pieces(of, operator, &sources, (output, to), pieces)
     }
+}
 
+impl<'l> Launches<'l> {
     /// A launch for each piece.
     fn pieces(
         &mut self,

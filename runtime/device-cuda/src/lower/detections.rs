@@ -13,31 +13,24 @@ use super::work::Work;
 use super::{Lower, LowerError};
 
 impl Lower for model::Detections {
+    /// The list is floats, as a half holds few pixels exactly.
     fn launch<'l>(
         &self,
         launches: &mut Launches<'l>,
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.detections(of, operator, self);
-        Ok(())
-    }
-}
-
-impl Launches<'_> {
-    /// The list is floats, as a half holds few pixels exactly.
-    fn detections(&mut self, of: Of<'_>, operator: &Operator, list: &model::Detections) {
-        let &model::Detections { scoring, decoder } = list;
+        let &model::Detections { scoring, decoder } = self;
         let [boxes, scores] = [operator.others[0], operator.others[1]];
-        let (best, kept) = self.floats_or_halves(operator.input);
-        let (boxes, boxes_kept) = self.floats_or_halves(boxes);
+        let (best, kept) = launches.floats_or_halves(operator.input);
+        let (boxes, boxes_kept) = launches.floats_or_halves(boxes);
         let [width, height] = decoder.size.map(|side| side as f32);
         let list = Detections {
             best,
             boxes,
-            scores: self.read(scores),
-            output: self.room(operator.output, Kept::Floats).address,
-            images: u32::from(self.batch),
+            scores: launches.read(scores),
+            output: launches.room(operator.output, Kept::Floats).address,
+            images: u32::from(launches.batch),
             kept: kept as u32,
             boxes_kept: boxes_kept as u32,
             first: scoring.first,
@@ -60,13 +53,17 @@ impl Launches<'_> {
             candidates: decoder.candidates,
             gap: 0,
         };
-        self.draft
+        launches
+            .draft
             .push(of, known("detections"), Arguments::Detections(list));
-        if self.is_read(operator.output) {
-            self.convert_kept(of, operator.output, (Kept::Floats, Kept::Halves));
+        if launches.is_read(operator.output) {
+            launches.convert_kept(of, operator.output, (Kept::Floats, Kept::Halves));
         }
+        Ok(())
     }
+}
 
+impl Launches<'_> {
     fn floats_or_halves(&mut self, tensor: TensorId) -> (TensorView, Kept) {
         match self.floats_here(tensor) {
             Some(floats) => (floats, Kept::Floats),

@@ -27,36 +27,31 @@ impl Lower for model::Embedding {
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.embedding(of, operator)
-    }
-}
-
-impl<'l> Launches<'l> {
-    fn embedding(&mut self, of: Of<'_>, operator: &'l Operator) -> Result<(), LowerError> {
-        let rows = operator.weights[0].len / self.shape(operator.output).channels;
-        let numbers = self.numbers(operator.input)?;
+        let rows = operator.weights[0].len / launches.shape(operator.output).channels;
+        let numbers = launches.numbers(operator.input)?;
         if numbers.is_none() && rows > WHOLE_HALVES {
             let kind = "table of more than 2048 rows whose numbers are computed";
-            return Err(self.lowering.no_kernel(operator, kind));
+            return Err(launches.lowering.no_kernel(operator, kind));
         }
         let (input, kept) = match numbers {
             Some(numbers) => (numbers, Kept::Floats),
-            None => (self.read(operator.input), Kept::Halves),
+            None => (launches.read(operator.input), Kept::Halves),
         };
-        let output = self.write(operator.output);
-        for piece in self.lowering.pieces(of.operator) {
+        let output = launches.write(operator.output);
+        for piece in launches.lowering.pieces(of.operator) {
             let embedding = Embedding {
                 output,
                 input: input.address,
                 table: piece.weights().encode(),
-                images: u32::from(self.batch),
+                images: u32::from(launches.batch),
                 rows,
                 pitch: input.pitch,
                 kept: kept as u32,
                 first_channel: piece.first,
                 channel_count: piece.count,
             };
-            self.draft
+            launches
+                .draft
                 .push(of, known("embedding"), Arguments::Embedding(embedding));
         }
         Ok(())

@@ -27,29 +27,24 @@ impl Lower for model::Gather {
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.gather(of, operator);
-        Ok(())
-    }
-}
-
-impl Launches<'_> {
-    fn gather(&mut self, of: Of<'_>, operator: &Operator) {
         let mut gather = Gather {
-            images: u32::from(self.batch),
+            images: u32::from(launches.batch),
             ..Gather::default()
         };
         const _: () = assert!(SOURCES_MAX >= punctual_model::GATHER_SOURCES_MAX);
         for (at, source) in operator.reads().enumerate() {
-            let view = self.read(source);
+            let view = launches.read(source);
             (gather.sources[at], gather.pitches[at]) = (view.address, view.pitch);
         }
-        gather.output = self.write(operator.output);
-        let pieces = self.lowering.pieces(of.operator);
+        gather.output = launches.write(operator.output);
+        let pieces = launches.lowering.pieces(of.operator);
         for piece in pieces {
             gather.table = piece.weights().encode();
-            self.draft
+            launches
+                .draft
                 .push(of, known("gather"), Arguments::Gather(gather));
         }
+        Ok(())
     }
 }
 

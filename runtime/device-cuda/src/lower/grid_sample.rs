@@ -19,23 +19,12 @@ impl Lower for model::GridSample {
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.grid_sample(of, operator, self);
-        Ok(())
-    }
-}
-
-impl Launches<'_> {
-    fn grid_sample(
-        &mut self,
-        of: Of<'_>,
-        operator: &Operator,
-        &model::GridSample { groups, sampling }: &model::GridSample,
-    ) {
+        let &Self { groups, sampling } = self;
         let sample = GridSample {
-            input: self.read(operator.input),
-            grid: self.read(operator.others[0]),
-            output: self.write(operator.output).address,
-            images: u32::from(self.batch),
+            input: launches.read(operator.input),
+            grid: launches.read(operator.others[0]),
+            output: launches.write(operator.output).address,
+            images: u32::from(launches.batch),
             groups,
             nearest: u32::from(sampling.interpolation == Interpolation::Nearest),
             outside: match sampling.outside {
@@ -46,8 +35,11 @@ impl Launches<'_> {
             align_corners: u32::from(sampling.align_corners),
             gap: 0,
         };
-        self.draft
+        launches
+            .draft
             .push(of, known("grid_sample"), Arguments::GridSample(sample));
+
+        Ok(())
     }
 }
 

@@ -29,16 +29,10 @@ impl Lower for model::LayerNorm {
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.layer_norm(of, operator, self.epsilon);
-        Ok(())
-    }
-}
-
-impl Launches<'_> {
-    fn layer_norm(&mut self, of: Of<'_>, operator: &Operator, epsilon: f32) {
-        let input = self.read(operator.input);
-        let output = self.write(operator.output).address;
-        for piece in self.lowering.pieces(of.operator) {
+        let epsilon = self.epsilon;
+        let input = launches.read(operator.input);
+        let output = launches.write(operator.output).address;
+        for piece in launches.lowering.pieces(of.operator) {
             let bias = piece.weights + piece.count * size_of::<f32>() as u32;
             let norm = LayerNorm {
                 input,
@@ -49,12 +43,14 @@ impl Launches<'_> {
                     offset: bias,
                 }
                 .encode(),
-                images: u32::from(self.batch),
+                images: u32::from(launches.batch),
                 epsilon,
             };
-            self.draft
+            launches
+                .draft
                 .push(of, known("layer_norm"), Arguments::LayerNorm(norm));
         }
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Fully connected layers.
 
-use punctual_cuda_kernels::params::{Conv, Epilogue, Kept, Linear, Pattern};
+use punctual_cuda_kernels::params::{Conv, Kept, Linear, Pattern};
 use punctual_cuda_kernels::{Arguments, Kernel, TensorView, padded};
 use punctual_model::{self as model, Operator};
 
@@ -28,36 +28,29 @@ impl Lower for model::Linear {
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.linear(of, operator, self.activation.into());
-        Ok(())
-    }
-}
-
-impl Launches<'_> {
-    fn linear(&mut self, of: Of<'_>, operator: &Operator, epilogue: Epilogue) {
-        let Some(Content::Matrix(matrix)) = Content::of(self.lowering.network, operator) else {
-            return;
+        let Some(Content::Matrix(matrix)) = Content::of(launches.lowering.network, operator) else {
+            return Ok(());
         };
-        let input = self.read(operator.input);
+        let input = launches.read(operator.input);
         let output = operator.output;
-        let is_exit = self.is_of_exit(output);
-        let scores = is_exit.then(|| self.room(output, Kept::Floats).address);
-        let halves = (!is_exit || self.is_read(output)).then(|| self.write(output).address);
+        let is_exit = launches.is_of_exit(output);
+        let scores = is_exit.then(|| launches.room(output, Kept::Floats).address);
+        let halves = (!is_exit || launches.is_read(output)).then(|| launches.write(output).address);
         let whole = Linear {
             input: input.address,
             output: halves.unwrap_or(0),
             scores: scores.unwrap_or(0),
-            images: u32::from(self.batch),
+            images: u32::from(launches.batch),
             depth: input.image() as u32,
             features: matrix.outputs,
-            pitch: layout::view_of(self.lowering.network, output, Kept::Halves).pitch,
+            pitch: layout::view_of(launches.lowering.network, output, Kept::Halves).pitch,
             splits: 1,
-            epilogue,
+            epilogue: self.activation.into(),
             ..Linear::default()
         };
-        for piece in self.lowering.pieces(of.operator) {
+        for piece in launches.lowering.pieces(of.operator) {
             let product = product(&matrix, Form::Linear, whole.images, piece);
-            let chosen = self.choose(&product, of);
+            let chosen = launches.choose(&product, of);
             let linear = Linear {
                 weights: piece.weights().encode(),
                 bias: piece.bias().encode(),
@@ -66,13 +59,16 @@ impl Launches<'_> {
                 ..whole
             };
             if !product.is_added_up(chosen) {
-                self.draft
+                launches
+                    .draft
                     .push(of, chosen.kernel, Arguments::Linear(linear));
                 continue;
             }
-            let partial = self.draft.buffer();
+            let partial = launches.draft.buffer();
             let summed = as_conv(&linear, partial, chosen.splits);
-            self.draft.push(of, chosen.kernel, Arguments::Conv(summed));
+            launches
+                .draft
+                .push(of, chosen.kernel, Arguments::Conv(summed));
             let added = Linear {
                 input: 0,
                 weights: 0,
@@ -80,9 +76,11 @@ impl Launches<'_> {
                 splits: chosen.splits,
                 ..linear
             };
-            self.draft
+            launches
+                .draft
                 .push(of, known("linear_reduce"), Arguments::Linear(added));
         }
+        Ok(())
     }
 }
 

@@ -20,33 +20,31 @@ impl Lower for model::Pool {
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.pool(of, operator, self);
-        Ok(())
-    }
-}
-
-impl Launches<'_> {
-    fn pool(&mut self, of: Of<'_>, operator: &Operator, pool: &model::Pool) {
-        if self.kept(operator.output) == Kept::Bytes {
-            return self.pool_bytes(of, operator, pool);
+        if launches.kept(operator.output) == Kept::Bytes {
+            launches.pool_bytes(of, operator, self);
+            return Ok(());
         }
         let &model::Pool {
             kind,
             kernel,
             stride,
             padding,
-        } = pool;
-        let (input, output) = (self.read(operator.input), self.write(operator.output));
+        } = self;
+        let (input, output) = (
+            launches.read(operator.input),
+            launches.write(operator.output),
+        );
         let is_whole = (kernel.height, kernel.width) == (input.height, input.width);
         let is_only = (padding.top, padding.left, output.height, output.width) == (0, 0, 1, 1);
         if is_whole && is_only {
             // With a thread for each window, few threads would read all of the image.
-            return self.global_pool(of, kind, input, output);
+            launches.global_pool(of, kind, input, output);
+            return Ok(());
         }
         let pool = Pool {
             input,
             output,
-            images: u32::from(self.batch),
+            images: u32::from(launches.batch),
             kind: pool_code(kind),
             kernel_height: kernel.height,
             kernel_width: kernel.width,
@@ -55,9 +53,15 @@ impl Launches<'_> {
             pad_top: padding.top,
             pad_left: padding.left,
         };
-        self.draft.push(of, known("pool"), Arguments::Pool(pool));
-    }
+        launches
+            .draft
+            .push(of, known("pool"), Arguments::Pool(pool));
 
+        Ok(())
+    }
+}
+
+impl Launches<'_> {
     /// The mean or the largest value of each channel of an image.
     fn global_pool(&mut self, of: Of<'_>, kind: PoolKind, input: TensorView, output: TensorView) {
         let pool = GlobalPool {

@@ -18,21 +18,16 @@ impl Lower for model::Product {
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.product(of, operator)
-    }
-}
-
-impl Launches<'_> {
-    fn product(&mut self, of: Of<'_>, operator: &Operator) -> Result<(), LowerError> {
-        self.check_rows(operator, self.shape(operator.input).height)?;
+        launches.check_rows(operator, launches.shape(operator.input).height)?;
         let product = Product {
-            first: self.read(operator.input),
-            second: self.read(operator.others[0]),
-            output: self.write(operator.output).address,
-            images: u32::from(self.batch),
+            first: launches.read(operator.input),
+            second: launches.read(operator.others[0]),
+            output: launches.write(operator.output).address,
+            images: u32::from(launches.batch),
             gap: 0,
         };
-        self.draft
+        launches
+            .draft
             .push(of, known("product_of_rows"), Arguments::Product(product));
         Ok(())
     }

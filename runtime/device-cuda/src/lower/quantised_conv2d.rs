@@ -35,30 +35,24 @@ impl Lower for QuantisedConv2d {
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.conv_bytes(of, operator, self);
-        Ok(())
-    }
-}
-
-impl Launches<'_> {
-    fn conv_bytes(&mut self, of: Of<'_>, operator: &Operator, conv: &QuantisedConv2d) {
         let &QuantisedConv2d {
             window,
             groups,
             activation,
-        } = conv;
-        let Some(Content::Integers(integers)) = Content::of(self.lowering.network, operator) else {
-            return;
+        } = self;
+        let Some(Content::Integers(integers)) = Content::of(launches.lowering.network, operator)
+        else {
+            return Ok(());
         };
         let kernel = known(match integers.pattern {
             Pattern::Dense => "conv_bytes",
             Pattern::Depthwise => "conv_bytes_depthwise",
             Pattern::Grouped => "conv_bytes_grouped",
         });
-        let to = self.quantisation(operator.output);
-        let input = self.read(operator.input);
-        let output = self.write(operator.output);
-        for piece in self.lowering.pieces(of.operator) {
+        let to = launches.quantisation(operator.output);
+        let input = launches.read(operator.input);
+        let output = launches.write(operator.output);
+        for piece in launches.lowering.pieces(of.operator) {
             let factors = Place::Weights {
                 page: piece.page,
                 offset: piece.bias + piece.count * size_of::<f32>() as u32,
@@ -69,7 +63,7 @@ impl Launches<'_> {
                 weights: piece.weights().encode(),
                 bias: piece.bias().encode(),
                 factors: factors.encode(),
-                images: u32::from(self.batch),
+                images: u32::from(launches.batch),
                 kernel_height: window.kernel.height,
                 kernel_width: window.kernel.width,
                 stride_height: window.stride.height,
@@ -81,16 +75,17 @@ impl Launches<'_> {
                 groups,
                 first_channel: piece.first,
                 channel_count: piece.count,
-                zero: self.bytes(operator.input).zero.into(),
-                kept: self.kept(operator.output) as u32,
+                zero: launches.bytes(operator.input).zero.into(),
+                kept: launches.kept(operator.output) as u32,
                 rounding: to.map_or(Rounding::default(), |to| Rounding::of(to, activation)),
                 epilogue: match to {
                     Some(_) => Epilogue::default(),
                     None => activation.into(),
                 },
             };
-            self.draft.push(of, kernel, Arguments::ConvBytes(conv));
+            launches.draft.push(of, kernel, Arguments::ConvBytes(conv));
         }
+        Ok(())
     }
 }
 

@@ -45,21 +45,14 @@ impl Lower for model::Recurrent {
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.recurrent(of, operator, self);
-        Ok(())
-    }
-}
-
-impl Launches<'_> {
-    fn recurrent(&mut self, of: Of<'_>, operator: &Operator, layer: &model::Recurrent) {
-        let &model::Recurrent { cell, backwards } = layer;
-        let Some(&piece) = self.lowering.pieces(of.operator).first() else {
-            return;
+        let &model::Recurrent { cell, backwards } = self;
+        let Some(&piece) = launches.lowering.pieces(of.operator).first() else {
+            return Ok(());
         };
-        let gates = self.read(operator.input);
+        let gates = launches.read(operator.input);
         let state = operator.others.first();
-        let (state, kept) = state.map_or((0, Kept::Halves), |&initial| self.state(initial));
-        let output = self.write(operator.output);
+        let (state, kept) = state.map_or((0, Kept::Halves), |&initial| launches.state(initial));
+        let output = launches.write(operator.output);
         let hidden = gates.channels / cell.gates();
         let mut layer = Recurrent {
             gates,
@@ -67,7 +60,7 @@ impl Launches<'_> {
             weights: piece.weights().encode(),
             bias: piece.bias().encode(),
             state,
-            images: u32::from(self.batch),
+            images: u32::from(launches.batch),
             cell: CellCode::from(cell) as u32,
             hidden,
             lanes: (padded(hidden) / 8).next_power_of_two().min(LANES_MAX),
@@ -81,17 +74,20 @@ impl Launches<'_> {
             let goes_on = layer.first_step + layer.steps < gates.width;
             // What this launch hands to the next one.
             layer.carried = if goes_on {
-                self.draft.buffer().encode()
+                launches.draft.buffer().encode()
             } else {
                 0
             };
             let kernel = known("recurrent");
-            self.draft.push(of, kernel, Arguments::Recurrent(layer));
+            launches.draft.push(of, kernel, Arguments::Recurrent(layer));
             layer.first_step += layer.steps;
             (layer.state, layer.kept) = (layer.carried, Kept::Floats as u32);
         }
+        Ok(())
     }
+}
 
+impl Launches<'_> {
     /// The state before the first step, as floats if it is there as such.
     fn state(&mut self, initial: TensorId) -> (u64, Kept) {
         match self.floats_here(initial) {

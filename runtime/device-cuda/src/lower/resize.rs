@@ -24,22 +24,18 @@ impl Lower for model::Resize {
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.resize(of, operator);
-        Ok(())
-    }
-}
-
-impl Launches<'_> {
-    fn resize(&mut self, of: Of<'_>, operator: &Operator) {
         let resize = Resize {
-            input: self.read(operator.input),
-            output: self.write(operator.output),
-            table: self.constant(of).encode(),
-            images: u32::from(self.batch),
-            kept: self.kept(operator.output) as u32,
+            input: launches.read(operator.input),
+            output: launches.write(operator.output),
+            table: launches.constant(of).encode(),
+            images: u32::from(launches.batch),
+            kept: launches.kept(operator.output) as u32,
         };
-        self.draft
+        launches
+            .draft
             .push(of, known("resize"), Arguments::Resize(resize));
+
+        Ok(())
     }
 }
 

@@ -20,15 +20,8 @@ impl Lower for model::Softmax {
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.softmax(of, operator, self);
-        Ok(())
-    }
-}
-
-impl Launches<'_> {
-    fn softmax(&mut self, of: Of<'_>, operator: &Operator, softmax: &model::Softmax) {
-        let &model::Softmax { digit, logarithm } = softmax;
-        let input = self.read(operator.input);
+        let &model::Softmax { digit, logarithm } = self;
+        let input = launches.read(operator.input);
         let step = digit.step * step_of(&input, digit.axis);
         let period = digit.step * digit.extent;
         // Values between two positions belong to other groups; `rest` counts how often the axis occurs in an image.
@@ -44,8 +37,8 @@ impl Launches<'_> {
         };
         let softmax = Softmax {
             input: input.address,
-            output: self.write(operator.output).address,
-            images: u32::from(self.batch),
+            output: launches.write(operator.output).address,
+            images: u32::from(launches.batch),
             rest,
             rest_step,
             outer: size / period,
@@ -58,8 +51,11 @@ impl Launches<'_> {
             along_channels: u32::from(along_channels),
             logarithm: u32::from(logarithm),
         };
-        self.draft
+        launches
+            .draft
             .push(of, known("softmax"), Arguments::Softmax(softmax));
+
+        Ok(())
     }
 }
 

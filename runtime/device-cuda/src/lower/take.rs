@@ -19,37 +19,33 @@ impl Lower for model::Take {
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.take(of, operator, self.axis)
-    }
-}
-
-impl<'l> Launches<'l> {
-    fn take(&mut self, of: Of<'_>, operator: &'l Operator, axis: Axis) -> Result<(), LowerError> {
-        let (input, indices) = (self.read(operator.input), operator.others[0]);
-        let (axis, positions) = match axis {
+        let (input, indices) = (launches.read(operator.input), operator.others[0]);
+        let (axis, positions) = match self.axis {
             Axis::Channel => (0, input.channels),
             Axis::Row => (1, input.height),
             _ => (2, input.width),
         };
-        let numbers = self.numbers(indices)?;
+        let numbers = launches.numbers(indices)?;
         if numbers.is_none() && positions > WHOLE_HALVES {
             let kind = "choice among more than 2048 positions that are computed";
-            return Err(self.lowering.no_kernel(operator, kind));
+            return Err(launches.lowering.no_kernel(operator, kind));
         }
         let (indices, kept) = match numbers {
             Some(numbers) => (numbers, Kept::Floats),
-            None => (self.read(indices), Kept::Halves),
+            None => (launches.read(indices), Kept::Halves),
         };
         let take = Take {
             input,
             indices,
-            output: self.write(operator.output),
-            images: u32::from(self.batch),
+            output: launches.write(operator.output),
+            images: u32::from(launches.batch),
             axis,
             kept: kept as u32,
             gap: 0,
         };
-        self.draft.push(of, known("take"), Arguments::Take(take));
+        launches
+            .draft
+            .push(of, known("take"), Arguments::Take(take));
         Ok(())
     }
 }

@@ -25,28 +25,24 @@ impl Lower for model::Tokens {
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.tokens(of, operator, self.prefix);
-        Ok(())
-    }
-}
-
-impl Launches<'_> {
-    fn tokens(&mut self, of: Of<'_>, operator: &Operator, prefix: u32) {
-        let input = self.read(operator.input).address;
-        let output = self.write(operator.output);
-        for piece in self.lowering.pieces(of.operator) {
+        let prefix = self.prefix;
+        let input = launches.read(operator.input).address;
+        let output = launches.write(operator.output);
+        for piece in launches.lowering.pieces(of.operator) {
             let tokens = Tokens {
                 output,
                 input,
                 table: piece.weights().encode(),
-                images: u32::from(self.batch),
+                images: u32::from(launches.batch),
                 prefix,
                 first_channel: piece.first,
                 channel_count: piece.count,
             };
-            self.draft
+            launches
+                .draft
                 .push(of, known("tokens"), Arguments::Tokens(tokens));
         }
+        Ok(())
     }
 }
 

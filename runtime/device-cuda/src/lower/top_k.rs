@@ -13,45 +13,35 @@ use super::work::Work;
 use super::{Lower, LowerError};
 
 impl Lower for model::TopK {
+    /// Positions are floats, as halves are inexact for large ones. Operators that read them as values get halves, too.
     fn launch<'l>(
         &self,
         launches: &mut Launches<'l>,
         of: Of<'_>,
         operator: &'l Operator,
     ) -> Result<(), LowerError> {
-        launches.top_k(of, operator, self);
-        Ok(())
-    }
-}
-
-impl Launches<'_> {
-    /// Positions are floats, as halves are inexact for large ones. Operators that read them as values get halves, too.
-    fn top_k(
-        &mut self,
-        of: Of<'_>,
-        operator: &Operator,
-        &model::TopK {
+        let &Self {
             axis,
             count,
             ranking,
-        }: &model::TopK,
-    ) {
+        } = self;
         let (kernel, count) = match axis {
             Axis::Channel => ("top_channel", 0),
             _ => ("top_columns", count),
         };
         let top = TopK {
-            input: self.read(operator.input),
-            output: self.room(operator.output, Kept::Floats).address,
-            images: u32::from(self.batch),
+            input: launches.read(operator.input),
+            output: launches.room(operator.output, Kept::Floats).address,
+            images: u32::from(launches.batch),
             count,
             largest: u32::from(ranking.largest),
             last: u32::from(ranking.last),
         };
-        self.draft.push(of, known(kernel), Arguments::TopK(top));
-        if self.is_read(operator.output) {
-            self.convert_kept(of, operator.output, (Kept::Floats, Kept::Halves));
+        launches.draft.push(of, known(kernel), Arguments::TopK(top));
+        if launches.is_read(operator.output) {
+            launches.convert_kept(of, operator.output, (Kept::Floats, Kept::Halves));
         }
+        Ok(())
     }
 }
 
