@@ -141,15 +141,15 @@ pub(crate) trait Kernel: Send + Sync {
         Ok(())
     }
 
-    /// Its type's.
+    /// Tells its type from those of other kernels.
     fn name(&self) -> &'static str {
         std::any::type_name::<Self>()
     }
 
-    /// Of what the packed weights depend on beside the weights and their length: kernels of one kind for which it is equal
-    /// pack the same weights to the same.
-    fn packing(&self) -> Vec<usize> {
-        Vec::new()
+    /// What the packed weights depend on beside the weights and their length: kernels of one type for which it is equal
+    /// pack equal weights alike, and share them. None: that is not known, and they are never shared.
+    fn packing(&self) -> Option<Vec<usize>> {
+        None
     }
 
     /// Whether it does no more work for some rows after the other than for all at once.

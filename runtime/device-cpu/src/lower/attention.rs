@@ -41,7 +41,7 @@ impl Kernel for Attention {
         }
     }
 
-    fn packing(&self) -> Vec<usize> {
-        self.spec().sizes().to_vec()
+    fn packing(&self) -> Option<Vec<usize>> {
+        Some(self.spec().sizes().to_vec())
     }
 }

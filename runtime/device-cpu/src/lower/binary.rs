@@ -53,14 +53,14 @@ impl Kernel for Binary {
         }
     }
 
-    fn packing(&self) -> Vec<usize> {
+    fn packing(&self) -> Option<Vec<usize>> {
         let operands = self.spec().operands.iter();
         let constants = operands.filter_map(|operand| match operand {
             BinaryOperand::Constant(layout) => Some(layout),
             BinaryOperand::Tensor(_) => None,
         });
         let sizes = constants.flat_map(|of| [of.channels(), of.height(), of.width()]);
-        sizes.collect()
+        Some(sizes.collect())
     }
 
     fn runs_in_rows(&self, _output: &BlockedLayout) -> bool {

@@ -36,17 +36,17 @@ impl Kernel for Conv2d {
         self.pack(weights.floats[0], weights.floats[1], packed)
     }
 
-    fn packing(&self) -> Vec<usize> {
+    fn packing(&self) -> Option<Vec<usize>> {
         let spec = self.spec();
         let kernel = spec.window.kernel;
         let planar = matches!(spec.input, ConvInput::Planar(_));
-        vec![
+        Some(vec![
             usize::from(planar),
             spec.groups,
             kernel.height as usize,
             kernel.width as usize,
             spec.output.channels(),
-        ]
+        ])
     }
 
     fn runs_in_rows(&self, output: &BlockedLayout) -> bool {

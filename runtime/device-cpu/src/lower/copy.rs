@@ -34,8 +34,8 @@ impl Kernel for Copy {
         }
     }
 
-    fn packing(&self) -> Vec<usize> {
-        Vec::new()
+    fn packing(&self) -> Option<Vec<usize>> {
+        Some(Vec::new())
     }
 
     fn runs_in_rows(&self, _output: &BlockedLayout) -> bool {

@@ -26,7 +26,7 @@ impl Kernel for Embedding {
         self.pack(weights.floats[0], packed)
     }
 
-    fn packing(&self) -> Vec<usize> {
-        vec![self.rows()]
+    fn packing(&self) -> Option<Vec<usize>> {
+        Some(vec![self.rows()])
     }
 }

@@ -81,13 +81,15 @@ impl Ranges {
         operator: Option<&Operator>,
     ) -> Range<usize> {
         let len = kernel.packed_len();
-        let of = |operator: &Operator| Packed {
-            kernel: kernel.name(),
-            weights: operator.weights.clone(),
-            len,
-            packing: kernel.packing(),
+        let of = |operator: &Operator| {
+            Some(Packed {
+                kernel: kernel.name(),
+                weights: operator.weights.clone(),
+                len,
+                packing: kernel.packing()?,
+            })
         };
-        let packed = operator.filter(|_| len > 0).map(of);
+        let packed = operator.filter(|_| len > 0).and_then(of);
         if let Some(known) = packed.as_ref().and_then(|packed| self.known.get(packed)) {
             return known.clone();
         }

@@ -29,7 +29,7 @@ impl Kernel for LayerNorm {
         self.pack(weights.floats[0], weights.floats[1], packed)
     }
 
-    fn packing(&self) -> Vec<usize> {
-        Vec::new()
+    fn packing(&self) -> Option<Vec<usize>> {
+        Some(Vec::new())
     }
 }

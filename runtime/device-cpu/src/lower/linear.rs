@@ -29,8 +29,8 @@ impl Kernel for Linear {
         self.pack(weights.floats[0], weights.floats[1], packed)
     }
 
-    fn packing(&self) -> Vec<usize> {
+    fn packing(&self) -> Option<Vec<usize>> {
         let input = self.spec().input;
-        vec![input.channels(), input.height(), input.width()]
+        Some(vec![input.channels(), input.height(), input.width()])
     }
 }

@@ -33,7 +33,7 @@ impl Kernel for Conv2d {
         self.pack(integers, floats[0], floats[1], packed)
     }
 
-    fn packing(&self) -> Vec<usize> {
+    fn packing(&self) -> Option<Vec<usize>> {
         // What biases and scales become depends on what bytes stand for.
         let spec = self.spec();
         let kernel = spec.window.kernel;
@@ -46,7 +46,7 @@ impl Kernel for Conv2d {
             .into_iter()
             .chain(sizes);
         let steps = [spec.input, spec.output].into_iter().flat_map(step);
-        sizes.chain(steps).collect()
+        Some(sizes.chain(steps).collect())
     }
 
     fn runs_in_rows(&self, output: &BlockedLayout) -> bool {

@@ -31,7 +31,7 @@ impl Kernel for Recurrent {
         self.pack(weights.floats[0], weights.floats[1], packed)
     }
 
-    fn packing(&self) -> Vec<usize> {
-        vec![self.spec().cell.gates() as usize]
+    fn packing(&self) -> Option<Vec<usize>> {
+        Some(vec![self.spec().cell.gates() as usize])
     }
 }

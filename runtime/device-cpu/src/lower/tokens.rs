@@ -30,7 +30,7 @@ impl Kernel for Tokens {
         self.pack(weights.floats[0], packed)
     }
 
-    fn packing(&self) -> Vec<usize> {
-        vec![self.count()]
+    fn packing(&self) -> Option<Vec<usize>> {
+        Some(vec![self.count()])
     }
 }
