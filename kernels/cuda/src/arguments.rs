@@ -1,4 +1,4 @@
-//! Arguments of a launch: the parameters of whichever kernel it is of.
+//! Arguments of a launch: its kernel's parameters.
 
 use core::ffi::c_void;
 

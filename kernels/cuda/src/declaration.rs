@@ -4,7 +4,7 @@
 /// A device address; 0 where something is not there.
 pub type Address = u64;
 
-/// What is done to a structure of parameters, whichever it is.
+/// What is done to every structure of parameters.
 pub(crate) trait Structure {
     /// How many images a launch computes, if it has to do with a batch.
     fn images(&self) -> Option<u32>;
@@ -63,8 +63,8 @@ macro_rules! structures {
 /// Structures that a kernel takes behind its guard; the first token stands for `$` in the macro that is declared for them.
 macro_rules! parameters {
     (($d:tt) $($(#[$about:meta])* struct $name:ident $fields:tt)*) => {
-        /// Evaluates an expression with the structure of a launch's arguments, whichever it is: how another crate reaches what
-        /// it says of each by a trait.
+        /// Evaluates an expression with the structure of a launch's arguments. Other crates use it to call a trait of their own,
+        /// which they implement for each structure.
         #[macro_export]
         macro_rules! with_arguments {
             ($d arguments:expr, $d launch:ident => $d body:expr) => {

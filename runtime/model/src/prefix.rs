@@ -33,7 +33,7 @@ impl fmt::Debug for PrefixHash {
 pub struct StagePrefix {
     /// Of the stage and all before it.
     pub hash: PrefixHash,
-    /// Of the stage alone, wherever it stands. Stages with the same take the same time.
+    /// Of the stage alone, whatever comes before it. Stages with equal ones take the same time.
     pub own: PrefixHash,
     /// Each weight counts once.
     pub weight_bytes: u64,
@@ -82,7 +82,7 @@ impl Network {
             own.name(tensor);
             own.add(&self.tensors[tensor.index()]);
             own.add(&self.quantisation(tensor));
-            // The network's inputs lie otherwise than what is carried.
+            // Devices lay out an image, a vector and what is carried differently.
             own.add(
                 &inputs
                     .iter()
@@ -101,7 +101,7 @@ impl Network {
     }
 }
 
-/// For each stage the number of the first one that is the same alone: itself, where none before it is.
+/// For each stage the number of the first with the same [`own`](StagePrefix::own) hash: its own, if no earlier one has it.
 #[must_use]
 pub fn same_stages(prefixes: &[StagePrefix]) -> Vec<u8> {
     let first = |of: &StagePrefix| prefixes.iter().position(|before| before.own == of.own);
@@ -147,8 +147,7 @@ impl DistinctWeights {
     }
 }
 
-/// A hash in the making, of operators without what is only a name. Tensors are called by the order in which they first
-/// appear.
+/// Hashes operators, without names. Tensors are numbered by the order in which they first appear.
 pub(crate) struct Hashing<'n> {
     network: &'n Network,
     hasher: blake3::Hasher,

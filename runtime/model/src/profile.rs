@@ -330,7 +330,7 @@ impl Profile {
         not_faster(&self.beside, self.measured_as(stage), batch, units)
     }
 
-    /// The number of the stage that a stage's figures stand under.
+    /// The number of the stage in whose entries a stage's figures are.
     #[must_use]
     pub fn measured_as(&self, stage: u8) -> u8 {
         self.same_as

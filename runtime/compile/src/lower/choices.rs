@@ -12,7 +12,6 @@ use crate::graph::{Attribute, Attributes, Data, Node, ValueId};
 use crate::problem::Problem;
 use crate::schema::data_type;
 
-/// What is lowered here.
 pub(super) const OPERATORS: &[Lowered] = operators! {
     "And" => truths(),
     "Cast" => cast(),

@@ -16,7 +16,6 @@ use crate::schema::attribute::{int, ints, text};
 use crate::schema::data_type;
 use crate::write::{Writer, Written, tensor_name};
 
-/// What is lowered here.
 pub(super) const OPERATORS: &[Lowered] = operators! {
     "ArgMax" => arg_max(),
     "ArgMin" => arg_max(),

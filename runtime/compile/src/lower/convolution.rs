@@ -11,7 +11,6 @@ use crate::schema::AttributeProto;
 use crate::schema::attribute::{int, ints};
 use crate::write::{Writer, Written, tensor_name};
 
-/// What is lowered here.
 pub(super) const OPERATORS: &[Lowered] = operators! {
     "Conv" => conv(),
 };

@@ -17,7 +17,6 @@ use crate::problem::Problem;
 use crate::schema::attribute::int;
 use crate::write::{Writer, Written, tensor_name};
 
-/// What is lowered here.
 pub(super) const OPERATORS: &[Lowered] = operators! {
     "DepthToSpace" => depth_to_space(),
     "SpaceToDepth" => space_to_depth(),

@@ -8,7 +8,6 @@ use crate::draft::Computation;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 
-/// What is lowered here.
 pub(super) const OPERATORS: &[Lowered] = operators! {
     "Celu" => celu(),
     "Elu" => elu(),

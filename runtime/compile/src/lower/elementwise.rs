@@ -10,7 +10,6 @@ use crate::fold::Dim;
 use crate::graph::{Attributes, Node};
 use crate::problem::Problem;
 
-/// What is lowered here.
 pub(super) const OPERATORS: &[Lowered] = operators! {
     "BatchNormalization" => batch_normalization(),
     "Clip" => clip(),

@@ -13,7 +13,6 @@ use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 
-/// What is lowered here.
 pub(super) const OPERATORS: &[Lowered] = operators! {
     "GroupNormalization" => group_normalization(),
     "InstanceNormalization" => instance_normalization(),

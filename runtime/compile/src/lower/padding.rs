@@ -13,7 +13,6 @@ use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
 
-/// What is lowered here.
 pub(super) const OPERATORS: &[Lowered] = operators! {
     "Pad" => pad(),
 };

@@ -10,7 +10,6 @@ use crate::problem::Problem;
 use crate::schema::attribute::int;
 use crate::write::{Writer, Written, tensor_name};
 
-/// What is lowered here.
 pub(super) const OPERATORS: &[Lowered] = operators! {
     "AveragePool" => average_pool(),
     "GlobalAveragePool" => global_average_pool(),

@@ -22,7 +22,6 @@ use crate::problem::Problem;
 use crate::schema::attribute::ints;
 use crate::write::{Writer, Written, tensor_name};
 
-/// What is lowered here.
 pub(super) const OPERATORS: &[Lowered] = operators! {
     "Einsum" => einsum(),
 };

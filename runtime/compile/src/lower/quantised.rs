@@ -10,7 +10,6 @@ use super::{Lowered, Lowering, Value};
 use crate::graph::{Attributes, Constant, Data, Node};
 use crate::problem::Problem;
 
-/// What is lowered here.
 pub(super) const OPERATORS: &[Lowered] = operators! {
     "Constant" => constant(),
     "DequantizeLinear" => dequantize_linear(),

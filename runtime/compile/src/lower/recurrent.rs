@@ -12,7 +12,6 @@ use crate::draft::Computation;
 use crate::graph::{Attribute, Attributes, Data, Node};
 use crate::problem::Problem;
 
-/// What is lowered here.
 pub(super) const OPERATORS: &[Lowered] = operators! {
     "GRU" => recurrent(),
     "LSTM" => recurrent(),

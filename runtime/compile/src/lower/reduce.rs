@@ -15,7 +15,6 @@ use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 
-/// What is lowered here.
 pub(super) const OPERATORS: &[Lowered] = operators! {
     "CumSum" => running_sum(),
     "ReduceL1" => reduce(),

@@ -15,7 +15,6 @@ use crate::graph::{Attributes, Data, Node};
 use crate::problem::Problem;
 use crate::write::Written;
 
-/// What is lowered here.
 pub(super) const OPERATORS: &[Lowered] = operators! {
     "LayerNormalization" => layer_normalization(),
 };

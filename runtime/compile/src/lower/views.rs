@@ -11,7 +11,6 @@ use crate::fold::{Dim, Integer, product, resolved};
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
 
-/// What is lowered here.
 pub(super) const OPERATORS: &[Lowered] = operators! {
     "Expand" => expand(),
     "Flatten" => flatten(),

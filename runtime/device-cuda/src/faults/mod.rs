@@ -1,5 +1,4 @@
-//! Faults of the GPU: what they are called, whether the device is lost with one, and what the threads of a device tell each other
-//! of them.
+//! Faults of the GPU: their errors, whether the device is lost after one, and the state of it that threads share.
 
 mod error;
 mod health;

@@ -1,4 +1,4 @@
-//! The operators: what each means, told once.
+//! The vocabulary of operators: one file defines each.
 //!
 //! An operator's file has its attributes, its shape, what it holds, its checks, its arithmetic, and its reference, which
 //! shares no code with any device. [`OperatorKind`] and [`with_operator`](crate::with_operator) list them.
@@ -98,8 +98,8 @@ pub enum OperatorKind {
     Detections(Detections),
 }
 
-/// Evaluates an expression with the attributes of an operator, whichever it is: how a crate reaches what it says of each
-/// kind by a trait.
+/// Evaluates an expression with the attributes of an operator of any kind. Other crates use it to call a trait of their own,
+/// which they implement for each kind.
 #[macro_export]
 macro_rules! with_operator {
     ($kind:expr, $operator:ident => $body:expr) => {

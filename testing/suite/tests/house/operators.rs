@@ -5,10 +5,10 @@ use std::fs;
 
 use crate::rules::{root, sources};
 
-/// An operator with a name that means nothing else, and no short cut anywhere: what another one needs, too.
+/// An operator whose name means nothing else, and that nothing treats specially: a new one needs the same files.
 const EXAMPLE: (&str, &str) = ("GridSample", "grid_sample");
 
-/// Folders of tests, and what stands beside the product.
+/// Parts of the paths of tests, benchmarks and examples.
 const NOT_PRODUCT: [&str; 4] = ["/tests/", "/tests.rs", "/benches/", "/examples/"];
 
 #[test]
@@ -26,11 +26,10 @@ fn an_operator_is_named_in_the_files_that_contributing_lists_and_nowhere_else() 
         .filter(|word| word.contains("/src/"));
     let listed: Vec<String> = listed.map(|path| path.replace("NAME", module)).collect();
     // A folder stands for one file in it.
-    let covers = |entry: &String, file: &String| match entry.ends_with('/') {
-        true => file
-            .strip_prefix(entry.as_str())
-            .is_some_and(|rest| !rest.contains('/')),
-        false => entry == file,
+    let covers = |entry: &String, file: &String| {
+        let inside = file.strip_prefix(entry.as_str());
+        let is_in_folder = |rest: &str| entry.ends_with('/') && !rest.contains('/');
+        entry == file || inside.is_some_and(is_in_folder)
     };
     let named: BTreeSet<String> = ["rs", "cuh", "cu"]
         .into_iter()
@@ -45,7 +44,7 @@ fn an_operator_is_named_in_the_files_that_contributing_lists_and_nowhere_else() 
     assert_eq!(
         unlisted,
         Vec::<&String>::new(),
-        "name {name}, and the row has them not"
+        "these files name {name}, and the row does not list them"
     );
     let idle = listed
         .iter()
@@ -54,7 +53,7 @@ fn an_operator_is_named_in_the_files_that_contributing_lists_and_nowhere_else() 
     assert_eq!(
         idle,
         Vec::<&String>::new(),
-        "stand in the row, and {name} needs them not"
+        "the row lists these, and {name} does not need them"
     );
 }
 
