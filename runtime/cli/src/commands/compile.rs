@@ -18,6 +18,7 @@ use punctual_platform::output::{self, OutputError};
 use punctual_report::Table;
 use serde_json::json;
 
+use super::inspect::Packed;
 use crate::measure;
 use punctual_device_cpu::images::{self, ImageError};
 use punctual_platform::termination::{Terminates, Termination};
@@ -311,17 +312,11 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let package = images::add(package, &lanes)?;
     // With the packed weights it is another.
     report.package = package.hash();
-    let packed = lanes.iter().filter_map(|&lanes| {
-        let floats = package.layout(lanes)?.packed_floats();
-        Some((lanes, 4 * floats))
-    });
-    let packed: Vec<(u8, u64)> = packed.collect();
+    let mut packed = Packed::all(&package);
+    packed.retain(|packed| packed.pages.is_some());
     let verified = options.verify.then(|| verified(&package)).transpose()?;
     package.write(&output)?;
     if options.json {
-        let packed = packed.iter();
-        let packed = packed.map(|(lanes, bytes)| json!({"lanes": lanes, "weight_bytes": bytes}));
-        let packed: Vec<_> = packed.collect();
         let file = json!({"path": output, "hash": package.hash().to_string(), "lanes": lanes, "packed": packed});
         let mut all = json!({"report": report, "memory": memory.json(), "package": file});
         if let Some(verified) = verified {
@@ -332,8 +327,13 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
     let width = output::width();
     output::text(format_args!("{report:width$}\n{memory}"))?;
-    for &(lanes, bytes) in &packed {
-        let mebibytes = bytes as f64 / f64::from(1 << 20);
+    for Packed {
+        lanes,
+        weight_bytes,
+        ..
+    } in &packed
+    {
+        let mebibytes = *weight_bytes as f64 / f64::from(1 << 20);
         output::line(format_args!(
             "weights packed for {lanes} lanes: {mebibytes:.1} MiB of the file"
         ))?;

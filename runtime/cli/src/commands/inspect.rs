@@ -105,11 +105,11 @@ struct Inspected {
 
 /// What the package takes on processors with vectors of so many floats.
 #[derive(Serialize)]
-struct Packed {
-    lanes: u8,
-    weight_bytes: u64,
+pub(super) struct Packed {
+    pub(super) lanes: u8,
+    pub(super) weight_bytes: u64,
     /// `None` if the daemon packs the weights.
-    pages: Option<usize>,
+    pub(super) pages: Option<usize>,
     request_bytes: u64,
     /// The largest of a stage, for one image.
     workspace_bytes: u64,
@@ -156,7 +156,7 @@ impl Inspected {
 }
 
 impl Packed {
-    fn all(package: &Package) -> Vec<Self> {
+    pub(super) fn all(package: &Package) -> Vec<Self> {
         const FLOAT: u64 = 4;
         let layouts = LANES.iter().filter_map(|&lanes| package.layout(lanes));
         let packed = layouts.map(|layout| {

@@ -280,3 +280,35 @@ fn what_is_no_package_of_today_is_refused_with_its_remedy() {
     assert_refused(&folder, 4, &["it is a folder"]);
     assert_refused(&folder.join("none.punctual"), 4, &["No such file"]);
 }
+
+#[test]
+fn compile_says_of_each_lane_width_what_the_package_takes_for_it_as_inspect_does() {
+    let network = root().join("models/signs/signs.toml");
+    let package = scratch("packed").join("signs.punctual");
+    let compile = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_punctual"));
+        command
+            .arg("compile")
+            .arg(&network)
+            .arg("--output")
+            .arg(&package);
+        let output = command.args(more).output().expect("the command runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let compiled: Value =
+        serde_json::from_str(&compile(&["--lanes", "4", "--json"])).expect("JSON");
+    let of_four = &compiled["package"]["packed"][0];
+    assert!(
+        of_four["weight_bytes"].as_u64() > Some(3 << 20),
+        "{of_four}"
+    );
+    assert_eq!(json(&package)["packed"][0], *of_four);
+    let said = compile(&["--lanes", "4"]);
+    assert!(
+        said.contains("weights packed for 4 lanes: 3.3 MiB"),
+        "{said}"
+    );
+    let said = compile(&["--no-images"]);
+    assert!(!said.contains("weights packed"), "{said}");
+}
