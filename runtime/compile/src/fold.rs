@@ -5,16 +5,17 @@
 //!
 //! A file may be hostile: what folding makes takes no more memory than [`Room`] says.
 
-mod arithmetic;
-mod arranged;
+pub(crate) mod arithmetic;
+pub(crate) mod arranged;
 mod integer;
 mod layout;
-mod made;
-mod matched;
-mod reduced;
-mod resized;
+pub(crate) mod made;
+pub(crate) mod matched;
+pub(crate) mod reduced;
+pub(crate) mod resized;
 
 use crate::graph::{Attributes, Constant, Data, Node};
+use crate::lower::vocabulary::{OnnxOperator, family};
 use crate::problem::Problem;
 
 pub(crate) use integer::Integer;
@@ -73,111 +74,47 @@ impl Room {
     }
 }
 
-type Rule = fn(&mut Folding<'_>) -> Result<Vec<Constant>, Problem>;
+/// The results of an operator, of which most have one.
+pub(crate) struct Results(Vec<Constant>);
 
-/// A rule with one result.
-macro_rules! one {
-    ($rule:path) => {
-        |folding| $rule(folding).map(|result| vec![result])
-    };
+impl From<Constant> for Results {
+    fn from(result: Constant) -> Self {
+        Self(vec![result])
+    }
 }
 
-/// The operators that are folded, in alphabetical order.
-const RULES: &[(&str, Rule)] = &[
-    ("Abs", one!(arithmetic::unary)),
-    ("Add", one!(arithmetic::binary)),
-    ("And", one!(arithmetic::binary)),
-    ("ArgMax", one!(reduced::extreme)),
-    ("ArgMin", one!(reduced::extreme)),
-    ("Atan", one!(arithmetic::unary)),
-    ("Cast", one!(arithmetic::cast)),
-    ("CastLike", one!(arithmetic::cast_like)),
-    ("Ceil", one!(arithmetic::unary)),
-    ("Clip", one!(arithmetic::clip)),
-    ("Concat", one!(arranged::concat)),
-    ("ConstantOfShape", one!(made::filled)),
-    ("Cos", one!(arithmetic::unary)),
-    ("CumSum", one!(reduced::running_sum)),
-    ("Div", one!(arithmetic::binary)),
-    ("Equal", one!(arithmetic::binary)),
-    ("Exp", one!(arithmetic::unary)),
-    ("Expand", one!(arranged::expand)),
-    ("EyeLike", one!(made::identity_matrix)),
-    ("Flatten", one!(arranged::flatten)),
-    ("Floor", one!(arithmetic::unary)),
-    ("Gather", one!(matched::gather)),
-    ("GatherElements", one!(matched::gather_elements)),
-    ("GatherND", one!(matched::gather_nd)),
-    ("Greater", one!(arithmetic::binary)),
-    ("GreaterOrEqual", one!(arithmetic::binary)),
-    ("IsInf", one!(arithmetic::unary)),
-    ("IsNaN", one!(arithmetic::unary)),
-    ("Less", one!(arithmetic::binary)),
-    ("LessOrEqual", one!(arithmetic::binary)),
-    ("Log", one!(arithmetic::unary)),
-    ("MatMul", one!(reduced::product_of_matrices)),
-    ("Max", one!(arithmetic::binary)),
-    ("Min", one!(arithmetic::binary)),
-    ("Mod", one!(arithmetic::binary)),
-    ("Mul", one!(arithmetic::binary)),
-    ("Neg", one!(arithmetic::unary)),
-    ("NonZero", one!(matched::non_zero)),
-    ("Not", one!(arithmetic::unary)),
-    ("OneHot", one!(made::one_hot)),
-    ("Or", one!(arithmetic::binary)),
-    ("Pad", one!(arranged::pad)),
-    ("Pow", one!(arithmetic::binary)),
-    ("Range", one!(made::range)),
-    ("Reciprocal", one!(arithmetic::unary)),
-    ("ReduceL2", one!(reduced::reduce)),
-    ("ReduceMax", one!(reduced::reduce)),
-    ("ReduceMean", one!(reduced::reduce)),
-    ("ReduceMin", one!(reduced::reduce)),
-    ("ReduceProd", one!(reduced::reduce)),
-    ("ReduceSum", one!(reduced::reduce)),
-    ("Relu", one!(arithmetic::unary)),
-    ("Reshape", one!(arranged::reshape)),
-    ("Resize", one!(resized::resize)),
-    ("Round", one!(arithmetic::unary)),
-    ("ScatterElements", one!(matched::scatter_elements)),
-    ("ScatterND", one!(matched::scatter_nd)),
-    ("Sigmoid", one!(arithmetic::unary)),
-    ("Sign", one!(arithmetic::unary)),
-    ("Sin", one!(arithmetic::unary)),
-    ("Slice", one!(arranged::slice)),
-    ("Split", arranged::split),
-    ("Sqrt", one!(arithmetic::unary)),
-    ("Squeeze", one!(arranged::squeeze)),
-    ("Sub", one!(arithmetic::binary)),
-    ("Sum", one!(arithmetic::binary)),
-    ("Tan", one!(arithmetic::unary)),
-    ("Tanh", one!(arithmetic::unary)),
-    ("Tile", one!(arranged::tile)),
-    ("TopK", reduced::largest),
-    ("Transpose", one!(arranged::transpose)),
-    ("Trilu", one!(made::triangle)),
-    ("Unsqueeze", one!(arranged::unsqueeze)),
-    ("Where", one!(arithmetic::choose)),
-    ("Xor", one!(arithmetic::binary)),
-];
-
-/// The operators that are folded where their operands are known.
-pub(crate) fn operators() -> impl Iterator<Item = &'static str> {
-    let rules = RULES.iter().map(|(operator, _)| *operator);
-    rules.chain(["Shape", "Size"])
+impl From<Vec<Constant>> for Results {
+    fn from(results: Vec<Constant>) -> Self {
+        Self(results)
+    }
 }
 
-/// The results of a node whose operands are known, but for those that are left out; `None` for an operator that is
-/// not folded.
+/// Computes an operator's results of its operands' values.
+pub(crate) type ValuesRule = fn(&mut Folding<'_>) -> Result<Results, Problem>;
+/// Computes an operator's result of its first operand's dimensions.
+pub(crate) type SizesRule = fn(&mut Attributes<'_>, &[Dim]) -> Result<Constant, Problem>;
+
+/// The operators that are folded only. The others are in the tables of [`lower`](crate::lower).
+pub(crate) const OPERATORS: &[OnnxOperator] = family! {
+    "ConstantOfShape" => fold made::filled,
+    "EyeLike" => fold made::identity_matrix,
+    "NonZero" => fold matched::non_zero makes Integers,
+    "OneHot" => fold made::one_hot,
+    "Range" => fold made::range,
+    "ScatterElements" => fold matched::scatter_elements,
+    "ScatterND" => fold matched::scatter_nd,
+    "Shape" => measure made::shape makes Integers,
+    "Size" => measure made::size makes Integers,
+    "Trilu" => fold made::triangle,
+};
+
+/// The results of a node whose operands are known, but for those that are left out.
 pub(crate) fn fold(
+    rule: ValuesRule,
     node: &Node,
     operands: &[Option<&Constant>],
     room: &mut Room,
-) -> Result<Option<Vec<Constant>>, Problem> {
-    let rule = RULES.binary_search_by_key(&node.operator.as_str(), |(operator, _)| operator);
-    let Ok(rule) = rule.map(|at| RULES[at].1) else {
-        return Ok(None);
-    };
+) -> Result<Vec<Constant>, Problem> {
     for operand in operands.iter().flatten() {
         spread(&operand.dims)?;
     }
@@ -187,18 +124,21 @@ pub(crate) fn fold(
         attributes: Attributes::of(node),
         room,
     };
-    let results = rule(&mut folding)?;
+    let Results(results) = rule(&mut folding)?;
     folding.attributes.finish()?;
-    Ok(Some(results))
+    Ok(results)
 }
 
-/// The result of `Shape` or `Size` for a tensor of these sizes; `None` for other operators.
-pub(crate) fn fold_sizes(node: &Node, sizes: &[Dim]) -> Result<Option<Constant>, Problem> {
-    made::of_sizes(node, sizes)
+/// The result of a node that depends only on the dimensions of its first operand.
+pub(crate) fn fold_sizes(rule: SizesRule, node: &Node, sizes: &[Dim]) -> Result<Constant, Problem> {
+    let mut attributes = Attributes::of(node);
+    let result = rule(&mut attributes, sizes)?;
+    attributes.finish()?;
+    Ok(result)
 }
 
 /// One node while it is folded.
-struct Folding<'a> {
+pub(crate) struct Folding<'a> {
     node: &'a Node,
     operands: &'a [Option<&'a Constant>],
     attributes: Attributes<'a>,

@@ -1,16 +1,11 @@
 //! Graph → draft: each node becomes an operator with static shapes, a view of a tensor, or a
 //! constant. The batch size is left out of all shapes.
 //!
-//! A further operator is one more function in the module of its family, and one more line in that module's `OPERATORS`.
+//! A further operator is one more function in the module of its family, and one more row in that module's `OPERATORS`
+//! ([`vocabulary`]).
 //! How it becomes ONNX again stands there too: [`Written`](crate::write::Written).
 
 /// A family's operators: name in ONNX => method of [`Lowering`], with what it needs to know besides the node.
-macro_rules! operators {
-    ($($name:literal => $method:ident($($argument:expr)?),)*) => {
-        &[$(($name, |lowering, node| lowering.$method(node $(, $argument)?)),)*]
-    };
-}
-
 mod arithmetic;
 mod attention;
 mod choices;
@@ -39,8 +34,9 @@ mod tokens;
 mod transposed;
 pub(crate) mod view_algebra;
 mod views;
+pub(crate) mod vocabulary;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use punctual_model::{
@@ -53,6 +49,7 @@ use attention::Scores;
 use join::Joined;
 use numbers::Numbers;
 use view_algebra::View;
+use vocabulary::{Makes, OnnxOperator};
 
 use crate::draft::{Computation, Draft, DraftOperator};
 use crate::fold::{self, Dim, Room};
@@ -60,15 +57,8 @@ use crate::graph::{Constant, Graph, Node, ValueId};
 use crate::problem::Problem;
 use crate::report::Note;
 
-/// An operator of ONNX, and what lowers a node of it.
-type Lowered = (
-    &'static str,
-    fn(&mut Lowering<'_>, &Node) -> Result<(), Problem>,
-);
-
-/// The operators that are lowered, by family. Those of [`fold::operators`] that are not among them are supported where all
-/// their operands are known when compiling.
-const FAMILIES: &[&[Lowered]] = &[
+/// The operators of ONNX that can be compiled, by family.
+const FAMILIES: &[&[OnnxOperator]] = &[
     arithmetic::OPERATORS,
     choices::OPERATORS,
     computed::OPERATORS,
@@ -77,6 +67,7 @@ const FAMILIES: &[&[Lowered]] = &[
     curves::OPERATORS,
     dense::OPERATORS,
     elementwise::OPERATORS,
+    fold::OPERATORS,
     join::OPERATORS,
     normalisation::OPERATORS,
     padding::OPERATORS,
@@ -90,26 +81,6 @@ const FAMILIES: &[&[Lowered]] = &[
     transposed::OPERATORS,
     views::OPERATORS,
 ];
-
-fn lowered(operator: &str) -> Option<&'static Lowered> {
-    let mut all = FAMILIES.iter().copied().flatten();
-    all.find(|(name, _)| *name == operator)
-}
-
-/// The operators that are lowered, in alphabetical order: those that may read what is computed from the input.
-#[must_use]
-pub fn operators() -> Vec<&'static str> {
-    let all = FAMILIES.iter().copied().flatten();
-    let mut names: Vec<&str> = all.map(|(name, _)| *name).collect();
-    names.sort_unstable();
-    names
-}
-
-/// The operators that can be compiled, in alphabetical order.
-pub(crate) fn supported() -> Vec<&'static str> {
-    let all: BTreeSet<&str> = fold::operators().chain(operators()).collect();
-    all.into_iter().collect()
-}
 
 /// Most runs of channels of all gathers and pieces of all copies of a draft together.
 const CHANNEL_RUNS_MAX: usize = 1 << 20;
@@ -265,18 +236,22 @@ impl<'a> Lowering<'a> {
             let domain = domain.clone();
             return Err(Problem::Domain { domain });
         }
-        self.note_numbers(node);
+        let operator = OnnxOperator::of(&node.operator);
+        self.note_numbers(
+            node,
+            operator.map_or(Makes::First, |operator| operator.makes),
+        );
         let mut operands = node.inputs.iter().flatten();
         if operands.any(|id| matches!(self.value(*id), Value::Unknown)) {
-            if !supported().contains(&node.operator.as_str()) {
+            if operator.is_none() {
                 return Err(Problem::UnknownOperator);
             }
             self.unchecked += 1;
             self.stand_in(node);
             return Ok(());
         }
-        let is_lowered = lowered(&node.operator).is_some();
-        let folded = match self.fold(node) {
+        let is_lowered = operator.is_some_and(|operator| operator.lower.is_some());
+        let folded = match self.fold(node, operator.unwrap_or(&OnnxOperator::UNKNOWN)) {
             // Computed for each image, as it cannot be at once.
             Err(Problem::Folding { .. }) if is_lowered && self.materialise(node)? => None,
             folded => folded?,
@@ -318,24 +293,31 @@ impl<'a> Lowering<'a> {
             return self.set(node, value);
         }
         self.compute_scores(node)?;
-        match lowered(&node.operator) {
-            Some((_, lower)) => lower(self, node),
+        match OnnxOperator::of(&node.operator) {
+            Some(OnnxOperator {
+                lower: Some(lower), ..
+            }) => lower(self, node),
+            Some(_) => Err(self.not_constant(node)),
             None if node.operator == "NonMaxSuppression" => Err(Problem::Suppression),
-            None if fold::operators().any(|folded| folded == node.operator) => {
-                Err(self.not_constant(node))
-            }
             None => Err(Problem::UnknownOperator),
         }
     }
 
     /// The results of a node whose operands are all known when compiling (of `Shape` and `Size` the dimensions);
     /// `None` for any other node.
-    fn fold(&mut self, node: &Node) -> Result<Option<Vec<Constant>>, Problem> {
-        if let Some(sizes) = self.operand(node, 0).and_then(Value::sizes)
-            && let Some(result) = fold::fold_sizes(node, &sizes)?
+    fn fold(
+        &mut self,
+        node: &Node,
+        operator: &OnnxOperator,
+    ) -> Result<Option<Vec<Constant>>, Problem> {
+        if let Some(rule) = operator.measure
+            && let Some(sizes) = self.operand(node, 0).and_then(Value::sizes)
         {
-            return Ok(Some(vec![result]));
+            return fold::fold_sizes(rule, node, &sizes).map(|result| Some(vec![result]));
         }
+        let Some(rule) = operator.fold else {
+            return Ok(None);
+        };
         let constant = |id: &Option<ValueId>| match id.map(|id| &self.values[id.0]) {
             None => Some(None),
             Some(Value::Constant(constant)) => Some(Some(Rc::clone(constant))),
@@ -349,25 +331,26 @@ impl<'a> Lowering<'a> {
             return Err(Problem::MissingOutput);
         }
         let list: Vec<Option<&Constant>> = operands.iter().map(Option::as_deref).collect();
-        let folded = fold::fold(node, &list, &mut self.room);
+        let folded = fold::fold(rule, node, &list, &mut self.room);
         // In a file exported for a fixed batch size that size may be counted with, where it must.
         let fixed = self.graph.input_dims.first().copied().flatten();
         let must = match &folded {
-            Ok(results) => results.iter().flatten().any(Constant::has_wide_batch),
+            Ok(results) => results.iter().any(Constant::has_wide_batch),
             Err(problem) => matches!(problem, Problem::Folding { .. }),
         };
         let (true, Some(fixed)) = (must, fixed) else {
-            return folded;
+            return folded.map(Some);
         };
         let at_batch = |operand: &Option<Rc<Constant>>| match operand {
             Some(operand) => operand.at_batch(fixed).map(Some),
             None => Some(None),
         };
         let Some(fixed) = operands.iter().map(at_batch).collect::<Option<Vec<_>>>() else {
-            return folded;
+            return folded.map(Some);
         };
         let fixed: Vec<Option<&Constant>> = fixed.iter().map(Option::as_ref).collect();
-        fold::fold(node, &fixed, &mut self.room).or(folded)
+        let fixed = fold::fold(rule, node, &fixed, &mut self.room);
+        fixed.or(folded).map(Some)
     }
 
     /// Gives the results of a node that cannot be lowered the shapes that the file declares, so that the nodes behind

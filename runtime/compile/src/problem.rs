@@ -9,7 +9,7 @@ use crate::graph::Attribute;
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum Problem {
     /// The operator is not in the list.
-    #[error("this operator is not supported; supported are {}", crate::lower::supported().join(", "))]
+    #[error("this operator is not supported; supported are {}", crate::lower::vocabulary::supported().join(", "))]
     UnknownOperator,
     /// What detectors end in that were exported with their post-processing.
     #[error(

@@ -6,7 +6,7 @@ use crate::graph::{Attribute, Constant, Data};
 use crate::problem::Problem;
 use crate::schema::data_type;
 
-pub(super) fn unary(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn unary(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let operand = folding.operand(0)?;
     folding.count(&operand.dims)?;
     let operator = folding.node.operator.as_str();
@@ -84,7 +84,7 @@ struct Pair {
     truth: bool,
 }
 
-pub(super) fn binary(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn binary(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let operator = folding.node.operator.as_str();
     let c_remainder = match operator {
         "Mod" => folding.attributes.int("fmod", 0)? != 0,
@@ -214,7 +214,7 @@ fn pair(operator: &str, c_remainder: bool) -> Pair {
     }
 }
 
-pub(super) fn choose(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn choose(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let [condition, yes, no] = [
         folding.operand(0)?,
         folding.operand(1)?,
@@ -245,7 +245,7 @@ pub(super) fn choose(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     Ok(Constant { dims, batch, data })
 }
 
-pub(super) fn clip(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn clip(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let mut result = folding.operand(0)?.clone();
     for (at, operator) in [(1, "Max"), (2, "Min")] {
         if let Some(bound) = folding.optional(at) {
@@ -255,7 +255,7 @@ pub(super) fn clip(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     Ok(result)
 }
 
-pub(super) fn cast(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn cast(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     folding.attributes.ignore("saturate"); // Of float8 only.
     let to = folding.attributes.int("to", 0)?;
     let operand = folding.operand(0)?;
@@ -267,7 +267,7 @@ pub(super) fn cast(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     Ok(operand.with(data))
 }
 
-pub(super) fn cast_like(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn cast_like(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let (operand, like) = (folding.operand(0)?, folding.operand(1)?);
     folding.count(&operand.dims)?;
     let to = match like.data {

@@ -5,7 +5,7 @@ use super::{BATCH, Dim, Folding, SIZES, broadcast, product, refuse, resolved};
 use crate::graph::{Constant, Data};
 use crate::problem::Problem;
 
-pub(super) fn reshape(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn reshape(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let zero_is_zero = folding.attributes.int("allowzero", 0)? != 0;
     let from = folding.operand(0)?.sizes();
     let mut to = folding.sizes(1)?;
@@ -17,7 +17,7 @@ pub(super) fn reshape(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     reshaped(folding, &to)
 }
 
-pub(super) fn flatten(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn flatten(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let from = folding.operand(0)?.sizes();
     let at = folding.attributes.int("axis", 1)?;
     let at = match at {
@@ -31,7 +31,7 @@ pub(super) fn flatten(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     }
 }
 
-pub(super) fn squeeze(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn squeeze(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let mut sizes = folding.operand(0)?.sizes();
     let list = from_attribute_or_operand(folding, 1)?;
     let found = match list {
@@ -48,7 +48,7 @@ pub(super) fn squeeze(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     reshaped(folding, &sizes)
 }
 
-pub(super) fn unsqueeze(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn unsqueeze(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let mut sizes = folding.operand(0)?.sizes();
     let list = from_attribute_or_operand(folding, 1)?.unwrap_or_default();
     for at in axes(&list, sizes.len() + list.len())? {
@@ -86,7 +86,7 @@ fn reshaped(folding: &mut Folding<'_>, to: &[Dim]) -> Result<Constant, Problem> 
     Ok(Constant { dims, batch, data })
 }
 
-pub(super) fn transpose(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn transpose(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let operand = folding.operand(0)?;
     let rank = operand.dims.len();
     let order: Vec<usize> = match folding.attributes.ints("perm")? {
@@ -111,7 +111,7 @@ fn one(operand: &Constant, places: impl Iterator<Item = usize>) -> Result<Data, 
     picked(&[operand], places.map(|place| (0, place)))
 }
 
-pub(super) fn expand(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn expand(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let operand = folding.operand(0)?;
     let Some(sizes) = broadcast(&operand.sizes(), &folding.sizes(1)?) else {
         return refuse(SIZES);
@@ -122,7 +122,7 @@ pub(super) fn expand(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     Ok(Constant { dims, batch, data })
 }
 
-pub(super) fn tile(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn tile(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let operand = folding.operand(0)?;
     let times = folding.sizes(1)?;
     let mut sizes = operand.sizes();
@@ -149,7 +149,7 @@ pub(super) fn tile(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     Ok(Constant { dims, batch, data })
 }
 
-pub(super) fn concat(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn concat(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let first = folding.operand(0)?;
     let at = axis(folding.attributes.int("axis", 1)?, first.dims.len())?;
     let mut parts = Vec::with_capacity(folding.operands.len());
@@ -179,7 +179,7 @@ pub(super) fn concat(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     Ok(Constant { dims, batch, data })
 }
 
-pub(super) fn split(folding: &mut Folding<'_>) -> Result<Vec<Constant>, Problem> {
+pub(crate) fn split(folding: &mut Folding<'_>) -> Result<Vec<Constant>, Problem> {
     let operand = folding.operand(0)?;
     let at = axis(folding.attributes.int("axis", 0)?, operand.dims.len())?;
     let attribute = folding.attributes.ints("split")?.map(<[i64]>::to_vec);
@@ -207,7 +207,7 @@ pub(super) fn split(folding: &mut Folding<'_>) -> Result<Vec<Constant>, Problem>
     }
 }
 
-pub(super) fn slice(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn slice(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let operand = folding.operand(0)?;
     let rank = operand.dims.len();
     let missing = Problem::Folding {
@@ -285,7 +285,7 @@ fn part(
     Ok(Constant { dims, batch, data })
 }
 
-pub(super) fn pad(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn pad(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let operand = folding.plain(0)?;
     let mode = folding.attributes.text("mode", "constant")?;
     let rank = operand.dims.len();

@@ -2,31 +2,27 @@
 
 use super::layout::{axis, extents, index, picked, strides};
 use super::{BATCH, Dim, Folding, Integer, SIZES, TYPES, product, refuse};
-use crate::graph::{Attribute, Attributes, Constant, Data, Node};
+use crate::graph::{Attribute, Attributes, Constant, Data};
 use crate::problem::Problem;
 use crate::schema::data_type;
 
-/// `Shape` and `Size`.
-pub(super) fn of_sizes(node: &Node, sizes: &[Dim]) -> Result<Option<Constant>, Problem> {
-    let mut attributes = Attributes::of(node);
-    let result = match node.operator.as_str() {
-        "Shape" => {
-            let count = sizes.len() as i64;
-            let clamp =
-                |at: i64| if at < 0 { at.saturating_add(count) } else { at }.clamp(0, count);
-            let start = clamp(attributes.int("start", 0)?) as usize;
-            let end = clamp(attributes.int("end", count)?) as usize;
-            let part: Vec<Integer> = sizes[start..end.max(start)].iter().map(integer).collect();
-            Constant::new(vec![part.len()], Data::of_integers(part))
-        }
-        "Size" => match product(sizes) {
-            Some(size) => Constant::new(vec![], Data::of_integers(vec![integer(&size)])),
-            None => return refuse(SIZES),
-        },
-        _ => return Ok(None),
-    };
-    attributes.finish()?;
-    Ok(Some(result))
+pub(crate) fn shape(attributes: &mut Attributes<'_>, sizes: &[Dim]) -> Result<Constant, Problem> {
+    let count = sizes.len() as i64;
+    let clamp = |at: i64| if at < 0 { at.saturating_add(count) } else { at }.clamp(0, count);
+    let start = clamp(attributes.int("start", 0)?) as usize;
+    let end = clamp(attributes.int("end", count)?) as usize;
+    let part: Vec<Integer> = sizes[start..end.max(start)].iter().map(integer).collect();
+    Ok(Constant::new(vec![part.len()], Data::of_integers(part)))
+}
+
+pub(crate) fn size(_: &mut Attributes<'_>, sizes: &[Dim]) -> Result<Constant, Problem> {
+    match product(sizes) {
+        Some(size) => Ok(Constant::new(
+            vec![],
+            Data::of_integers(vec![integer(&size)]),
+        )),
+        None => refuse(SIZES),
+    }
 }
 
 fn integer(size: &Dim) -> Integer {
@@ -39,7 +35,7 @@ fn integer(size: &Dim) -> Integer {
     }
 }
 
-pub(super) fn filled(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn filled(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let (dims, batch) = extents(&folding.sizes(0)?)?;
     let count = folding.count(&dims)?;
     let zero = Constant::new(vec![1], Data::Floats(vec![0.0]));
@@ -59,7 +55,7 @@ pub(super) fn filled(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
 }
 
 /// The numbers of all images, or constant numbers.
-pub(super) fn range(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn range(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let operands = [folding.plain(0)?, folding.plain(1)?, folding.plain(2)?];
     if operands.iter().any(|operand| operand.elements() != 1) {
         return refuse("its operands are not one number each");
@@ -110,7 +106,7 @@ pub(super) fn range(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
 }
 
 /// Ones on a diagonal.
-pub(super) fn identity_matrix(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn identity_matrix(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let operand = folding.plain(0)?;
     let is_float = matches!(operand.data, Data::Floats(_));
     let default = if is_float {
@@ -138,7 +134,7 @@ pub(super) fn identity_matrix(folding: &mut Folding<'_>) -> Result<Constant, Pro
 }
 
 /// Zeros above or below a diagonal.
-pub(super) fn triangle(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn triangle(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let operand = folding.plain(0)?;
     let upper = folding.attributes.int("upper", 1)? != 0;
     let above = folding.one_integer(1, 0)?;
@@ -165,7 +161,7 @@ pub(super) fn triangle(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
 }
 
 /// One value where a class is an index, another elsewhere.
-pub(super) fn one_hot(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn one_hot(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let indices = folding.plain(0)?;
     let at = folding.attributes.int("axis", -1)?;
     let at = axis(at, indices.dims.len() + 1)?;

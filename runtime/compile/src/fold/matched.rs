@@ -7,7 +7,7 @@ use crate::problem::Problem;
 
 const OUT: Problem = Problem::Folding { reason: OUTSIDE };
 
-pub(super) fn gather(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn gather(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let (data, indices) = (folding.operand(0)?, folding.operand(1)?);
     let at = axis(folding.attributes.int("axis", 0)?, data.dims.len())?;
     let places = match data.batch == Some(at) {
@@ -72,7 +72,7 @@ fn along(data: &Constant, indices: &Constant, at: usize) -> Result<Vec<usize>, P
     places.collect::<Option<_>>().ok_or(OUT)
 }
 
-pub(super) fn gather_elements(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn gather_elements(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let (data, indices) = (folding.plain(0)?, folding.plain(1)?);
     let at = axis(folding.attributes.int("axis", 0)?, data.dims.len())?;
     folding.count(&indices.dims)?;
@@ -81,7 +81,7 @@ pub(super) fn gather_elements(folding: &mut Folding<'_>) -> Result<Constant, Pro
     Ok(Constant::new(indices.dims.clone(), data))
 }
 
-pub(super) fn scatter_elements(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn scatter_elements(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     no_reduction(folding)?;
     let (data, indices) = (folding.plain(0)?, folding.plain(1)?);
     let at = axis(folding.attributes.int("axis", 0)?, data.dims.len())?;
@@ -149,7 +149,7 @@ fn slices(
     Ok((starts, area(&data.dims[depth..])))
 }
 
-pub(super) fn gather_nd(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn gather_nd(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let batches = folding.attributes.int("batch_dims", 0)?;
     if batches == 0
         && let Some(same) = gathered_of_equals(folding)?
@@ -198,7 +198,7 @@ fn gathered_of_equals(folding: &mut Folding<'_>) -> Result<Option<Constant>, Pro
     Ok(Some(Constant { dims, batch, data }))
 }
 
-pub(super) fn scatter_nd(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn scatter_nd(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     no_reduction(folding)?;
     let [data, indices, updates] = [folding.plain(0)?, folding.plain(1)?, folding.plain(2)?];
     let (starts, length) = slices(data, indices, 0)?;
@@ -210,7 +210,7 @@ pub(super) fn scatter_nd(folding: &mut Folding<'_>) -> Result<Constant, Problem>
 }
 
 /// The places of all values that are not 0, one column each.
-pub(super) fn non_zero(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn non_zero(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let operand = folding.plain(0)?;
     let is_set: Vec<bool> = match &operand.data {
         Data::Floats(values) => values.iter().map(|value| *value != 0.0).collect(),

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 /// Most multiplications of one product of matrices.
 const PRODUCTS_MAX: usize = 1 << 30;
 
-pub(super) fn reduce(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn reduce(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let operand = folding.operand(0)?;
     let list = from_attribute_or_operand(folding, 1)?.filter(|list| !list.is_empty());
     let keeps = folding.attributes.int("keepdims", 1)? != 0;
@@ -102,7 +102,7 @@ fn rows(dims: &[usize], at: usize) -> impl Iterator<Item = Vec<usize>> + use<> {
     starts.map(move |start| (0..size).map(|step| start + step * inner).collect())
 }
 
-pub(super) fn running_sum(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn running_sum(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let operand = folding.operand(0)?;
     let at = axis(folding.one_integer(1, 0)?, operand.dims.len())?;
     let exclusive = folding.attributes.int("exclusive", 0)? != 0;
@@ -165,7 +165,7 @@ fn by_size(values: &[f64], mut row: Vec<usize>, largest: bool) -> Vec<usize> {
     row
 }
 
-pub(super) fn extreme(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn extreme(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let operand = folding.plain(0)?;
     let at = axis(folding.attributes.int("axis", 0)?, operand.dims.len())?;
     let keeps = folding.attributes.int("keepdims", 1)? != 0;
@@ -190,7 +190,7 @@ pub(super) fn extreme(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
 }
 
 /// The largest or smallest values along an axis and their places, in order whether asked for or not.
-pub(super) fn largest(folding: &mut Folding<'_>) -> Result<Vec<Constant>, Problem> {
+pub(crate) fn largest(folding: &mut Folding<'_>) -> Result<Vec<Constant>, Problem> {
     let operand = folding.plain(0)?;
     let at = axis(folding.attributes.int("axis", -1)?, operand.dims.len())?;
     let largest = folding.attributes.int("largest", 1)? != 0;
@@ -222,7 +222,7 @@ pub(super) fn largest(folding: &mut Folding<'_>) -> Result<Vec<Constant>, Proble
 }
 
 /// As numpy has it: matrices in the last two dimensions, those before repeated.
-pub(super) fn product_of_matrices(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn product_of_matrices(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let (x, y) = (folding.floats(0)?, folding.floats(1)?);
     let (mut first, mut second) = (
         folding.plain(0)?.dims.clone(),

@@ -18,7 +18,7 @@ struct Way<'a> {
     exclude_outside: bool,
 }
 
-pub(super) fn resize(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
+pub(crate) fn resize(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let operand = folding.operand(0)?;
     let Data::Floats(values) = &operand.data else {
         return refuse(TYPES);

@@ -6,6 +6,7 @@ use fastrand::Rng;
 
 use super::*;
 use crate::graph::Attribute;
+use crate::lower::vocabulary;
 
 fn node(operator: &str, attributes: &[(&str, Attribute)], outputs: usize) -> Node {
     let id = |at| Some(crate::graph::ValueId(at));
@@ -27,8 +28,29 @@ fn try_fold(
 ) -> Result<Constant, Problem> {
     let operands: Vec<Option<&Constant>> = operands.iter().map(|operand| Some(*operand)).collect();
     let node = node(operator, attributes, 1);
-    let results = fold(&node, &operands, &mut Room::of(0))?;
-    Ok(results.expect("it is folded").remove(0))
+    Ok(all_folded(&node, &operands)?.remove(0))
+}
+
+fn all_folded(node: &Node, operands: &[Option<&Constant>]) -> Result<Vec<Constant>, Problem> {
+    folded_within(&mut Room::of(0), node, operands)
+}
+
+fn folded_within(
+    room: &mut Room,
+    node: &Node,
+    operands: &[Option<&Constant>],
+) -> Result<Vec<Constant>, Problem> {
+    let operator = OnnxOperator::of(&node.operator).expect("it is supported");
+    fold(operator.fold.expect("it is folded"), node, operands, room)
+}
+
+fn measured(operator: &str, sizes: &[Dim]) -> Result<Constant, Problem> {
+    let rule = OnnxOperator::of(operator).and_then(|operator| operator.measure);
+    fold_sizes(
+        rule.expect("it is measured"),
+        &node(operator, &[], 1),
+        sizes,
+    )
 }
 
 #[track_caller]
@@ -67,7 +89,7 @@ fn text(value: &str) -> Attribute {
 }
 
 fn shape_of(sizes: &[Dim]) -> Constant {
-    fold_sizes(&node("Shape", &[], 1), sizes).unwrap().unwrap()
+    measured("Shape", sizes).unwrap()
 }
 
 #[test]
@@ -107,8 +129,8 @@ fn slices_count_from_the_end_and_may_run_backwards() {
     // An operand left out does not let the next one take its place: the step is no axis.
     let (zero, back) = (list(&[0]), list(&[-1]));
     let operands = [Some(&from), Some(&back), Some(&zero), None, Some(&back)];
-    let reversed = fold(&node("Slice", &[], 1), &operands, &mut Room::of(0));
-    assert_eq!(reversed.unwrap().unwrap(), [list(&[5, 4, 3, 2])]);
+    let reversed = all_folded(&node("Slice", &[], 1), &operands);
+    assert_eq!(reversed.unwrap(), [list(&[5, 4, 3, 2])]);
 }
 
 #[test]
@@ -249,9 +271,7 @@ fn values_are_arranged_as_onnx_says() {
         ints(&[2, 6], &[0, 0, 1, 2, 2, 2, 3, 3, 4, 5, 5, 5])
     );
     let node = node("Split", &[("axis", int(1))], 2);
-    let parts = fold(&node, &[Some(&from)], &mut Room::of(0))
-        .unwrap()
-        .unwrap();
+    let parts = all_folded(&node, &[Some(&from)]).unwrap();
     assert_eq!(
         parts,
         [ints(&[2, 2], &[0, 1, 3, 4]), ints(&[2, 1], &[2, 5])]
@@ -335,8 +355,8 @@ fn axes_are_summed_compared_and_sorted_along() {
         list(&[5, 3, 0])
     );
     let node = node("TopK", &[], 2);
-    let top = fold(&node, &[Some(&from), Some(&list(&[2]))], &mut Room::of(0));
-    let top = top.unwrap().unwrap();
+    let top = all_folded(&node, &[Some(&from), Some(&list(&[2]))]);
+    let top = top.unwrap();
     assert_eq!(
         top,
         [
@@ -384,8 +404,8 @@ fn ranges_diagonals_and_one_value_everywhere() {
         folded("Trilu", &[], &[&counted(&[2, 2]), &scalar(1)]),
         ints(&[2, 2], &[0, 1, 0, 0])
     );
-    let size = fold_sizes(&node("Size", &[], 1), &[Dim::Known(2), Dim::Known(3)]);
-    assert_eq!(size.unwrap().unwrap(), scalar(6));
+    let size = measured("Size", &[Dim::Known(2), Dim::Known(3)]);
+    assert_eq!(size.unwrap(), scalar(6));
 }
 
 /// Expected values from onnxruntime.
@@ -396,8 +416,8 @@ fn positions_are_resized_as_onnxruntime_does() {
         let nothing = floats(&[0], &[]);
         let sizes = list(&[1, 1, size]);
         let operands = [Some(&row), None, Some(&nothing), Some(&sizes)];
-        let results = fold(&node("Resize", attributes, 1), &operands, &mut Room::of(0));
-        match results.unwrap().unwrap().remove(0).data {
+        let results = all_folded(&node("Resize", attributes, 1), &operands);
+        match results.unwrap().remove(0).data {
             Data::Floats(values) => values,
             other => panic!("{other:?}"),
         }
@@ -681,8 +701,8 @@ fn results_without_end_are_refused() {
     let mut room = Room::of(0);
     let (value, target) = (floats(&[], &[1.0]), list(&[1 << 20]));
     let expand = node("Expand", &[], 1);
-    let made =
-        (0..100).take_while(|_| fold(&expand, &[Some(&value), Some(&target)], &mut room).is_ok());
+    let made = (0..100)
+        .take_while(|_| folded_within(&mut room, &expand, &[Some(&value), Some(&target)]).is_ok());
     assert!(made.count() < 20);
 }
 
@@ -741,8 +761,13 @@ fn whatever_is_folded_there_is_an_error_or_as_many_values_as_the_dimensions_say(
     ];
     let mut random = Rng::with_seed(0xF01D);
     let mut done = BTreeMap::new();
-    for at in 0..RULES.len() * 2_000 {
-        let operator = RULES[at % RULES.len()].0;
+    let mut rules: Vec<&str> = vocabulary::all()
+        .filter(|operator| operator.fold.is_some())
+        .map(|operator| operator.name)
+        .collect();
+    rules.sort_unstable();
+    for at in 0..rules.len() * 2_000 {
+        let operator = rules[at % rules.len()];
         let operands: Vec<Constant> = (0..random.usize(..5)).map(|_| any(&mut random)).collect();
         let operands: Vec<_> = operands
             .iter()
@@ -763,9 +788,9 @@ fn whatever_is_folded_there_is_an_error_or_as_many_values_as_the_dimensions_say(
             attributes.push((*random.choice(&NAMES).unwrap(), value));
         }
         let node = node(operator, &attributes, random.usize(1..3));
-        if let Ok(results) = fold(&node, &operands, &mut Room::of(0)) {
+        if let Ok(results) = all_folded(&node, &operands) {
             *done.entry(operator).or_insert(0) += 1;
-            for result in results.unwrap() {
+            for result in results {
                 assert_eq!(
                     result.elements(),
                     result.data.len(),
@@ -778,10 +803,10 @@ fn whatever_is_folded_there_is_an_error_or_as_many_values_as_the_dimensions_say(
             }
         }
     }
-    let often = RULES
+    let often = rules
         .iter()
-        .filter(|(operator, _)| done.get(operator).is_some_and(|&n| n > 10));
-    assert!(often.count() > RULES.len() * 9 / 10, "{done:?}");
+        .filter(|operator| done.get(*operator).is_some_and(|&n| n > 10));
+    assert!(often.count() > rules.len() * 9 / 10, "{done:?}");
 }
 
 /// A tensor as `tests/data/folding.py` writes it.
@@ -853,7 +878,7 @@ fn what_is_folded_is_what_onnxruntime_computes() {
             ..node(&case.operator, &[], case.results.len())
         };
         let list: Vec<_> = operands.iter().map(Option::as_ref).collect();
-        let found = fold(&node, &list, &mut Room::of(0)).unwrap().unwrap();
+        let found = all_folded(&node, &list).unwrap();
         for (found, expected) in found.iter().zip(&case.results) {
             let expected = expected.constant();
             assert!(

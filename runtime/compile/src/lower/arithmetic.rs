@@ -7,7 +7,8 @@ use super::numbers::Numbers;
 use super::operands::Floats;
 use super::view_algebra::{Axis, Factor, View};
 use super::views::expanded;
-use super::{Lowered, Lowering, Value};
+use super::vocabulary::{OnnxOperator, family};
+use super::{Lowering, Value};
 use crate::draft::Computation;
 use crate::fold::{Dim, broadcast};
 use crate::graph::{Attribute, Attributes, Data, Node, ValueId};
@@ -16,46 +17,46 @@ use crate::schema::attribute::int;
 use crate::schema::data_type;
 use crate::write::{Writer, Written, tensor_name};
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "Abs" => unary(UnaryFunction::Absolute),
-    "Acos" => unary(UnaryFunction::ArcCosine),
-    "Acosh" => unary(UnaryFunction::ArcHyperbolicCosine),
-    "Add" => binary(BinaryFunction::Add),
-    "Asin" => unary(UnaryFunction::ArcSine),
-    "Asinh" => unary(UnaryFunction::ArcHyperbolicSine),
-    "Atan" => unary(UnaryFunction::ArcTangent),
-    "Atanh" => unary(UnaryFunction::ArcHyperbolicTangent),
-    "Ceil" => unary(UnaryFunction::Ceiling),
-    "Cos" => unary(UnaryFunction::Cosine),
-    "Cosh" => unary(UnaryFunction::HyperbolicCosine),
-    "Div" => divide(),
-    "Equal" => binary(BinaryFunction::Equal),
-    "Erf" => unary(UnaryFunction::ErrorFunction),
-    "Exp" => unary(UnaryFunction::Exponential),
-    "Floor" => unary(UnaryFunction::Floor),
-    "Greater" => reversed_binary(BinaryFunction::Less),
-    "GreaterOrEqual" => reversed_binary(BinaryFunction::LessOrEqual),
-    "Less" => binary(BinaryFunction::Less),
-    "LessOrEqual" => binary(BinaryFunction::LessOrEqual),
-    "Log" => unary(UnaryFunction::Logarithm),
-    "LogSoftmax" => softmax(true),
-    "Max" => variadic(BinaryFunction::Maximum),
-    "Mean" => variadic(BinaryFunction::Add),
-    "Min" => variadic(BinaryFunction::Minimum),
-    "Mod" => modulo(),
-    "Mul" => multiply(),
-    "Neg" => negate(),
-    "Pow" => pow(),
-    "Reciprocal" => unary(UnaryFunction::Reciprocal),
-    "Round" => unary(UnaryFunction::Round),
-    "Sign" => unary(UnaryFunction::Sign),
-    "Sin" => unary(UnaryFunction::Sine),
-    "Sinh" => unary(UnaryFunction::HyperbolicSine),
-    "Softmax" => softmax(false),
-    "Sqrt" => unary(UnaryFunction::SquareRoot),
-    "Sub" => binary(BinaryFunction::Subtract),
-    "Sum" => variadic(BinaryFunction::Add),
-    "Tan" => unary(UnaryFunction::Tangent),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "Abs" => lower unary(UnaryFunction::Absolute) fold arithmetic::unary,
+    "Acos" => lower unary(UnaryFunction::ArcCosine),
+    "Acosh" => lower unary(UnaryFunction::ArcHyperbolicCosine),
+    "Add" => lower binary(BinaryFunction::Add) fold arithmetic::binary,
+    "Asin" => lower unary(UnaryFunction::ArcSine),
+    "Asinh" => lower unary(UnaryFunction::ArcHyperbolicSine),
+    "Atan" => lower unary(UnaryFunction::ArcTangent) fold arithmetic::unary,
+    "Atanh" => lower unary(UnaryFunction::ArcHyperbolicTangent),
+    "Ceil" => lower unary(UnaryFunction::Ceiling) fold arithmetic::unary,
+    "Cos" => lower unary(UnaryFunction::Cosine) fold arithmetic::unary,
+    "Cosh" => lower unary(UnaryFunction::HyperbolicCosine),
+    "Div" => lower divide() fold arithmetic::binary,
+    "Equal" => lower binary(BinaryFunction::Equal) fold arithmetic::binary makes Truths,
+    "Erf" => lower unary(UnaryFunction::ErrorFunction),
+    "Exp" => lower unary(UnaryFunction::Exponential) fold arithmetic::unary,
+    "Floor" => lower unary(UnaryFunction::Floor) fold arithmetic::unary,
+    "Greater" => lower reversed_binary(BinaryFunction::Less) fold arithmetic::binary makes Truths,
+    "GreaterOrEqual" => lower reversed_binary(BinaryFunction::LessOrEqual) fold arithmetic::binary makes Truths,
+    "Less" => lower binary(BinaryFunction::Less) fold arithmetic::binary makes Truths,
+    "LessOrEqual" => lower binary(BinaryFunction::LessOrEqual) fold arithmetic::binary makes Truths,
+    "Log" => lower unary(UnaryFunction::Logarithm) fold arithmetic::unary,
+    "LogSoftmax" => lower softmax(true),
+    "Max" => lower variadic(BinaryFunction::Maximum) fold arithmetic::binary,
+    "Mean" => lower variadic(BinaryFunction::Add),
+    "Min" => lower variadic(BinaryFunction::Minimum) fold arithmetic::binary,
+    "Mod" => lower modulo() fold arithmetic::binary,
+    "Mul" => lower multiply() fold arithmetic::binary,
+    "Neg" => lower negate() fold arithmetic::unary,
+    "Pow" => lower pow() fold arithmetic::binary,
+    "Reciprocal" => lower unary(UnaryFunction::Reciprocal) fold arithmetic::unary,
+    "Round" => lower unary(UnaryFunction::Round) fold arithmetic::unary,
+    "Sign" => lower unary(UnaryFunction::Sign) fold arithmetic::unary,
+    "Sin" => lower unary(UnaryFunction::Sine) fold arithmetic::unary,
+    "Sinh" => lower unary(UnaryFunction::HyperbolicSine),
+    "Softmax" => lower softmax(false),
+    "Sqrt" => lower unary(UnaryFunction::SquareRoot) fold arithmetic::unary,
+    "Sub" => lower binary(BinaryFunction::Subtract) fold arithmetic::binary,
+    "Sum" => lower variadic(BinaryFunction::Add) fold arithmetic::binary,
+    "Tan" => lower unary(UnaryFunction::Tangent) fold arithmetic::unary,
 };
 
 /// Most operands of `Sum`, `Mean`, `Min` and `Max`.

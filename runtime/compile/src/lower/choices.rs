@@ -6,22 +6,23 @@ use super::arithmetic::Operand;
 use super::numbers::Numbers;
 use super::view_algebra::View;
 use super::views::expanded;
-use super::{Lowered, Lowering, Value};
+use super::vocabulary::{Makes, OnnxOperator, family};
+use super::{Lowering, Value};
 use crate::fold::broadcast;
 use crate::graph::{Attribute, Attributes, Data, Node, ValueId};
 use crate::problem::Problem;
 use crate::schema::data_type;
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "And" => truths(),
-    "Cast" => cast(),
-    "CastLike" => cast(),
-    "IsInf" => is_infinite(),
-    "IsNaN" => is_nan(),
-    "Not" => not(),
-    "Or" => truths(),
-    "Where" => choose(),
-    "Xor" => truths(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "And" => lower truths() fold arithmetic::binary makes Truths,
+    "Cast" => lower cast() fold arithmetic::cast makes AttributeTo,
+    "CastLike" => lower cast() fold arithmetic::cast_like makes Second,
+    "IsInf" => lower is_infinite() fold arithmetic::unary makes Truths,
+    "IsNaN" => lower is_nan() fold arithmetic::unary makes Truths,
+    "Not" => lower not() fold arithmetic::unary makes Truths,
+    "Or" => lower truths() fold arithmetic::binary makes Truths,
+    "Where" => lower choose() fold arithmetic::choose makes Second,
+    "Xor" => lower truths() fold arithmetic::binary makes Truths,
 };
 
 impl Lowering<'_> {
@@ -44,24 +45,19 @@ impl Lowering<'_> {
     }
 
     /// Records the kind of numbers that a node's results have.
-    pub(super) fn note_numbers(&mut self, node: &Node) {
+    pub(super) fn note_numbers(&mut self, node: &Node, makes: Makes) {
         let first = self.numbers(node, 0);
-        let numbers = match node.operator.as_str() {
-            "And" | "Equal" | "Greater" | "GreaterOrEqual" | "IsInf" | "IsNaN" | "Less"
-            | "LessOrEqual" | "Not" | "Or" | "Xor" => Numbers::Truths,
-            "ArgMax" | "ArgMin" | "NonZero" | "Shape" | "Size" => Numbers::Integers,
-            "Cast" => match node.attributes.get("to") {
-                Some(Attribute::Int(to)) => Numbers::of_type(*to),
-                _ => first,
-            },
-            "CastLike" | "Where" => self.numbers(node, 1),
-            _ => first,
+        let numbers = match (makes, node.attributes.get("to")) {
+            (Makes::Truths, _) => Numbers::Truths,
+            (Makes::Integers, _) => Numbers::Integers,
+            (Makes::Second, _) => self.numbers(node, 1),
+            (Makes::AttributeTo, Some(Attribute::Int(to))) => Numbers::of_type(*to),
+            (Makes::First | Makes::Positions | Makes::AttributeTo, _) => first,
         };
         for (at, output) in node.outputs.iter().enumerate() {
             if let Some(output) = output {
-                self.numbers[output.0] = match node.operator.as_str() {
-                    // The second result has positions.
-                    "TopK" | "MaxPool" if at == 1 => Numbers::Integers,
+                self.numbers[output.0] = match (makes, at) {
+                    (Makes::Positions, 1) => Numbers::Integers,
                     _ => numbers,
                 };
             }

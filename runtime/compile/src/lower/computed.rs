@@ -8,7 +8,8 @@ use punctual_types::{Interpolation, Outside, Ranking, Sampling};
 
 use super::view_algebra::{Axis, BATCH, Factor, View};
 use super::views::position;
-use super::{Lowered, Lowering, Value};
+use super::vocabulary::{OnnxOperator, family};
+use super::{Lowering, Value};
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
@@ -16,13 +17,13 @@ use crate::schema::attribute::{int, ints, text};
 use crate::schema::data_type;
 use crate::write::{Writer, Written, tensor_name};
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "ArgMax" => arg_max(),
-    "ArgMin" => arg_max(),
-    "GatherElements" => gather_elements(),
-    "GatherND" => gather_nd(),
-    "GridSample" => grid_sample(),
-    "TopK" => top_k(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "ArgMax" => lower arg_max() fold reduced::extreme makes Integers,
+    "ArgMin" => lower arg_max() fold reduced::extreme makes Integers,
+    "GatherElements" => lower gather_elements() fold matched::gather_elements,
+    "GatherND" => lower gather_nd() fold matched::gather_nd,
+    "GridSample" => lower grid_sample(),
+    "TopK" => lower top_k() fold reduced::largest makes Positions,
 };
 
 impl Lowering<'_> {

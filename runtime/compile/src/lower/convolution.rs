@@ -3,7 +3,8 @@
 use punctual_model::{Conv2d, Operator, Tensor, window_output};
 use punctual_types::{Extent, Padding, Window};
 
-use super::{Lowered, Lowering};
+use super::Lowering;
+use super::vocabulary::{OnnxOperator, family};
 use crate::draft::Computation;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
@@ -11,8 +12,8 @@ use crate::schema::AttributeProto;
 use crate::schema::attribute::{int, ints};
 use crate::write::{Writer, Written, tensor_name};
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "Conv" => conv(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "Conv" => lower conv(),
 };
 
 /// The window that a node has, by the attributes that all operators with windows share.

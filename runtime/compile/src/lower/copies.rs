@@ -9,7 +9,8 @@ use super::join::of_table;
 use super::layout::Laid;
 use super::operands::Floats;
 use super::view_algebra::{Axis, BATCH, View};
-use super::{Lowered, Lowering, Value};
+use super::vocabulary::{OnnxOperator, family};
+use super::{Lowering, Value};
 use crate::draft::Computation;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
@@ -17,9 +18,9 @@ use crate::problem::Problem;
 use crate::schema::attribute::int;
 use crate::write::{Writer, Written, tensor_name};
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "DepthToSpace" => depth_to_space(),
-    "SpaceToDepth" => space_to_depth(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "DepthToSpace" => lower depth_to_space(),
+    "SpaceToDepth" => lower space_to_depth(),
 };
 
 /// A view whose positions do not fit a tensor's sides.

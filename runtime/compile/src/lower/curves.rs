@@ -3,26 +3,27 @@
 use punctual_types::{Activation, BinaryFunction};
 
 use super::arithmetic::Operand;
-use super::{Lowered, Lowering, Value};
+use super::vocabulary::{OnnxOperator, family};
+use super::{Lowering, Value};
 use crate::draft::Computation;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "Celu" => celu(),
-    "Elu" => elu(),
-    "Gelu" => gelu(),
-    "HardSigmoid" => hard_sigmoid(),
-    "HardSwish" => curve(Activation::HardSwish),
-    "LeakyRelu" => leaky_relu(),
-    "Mish" => curve(Activation::Mish),
-    "PRelu" => p_relu(),
-    "Selu" => selu(),
-    "Sigmoid" => curve(Activation::Sigmoid),
-    "Softplus" => curve(Activation::Softplus),
-    "Softsign" => curve(Activation::Softsign),
-    "Tanh" => curve(Activation::Tanh),
-    "ThresholdedRelu" => thresholded_relu(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "Celu" => lower celu(),
+    "Elu" => lower elu(),
+    "Gelu" => lower gelu(),
+    "HardSigmoid" => lower hard_sigmoid(),
+    "HardSwish" => lower curve(Activation::HardSwish),
+    "LeakyRelu" => lower leaky_relu(),
+    "Mish" => lower curve(Activation::Mish),
+    "PRelu" => lower p_relu(),
+    "Selu" => lower selu(),
+    "Sigmoid" => lower curve(Activation::Sigmoid) fold arithmetic::unary,
+    "Softplus" => lower curve(Activation::Softplus),
+    "Softsign" => lower curve(Activation::Softsign),
+    "Tanh" => lower curve(Activation::Tanh) fold arithmetic::unary,
+    "ThresholdedRelu" => lower thresholded_relu(),
 };
 
 impl Lowering<'_> {

@@ -5,16 +5,17 @@ use punctual_types::Activation;
 
 use super::operands::Floats;
 use super::view_algebra::BATCH;
-use super::{Lowered, Lowering, Value};
+use super::vocabulary::{OnnxOperator, family};
+use super::{Lowering, Value};
 use crate::draft::Computation;
 use crate::graph::{Attributes, Node};
 use crate::problem::Problem;
 use crate::schema::attribute::int;
 use crate::write::{Writer, Written, tensor_name};
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "Gemm" => gemm(),
-    "MatMul" => mat_mul(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "Gemm" => lower gemm(),
+    "MatMul" => lower mat_mul() fold reduced::product_of_matrices,
 };
 
 impl Lowering<'_> {

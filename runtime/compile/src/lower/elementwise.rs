@@ -4,18 +4,19 @@ use punctual_types::{Activation, BinaryFunction};
 
 use super::operands::Floats;
 use super::view_algebra::{Axis, View};
-use super::{Lowered, Lowering, Value};
+use super::vocabulary::{OnnxOperator, family};
+use super::{Lowering, Value};
 use crate::draft::Computation;
 use crate::fold::Dim;
 use crate::graph::{Attributes, Node};
 use crate::problem::Problem;
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "BatchNormalization" => batch_normalization(),
-    "Clip" => clip(),
-    "Dropout" => dropout(),
-    "Identity" => identity(),
-    "Relu" => relu(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "BatchNormalization" => lower batch_normalization(),
+    "Clip" => lower clip() fold arithmetic::clip,
+    "Dropout" => lower dropout(),
+    "Identity" => lower identity(),
+    "Relu" => lower relu() fold arithmetic::unary,
 };
 
 impl Lowering<'_> {

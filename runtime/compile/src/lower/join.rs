@@ -13,7 +13,8 @@ use punctual_types::{PIECES_MAX, Piece, View as Plain};
 use super::layout::Laid;
 use super::view_algebra::{Axis, BATCH, Factor, View, normal};
 use super::views::position;
-use super::{Lowered, Lowering, Value};
+use super::vocabulary::{OnnxOperator, family};
+use super::{Lowering, Value};
 use crate::draft::{Computation, Drafted};
 use crate::fold::Dim;
 use crate::graph::{Attributes, Constant, Data, Node};
@@ -21,9 +22,9 @@ use crate::problem::Problem;
 use crate::schema::attribute::int;
 use crate::write::{Writer, Written, tensor_name};
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "Concat" => concat(),
-    "Split" => split(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "Concat" => lower concat() fold arranged::concat,
+    "Split" => lower split() fold arranged::split,
 };
 
 /// Most operands: a run names its source by a byte. Devices take fewer; [`gather`](crate::gather) sees to that.

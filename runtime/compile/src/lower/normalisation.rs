@@ -7,17 +7,18 @@ use super::arithmetic::Operand;
 use super::operands::Floats;
 use super::view_algebra::{Axis, BATCH, View};
 use super::views::position;
-use super::{Lowered, Lowering, Value};
+use super::vocabulary::{OnnxOperator, family};
+use super::{Lowering, Value};
 use crate::draft::Computation;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "GroupNormalization" => group_normalization(),
-    "InstanceNormalization" => instance_normalization(),
-    "LpNormalization" => lp_normalization(),
-    "RMSNormalization" => rms_normalization(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "GroupNormalization" => lower group_normalization(),
+    "InstanceNormalization" => lower instance_normalization(),
+    "LpNormalization" => lower lp_normalization(),
+    "RMSNormalization" => lower rms_normalization(),
 };
 
 const VALUES: &str = "an image, or channels of values";

@@ -8,13 +8,14 @@ use punctual_types::{Padding, Window};
 use super::join::Part;
 use super::view_algebra::View;
 use super::views::positions;
-use super::{Lowered, Lowering, Padded, Value};
+use super::vocabulary::{OnnxOperator, family};
+use super::{Lowering, Padded, Value};
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "Pad" => pad(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "Pad" => lower pad() fold arranged::pad,
 };
 
 /// What stands around a tensor.

@@ -4,17 +4,18 @@ use punctual_model::{Operator, Pool, TensorId};
 use punctual_types::{Extent, PoolKind, Window};
 
 use super::convolution::{read_window, window_attributes};
-use super::{Lowered, Lowering, Value};
+use super::vocabulary::{OnnxOperator, family};
+use super::{Lowering, Value};
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 use crate::schema::attribute::int;
 use crate::write::{Writer, Written, tensor_name};
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "AveragePool" => average_pool(),
-    "GlobalAveragePool" => global_average_pool(),
-    "GlobalMaxPool" => global_max_pool(),
-    "MaxPool" => max_pool(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "AveragePool" => lower average_pool(),
+    "GlobalAveragePool" => lower global_average_pool(),
+    "GlobalMaxPool" => lower global_max_pool(),
+    "MaxPool" => lower max_pool() makes Positions,
 };
 
 /// Padding behind that makes a pool count in whole windows count every started one: what

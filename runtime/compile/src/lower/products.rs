@@ -14,7 +14,8 @@ use super::join::of_table;
 use super::layout::Laid;
 use super::operands::Floats;
 use super::view_algebra::{Axis, BATCH, Factor, View};
-use super::{Lowered, Lowering, Value};
+use super::vocabulary::{OnnxOperator, family};
+use super::{Lowering, Value};
 use crate::draft::Computation;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
@@ -22,8 +23,8 @@ use crate::problem::Problem;
 use crate::schema::attribute::ints;
 use crate::write::{Writer, Written, tensor_name};
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "Einsum" => einsum(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "Einsum" => lower einsum(),
 };
 
 /// The name of a product's dimension; those of a `MatMul` are numbered.

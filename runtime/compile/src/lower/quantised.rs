@@ -6,14 +6,15 @@ use punctual_model::Convert;
 use punctual_types::Quantisation;
 
 use super::operands::Floats;
-use super::{Lowered, Lowering, Value};
+use super::vocabulary::{OnnxOperator, family};
+use super::{Lowering, Value};
 use crate::graph::{Attributes, Constant, Data, Node};
 use crate::problem::Problem;
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "Constant" => constant(),
-    "DequantizeLinear" => dequantize_linear(),
-    "QuantizeLinear" => quantize_linear(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "Constant" => lower constant(),
+    "DequantizeLinear" => lower dequantize_linear(),
+    "QuantizeLinear" => lower quantize_linear(),
 };
 
 /// Signed bytes are taken as unsigned ones that are as much larger.

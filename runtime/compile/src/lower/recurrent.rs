@@ -7,15 +7,16 @@ use punctual_types::{Activation, Cell, Extent, Window};
 use super::convolution::dimension;
 use super::join::Part;
 use super::view_algebra::{Axis, BATCH, Factor, View, normal};
-use super::{Lowered, Lowering, Value};
+use super::vocabulary::{OnnxOperator, family};
+use super::{Lowering, Value};
 use crate::draft::Computation;
 use crate::graph::{Attribute, Attributes, Data, Node};
 use crate::problem::Problem;
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "GRU" => recurrent(),
-    "LSTM" => recurrent(),
-    "RNN" => recurrent(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "GRU" => lower recurrent(),
+    "LSTM" => lower recurrent(),
+    "RNN" => lower recurrent(),
 };
 
 /// Positions of the operands in the node's list of inputs.

@@ -9,24 +9,25 @@ use punctual_types::{BinaryFunction, Extent, PoolKind, UnaryFunction, Window};
 use super::arithmetic::Operand;
 use super::view_algebra::{Axis, BATCH, Factor, View};
 use super::views::{position, positions};
-use super::{Lowered, Lowering, Value};
+use super::vocabulary::{OnnxOperator, family};
+use super::{Lowering, Value};
 use crate::draft::Computation;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "CumSum" => running_sum(),
-    "ReduceL1" => reduce(),
-    "ReduceL2" => reduce(),
-    "ReduceLogSum" => reduce(),
-    "ReduceLogSumExp" => reduce(),
-    "ReduceMax" => reduce(),
-    "ReduceMean" => reduce(),
-    "ReduceMin" => reduce(),
-    "ReduceProd" => reduce(),
-    "ReduceSum" => reduce(),
-    "ReduceSumSquare" => reduce(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "CumSum" => lower running_sum() fold reduced::running_sum,
+    "ReduceL1" => lower reduce(),
+    "ReduceL2" => lower reduce() fold reduced::reduce,
+    "ReduceLogSum" => lower reduce(),
+    "ReduceLogSumExp" => lower reduce(),
+    "ReduceMax" => lower reduce() fold reduced::reduce,
+    "ReduceMean" => lower reduce() fold reduced::reduce,
+    "ReduceMin" => lower reduce() fold reduced::reduce,
+    "ReduceProd" => lower reduce() fold reduced::reduce,
+    "ReduceSum" => lower reduce() fold reduced::reduce,
+    "ReduceSumSquare" => lower reduce(),
 };
 
 /// Most positions of a dimension for a product over it, and for running sums along it.

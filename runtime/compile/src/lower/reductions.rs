@@ -112,13 +112,13 @@ impl Lowering<'_> {
                 self.draft.quantised.insert(to, bytes);
                 Ok(Reduced::Positions(best.of(to), Some(bytes)))
             }
-            ReductionKind::TopK(count) if i64::from(count) <= size => {
+            ReductionKind::Largest(count) if i64::from(count) <= size => {
                 let values = self.in_columns(&node, view, dim)?;
                 let chosen = self.best_columns(&node, &values, dim, count.into(), ranking)?;
                 let taken = self.taken_at(&node, values.tensor, chosen.tensor)?;
                 Ok(Reduced::Values(chosen.of(taken), chosen))
             }
-            ReductionKind::TopK(count) => {
+            ReductionKind::Largest(count) => {
                 let supported = "at most the positions of the dimension";
                 let count = Attribute::Int(count.into());
                 Err(Problem::attribute("topk", &count, supported))

@@ -3,17 +3,18 @@
 use punctual_model::{Operator, Resize, Tensor};
 use punctual_types::{Coordinates, Extent, Filter, Resampling, Rounding};
 
+use super::Lowering;
 use super::convolution::dimension;
 use super::views::positions;
-use super::{Lowered, Lowering};
+use super::vocabulary::{OnnxOperator, family};
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 use crate::schema::attribute::{int, text};
 use crate::write::{Writer, Written, tensor_name};
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "Resize" => resize(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "Resize" => lower resize() fold resized::resize,
 };
 
 /// Dimensions of an image: batch, channels, rows, columns.

@@ -8,15 +8,16 @@ use punctual_types::{Extent, Window};
 use super::operands::Floats;
 use super::view_algebra::{Axis, View};
 use super::views::position;
-use super::{Lowered, Lowering, Value};
+use super::vocabulary::{OnnxOperator, family};
+use super::{Lowering, Value};
 use crate::draft::Computation;
 use crate::fold::{Dim, product};
 use crate::graph::{Attributes, Data, Node};
 use crate::problem::Problem;
 use crate::write::Written;
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "LayerNormalization" => layer_normalization(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "LayerNormalization" => lower layer_normalization(),
 };
 
 impl Written for LayerNorm {}

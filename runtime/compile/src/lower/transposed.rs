@@ -9,14 +9,15 @@ use punctual_types::{Extent, Padding, Window};
 
 use super::convolution::{dimension, of_weights, pads, two};
 use super::view_algebra::View;
-use super::{Lowered, Lowering, Value};
+use super::vocabulary::{OnnxOperator, family};
+use super::{Lowering, Value};
 use crate::draft::Computation;
 use crate::fold::Dim;
 use crate::graph::{Attribute, Attributes, Node};
 use crate::problem::Problem;
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "ConvTranspose" => transposed_conv(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "ConvTranspose" => lower transposed_conv(),
 };
 
 /// Along rows or columns.

@@ -6,21 +6,22 @@ use std::rc::Rc;
 use super::join::Part;
 use super::operands::describe_dims;
 use super::view_algebra::View;
-use super::{Lowered, Lowering, Value};
+use super::vocabulary::{OnnxOperator, family};
+use super::{Lowering, Value};
 use crate::fold::{Dim, Integer, product, resolved};
 use crate::graph::{Attribute, Attributes, Constant, Data, Node};
 use crate::problem::Problem;
 
-pub(super) const OPERATORS: &[Lowered] = operators! {
-    "Expand" => expand(),
-    "Flatten" => flatten(),
-    "Gather" => gather(),
-    "Reshape" => reshape(),
-    "Slice" => slice(),
-    "Squeeze" => squeeze(),
-    "Tile" => tile(),
-    "Transpose" => transpose(),
-    "Unsqueeze" => unsqueeze(),
+pub(super) const OPERATORS: &[OnnxOperator] = family! {
+    "Expand" => lower expand() fold arranged::expand,
+    "Flatten" => lower flatten() fold arranged::flatten,
+    "Gather" => lower gather() fold matched::gather,
+    "Reshape" => lower reshape() fold arranged::reshape,
+    "Slice" => lower slice() fold arranged::slice,
+    "Squeeze" => lower squeeze() fold arranged::squeeze,
+    "Tile" => lower tile() fold arranged::tile,
+    "Transpose" => lower transpose() fold arranged::transpose,
+    "Unsqueeze" => lower unsqueeze() fold arranged::unsqueeze,
 };
 
 /// Most slices that are joined to one.

@@ -24,7 +24,7 @@ pub enum ReductionKind {
     /// The position of the largest value: a byte if there are at most 256 positions.
     ArgMax,
     /// So many largest values; their positions are one output more, which has `_index` behind its name.
-    TopK(u32),
+    Largest(u32),
 }
 
 /// A bounded decoder of detections, by which the outputs that it reads are replaced.
@@ -157,7 +157,7 @@ impl FromStr for Reduction {
             Some("argmax") => Some(ReductionKind::ArgMax),
             Some("topk") => {
                 let count = words.next().and_then(|count| count.parse().ok());
-                count.filter(|&count| count > 0).map(ReductionKind::TopK)
+                count.filter(|&count| count > 0).map(ReductionKind::Largest)
             }
             _ => None,
         };
@@ -405,7 +405,7 @@ mod tests {
         );
         assert_eq!(
             reduction("a=b=topk:10:-1"),
-            found("a=b", ReductionKind::TopK(10), Some(-1))
+            found("a=b", ReductionKind::Largest(10), Some(-1))
         );
         for wrong in [
             "mask",

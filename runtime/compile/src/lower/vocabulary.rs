@@ -1,0 +1,103 @@
+//! The operators of ONNX, a row each in the table of its family: how it is lowered, how it is folded where all its
+//! operands are known when compiling, which kind of numbers it makes.
+
+use std::collections::BTreeSet;
+
+use super::{FAMILIES, Lowering};
+use crate::fold::{SizesRule, ValuesRule};
+use crate::graph::Node;
+use crate::problem::Problem;
+
+/// What the compiler does with an operator of ONNX.
+pub(crate) struct OnnxOperator {
+    pub name: &'static str,
+    /// Nothing for those that are only folded.
+    pub lower: Option<fn(&mut Lowering<'_>, &Node) -> Result<(), Problem>>,
+    /// Computes the results of known operands.
+    pub fold: Option<ValuesRule>,
+    /// Computes the result of the first operand's dimensions alone.
+    pub measure: Option<SizesRule>,
+    pub makes: Makes,
+}
+
+/// The kind of numbers of an operator's results.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum Makes {
+    /// As of its first operand.
+    #[default]
+    First,
+    /// As of its second operand.
+    Second,
+    Truths,
+    Integers,
+    /// Its second result consists of positions, its first is as its first operand.
+    Positions,
+    /// As its attribute `to` says.
+    AttributeTo,
+}
+
+/// A family's rows: `"Name" => [lower method()] [fold module::rule] [measure module::rule] [makes Kind],`. `lower` names a
+/// method of [`Lowering`], whose further argument may follow; `fold` and `measure` a function of [`crate::fold`].
+macro_rules! family {
+    ($($name:literal =>
+        $(lower $method:ident($($argument:expr)?))?
+        $(fold $fold:ident::$rule:ident)?
+        $(measure $measure:ident::$size:ident)?
+        $(makes $kind:ident)?
+    ,)*) => {
+        &[$(crate::lower::vocabulary::OnnxOperator {
+            name: $name,
+            $(lower: Some(|lowering, node| lowering.$method(node $(, $argument)?)),)?
+            $(fold: Some(|folding| crate::fold::$fold::$rule(folding).map(Into::into)),)?
+            $(measure: Some(crate::fold::$measure::$size),)?
+            $(makes: crate::lower::vocabulary::Makes::$kind,)?
+            ..crate::lower::vocabulary::OnnxOperator::UNKNOWN
+        }),*]
+    };
+}
+pub(crate) use family;
+
+impl OnnxOperator {
+    pub(crate) const UNKNOWN: Self = Self {
+        name: "",
+        lower: None,
+        fold: None,
+        measure: None,
+        makes: Makes::First,
+    };
+
+    pub(crate) fn of(name: &str) -> Option<&'static Self> {
+        all().find(|operator| operator.name == name)
+    }
+}
+
+pub(crate) fn all() -> impl Iterator<Item = &'static OnnxOperator> {
+    FAMILIES.iter().copied().flatten()
+}
+
+/// The operators that are lowered, in alphabetical order: those that may read what is computed from the input.
+#[must_use]
+pub fn operators() -> Vec<&'static str> {
+    let lowered = all().filter(|operator| operator.lower.is_some());
+    let names: BTreeSet<&str> = lowered.map(|operator| operator.name).collect();
+    names.into_iter().collect()
+}
+
+/// The operators that can be compiled, in alphabetical order.
+pub(crate) fn supported() -> Vec<&'static str> {
+    let names: BTreeSet<&str> = all().map(|operator| operator.name).collect();
+    names.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operator_has_one_row_that_says_what_is_done_with_it() {
+        assert_eq!(all().count(), supported().len());
+        let does_nothing =
+            |of: &&OnnxOperator| of.lower.is_none() && of.fold.is_none() && of.measure.is_none();
+        assert_eq!(all().find(does_nothing).map(|operator| operator.name), None);
+    }
+}
