@@ -84,6 +84,12 @@ macro_rules! parameters {
         )]
         pub enum Arguments { $($name($name),)* }
 
+        $(impl From<$name> for Arguments {
+            fn from(of: $name) -> Self {
+                Self::$name(of)
+            }
+        })*
+
         impl Arguments {
             pub(crate) fn structure(&self) -> &dyn $crate::declaration::Structure {
                 match self { $(Self::$name(structure) => structure,)* }

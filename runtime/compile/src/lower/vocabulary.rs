@@ -8,11 +8,14 @@ use crate::fold::{SizesRule, ValuesRule};
 use crate::graph::Node;
 use crate::problem::Problem;
 
+/// Lowers a node.
+pub(crate) type LoweringRule = fn(&mut Lowering<'_>, &Node) -> Result<(), Problem>;
+
 /// What the compiler does with an operator of ONNX.
 pub(crate) struct OnnxOperator {
     pub name: &'static str,
     /// Nothing for those that are only folded.
-    pub lower: Option<fn(&mut Lowering<'_>, &Node) -> Result<(), Problem>>,
+    pub lower: Option<LoweringRule>,
     /// Computes the results of known operands.
     pub fold: Option<ValuesRule>,
     /// Computes the result of the first operand's dimensions alone.

@@ -1,13 +1,13 @@
 //! Attention.
 
 use punctual_cuda_kernels::params::{Attention, Kept};
-use punctual_cuda_kernels::{Arguments, Kernel, TensorView, padded};
+use punctual_cuda_kernels::{Kernel, TensorView, padded};
 use punctual_model::{self as model, Operator};
 
 use super::list::Of;
 use super::pages::{Content, Packed, Rows};
 use super::place::Place;
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
 use super::work::Work;
@@ -78,9 +78,7 @@ impl Lower for model::Attention {
             heads,
             scale,
         };
-        launches
-            .draft
-            .push(of, known(kernel), Arguments::Attention(attention));
+        launches.push(of, kernel, attention);
         Ok(())
     }
 }

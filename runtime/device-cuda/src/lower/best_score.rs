@@ -1,11 +1,10 @@
 //! The best score of each place.
 
-use punctual_cuda_kernels::Arguments;
 use punctual_cuda_kernels::params::{BestScore, Kept};
 use punctual_model::{self as model, Operator, OperatorKind, TensorId};
 
 use super::list::Of;
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
 use super::{Lower, LowerError};
@@ -31,9 +30,7 @@ impl Lower for model::BestScore {
             classes: scoring.classes,
             logits: u32::from(scoring.logits),
         };
-        launches
-            .draft
-            .push(of, known("best_score"), Arguments::BestScore(best));
+        launches.push(of, "best_score", best);
         if launches.is_read_but_as_scores(operator.output) {
             launches.convert_kept(of, operator.output, (Kept::Floats, Kept::Halves));
         }

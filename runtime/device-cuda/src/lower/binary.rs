@@ -1,7 +1,7 @@
 //! Functions of two tensors, or of one and a constant.
 
 use punctual_cuda_kernels::params::{AddBytes, Elementwise, Function, Kept, Operand, Rounding};
-use punctual_cuda_kernels::{Arguments, Kernel, TensorView, padded};
+use punctual_cuda_kernels::{Kernel, TensorView, padded};
 use punctual_model::{Binary, Operator, OperatorKind, TensorId};
 use punctual_types::{Activation, Axis};
 
@@ -9,7 +9,7 @@ use super::convert::ratio;
 use super::digits::step_of;
 use super::list::Of;
 use super::pages::{Content, Packed, Rows};
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
 use super::work::Work;
@@ -52,7 +52,6 @@ impl Lower for Binary {
             }
         };
         launches.elementwise(of, operator, self.function, second, self.activation);
-
         Ok(())
     }
 }
@@ -73,8 +72,7 @@ impl Launches<'_> {
             gap: 0,
             rounding: Rounding::of(to, activation),
         };
-        self.draft
-            .push(of, known("add_bytes"), Arguments::AddBytes(add));
+        self.push(of, "add_bytes", add);
     }
 
     /// As floats if the tensor is in the workspace as floats: halves may be inexact for positions.
@@ -111,8 +109,7 @@ impl Launches<'_> {
             function: function as u32,
             epilogue: activation.into(),
         };
-        let kernel = known(function.kernel());
-        self.draft.push(of, kernel, Arguments::Elementwise(both));
+        self.push(of, function.kernel(), both);
     }
 }
 

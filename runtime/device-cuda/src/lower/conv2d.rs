@@ -1,14 +1,14 @@
 //! Convolution of floats.
 
 use punctual_cuda_kernels::params::{Conv, Pattern};
-use punctual_cuda_kernels::{Arguments, Kernel, TensorView, Tile};
+use punctual_cuda_kernels::{Kernel, TensorView, Tile};
 use punctual_model::{Conv2d, Operator};
 use punctual_types::Window;
 
 use super::choice::{Candidate, Form};
 use super::list::Of;
 use super::pages::{Content, Packed, Piece, pattern};
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::sums::product;
 use super::traffic::Role::{Between, Operand as Read, Result as Made};
 use super::traffic::{FLOAT, Launch, Part, Span, Traffic};
@@ -65,9 +65,7 @@ impl Lower for Conv2d {
             let chosen = launches.choose(&product, of);
             let conv = of_piece(whole, piece);
             if !product.is_added_up(chosen) {
-                launches
-                    .draft
-                    .push(of, chosen.kernel, Arguments::Conv(conv));
+                launches.draft.push(of, chosen.kernel, conv);
                 continue;
             }
             launches.conv_in_parts(of, conv, chosen);
@@ -91,14 +89,13 @@ impl Launches<'_> {
             bias: 0,
             ..conv
         };
-        self.draft.push(of, chosen.kernel, Arguments::Conv(summed));
+        self.draft.push(of, chosen.kernel, summed);
         let added = Conv {
             input: nowhere(conv.input),
             weights: 0,
             ..conv
         };
-        let kernel = known("conv_reduce");
-        self.draft.push(of, kernel, Arguments::Conv(added));
+        self.push(of, "conv_reduce", added);
     }
 }
 

@@ -1,12 +1,11 @@
 //! Values kept in another way.
 
-use punctual_cuda_kernels::Arguments;
 use punctual_cuda_kernels::params::{Convert, Rounding};
 use punctual_model::{self as model, Operator, TensorId};
 use punctual_types::{Activation, Quantisation};
 
 use super::list::Of;
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
 use super::{Lower, LowerError};
@@ -40,10 +39,7 @@ impl Lower for model::Convert {
             gap: 0,
             rounding: to.map_or(Rounding::default(), |to| Rounding::of(to, Activation::None)),
         };
-        launches
-            .draft
-            .push(of, known("convert"), Arguments::Convert(convert));
-
+        launches.push(of, "convert", convert);
         Ok(())
     }
 }

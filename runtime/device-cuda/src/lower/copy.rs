@@ -1,14 +1,14 @@
 //! Values moved to other places, and tensors brought to another form.
 
 use punctual_cuda_kernels::params::{Copy, Kept};
-use punctual_cuda_kernels::{Arguments, Kernel, TensorView, padded};
+use punctual_cuda_kernels::{Kernel, TensorView, padded};
 use punctual_model::{self as model, ChannelRun, Operator, OperatorKind, TensorId};
 use punctual_types::{Axis, Digit, Piece, View};
 
 use super::digits::{digits_of, start_of};
 use super::list::Of;
 use super::pages::{Content, Packed, Rows};
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic, value_bytes};
 use super::work::Work;
@@ -112,7 +112,7 @@ impl<'l> Launches<'l> {
                 images: u32::from(self.batch),
                 gap: 0,
             };
-            self.draft.push(of, known("copy"), Arguments::Copy(copy));
+            self.push(of, "copy", copy);
         }
         Ok(())
     }
@@ -208,7 +208,7 @@ impl<'l> Launches<'l> {
             images: u32::from(self.batch),
             ..Copy::default()
         };
-        self.draft.push(of, known("copy"), Arguments::Copy(copy));
+        self.push(of, "copy", copy);
         output
     }
 }

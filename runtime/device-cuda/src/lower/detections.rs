@@ -1,12 +1,12 @@
 //! Bounded lists of objects.
 
 use punctual_cuda_kernels::params::{Detections, Kept};
-use punctual_cuda_kernels::{Arguments, Kernel, TensorView, padded};
+use punctual_cuda_kernels::{Kernel, TensorView, padded};
 use punctual_model::{self as model, Operator, TensorId};
 use punctual_types::{BoxForm, DETECTION_VALUES};
 
 use super::list::Of;
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{FLOAT, Launch, Span, Traffic};
 use super::work::Work;
@@ -53,9 +53,7 @@ impl Lower for model::Detections {
             candidates: decoder.candidates,
             gap: 0,
         };
-        launches
-            .draft
-            .push(of, known("detections"), Arguments::Detections(list));
+        launches.push(of, "detections", list);
         if launches.is_read(operator.output) {
             launches.convert_kept(of, operator.output, (Kept::Floats, Kept::Halves));
         }

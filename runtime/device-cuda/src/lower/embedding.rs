@@ -1,12 +1,12 @@
 //! Rows of a table.
 
+use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::{Embedding, Kept};
-use punctual_cuda_kernels::{Arguments, Kernel};
 use punctual_model::{self as model, Operator};
 
 use super::list::Of;
 use super::pages::{Content, Packed, Rows};
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Part, Span, Traffic, value_bytes};
 use super::work::Work;
@@ -50,9 +50,7 @@ impl Lower for model::Embedding {
                 first_channel: piece.first,
                 channel_count: piece.count,
             };
-            launches
-                .draft
-                .push(of, known("embedding"), Arguments::Embedding(embedding));
+            launches.push(of, "embedding", embedding);
         }
         Ok(())
     }

@@ -1,6 +1,5 @@
 //! The end of a stage: answers, and outputs as clients read them.
 
-use punctual_cuda_kernels::Arguments;
 use punctual_cuda_kernels::params::{Answers, Form, Kept, Output as OutputParams, Type};
 use punctual_model::{Exit, Output, PlacedExit, ScoreForm, TensorId};
 use punctual_types::AREA_BYTES_MAX;
@@ -10,7 +9,7 @@ use super::digits::{digits_of, start_of};
 use super::list::Of;
 use super::place::Place;
 use super::program::StagedOutputs;
-use super::stage::{Launches, known};
+use super::stage::Launches;
 
 /// Where the outputs of an exit lie in the memory for them.
 pub(super) fn staged(placed: &PlacedExit) -> StagedOutputs {
@@ -60,9 +59,7 @@ impl Launches<'_> {
             self.score(Of::device("scores"), exit, &mut answers);
             (answers.counts, answers.all_counts) = self.give_back()?;
         }
-        let kernel = known("answers");
-        self.draft
-            .push(Of::device("answers"), kernel, Arguments::Answers(answers));
+        self.push(Of::device("answers"), "answers", answers);
         Ok(())
     }
 
@@ -135,8 +132,7 @@ impl Launches<'_> {
                 images: u32::from(self.batch),
             };
             first_count += blocks(output);
-            self.draft
-                .push(of, known("output"), Arguments::Output(params));
+            self.push(of, "output", params);
         }
         Ok((counts, all_counts))
     }

@@ -1,12 +1,12 @@
 //! Channels picked from tensors.
 
+use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::{Gather, SOURCES_MAX};
-use punctual_cuda_kernels::{Arguments, Kernel};
 use punctual_model::{self as model, ChannelRun, Operator};
 
 use super::list::Of;
 use super::pages::{Content, Packed};
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
 use super::work::Work;
@@ -40,9 +40,7 @@ impl Lower for model::Gather {
         let pieces = launches.lowering.pieces(of.operator);
         for piece in pieces {
             gather.table = piece.weights().encode();
-            launches
-                .draft
-                .push(of, known("gather"), Arguments::Gather(gather));
+            launches.push(of, "gather", gather);
         }
         Ok(())
     }

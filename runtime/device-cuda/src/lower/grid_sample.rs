@@ -1,12 +1,12 @@
 //! Pixels at computed positions.
 
+use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::GridSample;
-use punctual_cuda_kernels::{Arguments, Kernel};
 use punctual_model::{self as model, Operator};
 use punctual_types::{Interpolation, Outside};
 
 use super::list::Of;
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
 use super::work::Work;
@@ -35,10 +35,7 @@ impl Lower for model::GridSample {
             align_corners: u32::from(sampling.align_corners),
             gap: 0,
         };
-        launches
-            .draft
-            .push(of, known("grid_sample"), Arguments::GridSample(sample));
-
+        launches.push(of, "grid_sample", sample);
         Ok(())
     }
 }

@@ -1,13 +1,13 @@
 //! Pixels brought to mean 0 and variance 1.
 
+use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::{Kept, LayerNorm};
-use punctual_cuda_kernels::{Arguments, Kernel};
 use punctual_model::{self as model, Operator};
 
 use super::list::Of;
 use super::pages::{Content, Packed, Rows};
 use super::place::Place;
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
 use super::work::Work;
@@ -46,9 +46,7 @@ impl Lower for model::LayerNorm {
                 images: u32::from(launches.batch),
                 epsilon,
             };
-            launches
-                .draft
-                .push(of, known("layer_norm"), Arguments::LayerNorm(norm));
+            launches.push(of, "layer_norm", norm);
         }
         Ok(())
     }

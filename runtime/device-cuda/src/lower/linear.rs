@@ -1,7 +1,7 @@
 //! Fully connected layers.
 
 use punctual_cuda_kernels::params::{Conv, Kept, Linear, Pattern};
-use punctual_cuda_kernels::{Arguments, Kernel, TensorView, padded};
+use punctual_cuda_kernels::{Kernel, TensorView, padded};
 use punctual_model::{self as model, Operator};
 
 use super::choice::Form;
@@ -9,7 +9,7 @@ use super::layout;
 use super::list::Of;
 use super::pages::{Content, Packed};
 use super::place::Place;
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::sums::product;
 use super::traffic::Role::{Between, Operand as Read, Result as Made};
 use super::traffic::{FLOAT, HALF, Launch, Part, Span, Traffic};
@@ -59,16 +59,12 @@ impl Lower for model::Linear {
                 ..whole
             };
             if !product.is_added_up(chosen) {
-                launches
-                    .draft
-                    .push(of, chosen.kernel, Arguments::Linear(linear));
+                launches.draft.push(of, chosen.kernel, linear);
                 continue;
             }
             let partial = launches.draft.buffer();
             let summed = as_conv(&linear, partial, chosen.splits);
-            launches
-                .draft
-                .push(of, chosen.kernel, Arguments::Conv(summed));
+            launches.draft.push(of, chosen.kernel, summed);
             let added = Linear {
                 input: 0,
                 weights: 0,
@@ -76,9 +72,7 @@ impl Lower for model::Linear {
                 splits: chosen.splits,
                 ..linear
             };
-            launches
-                .draft
-                .push(of, known("linear_reduce"), Arguments::Linear(added));
+            launches.push(of, "linear_reduce", added);
         }
         Ok(())
     }

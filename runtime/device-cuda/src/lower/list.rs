@@ -63,7 +63,13 @@ impl Draft {
     ///
     /// # Panics
     /// If the arguments are another kernel's.
-    pub(super) fn push(&mut self, of: Of<'_>, kernel: &'static Kernel, arguments: Arguments) {
+    pub(super) fn push(
+        &mut self,
+        of: Of<'_>,
+        kernel: &'static Kernel,
+        arguments: impl Into<Arguments>,
+    ) {
+        let arguments = arguments.into();
         let grid = |images: u8| {
             let mut arguments = arguments;
             arguments.set_images(u32::from(images));

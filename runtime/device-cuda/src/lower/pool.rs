@@ -1,13 +1,13 @@
 //! The largest or the mean of windows.
 
 use punctual_cuda_kernels::params::{GlobalPool, Kept, Pool, PoolBytes, Rounding};
-use punctual_cuda_kernels::{Arguments, Kernel, TensorView};
+use punctual_cuda_kernels::{Kernel, TensorView};
 use punctual_model::{self as model, Operator};
 use punctual_types::{Activation, Extent, PoolKind};
 
 use super::convert::ratio;
 use super::list::Of;
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
 use super::work::Work;
@@ -53,10 +53,7 @@ impl Lower for model::Pool {
             pad_top: padding.top,
             pad_left: padding.left,
         };
-        launches
-            .draft
-            .push(of, known("pool"), Arguments::Pool(pool));
-
+        launches.push(of, "pool", pool);
         Ok(())
     }
 }
@@ -70,8 +67,7 @@ impl Launches<'_> {
             images: u32::from(self.batch),
             kind: pool_code(kind),
         };
-        self.draft
-            .push(of, known("global_pool"), Arguments::GlobalPool(pool));
+        self.push(of, "global_pool", pool);
     }
 
     fn pool_bytes(&mut self, of: Of<'_>, operator: &Operator, &pool: &model::Pool) {
@@ -93,8 +89,7 @@ impl Launches<'_> {
             ratio: ratio(from, to),
             rounding: Rounding::of(to, Activation::None),
         };
-        self.draft
-            .push(of, known("pool_bytes"), Arguments::PoolBytes(pool));
+        self.push(of, "pool_bytes", pool);
     }
 }
 

@@ -1,11 +1,11 @@
 //! Products of two tensors' matrices.
 
+use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::Product;
-use punctual_cuda_kernels::{Arguments, Kernel};
 use punctual_model::{self as model, Operator};
 
 use super::list::Of;
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
 use super::work::Work;
@@ -26,9 +26,7 @@ impl Lower for model::Product {
             images: u32::from(launches.batch),
             gap: 0,
         };
-        launches
-            .draft
-            .push(of, known("product_of_rows"), Arguments::Product(product));
+        launches.push(of, "product_of_rows", product);
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Convolution of bytes.
 
+use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::{ConvBytes, Epilogue, Kept, Pattern, Rounding};
-use punctual_cuda_kernels::{Arguments, Kernel};
 use punctual_model::{Operator, QuantisedConv2d};
 
 use super::list::Of;
@@ -83,7 +83,7 @@ impl Lower for QuantisedConv2d {
                     None => activation.into(),
                 },
             };
-            launches.draft.push(of, kernel, Arguments::ConvBytes(conv));
+            launches.draft.push(of, kernel, conv);
         }
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! Recurrent layers: a launch for as many steps as one may take.
 
 use punctual_cuda_kernels::params::{CellCode, Kept, Pattern, Recurrent};
-use punctual_cuda_kernels::{Arguments, Kernel, padded};
+use punctual_cuda_kernels::{Kernel, padded};
 use punctual_model::{self as model, Operator, TensorId};
 use punctual_types::Cell;
 
 use super::list::Of;
 use super::pages::{Content, Matrix, Packed};
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::traffic::Role::{Between, Operand as Read, Result as Made};
 use super::traffic::{FLOAT, Launch, Part, Span, Traffic, value_bytes};
 use super::work::Work;
@@ -78,8 +78,7 @@ impl Lower for model::Recurrent {
             } else {
                 0
             };
-            let kernel = known("recurrent");
-            launches.draft.push(of, kernel, Arguments::Recurrent(layer));
+            launches.push(of, "recurrent", layer);
             layer.first_step += layer.steps;
             (layer.state, layer.kept) = (layer.carried, Kept::Floats as u32);
         }

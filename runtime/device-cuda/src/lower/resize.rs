@@ -1,13 +1,13 @@
 //! Images of other rows and columns.
 
+use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::Resize;
-use punctual_cuda_kernels::{Arguments, Kernel};
 use punctual_model::{self as model, Operator, Tensor};
 use punctual_types::{Between, Filter, Resampling};
 
 use super::list::Of;
 use super::pages::{Content, Packed};
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
 use super::work::Work;
@@ -31,10 +31,7 @@ impl Lower for model::Resize {
             images: u32::from(launches.batch),
             kept: launches.kept(operator.output) as u32,
         };
-        launches
-            .draft
-            .push(of, known("resize"), Arguments::Resize(resize));
-
+        launches.push(of, "resize", resize);
         Ok(())
     }
 }

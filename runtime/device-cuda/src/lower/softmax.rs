@@ -1,13 +1,13 @@
 //! Softmaxes.
 
+use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::Softmax;
-use punctual_cuda_kernels::{Arguments, Kernel};
 use punctual_model::{self as model, Operator};
 use punctual_types::Axis;
 
 use super::digits::step_of;
 use super::list::Of;
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Span, Traffic};
 use super::work::Work;
@@ -51,10 +51,7 @@ impl Lower for model::Softmax {
             along_channels: u32::from(along_channels),
             logarithm: u32::from(logarithm),
         };
-        launches
-            .draft
-            .push(of, known("softmax"), Arguments::Softmax(softmax));
-
+        launches.push(of, "softmax", softmax);
         Ok(())
     }
 }

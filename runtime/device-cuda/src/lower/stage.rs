@@ -63,6 +63,11 @@ impl<'l> Launches<'l> {
         with_operator!(&operator.kind, kind => kind.launch(self, of, operator))
     }
 
+    /// A launch of the kernel of that name.
+    pub(super) fn push(&mut self, of: Of<'_>, kernel: &str, arguments: impl Into<Arguments>) {
+        self.draft.push(of, known(kernel), arguments);
+    }
+
     /// Where an operator's constants begin, which are not cut.
     pub(super) fn constant(&self, of: Of<'_>) -> Place {
         let piece = self.lowering.pieces(of.operator).first();
@@ -109,7 +114,7 @@ impl<'l> Launches<'l> {
             return self.input(tensor, kept);
         }
         let view = self.room(tensor, kept);
-        self.copy(tensor, view, "carried in", known("members_in"));
+        self.copy(tensor, view, "carried in", "members_in");
         view
     }
 
@@ -137,19 +142,17 @@ impl<'l> Launches<'l> {
             images: u32::from(self.batch),
             kept: kept as u32,
         };
-        let kernel = known("input_planar");
-        self.draft
-            .push(Of::device("input"), kernel, Arguments::InputPlanar(input));
+        self.push(Of::device("input"), "input_planar", input);
         output
     }
 
     /// Copies a tensor to its members' slots.
     fn carry_out(&mut self, tensor: TensorId) {
         let view = self.here[&(tensor, self.kept(tensor))];
-        self.copy(tensor, view, "carried out", known("members_out"));
+        self.copy(tensor, view, "carried out", "members_out");
     }
 
-    fn copy(&mut self, tensor: TensorId, view: TensorView, name: &str, kernel: &'static Kernel) {
+    fn copy(&mut self, tensor: TensorId, view: TensorView, name: &str, kernel: &str) {
         let offset = self.lowering.slots[tensor.0 as usize];
         let offset = offset.expect("a valid stage reads what an earlier one carries out");
         let members = Members {
@@ -159,8 +162,7 @@ impl<'l> Launches<'l> {
             images: u32::from(self.batch),
             gap: 0,
         };
-        self.draft
-            .push(Of::device(name), kernel, Arguments::Members(members));
+        self.push(Of::device(name), kernel, members);
     }
 
     /// A place for each member of the batch.

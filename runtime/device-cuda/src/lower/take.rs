@@ -1,12 +1,12 @@
 //! Values at computed positions.
 
+use punctual_cuda_kernels::Kernel;
 use punctual_cuda_kernels::params::{Kept, Take};
-use punctual_cuda_kernels::{Arguments, Kernel};
 use punctual_model::{self as model, Operator};
 use punctual_types::Axis;
 
 use super::list::Of;
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{Launch, Span, Traffic};
 use super::work::Work;
@@ -43,9 +43,7 @@ impl Lower for model::Take {
             kept: kept as u32,
             gap: 0,
         };
-        launches
-            .draft
-            .push(of, known("take"), Arguments::Take(take));
+        launches.push(of, "take", take);
         Ok(())
     }
 }

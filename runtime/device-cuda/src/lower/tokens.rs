@@ -1,12 +1,11 @@
 //! Pixels as a sequence of tokens.
 
-use punctual_cuda_kernels::Arguments;
 use punctual_cuda_kernels::params::Tokens;
 use punctual_model::{self as model, Operator};
 
 use super::list::Of;
 use super::pages::{Content, Packed, Rows};
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{HALF, Launch, Part, Span, Traffic};
 use super::{Lower, LowerError};
@@ -38,9 +37,7 @@ impl Lower for model::Tokens {
                 first_channel: piece.first,
                 channel_count: piece.count,
             };
-            launches
-                .draft
-                .push(of, known("tokens"), Arguments::Tokens(tokens));
+            launches.push(of, "tokens", tokens);
         }
         Ok(())
     }

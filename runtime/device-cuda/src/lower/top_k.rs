@@ -1,12 +1,12 @@
 //! Positions of the values that come first.
 
 use punctual_cuda_kernels::params::{Kept, TopK};
-use punctual_cuda_kernels::{Arguments, Kernel, padded};
+use punctual_cuda_kernels::{Kernel, padded};
 use punctual_model::{self as model, Operator};
 use punctual_types::Axis;
 
 use super::list::Of;
-use super::stage::{Launches, known};
+use super::stage::Launches;
 use super::traffic::Role::{Operand as Read, Result as Made};
 use super::traffic::{FLOAT, Launch, Span, Traffic};
 use super::work::Work;
@@ -37,7 +37,7 @@ impl Lower for model::TopK {
             largest: u32::from(ranking.largest),
             last: u32::from(ranking.last),
         };
-        launches.draft.push(of, known(kernel), Arguments::TopK(top));
+        launches.push(of, kernel, top);
         if launches.is_read(operator.output) {
             launches.convert_kept(of, operator.output, (Kept::Floats, Kept::Halves));
         }
