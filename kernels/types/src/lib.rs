@@ -39,7 +39,7 @@ pub use piece::{PIECES_MAX, Piece, PieceError};
 pub use quantisation::Quantisation;
 pub use random::{Random, mix};
 pub use ranking::Ranking;
-pub use resampling::{Between, Coordinates, Filter, Resampling, Rounding};
+pub use resampling::{Between, Coordinates, Direction, Filter, Resampling, Rounding};
 pub use sampling::{Interpolation, Outside, Sampling, Taps};
 pub use view::{Axis, Digit, View};
 pub use window::{Extent, Padding, PoolKind, Window, WindowError};

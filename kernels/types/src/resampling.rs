@@ -118,16 +118,19 @@ impl Resampling {
 }
 
 /// One direction of a resampling: rows or columns.
-#[derive(Clone, Copy)]
-struct Direction {
-    from: u32,
-    to: u32,
-    scale: f32,
-    coordinates: Coordinates,
+#[derive(Clone, Copy, Debug)]
+pub struct Direction {
+    /// Positions before and after.
+    pub from: u32,
+    pub to: u32,
+    /// As of [`Resampling`].
+    pub scale: f32,
+    pub coordinates: Coordinates,
 }
 
 impl Direction {
-    fn nearest(self, rounding: Rounding) -> impl Iterator<Item = usize> {
+    /// For each position of the result the one that it is taken from.
+    pub fn nearest(self, rounding: Rounding) -> impl Iterator<Item = usize> {
         let last = self.from.saturating_sub(1) as usize;
         (0..self.to).map(move |at| {
             let place = self.place(at);
@@ -143,7 +146,8 @@ impl Direction {
         })
     }
 
-    fn linear(self) -> impl Iterator<Item = Between> {
+    /// For each position of the result those that it lies between.
+    pub fn linear(self) -> impl Iterator<Item = Between> {
         let last = self.from.saturating_sub(1) as usize;
         (0..self.to).map(move |at| {
             // What is no number, of a scale that no sizes have, is 0.
@@ -159,7 +163,8 @@ impl Direction {
 
     /// Where a pixel of the result lies, in f32 as onnxruntime computes it: rounding decides
     /// which of two pixels is nearest.
-    fn place(&self, at: u32) -> f32 {
+    #[must_use]
+    pub fn place(&self, at: u32) -> f32 {
         let (from, to, x) = (self.from as f32, self.to as f32, at as f32);
         let half_pixel = (x + 0.5) / self.scale - 0.5;
         match self.coordinates {

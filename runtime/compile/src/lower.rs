@@ -28,7 +28,7 @@ mod quantised;
 mod recurrent;
 mod reduce;
 pub(crate) mod reductions;
-mod resize;
+pub(crate) mod resize;
 mod stacked;
 mod tokens;
 mod transposed;

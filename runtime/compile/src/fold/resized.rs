@@ -1,21 +1,24 @@
 //! `Resize` of a constant: networks that take their embedding of positions to another size.
 
+use punctual_types::{Between, Direction, Rounding};
+
 use super::layout::{area, axes, axis};
-use super::{BATCH, Dim, Folding, SIZES, TYPES, refuse};
+use super::{BATCH, Dim, Folding, HUGE, SIZES, TYPES, refuse};
 use crate::graph::{Constant, Data};
+use crate::lower::resize::{coordinates, rounding};
 use crate::problem::Problem;
 
 /// What the list of taps of one position takes.
 const TAPS_WORDS: usize = 32;
 
-/// How a place of the result becomes one of the operand, and what is taken there.
-struct Way<'a> {
-    coordinates: &'a str,
-    mode: &'a str,
-    nearest: &'a str,
-    /// Of cubic interpolation.
-    coefficient: f64,
-    exclude_outside: bool,
+/// What is taken at a place of the operand.
+enum Mode {
+    Nearest(Rounding),
+    Linear,
+    Cubic {
+        coefficient: f64,
+        exclude_outside: bool,
+    },
 }
 
 pub(crate) fn resize(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
@@ -25,19 +28,25 @@ pub(crate) fn resize(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     };
     let (mut values, mut dims) = (values.clone(), operand.dims.clone());
     let attributes = &mut folding.attributes;
-    let way = Way {
-        coordinates: attributes.text("coordinate_transformation_mode", "half_pixel")?,
-        mode: attributes.text("mode", "nearest")?,
-        nearest: attributes.text("nearest_mode", "round_prefer_floor")?,
-        coefficient: attributes.float("cubic_coeff_a", -0.75)?.into(),
-        exclude_outside: attributes.int("exclude_outside", 0)? != 0,
+    let coordinates = coordinates(attributes)?;
+    let rounding = rounding(attributes)?;
+    let coefficient = attributes.float("cubic_coeff_a", -0.75)?.into();
+    let exclude_outside = attributes.int("exclude_outside", 0)? != 0;
+    let mode = match attributes.text("mode", "nearest")? {
+        "nearest" => Mode::Nearest(rounding),
+        "linear" => Mode::Linear,
+        "cubic" => Mode::Cubic {
+            coefficient,
+            exclude_outside,
+        },
+        _ => return refuse("its attribute mode is not supported"),
     };
     attributes.only("antialias", 0, "0")?;
     attributes.ignore("extrapolation_value"); // Of the refused tf_crop_and_resize.
     let policy = attributes.text("keep_aspect_ratio_policy", "stretch")?;
     let list = attributes.ints("axes")?.map(<[i64]>::to_vec);
-    if policy != "stretch" || !["nearest", "linear", "cubic"].contains(&way.mode) {
-        return refuse("its attribute mode or keep_aspect_ratio_policy is not supported");
+    if policy != "stretch" {
+        return refuse("its attribute keep_aspect_ratio_policy is not supported");
     }
     let list = list.unwrap_or_else(|| (0..dims.len() as i64).collect());
     axes(&list, dims.len())?;
@@ -51,10 +60,15 @@ pub(crate) fn resize(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
         let before = std::mem::replace(&mut dims[at], size);
         let count = folding.count(&dims)?;
         folding.room.take(size.saturating_mul(TAPS_WORDS))?;
-        let taps = (0..size).map(|to| way.taps(to, size, before, scale));
-        let Some(taps) = taps.collect::<Option<Vec<_>>>() else {
-            return refuse("its coordinate_transformation_mode or nearest_mode is not supported");
+        let [Ok(from), Ok(to)] = [before, size].map(u32::try_from) else {
+            return refuse(HUGE);
         };
+        let taps = mode.taps(Direction {
+            from,
+            to,
+            scale,
+            coordinates,
+        });
         let mut resized = Vec::with_capacity(count);
         for row in 0..outer {
             for taps in &taps {
@@ -79,7 +93,7 @@ fn targets(
     folding: &Folding<'_>,
     operand: &Constant,
     list: &[i64],
-) -> Result<Vec<(usize, f64)>, Problem> {
+) -> Result<Vec<(usize, f32)>, Problem> {
     let rank = operand.dims.len();
     let list = list.iter().map(|&named| axis(named, rank));
     let list: Vec<usize> = list.collect::<Result<_, _>>()?;
@@ -92,7 +106,7 @@ fn targets(
             .optional(at)
             .is_some_and(|operand| operand.elements() > 0)
     };
-    let found: Vec<(usize, f64)> = if is_there(3) {
+    let found: Vec<(usize, f32)> = if is_there(3) {
         let sizes = folding.sizes(3)?.into_iter().zip(&list);
         // The batch is as large as it was.
         let sizes = sizes.map(|(size, &at)| match size {
@@ -100,88 +114,71 @@ fn targets(
             Dim::Batches(1) if operand.batch == Some(at) => 1,
             _ => 0,
         });
-        let scale = |(size, own): (usize, &usize)| (size, size as f64 / *own as f64);
+        let scale = |(size, own): (usize, &usize)| (size, size as f32 / *own as f32);
         sizes.zip(&own).map(scale).collect()
     } else {
-        let scales = folding.floats(2)?.iter().map(|&scale| f64::from(scale));
-        let size = |(scale, own): (f64, &usize)| ((*own as f64 * scale).floor() as usize, scale);
+        let scales = folding.floats(2)?.iter().copied();
+        let size = |(scale, own): (f32, &usize)| ((*own as f32 * scale).floor() as usize, scale);
         scales.zip(&own).map(size).collect()
     };
-    let valid = |&(size, scale): &(usize, f64)| size > 0 && scale.is_finite() && scale > 0.0;
+    let valid = |&(size, scale): &(usize, f32)| size > 0 && scale.is_finite() && scale > 0.0;
     if found.len() != list.len() || !found.iter().all(valid) {
         return refuse(SIZES);
     }
     let is_batch =
-        |(at, target): (&usize, &(usize, f64))| operand.batch == Some(*at) && *target != (1, 1.0);
+        |(at, target): (&usize, &(usize, f32))| operand.batch == Some(*at) && *target != (1, 1.0);
     if list.iter().zip(&found).any(is_batch) {
         return refuse(BATCH);
     }
     Ok(found)
 }
 
-impl Way<'_> {
-    /// What makes up position `to` of `size`, from positions below `own`; `None` if the way is not supported.
-    fn taps(&self, to: usize, size: usize, own: usize, scale: f64) -> Option<Vec<(usize, f64)>> {
-        let (place, last) = (self.place(to, size, own, scale)?, own as i64 - 1);
-        let clamp = |at: i64| at.clamp(0, last) as usize;
-        let floor = place.floor();
-        let (low, part) = (floor.clamp(-4.0, own as f64 + 4.0) as i64, place - floor);
-        Some(match self.mode {
-            "nearest" => vec![(clamp(self.rounded(place)?), 1.0)],
-            "linear" => vec![(clamp(low), 1.0 - part), (clamp(low + 1), part)],
-            _ => {
-                let taps = (-1..=2).map(|step| (low + step, self.cubic(part - step as f64)));
-                let outside = |at: i64| self.exclude_outside && !(0..=last).contains(&at);
-                let taps: Vec<(i64, f64)> = taps.filter(|&(at, _)| !outside(at)).collect();
-                let sum: f64 = taps.iter().map(|(_, weight)| weight).sum();
-                taps.into_iter()
-                    .map(|(at, weight)| (clamp(at), weight / sum))
-                    .collect()
+impl Mode {
+    /// For each position of the result the positions that make it up, with their weights.
+    fn taps(&self, along: Direction) -> Vec<Vec<(usize, f64)>> {
+        match *self {
+            Self::Nearest(rounding) => {
+                let nearest = along.nearest(rounding);
+                nearest.map(|from| vec![(from, 1.0)]).collect()
             }
-        })
-    }
-
-    fn place(&self, to: usize, size: usize, own: usize, scale: f64) -> Option<f64> {
-        let (to, half) = (to as f64, (to as f64 + 0.5) / scale - 0.5);
-        Some(match self.coordinates {
-            "half_pixel" => half,
-            "pytorch_half_pixel" => {
-                if size > 1 {
-                    half
-                } else {
-                    0.0
-                }
+            Self::Linear => {
+                let pair = |at: Between| {
+                    let share = f64::from(at.share);
+                    vec![(at.first, 1.0 - share), (at.second, share)]
+                };
+                along.linear().map(pair).collect()
             }
-            "asymmetric" => to / scale,
-            "align_corners" if size > 1 => to * (own as f64 - 1.0) / (size as f64 - 1.0),
-            "align_corners" => 0.0,
-            "half_pixel_symmetric" => {
-                let adjusted = size as f64 / (scale * own as f64);
-                let centre = own as f64 / 2.0;
-                centre * (1.0 - adjusted) + half
+            Self::Cubic {
+                coefficient,
+                exclude_outside,
+            } => {
+                let cubic = |at| cubic(along, at, coefficient, exclude_outside);
+                (0..along.to).map(cubic).collect()
             }
-            _ => return None,
-        })
-    }
-
-    fn rounded(&self, place: f64) -> Option<i64> {
-        let rounded = match self.nearest {
-            "round_prefer_floor" => (place - 0.5).ceil(),
-            "round_prefer_ceil" => (place + 0.5).floor(),
-            "floor" => place.floor(),
-            "ceil" => place.ceil(),
-            _ => return None,
-        };
-        Some(rounded as i64)
-    }
-
-    /// The weight of a value so far away.
-    fn cubic(&self, distance: f64) -> f64 {
-        let (a, x) = (self.coefficient, distance.abs());
-        match x {
-            ..=1.0 => ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0,
-            ..2.0 => ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a,
-            _ => 0.0,
         }
+    }
+}
+
+fn cubic(along: Direction, at: u32, coefficient: f64, exclude_outside: bool) -> Vec<(usize, f64)> {
+    let (place, last) = (f64::from(along.place(at)), i64::from(along.from) - 1);
+    let low = place.floor().clamp(-4.0, last as f64 + 5.0) as i64;
+    let part = place - place.floor();
+    let taps = (-1..=2).map(|step| (low + step, weight(coefficient, part - step as f64)));
+    let outside = |at: i64| exclude_outside && !(0..=last).contains(&at);
+    let taps: Vec<(i64, f64)> = taps.filter(|&(at, _)| !outside(at)).collect();
+    let sum: f64 = taps.iter().map(|(_, weight)| weight).sum();
+    let shares = taps.into_iter();
+    shares
+        .map(|(at, weight)| (at.clamp(0, last) as usize, weight / sum))
+        .collect()
+}
+
+/// The weight of a value so far away.
+fn weight(a: f64, distance: f64) -> f64 {
+    let x = distance.abs();
+    match x {
+        ..=1.0 => ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0,
+        ..2.0 => ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a,
+        _ => 0.0,
     }
 }

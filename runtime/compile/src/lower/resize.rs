@@ -155,7 +155,7 @@ fn ratios(from: Extent, to: Extent) -> [f32; 2] {
     [ratio(to.height, from.height), ratio(to.width, from.width)]
 }
 
-fn coordinates(attributes: &mut Attributes<'_>) -> Result<Coordinates, Problem> {
+pub(crate) fn coordinates(attributes: &mut Attributes<'_>) -> Result<Coordinates, Problem> {
     const NAME: &str = "coordinate_transformation_mode";
     match attributes.text(NAME, "half_pixel")? {
         "asymmetric" => Ok(Coordinates::Asymmetric),
@@ -172,19 +172,23 @@ fn coordinates(attributes: &mut Attributes<'_>) -> Result<Coordinates, Problem> 
     }
 }
 
-fn filter(attributes: &mut Attributes<'_>) -> Result<Filter, Problem> {
-    const ROUNDING: &str = "nearest_mode";
-    let rounding = match attributes.text(ROUNDING, "round_prefer_floor")? {
-        "floor" => Rounding::Floor,
-        "ceil" => Rounding::Ceil,
-        "round_prefer_floor" => Rounding::PreferFloor,
-        "round_prefer_ceil" => Rounding::PreferCeil,
+pub(crate) fn rounding(attributes: &mut Attributes<'_>) -> Result<Rounding, Problem> {
+    const NAME: &str = "nearest_mode";
+    match attributes.text(NAME, "round_prefer_floor")? {
+        "floor" => Ok(Rounding::Floor),
+        "ceil" => Ok(Rounding::Ceil),
+        "round_prefer_floor" => Ok(Rounding::PreferFloor),
+        "round_prefer_ceil" => Ok(Rounding::PreferCeil),
         other => {
             let found = Attribute::Text(other.to_owned());
             let supported = "floor, ceil, round_prefer_floor or round_prefer_ceil";
-            return Err(Problem::attribute(ROUNDING, &found, supported));
+            Err(Problem::attribute(NAME, &found, supported))
         }
-    };
+    }
+}
+
+fn filter(attributes: &mut Attributes<'_>) -> Result<Filter, Problem> {
+    let rounding = rounding(attributes)?;
     match attributes.text("mode", "nearest")? {
         "nearest" => Ok(Filter::Nearest(rounding)),
         "linear" => Ok(Filter::Linear),
