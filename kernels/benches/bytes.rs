@@ -9,7 +9,6 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use punctual_kernels::quantised::{self};
-use punctual_kernels::reference::{self, Shape};
 use punctual_kernels::{
     AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Inputs, Isa, Part,
 };
@@ -60,13 +59,8 @@ fn compare(isa: Isa, case: [usize; 6], runs: usize) {
         Padding::uniform(kernel as u32 / 2),
     );
     let input = BlockedLayout::new(isa, inputs, side, side, kernel / 2).unwrap();
-    let image = Shape {
-        channels: inputs,
-        height: side,
-        width: side,
-    };
-    let (height, width) = reference::output_extent(image, &window);
-    let output = BlockedLayout::new(isa, outputs, height, width, 1).unwrap();
+    let result = input.shape().windowed(&window, outputs).unwrap();
+    let output = BlockedLayout::new(isa, outputs, result.height, result.width, 1).unwrap();
     let activation = Activation::Relu;
     let floats = Conv2d::new(
         isa,
@@ -114,7 +108,7 @@ fn compare(isa: Isa, case: [usize; 6], runs: usize) {
         }));
     }
     black_box(&memory);
-    let products = (count * height * width) as f64;
+    let products = (count * result.height * result.width) as f64;
     let (floats, bytes) = (quartile(of_floats), quartile(of_bytes));
     println!(
         "{inputs:5} -> {outputs:4} {side:3}x{side:<3} k{kernel} s{stride} groups {groups:3}  \

@@ -9,10 +9,9 @@ use std::hint::black_box;
 #[allow(clippy::disallowed_types, reason = "a benchmark reads the clock")]
 use std::time::Instant;
 
-use punctual_kernels::reference::{self, Shape};
 use punctual_kernels::{
     AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Inputs, Isa, Part,
-    PlanarLayout,
+    PlanarLayout, Shape,
 };
 use punctual_types::{Activation, Extent, Padding, Random, Window};
 
@@ -180,9 +179,11 @@ impl Case {
             height: self.side,
             width: self.side,
         };
-        let (height, width) = reference::output_extent(image, &window);
-        let output =
-            BlockedLayout::new(isa, self.outputs, height, width, 1).expect("the output fits");
+        let result = image
+            .windowed(&window, self.outputs)
+            .expect("the window fits");
+        let output = BlockedLayout::new(isa, self.outputs, result.height, result.width, 1)
+            .expect("the output fits");
         let spec = Conv2dSpec {
             input: input.expect("the input fits"),
             output,

@@ -191,14 +191,10 @@ impl CopySpec {
             let values = input.len() * (input.lanes() / input.pixel());
             check_limit("values of the input", values, u32::MAX as usize)?;
         }
-        let shapes: Vec<_> = inputs.iter().chain(&table).map(shape).collect();
-        Piece::check(&self.pieces, &shapes, shape(output)).map_err(KernelError::from)
+        let sources = inputs.iter().chain(&table);
+        let sources: Vec<_> = sources.map(|source| source.shape().sides()).collect();
+        Piece::check(&self.pieces, &sources, output.shape().sides()).map_err(KernelError::from)
     }
-}
-
-/// Channels, rows and columns.
-fn shape(layout: &BlockedLayout) -> [u32; 3] {
-    [layout.channels(), layout.height(), layout.width()].map(|size| size as u32)
 }
 
 const EMPTY: LaneMap = [crate::simd::KEPT; 16];

@@ -1,4 +1,4 @@
-//! CPU kernels on plain slices, and the references they are tested against.
+//! CPU kernels on plain slices. Tests compare them with what operators mean, `punctual_model::reference`.
 //!
 //! A kernel is made once (`Conv2d::new`, ...): shapes are checked, the code for the instruction set
 //! chosen. It owns no weights: `pack` writes them, in the kernel's own order, to `packed_len` floats that
@@ -33,7 +33,6 @@ pub mod preprocess;
 mod product;
 pub mod quantised;
 mod recurrent;
-pub mod reference;
 mod resize;
 mod shape;
 mod simd;
@@ -65,6 +64,7 @@ pub use pool::*;
 pub use product::*;
 pub use recurrent::*;
 pub use resize::*;
+pub use shape::Shape;
 pub use softmax::{Top1, softmax_top1};
 pub use softmax_along::*;
 pub use take::*;

@@ -41,7 +41,7 @@ impl PoolSpec {
             DIMENSION_MAX,
         )?;
         check_limit("padding", window.padding.largest(), DIMENSION_MAX)?;
-        check_output(output, window, input.height(), input.width())?;
+        check_output(output, window, input.shape())?;
         let (padding, kernel) = (window.padding, window.kernel);
         for (padding, window) in [
             (padding.top.max(padding.bottom), kernel.height),

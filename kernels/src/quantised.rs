@@ -2,8 +2,7 @@
 //!
 //! A byte `q` of a tensor with a [`Quantisation`] stands for `(q - zero) * scale`. Sums are made in
 //! i32, exactly; a sum becomes a byte again by one multiplication in f32 and one rounding, half to
-//! even, that saturates ([`rounding`]). So every instruction set gives the same bytes, those of
-//! [`reference`].
+//! even, that saturates ([`rounding`]). So every instruction set gives the same bytes.
 //!
 //! Bytes lie in memory of floats, see [`BlockedLayout`](crate::BlockedLayout): whoever plans and
 //! shares the memory need not know of them.
@@ -13,7 +12,6 @@ mod conv;
 mod convert;
 mod memory;
 mod pool;
-pub mod reference;
 mod rounding;
 mod sums;
 

@@ -1,5 +1,7 @@
 //! The size of a planar tensor: channel, row, column.
 
+use punctual_types::{Extent, Window, WindowError};
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     pub channels: usize,
@@ -12,22 +14,21 @@ impl Shape {
         self.channels * self.height * self.width
     }
 
-    pub(crate) fn index(self, channel: usize, row: usize, column: usize) -> usize {
-        (channel * self.height + row) * self.width + column
+    /// Channels, rows and columns.
+    pub fn sides(self) -> [u32; 3] {
+        [self.channels, self.height, self.width].map(|side| side as u32)
     }
 
-    /// The pixel at `row`, `column`, if it is inside the image and not in the padding.
-    pub(crate) fn pixel(
-        self,
-        channel: usize,
-        row: Option<usize>,
-        column: Option<usize>,
-    ) -> Option<usize> {
-        match (row, column) {
-            (Some(row), Some(column)) if row < self.height && column < self.width => {
-                Some(self.index(channel, row, column))
-            }
-            _ => None,
-        }
+    /// What a window makes of it, with so many channels.
+    pub fn windowed(self, window: &Window, channels: usize) -> Result<Self, WindowError> {
+        let Extent { height, width } = window.output(Extent {
+            height: self.height as u32,
+            width: self.width as u32,
+        })?;
+        Ok(Self {
+            channels,
+            height: height as usize,
+            width: width as usize,
+        })
     }
 }

@@ -1,8 +1,9 @@
 //! The checks of windows that operators share.
 
-use punctual_types::{Extent, Window};
+use punctual_types::Window;
 
 use crate::layout::{DIMENSION_MAX, check_limit};
+use crate::shape::Shape;
 use crate::spec::check_equal;
 use crate::{BlockedLayout, KernelError};
 
@@ -24,17 +25,9 @@ pub(crate) fn check_window(window: &Window) -> Result<(), KernelError> {
 pub(crate) fn check_output(
     output: &BlockedLayout,
     window: &Window,
-    height: usize,
-    width: usize,
+    input: Shape,
 ) -> Result<(), KernelError> {
-    let extent = window.output(Extent {
-        height: height as u32,
-        width: width as u32,
-    })?;
-    check_equal(
-        "the output's height",
-        output.height(),
-        extent.height as usize,
-    )?;
-    check_equal("the output's width", output.width(), extent.width as usize)
+    let expected = input.windowed(window, output.channels())?;
+    check_equal("the output's height", output.height(), expected.height)?;
+    check_equal("the output's width", output.width(), expected.width)
 }

@@ -173,8 +173,8 @@ impl Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reference::conv2d;
     use crate::{BlockedLayout, ConvInput, Image, Inputs, Isa, Part};
+    use punctual_model::reference::Alone;
     use punctual_types::{Activation, Extent, Padding, Window};
 
     /// Of a convolution of one tap on a square image, by tiles of two rows.
@@ -294,17 +294,13 @@ mod tests {
             conv.run(&packed, Part::WHOLE, &mut [run]);
             let mut unpacked = vec![0.0; output.shape().elements()];
             output.unpack(&found, &mut unpacked);
-            let shape = input.shape();
-            let expected = conv2d(
-                shape,
-                &window,
-                1,
-                spec.activation,
-                &weights,
-                &bias,
-                &image,
-                None,
-            );
+            let meant = punctual_model::Conv2d {
+                window,
+                groups: 1,
+                activation: spec.activation,
+            };
+            let alone = Alone::new(meant).reads(input.shape().sides(), &image);
+            let expected = alone.weights(&weights).weights(&bias).run();
             for (found, expected) in unpacked.iter().zip(expected) {
                 assert!(
                     (found - expected).abs() < 1e-4,

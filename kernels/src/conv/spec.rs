@@ -101,11 +101,7 @@ impl Conv2dSpec {
             input.check_lanes("input", isa)?;
         }
         output.check_lanes("output", isa)?;
-        let Shape {
-            channels,
-            height,
-            width,
-        } = input.sizes();
+        let channels = input.sizes().channels;
         let outputs = output.channels();
         if groups == 0 || channels % groups != 0 || outputs % groups != 0 {
             return Err(KernelError::Groups {
@@ -121,7 +117,7 @@ impl Conv2dSpec {
         if padding > halo && !window.is_dilated() {
             return Err(KernelError::HaloTooSmall { padding, halo });
         }
-        check_output(&output, &window, height, width)?;
+        check_output(&output, &window, input.sizes())?;
         if let Some(residual) = residual {
             residual.check_lanes("addend", isa)?;
             residual.check_same_image(&output)?;

@@ -185,8 +185,8 @@ pub(super) fn choices(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reference::conv2d;
     use crate::{BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Inputs, Part, PlanarLayout};
+    use punctual_model::reference::Alone;
     use punctual_types::{Activation, Extent, Padding, Window};
 
     #[test]
@@ -311,8 +311,13 @@ mod tests {
         conv.run(&packed, Part::WHOLE, &mut [run]);
         let mut unpacked = vec![0.0; output.shape().elements()];
         output.unpack(&found, &mut unpacked);
-        let shape = input.sizes();
-        let expected = conv2d(shape, &window, 1, activation, &weights, &bias, &image, None);
+        let meant = punctual_model::Conv2d {
+            window,
+            groups: 1,
+            activation,
+        };
+        let alone = Alone::new(meant).reads(input.sizes().sides(), &image);
+        let expected = alone.weights(&weights).weights(&bias).run();
         for (found, expected) in unpacked.iter().zip(expected) {
             assert!(
                 (found - expected).abs() < 5e-5,

@@ -51,7 +51,7 @@ impl PlainCopy {
             Writes::Bytes(_) => input.check_bytes("input", isa).map(|_| ())?,
             Writes::Floats(_) => input.check_lanes("input", isa)?,
         }
-        let shape = super::shape(&input);
+        let shape = input.shape().sides();
         if !view.lies_in(shape) {
             return Err(KernelError::View { shape });
         }

@@ -90,7 +90,7 @@ impl Conv2dSpec {
         if padding > halo {
             return Err(KernelError::HaloTooSmall { padding, halo });
         }
-        check_output(&output, &window, input.height(), input.width())?;
+        check_output(&output, &window, input.shape())?;
         activation::check(activation)?;
         if !activation.is_clip() {
             return Err(KernelError::Curve { activation });

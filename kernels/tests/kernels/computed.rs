@@ -1,11 +1,11 @@
 //! Operators on computed positions equal their references on every instruction set, whatever the positions are.
 
-use crate::support::{blocked, check_output, isa, noise, run_in_parts, shape};
+use crate::support::{blocked, check_output, isa, meaning, noise, run_in_parts, shape};
 use proptest::prelude::*;
 use punctual_kernels::{
     BlockedLayout, GridSample, GridSampleSpec, Isa, KernelError, Take, TakeSpec, TopK, TopKSpec,
-    reference,
 };
+use punctual_model as model;
 use punctual_types::{Axis, Interpolation, Outside, Ranking, Sampling};
 
 /// Positions that no network should compute.
@@ -82,8 +82,8 @@ proptest! {
             blocked(&grid, &grid_values, f32::NAN, 1e9),
         ];
         let found = run_in_parts(parts, &output, &[memory], |part, images| kernel.run(part, images));
-        let operands = ((&image[..], input.shape()), (&grid_values[..], grid.shape()));
-        let expected = reference::grid_sample(operands.0, operands.1, sampling);
+        let meant = model::GridSample { groups: groups as u32, sampling };
+        let expected = meaning(meant, [(&input, &image), (&grid, &grid_values)]).run();
         check_output(&output, &found[0], &expected, 1e-6);
     }
 
@@ -112,7 +112,8 @@ proptest! {
         }
         let memory = vec![blocked(&input, &values, 1e9, 1e9)];
         let found = run_in_parts(parts, &output, &[memory], |part, images| kernel.run(part, images));
-        let expected = reference::top_k(&values, input.shape(), axis, count, ranking);
+        let meant = model::TopK { axis, count: count as u32, ranking };
+        let expected = meaning(meant, [(&input, &values)]).run();
         check_output(&output, &found[0], &expected, 0.0);
     }
 
@@ -141,8 +142,8 @@ proptest! {
         }
         let memory = vec![blocked(&input, &values, 7.0, 1e9), blocked(&indices, &numbers, 7.0, 1e9)];
         let found = run_in_parts(parts, &output, &[memory], |part, images| kernel.run(part, images));
-        let operands = ((&values[..], input.shape()), (&numbers[..], indices.shape()));
-        let expected = reference::take(operands.0, operands.1, axis);
+        let read = [(&input, &values), (&indices, &numbers)];
+        let expected = meaning(model::Take { axis }, read).run();
         check_output(&output, &found[0], &expected, 0.0);
     }
 }

@@ -1,12 +1,12 @@
 //! Convolutions and fully connected layers equal their references on every instruction set.
 
 use crate::support::convolution::{Case, case};
-use crate::support::{blocked, check_output, fits, isa, noise, run_in_parts, tolerance};
+use crate::support::{blocked, check_output, fits, isa, meaning, noise, run_in_parts, tolerance};
 use proptest::prelude::*;
 use punctual_kernels::{
-    BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Isa, Linear, LinearSpec, Part, Solution,
-    Winograd, reference,
+    BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Isa, Linear, LinearSpec, Part, Solution, Winograd,
 };
+use punctual_model as model;
 use punctual_types::{Activation, Extent, Padding, Window};
 
 proptest! {
@@ -59,7 +59,8 @@ proptest! {
             images.iter().map(|image| (blocked(&input, image, 7.0, f32::NAN), None)).collect();
         let outputs = run_in_parts(parts, &output, &memory, |part, images| linear.run(&packed, part, images));
         for (image, found) in images.iter().zip(&outputs) {
-            let expected = reference::linear(activation, &weights, &bias, image);
+            let meant = meaning(model::Linear { activation }, [(&input, image)]);
+            let expected = meant.weights(&weights).weights(&bias).run();
             check_output(&output, found, &expected, tolerance(elements));
             prop_assert_eq!(found[..features].len(), expected.len(), "features come first");
         }

@@ -1,11 +1,12 @@
 //! Copies equal their references for any view, on every instruction set.
 
-use crate::support::{blocked, check_output, isa, noise, run_in_parts, shape};
+use crate::support::{blocked, check_output, isa, meaning, noise, run_in_parts};
 use core::ptr::NonNull;
 use proptest::prelude::*;
 
-use punctual_kernels::reference::{self, Shape};
 use punctual_kernels::{BlockedLayout, Copy, CopySpec, Image, Isa, KernelError, Part, PlainCopy};
+use punctual_model as model;
+use punctual_model::reference::Alone;
 use punctual_types::{Axis, Digit, Element, Piece, PieceError, Quantisation, Random, View};
 
 const AXES: [Axis; 4] = [Axis::Channel, Axis::Row, Axis::Column, Axis::Repeat];
@@ -119,6 +120,25 @@ fn spec(isa: Isa, random: &mut Random, halos: (usize, usize)) -> CopySpec {
     }
 }
 
+/// What a copy makes of its inputs' images and of its table.
+fn copied(spec: &CopySpec, images: &[Vec<f32>], table: &[f32]) -> Vec<f32> {
+    let pieces = spec.pieces.clone();
+    let meant = meaning(model::Copy { pieces }, spec.inputs.iter().zip(images));
+    match table {
+        [] => meant.run(),
+        table => meant.weights(table).run(),
+    }
+}
+
+/// The values of a view, in its order.
+fn viewed<T: Clone>(layout: &BlockedLayout, view: &View, image: &[T]) -> Vec<T> {
+    let shape = model::Tensor::of_sides(layout.shape().sides());
+    let places = view.positions();
+    places
+        .map(|place| image[shape.position(place)].clone())
+        .collect()
+}
+
 proptest! {
     #![proptest_config(crate::support::cases(800))]
 
@@ -133,28 +153,26 @@ proptest! {
         let table = noise(seed ^ 7, spec.table);
         let mut packed = vec![f32::NAN; copy.packed_len()];
         copy.pack(&table, &mut packed).unwrap();
-        let images: Vec<Vec<(Shape, Vec<f32>)>> = (0..batch as u64)
+        let images: Vec<Vec<Vec<f32>>> = (0..batch as u64)
             .map(|member| {
                 let image = |(at, input): (usize, &BlockedLayout)| {
                     let seed = seed ^ (9 + 10 * at as u64 + member);
-                    (input.shape(), noise(seed, input.shape().elements()))
+                    noise(seed, input.shape().elements())
                 };
-                let table = (shape(spec.table, 1, 1), table.clone());
-                spec.inputs.iter().enumerate().map(image).chain([table]).collect()
+                spec.inputs.iter().enumerate().map(image).collect()
             })
             .collect();
         let memory: Vec<Vec<Vec<f32>>> = images
             .iter()
             .map(|images| {
                 let pairs = spec.inputs.iter().zip(images);
-                pairs.map(|(input, (_, image))| blocked(input, image, 7.0, 1e9)).collect()
+                pairs.map(|(input, image)| blocked(input, image, 7.0, 1e9)).collect()
             })
             .collect();
         let run = |part, images: &mut [Image<'_>]| copy.run(&packed, part, images);
         let outputs = run_in_parts(parts, &spec.output, &memory, run);
         for (images, found) in images.iter().zip(&outputs) {
-            let expected = reference::copy(spec.output.shape(), &spec.pieces, images);
-            check_output(&spec.output, found, &expected, 0.0);
+            check_output(&spec.output, found, &copied(&spec, images, &table), 0.0);
         }
     }
 
@@ -172,19 +190,16 @@ proptest! {
         let inputs: Vec<_> = shapes.iter().map(|&shape| bytes(layout(isa, shape, halos.0))).collect();
         let spec = CopySpec { inputs, table: 0, output, pieces };
         let copy = Copy::new(isa, &spec).unwrap();
-        let images: Vec<(Shape, Vec<u8>)> = spec
+        let images: Vec<Vec<u8>> = spec
             .inputs
             .iter()
-            .map(|input| {
-                let values = (0..input.shape().elements()).map(|_| random.next_u64() as u8);
-                (input.shape(), values.collect())
-            })
+            .map(|input| (0..input.shape().elements()).map(|_| random.next_u64() as u8).collect())
             .collect();
         let memory: Vec<Vec<f32>> = spec
             .inputs
             .iter()
             .zip(&images)
-            .map(|(input, (_, image))| {
+            .map(|(input, image)| {
                 let mut memory = vec![0.0; input.len()];
                 input.pack_bytes(image, &mut memory);
                 memory
@@ -193,7 +208,11 @@ proptest! {
         let found = run_in_parts(parts, &output, &[memory], |part, images| copy.run(&[], part, images));
         let mut image = vec![0; output.shape().elements()];
         output.unpack_bytes(&found[0], &mut image);
-        prop_assert_eq!(&image, &reference::copy(output.shape(), &spec.pieces, &images));
+        let alone = Alone::new(model::Copy { pieces: spec.pieces.clone() });
+        let alone = spec.inputs.iter().zip(&images).fold(alone, |alone, (input, image)| {
+            alone.reads_bytes(input.shape().sides(), quantisation, image)
+        });
+        prop_assert_eq!(&image, &alone.run_to_bytes(quantisation));
         let mut halo = vec![f32::NAN; output.len()];
         output.pack_bytes(&image, &mut halo);
         if output.channels() % isa.lanes() == 0 {
@@ -221,7 +240,7 @@ proptest! {
             let at = random.below(image.len() as u64) as usize;
             image[at] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY][random.below(3) as usize];
         }
-        let expected = reference::viewed(input.shape(), &view, &image);
+        let expected = viewed(&input, &view, &image);
         let bytes: Vec<u8> = expected.iter().flat_map(|value| match element {
             Element::I32 => (*value as i32).to_ne_bytes().to_vec(),
             Element::Bool => vec![u8::from(*value != 0.0)],
@@ -252,7 +271,7 @@ proptest! {
         let image: Vec<u8> = (0..input.shape().elements()).map(|_| random.next_u64() as u8).collect();
         let mut memory = vec![0.0; input.len()];
         input.pack_bytes(&image, &mut memory);
-        let mut expected = reference::viewed(input.shape(), &view, &image);
+        let mut expected = viewed(&input, &view, &image);
         if signed {
             expected.iter_mut().for_each(|byte| *byte = (i16::from(*byte) - 128) as u8);
         }
@@ -466,8 +485,7 @@ fn usual_copies_equal_their_references() {
                 let found = run_in_parts(3, &spec.output, &memory, |part, images| {
                     copy.run(&packed, part, images);
                 });
-                let sources = [(shape(40, 6, 8), values), (shape(*table, 1, 1), constants)];
-                let expected = reference::copy(spec.output.shape(), pieces, &sources);
+                let expected = copied(&spec, &[values], &constants);
                 check_output(&spec.output, &found[0], &expected, 0.0);
             }
         }

@@ -1,11 +1,11 @@
 //! The operators of a detector's end equal their references on every instruction set, whatever the values are.
 
-use crate::support::{blocked, check_output, isa, noise, run_in_parts};
+use crate::support::{blocked, check_output, isa, meaning, noise, run_in_parts};
 use proptest::prelude::*;
 use punctual_kernels::{
     BestScore, BestScoreSpec, BlockedLayout, Detections, DetectionsSpec, Isa, KernelError,
-    reference,
 };
+use punctual_model as model;
 use punctual_types::{BoxForm, DETECTION_VALUES, Decoder, Scoring};
 
 /// Values that no network should compute.
@@ -76,8 +76,9 @@ proptest! {
         let mut memory = vec![blocked(&scores, &of_classes, 9.0, 1e9)];
         memory.extend(has_objectness.then(|| blocked(&vector, &factors, 9.0, 1e9)));
         let found = run_in_parts(parts, &vector, &[memory], |part, images| kernel.run(part, images));
-        let factors = has_objectness.then_some(&factors[..]);
-        let expected = reference::best_score(&of_classes, scores.shape(), factors, scoring);
+        let factors = has_objectness.then_some((&vector, &factors));
+        let read = [(&scores, &of_classes)].into_iter().chain(factors);
+        let expected = meaning(model::BestScore { scoring }, read).run();
         check_output(&vector, &found[0], &expected, 1e-6);
     }
 
@@ -121,7 +122,8 @@ proptest! {
             blocked(&scores, &of_classes, 1e9, 1e9),
         ];
         let found = run_in_parts(parts, &output, &[memory], |part, images| kernel.run(part, images));
-        let expected = reference::detections(&of_places, &of_boxes, &of_classes, scoring, &decoder);
+        let read = [(&best, &of_places), (&boxes, &of_boxes), (&scores, &of_classes)];
+        let expected = meaning(model::Detections { scoring, decoder }, read).run();
         check_output(&output, &found[0], &expected, 0.0);
     }
 }
@@ -147,49 +149,6 @@ fn three_places() -> (Scoring, Decoder) {
         logits: false,
     };
     (scoring, decoder)
-}
-
-#[test]
-fn a_box_gives_way_to_a_better_one_of_its_class() {
-    let (scoring, decoder) = three_places();
-    // The first and the second overlap by 0.8, the third is the second again, of another class.
-    let boxes = [
-        [0.0, 0.0, 0.0],
-        [0.0, 0.0, 0.0],
-        [8.0, 10.0, 10.0],
-        [10.0, 10.0, 10.0],
-    ]
-    .concat();
-    let best = [0.5, 0.75, 0.5];
-    let scores = [0.5, 0.75, 0.0, 0.0, 0.0, 0.5];
-    let rows = |decoder: &Decoder| {
-        let list = reference::detections(&best, &boxes, &scores, scoring, decoder);
-        let columns = decoder.rows as usize + 1;
-        let column = |at: usize| (0..6).map(|value| list[value * columns + at]).collect();
-        (0..columns).map(column).collect::<Vec<Vec<f32>>>()
-    };
-    let [first, second, third] = [
-        [0.0, 0.0, 8.0, 10.0, 0.5, 0.0],
-        [0.0, 0.0, 10.0, 10.0, 0.75, 0.0],
-        [0.0, 0.0, 10.0, 10.0, 0.5, 1.0],
-    ];
-    let count = |count: f32| [count, 0.625, 0.0, 0.0, 0.0, 0.0];
-    assert_eq!(rows(&decoder), [second, third, [0.0; 6], count(2.0)]);
-    let all_classes = Decoder {
-        by_class: false,
-        ..decoder
-    };
-    assert_eq!(rows(&all_classes), [second, [0.0; 6], [0.0; 6], count(1.0)]);
-    let none_suppressed = Decoder {
-        overlap: None,
-        ..decoder
-    };
-    assert_eq!(rows(&none_suppressed), [second, first, third, count(3.0)]);
-    let sure = Decoder {
-        threshold: 0.5,
-        ..decoder
-    };
-    assert_eq!(rows(&sure), [second, [0.0; 6], [0.0; 6], count(1.0)]);
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Sums, products and gathers equal their references on every instruction set.
 
-use crate::support::{blocked, check_output, isa, noise, run_in_parts};
+use crate::support::{blocked, check_output, isa, meaning, noise, run_in_parts};
 use proptest::prelude::*;
-use punctual_kernels::reference::Shape;
 use punctual_kernels::{
     Binary, BinaryOperand, BinarySpec, BlockedLayout, ChannelRun, Gather, GatherSpec, Image, Isa,
-    KernelError, Softmax, SoftmaxSpec, Unary, reference,
+    KernelError, Shape, Softmax, SoftmaxSpec, Unary,
 };
+use punctual_model as model;
 use punctual_types::{Activation, Axis, BinaryFunction, Digit, UnaryFunction};
 
 /// Channels, rows and columns.
@@ -106,12 +106,9 @@ proptest! {
         let run = |part, images: &mut [Image<'_>]| binary.run(&packed, part, images);
         let outputs = run_in_parts(parts, &output, &memory, run);
         for (image, found) in outputs.iter().enumerate() {
-            let both = [0, 1].map(|at| values(at, image as u64));
-            let mut both = [(&both[0][..], shapes[0]), (&both[1][..], shapes[1])];
-            if swapped {
-                both.reverse();
-            }
-            let expected = reference::binary(function, activation, both);
+            let meant = model::Binary { function, constant: None, swapped, activation };
+            let both = [0, 1].map(|at| (layout(3 * at, 0), values(at, image as u64)));
+            let expected = meaning(meant, both.iter().map(|(layout, values)| (layout, values))).run();
             check_output(&output, found, &expected, 2e-6);
         }
     }
@@ -180,7 +177,7 @@ proptest! {
         let run = |part, images: &mut [Image<'_>]| softmax.run(part, images);
         let outputs = run_in_parts(parts, &output, &memory, run);
         for (image, found) in images.iter().zip(&outputs) {
-            let expected = reference::softmax(image, input.shape(), digit, logarithm);
+            let expected = meaning(model::Softmax { digit, logarithm }, [(&input, image)]).run();
             check_output(&output, found, &expected, if logarithm { 2e-5 } else { 2e-6 });
         }
     }
@@ -227,9 +224,15 @@ fn check_gather(isa: Isa, spec: &GatherSpec, batch: usize, parts: usize, seed: u
         .collect();
     let run = |part, images: &mut [Image<'_>]| gather.run(part, images);
     let outputs = run_in_parts(parts, &spec.output, &memory, run);
-    let pixels = spec.output.height() * spec.output.width();
+    let meant = |run: &ChannelRun| model::ChannelRun {
+        source: run.source as u8,
+        first: run.first as u32,
+        count: run.count as u32,
+    };
+    let runs: Vec<_> = spec.runs.iter().map(meant).collect();
+    let meant = model::Gather { runs };
     for (images, found) in images.iter().zip(&outputs) {
-        let expected = reference::gather(pixels, &spec.runs, images);
+        let expected = meaning(meant.clone(), spec.inputs.iter().zip(images)).run();
         check_output(&spec.output, found, &expected, 0.0);
     }
 }

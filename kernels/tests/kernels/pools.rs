@@ -1,8 +1,9 @@
 //! Pools equal their references on every instruction set; parts tile every layout.
 
-use crate::support::{blocked, check_output, fits, isa, noise, run_in_parts, shape, tolerance};
+use crate::support::{blocked, check_output, fits, isa, meaning, noise, run_in_parts, tolerance};
 use proptest::prelude::*;
-use punctual_kernels::{BlockedLayout, GlobalAveragePool, Part, Pool, PoolSpec, reference};
+use punctual_kernels::{BlockedLayout, GlobalAveragePool, Part, Pool, PoolSpec};
+use punctual_model as model;
 use punctual_types::{Extent, Padding, PoolKind, Window};
 
 /// Kernel, stride and a padding less than the kernel, in one direction.
@@ -50,8 +51,9 @@ proptest! {
     ) {
         prop_assume!(fits(&window, height, width));
         let input = BlockedLayout::new(isa, channels, height, width, input_halo).unwrap();
-        let (rows, columns) = reference::output_extent(shape(channels, height, width), &window);
-        let output = BlockedLayout::new(isa, channels, rows, columns, output_halo).unwrap();
+        let result = input.shape().windowed(&window, channels).unwrap();
+        let output =
+            BlockedLayout::new(isa, channels, result.height, result.width, output_halo).unwrap();
         let pool = Pool::new(isa, &PoolSpec { input, output, window, kind }).unwrap();
         let images: Vec<_> = (0..batch as u64)
             .map(|i| noise(seed ^ (9 + i), input.shape().elements()))
@@ -61,7 +63,9 @@ proptest! {
             images.iter().map(|image| (blocked(&input, image, 7.0, 1e9), None)).collect();
         let outputs = run_in_parts(parts, &output, &memory, |part, images| pool.run(part, images));
         for (image, found) in images.iter().zip(&outputs) {
-            let expected = reference::pool(shape(channels, height, width), &window, kind, image);
+            let Window { kernel, stride, padding, .. } = window;
+            let meant = model::Pool { kind, kernel, stride, padding };
+            let expected = meaning(meant, [(&input, image)]).run();
             check_output(&output, found, &expected, tolerance(16));
         }
     }
@@ -82,7 +86,8 @@ proptest! {
             images.iter().map(|image| (blocked(&input, image, 7.0, 1e9), None)).collect();
         let outputs = run_in_parts(parts, &output, &memory, |part, images| pool.run(part, images));
         for (image, found) in images.iter().zip(&outputs) {
-            let expected = reference::global_average_pool(shape(channels, height, width), image);
+            let extent = Extent { height: height as u32, width: width as u32 };
+            let expected = meaning(model::Pool::mean_of_all(extent), [(&input, image)]).run();
             check_output(&output, found, &expected, 1e-6);
         }
     }

@@ -1,8 +1,9 @@
 //! Products of matrices equal sums in f64 on every instruction set, in any parts.
 
-use crate::support::{blocked, check_output, isa, noise, run_in_parts, tolerance};
+use crate::support::{blocked, check_output, isa, meaning, noise, run_in_parts, tolerance};
 use proptest::prelude::*;
-use punctual_kernels::{BlockedLayout, Image, Isa, Product, ProductSpec, reference};
+use punctual_kernels::{BlockedLayout, Image, Isa, Product, ProductSpec};
+use punctual_model as model;
 
 proptest! {
     #![proptest_config(crate::support::cases(300))]
@@ -35,7 +36,7 @@ proptest! {
         let run = |part, images: &mut [Image<'_>]| kernel.run(part, images);
         let outputs = run_in_parts(parts, &output, &members, run);
         for (memory, (a, b)) in outputs.iter().zip(&values) {
-            let expected = reference::product([first.shape(), second.shape()], a, b);
+            let expected = meaning(model::Product, [(&first, a), (&second, b)]).run();
             check_output(&output, memory, &expected, tolerance(terms));
         }
     }

@@ -2,12 +2,13 @@
 
 use crate::support::{cases, fits, isa, noise, shape};
 use proptest::prelude::*;
-use punctual_kernels::quantised::{self, Convert, ConvertSpec, reference};
-use punctual_kernels::reference::output_extent;
+use punctual_kernels::quantised::{self, Convert, ConvertSpec};
 use punctual_kernels::{
     BlockedLayout, ConvInput, Image, Inputs, Isa, Part, PlanarLayout, PoolSpec,
 };
-use punctual_types::{Activation, Extent, Padding, PoolKind, Quantisation, Window};
+use punctual_model as model;
+use punctual_model::reference::Alone;
+use punctual_types::{Activation, BinaryFunction, Extent, Padding, PoolKind, Quantisation, Window};
 
 /// Bytes that follow from `seed`.
 fn bytes(seed: u64, len: usize) -> Vec<u8> {
@@ -162,10 +163,11 @@ impl Case {
             parts,
             seed,
         } = *self;
-        let (rows, columns) = output_extent(shape(inputs, height, width), &window);
+        let image = shape(inputs, height, width);
+        let result = image.windowed(&window, outputs).unwrap();
         let halo = window.padding.largest() + halos.0;
         let input = layout(isa, (inputs, height, width), halo);
-        let output = layout(isa, (outputs, rows, columns), halos.1);
+        let output = layout(isa, (outputs, result.height, result.width), halos.1);
         let spec = quantised::Conv2dSpec {
             input: input.quantised(from).unwrap(),
             output: match to {
@@ -193,29 +195,21 @@ impl Case {
         let result = in_parts(&spec.output, &[&memory], parts, |part, images| {
             kernel.run(&packed, part, images);
         });
-        let found = match to {
-            Some(_) => reference::Image::Bytes(unpacked(&spec.output, &result)),
+        let meant = model::QuantisedConv2d {
+            window,
+            groups: groups as u32,
+            activation,
+        };
+        let meant = Alone::new(meant).reads_bytes(input.shape().sides(), from, &image);
+        let meant = meant.integers(&weights).weights(&scales).weights(&bias);
+        match to {
+            Some(to) => assert_eq!(unpacked(&spec.output, &result), meant.run_to_bytes(to)),
             None => {
                 let mut image = vec![0.0; output.shape().elements()];
                 output.unpack(&result, &mut image);
-                reference::Image::Floats(image)
+                assert_eq!(image, meant.run());
             }
-        };
-        let expected = reference::conv2d(
-            shape(inputs, height, width),
-            &window,
-            groups,
-            activation,
-            reference::Parameters {
-                weights: &weights,
-                scales: &scales,
-                bias: &bias,
-            },
-            from,
-            to,
-            &image,
-        );
-        assert_eq!(found, expected);
+        }
     }
 }
 
@@ -251,8 +245,10 @@ proptest! {
         let result = in_parts(&spec.output, &[&memory[0], &memory[1]], parts, |part, images| {
             kernel.run(part, images);
         });
-        let expected = reference::add(activation, (&a, of.0), (&b, of.1), of.2);
-        prop_assert_eq!(unpacked(&spec.output, &result), expected);
+        let meant = model::Binary { activation, ..model::Binary::new(BinaryFunction::Add) };
+        let sides = spec.output.shape().sides();
+        let meant = Alone::new(meant).reads_bytes(sides, of.0, &a).reads_bytes(sides, of.1, &b);
+        prop_assert_eq!(unpacked(&spec.output, &result), meant.run_to_bytes(of.2));
     }
 
     #[test]
@@ -272,10 +268,9 @@ proptest! {
     ) {
         let (channels, height, width) = sizes;
         prop_assume!(fits(&window, height, width));
-        let image = shape(channels, height, width);
-        let (rows, columns) = output_extent(image, &window);
         let input = layout(isa, sizes, halos.0);
-        let output = layout(isa, (channels, rows, columns), halos.1);
+        let result = input.shape().windowed(&window, channels).unwrap();
+        let output = layout(isa, (channels, result.height, result.width), halos.1);
         let spec = PoolSpec {
             input: input.quantised(of.0).unwrap(),
             output: output.quantised(of.1).unwrap(),
@@ -288,9 +283,10 @@ proptest! {
         let result = in_parts(&spec.output, &[&memory], parts, |part, images| {
             kernel.run(part, images);
         });
-        let shape = shape(channels, height, width);
-        let expected = reference::pool(shape, &window, kind, of.0, of.1, &image);
-        prop_assert_eq!(unpacked(&spec.output, &result), expected);
+        let Window { kernel, stride, padding, .. } = window;
+        let meant = Alone::new(model::Pool { kind, kernel, stride, padding });
+        let meant = meant.reads_bytes(input.shape().sides(), of.0, &image);
+        prop_assert_eq!(unpacked(&spec.output, &result), meant.run_to_bytes(of.1));
     }
 
     #[test]
@@ -329,22 +325,19 @@ proptest! {
         };
 
         let result = convert(input, there, &memory);
-        let bytes = reference::quantise(of.0, &floats);
+        let meant = || Alone::new(model::Convert);
+        let sides = back.shape().sides();
+        let bytes = meant().reads(sides, &floats).run_to_bytes(of.0);
         prop_assert_eq!(&unpacked(&there, &result), &bytes);
 
         let requantised = convert(ConvInput::Blocked(there), other, &result);
-        let values = reference::dequantise(of.0, &bytes);
-        let ratio = (f64::from(of.0.scale) / f64::from(of.1.scale)) as f32;
-        let steps = bytes.iter().map(|&q| (f32::from(q) - f32::from(of.0.zero)) * ratio);
-        let expected: Vec<u8> = steps
-            .map(|x| (x.round_ties_even() + f32::from(of.1.zero)).clamp(0.0, 255.0) as u8)
-            .collect();
-        prop_assert_eq!(unpacked(&other, &requantised), expected);
+        let of_bytes = || meant().reads_bytes(sides, of.0, &bytes);
+        prop_assert_eq!(unpacked(&other, &requantised), of_bytes().run_to_bytes(of.1));
 
         let result = convert(ConvInput::Blocked(there), back, &result);
-        let mut image = vec![0.0; values.len()];
+        let mut image = vec![0.0; bytes.len()];
         back.unpack(&result, &mut image);
-        prop_assert_eq!(image, values);
+        prop_assert_eq!(image, of_bytes().run());
     }
 }
 

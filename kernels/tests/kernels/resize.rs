@@ -1,8 +1,10 @@
 //! Resizes equal their references on every instruction set.
 
-use crate::support::{blocked, check_output, isa, noise, run_in_parts, shape};
+use crate::support::{blocked, check_output, isa, meaning, noise, run_in_parts};
 use proptest::prelude::*;
-use punctual_kernels::{BlockedLayout, Isa, KernelError, Resize, ResizeSpec, reference};
+use punctual_kernels::{BlockedLayout, Isa, KernelError, Resize, ResizeSpec};
+use punctual_model as model;
+use punctual_model::reference::Alone;
 use punctual_types::{Coordinates, Extent, Filter, Quantisation, Resampling, Rounding};
 
 fn rounding() -> impl Strategy<Value = Rounding> {
@@ -69,7 +71,7 @@ proptest! {
             images.iter().map(|image| (blocked(&input, image, 7.0, 1e9), None)).collect();
         let outputs = run_in_parts(parts, &output, &memory, |part, images| kernel.run(part, images));
         for (image, found) in images.iter().zip(&outputs) {
-            let expected = reference::resize(shape(channels, height, width), &resampling, image);
+            let expected = meaning(model::Resize { resampling }, [(&input, image)]).run();
             check_output(&output, found, &expected, 1e-6);
         }
     }
@@ -98,9 +100,9 @@ proptest! {
         });
         let mut result = vec![0; output.shape().elements()];
         output.unpack_bytes(&found[0], &mut result);
-        let floats: Vec<f32> = image.iter().copied().map(f32::from).collect();
-        let expected = reference::resize(input.shape(), &resampling, &floats);
-        prop_assert_eq!(result.into_iter().map(f32::from).collect::<Vec<_>>(), expected);
+        let alone = Alone::new(model::Resize { resampling });
+        let alone = alone.reads_bytes(input.shape().sides(), of, &image);
+        prop_assert_eq!(result, alone.run_to_bytes(of));
     }
 }
 

@@ -1,98 +1,12 @@
-//! The operators of sequences equal plain sums in f64 on every instruction set, in any parts.
+//! The operators of sequences equal their references on every instruction set, in any parts.
 
-use crate::support::{blocked, check_output, isa, noise, run_in_parts};
+use crate::support::{blocked, check_output, isa, meaning, noise, run_in_parts};
 use proptest::prelude::*;
 use punctual_kernels::{
     Attention, AttentionBias, AttentionSpec, BlockedLayout, Embedding, HEAD_CHANNELS_MAX, Image,
     Isa, KernelError, LayerNorm, LayerNormSpec, Token, Tokens,
 };
-
-/// The value of a channel of a pixel in `[channel][pixel]`.
-fn at(data: &[f32], pixels: usize, channel: usize, pixel: usize) -> f64 {
-    f64::from(data[channel * pixels + pixel])
-}
-
-fn layer_norm(data: &[f32], scale: &[f32], bias: &[f32], epsilon: f32) -> Vec<f32> {
-    let channels = scale.len();
-    let pixels = data.len() / channels;
-    let value = |channel: usize, pixel: usize| {
-        let all = (0..channels).map(|channel| at(data, pixels, channel, pixel));
-        let mean = all.clone().sum::<f64>() / channels as f64;
-        let variance = all.map(|x| (x - mean).powi(2)).sum::<f64>() / channels as f64;
-        let normal =
-            (at(data, pixels, channel, pixel) - mean) / (variance + f64::from(epsilon)).sqrt();
-        (normal * f64::from(scale[channel]) + f64::from(bias[channel])) as f32
-    };
-    let places = (0..channels).flat_map(|channel| (0..pixels).map(move |pixel| (channel, pixel)));
-    places
-        .map(|(channel, pixel)| value(channel, pixel))
-        .collect()
-}
-
-/// Planar tensors of an attention.
-struct Heads<'a> {
-    spec: &'a AttentionSpec,
-    query: &'a [f32],
-    key: &'a [f32],
-    value: &'a [f32],
-    mask: Option<&'a [f32]>,
-    bias: &'a [f32],
-}
-
-impl Heads<'_> {
-    /// The product of a query with a key of one head, with its bias.
-    fn product(&self, head: usize, query: usize, key: usize, row: usize) -> f64 {
-        let spec = self.spec;
-        let size = spec.query.channels() / spec.heads;
-        let [pixels, keys] = [spec.query, spec.key].map(|layout| layout.height() * layout.width());
-        let rows = if spec.by_row { spec.query.height() } else { 1 };
-        let channels = head * size..(head + 1) * size;
-        let pairs = channels.map(|channel| {
-            at(self.query, pixels, channel, query) * at(self.key, keys, channel, key)
-        });
-        let ignored = self.mask.is_some_and(|mask| mask[key] == 0.0);
-        let added = spec.bias.map_or(0.0, |bias| {
-            let (queries, keys) = (pixels / rows, keys / rows);
-            let row = if bias.by_row { row } else { 0 };
-            let (head, heads) = if bias.by_head {
-                (head, spec.heads)
-            } else {
-                (0, 1)
-            };
-            let table = &self.bias[(row * heads + head) * queries * keys..];
-            f64::from(table[query % queries * keys + key % keys])
-        });
-        let product = pairs.sum::<f64>() * f64::from(spec.scale) + added;
-        product + if ignored { f64::from(f32::MIN) } else { 0.0 }
-    }
-
-    fn attended(&self) -> Vec<f32> {
-        let spec = self.spec;
-        let [pixels, all_keys] =
-            [spec.query, spec.key].map(|layout| layout.height() * layout.width());
-        let rows = if spec.by_row { spec.query.height() } else { 1 };
-        let keys = all_keys / rows;
-        let size = spec.value.channels() / spec.heads;
-        let value = |channel: usize, pixel: usize| {
-            let row = pixel / (pixels / rows);
-            let of_row = row * keys..(row + 1) * keys;
-            let products: Vec<f64> = of_row
-                .clone()
-                .map(|key| self.product(channel / size, pixel, key, row))
-                .collect();
-            let largest = products.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let weights: Vec<f64> = products.iter().map(|x| (x - largest).exp()).collect();
-            let values = of_row.map(|key| at(self.value, all_keys, channel, key));
-            let weighed: f64 = values.zip(&weights).map(|(v, w)| v * w).sum();
-            (weighed / weights.iter().sum::<f64>()) as f32
-        };
-        let channels = spec.value.channels();
-        let places = (0..channels).flat_map(|c| (0..pixels).map(move |pixel| (c, pixel)));
-        places
-            .map(|(channel, pixel)| value(channel, pixel))
-            .collect()
-    }
-}
+use punctual_model as model;
 
 /// Channels of a head, around whole vectors and blocks.
 fn sizes() -> impl Strategy<Value = usize> {
@@ -124,7 +38,9 @@ proptest! {
         let run = |part, images: &mut [Image<'_>]| kernel.run(&packed, part, images);
         let outputs = run_in_parts(parts, &output, &members, run);
         for (memory, image) in outputs.iter().zip(&images) {
-            check_output(&output, memory, &layer_norm(image, &scale, &bias, epsilon), 2e-5);
+            let meant = meaning(model::LayerNorm { epsilon }, [(&input, image)]);
+            let expected = meant.weights(&scale).weights(&bias).run();
+            check_output(&output, memory, &expected, 2e-5);
         }
     }
 
@@ -135,7 +51,7 @@ proptest! {
         (size, value_size) in (sizes(), sizes()),
         (height, width, keys) in (1..=3usize, 1..=90usize, 1..=150usize),
         (masked, sharp, by_row) in (any::<bool>(), any::<bool>(), any::<bool>()),
-        bias in prop::option::of((any::<bool>(), any::<bool>())),
+        form in prop::option::of((any::<bool>(), any::<bool>())),
         (parts, seed) in (1..=4usize, any::<u64>()),
     ) {
         let query = BlockedLayout::new(isa, heads * size, height, width, 0).unwrap();
@@ -154,7 +70,7 @@ proptest! {
             heads,
             scale,
             by_row,
-            bias: bias.map(|(by_row, by_head)| AttentionBias { by_row, by_head }),
+            bias: form.map(|(by_row, by_head)| AttentionBias { by_row, by_head }),
         };
         let kernel = Attention::new(isa, &spec).unwrap();
         let values = |at: u64, layout: BlockedLayout| noise(seed ^ at, layout.shape().elements());
@@ -171,9 +87,17 @@ proptest! {
         inputs.extend(masked.then(|| blocked(&mask, &m, 1.0, 0.0)));
         let run = |part, images: &mut [Image<'_>]| kernel.run(&packed, part, images);
         let outputs = run_in_parts(parts, &output, &[inputs], run);
-        let mask = masked.then_some(&m[..]);
-        let heads = Heads { spec: &spec, query: &q, key: &k, value: &v, mask, bias: &bias };
-        check_output(&output, &outputs[0], &heads.attended(), 2e-5 * scale.max(1.0));
+        let meant = model::Attention {
+            heads: heads as u32,
+            scale,
+            by_row,
+            bias: form.map(|(by_row, by_head)| model::BiasForm { by_row, by_head }),
+        };
+        let mask = masked.then_some((&mask, &m));
+        let read = [(&query, &q), (&key, &k), (&value, &v)].into_iter().chain(mask);
+        let meant = meaning(meant, read);
+        let expected = if form.is_some() { meant.weights(&bias).run() } else { meant.run() };
+        check_output(&output, &outputs[0], &expected, 2e-5 * scale.max(1.0));
     }
 
     #[test]
@@ -194,21 +118,16 @@ proptest! {
         let members = [vec![blocked(&image, &values, 7.0, 3.0)]];
         let run = |part, images: &mut [Image<'_>]| tokens.run(&packed, part, images);
         let output = run_in_parts(parts, &row, &members, run).remove(0);
-        let expected: Vec<f32> = (0..channels)
-            .flat_map(|c| (0..prefix + pixels).map(move |t| (c, t)))
-            .map(|(c, t)| {
-                let pixel = t.checked_sub(prefix);
-                pixel.map_or(0.0, |p| values[c * pixels + p]) + table[t * channels + c]
-            })
-            .collect();
+        let meant = meaning(model::Tokens { prefix: prefix as u32 }, [(&image, &values)]);
+        let expected = meant.weights(&table).run();
         check_output(&row, &output, &expected, 0.0);
 
         let one = BlockedLayout::vector(isa, channels).unwrap();
         let token = Token::new(isa, row, one, prefix).unwrap();
         let members = [vec![output]];
         let taken = run_in_parts(parts, &one, &members, |part, images| token.run(part, images));
-        let column: Vec<f32> =
-            (0..channels).map(|c| expected[c * (prefix + pixels) + prefix]).collect();
+        let meant = model::Copy::of_column(prefix as u32, channels as u32);
+        let column = meaning(meant, [(&row, &expected)]).run();
         check_output(&one, &taken[0], &column, 0.0);
 
         let numbers = BlockedLayout::new(isa, 1, height, width, 0).unwrap();
@@ -221,11 +140,8 @@ proptest! {
         let members = [vec![blocked(&numbers, &ids, f32::NAN, 0.0)]];
         let run = |part, images: &mut [Image<'_>]| embedding.run(&packed, part, images);
         let found = run_in_parts(parts, &image, &members, run);
-        let nearest = |id: f32| id.clamp(0.0, (rows - 1) as f32) as usize;
-        let expected: Vec<f32> = (0..channels)
-            .flat_map(|c| ids.iter().map(move |&id| (c, id)))
-            .map(|(c, id)| words[nearest(id) * channels + c])
-            .collect();
+        let meant = model::Embedding { channels: channels as u32 };
+        let expected = meaning(meant, [(&numbers, &ids)]).weights(&words).run();
         check_output(&image, &found[0], &expected, 0.0);
     }
 }

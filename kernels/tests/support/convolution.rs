@@ -1,7 +1,9 @@
 //! Convolutions to try, with their tensors and what must come out.
 
 use proptest::prelude::*;
-use punctual_kernels::{BlockedLayout, Conv2dSpec, ConvInput, Isa, PlanarLayout, reference};
+use punctual_kernels::{BlockedLayout, Conv2dSpec, ConvInput, Isa, PlanarLayout, Shape};
+use punctual_model::Conv2d;
+use punctual_model::reference::Alone;
 use punctual_types::{Activation, Extent, Padding, Window};
 
 use super::{blocked, fits, isa, noise, shape, tolerance};
@@ -138,6 +140,10 @@ pub fn case() -> impl Strategy<Value = Case> {
 }
 
 impl Case {
+    fn image(&self) -> Shape {
+        shape(self.inputs, self.height, self.width)
+    }
+
     /// What the kernel is made from.
     pub fn spec(&self) -> Conv2dSpec {
         let Case {
@@ -157,9 +163,10 @@ impl Case {
         } else {
             BlockedLayout::new(isa, inputs, height, width, halo).map(ConvInput::Blocked)
         };
-        let image = shape(inputs, height, width);
-        let (rows, columns) = reference::output_extent(image, &self.window);
-        let output = |halo| BlockedLayout::new(isa, self.outputs, rows, columns, halo).unwrap();
+        let result = self.image().windowed(&self.window, self.outputs).unwrap();
+        let output = |halo| {
+            BlockedLayout::new(isa, self.outputs, result.height, result.width, halo).unwrap()
+        };
         Conv2dSpec {
             input: input.unwrap(),
             output: output(self.output_halo),
@@ -183,10 +190,7 @@ impl Case {
     }
 
     fn input_image(&self, member: usize) -> Vec<f32> {
-        noise(
-            self.seed ^ (100 + member as u64),
-            self.inputs * self.height * self.width,
-        )
+        noise(self.seed ^ (100 + member as u64), self.image().elements())
     }
 
     fn residual_image(&self, member: usize) -> Option<Vec<f32>> {
@@ -215,16 +219,20 @@ impl Case {
 
     /// What a member's output image must be.
     pub fn reference(&self, member: usize) -> Vec<f32> {
-        reference::conv2d(
-            shape(self.inputs, self.height, self.width),
-            &self.window,
-            self.groups,
-            self.activation,
-            &self.weights(),
-            &self.bias(),
-            &self.input_image(member),
-            self.residual_image(member).as_deref(),
-        )
+        let meant = Conv2d {
+            window: self.window,
+            groups: self.groups as u32,
+            activation: self.activation,
+        };
+        let output = self.spec().output.shape().sides();
+        let alone = Alone::new(meant).reads(self.image().sides(), &self.input_image(member));
+        let alone = alone.weights(&self.weights()).weights(&self.bias());
+        // Said, since some windows lie wholly in the padding.
+        let alone = alone.writes(output);
+        match self.residual_image(member) {
+            Some(residual) => alone.reads(output, &residual).run(),
+            None => alone.run(),
+        }
     }
 
     /// How far from it the output may be.

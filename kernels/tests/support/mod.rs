@@ -9,9 +9,10 @@ pub mod convolution;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use punctual_kernels::reference::Shape;
-use punctual_kernels::{BlockedLayout, Image, Inputs, Isa, Part};
-use punctual_types::{Activation, Extent, Random, Window};
+use punctual_kernels::{BlockedLayout, Image, Inputs, Isa, Part, Shape};
+use punctual_model::OperatorKind;
+use punctual_model::reference::Alone;
+use punctual_types::{Activation, Random, Window};
 
 /// That many cases, the same on each run; no more than `PROPTEST_CASES`, where that is set.
 pub fn cases(cases: u32) -> ProptestConfig {
@@ -65,11 +66,7 @@ pub fn noise(seed: u64, len: usize) -> Vec<f32> {
 
 /// Whether the window fits an image of these sides.
 pub fn fits(window: &Window, height: usize, width: usize) -> bool {
-    let image = Extent {
-        height: height as u32,
-        width: width as u32,
-    };
-    window.output(image).is_ok()
+    shape(1, height, width).windowed(window, 1).is_ok()
 }
 
 /// An image in blocked memory, with `surplus` in the surplus lanes and `halo` around it.
@@ -91,6 +88,17 @@ pub fn blocked(layout: &BlockedLayout, image: &[f32], surplus: f32, halo: f32) -
         }
     }
     memory
+}
+
+/// What an operator means, for these images of what it reads.
+pub fn meaning<'a>(
+    kind: impl Into<OperatorKind>,
+    reads: impl IntoIterator<Item = (&'a BlockedLayout, &'a Vec<f32>)>,
+) -> Alone {
+    let reads = reads.into_iter();
+    reads.fold(Alone::new(kind), |alone, (layout, image)| {
+        alone.reads(layout.shape().sides(), image)
+    })
 }
 
 /// What one member of a batch reads.
@@ -142,6 +150,7 @@ pub fn run_in_parts(
 pub fn check_output(layout: &BlockedLayout, memory: &[f32], expected: &[f32], tolerance: f32) {
     let mut image = vec![0.0; layout.shape().elements()];
     layout.unpack(memory, &mut image);
+    assert_eq!(image.len(), expected.len(), "as many values as expected");
     for (i, (&found, &expected)) in image.iter().zip(expected).enumerate() {
         let error = (found - expected).abs();
         assert!(

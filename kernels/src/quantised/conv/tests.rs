@@ -1,11 +1,11 @@
 //! Every tile and every way of making sums, against the reference.
 
+use punctual_model::QuantisedConv2d;
+use punctual_model::reference::Alone;
 use punctual_types::{Extent, Padding};
 
 use super::*;
 use crate::Inputs;
-use crate::quantised::reference::{self, Parameters};
-use crate::shape::Shape;
 
 const FROM: Quantisation = Quantisation {
     scale: 0.25,
@@ -31,17 +31,13 @@ fn check(
     extent: (usize, usize),
 ) {
     let inputs = if groups > 1 { groups } else { 21 };
-    let shape = Shape {
-        channels: inputs,
-        height: (extent.0 - 1) * stride + 1,
-        width: (extent.1 - 1) * stride + 1,
-    };
+    let [height, width] = [extent.0, extent.1].map(|size| (size - 1) * stride + 1);
     let layout = |channels, height, width, halo, of| {
         let layout = BlockedLayout::new(isa, channels, height, width, halo).unwrap();
         layout.quantised(of).unwrap()
     };
     let spec = Conv2dSpec {
-        input: layout(inputs, shape.height, shape.width, 1, FROM),
+        input: layout(inputs, height, width, 1, FROM),
         output: layout(outputs, extent.0, extent.1, 0, TO),
         window: Window::new(
             Extent::square(3),
@@ -56,7 +52,7 @@ fn check(
     let weights: Vec<i8> = weights.map(u8::cast_signed).collect();
     let scales: Vec<f32> = (0..outputs).map(|o| 0.001 + o as f32 * 1e-4).collect();
     let bias: Vec<f32> = (0..outputs).map(|o| o as f32 - 4.0).collect();
-    let image = pattern(shape.elements(), 61);
+    let image = pattern(inputs * height * width, 61);
     let mut memory = vec![0.0; spec.input.len()];
     spec.input.pack_bytes(&image, &mut memory);
     let packed = kernel.packed(&weights, &scales, &bias).unwrap();
@@ -68,24 +64,16 @@ fn check(
     kernel.run(&packed, Part::WHOLE, &mut [run]);
     let mut found = vec![0; spec.output.shape().elements()];
     spec.output.unpack_bytes(&result, &mut found);
-    let parameters = Parameters {
-        weights: &weights,
-        scales: &scales,
-        bias: &bias,
+    let meant = QuantisedConv2d {
+        window: spec.window,
+        groups: groups as u32,
+        activation: spec.activation,
     };
-    let expected = reference::conv2d(
-        shape,
-        &spec.window,
-        groups,
-        Activation::Relu,
-        parameters,
-        FROM,
-        Some(TO),
-        &image,
-    );
+    let alone = Alone::new(meant).reads_bytes(spec.input.shape().sides(), FROM, &image);
+    let alone = alone.integers(&weights).weights(&scales).weights(&bias);
     assert_eq!(
-        reference::Image::Bytes(found),
-        expected,
+        found,
+        alone.run_to_bytes(TO),
         "{isa} {sums:?}, {groups} groups, stride {stride}, {outputs} outputs, {extent:?}"
     );
 }

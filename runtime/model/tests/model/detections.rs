@@ -1,4 +1,4 @@
-//! What a package says of a list of detections, broken once each.
+//! What a list of detections is, and what a package says of it, broken once each.
 
 use punctual_model::{
     AnswerKind, BestScore, Detections, Exit, InputForm, InputSpec, Network, Operator, OperatorKind,
@@ -114,6 +114,66 @@ fn the_undamaged_network_is_valid_and_makes_a_list() {
     assert_eq!(column(0), [0.75, 0.25, 2.25, 1.75, 0.75, 3.0]);
     assert_eq!(column(1), [0.0; 6]);
     assert_eq!(column(3), [1.0, 0.375, 0.0, 0.0, 0.0, 0.0]);
+}
+
+#[test]
+fn a_box_gives_way_to_a_better_one_of_its_class() {
+    let scoring = Scoring {
+        first: 0,
+        classes: 2,
+        logits: false,
+    };
+    let decoder = Decoder {
+        form: BoxForm::Corners,
+        unit: [1.0, 1.0],
+        size: [10, 10],
+        threshold: 0.25,
+        rows: 3,
+        candidates: 3,
+        overlap: Some(0.5),
+        by_class: true,
+        averaged: 2,
+    };
+    // The first and the second overlap by 0.8, the third is the second again, of another class.
+    let boxes = [
+        [0.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0],
+        [8.0, 10.0, 10.0],
+        [10.0, 10.0, 10.0],
+    ]
+    .concat();
+    let best = [0.5, 0.75, 0.5];
+    let scores = [0.5, 0.75, 0.0, 0.0, 0.0, 0.5];
+    let rows = |&decoder: &Decoder| {
+        let list = reference::Alone::new(Detections { scoring, decoder });
+        let list = list.reads([3, 1, 1], &best).reads([4, 1, 3], &boxes);
+        let list = list.reads([2, 1, 3], &scores).run();
+        let columns = decoder.rows as usize + 1;
+        let column = |at: usize| (0..6).map(|value| list[value * columns + at]).collect();
+        (0..columns).map(column).collect::<Vec<Vec<f32>>>()
+    };
+    let [first, second, third] = [
+        [0.0, 0.0, 8.0, 10.0, 0.5, 0.0],
+        [0.0, 0.0, 10.0, 10.0, 0.75, 0.0],
+        [0.0, 0.0, 10.0, 10.0, 0.5, 1.0],
+    ];
+    let count = |count: f32| [count, 0.625, 0.0, 0.0, 0.0, 0.0];
+    assert_eq!(rows(&decoder), [second, third, [0.0; 6], count(2.0)]);
+    let all_classes = Decoder {
+        by_class: false,
+        ..decoder
+    };
+    assert_eq!(rows(&all_classes), [second, [0.0; 6], [0.0; 6], count(1.0)]);
+    let none_suppressed = Decoder {
+        overlap: None,
+        ..decoder
+    };
+    assert_eq!(rows(&none_suppressed), [second, first, third, count(3.0)]);
+    let sure = Decoder {
+        threshold: 0.5,
+        ..decoder
+    };
+    assert_eq!(rows(&sure), [second, [0.0; 6], [0.0; 6], count(1.0)]);
 }
 
 #[test]

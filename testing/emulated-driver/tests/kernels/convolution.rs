@@ -5,7 +5,9 @@ use crate::launch::launch;
 use crate::tensor::{Tensor, halves, pitch, shape};
 use punctual_cuda_kernels::params::{Conv, Pattern};
 use punctual_cuda_kernels::{Arguments, padded};
-use punctual_kernels::reference::{self, Shape};
+use punctual_kernels::Shape;
+use punctual_model::Conv2d;
+use punctual_model::reference::Alone;
 use punctual_types::{Activation, Extent, Padding, Random, Window, half};
 
 /// A convolution, and how it is launched.
@@ -48,8 +50,8 @@ impl Case {
     }
 
     fn output(&self) -> Shape {
-        let (height, width) = reference::output_extent(self.input, &self.window);
-        shape(self.outputs, height, width)
+        let output = self.input.windowed(&self.window, self.outputs);
+        output.expect("the window fits")
     }
 }
 
@@ -101,17 +103,18 @@ impl Prepared {
         };
         let absolute = |values: &[f32]| values.iter().map(|v| v.abs()).collect::<Vec<f32>>();
         let expected = |activation, of: &dyn Fn(&[f32]) -> Vec<f32>| {
+            let meant = Conv2d {
+                window: case.window,
+                groups: case.groups as u32,
+                activation,
+            };
             let image = |(at, image): (usize, &Vec<f32>)| {
-                reference::conv2d(
-                    case.input,
-                    &case.window,
-                    case.groups,
-                    activation,
-                    &of(&weights),
-                    &of(&bias),
-                    &of(image),
-                    addends.get(at).map(|a| of(a)).as_deref(),
-                )
+                let alone = Alone::new(meant).reads(case.input.sides(), &of(image));
+                let alone = alone.weights(&of(&weights)).weights(&of(&bias));
+                match addends.get(at) {
+                    Some(addend) => alone.reads(case.output().sides(), &of(addend)).run(),
+                    None => alone.run(),
+                }
             };
             images.iter().enumerate().map(image).collect()
         };

@@ -6,7 +6,9 @@ use crate::launch::launch;
 use crate::tensor::{Tensor, halves, pitch, shape};
 use punctual_cuda_kernels::Arguments;
 use punctual_cuda_kernels::params::{BestScore, Detections, Kept};
-use punctual_kernels::reference::{self, Shape};
+use punctual_kernels::Shape;
+use punctual_model as model;
+use punctual_model::reference::Alone;
 use punctual_types::{BoxForm, DETECTION_VALUES, Decoder, Random, Scoring};
 
 const IMAGES: usize = 2;
@@ -77,8 +79,12 @@ fn the_best_scores_of_places() {
             );
             let found = output.f32s();
             for (at, scores) in scores.iter().enumerate() {
-                let factors = has_objectness.then_some(&factors[at][..]);
-                let expected = reference::best_score(scores, of, factors, scoring);
+                let alone = Alone::new(model::BestScore { scoring }).reads(of.sides(), scores);
+                let expected = if has_objectness {
+                    alone.reads(vector.sides(), &factors[at]).run()
+                } else {
+                    alone.run()
+                };
                 let found = &found[at * pitch(vector)..][..pitch(vector)];
                 let (found, padding) = found.split_at(expected.len());
                 assert!(padding.iter().all(|value| *value == 0.0));
@@ -170,9 +176,12 @@ fn check(case: &Case, random: &mut Random) {
         );
         let found = output.f32s();
         for image in 0..IMAGES {
-            let inputs = [&best, &of_boxes, &of_scores].map(|all| &all[image][..]);
-            let [best, boxes, scores] = inputs;
-            let expected = reference::detections(best, boxes, scores, scoring, &decoder);
+            let read = [(vector, &best), (four, &of_boxes), (scores, &of_scores)];
+            let meant = Alone::new(model::Detections { scoring, decoder });
+            let meant = read.into_iter().fold(meant, |meant, (of, images)| {
+                meant.reads(of.sides(), &images[image])
+            });
+            let expected = meant.run();
             let list = &found[image * (rows + 1) * 8..][..(rows + 1) * 8];
             assert_eq!(planar(list, rows), expected, "{decoder:?}");
             assert!(list.chunks(8).all(|row| row[6..] == [0.0; 2]));

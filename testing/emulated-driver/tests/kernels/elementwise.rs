@@ -5,8 +5,8 @@ use crate::launch::launch;
 use crate::tensor::{Tensor, pitch, shape};
 use punctual_cuda_kernels::params::{Elementwise, Function, Gather, Operand, SOURCES_MAX};
 use punctual_cuda_kernels::{Arguments, TensorView};
-use punctual_kernels::ChannelRun;
-use punctual_kernels::reference;
+use punctual_model::reference::Alone;
+use punctual_model::{Binary, ChannelRun};
 use punctual_types::{Activation, BinaryFunction, Random, UnaryFunction};
 
 #[test]
@@ -44,8 +44,12 @@ fn sums_and_products_with_an_activation_that_is_not_zero_at_zero() {
             }),
         );
         for ((found, input), other) in output.planar().iter().zip(&inputs).zip(&others) {
-            let operands = [(&input[..], of), (&other[..], of_other)];
-            let expected = reference::binary(function, activation, operands);
+            let meant = Binary {
+                activation,
+                ..Binary::new(function)
+            };
+            let alone = Alone::new(meant).reads(of.sides(), input);
+            let expected = alone.reads(of_other.sides(), other).run();
             error::check(
                 "elementwise",
                 found,
@@ -116,8 +120,8 @@ fn check_gather(channels: &[usize], runs: &[ChannelRun]) {
         .collect();
     let picked = || {
         let entries = |run: &ChannelRun| {
-            let source = run.source as u32;
-            (run.first..run.first + run.count).map(move |channel| source << 24 | channel as u32)
+            let source = u32::from(run.source);
+            (run.first..run.first + run.count).map(move |channel| source << 24 | channel)
         };
         runs.iter().flat_map(entries)
     };
@@ -137,15 +141,17 @@ fn check_gather(channels: &[usize], runs: &[ChannelRun]) {
     }
     launch("gather", Arguments::Gather(params));
     for (image, found) in output.planar().iter().enumerate() {
-        let sources: Vec<Vec<f32>> = tensors
-            .iter()
-            .map(|(_, images)| images[image].clone())
-            .collect();
-        assert_eq!(*found, reference::gather(15, runs, &sources), "{runs:?}");
+        let meant = Alone::new(punctual_model::Gather {
+            runs: runs.to_vec(),
+        });
+        let meant = tensors.iter().fold(meant, |meant, (tensor, images)| {
+            meant.reads(tensor.shape.sides(), &images[image])
+        });
+        assert_eq!(*found, meant.run(), "{runs:?}");
     }
 }
 
-const fn run(source: usize, first: usize, count: usize) -> ChannelRun {
+const fn run(source: u8, first: u32, count: u32) -> ChannelRun {
     ChannelRun {
         source,
         first,

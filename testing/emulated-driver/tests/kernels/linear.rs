@@ -5,7 +5,8 @@ use crate::launch::launch;
 use crate::tensor::{Tensor, halves, pitch, shape};
 use punctual_cuda_kernels::params::{Conv, Linear};
 use punctual_cuda_kernels::{Arguments, TensorView, padded};
-use punctual_kernels::reference::{self, Shape};
+use punctual_kernels::Shape;
+use punctual_model::reference::Alone;
 use punctual_types::{Activation, Random, half};
 
 struct Layer {
@@ -83,14 +84,17 @@ impl Layer {
         let pitch = padded(self.features as u32) as usize;
         let steps = self.input.shape.elements() + 4;
         for (at, image) in self.images.iter().enumerate() {
-            let expected = reference::linear(activation, &self.weights, &self.bias, image);
+            let result = |activation, of: &dyn Fn(&[f32]) -> Vec<f32>| {
+                let alone = Alone::new(punctual_model::Linear { activation });
+                let alone = alone.reads(self.input.shape.sides(), &of(image));
+                alone
+                    .weights(&of(&self.weights))
+                    .weights(&of(&self.bias))
+                    .run()
+            };
             let absolute = |values: &[f32]| values.iter().map(|v| v.abs()).collect::<Vec<f32>>();
-            let magnitudes = reference::linear(
-                Activation::None,
-                &absolute(&self.weights),
-                &absolute(&self.bias),
-                &absolute(image),
-            );
+            let expected = result(activation, &<[f32]>::to_vec);
+            let magnitudes = result(Activation::None, &absolute);
             let found = &scores[at * pitch..][..pitch];
             error::check(
                 "scores",

@@ -1,4 +1,5 @@
-//! The CUDA kernels, their PTX interpreted on the processor, against the plain references of `punctual-kernels`.
+//! The CUDA kernels, their PTX interpreted on the processor, against what the operators mean
+//! (`punctual_model::reference`).
 //!
 //! Inputs and weights are halves, so products are exact in `f32`. What is allowed is what rounding can do:
 //! see [`error`].

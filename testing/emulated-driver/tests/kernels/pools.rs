@@ -5,13 +5,31 @@ use crate::launch::launch;
 use crate::tensor::{Tensor, shape};
 use punctual_cuda_kernels::Arguments;
 use punctual_cuda_kernels::params::{GlobalPool, Pool};
-use punctual_kernels::reference::{self, Shape};
+use punctual_kernels::Shape;
+use punctual_model::reference::Alone;
 use punctual_types::{PoolKind, Random, Window};
+
+/// What a pool of this window makes of an image.
+fn pooled(input: Shape, window: Window, kind: PoolKind, image: &[f32]) -> Vec<f32> {
+    let Window {
+        kernel,
+        stride,
+        padding,
+        ..
+    } = window;
+    let meant = punctual_model::Pool {
+        kind,
+        kernel,
+        stride,
+        padding,
+    };
+    Alone::new(meant).reads(input.sides(), image).run()
+}
 
 fn check_pool(input: Shape, window: Window, code: u32, kind: PoolKind) {
     let (mut tensor, images) = Tensor::random(input, 2, &mut Random::new(3));
-    let (height, width) = reference::output_extent(input, &window);
-    let mut output = Tensor::unwritten(shape(input.channels, height, width), 2);
+    let result = input.windowed(&window, input.channels);
+    let mut output = Tensor::unwritten(result.expect("the window fits"), 2);
     launch(
         "pool",
         Arguments::Pool(Pool {
@@ -28,7 +46,7 @@ fn check_pool(input: Shape, window: Window, code: u32, kind: PoolKind) {
         }),
     );
     for (found, image) in output.planar().iter().zip(&images) {
-        let expected = reference::pool(input, &window, kind, image);
+        let expected = pooled(input, window, kind, image);
         let steps = window.kernel.area() + 1;
         error::check("pool", found, &expected, steps, &vec![1.0; expected.len()]);
     }
@@ -79,7 +97,7 @@ fn check_whole(input: Shape, code: u32, kind: PoolKind) {
     let size = (input.height as u32, input.width as u32);
     let whole = window(size, size, (0, 0, 0, 0));
     for (found, image) in output.planar().iter().zip(&images) {
-        let expected = reference::pool(input, &whole, kind, image);
+        let expected = pooled(input, whole, kind, image);
         let steps = input.height * input.width + 1;
         error::check("pool", found, &expected, steps, &vec![1.0; expected.len()]);
     }

@@ -5,7 +5,9 @@ use crate::launch::launch;
 use crate::tensor::{Tensor, pitch, shape};
 use punctual_cuda_kernels::Arguments;
 use punctual_cuda_kernels::params::{GridSample, Take, TopK};
-use punctual_kernels::reference::{self, Shape};
+use punctual_kernels::Shape;
+use punctual_model as model;
+use punctual_model::reference::Alone;
 use punctual_types::{Axis, Interpolation, Outside, Random, Ranking, Sampling};
 
 /// Two images with few different values, so that many are equal.
@@ -57,7 +59,13 @@ fn the_first_values_of_a_line_and_the_first_channel_of_a_pixel() {
                 }),
             );
             for (at, image) in images.iter().enumerate() {
-                let expected = reference::top_k(image, of, axis, count, ranking);
+                let count = count as u32;
+                let meant = model::TopK {
+                    axis,
+                    count,
+                    ranking,
+                };
+                let expected = Alone::new(meant).reads(of.sides(), image).run();
                 assert_eq!(planar(&output.f32s(), chosen, at), expected, "{ranking:?}");
             }
         }
@@ -96,7 +104,8 @@ fn values_at_positions_along_every_axis() {
             }),
         );
         for ((found, image), positions) in output.planar().iter().zip(&images).zip(&positions) {
-            let expected = reference::take((image, of), (positions, of_indices), axis);
+            let alone = Alone::new(model::Take { axis }).reads(of.sides(), image);
+            let expected = alone.reads(of_indices.sides(), positions).run();
             assert_eq!(*found, expected, "{axis:?}");
         }
     }
@@ -139,7 +148,12 @@ fn samples_inside_and_outside_of_the_image() {
                     }),
                 );
                 for ((found, image), grid) in output.planar().iter().zip(&images).zip(&grids) {
-                    let expected = reference::grid_sample((image, of), (grid, of_grid), sampling);
+                    let meant = model::GridSample {
+                        groups: 2,
+                        sampling,
+                    };
+                    let alone = Alone::new(meant).reads(of.sides(), image);
+                    let expected = alone.reads(of_grid.sides(), grid).run();
                     let what = format!("{sampling:?}");
                     error::check(&what, found, &expected, 4, &vec![2.0; expected.len()]);
                 }

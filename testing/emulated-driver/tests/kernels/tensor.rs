@@ -1,7 +1,7 @@
 //! Tensors as kernels see them, and as the references do.
 use crate::buffer::Buffer;
 use punctual_cuda_kernels::{TensorView, padded};
-use punctual_kernels::reference::Shape;
+use punctual_kernels::Shape;
 use punctual_types::{Random, half};
 
 /// So many halves in [-`largest`, `largest`), as floats.

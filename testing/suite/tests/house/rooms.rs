@@ -13,8 +13,10 @@ const ROOMS: &[&[&str]] = &[
     &["bench"],
 ];
 
-/// Crates whose own tests run on the emulated driver: they start the device inside the process.
+/// Crates whose own tests need one further up: kernels are compared with what the model says that operators mean; others
+/// run on the emulated driver, since they start the device inside the process.
 const TESTS_ABOVE: &[(&str, &str)] = &[
+    ("punctual-kernels", "punctual-model"),
     ("punctual-device-cuda", "punctual-emulated-driver"),
     ("punctual-device-cuda", "punctual-ptx"),
     ("punctual-daemon", "punctual-emulated-driver"),
