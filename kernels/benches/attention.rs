@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use punctual_kernels::{
-    AlignedBuffer, Attention, AttentionSpec, BlockedLayout, Image, Inputs, Isa, Part,
+    AlignedBuffer, Attention, AttentionSpec, BlockedLayout, Image, Inputs, Isa, Kernel, Part,
 };
 use punctual_types::Random;
 

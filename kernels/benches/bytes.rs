@@ -10,7 +10,8 @@ use std::time::Instant;
 
 use punctual_kernels::quantised::{self};
 use punctual_kernels::{
-    AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Inputs, Isa, Part,
+    AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Inputs, Isa, Kernel, Part,
+    Weights,
 };
 use punctual_types::{Activation, Extent, Padding, Quantisation, Window};
 
@@ -84,9 +85,14 @@ fn compare(isa: Isa, case: [usize; 6], runs: usize) {
     let bytes = quantised::Conv2d::new(isa, &spec).unwrap();
     let count = outputs * inputs / groups * kernel * kernel;
     let bias = vec![0.0; outputs];
-    let packed_floats = floats.packed(&vec![0.01; count], &bias).unwrap();
+    let packed_floats = floats
+        .packed(&Weights::floats(&[&vec![0.01; count], &bias]))
+        .unwrap();
     let packed_bytes = bytes
-        .packed(&vec![1; count], &vec![0.01; outputs], &bias)
+        .packed(&Weights {
+            floats: &[&vec![0.01; outputs], &bias],
+            integers: &[&vec![1; count]],
+        })
         .unwrap();
     let mut memory = [
         AlignedBuffer::zeroed(input.len()),

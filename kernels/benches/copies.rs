@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use punctual_kernels::{
-    AlignedBuffer, BlockedLayout, Copy, CopySpec, Image, Inputs, Isa, Part, PlainCopy,
+    AlignedBuffer, BlockedLayout, Copy, CopySpec, Image, Inputs, Isa, Kernel, Part, PlainCopy,
 };
 use punctual_types::{Axis, Digit, Piece, View};
 

@@ -8,7 +8,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use punctual_kernels::{
-    BestScore, BestScoreSpec, BlockedLayout, Detections, DetectionsSpec, Image, Inputs, Isa, Part,
+    BestScore, BestScoreSpec, BlockedLayout, Detections, DetectionsSpec, Image, Inputs, Isa,
+    Kernel, Part,
 };
 use punctual_types::{BoxForm, DETECTION_VALUES, Decoder, Random, Scoring};
 
@@ -141,14 +142,14 @@ impl Case {
             output: &mut found,
         };
         let start = Instant::now();
-        self.best.run(Part::WHOLE, black_box(&mut [image]));
+        self.best.run(&[], Part::WHOLE, black_box(&mut [image]));
         let of_best = start.elapsed().as_secs_f64() * 1e3;
         let image = Image {
             inputs: Inputs::new([&found[..], &boxes, &scores]),
             output: &mut list,
         };
         let start = Instant::now();
-        self.list.run(Part::WHOLE, black_box(&mut [image]));
+        self.list.run(&[], Part::WHOLE, black_box(&mut [image]));
         [of_best, start.elapsed().as_secs_f64() * 1e3]
     }
 }

@@ -9,8 +9,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use punctual_kernels::{
-    AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Inputs, Isa, Part, Product,
-    ProductSpec,
+    AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Inputs, Isa, Kernel, Part,
+    Product, ProductSpec, Weights,
 };
 use punctual_types::{Activation, Extent, Random, Window};
 
@@ -64,7 +64,9 @@ fn seconds(isa: Isa, [rows, columns, terms, channels]: [usize; 4], measure: bool
     };
     let conv = Conv2d::new(isa, &spec).expect("the case is sound");
     let (weights, bias) = (noise(terms * channels), noise(channels));
-    let packed = conv.packed(&weights, &bias).expect("the weights fit");
+    let packed = conv
+        .packed(&Weights::floats(&[&weights, &bias]))
+        .expect("the weights fit");
     let (a, b) = (noise(first.len()), noise(second.len()));
     let mut results = [0; 2].map(|_| AlignedBuffer::zeroed(output.len()));
     let [of_product, of_conv] = &mut results;
@@ -74,7 +76,9 @@ fn seconds(isa: Isa, [rows, columns, terms, channels]: [usize; 4], measure: bool
         let inputs = Inputs::new([&a[..], &b[..]]);
         let output = &mut of_product[..];
         let mut images = [Image { inputs, output }];
-        let taken = sample(measure, || product.run(Part::WHOLE, black_box(&mut images)));
+        let taken = sample(measure, || {
+            product.run(&[], Part::WHOLE, black_box(&mut images))
+        });
         least[0] = least[0].min(taken);
         let inputs = Inputs::one(&a);
         let output = &mut of_conv[..];

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use punctual_kernels::{
-    AlignedBuffer, BlockedLayout, Image, Inputs, Isa, Part, Resize, ResizeSpec,
+    AlignedBuffer, BlockedLayout, Image, Inputs, Isa, Kernel, Part, Resize, ResizeSpec,
 };
 use punctual_types::{Coordinates, Extent, Filter, Resampling, Rounding};
 
@@ -80,7 +80,7 @@ fn throughput(
         let seconds = seconds(measure, || {
             let inputs = Inputs::one(&image);
             let output = &mut result;
-            kernel.run(Part::WHOLE, black_box(&mut [Image { inputs, output }]));
+            kernel.run(&[], Part::WHOLE, black_box(&mut [Image { inputs, output }]));
         });
         least[0] = least[0].min(seconds);
         let seconds = self::seconds(measure, || {

@@ -10,8 +10,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use punctual_kernels::{
-    AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Inputs, Isa, Part,
-    PlanarLayout, Shape,
+    AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Inputs, Isa, Kernel, Part,
+    PlanarLayout, Shape, Weights,
 };
 use punctual_types::{Activation, Extent, Padding, Random, Window};
 
@@ -195,7 +195,9 @@ impl Case {
         let weights = noise(self.outputs * self.inputs / self.groups * self.kernel.pow(2));
         let bias = noise(self.outputs);
         let conv = Conv2d::new(isa, &spec).expect("the case is sound");
-        let packed = conv.packed(&weights, &bias).expect("the weights fit");
+        let packed = conv
+            .packed(&Weights::floats(&[&weights, &bias]))
+            .expect("the weights fit");
         (conv, packed, output)
     }
 }

@@ -12,7 +12,7 @@ use self::tile::{Head, Scratch, attend};
 use crate::layout::check_limit;
 use crate::simd::compiled_for;
 use crate::spec::{check_equal, check_finite};
-use crate::{BlockedLayout, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Image, Isa, Kernel, KernelError, Part, Weights};
 
 pub use self::tile::HEAD_CHANNELS_MAX;
 
@@ -135,72 +135,6 @@ impl Attention {
         &self.spec
     }
 
-    /// Floats of the packed bias; 0 without one.
-    pub fn packed_len(&self) -> usize {
-        let [rows, queries, keys] = self.spec.sizes();
-        self.spec.bias.map_or(0, |bias| {
-            let rows = if bias.by_row { rows } else { 1 };
-            let heads = if bias.by_head { self.spec.heads } else { 1 };
-            rows * heads * queries * keys
-        })
-    }
-
-    /// Writes `bias` as [`run`](Self::run) takes it: `[row][head][key][query]`.
-    pub fn pack(&self, bias: &[f32], packed: &mut [f32]) -> Result<(), KernelError> {
-        check_equal("the bias's values", bias.len(), self.packed_len())?;
-        check_equal("the packed bias", packed.len(), self.packed_len())?;
-        check_finite("bias", bias)?;
-        let [_, queries, keys] = self.spec.sizes();
-        let tables = bias.chunks_exact(queries * keys);
-        for (table, packed) in tables.zip(packed.chunks_exact_mut(queries * keys)) {
-            for (query, row) in table.chunks_exact(keys).enumerate() {
-                for (key, value) in row.iter().enumerate() {
-                    packed[key * queries + query] = *value;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Runs `part` of the operator for each image.
-    ///
-    /// # Panics
-    /// If `packed` is not what [`pack`](Self::pack) writes.
-    pub fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        assert_eq!(packed.len(), self.packed_len(), "the packed bias");
-        let AttentionSpec {
-            query,
-            key,
-            value,
-            mask,
-            output,
-            ..
-        } = &self.spec;
-        let range = output.part(part);
-        let mut scratch = Scratch::new();
-        for image in images {
-            let lengths = [query.len(), key.len(), value.len()];
-            let lengths = lengths.into_iter().chain(mask.map(|mask| mask.len()));
-            image.prepare(lengths, output, part);
-            output.clear_surplus(part, image.output);
-            for span in output.spans(part) {
-                let channels = span.block * output.lanes()
-                    ..((span.block + span.blocks) * output.lanes()).min(output.channels());
-                // A piece has as many rows as one attention has.
-                let step = if self.spec.by_row { 1 } else { span.rows.len() };
-                for row in span.rows.clone().step_by(step.max(1)) {
-                    let piece = Piece {
-                        channels: channels.clone(),
-                        row: if self.spec.by_row { row } else { 0 },
-                        pixels: row * output.width()..(row + step) * output.width(),
-                        bias: packed,
-                    };
-                    self.heads(&piece, range.start, image, &mut scratch);
-                }
-            }
-        }
-    }
-
     /// The offset in the packed bias of the table of a row and a head.
     fn bias_start(&self, bias: AttentionBias, row: usize, head: usize) -> usize {
         let [_, queries, keys] = self.spec.sizes();
@@ -267,5 +201,73 @@ impl Attention {
             // scratch.
             unsafe { (self.kernel)(&head) };
         }
+    }
+}
+
+impl Kernel for Attention {
+    fn packed_len(&self) -> usize {
+        let [rows, queries, keys] = self.spec.sizes();
+        self.spec.bias.map_or(0, |bias| {
+            let rows = if bias.by_row { rows } else { 1 };
+            let heads = if bias.by_head { self.spec.heads } else { 1 };
+            rows * heads * queries * keys
+        })
+    }
+
+    /// The bias, `[row][head][query][key]`, if there is one, as `[row][head][key][query]`.
+    fn pack(&self, weights: &Weights<'_>, packed: &mut [f32]) -> Result<(), KernelError> {
+        let bias = weights.floats.first().copied().unwrap_or_default();
+        check_equal("the bias's values", bias.len(), self.packed_len())?;
+        check_equal("the packed bias", packed.len(), self.packed_len())?;
+        check_finite("bias", bias)?;
+        let [_, queries, keys] = self.spec.sizes();
+        let tables = bias.chunks_exact(queries * keys);
+        for (table, packed) in tables.zip(packed.chunks_exact_mut(queries * keys)) {
+            for (query, row) in table.chunks_exact(keys).enumerate() {
+                for (key, value) in row.iter().enumerate() {
+                    packed[key * queries + query] = *value;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        assert_eq!(packed.len(), self.packed_len(), "the packed bias");
+        let AttentionSpec {
+            query,
+            key,
+            value,
+            mask,
+            output,
+            ..
+        } = &self.spec;
+        let range = output.part(part);
+        let mut scratch = Scratch::new();
+        for image in images {
+            let lengths = [query.len(), key.len(), value.len()];
+            let lengths = lengths.into_iter().chain(mask.map(|mask| mask.len()));
+            image.prepare(lengths, output, part);
+            output.clear_surplus(part, image.output);
+            for span in output.spans(part) {
+                let channels = span.block * output.lanes()
+                    ..((span.block + span.blocks) * output.lanes()).min(output.channels());
+                // A piece has as many rows as one attention has.
+                let step = if self.spec.by_row { 1 } else { span.rows.len() };
+                for row in span.rows.clone().step_by(step.max(1)) {
+                    let piece = Piece {
+                        channels: channels.clone(),
+                        row: if self.spec.by_row { row } else { 0 },
+                        pixels: row * output.width()..(row + step) * output.width(),
+                        bias: packed,
+                    };
+                    self.heads(&piece, range.start, image, &mut scratch);
+                }
+            }
+        }
+    }
+
+    fn packing(&self) -> Option<Vec<usize>> {
+        Some(self.spec.sizes().to_vec())
     }
 }

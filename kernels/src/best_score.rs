@@ -5,7 +5,7 @@ use punctual_types::{Activation, Scoring, clean};
 use crate::activation::{self, Curve};
 use crate::simd::vectorised;
 use crate::spec::check_equal;
-use crate::{BlockedLayout, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Image, Isa, Kernel, KernelError, Part};
 
 /// The best score of each pixel of the scores as a vector, row after row, in 0 to 1: 0 where no score is a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,38 +65,6 @@ impl BestScore {
         &self.spec
     }
 
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
-        let BestScoreSpec {
-            scores,
-            objectness,
-            output,
-            ..
-        } = &self.spec;
-        let lanes = output.lanes();
-        let part_start = output.part(part).start;
-        for image in images {
-            let inputs = [scores].into_iter().chain(objectness);
-            image.prepare(inputs.map(BlockedLayout::len), output, part);
-            for (block, row) in output.block_rows(part) {
-                let mut found = self.best(image.inputs[0], block);
-                self.to_probabilities(&mut found);
-                if let (Some(layout), Some(values)) = (objectness, image.inputs.get(1)) {
-                    let mut factors = [f32::NAN; LANES_MAX];
-                    let from = &values[layout.row_start(block, 0)..];
-                    factors[..lanes].copy_from_slice(&from[..lanes]);
-                    self.to_probabilities(&mut factors);
-                    let both = found.iter_mut().zip(factors);
-                    both.for_each(|(score, factor)| *score *= factor);
-                }
-                let used = lanes.min(output.channels() - block * lanes);
-                found[used..].fill(0.0);
-                let to = output.row_start(block, row) - part_start;
-                image.output[to..][..lanes].copy_from_slice(&found[..lanes]);
-            }
-        }
-    }
-
     /// The best values of a block of places.
     fn best(&self, values: &[f32], block: usize) -> [f32; LANES_MAX] {
         let BestScoreSpec {
@@ -138,6 +106,43 @@ impl BestScore {
             }
         }
         values.iter_mut().for_each(|value| *value = clean(*value));
+    }
+}
+
+impl Kernel for BestScore {
+    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        let BestScoreSpec {
+            scores,
+            objectness,
+            output,
+            ..
+        } = &self.spec;
+        let lanes = output.lanes();
+        let part_start = output.part(part).start;
+        for image in images {
+            let inputs = [scores].into_iter().chain(objectness);
+            image.prepare(inputs.map(BlockedLayout::len), output, part);
+            for (block, row) in output.block_rows(part) {
+                let mut found = self.best(image.inputs[0], block);
+                self.to_probabilities(&mut found);
+                if let (Some(layout), Some(values)) = (objectness, image.inputs.get(1)) {
+                    let mut factors = [f32::NAN; LANES_MAX];
+                    let from = &values[layout.row_start(block, 0)..];
+                    factors[..lanes].copy_from_slice(&from[..lanes]);
+                    self.to_probabilities(&mut factors);
+                    let both = found.iter_mut().zip(factors);
+                    both.for_each(|(score, factor)| *score *= factor);
+                }
+                let used = lanes.min(output.channels() - block * lanes);
+                found[used..].fill(0.0);
+                let to = output.row_start(block, row) - part_start;
+                image.output[to..][..lanes].copy_from_slice(&found[..lanes]);
+            }
+        }
+    }
+
+    fn runs_in_rows(&self) -> bool {
+        true
     }
 }
 

@@ -26,7 +26,7 @@ use crate::activation::{self, Curve};
 use crate::layout::Span;
 use crate::simd::compiled_for;
 use crate::spec::check_room;
-use crate::{AlignedBuffer, Image, Isa, KernelError, Part};
+use crate::{Image, Isa, Kernel, KernelError, Part, Weights};
 
 /// A convolution for one instruction set.
 ///
@@ -74,60 +74,6 @@ impl Conv2d {
 
     pub fn spec(&self) -> &Conv2dSpec {
         &self.spec
-    }
-
-    /// Floats of the packed weights and biases.
-    pub fn packed_len(&self) -> usize {
-        self.packing.len
-    }
-
-    /// Packs the weights, which are
-    /// `[output channel][input channel / groups][kernel row][kernel column]`, and the biases.
-    ///
-    /// # Panics
-    /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
-    pub fn pack(
-        &self,
-        weights: &[f32],
-        bias: &[f32],
-        packed: &mut [f32],
-    ) -> Result<(), KernelError> {
-        check_room(packed.len(), self.packed_len());
-        self.spec.check_weights(weights, bias)?;
-        self.packing.pack(&self.spec, weights, bias, packed);
-        Ok(())
-    }
-
-    /// As [`pack`](Self::pack), into memory of its own.
-    pub fn packed(&self, weights: &[f32], bias: &[f32]) -> Result<AlignedBuffer, KernelError> {
-        let mut packed = AlignedBuffer::zeroed(self.packed_len());
-        self.pack(weights, bias, &mut packed)?;
-        Ok(packed)
-    }
-
-    /// Runs `part` of the operator for each image, whose second input is the residual if there is
-    /// one. `packed` is what [`pack`](Self::pack) wrote, best aligned to 64 bytes.
-    pub fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        assert_eq!(packed.len(), self.packed_len(), "the packed weights");
-        self.spec.check_images(part, images);
-        let part_start = self.spec.output.part(part).start;
-        for span in self.spec.output.spans(part) {
-            let pieces = self.pieces(&span, images.len());
-            for images in images.chunks_mut(pieces.images) {
-                let mut rows = span.rows.clone();
-                while !rows.is_empty() {
-                    let end = rows.end.min(rows.start + pieces.rows);
-                    let piece = Span {
-                        rows: rows.start..end,
-                        ..span
-                    };
-                    for columns in self.column_pieces(pieces.columns) {
-                        self.run_piece(packed, &piece, columns, part_start, images);
-                    }
-                    rows.start = end;
-                }
-            }
-        }
     }
 
     /// Some rows and columns of some images: a few output blocks' weights at a time serve all of them.
@@ -264,6 +210,66 @@ impl Conv2d {
             high,
             curve: self.curve,
         }
+    }
+}
+
+impl Kernel for Conv2d {
+    fn packed_len(&self) -> usize {
+        self.packing.len
+    }
+
+    /// The weights are `[output][input / groups][kernel row][kernel column]`; then come the biases.
+    fn pack(&self, weights: &Weights<'_>, packed: &mut [f32]) -> Result<(), KernelError> {
+        let (weights, bias) = (weights.floats[0], weights.floats[1]);
+        check_room(packed.len(), self.packed_len());
+        self.spec.check_weights(weights, bias)?;
+        self.packing.pack(&self.spec, weights, bias, packed);
+        Ok(())
+    }
+
+    fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        assert_eq!(packed.len(), self.packed_len(), "the packed weights");
+        self.spec.check_images(part, images);
+        let part_start = self.spec.output.part(part).start;
+        for span in self.spec.output.spans(part) {
+            let pieces = self.pieces(&span, images.len());
+            for images in images.chunks_mut(pieces.images) {
+                let mut rows = span.rows.clone();
+                while !rows.is_empty() {
+                    let end = rows.end.min(rows.start + pieces.rows);
+                    let piece = Span {
+                        rows: rows.start..end,
+                        ..span
+                    };
+                    for columns in self.column_pieces(pieces.columns) {
+                        self.run_piece(packed, &piece, columns, part_start, images);
+                    }
+                    rows.start = end;
+                }
+            }
+        }
+    }
+
+    fn packing(&self) -> Option<Vec<usize>> {
+        let spec = self.spec;
+        let kernel = spec.window.kernel;
+        let planar = matches!(spec.input, ConvInput::Planar(_));
+        Some(vec![
+            usize::from(planar),
+            spec.groups,
+            kernel.height as usize,
+            kernel.width as usize,
+            spec.output.channels(),
+        ])
+    }
+
+    fn runs_in_rows(&self) -> bool {
+        // What it reads serves several blocks.
+        self.spec.output.blocks() == 1
+    }
+
+    fn conv2d(&self) -> Option<&Conv2d> {
+        Some(self)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::layout::check_limit;
 use crate::quantised::{bytes, bytes_mut};
 use crate::simd::{LaneMap, Vector, compiled_for};
 use crate::spec::{check_equal, check_finite};
-use crate::{BlockedLayout, Element, INPUTS_MAX, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Element, INPUTS_MAX, Image, Isa, Kernel, KernelError, Part, Weights};
 
 /// The output's values are those of the pieces, each from its source and in its box.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,46 +69,6 @@ impl Copy {
 
     pub fn spec(&self) -> &CopySpec {
         &self.spec
-    }
-
-    /// Floats of its packed constants.
-    pub fn packed_len(&self) -> usize {
-        self.table.map_or(0, |table| table.len())
-    }
-
-    /// Packs the constants.
-    ///
-    /// # Panics
-    /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
-    pub fn pack(&self, table: &[f32], packed: &mut [f32]) -> Result<(), KernelError> {
-        assert_eq!(packed.len(), self.packed_len(), "the room for constants");
-        check_equal("the table's values", table.len(), self.spec.table)?;
-        check_finite("table", table)?;
-        let (values, surplus) = packed.split_at_mut(table.len());
-        values.copy_from_slice(table);
-        surplus.fill(0.0);
-        Ok(())
-    }
-
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        assert_eq!(packed.len(), self.packed_len(), "the packed constants");
-        let CopySpec { inputs, output, .. } = &self.spec;
-        for image in images {
-            image.prepare(inputs.iter().map(BlockedLayout::len), output, part);
-            let source = |plan: &Plan| {
-                let input = image.inputs.get(plan.source).copied();
-                input.unwrap_or(packed)
-            };
-            match output.element() {
-                Element::F32 => self.each_run(part, |plan, step| {
-                    self.copy_floats(plan, step, source(plan), image.output);
-                }),
-                Element::U8(_) => self.each_run(part, |plan, step| {
-                    copy_bytes(plan, step, bytes(source(plan)), bytes_mut(image.output));
-                }),
-            }
-        }
     }
 
     /// All that is to be copied for a part.
@@ -171,6 +131,52 @@ impl Copy {
         // SAFETY: the constructor saw that the instruction set is available; the slices are as long as the kernel
         // reads and writes, and the output is borrowed for us alone.
         unsafe { (self.kernel)(&pixels) };
+    }
+}
+
+impl Kernel for Copy {
+    fn packed_len(&self) -> usize {
+        self.table.map_or(0, |table| table.len())
+    }
+
+    /// The table of constants, if there is one.
+    fn pack(&self, weights: &Weights<'_>, packed: &mut [f32]) -> Result<(), KernelError> {
+        let table = weights.floats.first().copied().unwrap_or_default();
+        assert_eq!(packed.len(), self.packed_len(), "the room for constants");
+        check_equal("the table's values", table.len(), self.spec.table)?;
+        check_finite("table", table)?;
+        let (values, surplus) = packed.split_at_mut(table.len());
+        values.copy_from_slice(table);
+        surplus.fill(0.0);
+        Ok(())
+    }
+
+    fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        assert_eq!(packed.len(), self.packed_len(), "the packed constants");
+        let CopySpec { inputs, output, .. } = &self.spec;
+        for image in images {
+            image.prepare(inputs.iter().map(BlockedLayout::len), output, part);
+            let source = |plan: &Plan| {
+                let input = image.inputs.get(plan.source).copied();
+                input.unwrap_or(packed)
+            };
+            match output.element() {
+                Element::F32 => self.each_run(part, |plan, step| {
+                    self.copy_floats(plan, step, source(plan), image.output);
+                }),
+                Element::U8(_) => self.each_run(part, |plan, step| {
+                    copy_bytes(plan, step, bytes(source(plan)), bytes_mut(image.output));
+                }),
+            }
+        }
+    }
+
+    fn packing(&self) -> Option<Vec<usize>> {
+        Some(Vec::new())
+    }
+
+    fn runs_in_rows(&self) -> bool {
+        true
     }
 }
 

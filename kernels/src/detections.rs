@@ -4,7 +4,7 @@ use punctual_types::{CANDIDATES_MAX, DETECTION_VALUES, Decoder, Scoring, clean};
 
 use crate::simd::vectorised;
 use crate::spec::check_equal;
-use crate::{BlockedLayout, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Image, Isa, Kernel, KernelError, Part};
 
 /// Detections in the order of their scores, one a pixel of the output's only row: left, top, right, bottom, score,
 /// class. Those that are left are zero. One pixel more has their count, and the mean of the best scores.
@@ -60,33 +60,6 @@ impl Detections {
 
     pub fn spec(&self) -> &DetectionsSpec {
         &self.spec
-    }
-
-    /// Runs `part` of the operator for each image: all of the work, if the part has a row.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
-        let DetectionsSpec {
-            best,
-            boxes,
-            scores,
-            output,
-            ..
-        } = &self.spec;
-        for image in images {
-            let inputs = [best, boxes, scores].map(BlockedLayout::len);
-            image.prepare(inputs, output, part);
-            if output.rows(part).is_empty() {
-                continue;
-            }
-            let mut keys = [0; CANDIDATES + 1];
-            self.choose(image.inputs[0], &mut keys);
-            let keys = &mut keys[..(self.spec.decoder.candidates as usize).next_power_of_two()];
-            sort(keys);
-            let mut candidates = Candidates::EMPTY;
-            self.fill(keys, image, &mut candidates);
-            let confidence = self.confidence(&candidates);
-            self.suppress(&mut candidates);
-            self.write(&candidates, confidence, part, image.output);
-        }
     }
 
     /// Writes the keys of the places with the best scores, in the order of places.
@@ -253,6 +226,34 @@ impl Detections {
                 }
             }
             put(rows, &[count as f32, confidence]);
+        }
+    }
+}
+
+impl Kernel for Detections {
+    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        let DetectionsSpec {
+            best,
+            boxes,
+            scores,
+            output,
+            ..
+        } = &self.spec;
+        for image in images {
+            let inputs = [best, boxes, scores].map(BlockedLayout::len);
+            image.prepare(inputs, output, part);
+            if output.rows(part).is_empty() {
+                continue;
+            }
+            let mut keys = [0; CANDIDATES + 1];
+            self.choose(image.inputs[0], &mut keys);
+            let keys = &mut keys[..(self.spec.decoder.candidates as usize).next_power_of_two()];
+            sort(keys);
+            let mut candidates = Candidates::EMPTY;
+            self.fill(keys, image, &mut candidates);
+            let confidence = self.confidence(&candidates);
+            self.suppress(&mut candidates);
+            self.write(&candidates, confidence, part, image.output);
         }
     }
 }
@@ -494,7 +495,7 @@ mod tests {
             output: &mut list,
         };
         let before = STEPS.get();
-        kernel.run(Part::WHOLE, &mut [image]);
+        kernel.run(&[], Part::WHOLE, &mut [image]);
         (
             list[spec.output.index(0, 0, 20)] as usize,
             STEPS.get() - before,

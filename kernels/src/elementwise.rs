@@ -8,7 +8,7 @@ use crate::activation::{self, Curve};
 use crate::functions;
 use crate::simd::{Vector, compiled_for};
 use crate::spec::{check_equal, check_finite, check_room};
-use crate::{BlockedLayout, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Image, Isa, Kernel, KernelError, Part, Weights};
 
 /// One of the two. Its channels, rows and columns are the output's, or one that is repeated.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -122,15 +122,39 @@ impl Binary {
         })
     }
 
-    pub fn packed_len(&self) -> usize {
+    fn run_row(&self, operands: [&[f32]; 2], block: usize, row: usize, output: &mut [f32]) {
+        let [a, b] = &self.readings;
+        let (low, high) = self.spec.activation.bounds();
+        let elements = output.len();
+        let arguments = Row {
+            a: a.source(operands[0], block, row),
+            b: b.source(operands[1], block, row),
+            output: output.as_mut_ptr(),
+            elements,
+            low,
+            high,
+        };
+        // SAFETY: the constructor saw that the instruction set is available; the slices are as
+        // long as the kernel reads, and the output is borrowed for us alone.
+        unsafe { (self.kernel)(&arguments) };
+        if is_open(self.spec.function) {
+            clear_surplus(&self.spec.output, block, output);
+        }
+        if let Some(curve) = self.curve {
+            // SAFETY: as for the row.
+            unsafe { curve.apply(output.as_mut_ptr(), elements) };
+        }
+    }
+}
+
+impl Kernel for Binary {
+    fn packed_len(&self) -> usize {
         self.constant().map_or(0, BlockedLayout::len)
     }
 
-    /// Packs the constant, `[channel][row][column]`.
-    ///
-    /// # Panics
-    /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
-    pub fn pack(&self, values: &[f32], packed: &mut [f32]) -> Result<(), KernelError> {
+    /// The constant, `[channel][row][column]`, if there is one.
+    fn pack(&self, weights: &Weights<'_>, packed: &mut [f32]) -> Result<(), KernelError> {
+        let values = weights.floats.first().copied().unwrap_or_default();
         check_room(packed.len(), self.packed_len());
         let elements = self
             .constant()
@@ -143,8 +167,7 @@ impl Binary {
         Ok(())
     }
 
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+    fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
         assert_eq!(packed.len(), self.packed_len(), "the packed weights");
         let output = self.spec.output;
         let range = output.part(part);
@@ -170,28 +193,18 @@ impl Binary {
         }
     }
 
-    fn run_row(&self, operands: [&[f32]; 2], block: usize, row: usize, output: &mut [f32]) {
-        let [a, b] = &self.readings;
-        let (low, high) = self.spec.activation.bounds();
-        let elements = output.len();
-        let arguments = Row {
-            a: a.source(operands[0], block, row),
-            b: b.source(operands[1], block, row),
-            output: output.as_mut_ptr(),
-            elements,
-            low,
-            high,
-        };
-        // SAFETY: the constructor saw that the instruction set is available; the slices are as
-        // long as the kernel reads, and the output is borrowed for us alone.
-        unsafe { (self.kernel)(&arguments) };
-        if is_open(self.spec.function) {
-            clear_surplus(&self.spec.output, block, output);
-        }
-        if let Some(curve) = self.curve {
-            // SAFETY: as for the row.
-            unsafe { curve.apply(output.as_mut_ptr(), elements) };
-        }
+    fn packing(&self) -> Option<Vec<usize>> {
+        let operands = self.spec.operands.iter();
+        let constants = operands.filter_map(|operand| match operand {
+            BinaryOperand::Constant(layout) => Some(layout),
+            BinaryOperand::Tensor(_) => None,
+        });
+        let sizes = constants.flat_map(|of| [of.channels(), of.height(), of.width()]);
+        Some(sizes.collect())
+    }
+
+    fn runs_in_rows(&self) -> bool {
+        true
     }
 }
 
@@ -489,9 +502,10 @@ impl Unary {
     pub fn function(&self) -> UnaryFunction {
         self.function
     }
+}
 
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
+impl Kernel for Unary {
+    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
         let range = self.output.part(part);
         let elements = self.output.width() * self.output.lanes();
         for image in images {
@@ -512,6 +526,10 @@ impl Unary {
                 clear_surplus(&self.output, block, &mut image.output[to..to + elements]);
             }
         }
+    }
+
+    fn runs_in_rows(&self) -> bool {
+        true
     }
 }
 

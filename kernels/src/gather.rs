@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use crate::simd::{KEPT, LaneMap, Vector, compiled_for};
 use crate::spec::check_equal;
-use crate::{BlockedLayout, INPUTS_MAX, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, INPUTS_MAX, Image, Isa, Kernel, KernelError, Part};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelRun {
@@ -94,9 +94,10 @@ impl Gather {
     pub fn spec(&self) -> &GatherSpec {
         &self.spec
     }
+}
 
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
+impl Kernel for Gather {
+    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
         let GatherSpec { inputs, output, .. } = &self.spec;
         let (range, elements) = (output.part(part), output.width() * output.lanes());
         for image in images {
@@ -129,6 +130,14 @@ impl Gather {
                 unsafe { (self.kernel)(&row) };
             }
         }
+    }
+
+    fn runs_in_rows(&self) -> bool {
+        true
+    }
+
+    fn gather(&self) -> Option<&Gather> {
+        Some(self)
     }
 }
 

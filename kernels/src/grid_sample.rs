@@ -9,7 +9,7 @@ use punctual_types::{Interpolation, Sampling};
 
 use crate::simd::{Vector, compiled_for};
 use crate::spec::check_equal;
-use crate::{BlockedLayout, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Image, Isa, Kernel, KernelError, Part};
 
 /// A grid sample on static shapes. Nothing needs a halo.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,32 +47,6 @@ impl GridSample {
 
     pub fn spec(&self) -> &GridSampleSpec {
         &self.spec
-    }
-
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
-        let GridSampleSpec {
-            input,
-            grid,
-            output,
-            ..
-        } = &self.spec;
-        let lanes = output.lanes();
-        let each = output.channels() / self.spec.groups;
-        for image in images {
-            image.prepare([input.len(), grid.len()], output, part);
-            for span in output.spans(part) {
-                let first = span.block * lanes;
-                let end = ((span.block + span.blocks) * lanes).min(output.channels());
-                for row in span.rows {
-                    for group in first / each..end.div_ceil(each) {
-                        let channels = (group * each).max(first)..((group + 1) * each).min(end);
-                        self.row(part, image, row, group, channels);
-                    }
-                    self.clear_surplus(part, image, row, end);
-                }
-            }
-        }
     }
 
     /// Samples one row of those channels of a group that are to be written.
@@ -113,6 +87,38 @@ impl GridSample {
         let start = output.row_start(end / lanes, row) - output.part(part).start;
         let pixels = image.output[start..][..output.width() * lanes].chunks_exact_mut(lanes);
         pixels.for_each(|pixel| pixel[used..].fill(0.0));
+    }
+}
+
+impl Kernel for GridSample {
+    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        let GridSampleSpec {
+            input,
+            grid,
+            output,
+            ..
+        } = &self.spec;
+        let lanes = output.lanes();
+        let each = output.channels() / self.spec.groups;
+        for image in images {
+            image.prepare([input.len(), grid.len()], output, part);
+            for span in output.spans(part) {
+                let first = span.block * lanes;
+                let end = ((span.block + span.blocks) * lanes).min(output.channels());
+                for row in span.rows {
+                    for group in first / each..end.div_ceil(each) {
+                        let channels = (group * each).max(first)..((group + 1) * each).min(end);
+                        self.row(part, image, row, group, channels);
+                    }
+                    self.clear_surplus(part, image, row, end);
+                }
+            }
+        }
+    }
+
+    fn runs_in_rows(&self) -> bool {
+        // What it reads serves several blocks.
+        self.spec.output.blocks() == 1
     }
 }
 

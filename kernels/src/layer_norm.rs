@@ -2,7 +2,7 @@
 
 use crate::simd::{Vector, compiled_for};
 use crate::spec::{check_equal, check_finite, check_room};
-use crate::{BlockedLayout, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Image, Isa, Kernel, KernelError, Part, Weights};
 
 /// `scale * (x - mean) / sqrt(variance + epsilon) + bias` over the channels of each pixel.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,17 +33,16 @@ impl LayerNorm {
             kernel: compiled_for!(isa, normalise, Pixels),
         })
     }
+}
 
-    /// Floats of the packed scales and biases.
-    pub fn packed_len(&self) -> usize {
+impl Kernel for LayerNorm {
+    fn packed_len(&self) -> usize {
         2 * self.spec.output.blocks() * self.spec.output.lanes()
     }
 
-    /// Packs a scale and a bias a channel.
-    ///
-    /// # Panics
-    /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
-    pub fn pack(&self, scale: &[f32], bias: &[f32], packed: &mut [f32]) -> Result<(), KernelError> {
+    /// The scale and the bias of each channel.
+    fn pack(&self, weights: &Weights<'_>, packed: &mut [f32]) -> Result<(), KernelError> {
+        let (scale, bias) = (weights.floats[0], weights.floats[1]);
         check_room(packed.len(), self.packed_len());
         let channels = self.spec.output.channels();
         check_equal("the number of scales", scale.len(), channels)?;
@@ -57,8 +56,7 @@ impl LayerNorm {
         Ok(())
     }
 
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+    fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
         assert_eq!(packed.len(), self.packed_len(), "the packed weights");
         let LayerNormSpec {
             input,
@@ -94,6 +92,10 @@ impl LayerNorm {
                 }
             }
         }
+    }
+
+    fn packing(&self) -> Option<Vec<usize>> {
+        Some(Vec::new())
     }
 }
 

@@ -3,7 +3,7 @@
 use punctual_types::{Activation, Extent, Window};
 
 use crate::{
-    AlignedBuffer, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Isa, KernelError, Part,
+    BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Isa, Kernel, KernelError, Part, Weights,
 };
 
 /// `activation(weights * input + bias)`.
@@ -54,34 +54,24 @@ impl Linear {
     pub fn spec(&self) -> &LinearSpec {
         &self.spec
     }
+}
 
-    /// Floats of the packed weights and biases.
-    pub fn packed_len(&self) -> usize {
+impl Kernel for Linear {
+    fn packed_len(&self) -> usize {
         self.conv.packed_len()
     }
 
-    /// Packs the weights, which are `[output][channel][row][column]`, and the biases.
-    ///
-    /// # Panics
-    /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
-    pub fn pack(
-        &self,
-        weights: &[f32],
-        bias: &[f32],
-        packed: &mut [f32],
-    ) -> Result<(), KernelError> {
-        self.conv.pack(weights, bias, packed)
+    /// The weights are `[output][channel][row][column]`; then come the biases.
+    fn pack(&self, weights: &Weights<'_>, packed: &mut [f32]) -> Result<(), KernelError> {
+        self.conv.pack(weights, packed)
     }
 
-    /// As [`pack`](Self::pack), into memory of its own.
-    pub fn packed(&self, weights: &[f32], bias: &[f32]) -> Result<AlignedBuffer, KernelError> {
-        let mut packed = AlignedBuffer::zeroed(self.packed_len());
-        self.pack(weights, bias, &mut packed)?;
-        Ok(packed)
-    }
-
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+    fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
         self.conv.run(packed, part, images);
+    }
+
+    fn packing(&self) -> Option<Vec<usize>> {
+        let input = self.spec.input;
+        Some(vec![input.channels(), input.height(), input.width()])
     }
 }

@@ -10,7 +10,7 @@ use crate::layout::{DIMENSION_MAX, check_limit};
 use crate::simd::compiled_for;
 use crate::spec::check_equal;
 use crate::window::check_output;
-use crate::{BlockedLayout, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Image, Isa, Kernel, KernelError, Part};
 
 /// A pool on static shapes. The input needs no halo: padding is left out of each window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,23 +84,6 @@ impl Pool {
         &self.spec
     }
 
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
-        let PoolSpec { input, output, .. } = &self.spec;
-        let range = output.part(part);
-        for image in images {
-            image.prepare([input.len()], output, part);
-            for (block, row) in output.block_rows(part) {
-                let to = output.row_start(block, row) - range.start;
-                let to = &mut image.output[to..to + output.width() * output.lanes()];
-                let row = self.row(image.inputs[0], block, row, to);
-                // SAFETY: the constructor saw that the instruction set is available; the slices
-                // cover the row, and the output is borrowed for us alone.
-                unsafe { (self.kernel)(&row) };
-            }
-        }
-    }
-
     fn row(&self, from: &[f32], block: usize, row: usize, to: &mut [f32]) -> Row {
         let PoolSpec {
             input,
@@ -137,6 +120,28 @@ impl Pool {
     }
 }
 
+impl Kernel for Pool {
+    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        let PoolSpec { input, output, .. } = &self.spec;
+        let range = output.part(part);
+        for image in images {
+            image.prepare([input.len()], output, part);
+            for (block, row) in output.block_rows(part) {
+                let to = output.row_start(block, row) - range.start;
+                let to = &mut image.output[to..to + output.width() * output.lanes()];
+                let row = self.row(image.inputs[0], block, row, to);
+                // SAFETY: the constructor saw that the instruction set is available; the slices
+                // cover the row, and the output is borrowed for us alone.
+                unsafe { (self.kernel)(&row) };
+            }
+        }
+    }
+
+    fn runs_in_rows(&self) -> bool {
+        true
+    }
+}
+
 /// The mean of each channel, for one instruction set.
 #[derive(Clone, Debug)]
 pub struct GlobalAveragePool {
@@ -167,9 +172,10 @@ impl GlobalAveragePool {
             pool: Pool::new(isa, &spec)?,
         })
     }
+}
 
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
-        self.pool.run(part, images);
+impl Kernel for GlobalAveragePool {
+    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        self.pool.run(&[], part, images);
     }
 }

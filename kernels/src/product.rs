@@ -6,7 +6,7 @@
 
 use crate::simd::{Vector, compiled_for};
 use crate::spec::check_equal;
-use crate::{BlockedLayout, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Image, Isa, Kernel, KernelError, Part};
 
 /// `output[n][b][m] = sum_k first[k][b][m] * second[n][b][k]`, indexed by channel, row, column: for each row a product
 /// of matrices.
@@ -63,9 +63,10 @@ impl Product {
     pub fn spec(&self) -> &ProductSpec {
         &self.spec
     }
+}
 
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
+impl Kernel for Product {
+    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
         let ProductSpec {
             first,
             second,

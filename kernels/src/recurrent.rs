@@ -9,7 +9,7 @@ use punctual_types::{Cell, HIDDEN_UNITS_MAX};
 use crate::functions::{sigmoid, tanh};
 use crate::simd::{Vector, compiled_for};
 use crate::spec::{check_equal, check_room, check_weights};
-use crate::{BlockedLayout, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Image, Isa, Kernel, KernelError, Part, Weights};
 
 /// States lie on the stack while a layer runs.
 const UNITS_MAX: usize = HIDDEN_UNITS_MAX as usize;
@@ -92,61 +92,6 @@ impl Recurrent {
         &self.spec
     }
 
-    /// Floats of the packed biases and weights.
-    pub fn packed_len(&self) -> usize {
-        let block = self.spec.cell.gates() as usize * self.spec.output.lanes();
-        self.blocks() * block * (1 + self.hidden)
-    }
-
-    /// Packs weights `[gate][unit][unit before]` and biases `[gate][unit]`, as
-    /// `[block of units][bias, then unit before][gate][lane]`.
-    ///
-    /// # Panics
-    /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
-    pub fn pack(
-        &self,
-        weights: &[f32],
-        bias: &[f32],
-        packed: &mut [f32],
-    ) -> Result<(), KernelError> {
-        check_room(packed.len(), self.packed_len());
-        let (gates, hidden) = (self.spec.cell.gates() as usize, self.hidden);
-        let lanes = self.spec.output.lanes();
-        check_weights((weights, gates * hidden * hidden), (bias, gates * hidden))?;
-        packed.fill(0.0);
-        let block_len = (1 + hidden) * gates * lanes;
-        for unit in 0..hidden {
-            let block = &mut packed[unit / lanes * block_len..][..block_len];
-            for gate in 0..gates {
-                let row = gate * hidden + unit;
-                let before = weights[row * hidden..][..hidden].iter();
-                let all = [bias[row]].into_iter().chain(before.copied());
-                for (at, value) in all.enumerate() {
-                    block[(at * gates + gate) * lanes + unit % lanes] = value;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        assert_eq!(packed.len(), self.packed_len(), "the packed weights");
-        let RecurrentSpec {
-            gates,
-            initial,
-            output,
-            ..
-        } = &self.spec;
-        let lens = [Some(gates.len()), initial.map(|initial| initial.len())];
-        for image in images {
-            image.prepare(lens.into_iter().flatten(), output, part);
-            if !output.rows(part).is_empty() {
-                self.run_image(packed, part, image);
-            }
-        }
-    }
-
     fn run_image(&self, packed: &[f32], part: Part, image: &mut Image<'_>) {
         let RecurrentSpec {
             gates,
@@ -199,6 +144,57 @@ impl Recurrent {
                 }
             }
         }
+    }
+}
+
+impl Kernel for Recurrent {
+    fn packed_len(&self) -> usize {
+        let block = self.spec.cell.gates() as usize * self.spec.output.lanes();
+        self.blocks() * block * (1 + self.hidden)
+    }
+
+    /// Weights `[gate][unit][unit before]` and biases `[gate][unit]`, as `[block of units][bias, then unit before][gate][lane]`.
+    fn pack(&self, weights: &Weights<'_>, packed: &mut [f32]) -> Result<(), KernelError> {
+        let (weights, bias) = (weights.floats[0], weights.floats[1]);
+        check_room(packed.len(), self.packed_len());
+        let (gates, hidden) = (self.spec.cell.gates() as usize, self.hidden);
+        let lanes = self.spec.output.lanes();
+        check_weights((weights, gates * hidden * hidden), (bias, gates * hidden))?;
+        packed.fill(0.0);
+        let block_len = (1 + hidden) * gates * lanes;
+        for unit in 0..hidden {
+            let block = &mut packed[unit / lanes * block_len..][..block_len];
+            for gate in 0..gates {
+                let row = gate * hidden + unit;
+                let before = weights[row * hidden..][..hidden].iter();
+                let all = [bias[row]].into_iter().chain(before.copied());
+                for (at, value) in all.enumerate() {
+                    block[(at * gates + gate) * lanes + unit % lanes] = value;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        assert_eq!(packed.len(), self.packed_len(), "the packed weights");
+        let RecurrentSpec {
+            gates,
+            initial,
+            output,
+            ..
+        } = &self.spec;
+        let lens = [Some(gates.len()), initial.map(|initial| initial.len())];
+        for image in images {
+            image.prepare(lens.into_iter().flatten(), output, part);
+            if !output.rows(part).is_empty() {
+                self.run_image(packed, part, image);
+            }
+        }
+    }
+
+    fn packing(&self) -> Option<Vec<usize>> {
+        Some(vec![self.spec.cell.gates() as usize])
     }
 }
 

@@ -4,7 +4,7 @@ use punctual_types::{Between, Filter, Resampling};
 
 use crate::simd::{Vector, compiled_for};
 use crate::spec::check_equal;
-use crate::{BlockedLayout, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Image, Isa, Kernel, KernelError, Part};
 
 /// A resize on static shapes. The input needs no halo.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,18 +85,6 @@ impl Resize {
         &self.spec
     }
 
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
-        let ResizeSpec { input, output, .. } = &self.spec;
-        for image in images {
-            image.prepare([input.len()], output, part);
-            match &self.sources {
-                Sources::Nearest { rows, columns } => self.nearest(part, rows, columns, image),
-                Sources::Linear { .. } => self.linear(part, image),
-            }
-        }
-    }
-
     fn nearest(&self, part: Part, rows: &[u32], columns: &[u32], image: &mut Image<'_>) {
         let ResizeSpec { input, output, .. } = &self.spec;
         let part_start = output.part(part).start;
@@ -159,6 +147,23 @@ impl Resize {
             // each share, of which the runs have as many together; it is borrowed for us alone.
             unsafe { kernel(&row) };
         }
+    }
+}
+
+impl Kernel for Resize {
+    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        let ResizeSpec { input, output, .. } = &self.spec;
+        for image in images {
+            image.prepare([input.len()], output, part);
+            match &self.sources {
+                Sources::Nearest { rows, columns } => self.nearest(part, rows, columns, image),
+                Sources::Linear { .. } => self.linear(part, image),
+            }
+        }
+    }
+
+    fn runs_in_rows(&self) -> bool {
+        true
     }
 }
 

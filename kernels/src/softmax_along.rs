@@ -7,7 +7,7 @@ use punctual_types::{Axis, Digit};
 
 use crate::functions;
 use crate::simd::{Vector, compiled_for};
-use crate::{BlockedLayout, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Image, Isa, Kernel, KernelError, Part};
 
 /// `e^x / sum e^x` over the positions that a digit of an axis counts, for each position that the rest counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,25 +68,6 @@ impl Softmax {
 
     pub fn spec(&self) -> &SoftmaxSpec {
         &self.spec
-    }
-
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
-        let SoftmaxSpec { input, output, .. } = &self.spec;
-        let range = output.part(part);
-        for image in images {
-            image.prepare([input.len()], output, part);
-            let from = image.inputs[0].as_ptr();
-            let to = Written {
-                values: image.output.as_mut_ptr(),
-                first: range.start,
-            };
-            match self.spec.digit.axis {
-                Axis::Channel => self.run_channels(part, from, to),
-                Axis::Row => self.run_rows(part, from, to),
-                _ => self.run_columns(part, from, to),
-            }
-        }
     }
 
     /// Each group of channels that has some in the part's rows, the groups of a row of pixels together: a group whose
@@ -197,6 +178,31 @@ impl Softmax {
         };
         // SAFETY: as for channels.
         unsafe { (self.kernel)(&group) };
+    }
+}
+
+impl Kernel for Softmax {
+    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        let SoftmaxSpec { input, output, .. } = &self.spec;
+        let range = output.part(part);
+        for image in images {
+            image.prepare([input.len()], output, part);
+            let from = image.inputs[0].as_ptr();
+            let to = Written {
+                values: image.output.as_mut_ptr(),
+                first: range.start,
+            };
+            match self.spec.digit.axis {
+                Axis::Channel => self.run_channels(part, from, to),
+                Axis::Row => self.run_rows(part, from, to),
+                _ => self.run_columns(part, from, to),
+            }
+        }
+    }
+
+    fn runs_in_rows(&self) -> bool {
+        // What it reads serves several blocks.
+        self.spec.output.blocks() == 1
     }
 }
 

@@ -3,7 +3,7 @@
 use punctual_types::{Axis, position};
 
 use crate::spec::check_equal;
-use crate::{BlockedLayout, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Image, Isa, Kernel, KernelError, Part};
 
 /// The values at the indices' positions along an axis. Indices have one channel, row or column where all of the input's
 /// share them.
@@ -30,27 +30,6 @@ impl Take {
 
     pub fn spec(&self) -> &TakeSpec {
         &self.spec
-    }
-
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
-        let TakeSpec {
-            input,
-            indices,
-            output,
-            axis,
-        } = &self.spec;
-        let by_pixels = *axis != Axis::Channel && indices.channels() == 1;
-        for image in images {
-            image.prepare([input.len(), indices.len()], output, part);
-            for (block, row) in output.block_rows(part) {
-                let to = output.row_start(block, row) - output.part(part).start;
-                match by_pixels {
-                    true => self.pixels(image, block, row, to),
-                    false => self.values(image, block, row, to),
-                }
-            }
-        }
     }
 
     /// Copies a row of a block, whole pixels at a time.
@@ -99,6 +78,32 @@ impl Take {
         let mut place = at;
         place[along] = position(index, sizes[along] as u32) as usize;
         place
+    }
+}
+
+impl Kernel for Take {
+    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        let TakeSpec {
+            input,
+            indices,
+            output,
+            axis,
+        } = &self.spec;
+        let by_pixels = *axis != Axis::Channel && indices.channels() == 1;
+        for image in images {
+            image.prepare([input.len(), indices.len()], output, part);
+            for (block, row) in output.block_rows(part) {
+                let to = output.row_start(block, row) - output.part(part).start;
+                match by_pixels {
+                    true => self.pixels(image, block, row, to),
+                    false => self.values(image, block, row, to),
+                }
+            }
+        }
+    }
+
+    fn runs_in_rows(&self) -> bool {
+        true
     }
 }
 

@@ -2,7 +2,7 @@
 //! These kernels only move and add, so there is one code for all instruction sets.
 
 use crate::spec::{check_equal, check_finite, check_room};
-use crate::{BlockedLayout, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Image, Isa, Kernel, KernelError, Part, Weights};
 
 /// A row of a table for each pixel, whose only channel holds the row's number. What is no row's
 /// number takes the nearest.
@@ -42,19 +42,19 @@ impl Embedding {
         self.rows
     }
 
-    pub fn packed_len(&self) -> usize {
-        self.rows * self.row()
-    }
-
     fn row(&self) -> usize {
         self.output.blocks() * self.output.lanes()
     }
+}
 
-    /// Packs a table `[row][channel]`.
-    ///
-    /// # Panics
-    /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
-    pub fn pack(&self, table: &[f32], packed: &mut [f32]) -> Result<(), KernelError> {
+impl Kernel for Embedding {
+    fn packed_len(&self) -> usize {
+        self.rows * self.row()
+    }
+
+    /// A table, `[row][channel]`.
+    fn pack(&self, weights: &Weights<'_>, packed: &mut [f32]) -> Result<(), KernelError> {
+        let table = weights.floats[0];
         check_room(packed.len(), self.packed_len());
         let channels = self.output.channels();
         check_equal("the table's values", table.len(), self.rows * channels)?;
@@ -67,8 +67,7 @@ impl Embedding {
         Ok(())
     }
 
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+    fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
         assert_eq!(packed.len(), self.packed_len(), "the packed weights");
         let (range, lanes) = (self.output.part(part), self.output.lanes());
         for image in images {
@@ -85,6 +84,10 @@ impl Embedding {
                 }
             }
         }
+    }
+
+    fn packing(&self) -> Option<Vec<usize>> {
+        Some(vec![self.rows()])
     }
 }
 
@@ -120,16 +123,16 @@ impl Tokens {
     pub fn count(&self) -> usize {
         self.output.width()
     }
+}
 
-    pub fn packed_len(&self) -> usize {
+impl Kernel for Tokens {
+    fn packed_len(&self) -> usize {
         self.output.blocks() * self.output.width() * self.output.lanes()
     }
 
-    /// Packs a table `[token][channel]`.
-    ///
-    /// # Panics
-    /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
-    pub fn pack(&self, table: &[f32], packed: &mut [f32]) -> Result<(), KernelError> {
+    /// A table, `[token][channel]`.
+    fn pack(&self, weights: &Weights<'_>, packed: &mut [f32]) -> Result<(), KernelError> {
+        let table = weights.floats[0];
         check_room(packed.len(), self.packed_len());
         let (channels, tokens) = (self.output.channels(), self.output.width());
         check_equal("the table's values", table.len(), tokens * channels)?;
@@ -145,8 +148,7 @@ impl Tokens {
         Ok(())
     }
 
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+    fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
         assert_eq!(packed.len(), self.packed_len(), "the packed weights");
         let (range, lanes) = (self.output.part(part), self.output.lanes());
         let (tokens, pixels) = (self.output.width(), self.input.width() * lanes);
@@ -168,52 +170,9 @@ impl Tokens {
             }
         }
     }
-}
 
-#[derive(Clone, Debug)]
-pub struct Token {
-    input: BlockedLayout,
-    output: BlockedLayout,
-    column: usize,
-}
-
-impl Token {
-    /// Takes the pixel at `column`.
-    pub fn new(
-        isa: Isa,
-        input: BlockedLayout,
-        output: BlockedLayout,
-        column: usize,
-    ) -> Result<Token, KernelError> {
-        check_isa(isa, &input, &output)?;
-        output.check_vector("output", isa, input.channels())?;
-        check_equal("the input's height", input.height(), 1)?;
-        if column >= input.width() {
-            let (found, limit) = (column, input.width() - 1);
-            return Err(KernelError::TooLarge {
-                what: "the column",
-                found,
-                limit,
-            });
-        }
-        Ok(Token {
-            input,
-            output,
-            column,
-        })
-    }
-
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
-        let (range, lanes) = (self.output.part(part), self.output.lanes());
-        for image in images {
-            image.prepare([self.input.len()], &self.output, part);
-            for (block, _) in self.output.block_rows(part) {
-                let from = self.input.row_start(block, 0) + self.column * lanes;
-                let to = self.output.row_start(block, 0) - range.start;
-                image.output[to..to + lanes].copy_from_slice(&image.inputs[0][from..from + lanes]);
-            }
-        }
+    fn packing(&self) -> Option<Vec<usize>> {
+        Some(vec![self.count()])
     }
 }
 

@@ -4,7 +4,7 @@ use punctual_types::{Axis, Ranking};
 
 use crate::simd::{Vector, compiled_for};
 use crate::spec::check_equal;
-use crate::{BlockedLayout, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Image, Isa, Kernel, KernelError, Part};
 
 /// The positions of the values that come first along an axis, in their order: one of the channels of each pixel, or as
 /// many of the columns of each row and channel as the output has.
@@ -37,9 +37,10 @@ impl TopK {
     pub fn spec(&self) -> &TopKSpec {
         &self.spec
     }
+}
 
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
+impl Kernel for TopK {
+    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
         let TopKSpec { input, output, .. } = &self.spec;
         let lanes = output.lanes();
         let part_start = output.part(part).start;
@@ -73,6 +74,10 @@ impl TopK {
                 }
             }
         }
+    }
+
+    fn runs_in_rows(&self) -> bool {
+        true
     }
 }
 

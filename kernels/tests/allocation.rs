@@ -9,9 +9,10 @@ use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor};
 use punctual_kernels::{
     Attention, AttentionBias, AttentionSpec, BestScore, BestScoreSpec, Binary, BinaryOperand,
     BinarySpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, Detections,
-    DetectionsSpec, GlobalAveragePool, GridSample, GridSampleSpec, Image, Inputs, Isa, Linear,
-    LinearSpec, Part, PlainCopy, Pool, PoolSpec, Product, ProductSpec, Recurrent, RecurrentSpec,
-    Resize, ResizeSpec, Softmax, SoftmaxSpec, Take, TakeSpec, TopK, TopKSpec, Unary, softmax_top1,
+    DetectionsSpec, GlobalAveragePool, GridSample, GridSampleSpec, Image, Inputs, Isa, Kernel,
+    Linear, LinearSpec, Part, PlainCopy, Pool, PoolSpec, Product, ProductSpec, Recurrent,
+    RecurrentSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Take, TakeSpec, TopK, TopKSpec, Unary,
+    Weights, softmax_top1,
 };
 use punctual_types::{
     Activation, Axis, BinaryFunction, BoxForm, Coordinates, DETECTION_VALUES, Decoder, Digit,
@@ -103,7 +104,9 @@ fn kernels(
         };
         let conv = Conv2d::new(isa, &spec).unwrap();
         let weights = noise(1, 40 * 40 / groups * 9);
-        let packed = conv.packed(&weights, &noise(2, 40)).unwrap();
+        let packed = conv
+            .packed(&Weights::floats(&[&weights, &noise(2, 40)]))
+            .unwrap();
         (conv, packed)
     };
     let ((dense, dense_weights), (depthwise, depthwise_weights)) = (conv(1), conv(40));
@@ -114,7 +117,9 @@ fn kernels(
     };
     let linear = Linear::new(isa, &linear).unwrap();
     let weights = noise(3, 40 * 40 * 81);
-    let linear_weights = linear.packed(&weights, &noise(4, 40)).unwrap();
+    let linear_weights = linear
+        .packed(&Weights::floats(&[&weights, &noise(4, 40)]))
+        .unwrap();
     let pool = PoolSpec {
         input: layout,
         output: layout,
@@ -169,7 +174,8 @@ fn kernels(
             resampling,
         };
         let kernel = Resize::new(isa, &spec).unwrap();
-        let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(part, images));
+        let run: Run =
+            Box::new(move |part, images: &mut [Image<'_>]| kernel.run(&[], part, images));
         (run, layout, false)
     };
     vec![
@@ -205,12 +211,12 @@ fn kernels(
             false,
         ),
         (
-            Box::new(move |part, images: &mut [Image<'_>]| pool.run(part, images)),
+            Box::new(move |part, images: &mut [Image<'_>]| pool.run(&[], part, images)),
             layout,
             false,
         ),
         (
-            Box::new(move |part, images: &mut [Image<'_>]| mean.run(part, images)),
+            Box::new(move |part, images: &mut [Image<'_>]| mean.run(&[], part, images)),
             vector,
             false,
         ),
@@ -220,17 +226,17 @@ fn kernels(
             true,
         ),
         (
-            Box::new(move |part, images: &mut [Image<'_>]| root.run(part, images)),
+            Box::new(move |part, images: &mut [Image<'_>]| root.run(&[], part, images)),
             layout,
             false,
         ),
         (
-            Box::new(move |part, images: &mut [Image<'_>]| channels.run(part, images)),
+            Box::new(move |part, images: &mut [Image<'_>]| channels.run(&[], part, images)),
             layout,
             false,
         ),
         (
-            Box::new(move |part, images: &mut [Image<'_>]| rows.run(part, images)),
+            Box::new(move |part, images: &mut [Image<'_>]| rows.run(&[], part, images)),
             layout,
             false,
         ),
@@ -274,7 +280,7 @@ fn multiplying_and_attending_allocate_nothing() {
             run(&mut images);
             assert_eq!(ALLOCATIONS.get(), before, "{isa}");
         };
-        run(2, &|images| product.run(Part::WHOLE, images));
+        run(2, &|images| product.run(&[], Part::WHOLE, images));
         run(3, &|images| attention.run(&bias, Part::WHOLE, images));
     }
 }
@@ -293,7 +299,7 @@ fn grid_sample(isa: Isa, layout: BlockedLayout) -> (Run, BlockedLayout, bool) {
         },
     };
     let kernel = GridSample::new(isa, &spec).unwrap();
-    let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(part, images));
+    let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(&[], part, images));
     (run, layout, true)
 }
 
@@ -313,7 +319,7 @@ fn best(isa: Isa, input: BlockedLayout, axis: Axis) -> (Run, BlockedLayout, bool
         ranking,
     };
     let kernel = TopK::new(isa, &spec).unwrap();
-    let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(part, images));
+    let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(&[], part, images));
     (run, output, false)
 }
 
@@ -331,7 +337,7 @@ fn best_score(isa: Isa, scores: BlockedLayout) -> (Run, BlockedLayout, bool) {
         },
     };
     let kernel = BestScore::new(isa, &spec).unwrap();
-    let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(part, images));
+    let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(&[], part, images));
     (run, spec.output, false)
 }
 
@@ -344,7 +350,7 @@ fn take(isa: Isa, layout: BlockedLayout) -> (Run, BlockedLayout, bool) {
         axis: Axis::Column,
     };
     let kernel = Take::new(isa, &spec).unwrap();
-    let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(part, images));
+    let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(&[], part, images));
     (run, layout, true)
 }
 
@@ -461,7 +467,7 @@ fn making_a_list_of_detections_allocates_nothing() {
             output: &mut output,
         }];
         let before = ALLOCATIONS.get();
-        kernel.run(Part::WHOLE, &mut images);
+        kernel.run(&[], Part::WHOLE, &mut images);
         assert_eq!(ALLOCATIONS.get(), before, "{isa}");
     }
 }

@@ -173,7 +173,7 @@ impl Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BlockedLayout, ConvInput, Image, Inputs, Isa, Part};
+    use crate::{BlockedLayout, ConvInput, Image, Inputs, Isa, Kernel, Part, Weights};
     use punctual_model::reference::Alone;
     use punctual_types::{Activation, Extent, Padding, Window};
 
@@ -283,7 +283,7 @@ mod tests {
             let span = output.spans(Part::WHOLE).next().unwrap();
             let pieces = conv.column_pieces(conv.pieces(&span, 1).columns);
             assert!(pieces.count() > 1, "{isa}: the row stays");
-            let packed = conv.packed(&weights, &bias).unwrap();
+            let packed = conv.packed(&Weights::floats(&[&weights, &bias])).unwrap();
             let mut memory = vec![0.0; input.len()];
             input.pack(&image, &mut memory);
             let mut found = vec![f32::NAN; output.len()];

@@ -185,7 +185,10 @@ pub(super) fn choices(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Inputs, Part, PlanarLayout};
+    use crate::{
+        BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Inputs, Kernel, Part, PlanarLayout,
+        Weights,
+    };
     use punctual_model::reference::Alone;
     use punctual_types::{Activation, Extent, Padding, Window};
 
@@ -302,7 +305,7 @@ mod tests {
             activation,
         };
         let conv = Conv2d::new(isa, &spec).unwrap();
-        let packed = conv.packed(&weights, &bias).unwrap();
+        let packed = conv.packed(&Weights::floats(&[&weights, &bias])).unwrap();
         let mut found = vec![f32::NAN; output.len()];
         let run = Image {
             inputs: Inputs::one(&memory),

@@ -5,7 +5,7 @@ use punctual_types::{Activation, Quantisation};
 use super::rounding::{Rounding, steps};
 use super::{bytes, bytes_mut};
 use crate::simd::vectorised;
-use crate::{BlockedLayout, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Image, Isa, Kernel, KernelError, Part};
 
 /// `activation(input + addend)`: the same image size, each tensor its own halo.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,9 +76,10 @@ impl Add {
     pub fn spec(&self) -> &AddSpec {
         &self.spec
     }
+}
 
-    /// Runs `part` of the operator for each image, whose second input is the second addend.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
+impl Kernel for Add {
+    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
         let AddSpec {
             input,
             addend,
@@ -105,6 +106,10 @@ impl Add {
                 unsafe { (self.kernel)(&mut row) };
             }
         }
+    }
+
+    fn runs_in_rows(&self) -> bool {
+        true
     }
 }
 

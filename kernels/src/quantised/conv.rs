@@ -17,7 +17,7 @@ use crate::layout::{ELEMENTS_MAX, Span, check_limit};
 use crate::spec::{check_equal, check_finite, check_room, check_step};
 use crate::tiles::ANY;
 use crate::window::{check_output, check_window};
-use crate::{AlignedBuffer, BlockedLayout, Element, Image, Isa, KernelError, Part};
+use crate::{BlockedLayout, Element, Image, Isa, Kernel, KernelError, Part, Weights};
 
 /// The most products that one sum may have: with more, sums of the largest bytes and weights would leave i32.
 pub(super) const PRODUCTS_MAX: usize = 1 << 16;
@@ -153,87 +153,6 @@ impl Conv2d {
         &self.spec
     }
 
-    /// Floats of memory that the packed weights and biases take.
-    pub fn packed_len(&self) -> usize {
-        self.packing.len
-    }
-
-    /// Packs the weights, which are
-    /// `[output channel][input channel / groups][kernel row][kernel column]`, what a step of them is
-    /// worth for each output channel, and the biases. A bias counts as the nearest whole number of
-    /// what a step of its sums is worth, the input's scale times the weights'.
-    ///
-    /// # Panics
-    /// If `packed` is not [`packed_len`](Self::packed_len) floats long.
-    pub fn pack(
-        &self,
-        weights: &[i8],
-        scales: &[f32],
-        bias: &[f32],
-        packed: &mut [f32],
-    ) -> Result<(), KernelError> {
-        check_room(packed.len(), self.packed_len());
-        let spec = &self.spec;
-        let outputs = spec.output.channels();
-        let expected = outputs * (spec.input.channels() / spec.groups) * spec.taps();
-        check_equal("the number of weights", weights.len(), expected)?;
-        check_equal("the number of scales", scales.len(), outputs)?;
-        check_equal("the number of biases", bias.len(), outputs)?;
-        check_finite("bias", bias)?;
-        let steps = scales.iter().map(|&scale| {
-            let step = scale * self.input.scale;
-            check_step(step)?;
-            Ok(step)
-        });
-        let steps = steps.collect::<Result<Vec<f32>, KernelError>>()?;
-        self.packing
-            .pack(spec, self.input, weights, &steps, bias, packed);
-        Ok(())
-    }
-
-    /// As [`pack`](Self::pack), into memory of its own.
-    pub fn packed(
-        &self,
-        weights: &[i8],
-        scales: &[f32],
-        bias: &[f32],
-    ) -> Result<AlignedBuffer, KernelError> {
-        let mut packed = AlignedBuffer::zeroed(self.packed_len());
-        self.pack(weights, scales, bias, &mut packed)?;
-        Ok(packed)
-    }
-
-    /// Runs `part` of the operator for each image. A few output blocks' weights at a time serve the
-    /// whole batch. `packed` is what [`pack`](Self::pack) wrote, best aligned to 64 bytes.
-    pub fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        assert_eq!(packed.len(), self.packed_len(), "the packed weights");
-        let Conv2dSpec { input, output, .. } = &self.spec;
-        let range = output.part(part);
-        for image in images.iter_mut() {
-            image.prepare([input.len()], output, part);
-        }
-        for span in output.spans(part) {
-            let mut block = span.block;
-            let end = span.block + span.blocks;
-            while block < end {
-                let (blocks, kernel) = self.kernel(block, end, span.rows.len());
-                for image in images.iter_mut() {
-                    let span = Span {
-                        block,
-                        blocks,
-                        rows: span.rows.clone(),
-                    };
-                    let strip = self.strip(bytes(packed), &span, range.start, image);
-                    // SAFETY: the constructor saw that the instruction set is available; the
-                    // kernel's tile is no larger than the strip, see `kernel`; the strip's memory
-                    // is valid, see `strip`.
-                    unsafe { kernel(&strip) };
-                }
-                block += blocks;
-            }
-        }
-    }
-
     /// The number of blocks from `block` to compute at once, and the kernel for `rows` of them.
     fn kernel(&self, block: usize, end: usize, rows: usize) -> (usize, StripKernel) {
         match &self.kernels {
@@ -311,6 +230,87 @@ impl Conv2d {
             rows: span.rows.len(),
             columns: output.width(),
         }
+    }
+}
+
+impl Kernel for Conv2d {
+    fn packed_len(&self) -> usize {
+        self.packing.len
+    }
+
+    /// Of integers the weights, `[output channel][input channel / groups][kernel row][kernel column]`; of floats what a step
+    /// of them is worth for each output channel, and the biases. A bias counts as the nearest whole number of what a step of
+    /// its sums is worth, the input's scale times the weights'.
+    fn pack(&self, weights: &Weights<'_>, packed: &mut [f32]) -> Result<(), KernelError> {
+        let (scales, bias) = (weights.floats[0], weights.floats[1]);
+        let weights = weights.integers[0];
+        check_room(packed.len(), self.packed_len());
+        let spec = &self.spec;
+        let outputs = spec.output.channels();
+        let expected = outputs * (spec.input.channels() / spec.groups) * spec.taps();
+        check_equal("the number of weights", weights.len(), expected)?;
+        check_equal("the number of scales", scales.len(), outputs)?;
+        check_equal("the number of biases", bias.len(), outputs)?;
+        check_finite("bias", bias)?;
+        let steps = scales.iter().map(|&scale| {
+            let step = scale * self.input.scale;
+            check_step(step)?;
+            Ok(step)
+        });
+        let steps = steps.collect::<Result<Vec<f32>, KernelError>>()?;
+        self.packing
+            .pack(spec, self.input, weights, &steps, bias, packed);
+        Ok(())
+    }
+
+    fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        assert_eq!(packed.len(), self.packed_len(), "the packed weights");
+        let Conv2dSpec { input, output, .. } = &self.spec;
+        let range = output.part(part);
+        for image in images.iter_mut() {
+            image.prepare([input.len()], output, part);
+        }
+        for span in output.spans(part) {
+            let mut block = span.block;
+            let end = span.block + span.blocks;
+            while block < end {
+                let (blocks, kernel) = self.kernel(block, end, span.rows.len());
+                for image in images.iter_mut() {
+                    let span = Span {
+                        block,
+                        blocks,
+                        rows: span.rows.clone(),
+                    };
+                    let strip = self.strip(bytes(packed), &span, range.start, image);
+                    // SAFETY: the constructor saw that the instruction set is available; the
+                    // kernel's tile is no larger than the strip, see `kernel`; the strip's memory
+                    // is valid, see `strip`.
+                    unsafe { kernel(&strip) };
+                }
+                block += blocks;
+            }
+        }
+    }
+
+    fn packing(&self) -> Option<Vec<usize>> {
+        // What biases and scales become depends on what bytes stand for.
+        let spec = self.spec;
+        let kernel = spec.window.kernel;
+        let step = |layout: BlockedLayout| match layout.element() {
+            Element::U8(of) => [of.scale.to_bits() as usize, of.zero.into()],
+            Element::F32 => [0; 2],
+        };
+        let sizes = [kernel.height as usize, kernel.width as usize];
+        let sizes = [spec.groups, spec.output.channels()]
+            .into_iter()
+            .chain(sizes);
+        let steps = [spec.input, spec.output].into_iter().flat_map(step);
+        Some(sizes.chain(steps).collect())
+    }
+
+    fn runs_in_rows(&self) -> bool {
+        // What it reads serves several blocks.
+        self.spec.output.blocks() == 1
     }
 }
 

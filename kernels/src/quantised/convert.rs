@@ -6,7 +6,9 @@ use super::rounding::{Rounding, steps};
 use super::{bytes, bytes_mut};
 use crate::simd::vectorised;
 use crate::spec::check_equal;
-use crate::{BlockedLayout, ConvInput, Element, Image, Isa, KernelError, Part, PlanarLayout};
+use crate::{
+    BlockedLayout, ConvInput, Element, Image, Isa, Kernel, KernelError, Part, PlanarLayout,
+};
 
 /// Channels that a planar input may have: they must fit one quad, which its readers take at once.
 pub const PLANES_MAX: usize = 4;
@@ -111,29 +113,6 @@ impl Convert {
         &self.spec
     }
 
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
-        let ConvertSpec { input, output } = &self.spec;
-        let range = output.part(part);
-        for image in images {
-            image.prepare([input.len()], output, part);
-            for (block, row) in output.block_rows(part) {
-                let start = output.row_start(block, row) - range.start;
-                let written = output.width() * output.pixel();
-                let output = &mut image.output[start..start + written];
-                let input = image.inputs[0];
-                match &self.spec.input {
-                    ConvInput::Planar(_) => self.planes(input, row, output),
-                    ConvInput::Blocked(layout) => {
-                        let start = layout.row_start(block, row);
-                        let read = layout.width() * layout.pixel();
-                        self.blocks(&input[start..start + read], output);
-                    }
-                }
-            }
-        }
-    }
-
     fn blocks(&self, input: &[f32], output: &mut [f32]) {
         // SAFETY (of every block): the constructor saw that the instruction set is available.
         #[allow(clippy::undocumented_unsafe_blocks)]
@@ -215,6 +194,34 @@ impl Convert {
                 to[0] = f32::from_ne_bytes(quads.map(|quad| quad[column]));
             }
         }
+    }
+}
+
+impl Kernel for Convert {
+    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
+        let ConvertSpec { input, output } = &self.spec;
+        let range = output.part(part);
+        for image in images {
+            image.prepare([input.len()], output, part);
+            for (block, row) in output.block_rows(part) {
+                let start = output.row_start(block, row) - range.start;
+                let written = output.width() * output.pixel();
+                let output = &mut image.output[start..start + written];
+                let input = image.inputs[0];
+                match &self.spec.input {
+                    ConvInput::Planar(_) => self.planes(input, row, output),
+                    ConvInput::Blocked(layout) => {
+                        let start = layout.row_start(block, row);
+                        let read = layout.width() * layout.pixel();
+                        self.blocks(&input[start..start + read], output);
+                    }
+                }
+            }
+        }
+    }
+
+    fn runs_in_rows(&self) -> bool {
+        true
     }
 }
 

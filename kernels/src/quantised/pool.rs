@@ -7,7 +7,7 @@ use punctual_types::{Activation, PoolKind};
 use super::rounding::{Rounding, steps};
 use super::{bytes, bytes_mut};
 use crate::pool::inside;
-use crate::{Image, Isa, KernelError, Part, PoolSpec};
+use crate::{Image, Isa, Kernel, KernelError, Part, PoolSpec};
 
 /// The most pixels of a window: the sum of more bytes would leave f32's whole numbers.
 const WINDOW_MAX: usize = 1 << 16;
@@ -62,8 +62,28 @@ impl Pool {
         &self.spec
     }
 
-    /// Runs `part` of the operator for each image.
-    pub fn run(&self, part: Part, images: &mut [Image<'_>]) {
+    /// The pixels of `rows` x `columns` of a block.
+    fn pixels<'a>(
+        &self,
+        input: &'a [f32],
+        block: usize,
+        rows: Range<usize>,
+        columns: Range<usize>,
+    ) -> Pixels<'a> {
+        let layout = &self.spec.input;
+        let start = layout.row_start(block, rows.start) + columns.start * layout.pixel();
+        let end = layout.row_start(block, rows.end - 1) + columns.end * layout.pixel();
+        Pixels {
+            input: bytes(&input[start..end]),
+            row_stride: layout.row_stride() * size_of::<f32>(),
+            rows: rows.len(),
+            columns: columns.len(),
+        }
+    }
+}
+
+impl Kernel for Pool {
+    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
         let PoolSpec {
             input,
             output,
@@ -95,23 +115,8 @@ impl Pool {
         }
     }
 
-    /// The pixels of `rows` x `columns` of a block.
-    fn pixels<'a>(
-        &self,
-        input: &'a [f32],
-        block: usize,
-        rows: Range<usize>,
-        columns: Range<usize>,
-    ) -> Pixels<'a> {
-        let layout = &self.spec.input;
-        let start = layout.row_start(block, rows.start) + columns.start * layout.pixel();
-        let end = layout.row_start(block, rows.end - 1) + columns.end * layout.pixel();
-        Pixels {
-            input: bytes(&input[start..end]),
-            row_stride: layout.row_stride() * size_of::<f32>(),
-            rows: rows.len(),
-            columns: columns.len(),
-        }
+    fn runs_in_rows(&self) -> bool {
+        true
     }
 }
 

@@ -4,7 +4,8 @@ use crate::support::convolution::{Case, case};
 use crate::support::{blocked, check_output, fits, isa, meaning, noise, run_in_parts, tolerance};
 use proptest::prelude::*;
 use punctual_kernels::{
-    BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Isa, Linear, LinearSpec, Part, Solution, Winograd,
+    BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Isa, Kernel, Linear, LinearSpec, Part, Solution,
+    Weights, Winograd,
 };
 use punctual_model as model;
 use punctual_types::{Activation, Extent, Padding, Window};
@@ -16,7 +17,7 @@ proptest! {
     fn convolution_equals_its_reference(case in case()) {
         let spec = case.spec();
         let conv = Conv2d::new(case.isa, &spec).unwrap();
-        let packed = conv.packed(&case.weights(), &case.bias()).unwrap();
+        let packed = conv.packed(&Weights::floats(&[&case.weights(), &case.bias()])).unwrap();
         let outputs = run_in_parts(case.parts, &spec.output, &case.memory(), |part, images| {
             conv.run(&packed, part, images);
         });
@@ -29,7 +30,7 @@ proptest! {
     fn answers_do_not_depend_on_the_batch_or_the_parts(case in case()) {
         let spec = case.spec();
         let conv = Conv2d::new(case.isa, &spec).unwrap();
-        let packed = conv.packed(&case.weights(), &case.bias()).unwrap();
+        let packed = conv.packed(&Weights::floats(&[&case.weights(), &case.bias()])).unwrap();
         let memory = case.memory();
         let run = |part: Part, images: &mut [punctual_kernels::Image<'_>]| conv.run(&packed, part, images);
         let together = run_in_parts(case.parts, &spec.output, &memory, run);
@@ -53,7 +54,7 @@ proptest! {
         let (weights, bias) = (noise(seed, features * elements), noise(seed ^ 1, features));
         let spec = LinearSpec { input, output, activation };
         let linear = Linear::new(isa, &spec).unwrap();
-        let packed = linear.packed(&weights, &bias).unwrap();
+        let packed = linear.packed(&Weights::floats(&[&weights, &bias])).unwrap();
         let images: Vec<_> = (0..batch as u64).map(|i| noise(seed ^ (9 + i), elements)).collect();
         let memory: Vec<_> =
             images.iter().map(|image| (blocked(&input, image, 7.0, f32::NAN), None)).collect();
@@ -105,7 +106,9 @@ fn usual_network_shapes_equal_their_references() {
                 };
                 let spec = case.spec();
                 let conv = Conv2d::new(isa, &spec).unwrap();
-                let packed = conv.packed(&case.weights(), &case.bias()).unwrap();
+                let packed = conv
+                    .packed(&Weights::floats(&[&case.weights(), &case.bias()]))
+                    .unwrap();
                 let run = |part: Part, images: &mut [punctual_kernels::Image<'_>]| {
                     conv.run(&packed, part, images);
                 };
@@ -146,7 +149,9 @@ fn a_long_sum_rounds_less_than_a_running_one() {
         };
         let spec = case.spec();
         let conv = Conv2d::new(isa, &spec).unwrap();
-        let packed = conv.packed(&case.weights(), &case.bias()).unwrap();
+        let packed = conv
+            .packed(&Weights::floats(&[&case.weights(), &case.bias()]))
+            .unwrap();
         let run = |part: Part, images: &mut [punctual_kernels::Image<'_>]| {
             conv.run(&packed, part, images);
         };
@@ -171,7 +176,9 @@ fn a_nan_in_the_input_is_not_hidden_by_an_activation() {
             },
         };
         let conv = Conv2d::new(isa, &spec).unwrap();
-        let packed = conv.packed(&[0.5; 8 * 8 * 9], &[0.0; 8]).unwrap();
+        let packed = conv
+            .packed(&Weights::floats(&[&[0.5; 8 * 8 * 9], &[0.0; 8]]))
+            .unwrap();
         let mut input = vec![0.0; layout.len()];
         input[layout.index(0, 0, 0)] = f32::NAN;
         let run = |part: Part, images: &mut [punctual_kernels::Image<'_>]| {
@@ -223,7 +230,7 @@ proptest! {
         prop_assume!(fits(&case.window, case.height, case.width));
         let spec = case.spec();
         let conv = Conv2d::new(case.isa, &spec).unwrap();
-        let packed = conv.packed(&case.weights(), &case.bias()).unwrap();
+        let packed = conv.packed(&Weights::floats(&[&case.weights(), &case.bias()])).unwrap();
         let memory = case.memory();
         prop_assert_eq!(winograds(&conv).count(), 2);
         for (winograd, factor) in winograds(&conv) {

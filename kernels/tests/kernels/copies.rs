@@ -4,7 +4,9 @@ use crate::support::{blocked, check_output, isa, meaning, noise, run_in_parts};
 use core::ptr::NonNull;
 use proptest::prelude::*;
 
-use punctual_kernels::{BlockedLayout, Copy, CopySpec, Image, Isa, KernelError, Part, PlainCopy};
+use punctual_kernels::{
+    BlockedLayout, Copy, CopySpec, Image, Isa, Kernel, KernelError, Part, PlainCopy, Weights,
+};
 use punctual_model as model;
 use punctual_model::reference::Alone;
 use punctual_types::{Axis, Digit, Element, Piece, PieceError, Quantisation, Random, View};
@@ -151,8 +153,7 @@ proptest! {
         let spec = spec(isa, &mut Random::new(seed), halos);
         let copy = Copy::new(isa, &spec).unwrap();
         let table = noise(seed ^ 7, spec.table);
-        let mut packed = vec![f32::NAN; copy.packed_len()];
-        copy.pack(&table, &mut packed).unwrap();
+        let packed = copy.packed(&Weights::floats(&[&table])).unwrap();
         let images: Vec<Vec<Vec<f32>>> = (0..batch as u64)
             .map(|member| {
                 let image = |(at, input): (usize, &BlockedLayout)| {
@@ -480,7 +481,8 @@ fn usual_copies_equal_their_references() {
                 let copy = Copy::new(isa, &spec).unwrap();
                 let (values, constants) = (noise(1, 40 * 48), noise(2, *table));
                 let mut packed = vec![f32::NAN; copy.packed_len()];
-                copy.pack(&constants, &mut packed).unwrap();
+                copy.pack(&Weights::floats(&[&constants]), &mut packed)
+                    .unwrap();
                 let memory = [vec![blocked(&spec.inputs[0], &values, 7.0, 1e9)]];
                 let found = run_in_parts(3, &spec.output, &memory, |part, images| {
                     copy.run(&packed, part, images);

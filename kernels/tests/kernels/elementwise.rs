@@ -4,7 +4,7 @@ use crate::support::{blocked, check_output, isa, meaning, noise, run_in_parts};
 use proptest::prelude::*;
 use punctual_kernels::{
     Binary, BinaryOperand, BinarySpec, BlockedLayout, ChannelRun, Gather, GatherSpec, Image, Isa,
-    KernelError, Shape, Softmax, SoftmaxSpec, Unary,
+    Kernel, KernelError, Shape, Softmax, SoftmaxSpec, Unary, Weights,
 };
 use punctual_model as model;
 use punctual_types::{Activation, Axis, BinaryFunction, Digit, UnaryFunction};
@@ -92,7 +92,7 @@ proptest! {
         };
         let mut packed = vec![0.0; binary.packed_len()];
         if constant < 2 {
-            binary.pack(&values(constant, 0), &mut packed).unwrap();
+            binary.pack(&Weights::floats(&[&values(constant, 0)]), &mut packed).unwrap();
         }
         let memory: Vec<Vec<Vec<f32>>> = (0..batch as u64)
             .map(|image| {
@@ -142,7 +142,7 @@ proptest! {
             })
             .collect();
         let memory = vec![vec![blocked(&input, &values, 0.0, 1e9)]];
-        let run = |part, images: &mut [Image<'_>]| unary.run(part, images);
+        let run = |part, images: &mut [Image<'_>]| unary.run(&[], part, images);
         let outputs = run_in_parts(parts, &output, &memory, run);
         let expected: Vec<f32> = values.iter().map(|x| function.of(*x)).collect();
         check_output(&output, &outputs[0], &expected, 2e-5);
@@ -174,7 +174,7 @@ proptest! {
             .map(|noise| noise.iter().map(|x| 30.0 * x).collect())
             .collect();
         let memory: Vec<_> = images.iter().map(|image| vec![blocked(&input, image, 7.0, 1e9)]).collect();
-        let run = |part, images: &mut [Image<'_>]| softmax.run(part, images);
+        let run = |part, images: &mut [Image<'_>]| softmax.run(&[], part, images);
         let outputs = run_in_parts(parts, &output, &memory, run);
         for (image, found) in images.iter().zip(&outputs) {
             let expected = meaning(model::Softmax { digit, logarithm }, [(&input, image)]).run();
@@ -222,7 +222,7 @@ fn check_gather(isa: Isa, spec: &GatherSpec, batch: usize, parts: usize, seed: u
                 .collect()
         })
         .collect();
-    let run = |part, images: &mut [Image<'_>]| gather.run(part, images);
+    let run = |part, images: &mut [Image<'_>]| gather.run(&[], part, images);
     let outputs = run_in_parts(parts, &spec.output, &memory, run);
     let meant = |run: &ChannelRun| model::ChannelRun {
         source: run.source as u8,
@@ -293,7 +293,7 @@ fn comparisons_and_choices_have_their_answer_for_what_is_no_number() {
             let layout = BlockedLayout::new(isa, values.len(), 1, 1, 0).unwrap();
             let unary = Unary::new(isa, function, layout, layout).unwrap();
             let memory = vec![vec![blocked(&layout, &values, 0.0, 0.0)]];
-            let run = |part, images: &mut [Image<'_>]| unary.run(part, images);
+            let run = |part, images: &mut [Image<'_>]| unary.run(&[], part, images);
             let found = run_in_parts(1, &layout, &memory, run);
             for (&x, &found) in values.iter().zip(&found[0]) {
                 let expected = function.of(x);

@@ -2,7 +2,7 @@
 
 use crate::support::{blocked, check_output, fits, isa, meaning, noise, run_in_parts, tolerance};
 use proptest::prelude::*;
-use punctual_kernels::{BlockedLayout, GlobalAveragePool, Part, Pool, PoolSpec};
+use punctual_kernels::{BlockedLayout, GlobalAveragePool, Kernel, Part, Pool, PoolSpec};
 use punctual_model as model;
 use punctual_types::{Extent, Padding, PoolKind, Window};
 
@@ -61,7 +61,7 @@ proptest! {
         // Padding must not count, so the halo holds what would win or spoil any result.
         let memory: Vec<_> =
             images.iter().map(|image| (blocked(&input, image, 7.0, 1e9), None)).collect();
-        let outputs = run_in_parts(parts, &output, &memory, |part, images| pool.run(part, images));
+        let outputs = run_in_parts(parts, &output, &memory, |part, images| pool.run(&[], part, images));
         for (image, found) in images.iter().zip(&outputs) {
             let Window { kernel, stride, padding, .. } = window;
             let meant = model::Pool { kind, kernel, stride, padding };
@@ -84,7 +84,7 @@ proptest! {
             .collect();
         let memory: Vec<_> =
             images.iter().map(|image| (blocked(&input, image, 7.0, 1e9), None)).collect();
-        let outputs = run_in_parts(parts, &output, &memory, |part, images| pool.run(part, images));
+        let outputs = run_in_parts(parts, &output, &memory, |part, images| pool.run(&[], part, images));
         for (image, found) in images.iter().zip(&outputs) {
             let extent = Extent { height: height as u32, width: width as u32 };
             let expected = meaning(model::Pool::mean_of_all(extent), [(&input, image)]).run();

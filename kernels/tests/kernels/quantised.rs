@@ -4,7 +4,7 @@ use crate::support::{cases, fits, isa, noise, shape};
 use proptest::prelude::*;
 use punctual_kernels::quantised::{self, Convert, ConvertSpec};
 use punctual_kernels::{
-    BlockedLayout, ConvInput, Image, Inputs, Isa, Part, PlanarLayout, PoolSpec,
+    BlockedLayout, ConvInput, Image, Inputs, Isa, Kernel, Part, PlanarLayout, PoolSpec, Weights,
 };
 use punctual_model as model;
 use punctual_model::reference::Alone;
@@ -191,7 +191,12 @@ impl Case {
         let bias: Vec<f32> = noise(seed ^ 3, outputs).iter().map(|x| x * 10.0).collect();
         let image = bytes(seed ^ 4, inputs * height * width);
         let memory = packed(&spec.input, &image, 201);
-        let packed = kernel.packed(&weights, &scales, &bias).unwrap();
+        let packed = kernel
+            .packed(&Weights {
+                floats: &[&scales, &bias],
+                integers: &[&weights],
+            })
+            .unwrap();
         let result = in_parts(&spec.output, &[&memory], parts, |part, images| {
             kernel.run(&packed, part, images);
         });
@@ -243,7 +248,7 @@ proptest! {
         let memory = [packed(&spec.input, &a, 77), packed(&spec.addend, &b, 99)];
         let kernel = quantised::Add::new(isa, &spec).unwrap();
         let result = in_parts(&spec.output, &[&memory[0], &memory[1]], parts, |part, images| {
-            kernel.run(part, images);
+            kernel.run(&[], part, images);
         });
         let meant = model::Binary { activation, ..model::Binary::new(BinaryFunction::Add) };
         let sides = spec.output.shape().sides();
@@ -281,7 +286,7 @@ proptest! {
         let memory = packed(&spec.input, &image, 255);
         let kernel = quantised::Pool::new(isa, &spec).unwrap();
         let result = in_parts(&spec.output, &[&memory], parts, |part, images| {
-            kernel.run(part, images);
+            kernel.run(&[], part, images);
         });
         let Window { kernel, stride, padding, .. } = window;
         let meant = Alone::new(model::Pool { kind, kernel, stride, padding });
@@ -321,7 +326,7 @@ proptest! {
         let back = layout(isa, sizes, halos.0);
         let convert = |input, output: BlockedLayout, memory: &[f32]| {
             let kernel = Convert::new(isa, &ConvertSpec { input, output }).unwrap();
-            in_parts(&output, &[memory], parts, |part, images| kernel.run(part, images))
+            in_parts(&output, &[memory], parts, |part, images| kernel.run(&[], part, images))
         };
 
         let result = convert(input, there, &memory);
@@ -380,7 +385,28 @@ fn what_bytes_cannot_do_is_refused() {
     }
     let kernel = quantised::Conv2d::new(isa, &spec).unwrap();
     let scales = [0.1; 4];
-    assert!(kernel.packed(&[0; 15], &scales, &[0.0; 4]).is_err());
-    assert!(kernel.packed(&[0; 16], &scales, &[f32::NAN; 4]).is_err());
-    assert!(kernel.packed(&[0; 16], &[0.0; 4], &[0.0; 4]).is_err());
+    assert!(
+        kernel
+            .packed(&Weights {
+                floats: &[&scales, &[0.0; 4]],
+                integers: &[&[0; 15]]
+            })
+            .is_err()
+    );
+    assert!(
+        kernel
+            .packed(&Weights {
+                floats: &[&scales, &[f32::NAN; 4]],
+                integers: &[&[0; 16]]
+            })
+            .is_err()
+    );
+    assert!(
+        kernel
+            .packed(&Weights {
+                floats: &[&[0.0; 4], &[0.0; 4]],
+                integers: &[&[0; 16]]
+            })
+            .is_err()
+    );
 }

@@ -2,7 +2,9 @@
 
 use crate::support::{blocked, check_output, isa, noise, run_in_parts};
 use proptest::prelude::*;
-use punctual_kernels::{BlockedLayout, Image, Isa, KernelError, Recurrent, RecurrentSpec};
+use punctual_kernels::{
+    BlockedLayout, Image, Isa, Kernel, KernelError, Recurrent, RecurrentSpec, Weights,
+};
 use punctual_types::{Cell, HIDDEN_UNITS_MAX};
 
 proptest! {
@@ -31,8 +33,7 @@ proptest! {
         let size = 2.0 / (hidden as f32).sqrt();
         let weights: Vec<f32> = noise(seed, gates * hidden).iter().map(|x| x * size).collect();
         let bias = noise(seed ^ 1, gates);
-        let mut packed = vec![7.0; layer.packed_len()];
-        layer.pack(&weights, &bias, &mut packed).unwrap();
+        let packed = layer.packed(&Weights::floats(&[&weights, &bias])).unwrap();
         let images: Vec<[Vec<f32>; 2]> = (0..batch as u64)
             .map(|image| [noise(seed ^ (2 + image), gates * steps), noise(seed ^ (9 + image), values)])
             .collect();

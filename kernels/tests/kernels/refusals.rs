@@ -2,7 +2,7 @@
 
 use crate::support::run_in_parts;
 use punctual_kernels::{
-    BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Isa, KernelError, Pool, PoolSpec,
+    BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Isa, Kernel, KernelError, Pool, PoolSpec, Weights,
 };
 use punctual_types::{Activation, Extent, Padding, PoolKind, Window, WindowError};
 
@@ -136,7 +136,7 @@ fn weights_that_do_not_fit_or_are_not_finite_are_refused() {
     let (isa, spec) = sound();
     let (weights, bias) = (vec![0.5; 8 * 8 * 9], vec![0.0; 8]);
     let conv = Conv2d::new(isa, &spec).unwrap();
-    let few = conv.packed(&weights[1..], &bias).err();
+    let few = conv.packed(&Weights::floats(&[&weights[1..], &bias])).err();
     let what = "the number of weights";
     assert_eq!(
         few,
@@ -147,7 +147,9 @@ fn weights_that_do_not_fit_or_are_not_finite_are_refused() {
         })
     );
 
-    let infinite = conv.packed(&weights, &[f32::INFINITY; 8]).err();
+    let infinite = conv
+        .packed(&Weights::floats(&[&weights, &[f32::INFINITY; 8]]))
+        .err();
     let value = f32::INFINITY;
     assert_eq!(
         infinite,
@@ -194,7 +196,9 @@ fn instruction_sets_that_the_machine_lacks_are_refused() {
 fn a_short_input_is_the_callers_error() {
     let (isa, spec) = sound();
     let conv = Conv2d::new(isa, &spec).unwrap();
-    let packed = conv.packed(&[0.5; 8 * 8 * 9], &[0.0; 8]).unwrap();
+    let packed = conv
+        .packed(&Weights::floats(&[&[0.5; 8 * 8 * 9], &[0.0; 8]]))
+        .unwrap();
     let memory = [(vec![0.0; spec.input.len() - 1], None)];
     run_in_parts(1, &spec.output, &memory, |part, images| {
         conv.run(&packed, part, images)

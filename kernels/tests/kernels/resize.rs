@@ -2,7 +2,7 @@
 
 use crate::support::{blocked, check_output, isa, meaning, noise, run_in_parts};
 use proptest::prelude::*;
-use punctual_kernels::{BlockedLayout, Isa, KernelError, Resize, ResizeSpec};
+use punctual_kernels::{BlockedLayout, Isa, Kernel, KernelError, Resize, ResizeSpec};
 use punctual_model as model;
 use punctual_model::reference::Alone;
 use punctual_types::{Coordinates, Extent, Filter, Quantisation, Resampling, Rounding};
@@ -69,7 +69,7 @@ proptest! {
         // The halo must not count.
         let memory: Vec<_> =
             images.iter().map(|image| (blocked(&input, image, 7.0, 1e9), None)).collect();
-        let outputs = run_in_parts(parts, &output, &memory, |part, images| kernel.run(part, images));
+        let outputs = run_in_parts(parts, &output, &memory, |part, images| kernel.run(&[], part, images));
         for (image, found) in images.iter().zip(&outputs) {
             let expected = meaning(model::Resize { resampling }, [(&input, image)]).run();
             check_output(&output, found, &expected, 1e-6);
@@ -96,7 +96,7 @@ proptest! {
         let mut memory = vec![0.0; input.len()];
         input.pack_bytes(&image, &mut memory);
         let found = run_in_parts(parts, &output, &[(memory, None)], |part, images| {
-            kernel.run(part, images);
+            kernel.run(&[], part, images);
         });
         let mut result = vec![0; output.shape().elements()];
         output.unpack_bytes(&found[0], &mut result);

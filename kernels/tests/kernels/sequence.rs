@@ -4,7 +4,7 @@ use crate::support::{blocked, check_output, isa, meaning, noise, run_in_parts};
 use proptest::prelude::*;
 use punctual_kernels::{
     Attention, AttentionBias, AttentionSpec, BlockedLayout, Embedding, HEAD_CHANNELS_MAX, Image,
-    Isa, KernelError, LayerNorm, LayerNormSpec, Token, Tokens,
+    Isa, Kernel, KernelError, LayerNorm, LayerNormSpec, Tokens, Weights,
 };
 use punctual_model as model;
 
@@ -28,8 +28,7 @@ proptest! {
         let epsilon = 1e-3;
         let kernel = LayerNorm::new(isa, &LayerNormSpec { input, output, epsilon }).unwrap();
         let (scale, bias) = (noise(seed ^ 1, channels), noise(seed ^ 2, channels));
-        let mut packed = vec![0.0; kernel.packed_len()];
-        kernel.pack(&scale, &bias, &mut packed).unwrap();
+        let packed = kernel.packed(&Weights::floats(&[&scale, &bias])).unwrap();
         let images: Vec<_> = (0..batch as u64)
             .map(|i| noise(seed ^ (9 + i), input.shape().elements()))
             .collect();
@@ -77,8 +76,7 @@ proptest! {
         let (q, k, v) = (values(1, query), values(2, key), values(3, value));
         let m: Vec<f32> = values(4, mask).iter().map(|x| x.max(0.0).ceil()).collect();
         let bias = noise(seed ^ 5, kernel.packed_len());
-        let mut packed = vec![0.0; kernel.packed_len()];
-        kernel.pack(&bias, &mut packed).unwrap();
+        let packed = kernel.packed(&Weights::floats(&[&bias])).unwrap();
         let mut inputs = vec![
             blocked(&query, &q, 7.0, 0.0),
             blocked(&key, &k, 5.0, 0.0),
@@ -101,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn tokens_are_looked_up_put_in_a_row_and_taken(
+    fn tokens_are_looked_up_and_put_in_a_row(
         isa in isa(),
         (channels, height, width) in (1..=40usize, 1..=3usize, 1..=9usize),
         (prefix, rows, halo) in (0..=3usize, 1..=20usize, 0..=2usize),
@@ -112,8 +110,7 @@ proptest! {
         let row = BlockedLayout::new(isa, channels, 1, prefix + pixels, halo).unwrap();
         let tokens = Tokens::new(isa, image, row, prefix).unwrap();
         let table = noise(seed, channels * (prefix + pixels));
-        let mut packed = vec![0.0; tokens.packed_len()];
-        tokens.pack(&table, &mut packed).unwrap();
+        let packed = tokens.packed(&Weights::floats(&[&table])).unwrap();
         let values = noise(seed ^ 1, image.shape().elements());
         let members = [vec![blocked(&image, &values, 7.0, 3.0)]];
         let run = |part, images: &mut [Image<'_>]| tokens.run(&packed, part, images);
@@ -122,19 +119,10 @@ proptest! {
         let expected = meant.weights(&table).run();
         check_output(&row, &output, &expected, 0.0);
 
-        let one = BlockedLayout::vector(isa, channels).unwrap();
-        let token = Token::new(isa, row, one, prefix).unwrap();
-        let members = [vec![output]];
-        let taken = run_in_parts(parts, &one, &members, |part, images| token.run(part, images));
-        let meant = model::Copy::of_column(prefix as u32, channels as u32);
-        let column = meaning(meant, [(&row, &expected)]).run();
-        check_output(&one, &taken[0], &column, 0.0);
-
         let numbers = BlockedLayout::new(isa, 1, height, width, 0).unwrap();
         let embedding = Embedding::new(isa, numbers, image, rows).unwrap();
         let words = noise(seed ^ 2, rows * channels);
-        let mut packed = vec![0.0; embedding.packed_len()];
-        embedding.pack(&words, &mut packed).unwrap();
+        let packed = embedding.packed(&Weights::floats(&[&words])).unwrap();
         // Some are no row's number.
         let ids: Vec<f32> = noise(seed ^ 3, pixels).iter().map(|x| (x * 30.0).round()).collect();
         let members = [vec![blocked(&numbers, &ids, f32::NAN, 0.0)]];
@@ -200,14 +188,21 @@ fn tensors_that_do_not_fit_are_refused() {
     let kernel = Attention::new(isa, &AttentionSpec { bias, ..spec }).unwrap();
     assert_eq!(kernel.packed_len(), 2 * 5 * 5);
     let mut packed = [0.0; 50];
-    assert!(kernel.pack(&[1.0; 49], &mut packed).is_err());
-    assert!(kernel.pack(&[f32::NAN; 50], &mut packed).is_err());
+    assert!(
+        kernel
+            .pack(&Weights::floats(&[&[1.0; 49]]), &mut packed)
+            .is_err()
+    );
+    assert!(
+        kernel
+            .pack(&Weights::floats(&[&[f32::NAN; 50]]), &mut packed)
+            .is_err()
+    );
     let scale = f32::NAN;
     assert!(matches!(
         Attention::new(isa, &AttentionSpec { scale, ..spec }),
         Err(KernelError::NotFinite { .. })
     ));
-    assert!(Token::new(isa, tensor, BlockedLayout::vector(isa, 8).unwrap(), 5).is_err());
     assert!(Tokens::new(isa, tensor, tensor, 1).is_err());
     assert!(Embedding::new(isa, tensor, tensor, 3).is_err());
 }

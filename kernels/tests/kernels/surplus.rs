@@ -9,9 +9,9 @@ use punctual_kernels::{
     Attention, AttentionSpec, BestScore, BestScoreSpec, Binary, BinaryOperand, BinarySpec,
     BlockedLayout, ChannelRun, Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, Detections,
     DetectionsSpec, Embedding, Gather, GatherSpec, GlobalAveragePool, GridSample, GridSampleSpec,
-    Image, Isa, LayerNorm, LayerNormSpec, Linear, LinearSpec, Part, Pool, PoolSpec, Product,
-    ProductSpec, Recurrent, RecurrentSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Take,
-    TakeSpec, Token, Tokens, TopK, TopKSpec, Unary,
+    Image, Isa, Kernel, LayerNorm, LayerNormSpec, Linear, LinearSpec, Part, Pool, PoolSpec,
+    Product, ProductSpec, Recurrent, RecurrentSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Take,
+    TakeSpec, Tokens, TopK, TopKSpec, Unary, Weights,
 };
 use punctual_types::{
     Activation, Axis, BinaryFunction, BoxForm, Cell, Coordinates, Decoder, Digit, Extent, Filter,
@@ -42,7 +42,7 @@ macro_rules! case {
             name: $name,
             inputs: $inputs,
             output: $output,
-            run: Box::new(move |part, images| kernel.run(part, images)),
+            run: Box::new(move |part, images| kernel.run(&[], part, images)),
         }
     }};
 }
@@ -51,8 +51,7 @@ macro_rules! case {
 macro_rules! weighted {
     ($name:literal, $inputs:expr, $output:expr, $kernel:expr, $($weights:expr),*) => {{
         let kernel = $kernel.unwrap();
-        let mut packed = vec![0.0; kernel.packed_len()];
-        kernel.pack($(&noise(7, $weights),)* &mut packed).unwrap();
+        let packed = kernel.packed(&Weights::floats(&[$(&noise(7, $weights)),*])).unwrap();
         Case {
             name: $name,
             inputs: $inputs,
@@ -305,7 +304,7 @@ fn of_sequences(isa: Isa) -> Vec<Case> {
         output,
     };
     let tokens = row(isa, CHANNELS, HEIGHT * WIDTH + 1);
-    let (words, token) = (layout(isa, 1, HEIGHT, WIDTH, 1), row(isa, CHANNELS, 1));
+    let words = layout(isa, 1, HEIGHT, WIDTH, 1);
     let (initial, states) = (row(isa, 7, 1), row(isa, 7, WIDTH));
     let recurrent = RecurrentSpec {
         cell: Cell::Gru {
@@ -324,12 +323,6 @@ fn of_sequences(isa: Isa) -> Vec<Case> {
             vec![first, second],
             output,
             Product::new(isa, &product)
-        ),
-        case!(
-            "token",
-            vec![first],
-            token,
-            Token::new(isa, first, token, 2)
         ),
         weighted!(
             "tokens",

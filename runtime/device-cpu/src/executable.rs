@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use punctual_core::Nanos;
-use punctual_kernels::{AlignedBuffer, BlockedLayout, Conv2d, Gather, Image, KernelError, Part};
+use punctual_kernels::{AlignedBuffer, BlockedLayout, Image, Kernel, Part};
 
 use crate::outputs::{ByRows, OutputPlan};
 use crate::shared::{Operands, Span};
@@ -124,54 +124,6 @@ impl Step {
         }
         self.kernel.run(packed, part, images);
     }
-}
-
-/// What a step runs.
-pub(crate) trait Kernel: Send + Sync {
-    /// Runs a part for all members. `packed` is what [`pack`](Self::pack) wrote.
-    fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]);
-
-    /// Floats of its packed weights.
-    fn packed_len(&self) -> usize {
-        0
-    }
-
-    /// Packs its operator's weights.
-    fn pack(&self, _weights: &Weights<'_>, _packed: &mut [f32]) -> Result<(), KernelError> {
-        Ok(())
-    }
-
-    /// Tells its type from those of other kernels.
-    fn name(&self) -> &'static str {
-        std::any::type_name::<Self>()
-    }
-
-    /// What the packed weights depend on beside the weights and their length: kernels of one type for which it is equal
-    /// pack equal weights alike, and share them. None: that is not known, and they are never shared.
-    fn packing(&self) -> Option<Vec<usize>> {
-        None
-    }
-
-    /// Whether it does no more work for some rows after the other than for all at once.
-    fn runs_in_rows(&self, _output: &BlockedLayout) -> bool {
-        false
-    }
-
-    /// The convolution that it is, which may have further solutions.
-    fn conv2d(&self) -> Option<&Conv2d> {
-        None
-    }
-
-    /// The gather that it is, which makes no values of its own.
-    fn gather(&self) -> Option<&Gather> {
-        None
-    }
-}
-
-/// An operator's weights, in its order.
-pub(crate) struct Weights<'n> {
-    pub(crate) floats: Vec<&'n [f32]>,
-    pub(crate) integers: Vec<&'n [i8]>,
 }
 
 /// What a test wants to happen.

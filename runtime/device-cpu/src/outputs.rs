@@ -61,7 +61,7 @@ impl OutputPlan {
 impl ByRows {
     pub(crate) fn new(step: &Step, is_kept: bool) -> Self {
         let output = &step.output;
-        let rows = if step.kernel.runs_in_rows(output) {
+        let rows = if step.kernel.runs_in_rows() {
             (AT_ONCE / output.row_stride()).max(1)
         } else {
             output.blocks() * output.height()

@@ -55,7 +55,12 @@ fn check(
     let image = pattern(inputs * height * width, 61);
     let mut memory = vec![0.0; spec.input.len()];
     spec.input.pack_bytes(&image, &mut memory);
-    let packed = kernel.packed(&weights, &scales, &bias).unwrap();
+    let packed = kernel
+        .packed(&Weights {
+            floats: &[&scales, &bias],
+            integers: &[&weights],
+        })
+        .unwrap();
     let mut result = vec![0.0; spec.output.len()];
     let run = Image {
         inputs: Inputs::one(&memory),

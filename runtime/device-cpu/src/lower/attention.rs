@@ -1,9 +1,8 @@
 //! Attention.
 
-use punctual_kernels::{Attention, AttentionBias, AttentionSpec, Image, KernelError, Part};
+use punctual_kernels::{Attention, AttentionBias, AttentionSpec, Kernel, KernelError};
 
 use super::{Layouts, Lower};
-use crate::executable::{Kernel, Weights};
 
 impl Lower for punctual_model::Attention {
     fn kernel(&self, of: &Layouts) -> Result<Box<dyn Kernel>, KernelError> {
@@ -22,26 +21,5 @@ impl Lower for punctual_model::Attention {
             }),
         };
         Ok(Box::new(Attention::new(of.isa, &spec)?))
-    }
-}
-
-impl Kernel for Attention {
-    fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        self.run(packed, part, images);
-    }
-
-    fn packed_len(&self) -> usize {
-        self.packed_len()
-    }
-
-    fn pack(&self, weights: &Weights<'_>, packed: &mut [f32]) -> Result<(), KernelError> {
-        match weights.floats.first() {
-            Some(bias) => self.pack(bias, packed),
-            None => Ok(()),
-        }
-    }
-
-    fn packing(&self) -> Option<Vec<usize>> {
-        Some(self.spec().sizes().to_vec())
     }
 }

@@ -1,9 +1,8 @@
 //! The best score of each place.
 
-use punctual_kernels::{BestScore, BestScoreSpec, BlockedLayout, Image, KernelError, Part};
+use punctual_kernels::{BestScore, BestScoreSpec, Kernel, KernelError};
 
 use super::{Layouts, Lower};
-use crate::executable::Kernel;
 
 impl Lower for punctual_model::BestScore {
     fn kernel(&self, of: &Layouts) -> Result<Box<dyn Kernel>, KernelError> {
@@ -14,15 +13,5 @@ impl Lower for punctual_model::BestScore {
             scoring: self.scoring,
         };
         Ok(Box::new(BestScore::new(of.isa, &spec)?))
-    }
-}
-
-impl Kernel for BestScore {
-    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        self.run(part, images);
-    }
-
-    fn runs_in_rows(&self, _output: &BlockedLayout) -> bool {
-        true
     }
 }

@@ -1,11 +1,10 @@
 //! Functions of two tensors, or of one and a constant.
 
 use punctual_kernels::{
-    Binary, BinaryOperand, BinarySpec, BlockedLayout, Element, Image, KernelError, Part, quantised,
+    Binary, BinaryOperand, BinarySpec, BlockedLayout, Element, Kernel, KernelError, quantised,
 };
 
 use super::{Layouts, Lower};
-use crate::executable::{Kernel, Weights};
 
 impl Lower for punctual_model::Binary {
     fn kernel(&self, of: &Layouts) -> Result<Box<dyn Kernel>, KernelError> {
@@ -34,46 +33,5 @@ impl Lower for punctual_model::Binary {
             activation: self.activation,
         };
         Ok(Box::new(Binary::new(of.isa, &spec)?))
-    }
-}
-
-impl Kernel for Binary {
-    fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        self.run(packed, part, images);
-    }
-
-    fn packed_len(&self) -> usize {
-        self.packed_len()
-    }
-
-    fn pack(&self, weights: &Weights<'_>, packed: &mut [f32]) -> Result<(), KernelError> {
-        match weights.floats.first() {
-            Some(constant) => self.pack(constant, packed),
-            None => Ok(()),
-        }
-    }
-
-    fn packing(&self) -> Option<Vec<usize>> {
-        let operands = self.spec().operands.iter();
-        let constants = operands.filter_map(|operand| match operand {
-            BinaryOperand::Constant(layout) => Some(layout),
-            BinaryOperand::Tensor(_) => None,
-        });
-        let sizes = constants.flat_map(|of| [of.channels(), of.height(), of.width()]);
-        Some(sizes.collect())
-    }
-
-    fn runs_in_rows(&self, _output: &BlockedLayout) -> bool {
-        true
-    }
-}
-
-impl Kernel for quantised::Add {
-    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        self.run(part, images);
-    }
-
-    fn runs_in_rows(&self, _output: &BlockedLayout) -> bool {
-        true
     }
 }

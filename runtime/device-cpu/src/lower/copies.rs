@@ -1,12 +1,14 @@
 //! Copies of tensors for operators that cannot read them as they lie.
 
-use punctual_kernels::{BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, KernelError};
+use punctual_kernels::{
+    BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, Kernel, KernelError,
+};
 use punctual_model::TensorId;
 use punctual_types::{Activation, Extent, Padding, Piece, View, Window};
 
 use super::Lowering;
 use super::places::Places;
-use crate::executable::{Kernel, Made, Step, Value};
+use crate::executable::{Made, Step, Value};
 use crate::shared::Operands;
 
 /// The name of the step that copies the input.

@@ -1,9 +1,8 @@
 //! Bounded lists of objects.
 
-use punctual_kernels::{Detections, DetectionsSpec, Image, KernelError, Part};
+use punctual_kernels::{Detections, DetectionsSpec, Kernel, KernelError};
 
 use super::{Layouts, Lower};
-use crate::executable::Kernel;
 
 impl Lower for punctual_model::Detections {
     fn kernel(&self, of: &Layouts) -> Result<Box<dyn Kernel>, KernelError> {
@@ -16,11 +15,5 @@ impl Lower for punctual_model::Detections {
             decoder: self.decoder,
         };
         Ok(Box::new(Detections::new(of.isa, &spec)?))
-    }
-}
-
-impl Kernel for Detections {
-    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        self.run(part, images);
     }
 }

@@ -1,11 +1,11 @@
 //! Channels picked from tensors: the steps of a gather are what its sources' homes leave to be moved.
 
-use punctual_kernels::{BlockedLayout, ChannelRun, Gather, GatherSpec, Image, KernelError, Part};
+use punctual_kernels::{BlockedLayout, ChannelRun, Gather, GatherSpec, Kernel, KernelError};
 use punctual_model::{self as model, Operator};
 
 use super::places::Places;
 use super::{Layouts, Lower, Lowering, homes};
-use crate::executable::{Kernel, Made, Step, Value};
+use crate::executable::{Made, Step, Value};
 use crate::shared::{Operands, Span};
 
 /// Consecutive runs that must be moved, to `first` channels of the result and on.
@@ -38,20 +38,6 @@ impl Lower for model::Gather {
         places: &Places<'_>,
     ) -> Result<Vec<Step>, KernelError> {
         lowering.gather_steps(operator, &self.runs, places)
-    }
-}
-
-impl Kernel for Gather {
-    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        self.run(part, images);
-    }
-
-    fn runs_in_rows(&self, _output: &BlockedLayout) -> bool {
-        true
-    }
-
-    fn gather(&self) -> Option<&Gather> {
-        Some(self)
     }
 }
 

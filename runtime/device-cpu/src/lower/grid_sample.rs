@@ -1,9 +1,8 @@
 //! Pixels at computed positions.
 
-use punctual_kernels::{BlockedLayout, GridSample, GridSampleSpec, Image, KernelError, Part};
+use punctual_kernels::{GridSample, GridSampleSpec, Kernel, KernelError};
 
 use super::{Layouts, Lower};
-use crate::executable::Kernel;
 
 impl Lower for punctual_model::GridSample {
     fn kernel(&self, of: &Layouts) -> Result<Box<dyn Kernel>, KernelError> {
@@ -15,16 +14,5 @@ impl Lower for punctual_model::GridSample {
             sampling: self.sampling,
         };
         Ok(Box::new(GridSample::new(of.isa, &spec)?))
-    }
-}
-
-impl Kernel for GridSample {
-    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        self.run(part, images);
-    }
-
-    fn runs_in_rows(&self, output: &BlockedLayout) -> bool {
-        // What it reads serves several blocks.
-        output.blocks() == 1
     }
 }

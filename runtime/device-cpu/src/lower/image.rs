@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use punctual_kernels::{Isa, KernelError};
+use punctual_kernels::{Isa, Kernel, KernelError, Weights};
 use punctual_model::{ImageLayout, Network, Operator, StageLayout, WeightRange};
 
 use super::{LowerError, Lowering, error, lower};
-use crate::executable::{Executable, Kernel, Step, Weights};
+use crate::executable::{Executable, Step};
 use crate::shared::team;
 use punctual_device::regions::LINE;
 
@@ -125,9 +125,11 @@ pub(super) fn packed(network: &Network, stages: &[Executable]) -> Result<Vec<f32
         let packed = match step.operator {
             Some(operator) => {
                 let operator = operators[operator as usize];
+                let floats: Vec<&[f32]> = network.float_weights(operator).collect();
+                let integers: Vec<&[i8]> = network.integer_weights(operator).collect();
                 let weights = Weights {
-                    floats: network.float_weights(operator).collect(),
-                    integers: network.integer_weights(operator).collect(),
+                    floats: &floats,
+                    integers: &integers,
                 };
                 step.kernel.pack(&weights, room)
             }
@@ -142,9 +144,5 @@ pub(super) fn packed(network: &Network, stages: &[Executable]) -> Result<Vec<f32
 fn pack_copy(step: &Step, room: &mut [f32]) -> Result<(), KernelError> {
     let channels = step.output.channels();
     let (ones, zeros) = (vec![1.0; channels], vec![0.0; channels]);
-    let weights = Weights {
-        floats: vec![&ones, &zeros],
-        integers: Vec::new(),
-    };
-    step.kernel.pack(&weights, room)
+    step.kernel.pack(&Weights::floats(&[&ones, &zeros]), room)
 }

@@ -35,14 +35,16 @@ mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_kernels::{AlignedBuffer, BlockedLayout, ConvInput, Isa, KernelError, PlanarLayout};
+use punctual_kernels::{
+    AlignedBuffer, BlockedLayout, ConvInput, Isa, Kernel, KernelError, PlanarLayout,
+};
 use punctual_model::{
     Exit, Network, Operator, OutputLayout, PlacedExit, PlacedOutput, Stage, TensorId, VECTORS_MAX,
     with_operator,
 };
 use thiserror::Error;
 
-use super::executable::{Executable, ExitPlan, Kernel, LoadedModel, Made, Step, Value};
+use super::executable::{Executable, ExitPlan, LoadedModel, Made, Step, Value};
 use crate::checker::{Checker, Violation};
 use crate::outputs::OutputPlan;
 use crate::shared::{Operands, Span};

@@ -1,12 +1,11 @@
 //! The largest or the mean of windows.
 
 use punctual_kernels::{
-    BlockedLayout, Element, GlobalAveragePool, Image, KernelError, Part, Pool, PoolSpec, quantised,
+    Element, GlobalAveragePool, Kernel, KernelError, Pool, PoolSpec, quantised,
 };
 use punctual_types::Extent;
 
 use super::{Layouts, Lower};
-use crate::executable::Kernel;
 
 impl Lower for punctual_model::Pool {
     fn kernel(&self, of: &Layouts) -> Result<Box<dyn Kernel>, KernelError> {
@@ -28,31 +27,5 @@ impl Lower for punctual_model::Pool {
             return Ok(Box::new(GlobalAveragePool::new(isa, input, output)?));
         }
         Ok(Box::new(Pool::new(isa, &spec)?))
-    }
-}
-
-impl Kernel for Pool {
-    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        self.run(part, images);
-    }
-
-    fn runs_in_rows(&self, _output: &BlockedLayout) -> bool {
-        true
-    }
-}
-
-impl Kernel for GlobalAveragePool {
-    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        self.run(part, images);
-    }
-}
-
-impl Kernel for quantised::Pool {
-    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        self.run(part, images);
-    }
-
-    fn runs_in_rows(&self, _output: &BlockedLayout) -> bool {
-        true
     }
 }

@@ -1,9 +1,8 @@
 //! Products of two tensors' matrices.
 
-use punctual_kernels::{Image, KernelError, Part, Product, ProductSpec};
+use punctual_kernels::{Kernel, KernelError, Product, ProductSpec};
 
 use super::{Layouts, Lower};
-use crate::executable::Kernel;
 
 impl Lower for punctual_model::Product {
     fn kernel(&self, of: &Layouts) -> Result<Box<dyn Kernel>, KernelError> {
@@ -13,11 +12,5 @@ impl Lower for punctual_model::Product {
             output: of.output,
         };
         Ok(Box::new(Product::new(of.isa, &spec)?))
-    }
-}
-
-impl Kernel for Product {
-    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        self.run(part, images);
     }
 }

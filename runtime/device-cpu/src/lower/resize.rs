@@ -1,9 +1,8 @@
 //! Images of other rows and columns.
 
-use punctual_kernels::{BlockedLayout, Image, KernelError, Part, Resize, ResizeSpec};
+use punctual_kernels::{Kernel, KernelError, Resize, ResizeSpec};
 
 use super::{Layouts, Lower};
-use crate::executable::Kernel;
 
 impl Lower for punctual_model::Resize {
     fn kernel(&self, of: &Layouts) -> Result<Box<dyn Kernel>, KernelError> {
@@ -13,15 +12,5 @@ impl Lower for punctual_model::Resize {
             resampling: self.resampling,
         };
         Ok(Box::new(Resize::new(of.isa, &spec)?))
-    }
-}
-
-impl Kernel for Resize {
-    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        self.run(part, images);
-    }
-
-    fn runs_in_rows(&self, _output: &BlockedLayout) -> bool {
-        true
     }
 }

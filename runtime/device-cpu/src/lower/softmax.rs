@@ -1,9 +1,8 @@
 //! Softmaxes.
 
-use punctual_kernels::{BlockedLayout, Image, KernelError, Part, Softmax, SoftmaxSpec};
+use punctual_kernels::{Kernel, KernelError, Softmax, SoftmaxSpec};
 
 use super::{Layouts, Lower};
-use crate::executable::Kernel;
 
 impl Lower for punctual_model::Softmax {
     fn kernel(&self, of: &Layouts) -> Result<Box<dyn Kernel>, KernelError> {
@@ -14,16 +13,5 @@ impl Lower for punctual_model::Softmax {
             logarithm: self.logarithm,
         };
         Ok(Box::new(Softmax::new(of.isa, &spec)?))
-    }
-}
-
-impl Kernel for Softmax {
-    fn run(&self, _packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        self.run(part, images);
-    }
-
-    fn runs_in_rows(&self, output: &BlockedLayout) -> bool {
-        // What it reads serves several blocks.
-        output.blocks() == 1
     }
 }

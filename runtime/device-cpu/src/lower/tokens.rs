@@ -1,9 +1,8 @@
 //! Pixels as a sequence of tokens.
 
-use punctual_kernels::{Image, KernelError, Part, Tokens};
+use punctual_kernels::{Kernel, KernelError, Tokens};
 
 use super::{Layouts, Lower};
-use crate::executable::{Kernel, Weights};
 
 impl Lower for punctual_model::Tokens {
     fn kernel(&self, of: &Layouts) -> Result<Box<dyn Kernel>, KernelError> {
@@ -14,23 +13,5 @@ impl Lower for punctual_model::Tokens {
             of.output,
             prefix,
         )?))
-    }
-}
-
-impl Kernel for Tokens {
-    fn run(&self, packed: &[f32], part: Part, images: &mut [Image<'_>]) {
-        self.run(packed, part, images);
-    }
-
-    fn packed_len(&self) -> usize {
-        self.packed_len()
-    }
-
-    fn pack(&self, weights: &Weights<'_>, packed: &mut [f32]) -> Result<(), KernelError> {
-        self.pack(weights.floats[0], packed)
-    }
-
-    fn packing(&self) -> Option<Vec<usize>> {
-        Some(vec![self.count()])
     }
 }
