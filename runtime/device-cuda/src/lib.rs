@@ -17,9 +17,8 @@
 //! | `faults`, `device::recovery` | what goes wrong on the GPU, and what makes everything again, or gives up where the driver asks for that ([`Loss`]) |
 //! | [`padding`], [`kernel_padding`], `occupancy` | best-effort launches on the TPCs that real-time ones leave |
 //! | [`cold_start`] | answers before all code is loaded |
-//! | [`roofline`] | what stages should take, from a device's figures alone |
 //! | [`driver`] | the CUDA driver, safe and owned: most of the `unsafe` code is there |
-//! | [`structures`], [`mod@bench`] | the papers' networks, and what benchmarks need beside the contract |
+//! | [`mod@bench`] | what benchmarks need beside the contract |
 
 pub mod bench;
 pub mod cold_start;
@@ -43,11 +42,9 @@ pub mod partition;
 mod programs;
 mod provider;
 pub mod queue;
-pub mod roofline;
 mod spec;
 mod start;
 mod stepped;
-pub mod structures;
 pub mod weights;
 mod workspaces;
 

@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use punctual_device_cuda::PAGE_BYTES;
 use punctual_device_cuda::cold_start::{ModuleLoad, Order, Replacement, Start, first_answers};
-use punctual_device_cuda::structures::Structure;
 use punctual_model::{Calibration, Network, Package};
 use punctual_platform::clock;
 use punctual_report::{Axis, Bars};
+use punctual_roofline::structures::Structure;
 use serde::{Deserialize, Serialize};
 
 use super::super::result::{Latency, Sheet, StepResult};

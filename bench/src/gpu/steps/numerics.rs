@@ -3,9 +3,9 @@
 use punctual_device_cpu::Evaluator;
 use punctual_device_cuda::bench::Direct;
 use punctual_device_cuda::driver::Context;
-use punctual_device_cuda::structures::Structure;
 use punctual_kernels::Isa;
 use punctual_model::{Network, reference};
+use punctual_roofline::structures::Structure;
 
 use super::super::result::{Sheet, StepResult};
 use super::super::rig;

@@ -79,7 +79,6 @@ use pages::{Content, Packed, Piece};
 pub use place::Place;
 pub use program::{LaunchList, Program, StageProgram, StagedOutputs, Step};
 use stage::Launches;
-pub(crate) use traffic::Launch;
 pub use work::Work;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
