@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use punctual_cuda_measuring::cold_start::{ModuleLoad, Order, Start, first_answers};
 use punctual_device_cuda::PAGE_BYTES;
-use punctual_device_cuda::cold_start::{ModuleLoad, Order, Replacement, Start, first_answers};
 use punctual_model::{Calibration, Network, Package};
 use punctual_platform::clock;
 use punctual_report::{Axis, Bars};
@@ -201,7 +201,7 @@ fn report(found: &[(String, Vec<Starts>)]) -> StepResult {
             .position(|each| *each == order)
             .unwrap_or(0)
     };
-    let ours = at(Order::Interleaved(Replacement::AfterMilestone));
+    let ours = at(Order::Interleaved);
     let reactive = at(Order::Reactive);
     for (name, orders) in found {
         let first = |order: usize| latency(&orders[order], |times| times.first);
