@@ -14,7 +14,7 @@ work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 export CARGO_TARGET_DIR=$target
 if [ -z "${NO_CARGO:-}" ]; then
   (cd "$repo" && cargo build $flags --locked --bins -p punctual -p punctual-daemon -p punctual-bench
-   cargo test $flags --locked --no-run -p punctual-device-cuda -p punctual-daemon)
+   cargo test $flags --locked --no-run -p punctual-device-cuda -p punctual-cuda-measuring -p punctual-daemon)
 fi
 mkdir -p "$work/bin/tests" "$to"
 install -s -m 755 -t "$work/bin" "$target/$profile"/{punctual,punctuald,punctual-bench}

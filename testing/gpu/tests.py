@@ -24,9 +24,9 @@ import tempfile
 # Test programs with what of them is run, and for how many seconds at most: conformance of the device, its known answers, its
 # start and eviction, recorded networks, and the daemon.
 PROGRAMS = {
-    "known_answers": ("punctual-device-cuda", [], 60),
+    "known_answers": ("punctual-cuda-measuring", [], 60),
     "conformance": ("punctual-device-cuda", [], 240),
-    "cold_start": ("punctual-device-cuda", [], 60),
+    "cold_start": ("punctual-cuda-measuring", [], 60),
     "device": ("punctual-device-cuda", [], 120),
     "weights": ("punctual-device-cuda", [], 60),
     "process": ("punctual-daemon", ["gpu::"], 120),

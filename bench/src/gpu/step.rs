@@ -1,10 +1,11 @@
 //! What a step is, and what it runs in.
 
 use punctual_core::{ConfigError, Event};
+use punctual_cuda_measuring::cold_start::ColdStartError;
+use punctual_cuda_measuring::holding::HoldError;
+use punctual_cuda_measuring::launcher::LaunchError;
 use punctual_device::{ClaimError, SubmitError};
 use punctual_device_cuda::StartError;
-use punctual_device_cuda::bench::{DirectError, HoldError, LaunchError};
-use punctual_device_cuda::cold_start::ColdStartError;
 use punctual_device_cuda::driver::{CallError, Driver, Gpu, OpenError};
 use punctual_device_cuda::partition::StreamError;
 use punctual_device_cuda::partition::offer::OfferError;
@@ -65,9 +66,6 @@ pub enum StepError {
     /// A kernel cannot be launched alone.
     #[error(transparent)]
     Launch(#[from] LaunchError),
-    /// A network cannot be run launch by launch.
-    #[error(transparent)]
-    Direct(#[from] DirectError),
     /// The GPU cannot be looked at.
     #[error(transparent)]
     Offer(#[from] OfferError),

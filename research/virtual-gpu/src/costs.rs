@@ -7,8 +7,8 @@ use punctual_core::{Infer, Nanos};
 use punctual_cuda_kernels::contract::Multiprocessor;
 use punctual_device_cuda::kernel_padding::{LaunchTime, LaunchTimes};
 use punctual_device_cuda::lower::{LowerError, Program, Target};
-use punctual_device_cuda::roofline::{Device, Memory, Partition, PerClock, RooflineError, Times};
 use punctual_model::Network;
+use punctual_roofline::{Device, Memory, Partition, PerClock, RooflineError, Times};
 
 use crate::gpu::Costs;
 

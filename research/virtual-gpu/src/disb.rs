@@ -8,13 +8,13 @@ use punctual_core::{
 use punctual_device::pool::Wait;
 use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec};
 use punctual_device_cuda::kernel_padding::KernelPaddingSpec;
-use punctual_device_cuda::structures::OF_DISB;
 use punctual_device_cuda::{Counts, CudaSpec, Division, Watchdog};
 use punctual_evaluation::experiments::disb::{DEADLINE, WORKLOADS};
 use punctual_evaluation::profiles::reef::{self, COMPUTE_UNITS, right_at_the_end};
 use punctual_evaluation::workloads;
 use punctual_model::Network;
 use punctual_report::{Table, percent};
+use punctual_roofline::structures::OF_DISB;
 use punctual_simulator::run::{Settings, run_on};
 use punctual_simulator::samples::{Answers, Samples};
 use punctual_simulator::scenario::{Board, Measured, Model, Scenario, Stage};

@@ -392,19 +392,15 @@ impl StreamExecutor {
             answers.sequence = self.queue.sequence();
         }
         let kernels = &self.installation.kernels;
-        let stand_in = step.stand_in();
         let (kernel, function, grid) = match kernels.get(step.kernel) {
-            Some(function) => (step.kernel, function, step.grid(run.images)),
-            None => match (kernels.get(stand_in), stand_in.grid(&arguments)) {
-                (Some(function), Some(grid)) => (stand_in, function, grid),
-                _ => return Err(CallError::not_loaded()),
-            },
+            Ok(function) => (step.kernel, function, step.grid(run.images)),
+            Err(not_loaded) => {
+                let stand_in = step.stand_in();
+                let grid = stand_in.grid(&arguments).ok_or(not_loaded)?;
+                (stand_in, kernels.get(stand_in)?, grid)
+            }
         };
-        let shape = Shape {
-            grid,
-            block: kernel.block,
-            shared_bytes: kernel.shared_bytes,
-        };
+        let shape = Shape::of(kernel, grid);
         env.counters.launches.add(1);
         // SAFETY: a step's arguments are those of its kernel (and of its stand-in), and its places lie
         // within the workspace, pages, slots and inputs whose addresses `address` gives: that is how

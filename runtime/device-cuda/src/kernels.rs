@@ -4,10 +4,11 @@ use std::ffi::CString;
 use std::sync::{Arc, OnceLock};
 
 use punctual_cuda_kernels::images::{self, Archive, ImageError};
-use punctual_cuda_kernels::{KERNELS, Kernel, Module as Unit};
+use punctual_cuda_kernels::params::Guard;
+use punctual_cuda_kernels::{Arguments, KERNELS, Kernel, Module as Unit};
 use thiserror::Error;
 
-use crate::driver::{CallError, Context, Function, Gpu, Module};
+use crate::driver::{CallError, Context, Function, Gpu, Module, Shape, Stream};
 
 /// Why kernels cannot be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -27,25 +28,40 @@ impl Gpu {
     }
 }
 
+impl Shape {
+    /// So many blocks of a kernel.
+    #[must_use]
+    pub const fn of(kernel: &Kernel, grid: [u32; 3]) -> Self {
+        Self {
+            grid,
+            block: kernel.block,
+            shared_bytes: kernel.shared_bytes,
+        }
+    }
+}
+
 /// The functions of loaded modules, by position in the table of kernels. A function that is not there
 /// yet is replaced by the general one of its pattern at any launch.
-pub(crate) struct Kernels {
+pub struct Kernels {
     functions: Box<[OnceLock<Function>]>,
 }
 
-impl Kernels {
-    pub(crate) fn new() -> Self {
+impl Default for Kernels {
+    /// None loaded.
+    fn default() -> Self {
         Self {
             functions: KERNELS.iter().map(|_| OnceLock::new()).collect(),
         }
     }
+}
 
+impl Kernels {
     /// Loads a module and finds its kernels, from the best image that the driver takes. Loading one again
     /// changes nothing.
     ///
     /// # Panics
     /// If the name of a kernel contains a zero.
-    pub(crate) fn load(&self, context: &Arc<Context>, unit: Unit) -> Result<(), KernelError> {
+    pub fn load(&self, context: &Arc<Context>, unit: Unit) -> Result<(), KernelError> {
         let mut refused = None;
         for archive in context.gpu().archives()? {
             if !unit.runs_on(archive.capability().0) {
@@ -82,10 +98,29 @@ impl Kernels {
         Ok(())
     }
 
-    /// The function of a kernel, if its module is loaded.
-    pub(crate) fn get(&self, kernel: &'static Kernel) -> Option<&Function> {
-        let position = KERNELS.iter().position(|each| std::ptr::eq(each, kernel))?;
-        self.functions[position].get()
+    /// The function of a kernel; an error if its module is not loaded.
+    pub fn get(&self, kernel: &'static Kernel) -> Result<&Function, CallError> {
+        let position = KERNELS.iter().position(|each| std::ptr::eq(each, kernel));
+        let found = position.and_then(|position| self.functions[position].get());
+        found.ok_or_else(CallError::not_loaded)
+    }
+
+    /// Queues so many blocks of a kernel in a stream.
+    ///
+    /// # Safety
+    /// `arguments` are of the type that the kernel takes behind its guard, and all addresses in both are
+    /// of memory that is there, large enough, until the launch is over.
+    pub unsafe fn launch(
+        &self,
+        stream: &Stream,
+        (kernel, grid): (&'static Kernel, [u32; 3]),
+        guard: &Guard,
+        arguments: &Arguments,
+    ) -> Result<(), CallError> {
+        let function = self.get(kernel)?;
+        let arguments = [(&raw const *guard).cast(), arguments.as_ptr()];
+        // SAFETY: a guard first, as every kernel takes it; the rest is the caller's promise.
+        unsafe { stream.launch(function, Shape::of(kernel, grid), arguments) }
     }
 }
 
@@ -123,7 +158,7 @@ mod tests {
         let later = [(10, 3), (11, 0), (12, 0), (12, 1), (13, 0)];
         for compute in known.into_iter().chain(later) {
             with_context(compute, 13000, |context| {
-                let kernels = Kernels::new();
+                let kernels = Kernels::default();
                 for unit in Unit::ALL {
                     let loaded = kernels.load(context, unit);
                     assert_eq!(
@@ -139,7 +174,7 @@ mod tests {
     #[test]
     fn a_device_without_code_is_named() {
         with_context((6, 2), 12060, |context| {
-            let refused = Kernels::new().load(context, Unit::General);
+            let refused = Kernels::default().load(context, Unit::General);
             let refused = refused.expect_err("none for Pascal").to_string();
             assert!(
                 refused.contains("6.2") && refused.contains("general"),

@@ -16,15 +16,10 @@
 //! | `start` | what a device is made of before it runs, and what may be in the way ([`StartError`]); code that is loaded later |
 //! | `faults`, `device::recovery` | what goes wrong on the GPU, and what makes everything again, or gives up where the driver asks for that ([`Loss`]) |
 //! | [`padding`], [`kernel_padding`], `occupancy` | best-effort launches on the TPCs that real-time ones leave |
-//! | [`cold_start`] | answers before all code is loaded |
-//! | [`roofline`] | what stages should take, from a device's figures alone |
+//! | [`mod@launch_times`] | how long each launch takes alone, which these go by |
 //! | [`driver`] | the CUDA driver, safe and owned: most of the `unsafe` code is there |
-//! | [`structures`], [`mod@bench`] | the papers' networks, and what benchmarks need beside the contract |
 
-pub mod bench;
-pub mod cold_start;
 mod confinement;
-pub mod conformance;
 mod counters;
 mod device;
 pub mod driver;
@@ -35,6 +30,7 @@ pub mod host;
 mod installation;
 pub mod kernel_padding;
 mod kernels;
+pub mod launch_times;
 pub mod look_stride;
 pub mod lower;
 mod occupancy;
@@ -43,18 +39,16 @@ pub mod partition;
 mod programs;
 mod provider;
 pub mod queue;
-pub mod roofline;
 mod spec;
 mod start;
 mod stepped;
-pub mod structures;
 pub mod weights;
 mod workspaces;
 
 pub use counters::{Counters, Counts};
 pub use device::{CudaDevice, FaultLog, LossWatch};
 pub use faults::{DeviceError, Loss};
-pub use kernels::KernelError;
+pub use kernels::{KernelError, Kernels};
 pub use provider::CudaProvider;
 pub use spec::{Code, CudaSpec, Division, PAGE_BYTES, Watchdog};
 pub use start::StartError;

@@ -12,9 +12,9 @@ use punctual_model::reference::agreement::Precision;
 use punctual_model::{Footprint, LaunchProfile, Network, Promises};
 use punctual_platform::Doorbell;
 
-use crate::bench::{self, launch_times};
 use crate::driver::{Context, Driver};
 use crate::kernel_padding::KernelPaddingSpec;
+use crate::launch_times::{self, launch_times};
 use crate::lower::{Program, Target};
 use crate::partition::offer::Offer;
 use crate::queue::QueueSpec;
@@ -147,7 +147,7 @@ impl Provider for CudaProvider {
         };
         let mut profiles = Vec::new();
         for &units in &request.units {
-            let subject = bench::Subject {
+            let subject = launch_times::Subject {
                 model: 0,
                 spec,
                 tpcs: 0..u16::from(units),

@@ -12,11 +12,11 @@ use emulated_cuda::{After, Config, Emulator, LaunchRecord};
 use punctual_core::{Answer, Criticality, Event, Infer, Nanos, PartitionId};
 use punctual_device::conformance::networks;
 use punctual_device::{DeviceSpec, ModelSpec, PartitionSpec};
-use punctual_device_cuda::bench::{Subject, launch_times};
 use punctual_device_cuda::driver::Context;
 use punctual_device_cuda::kernel_padding::{
     KernelPaddingError, KernelPaddingSpec, LaunchTime, LaunchTimes,
 };
+use punctual_device_cuda::launch_times::{Subject, launch_times};
 use punctual_device_cuda::lower::{Program, Target};
 use punctual_device_cuda::partition::Mechanism;
 use punctual_device_cuda::queue::QueueSpec;

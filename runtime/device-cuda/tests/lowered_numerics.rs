@@ -11,7 +11,6 @@ use networks_of_tied_weights::{chain, pairs, pyramid, pyramid_of_bytes, tied};
 use punctual_device::conformance::networks;
 use punctual_device_cpu::Evaluator;
 use punctual_device_cuda::lower::{self, Program, Target};
-use punctual_device_cuda::structures::Structure;
 use punctual_kernels::Isa;
 use punctual_model::{
     Binary, Gather, Network, Operator, OperatorKind, Output, OutputLayout, Package, SolutionChoice,
@@ -276,24 +275,6 @@ fn the_exits_of_signs_agree_with_the_processors_on_the_pictures_in_the_tree() {
             );
             assert_scores(found, expected, layers, &what);
         }
-    }
-}
-
-/// The networks of SEEB-GPU for tiny images, whose late layers have single pixels.
-#[test]
-fn the_networks_of_the_papers_score_as_the_reference() {
-    for structure in [
-        Structure::ShuffleNetV2,
-        Structure::MobileNetV2,
-        Structure::ResNet34,
-    ] {
-        let network = structure.network(32, 1);
-        let target = Target {
-            page_bytes: 4 << 20,
-            ..target(16)
-        };
-        let program = Program::lower(&network, &[1], &target, &[]).expect("lowers");
-        check(&network, &program, 1, &images(&network, 1));
     }
 }
 

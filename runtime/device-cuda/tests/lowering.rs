@@ -7,8 +7,7 @@ mod unlowered;
 use punctual_cuda_kernels::Arguments;
 use punctual_device::conformance::networks;
 use punctual_device_cuda::lower::{LowerError, Place, Program, Target};
-use punctual_device_cuda::structures::Structure;
-use punctual_model::{DistinctWeights, Network};
+use punctual_model::Network;
 
 use networks_of_tied_weights::{LEVELS, chain, pairs, pyramid, pyramid_of_bytes, tied, untied};
 
@@ -74,24 +73,6 @@ fn what_no_kernel_computes_is_refused_by_name() {
 }
 
 #[test]
-fn a_pool_whose_window_is_the_image_takes_the_kernel_for_whole_images() {
-    // Five pools of 2x2: the last one's image has that size.
-    let network = Structure::Vgg19.outline(32);
-    let target = Target {
-        page_bytes: 16 << 20,
-        ..target(8)
-    };
-    let program = lower(&network, &target);
-    let steps = program
-        .stages
-        .iter()
-        .flat_map(|stage| &stage.lists[0].steps);
-    let names = steps.map(|step| step.kernel.name);
-    let pools: Vec<&str> = names.filter(|name| name.ends_with("pool")).collect();
-    assert_eq!(pools[..5], ["pool", "pool", "pool", "pool", "global_pool"]);
-}
-
-#[test]
 fn a_stage_reads_only_what_is_in_the_batch_when_members_are_fewer() {
     let program = lower(&networks::gathers(3), &target(8));
     let list = program.list(1, 8).expect("prepared");
@@ -109,84 +90,6 @@ fn a_stage_reads_only_what_is_in_the_batch_when_members_are_fewer() {
     }
     let last = list.steps.last().expect("a launch");
     assert!(matches!(last.arguments(), Arguments::Answers(_)));
-}
-
-/// Weights and biases of the network itself, without its early heads (four operators each but the mean).
-fn own_weights(network: &Network) -> u64 {
-    let early = network.stages.len() - 1;
-    let stages = network.stages.iter().enumerate();
-    let own = stages.flat_map(|(at, stage)| {
-        let head = if at < early { 4 } else { 0 };
-        &stage.operators[..stage.operators.len() - head]
-    });
-    DistinctWeights::of(own).count()
-}
-
-#[test]
-fn the_networks_of_the_papers_are_valid_and_have_the_sizes_of_the_originals() {
-    for (structure, exits, weights) in [
-        // torchvision's counts, less one of the two figures a channel of each normalisation.
-        (Structure::ResNet34, 8, 21_797_672 - 8_512),
-        (Structure::ResNet50, 8, 25_557_032 - 26_560),
-        (Structure::ResNet152, 1, 60_192_808 - 75_712),
-        (Structure::MobileNetV2, 11, 3_504_872 - 17_056),
-        (Structure::ShuffleNetV2, 8, 2_278_604 - 8_090),
-        (Structure::Vgg19, 1, 143_667_240),
-    ] {
-        let outline = structure.outline(224);
-        assert_eq!(own_weights(&outline), weights, "{structure:?}");
-        let network = structure.network(32, 1);
-        assert_eq!(network.exits().count(), exits);
-        assert_eq!(network.validate(), Ok(()), "{structure:?}");
-    }
-}
-
-#[test]
-fn the_networks_of_the_zoo_are_valid_have_the_sizes_of_the_originals_and_lower() {
-    for (structure, exits, weights) in [
-        // Two 3x3 convolutions at each of nine places, four of one pixel between, and the head: maps.py of the zoo.
-        (Structure::UNet, 1, 7_237_989),
-        // torchvision's count, with the class token in the table of positions, and three heads more with layer norms.
-        (
-            Structure::VitB16,
-            4,
-            86_567_656 - 768 + 3 * (768 * 1000 + 1000 + 2 * 768),
-        ),
-    ] {
-        let outline = structure.outline(224);
-        let operators = outline.stages.iter().flat_map(|stage| &stage.operators);
-        let own = DistinctWeights::of(operators).count();
-        assert_eq!(own, weights, "{structure:?}");
-        let network = structure.network(32, 1);
-        assert_eq!(network.exits().count(), exits);
-        assert_eq!(network.validate(), Ok(()), "{structure:?}");
-        lower(&network, &target(8));
-    }
-}
-
-#[test]
-fn weights_of_the_networks_of_the_papers_fill_pages_well_and_lie_in_the_same_ones_on_any_partition()
-{
-    for structure in Structure::ALL {
-        let network = structure.outline(224);
-        let lower = |multiprocessors| {
-            let target = Target {
-                page_bytes: 16 << 20,
-                ..target(multiprocessors)
-            };
-            Program::lower(&network, &[1, 8], &target, &[]).expect("lowers")
-        };
-        let (small, large) = (lower(2), lower(132));
-        assert_eq!(small.pages, large.pages);
-        assert_eq!(small.request_bytes, large.request_bytes);
-        let room = small.pages.count() as u64 * u64::from(small.pages.page_bytes());
-        // Not counting the last page, nine tenths are used.
-        let full = room - u64::from(small.pages.page_bytes());
-        assert!(small.pages.used_bytes() * 10 >= full * 9, "{structure:?}");
-        for stage in &small.stages {
-            assert!(stage.pages.windows(2).all(|pair| pair[0] < pair[1]));
-        }
-    }
 }
 
 /// Bytes of packed weights and what stands behind them, up to where others may begin.

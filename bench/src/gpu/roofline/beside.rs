@@ -1,8 +1,8 @@
 //! What was measured beside what the roofline predicted.
 
 use punctual_device_cuda::lower::{LowerError, Program, Target};
-use punctual_device_cuda::roofline::Device;
 use punctual_model::Network;
+use punctual_roofline::Device;
 use serde::{Deserialize, Serialize};
 
 use super::super::machine::Machine;
@@ -190,7 +190,7 @@ fn stages(
 
 #[cfg(test)]
 mod tests {
-    use punctual_device_cuda::structures::Structure;
+    use punctual_roofline::structures::Structure;
 
     use super::super::super::machine::tests::machine;
     use super::*;

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use punctual_cuda_kernels::contract::Multiprocessor;
-use punctual_device_cuda::roofline::{Device, Memory, PerClock, Times};
 use punctual_diagnostics::{Diagnostics, Document, FromToml, Problems, Rule, Section, Spanned};
+use punctual_roofline::{Device, Memory, PerClock, Times};
 use serde::Serialize;
 
 /// The source of figures that nobody looked up.

@@ -3,9 +3,9 @@
 use punctual_device_cuda::PAGE_BYTES;
 use punctual_device_cuda::lower::{LaunchList, LowerError, Program, Target};
 use punctual_device_cuda::queue::QueueSpec;
-use punctual_device_cuda::roofline::{Device, Limit, Partition, RooflineError, StageTime};
-use punctual_device_cuda::structures::Structure;
 use punctual_model::{AnswerKind, Network, OutputLayout, Package, PackageError};
+use punctual_roofline::structures::Structure;
+use punctual_roofline::{Device, Limit, Partition, RooflineError, StageTime};
 use serde::Serialize;
 
 use super::devices::{self, Fact, Source};
@@ -217,7 +217,7 @@ pub fn limit(time: &StageTime) -> Limit {
 }
 
 fn launches(time: &StageTime) -> Vec<Launch> {
-    let launch = |launch: &punctual_device_cuda::roofline::LaunchTime| Launch {
+    let launch = |launch: &punctual_roofline::LaunchTime| Launch {
         kernel: launch.kernel,
         us: launch.ns / 1e3,
         at_least_us: launch.at_least_ns / 1e3,

@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use punctual_cuda_measuring::cold_start::{ModuleLoad, Order, Start, first_answers};
 use punctual_device_cuda::PAGE_BYTES;
-use punctual_device_cuda::cold_start::{ModuleLoad, Order, Replacement, Start, first_answers};
-use punctual_device_cuda::structures::Structure;
 use punctual_model::{Calibration, Network, Package};
 use punctual_platform::clock;
 use punctual_report::{Axis, Bars};
+use punctual_roofline::structures::Structure;
 use serde::{Deserialize, Serialize};
 
 use super::super::result::{Latency, Sheet, StepResult};
@@ -201,7 +201,7 @@ fn report(found: &[(String, Vec<Starts>)]) -> StepResult {
             .position(|each| *each == order)
             .unwrap_or(0)
     };
-    let ours = at(Order::Interleaved(Replacement::AfterMilestone));
+    let ours = at(Order::Interleaved);
     let reactive = at(Order::Reactive);
     for (name, orders) in found {
         let first = |order: usize| latency(&orders[order], |times| times.first);

@@ -4,8 +4,9 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use punctual_device::DeviceSpec;
-use punctual_device::conformance::{Subject, networks, suite};
-use punctual_device_cuda::conformance::{SCORE_TOLERANCE, confidence_tolerance};
+use punctual_device::conformance::{
+    SCORE_TOLERANCE_OF_HALVES, Subject, confidence_tolerance, networks, suite,
+};
 use punctual_device_cuda::driver::Driver;
 use punctual_device_cuda::{CudaDevice, CudaSpec};
 use punctual_platform::{Doorbell, clock};
@@ -130,7 +131,7 @@ impl Subject for OnGpu {
     /// Halves may be equal, or in another order, where floats are not, so that other positions are chosen.
     const ARITHMETIC: bool = false;
     const CONFIDENCE_TOLERANCE: f32 = confidence_tolerance(Self::SCORE_TOLERANCE);
-    const SCORE_TOLERANCE: f32 = SCORE_TOLERANCE;
+    const SCORE_TOLERANCE: f32 = SCORE_TOLERANCE_OF_HALVES;
 
     fn start(&self, spec: &DeviceSpec<'_>, bell: Arc<Doorbell>) -> CudaDevice {
         match CudaDevice::start(self.driver, spec, &self.cuda, bell) {

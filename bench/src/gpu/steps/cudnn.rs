@@ -5,9 +5,9 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use punctual_device_cuda::driver::Attribute;
-use punctual_device_cuda::structures::Structure;
 use punctual_device_cuda::{CudaDevice, Division};
 use punctual_model::Network;
+use punctual_roofline::structures::Structure;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -230,7 +230,7 @@ fn compiled(file: &Path) -> Result<Package, CompileError> {
 
 #[cfg(test)]
 mod tests {
-    use punctual_device_cuda::bench::recipe::known;
+    use punctual_cuda_measuring::recipe::known;
 
     use super::*;
 

@@ -2,8 +2,8 @@
 
 use punctual_core::Criticality;
 use punctual_device_cuda::CudaDevice;
-use punctual_device_cuda::structures::Structure;
 use punctual_report::{Axis, Bars};
+use punctual_roofline::structures::Structure;
 
 use super::super::division::Parts;
 use super::super::load::{Load, Work};

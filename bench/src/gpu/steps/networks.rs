@@ -1,8 +1,8 @@
 //! The networks that steps measure: those of the papers, with drawn weights; tiny ones where everything is tiny.
 
 use punctual_device::conformance::networks;
-use punctual_device_cuda::structures::Structure;
 use punctual_model::Network;
+use punctual_roofline::structures::Structure;
 
 use super::super::step::Session;
 

@@ -1,11 +1,11 @@
 //! Class scores and answers of the GPU against the CPU device's.
 
+use punctual_cuda_measuring::scores;
 use punctual_device_cpu::Evaluator;
-use punctual_device_cuda::bench::Direct;
 use punctual_device_cuda::driver::Context;
-use punctual_device_cuda::structures::Structure;
 use punctual_kernels::Isa;
 use punctual_model::{Network, reference};
+use punctual_roofline::structures::Structure;
 
 use super::super::result::{Sheet, StepResult};
 use super::super::rig;
@@ -58,7 +58,7 @@ impl Step for Numerics {
         let mut result = StepResult::default();
         for network in networks::of(session, &all, side) {
             let batch = 2;
-            let direct = Direct::new(&context, &network, batch)?;
+            let direct = scores::direct(&context, &network, batch)?;
             let mut evaluator = Evaluator::new(Isa::detect(), &network, usize::from(batch))?;
             let mut exits = vec![Compared::default(); network.stages.len()];
             for (round, ()) in session.rounds(16, 1, 900 / all.len() as u64).enumerate() {
@@ -67,7 +67,8 @@ impl Step for Numerics {
                     .map(|seed| rig::picture(&network, seed))
                     .collect();
                 let images: Vec<&[f32]> = images.iter().map(Vec::as_slice).collect();
-                let (found, expected) = (direct.scores(&images)?, evaluator.scores(&images));
+                let found = scores::of_every_exit(&direct, &images)?;
+                let expected = evaluator.scores(&images);
                 add(&network, &mut exits, &found, &expected);
             }
             rows(&mut sheet, &network, &exits);

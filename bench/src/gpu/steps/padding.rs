@@ -3,14 +3,14 @@
 
 use punctual_core::{ActionId, Criticality, Event};
 use punctual_device::{Device, ModelSpec};
-use punctual_device_cuda::bench::{Subject, launch_times};
 use punctual_device_cuda::driver::Context;
 use punctual_device_cuda::kernel_padding::{KernelPaddingSpec, LaunchTimes};
-use punctual_device_cuda::structures::Structure;
+use punctual_device_cuda::launch_times::{Subject, launch_times};
 use punctual_device_cuda::{Counts, CudaDevice};
 use punctual_model::Network;
 use punctual_platform::clock;
 use punctual_report::{Axis, Bars};
+use punctual_roofline::structures::Structure;
 
 use super::super::division::Parts;
 use super::super::result::{Latency, Sheet, StepResult};

@@ -1,9 +1,9 @@
 //! Whether stages take what their profile says: Clockwork, Figure 10.
 
 use punctual_device_cuda::CudaDevice;
-use punctual_device_cuda::structures::Structure;
 use punctual_model::{Network, Package};
 use punctual_report::{Axis, Lines, Series};
+use punctual_roofline::structures::Structure;
 use punctual_types::Random;
 
 use super::super::division::Parts;

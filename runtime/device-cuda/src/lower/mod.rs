@@ -79,7 +79,6 @@ use pages::{Content, Packed, Piece};
 pub use place::Place;
 pub use program::{LaunchList, Program, StageProgram, StagedOutputs, Step};
 use stage::Launches;
-pub(crate) use traffic::Launch;
 pub use work::Work;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,8 +114,8 @@ trait Lower {
     ) -> Result<(), LowerError>;
 }
 
-/// One network for one target, to be lowered stage by stage.
-pub(crate) struct Lowering<'n> {
+/// One network for one target.
+struct Lowering<'n> {
     network: &'n Network,
     target: &'n Target,
     choices: &'n [SolutionChoice],
@@ -155,7 +154,7 @@ impl Program {
             ..Lowering::new(network, target, choices)?
         };
         lowering.check_batches(batches)?;
-        let stages = lowering.stages(batches).collect::<Result<_, _>>()?;
+        let stages = lowering.stages(batches)?;
         Ok(Self {
             name: network.name.clone(),
             input: lowering.input(),
@@ -212,7 +211,7 @@ pub fn candidates(
 }
 
 impl<'n> Lowering<'n> {
-    pub(crate) fn new(
+    fn new(
         network: &'n Network,
         target: &'n Target,
         choices: &'n [SolutionChoice],
@@ -233,15 +232,11 @@ impl<'n> Lowering<'n> {
         })
     }
 
-    /// The stages, each lowered when it is asked for.
-    pub(crate) fn stages(
-        &self,
-        batches: &[u8],
-    ) -> impl Iterator<Item = Result<StageProgram, LowerError>> {
+    fn stages(&self, batches: &[u8]) -> Result<Box<[StageProgram]>, LowerError> {
         let mut next = 0;
         let network = (self.network, self.outputs);
         let mut checker = Checker::new(network, (self.input(), self.request_bytes), &self.pages);
-        (0..).zip(&self.network.stages).map(move |(number, stage)| {
+        let stages = (0..).zip(&self.network.stages).map(|(number, stage)| {
             let first = next;
             next += stage.operators.len() as u32;
             let list = |&batch: &u8| Launches::of_stage(self, number, first, batch);
@@ -255,21 +250,13 @@ impl<'n> Lowering<'n> {
                 pages: self.pages_of(first..next),
                 lists,
             })
-        })
+        });
+        stages.collect()
     }
 
     /// The requested outputs of a stage's exit.
     fn placed(&self, stage: u32) -> Option<&'n PlacedExit> {
         self.outputs?.stage(stage as usize)
-    }
-
-    pub(crate) fn pages(&self) -> &Pages {
-        &self.pages
-    }
-
-    /// Bytes of a request's slot.
-    pub(crate) fn request_bytes(&self) -> u64 {
-        self.request_bytes
     }
 
     /// That launches can have so many images, and count their halves in 32 bits.

@@ -3,6 +3,7 @@
 
 use punctual_cuda_kernels::with_arguments;
 
+use super::place::Place;
 use super::program::Step;
 use super::traffic::Launch;
 
@@ -31,7 +32,8 @@ pub struct Work {
 
 impl Work {
     /// Instructions of all warps.
-    pub(crate) fn all_instructions(&self) -> f64 {
+    #[must_use]
+    pub fn all_instructions(&self) -> f64 {
         self.warps * (self.instructions + self.rounds * self.round_instructions)
     }
 
@@ -44,19 +46,43 @@ impl Work {
             ..self
         }
     }
+}
 
-    /// What a block of a launch does. `loaded` are the launch's bytes for each of its blocks, for those kernels that read
+impl Step {
+    /// What a block of the launch does. `loaded` are the launch's bytes for each of its blocks, for those kernels that read
     /// nothing twice.
-    pub(crate) fn of(step: &Step, loaded: f64) -> Self {
-        let kernel = step.kernel;
-        let plain = Self {
+    #[must_use]
+    pub fn work(&self, loaded: f64) -> Work {
+        let kernel = self.kernel;
+        let plain = Work {
             warps: f64::from(kernel.block.div_ceil(32)),
             instructions: MOVE,
             rounds: 1.0,
             loaded_bytes: loaded,
-            ..Self::default()
+            ..Work::default()
         };
-        with_arguments!(step.arguments(), launch => launch.work(kernel, plain))
+        with_arguments!(self.arguments(), launch => launch.work(kernel, plain))
+    }
+
+    /// Where the launch reads and writes, and how many bytes.
+    #[must_use]
+    pub fn touched(&self) -> Vec<(Place, u64)> {
+        let traffic = self.traffic();
+        let inputs = with_arguments!(self.arguments(), launch => launch.weight_bytes());
+        let mut weights = Some(inputs);
+        let spans = traffic.reads.iter().chain(&traffic.writes);
+        let named = spans.map(|span| match span.place {
+            // A launch's weights, biases and tables lie in one page: the first of them stands for all.
+            Place::Weights { .. } => (span.place, weights.take().unwrap_or(0)),
+            Place::Input { .. } => (span.place, inputs),
+            _ => (span.place, span.bytes),
+        });
+        let share = with_arguments!(self.arguments(), launch => launch.share_read());
+        let scaled = named.enumerate().map(|(at, (place, bytes))| match at {
+            0 if share < 1.0 => (place, (bytes as f64 * share) as u64),
+            _ => (place, bytes),
+        });
+        scaled.filter(|&(_, bytes)| bytes > 0).collect()
     }
 }
 

@@ -102,13 +102,9 @@ impl VirtualQueue {
     ///
     /// # Panics
     /// If the table of kernels has no `report_evicted`.
-    pub(crate) fn new(
-        stream: Stream,
-        spec: QueueSpec,
-        kernels: &Kernels,
-    ) -> Result<Self, CallError> {
+    pub fn new(stream: Stream, spec: QueueSpec, kernels: &Kernels) -> Result<Self, CallError> {
         let report = kernel("report_evicted").expect("a kernel of the module `general`");
-        let function = kernels.get(report).ok_or(CallError::not_loaded())?;
+        let function = kernels.get(report)?;
         let context: &Arc<Context> = stream.context();
         // Each stream takes one of few hardware queues.
         let control = match spec.flag {
@@ -255,11 +251,7 @@ impl VirtualQueue {
             report: self.words.evicted_address(),
         };
         let (kernel, function) = &self.report;
-        let shape = Shape {
-            grid: [1, 1, 1],
-            block: kernel.block,
-            shared_bytes: kernel.shared_bytes,
-        };
+        let shape = Shape::of(kernel, [1, 1, 1]);
         let arguments = [(&raw const guard).cast(), (&raw const arguments).cast()];
         // SAFETY: these are the parameters of `report_evicted`; both words are of this queue, whose memory the driver
         // waits for before it is freed.

@@ -7,7 +7,6 @@ use punctual_platform::thread::ThreadError;
 use thiserror::Error;
 
 use super::InstallError;
-use crate::bench::DirectError;
 use crate::driver::{CallError, OpenError};
 use crate::kernel_padding::KernelPaddingError;
 use crate::kernels::KernelError;
@@ -59,9 +58,6 @@ pub enum StartError {
     Lower(#[from] LowerError),
     #[error(transparent)]
     Pack(#[from] PackError),
-    /// Its launches cannot be measured.
-    #[error(transparent)]
-    Launches(#[from] DirectError),
     /// A model's weights do not fit the cache.
     #[error(transparent)]
     Fit(#[from] FitError),

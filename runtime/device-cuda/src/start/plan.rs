@@ -63,7 +63,7 @@ impl DevicePlan {
     ) -> Result<Vec<StreamExecutor>, InstallError> {
         let (_, highest) = context.stream_priorities()?;
         let setup = Stream::new(context, highest)?;
-        let kernels = Kernels::new();
+        let kernels = Kernels::default();
         for unit in self.modules.iter().filter(|unit| self.is_first(**unit)) {
             kernels.load(context, *unit)?;
         }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use emulated_cuda::{After, Config, Emulator};
 use punctual_core::{Answer, Criticality, Event, Infer, Nanos, PartitionId};
-use punctual_device::conformance::{Testable, networks};
+use punctual_device::conformance::{
+    SCORE_TOLERANCE_OF_HALVES, Testable, confidence_tolerance, networks,
+};
 use punctual_device::{Device, DeviceSpec, HostedDevice, ModelSpec, PartitionSpec, SubmitError};
 use punctual_device_cuda::StartError;
-use punctual_device_cuda::conformance::{SCORE_TOLERANCE, confidence_tolerance};
 use punctual_device_cuda::driver::Code;
 use punctual_device_cuda::partition::{Mechanism, Partitioner, SmSet};
 use punctual_model::Network;
@@ -94,7 +95,7 @@ impl Places {
 /// Alike, as far as partitions of another size may compute sums in another order.
 fn assert_alike(found: &[Answer], expected: &[Answer], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
-    let tolerance = confidence_tolerance(SCORE_TOLERANCE);
+    let tolerance = confidence_tolerance(SCORE_TOLERANCE_OF_HALVES);
     for (found, expected) in found.iter().zip(expected) {
         assert_eq!(found.class, expected.class, "{what}");
         let [found, expected] = [found, expected].map(|each| each.confidence.as_probability());

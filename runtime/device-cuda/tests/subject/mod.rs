@@ -11,12 +11,13 @@ use punctual_core::{
     ActionId, Answer, Criticality, Event, Infer, Instant, ModelId, Nanos, PartitionId, RequestId,
     StageId, Window,
 };
-use punctual_device::conformance::{Subject, Testable, networks};
+use punctual_device::conformance::{
+    SCORE_TOLERANCE_OF_HALVES, Subject, Testable, confidence_tolerance, networks,
+};
 use punctual_device::pool::Wait;
 use punctual_device::{
     Device, DeviceSpec, HostedDevice, InputBuffers, ModelSpec, PartitionSpec, Shell,
 };
-use punctual_device_cuda::conformance::{SCORE_TOLERANCE, confidence_tolerance};
 use punctual_device_cuda::driver::{Code, Driver, Gpu};
 use punctual_device_cuda::host::Host;
 use punctual_device_cuda::partition::offer::{self, How, Offer};
@@ -358,7 +359,7 @@ impl Subject for Emulated {
     /// Likewise: halves may be equal, or in another order, where floats are not, so that other positions are chosen.
     const ARITHMETIC: bool = false;
     const CONFIDENCE_TOLERANCE: f32 = confidence_tolerance(Self::SCORE_TOLERANCE);
-    const SCORE_TOLERANCE: f32 = SCORE_TOLERANCE;
+    const SCORE_TOLERANCE: f32 = SCORE_TOLERANCE_OF_HALVES;
 
     fn start(&self, spec: &DeviceSpec<'_>, bell: Arc<Doorbell>) -> Cuda {
         let emulator =

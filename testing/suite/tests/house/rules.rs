@@ -24,6 +24,7 @@ const UNSAFE_ALLOWED: &[(&str, &str)] = &[
         "a C library, and memory of the CUDA driver",
     ),
     ("runtime/device-cuda", "the CUDA driver's C interface"),
+    ("bench/cuda-measuring", "launches of kernels"),
     (
         "testing/emulated-driver",
         "the same interface from the other side",

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use punctual_cuda_kernels::images::ImageError;
+use punctual_cuda_measuring::launcher::{LaunchError, Launcher};
+use punctual_cuda_measuring::recipe::known;
 use punctual_device_cuda::KernelError;
-use punctual_device_cuda::bench::recipe::known;
-use punctual_device_cuda::bench::{LaunchError, Launcher};
 use punctual_device_cuda::driver::Context;
 
 use super::super::super::result::Sheet;

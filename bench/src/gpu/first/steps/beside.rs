@@ -1,7 +1,7 @@
 //! What a promised stage suffers from best-effort work beside it, kept apart by masks or not.
 
 use punctual_core::Criticality;
-use punctual_device_cuda::structures::Structure;
+use punctual_roofline::structures::Structure;
 
 use super::super::super::division::Parts;
 use super::super::super::load::{Load, Work};

@@ -1,7 +1,7 @@
 //! What a look at the epoch costs, by where the epoch lies, and what the smallest copy takes.
 
-use punctual_device_cuda::bench::recipe::rates;
-use punctual_device_cuda::bench::{Launcher, Looks};
+use punctual_cuda_measuring::launcher::{Launcher, Looks};
+use punctual_cuda_measuring::recipe::rates;
 use punctual_device_cuda::driver::{Context, DeviceMemory, MappedMemory};
 use punctual_device_cuda::queue::FlagPlace;
 use punctual_platform::clock;

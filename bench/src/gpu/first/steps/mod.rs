@@ -11,8 +11,8 @@ mod resumption;
 
 use std::sync::Arc;
 
-use punctual_device_cuda::bench::recipe::rates::{self, Size};
-use punctual_device_cuda::bench::{Launcher, Looks};
+use punctual_cuda_measuring::launcher::{Launcher, Looks};
+use punctual_cuda_measuring::recipe::rates::{self, Size};
 use punctual_device_cuda::driver::Context;
 use punctual_platform::clock;
 

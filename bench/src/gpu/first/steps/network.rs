@@ -1,7 +1,7 @@
 //! The stages of one network beside the roofline's prediction, which was committed before any run.
 
 use punctual_device_cuda::driver::Attribute;
-use punctual_device_cuda::structures::Structure;
+use punctual_roofline::structures::Structure;
 
 use super::super::super::result::Latency;
 use super::super::super::rig::{self, StageRun};

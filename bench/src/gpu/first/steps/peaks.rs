@@ -2,9 +2,9 @@
 //! something holds it back.
 
 use punctual_cuda_kernels::images::ImageError;
+use punctual_cuda_measuring::launcher::{LaunchError, Launcher, Looks};
+use punctual_cuda_measuring::recipe::rates::{self, Rated};
 use punctual_device_cuda::KernelError;
-use punctual_device_cuda::bench::recipe::rates::{self, Rated};
-use punctual_device_cuda::bench::{LaunchError, Launcher, Looks};
 use punctual_device_cuda::driver::{Attribute, Context, Gpu};
 
 use super::super::super::result::Latency;

@@ -1,6 +1,6 @@
 //! How soon the GPU is free of best-effort work.
 
-use punctual_device_cuda::bench::{Holding, Load};
+use punctual_cuda_measuring::holding::{Holding, Load};
 use punctual_device_cuda::driver::{Attribute, Context};
 use punctual_types::Random;
 

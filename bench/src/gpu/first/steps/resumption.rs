@@ -1,7 +1,7 @@
 //! Whether a stage that was preempted and resumed gives the answer of one that was not.
 
 use punctual_core::Answer;
-use punctual_device_cuda::structures::Structure;
+use punctual_roofline::structures::Structure;
 use punctual_types::Random;
 
 use super::super::super::rig::{self, StageRun};

@@ -2,11 +2,11 @@
 
 use punctual_core::{Criticality, Nanos, StageId, Units};
 use punctual_device::conformance::networks;
-use punctual_device_cuda::structures::{OF_DISB, Structure};
 use punctual_device_cuda::{CudaDevice, Division};
 use punctual_evaluation::experiments::disb::DEADLINE;
 use punctual_evaluation::profiles::reef::right_at_the_end;
 use punctual_model::Network;
+use punctual_roofline::structures::{OF_DISB, Structure};
 use punctual_simulator::scenario::{Board, Measured, Model, Scenario, Stage};
 
 use super::super::super::division::Parts;

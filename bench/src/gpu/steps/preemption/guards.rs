@@ -2,8 +2,8 @@
 
 use punctual_device_cuda::CudaDevice;
 use punctual_device_cuda::queue::QueueSpec;
-use punctual_device_cuda::structures::Structure;
 use punctual_model::Network;
+use punctual_roofline::structures::Structure;
 
 use super::super::super::result::{Latency, Sheet, StepResult};
 use super::super::super::rig::{self, Rig, StageRun};

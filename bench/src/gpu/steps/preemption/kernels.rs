@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_device_cuda::bench::{Holding, Load};
+use punctual_cuda_measuring::holding::{Holding, Load};
 use punctual_device_cuda::driver::{Attribute, Context};
 use punctual_device_cuda::queue::{FlagPlace, QueueSpec};
 use punctual_report::{Axis, Lines, Series};

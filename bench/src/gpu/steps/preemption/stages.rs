@@ -2,8 +2,8 @@
 
 use punctual_device_cuda::CudaDevice;
 use punctual_device_cuda::queue::QueueSpec;
-use punctual_device_cuda::structures::Structure;
 use punctual_report::{Axis, Bars};
+use punctual_roofline::structures::Structure;
 use punctual_types::Random;
 
 use super::super::super::result::{Latency, Sheet, StepResult};

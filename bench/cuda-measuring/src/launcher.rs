@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use punctual_cuda_kernels::params::Guard;
 use punctual_cuda_kernels::{Arguments, Kernel};
+use punctual_device_cuda::driver::{CallError, Context, DeviceMemory, Event, MappedMemory, Stream};
+use punctual_device_cuda::queue::{FlagPlace, NONE_EVICTED};
+use punctual_device_cuda::{KernelError, Kernels};
 use thiserror::Error;
 
-use super::recipe::Recipe;
-use crate::driver::{CallError, Context, DeviceMemory, Event, MappedMemory, Shape, Stream};
-use crate::kernels::{KernelError, Kernels};
-use crate::queue::{FlagPlace, NONE_EVICTED};
+use crate::recipe::Recipe;
 
 /// Why a launch has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -57,7 +57,7 @@ impl Launcher {
         on_device.write(EVICTED, &NONE_EVICTED.to_ne_bytes())?;
         Ok(Self {
             stream: Stream::new(context, 0)?,
-            kernels: Kernels::new(),
+            kernels: Kernels::default(),
             on_host: MappedMemory::take(context, 4)?,
             on_device,
             begin: Event::new(context, true)?,
@@ -133,22 +133,15 @@ impl Launcher {
     }
 
     fn launch(&self, prepared: &Prepared, looks: Looks) -> Result<(), CallError> {
-        let function = self.kernels.get(prepared.kernel);
-        let function = function.ok_or(CallError::not_loaded())?;
-        let grid = prepared.kernel.grid(&prepared.arguments);
-        let shape = Shape {
-            grid: grid.expect("a recipe has a grid"),
-            block: prepared.kernel.block,
-            shared_bytes: prepared.kernel.shared_bytes,
-        };
-        let guard = self.guard(looks);
+        let arguments = &prepared.arguments;
+        let grid = prepared
+            .kernel
+            .grid(arguments)
+            .expect("a recipe has a grid");
+        let (guard, of) = (self.guard(looks), (prepared.kernel, grid));
         // SAFETY: a recipe's arguments are those of its kernel, and its memory is as large as the kernel expects, which
         // the interpreter of PTX checks in tests. The memory and the guard's words outlive the launch: freeing memory
         // waits for the device.
-        unsafe {
-            let guard = (&raw const guard).cast();
-            let arguments = [guard, prepared.arguments.as_ptr()];
-            self.stream.launch(function, shape, arguments)
-        }
+        unsafe { self.kernels.launch(&self.stream, of, &guard, arguments) }
     }
 }

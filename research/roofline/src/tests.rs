@@ -1,5 +1,7 @@
+use punctual_device_cuda::PAGE_BYTES;
+use punctual_device_cuda::lower::{Program, Target};
+
 use super::*;
-use crate::lower::{Program, Target};
 use crate::structures::Structure;
 
 /// Round figures, so that examples can be computed by hand: a clock is a nanosecond.
@@ -64,7 +66,7 @@ fn lists(structure: Structure, batch: u8, multiprocessors: u32) -> Vec<LaunchLis
     let target = Target {
         multiprocessors,
         compute_capability: (8, 7),
-        page_bytes: crate::PAGE_BYTES,
+        page_bytes: PAGE_BYTES,
     };
     let program = Program::lower(&structure.outline(224), &[batch], &target, &[]);
     let stages = program.expect("it lowers").stages.into_iter();

@@ -1,18 +1,22 @@
 //! How long each launch of a list takes alone: what kernel padding goes by.
 
+mod direct;
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use punctual_core::Nanos;
-use punctual_cuda_kernels::kernel;
 use punctual_cuda_kernels::params::{Guard, Hold};
+use punctual_cuda_kernels::{Arguments, Kernel, kernel};
 use punctual_device::ModelSpec;
 
-use super::direct::{Direct, DirectError};
-use crate::driver::{CallError, Context, Event, Shape};
+use crate::StartError;
+use crate::driver::{CallError, Context, Event};
 use crate::kernel_padding::{LaunchTime, LaunchTimes};
 use crate::lower::{LaunchList, Program, Target};
 use crate::partition::Partitioner;
+
+pub use direct::Direct;
 
 /// A model whose launches are measured.
 #[derive(Clone, Debug)]
@@ -46,7 +50,7 @@ pub fn launch_times(
     on: Range<u16>,
     (subjects, page_bytes): (&[Subject<'_>], u32),
     rounds: usize,
-) -> Result<LaunchTimes, DirectError> {
+) -> Result<LaunchTimes, StartError> {
     let compute_capability = context.gpu().compute_capability()?;
     let mut times = LaunchTimes::on(u32::from(on.end - on.start));
     for subject in subjects {
@@ -58,7 +62,7 @@ pub fn launch_times(
         let spec = &subject.spec;
         let program = Program::lower(spec.network, spec.batches, &target, spec.solutions)?;
         let stream = partitioner.stream(context, on.clone(), 0)?;
-        let direct = Direct::of(stream, spec.network, program)?;
+        let direct = Direct::new(stream, spec.network, program)?;
         let mut timed = Timed::new(context, direct)?;
         let all = on.end - on.start;
         let mut found = timed.lists(u32::from(all), rounds)?;
@@ -107,27 +111,43 @@ struct List {
 /// A network that has run once, and marks between its launches.
 struct Timed {
     direct: Direct,
+    /// Takes time, and nothing else.
+    hold: &'static Kernel,
     /// One more than the longest list has launches.
     marks: Vec<Event>,
 }
 
 impl Timed {
-    fn new(context: &Arc<Context>, direct: Direct) -> Result<Self, DirectError> {
+    fn new(context: &Arc<Context>, direct: Direct) -> Result<Self, StartError> {
         let hold = kernel("hold").expect("a kernel of the module `probe`");
         direct.kernels.load(context, hold.module)?;
-        let lists = direct.program.stages.iter().flat_map(|stage| &stage.lists);
-        let longest = lists.map(|list| list.steps.len()).max().unwrap_or(0);
+        let lists = || {
+            direct
+                .program()
+                .stages
+                .iter()
+                .flat_map(|stage| &stage.lists)
+        };
+        let longest = lists().map(|list| list.steps.len()).max().unwrap_or(0);
         let marks = (0..=longest).map(|_| Event::new(context, true));
         let marks = marks.collect::<Result<_, CallError>>()?;
         // Code is there from the first run on, and so is what later stages read.
-        let image = image(direct.program.input_floats());
-        direct.scores(&vec![image.as_slice(); usize::from(direct.batch)])?;
-        Ok(Self { direct, marks })
+        let members = lists().map(|list| usize::from(list.batch)).max();
+        let image = image(direct.program().input_floats());
+        direct.bring(&vec![image.as_slice(); members.unwrap_or(0)])?;
+        for list in lists() {
+            direct.run(&list.steps, usize::from(list.batch))?;
+        }
+        Ok(Self {
+            direct,
+            hold,
+            marks,
+        })
     }
 
     /// What the launches of all lists take on the TPCs of the stream, which are so many.
     fn lists(&self, tpcs: u32, rounds: usize) -> Result<Vec<List>, CallError> {
-        let stages = self.direct.program.stages.iter().enumerate();
+        let stages = self.direct.program().stages.iter().enumerate();
         let lists = stages.flat_map(|(stage, of)| of.lists.iter().map(move |list| (stage, list)));
         let measured = lists.map(|(stage, list)| {
             let time = |time| LaunchTime { time, enough: tpcs };
@@ -165,24 +185,16 @@ impl Timed {
 
     /// Keeps the stream busy while so many launches are queued.
     fn hold(&self, launches: u32) -> Result<(), CallError> {
-        let kernel = kernel("hold").expect("it was loaded");
-        let function = self.direct.kernels.get(kernel);
-        let function = function.ok_or(CallError::not_loaded())?;
-        let shape = Shape {
-            grid: [1, 1, 1],
-            block: kernel.block,
-            shared_bytes: kernel.shared_bytes,
-        };
-        let guard = Guard::default();
-        let arguments = Hold {
+        let arguments = Arguments::Hold(Hold {
             stay_ns: launches.saturating_mul(HAND_OVER_NS),
             check_ns: 0,
-        };
-        // SAFETY: a guard and `hold`'s own arguments, which have no addresses.
-        unsafe {
-            let arguments = [(&raw const guard).cast(), (&raw const arguments).cast()];
-            self.direct.stream.launch(function, shape, arguments)
-        }
+        });
+        let Direct {
+            kernels, stream, ..
+        } = &self.direct;
+        let one = (self.hold, [1, 1, 1]);
+        // SAFETY: `hold`'s own arguments, which have no addresses.
+        unsafe { kernels.launch(stream, one, &Guard::default(), &arguments) }
     }
 }
 

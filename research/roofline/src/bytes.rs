@@ -5,9 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_cuda_kernels::with_arguments;
-
-use crate::lower::{Launch, LaunchList, Place, Step};
+use punctual_device_cuda::lower::{LaunchList, Place, Step};
 
 /// Bytes that a launch moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +20,7 @@ pub struct Moved {
 
 /// Of each launch of a list, with a cache of `capacity` bytes.
 pub(super) fn moved(list: &LaunchList, capacity: u64) -> Vec<Moved> {
-    let touched: Vec<_> = list.steps.iter().map(touched).collect();
+    let touched: Vec<_> = list.steps.iter().map(Step::touched).collect();
     let mut cache = Cache {
         capacity,
         kept: Vec::new(),
@@ -35,7 +33,7 @@ pub(super) fn moved(list: &LaunchList, capacity: u64) -> Vec<Moved> {
 /// Different bytes of device memory that a list touches: no run of it can do with fewer, less those that a cache kept.
 pub(super) fn different(list: &LaunchList) -> u64 {
     let mut places = BTreeMap::new();
-    for (place, bytes) in list.steps.iter().flat_map(touched) {
+    for (place, bytes) in list.steps.iter().flat_map(Step::touched) {
         if matches!(place, Place::Weights { .. } | Place::Request { .. }) {
             let most: &mut u64 = places.entry(place.encode()).or_default();
             *most = bytes.max(*most);
@@ -80,28 +78,6 @@ impl Cache {
         self.kept.push((place, bytes));
         has
     }
-}
-
-/// Where a launch reads and writes, and how many bytes.
-fn touched(step: &Step) -> Vec<(Place, u64)> {
-    let traffic = step.traffic();
-    let arguments = step.arguments();
-    let inputs = with_arguments!(arguments, launch => launch.weight_bytes());
-    let mut weights = Some(inputs);
-    let spans = traffic.reads.iter().chain(&traffic.writes);
-    let named = spans.map(|span| match (span.place, span.bytes) {
-        // A launch's weights, biases and tables lie in one page: the first of them stands for all.
-        (Place::Weights { .. }, _) => (span.place, weights.take().unwrap_or(0)),
-        (Place::Input { .. }, _) => (span.place, inputs),
-        (Place::Workspace { .. } | Place::Request { .. }, bytes) => (span.place, bytes),
-        (_, bytes) => (span.place, bytes),
-    });
-    let share = with_arguments!(arguments, launch => launch.share_read());
-    let scaled = named.enumerate().map(|(at, (place, bytes))| match at {
-        0 if share < 1.0 => (place, (bytes as f64 * share) as u64),
-        _ => (place, bytes),
-    });
-    scaled.filter(|&(_, bytes)| bytes > 0).collect()
 }
 
 #[cfg(test)]

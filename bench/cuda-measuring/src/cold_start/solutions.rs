@@ -3,8 +3,6 @@
 use punctual_cuda_kernels::params::Pattern;
 use punctual_cuda_kernels::{KERNELS, Kernel, Module};
 
-use super::Replacement;
-
 /// The kernels of loaded modules, by pattern, the most recently used first.
 #[derive(Debug, Default)]
 pub(super) struct Solutions {
@@ -53,22 +51,12 @@ impl Solutions {
     }
 
     /// What to do for a launch of `wanted`.
-    pub(super) fn plan(
-        &mut self,
-        wanted: &'static Kernel,
-        replacement: Replacement,
-        past_milestone: impl FnOnce() -> bool,
-    ) -> Plan {
+    pub(super) fn plan(&mut self, wanted: &'static Kernel, may_replace: bool) -> Plan {
         if self.is_loaded(wanted.module) {
             self.used(wanted);
             return Plan::Use;
         }
-        let may = match replacement {
-            Replacement::Never => false,
-            Replacement::Always => true,
-            Replacement::AfterMilestone => past_milestone(),
-        };
-        match self.stand_in(wanted.pattern).filter(|_| may) {
+        match self.stand_in(wanted.pattern).filter(|_| may_replace) {
             Some(kernel) => {
                 self.used(kernel);
                 Plan::Replace(kernel)
@@ -91,11 +79,7 @@ mod tests {
     fn the_most_recently_used_kernel_of_the_pattern_stands_in() {
         let mut cache = Solutions::default();
         let wanted = known("conv_gemm_128x128");
-        let plan = |cache: &mut Solutions, wanted, past: bool| match cache.plan(
-            wanted,
-            Replacement::AfterMilestone,
-            || past,
-        ) {
+        let plan = |cache: &mut Solutions, wanted, past| match cache.plan(wanted, past) {
             Plan::Use => "use",
             Plan::Load => "load",
             Plan::Replace(kernel) => kernel.name,
@@ -119,7 +103,7 @@ mod tests {
     fn what_has_no_pattern_is_never_replaced() {
         let mut cache = Solutions::default();
         cache.loaded(Module::Gemm64x64);
-        let plan = cache.plan(known("pool"), Replacement::Always, || true);
+        let plan = cache.plan(known("pool"), true);
         assert!(matches!(plan, Plan::Load));
     }
 }

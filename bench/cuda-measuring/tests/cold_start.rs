@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use emulated_cuda::{Config, Emulator};
 use punctual_cuda_kernels::Module;
-use punctual_device::conformance::networks;
-use punctual_device_cuda::cold_start::{
-    ColdStartError, FirstAnswers, Order, Replacement, Start, first_answers,
+use punctual_cuda_measuring::cold_start::{
+    ColdStartError, FirstAnswers, Order, Start, first_answers,
 };
+use punctual_device::conformance::networks;
 use punctual_device_cuda::driver::{Driver, Gpu};
 use punctual_model::{Calibration, Network, Package, reference};
 
@@ -67,9 +67,11 @@ fn every_order_gives_the_answers_of_the_reference() {
         }
         let in_order = answers.exits.windows(2).all(|pair| pair[0].at < pair[1].at);
         assert!(in_order && answers.opened < answers.lowered, "{order:?}");
-        let replaces = order == Order::Interleaved(Replacement::Always);
-        if order != Order::Interleaved(Replacement::AfterMilestone) {
-            assert_eq!(!answers.replaced.is_empty(), replaces, "{order:?}");
+        match order {
+            // As it comes.
+            Order::Interleaved => {}
+            Order::NoMilestone => assert!(!answers.replaced.is_empty()),
+            Order::Reactive => assert!(answers.replaced.is_empty()),
         }
         // What was replaced came after all.
         for replaced in &answers.replaced {
@@ -86,7 +88,7 @@ fn every_order_gives_the_answers_of_the_reference() {
 fn without_a_milestone_everything_runs_from_the_general_module_and_the_rest_is_loaded_last() {
     let emulator = Emulator::start(&Config::default()).expect("the emulated driver");
     let path = package("general.punctual");
-    let answers = start(&path, Order::Interleaved(Replacement::Always)).expect("it starts");
+    let answers = start(&path, Order::NoMilestone).expect("it starts");
     assert_eq!(answers.loads[0].module, Module::General);
     assert!(answers.loads.len() > 1);
     let last = answers.exits.last().expect("an exit").at;

@@ -1,5 +1,5 @@
 //! What the networks of the papers and `signs` are lowered to, as a table:
-//! `cargo run -p punctual-device-cuda --example lowering -- [multiprocessors]` (16 by default).
+//! `cargo run -p punctual-roofline --example lowering -- [multiprocessors]` (16 by default).
 //!
 //! Needs no GPU and no driver; the same numbers on every machine.
 
@@ -9,8 +9,8 @@ use std::process::ExitCode;
 
 use punctual_device_cuda::PAGE_BYTES;
 use punctual_device_cuda::lower::{LaunchList, LowerError, Program, Target};
-use punctual_device_cuda::structures::Structure;
 use punctual_model::{Network, Package};
+use punctual_roofline::structures::Structure;
 
 const SIDE: u32 = 224;
 const BATCHES: [u8; 2] = [1, 8];

@@ -9,9 +9,9 @@ use emulated_cuda::{Config, Emulator, Parameter, Shape, Source, Target};
 use punctual_cuda_kernels::Arguments;
 use punctual_cuda_kernels::images::archives;
 use punctual_cuda_kernels::params::Guard;
-use punctual_device_cuda::bench::Launcher;
-use punctual_device_cuda::bench::recipe::rates::{self, Rated, Size};
-use punctual_device_cuda::bench::recipe::{Recipe, known};
+use punctual_cuda_measuring::launcher::Launcher;
+use punctual_cuda_measuring::recipe::rates::{self, Rated, Size};
+use punctual_cuda_measuring::recipe::{Recipe, known};
 use punctual_device_cuda::driver::{Context, Driver};
 use punctual_ptx::{Arithmetic, Region, Space};
 
@@ -37,7 +37,7 @@ fn on_the_emulated_driver() -> String {
 #[test]
 fn every_known_answer_is_that_of_the_ptx_that_ships() {
     let found = on_the_emulated_driver();
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bench/recipe/known_answers.txt");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/recipe/known_answers.txt");
     if std::env::var_os("PUNCTUAL_REWRITE").is_some() {
         std::fs::write(&file, &found).expect("the file of hashes");
     }

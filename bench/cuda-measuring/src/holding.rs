@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use punctual_cuda_kernels::params::Hold;
 use punctual_cuda_kernels::{Kernel, Module, kernel};
+use punctual_device_cuda::driver::{CallError, Context, Shape, Stream};
+use punctual_device_cuda::queue::{NotHandedOver, QueueSpec, VirtualQueue};
+use punctual_device_cuda::{KernelError, Kernels};
 use punctual_platform::clock;
 use thiserror::Error;
-
-use crate::driver::{CallError, Context, Shape, Stream};
-use crate::kernels::{KernelError, Kernels};
-use crate::queue::{NotHandedOver, QueueSpec, VirtualQueue};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
@@ -65,7 +64,7 @@ impl Holding {
     /// If the table of kernels has no `hold`.
     pub fn new(context: &Arc<Context>, spec: QueueSpec) -> Result<Self, HoldError> {
         let kernel = kernel("hold").expect("a kernel of the module `probe`");
-        let kernels = Kernels::new();
+        let kernels = Kernels::default();
         for module in [Module::General, kernel.module] {
             kernels.load(context, module)?;
         }
@@ -117,13 +116,8 @@ impl Holding {
             stay_ns: load.stay_ns,
             check_ns: load.check_ns,
         };
-        let shape = Shape {
-            grid: [load.blocks, 1, 1],
-            block: self.kernel.block,
-            shared_bytes: self.kernel.shared_bytes,
-        };
-        let function = self.kernels.get(self.kernel);
-        let function = function.ok_or(CallError::not_loaded())?;
+        let shape = Shape::of(self.kernel, [load.blocks, 1, 1]);
+        let function = self.kernels.get(self.kernel)?;
         // SAFETY: `hold` takes these arguments, which have no addresses.
         unsafe {
             let arguments = (&raw const arguments).cast();

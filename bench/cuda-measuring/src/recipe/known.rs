@@ -6,7 +6,7 @@
 //! to be known ([`LEFT_OUT`]).
 //!
 //! `known_answers.txt` has a hash of each output, as the interpreter of PTX computes it
-//! (`cargo test -p punctual-device-cuda --test known_answers`; with `PUNCTUAL_REWRITE=1` it writes the file).
+//! (`cargo test -p punctual-cuda-measuring --test known_answers`; with `PUNCTUAL_REWRITE=1` it writes the file).
 
 use punctual_cuda_kernels::params::{
     AddBytes, BestScore, Conv, ConvBytes, Convert, Copy as Copying, Curve, Digits, Elementwise,

@@ -5,23 +5,22 @@
 //! blocks, or as long as one block waits for what it reads, its own instructions and its looks at the epoch, whichever
 //! is longer. A launch takes no less than its bytes need, and no less than the host needs to hand it over.
 //!
-//! | module | contents |
-//! |---|---|
-//! | `work` | what a block of each kernel does |
-//! | `bytes` | which bytes come from memory, the cache, the host |
+//! What a launch touches and what a block of it does, its [`Step`] says. `bytes` says which bytes come from memory, the cache, the host;
+//! [`structures`] are the networks that are predicted.
 //!
 //! What is not modelled: bank conflicts, sets of caches, contention between partitions, clocks that change, pages of
 //! memory that are not mapped yet.
+#![forbid(unsafe_code)]
 
 mod bytes;
+pub mod structures;
 
 use punctual_cuda_kernels::contract::Multiprocessor;
 use punctual_cuda_kernels::images::{self, ImageError};
 use thiserror::Error;
 
-use crate::lower::{LaunchList, Place, Step};
+use punctual_device_cuda::lower::{LaunchList, Place, Step, Work};
 
-pub use crate::lower::Work;
 pub use bytes::Moved;
 
 /// A GPU, as its vendor describes it, with assumptions where he does not.
@@ -170,7 +169,7 @@ pub enum RooflineError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
     pub multiprocessors: u32,
-    /// As [`QueueSpec::check_stride`](crate::queue::QueueSpec::check_stride).
+    /// As [`QueueSpec::check_stride`](punctual_device_cuda::queue::QueueSpec::check_stride).
     pub check_stride: u32,
 }
 
@@ -208,8 +207,8 @@ impl Device {
     /// On a device with memory of its own the leader copies each member's input there first.
     fn bring_ns(&self, list: &LaunchList) -> f64 {
         let is_input = |step: &Step| {
-            let mut reads = step.traffic().reads.into_iter();
-            reads.any(|span| matches!(span.place, Place::Input { .. }))
+            let mut touched = step.touched().into_iter();
+            touched.any(|(place, _)| matches!(place, Place::Input { .. }))
         };
         let brings = !self.integrated && list.steps.iter().any(is_input);
         f64::from(u8::from(brings)) * f64::from(list.batch) * self.times.hand_over
@@ -226,7 +225,7 @@ impl Device {
         let blocks = x * y * z;
         let resident = self.resident_blocks(step)?;
         let bytes = moved.memory + moved.host + moved.cached;
-        let work = Work::of(step, bytes as f64 / f64::from(blocks.max(1)));
+        let work = step.work(bytes as f64 / f64::from(blocks.max(1)));
         let spread = Spread {
             blocks,
             resident,
