@@ -2,8 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod answers;
-mod cold_start;
-mod cold_start_report;
 mod demonstration;
 mod detection;
 #[cfg(test)]
@@ -38,8 +36,6 @@ struct Arguments {
 enum What {
     /// What answers of a megabyte cost, beside a copy of as many bytes.
     Answers(answers::Options),
-    /// How soon a network answers after its process was started.
-    ColdStart(cold_start::Options),
     /// A detector with early exits, beside the same one at full depth only.
     Detection(detection::Options),
     /// Our engine and ONNX Runtime on one file, in alternation.
@@ -70,7 +66,6 @@ fn main() -> std::process::ExitCode {
     };
     let termination = match arguments.what {
         What::Answers(options) => Termination::of("bench answers", answers::run(&options)),
-        What::ColdStart(options) => Termination::of("bench cold-start", cold_start::run(&options)),
         What::Detection(options) => Termination::of("bench detection", detection::run(&options)),
         What::Engine(options) => Termination::of("bench engine", engine::run(&options)),
         What::Gpu(options) => Termination::of("bench gpu", gpu::run(&options)),

@@ -7,7 +7,6 @@
 //! | `lower` | a network to steps with kernels, operands and weights: what a stage runs |
 //! | `shared` | the memory that a partition's cores share, and the team that computes on it |
 //! | [`images`] | packed weights into packages |
-//! | [`cold_start`] | from a package file to its first answers |
 //! | [`measure_solutions`] | which solution of each operator is the fastest here |
 //! | [`Evaluator`] | class scores of a network on the device's kernels, on the calling thread |
 //!
@@ -71,7 +70,6 @@
 #![deny(unsafe_code)]
 
 mod checker;
-pub mod cold_start;
 mod device;
 mod error;
 mod evaluate;

@@ -37,9 +37,9 @@ impl Memory {
         let pages: Box<[Option<u32>]> = sources.iter().map(paged).collect();
         check_fit(&pages, cache_pages)?;
         let store = pinned_pages(&sources) + cache_pages as usize;
-        let (weights, mut ledger, mut loader) = weights::weights(sources, store, true)?;
+        let (weights, mut ledger, mut loader) = weights::weights(sources, store)?;
         for (id, _) in (0..).zip(&pages).filter(|(_, paged)| paged.is_none()) {
-            ledger.load(ActionId(0), ModelId(id), false);
+            ledger.load(ActionId(0), ModelId(id));
             if let Some(Err((model, source))) = loader.carry_out() {
                 return Err(StartError::Weights { model, source });
             }
@@ -64,7 +64,7 @@ impl WeightStore for Memory {
     }
 
     fn load(&mut self, action: ActionId, model: ModelId) {
-        self.ledger.load(action, model, false);
+        self.ledger.load(action, model);
     }
 
     fn unload(&mut self, model: ModelId) {

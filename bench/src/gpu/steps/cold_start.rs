@@ -243,7 +243,7 @@ fn report(found: &[(String, Vec<Starts>)]) -> StepResult {
     result.tables.push(sheet);
     result.note(
         "reactive: all is lowered, all weights are loaded, and each launch first loads its kernel: PASK's baseline. \
-         interleaved: on three threads, absent kernels replaced after the milestone. Packages are in the page cache; the \
+         interleaved: on two threads, absent kernels replaced after the milestone; no-milestone: replaced from the beginning. Packages are in the page cache; the \
          start of CUDA in the process is part of every time but that behind `but for CUDA's start`, which the bound is about: \
          where `cuInit` and the context take most of a start, no order can be several times sooner. Ways alternate, \
          start by start.",

@@ -16,7 +16,7 @@ mod vit;
 
 use punctual_model::Network;
 
-pub use seeds::seed_weights;
+use seeds::seed_weights;
 
 /// A network that can be made for inputs of any size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +34,7 @@ pub enum Structure {
     VitB16,
 }
 
-pub const CLASSES: u32 = 1000;
+const CLASSES: u32 = 1000;
 
 /// The networks of DISB (REEF's benchmark) by their names in its files, and what stands for them: three have operators or
 /// branches that these structures lack.
@@ -56,9 +56,6 @@ impl Structure {
         Self::ShuffleNetV2,
         Self::Vgg19,
     ];
-
-    /// Those of the zoo besides.
-    pub const ZOO: [Self; 2] = [Self::UNet, Self::VitB16];
 
     /// Its name, e.g. `resnet34`.
     #[must_use]

@@ -6,7 +6,7 @@ use punctual_types::{Activation, Random};
 /// Draws all weights and biases anew: uniform, of the variance that keeps that of activations through
 /// a layer (He's rule, where the activation cuts the negative half off). What is added to a shortcut
 /// is drawn smaller, so that a hundred blocks do not add up to more than halves hold.
-pub fn seed_weights(network: &mut Network, seed: u64) {
+pub(super) fn seed_weights(network: &mut Network, seed: u64) {
     const BESIDE_A_SHORTCUT: f32 = 0.2;
     const BIAS: f32 = 0.05;
     const TABLE: f32 = 0.5;

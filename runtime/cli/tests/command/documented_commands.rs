@@ -30,7 +30,6 @@ const NOT_RUN: &[(&str, &str)] = &[
         "bench answers",
         "minutes of real time: bench/tests/answers.rs",
     ),
-    ("bench cold-start", "seconds for each round"),
     (
         "bench detection",
         "minutes of real time: bench/tests/detection.rs",

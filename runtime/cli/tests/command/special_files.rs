@@ -32,7 +32,6 @@ const READING: &[&str] = &[
     "calibrate angle.punctual --values strange --tolerance 1",
     "calibrate mask-classes.punctual --samples grey --masks masks",
     "share strange signs.punctual --output shared",
-    "bench cold-start strange",
     "simulate strange.toml",
     "simulate strange.json",
     "simulate workload.toml",

@@ -184,44 +184,37 @@ impl<'n> Lowering<'n> {
         })
     }
 
-    /// Stage after stage, their steps' weights one after the other.
-    pub(super) fn each_stage(&self) -> impl Iterator<Item = Result<Executable, LowerError>> {
+    /// All stages, their steps' weights one after the other.
+    fn stages(&self) -> Result<Vec<Executable>, LowerError> {
         let mut weights = image::Ranges::default();
         let mut operators = 0;
         let input = self.input();
         let lanes = self.isa.lanes();
         let mut checker = Checker::new(self.network, &input, self.request_floats, lanes);
-        self.network
-            .stages
-            .iter()
-            .enumerate()
-            .map(move |(index, stage)| {
-                let before = operators;
-                operators += stage.operators.len() as u32;
-                let mut executable = self.stage(index, before)?;
-                for step in &mut executable.steps {
-                    let operator = step
-                        .operator
-                        .map(|at| &stage.operators[(at - before) as usize]);
-                    step.weights = weights.next(&*step.kernel, operator);
-                }
-                let checked = checker.stage(stage, &executable);
-                checked.map_err(|source| LowerError::Wrong {
-                    model: self.network.name.clone(),
-                    stage: index,
-                    source: Box::new(source),
-                })?;
-                Ok(executable)
-            })
+        let stages = self.network.stages.iter().enumerate();
+        let lowered = stages.map(|(index, stage)| {
+            let before = operators;
+            operators += stage.operators.len() as u32;
+            let mut executable = self.stage(index, before)?;
+            for step in &mut executable.steps {
+                let operator = step
+                    .operator
+                    .map(|at| &stage.operators[(at - before) as usize]);
+                step.weights = weights.next(&*step.kernel, operator);
+            }
+            let checked = checker.stage(stage, &executable);
+            checked.map_err(|source| LowerError::Wrong {
+                model: self.network.name.clone(),
+                stage: index,
+                source: Box::new(source),
+            })?;
+            Ok(executable)
+        });
+        lowered.collect()
     }
 
-    /// All stages.
-    pub(super) fn stages(&self) -> Result<Vec<Executable>, LowerError> {
-        self.each_stage().collect()
-    }
-
-    /// A model of some of the stages.
-    pub(super) fn model(&self, stages: Vec<Executable>) -> LoadedModel {
+    /// A model of all stages.
+    fn model(&self, stages: Vec<Executable>) -> LoadedModel {
         LoadedModel {
             weight_floats: image::floats(&stages),
             stages,
@@ -257,11 +250,6 @@ impl<'n> Lowering<'n> {
             };
         }
         places
-    }
-
-    /// Floats of a request buffer that the network uses.
-    pub(super) fn request_floats(&self) -> usize {
-        self.request_floats
     }
 
     /// A stage that has so many operators before it.

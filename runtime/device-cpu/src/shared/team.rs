@@ -149,7 +149,7 @@ impl Leader {
     }
 
     /// Runs a stage for the members whose request buffers are claimed, with weights that are claimed.
-    /// `interrupt` is looked at between operators. A team of one waits for weights that are not ready yet.
+    /// `interrupt` is looked at between operators.
     ///
     /// # Panics
     /// If the stage does not exist, there are more members than the team was made for, or a claim
@@ -167,7 +167,7 @@ impl Leader {
             weights.is_of(&team.weights, model),
             "a claim of others' weights"
         );
-        assert!(weights.is_whole() || team.size == 1, "weights are missing");
+        assert!(weights.is_whole(), "weights are missing");
         let job = &team.job;
         job.model.store(model.0, Ordering::Relaxed);
         job.stage.store(stage.0, Ordering::Relaxed);
@@ -387,10 +387,6 @@ impl Team {
         let mut before = now();
         let last = stage.steps.len() - 1;
         for (index, step) in stage.steps.iter().enumerate() {
-            if !self.weights.wait_for(id, step.weights.end) {
-                // Of a team of one: the weights of larger ones are all there.
-                return Outcome::Fault;
-            }
             let ran = catch_unwind(AssertUnwindSafe(|| {
                 // SAFETY: this function's own promise.
                 let packed = unsafe { self.weights.read(id, step.weights.clone()) };

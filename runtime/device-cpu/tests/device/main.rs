@@ -1,6 +1,5 @@
-//! The CPU device from outside: its contract, whole networks, cold starts, profiles.
+//! The CPU device from outside: its contract, whole networks, profiles.
 
-mod cold_start;
 mod conformance;
 mod mutations;
 #[path = "../../../device/tests/tied/mod.rs"]

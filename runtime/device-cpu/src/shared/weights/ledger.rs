@@ -48,30 +48,24 @@ impl Ledger {
         self.pages.free()
     }
 
-    /// Gives `model` its pages and orders its load. With `early`, its weights may be read as far
-    /// as they arrive during the load.
+    /// Gives `model` its pages and orders its load.
     ///
     /// # Panics
     /// If there are too few pages, or a load of the model was ordered before and not taken back.
-    pub(crate) fn load(&mut self, action: ActionId, model: ModelId, early: bool) {
+    pub(crate) fn load(&mut self, action: ActionId, model: ModelId) {
         let shared = &self.weights.models[model.index()];
         self.pages.give(&shared.pages, &self.models[model.index()]);
-        // Relaxed, both: the gate is closed, so no worker reads them; the ring of orders publishes them to the loader.
+        // Relaxed: the gate is closed, so no worker reads it; the ring of orders publishes it to the loader.
         shared.ready.store(0, Ordering::Relaxed);
-        shared.failed.store(false, Ordering::Relaxed);
-        self.order(Order::Load(Load::of(action, model, early)));
+        self.order(Order::Load(Load { action, model }));
     }
 
     /// The next load that ended; one that failed has given its pages back.
     pub(crate) fn poll(&mut self) -> Option<Loaded> {
         let Ended { load, took } = self.done.pop().ok()?;
-        let Load {
-            action,
-            model,
-            early,
-        } = load;
-        // After a failure only readers that began early remain: they keep the pages.
-        if took.is_none() && (!early || self.close(model)) {
+        let Load { action, model } = load;
+        // The gate of a model whose load failed was never opened.
+        if took.is_none() {
             self.give_back(model);
         }
         Some(Loaded {
@@ -105,7 +99,7 @@ impl Ledger {
     fn order(&mut self, order: Order) {
         let pushed = self.orders.push(order);
         assert!(pushed.is_ok(), "the ring holds two orders a model");
-        self.weights.progress.ring();
+        self.weights.bell.ring();
     }
 }
 

@@ -24,7 +24,6 @@ pub(crate) struct Source {
 pub(super) struct Load {
     pub(super) action: ActionId,
     pub(super) model: ModelId,
-    pub(super) early: bool,
 }
 
 /// How a load ended.
@@ -86,15 +85,8 @@ impl Loader {
         let started = now();
         let model = load.model;
         let result = self.load(&load);
-        let shared = &self.weights.models[model.index()];
-        match &result {
-            Ok(()) if !load.early => shared.open(),
-            Ok(()) => {}
-            Err(_) => {
-                // Relaxed: the ring publishes it.
-                shared.failed.store(true, Ordering::Relaxed);
-                self.weights.progress.ring();
-            }
+        if result.is_ok() {
+            self.weights.models[model.index()].open();
         }
         let took = result.is_ok().then(|| now().since(started));
         let pushed = self.done.push(Ended { load, took });
@@ -103,11 +95,6 @@ impl Loader {
     }
 
     fn load(&mut self, load: &Load) -> Result<(), LoadError> {
-        if load.early {
-            // Nothing is ready yet: a worker that claims the weights now waits until they are.
-            self.weights.models[load.model.index()].open();
-            self.weights.progress.ring();
-        }
         let source = self.sources[load.model.index()].take();
         let source = source.expect("a pinned model is loaded once");
         let result = self.bring_in(load, &source.image);
@@ -131,7 +118,6 @@ impl Loader {
         // Relaxed: published by the ring of orders.
         let piece = model.pages[page].load(Ordering::Relaxed) as usize;
         let store = &self.weights.store;
-        store.take(piece, 1)?;
         let at = model.at + page * PAGE_BYTES;
         self.weights.addresses.show(at, store, piece, 1)
     }
@@ -158,9 +144,6 @@ impl Loader {
         }
         // Release: pairs with the acquires in `Weights` (label READY).
         model.ready.store(first + floats, Ordering::Release);
-        if load.early {
-            self.weights.progress.ring();
-        }
         Ok(())
     }
 
@@ -176,7 +159,7 @@ impl weights::Loader for Loader {
     type Error = LoadError;
 
     fn bell(&self) -> &Arc<Doorbell> {
-        &self.weights.progress
+        &self.weights.bell
     }
 
     fn carry_out_next(&mut self) -> Option<Result<(), (ModelId, LoadError)>> {

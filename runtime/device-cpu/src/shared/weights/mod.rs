@@ -24,9 +24,9 @@ mod tests;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use punctual_core::{ActionId, ModelId};
+use punctual_core::ModelId;
 use punctual_device::NO_PIECE;
 use punctual_model::{PAGE_BYTES, WeightImage};
 use punctual_platform::paging::{AddressRange, PageStore};
@@ -47,8 +47,8 @@ pub(crate) struct Weights {
     store: PageStore,
     /// The ranges of all models, one after the other.
     addresses: AddressRange,
-    /// Rings when something became ready.
-    progress: Arc<Doorbell>,
+    /// Rings when the loader has an order.
+    bell: Arc<Doorbell>,
 }
 
 /// What the ends share about one model.
@@ -62,7 +62,6 @@ struct Model {
     gate: AtomicU32,
     /// Floats from the start that may be read.
     ready: AtomicUsize,
-    failed: AtomicBool,
 }
 
 /// What the ledger tells the loader.
@@ -73,8 +72,8 @@ enum Order {
     Hide(ModelId),
 }
 
-/// The three ends, for models whose images these are, with `pages` pages in memory. Nothing is
-/// loaded. With `at_once` all memory is taken now, without it page after page as it is filled.
+/// The three ends, for models whose images these are, with `pages` pages in memory, which is taken now. Nothing is
+/// loaded.
 ///
 /// # Errors
 /// When the memory or the addresses are unavailable.
@@ -84,7 +83,6 @@ enum Order {
 pub(crate) fn weights(
     sources: Vec<Source>,
     pages: usize,
-    at_once: bool,
 ) -> Result<(Arc<Weights>, Ledger, Loader), OsError> {
     assert!(pages < NO_PIECE as usize, "{pages} pages");
     let mut end = 0;
@@ -95,14 +93,12 @@ pub(crate) fn weights(
     });
     let models = models.collect();
     let store = PageStore::reserve(c"punctual-weights", PAGE_BYTES, pages)?;
-    if at_once {
-        store.take(0, pages)?;
-    }
+    store.take(0, pages)?;
     let weights = Arc::new(Weights {
         models,
         store,
         addresses: AddressRange::reserve(end)?,
-        progress: Arc::new(Doorbell::new()),
+        bell: Arc::new(Doorbell::new()),
     });
     // A model has at most one load that was not reported, and before it one end of an earlier one.
     let (order_in, order_out) = RingBuffer::new(2 * sources.len());
@@ -122,7 +118,6 @@ impl Model {
                 .collect(),
             gate: AtomicU32::new(CLOSED),
             ready: AtomicUsize::new(0),
-            failed: AtomicBool::new(false),
         }
     }
 
@@ -160,37 +155,9 @@ impl Weights {
             })
     }
 
-    /// As [`claim`](Self::claim), waiting until they begin to come.
-    pub(crate) fn claim_when_open(&self, model: ModelId) -> WeightClaim<'_> {
-        loop {
-            let seen = self.progress.count();
-            if let Some(claim) = self.claim(model) {
-                return claim;
-            }
-            self.progress.wait(seen, None);
-        }
-    }
-
     /// Bytes of the pages.
     pub(crate) fn bytes(&self) -> usize {
         self.store.pages() * PAGE_BYTES
-    }
-
-    /// Waits until the first `floats` of a model that is read while it is loaded are there; false if the load failed.
-    pub(crate) fn wait_for(&self, model: ModelId, floats: usize) -> bool {
-        let model = &self.models[model.index()];
-        loop {
-            let seen = self.progress.count();
-            // Acquire: pairs with the release in `Loader::fill` (label READY).
-            if model.ready.load(Ordering::Acquire) >= floats {
-                return true;
-            }
-            // Relaxed: partner of the store in `Loader::carry_out`; the ring, which `count` saw, publishes it.
-            if model.failed.load(Ordering::Relaxed) {
-                return false;
-            }
-            self.progress.wait(seen, None);
-        }
     }
 
     /// Some of a model's weights.
@@ -261,15 +228,5 @@ impl Drop for WeightClaim<'_> {
         let gate = &self.weights.models[self.model.index()].gate;
         // Release: pairs with the acquire in `Model::close` (label INSIDE).
         gate.fetch_sub(1, Ordering::Release);
-    }
-}
-
-impl Load {
-    fn of(action: ActionId, model: ModelId, early: bool) -> Self {
-        Self {
-            action,
-            model,
-            early,
-        }
     }
 }

@@ -1,3 +1,5 @@
+use punctual_core::ActionId;
+
 use super::*;
 
 /// An image of `pages` pages, the last one a little shorter; page `p` is filled with `values[p]`.
@@ -23,7 +25,7 @@ fn ends(images: &[&[f32]], pages: usize) -> Ends {
         paged: true,
     };
     let sources = images.iter().map(source).collect();
-    let (weights, ledger, loader) = super::weights(sources, pages, true).expect("memory");
+    let (weights, ledger, loader) = super::weights(sources, pages).expect("memory");
     Ends {
         weights,
         ledger,
@@ -33,7 +35,7 @@ fn ends(images: &[&[f32]], pages: usize) -> Ends {
 
 impl Ends {
     fn load(&mut self, model: ModelId) {
-        self.ledger.load(ActionId(7), model, false);
+        self.ledger.load(ActionId(7), model);
         while let Some(done) = self.loader.carry_out() {
             done.expect("loads");
         }
@@ -98,26 +100,6 @@ fn pages_are_not_taken_from_who_reads_them() {
     assert!(ends.ledger.unload(A));
     assert!(ends.weights.claim(A).is_none());
     assert!(!ends.ledger.unload(A), "once");
-}
-
-#[test]
-fn weights_that_come_are_read_as_far_as_they_have_come() {
-    let mut ends = ends(&[&[1.0, 2.0]], 2);
-    ends.ledger.load(ActionId(1), A, true);
-    let weights = ends.weights.clone();
-    let reader = std::thread::scope(|scope| {
-        let reader = scope.spawn(|| {
-            let claim = weights.claim_when_open(A);
-            assert!(weights.wait_for(A, PAGE + 5));
-            // SAFETY: the claim lives as long as the slice.
-            let value = unsafe { weights.read(A, PAGE..PAGE + 5) }[4];
-            drop(claim);
-            value
-        });
-        ends.loader.carry_out().expect("an order").expect("loads");
-        reader.join().expect("no panic")
-    });
-    assert_eq!(reader, 2.0);
 }
 
 #[test]
