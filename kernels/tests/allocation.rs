@@ -7,10 +7,10 @@ use std::cell::Cell;
 
 use punctual_kernels::preprocess::{PlanarOutput, PreprocessSpec, Preprocessor};
 use punctual_kernels::{
-    Attention, AttentionBias, AttentionSpec, BestScore, BestScoreSpec, Binary, BinaryOperand,
-    BinarySpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, Detections,
-    DetectionsSpec, GlobalAveragePool, GridSample, GridSampleSpec, Image, Inputs, Isa, Kernel,
-    Linear, LinearSpec, Part, PlainCopy, Pool, PoolSpec, Product, ProductSpec, Recurrent,
+    AlignedBuffer, Attention, AttentionBias, AttentionSpec, BestScore, BestScoreSpec, Binary,
+    BinaryOperand, BinarySpec, BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec,
+    Detections, DetectionsSpec, GlobalAveragePool, GridSample, GridSampleSpec, Image, Inputs, Isa,
+    Kernel, Linear, LinearSpec, Part, PlainCopy, Pool, PoolSpec, Product, ProductSpec, Recurrent,
     RecurrentSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Take, TakeSpec, TopK, TopKSpec, Unary,
     Weights, softmax_top1,
 };
@@ -46,14 +46,32 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 /// A kernel's `run`.
-type Run = Box<dyn Fn(Part, &mut [Image<'_>])>;
+/// A kernel with its packed weights.
+struct Packed {
+    kernel: Box<dyn Kernel>,
+    packed: AlignedBuffer,
+}
+
+impl Packed {
+    fn new(kernel: impl Kernel + 'static, weights: &[&[f32]]) -> Self {
+        let packed = kernel.packed(&Weights::floats(weights)).unwrap();
+        Self {
+            kernel: Box::new(kernel),
+            packed,
+        }
+    }
+
+    fn run(&self, part: Part, images: &mut [Image<'_>]) {
+        self.kernel.run(&self.packed, part, images);
+    }
+}
 
 #[test]
 fn running_a_kernel_allocates_nothing() {
     for isa in Isa::available() {
         let layout = BlockedLayout::new(isa, 40, 9, 9, 1).unwrap();
         let vector = BlockedLayout::vector(isa, 40).unwrap();
-        for (run, output, addend) in kernels(isa, layout, vector) {
+        for (kernel, output, addend) in kernels(isa, layout, vector) {
             let input = vec![0.5; layout.len()];
             let mut outputs = vec![vec![0.0; output.len()]; 3];
             let addend = addend.then_some(&input[..]);
@@ -68,7 +86,7 @@ fn running_a_kernel_allocates_nothing() {
                     })
                     .collect();
                 let before = ALLOCATIONS.get();
-                run(part, &mut images);
+                kernel.run(part, &mut images);
                 assert_eq!(ALLOCATIONS.get(), before, "{isa}");
             }
             let view = View::plain(shape(output));
@@ -91,7 +109,7 @@ fn kernels(
     isa: Isa,
     layout: BlockedLayout,
     vector: BlockedLayout,
-) -> Vec<(Run, BlockedLayout, bool)> {
+) -> Vec<(Packed, BlockedLayout, bool)> {
     let window = Window::new(Extent::square(3), Extent::square(1), Padding::uniform(1));
     let conv = |groups: usize| {
         let spec = Conv2dSpec {
@@ -102,24 +120,18 @@ fn kernels(
             groups,
             activation: Activation::Relu,
         };
-        let conv = Conv2d::new(isa, &spec).unwrap();
         let weights = noise(1, 40 * 40 / groups * 9);
-        let packed = conv
-            .packed(&Weights::floats(&[&weights, &noise(2, 40)]))
-            .unwrap();
-        (conv, packed)
+        let conv = Conv2d::new(isa, &spec).unwrap();
+        Packed::new(conv, &[&weights, &noise(2, 40)])
     };
-    let ((dense, dense_weights), (depthwise, depthwise_weights)) = (conv(1), conv(40));
+    let (dense, depthwise) = (conv(1), conv(40));
     let linear = LinearSpec {
         input: layout,
         output: vector,
         activation: Activation::None,
     };
     let linear = Linear::new(isa, &linear).unwrap();
-    let weights = noise(3, 40 * 40 * 81);
-    let linear_weights = linear
-        .packed(&Weights::floats(&[&weights, &noise(4, 40)]))
-        .unwrap();
+    let linear = Packed::new(linear, &[&noise(3, 40 * 40 * 81), &noise(4, 40)]);
     let pool = PoolSpec {
         input: layout,
         output: layout,
@@ -174,9 +186,7 @@ fn kernels(
             resampling,
         };
         let kernel = Resize::new(isa, &spec).unwrap();
-        let run: Run =
-            Box::new(move |part, images: &mut [Image<'_>]| kernel.run(&[], part, images));
-        (run, layout, false)
+        (Packed::new(kernel, &[]), layout, false)
     };
     vec![
         grid_sample(isa, layout),
@@ -186,60 +196,16 @@ fn kernels(
         take(isa, layout),
         resize(Filter::Linear),
         resize(Filter::Nearest(Rounding::Floor)),
-        (
-            Box::new(move |part, images: &mut [Image<'_>]| copy.run(&[], part, images)),
-            layout,
-            false,
-        ),
-        (
-            Box::new(move |part, images: &mut [Image<'_>]| dense.run(&dense_weights, part, images)),
-            layout,
-            true,
-        ),
-        (
-            Box::new(move |part, images: &mut [Image<'_>]| {
-                depthwise.run(&depthwise_weights, part, images)
-            }),
-            layout,
-            true,
-        ),
-        (
-            Box::new(move |part, images: &mut [Image<'_>]| {
-                linear.run(&linear_weights, part, images)
-            }),
-            vector,
-            false,
-        ),
-        (
-            Box::new(move |part, images: &mut [Image<'_>]| pool.run(&[], part, images)),
-            layout,
-            false,
-        ),
-        (
-            Box::new(move |part, images: &mut [Image<'_>]| mean.run(&[], part, images)),
-            vector,
-            false,
-        ),
-        (
-            Box::new(move |part, images: &mut [Image<'_>]| add.run(&[], part, images)),
-            layout,
-            true,
-        ),
-        (
-            Box::new(move |part, images: &mut [Image<'_>]| root.run(&[], part, images)),
-            layout,
-            false,
-        ),
-        (
-            Box::new(move |part, images: &mut [Image<'_>]| channels.run(&[], part, images)),
-            layout,
-            false,
-        ),
-        (
-            Box::new(move |part, images: &mut [Image<'_>]| rows.run(&[], part, images)),
-            layout,
-            false,
-        ),
+        (Packed::new(copy, &[]), layout, false),
+        (dense, layout, true),
+        (depthwise, layout, true),
+        (linear, vector, false),
+        (Packed::new(pool, &[]), layout, false),
+        (Packed::new(mean, &[]), vector, false),
+        (Packed::new(add, &[]), layout, true),
+        (Packed::new(root, &[]), layout, false),
+        (Packed::new(channels, &[]), layout, false),
+        (Packed::new(rows, &[]), layout, false),
     ]
 }
 
@@ -286,7 +252,7 @@ fn multiplying_and_attending_allocate_nothing() {
 }
 
 /// Groups of two channels, at the addend's positions.
-fn grid_sample(isa: Isa, layout: BlockedLayout) -> (Run, BlockedLayout, bool) {
+fn grid_sample(isa: Isa, layout: BlockedLayout) -> (Packed, BlockedLayout, bool) {
     let spec = GridSampleSpec {
         input: layout,
         grid: layout,
@@ -299,11 +265,10 @@ fn grid_sample(isa: Isa, layout: BlockedLayout) -> (Run, BlockedLayout, bool) {
         },
     };
     let kernel = GridSample::new(isa, &spec).unwrap();
-    let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(&[], part, images));
-    (run, layout, true)
+    (Packed::new(kernel, &[]), layout, true)
 }
 
-fn best(isa: Isa, input: BlockedLayout, axis: Axis) -> (Run, BlockedLayout, bool) {
+fn best(isa: Isa, input: BlockedLayout, axis: Axis) -> (Packed, BlockedLayout, bool) {
     let output = match axis {
         Axis::Channel => BlockedLayout::new(isa, 1, 9, 9, 1).unwrap(),
         _ => input,
@@ -319,12 +284,11 @@ fn best(isa: Isa, input: BlockedLayout, axis: Axis) -> (Run, BlockedLayout, bool
         ranking,
     };
     let kernel = TopK::new(isa, &spec).unwrap();
-    let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(&[], part, images));
-    (run, output, false)
+    (Packed::new(kernel, &[]), output, false)
 }
 
 /// Of the classes of each pixel.
-fn best_score(isa: Isa, scores: BlockedLayout) -> (Run, BlockedLayout, bool) {
+fn best_score(isa: Isa, scores: BlockedLayout) -> (Packed, BlockedLayout, bool) {
     let places = scores.height() * scores.width();
     let spec = BestScoreSpec {
         scores,
@@ -337,12 +301,11 @@ fn best_score(isa: Isa, scores: BlockedLayout) -> (Run, BlockedLayout, bool) {
         },
     };
     let kernel = BestScore::new(isa, &spec).unwrap();
-    let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(&[], part, images));
-    (run, spec.output, false)
+    (Packed::new(kernel, &[]), spec.output, false)
 }
 
 /// Columns at the addend's positions.
-fn take(isa: Isa, layout: BlockedLayout) -> (Run, BlockedLayout, bool) {
+fn take(isa: Isa, layout: BlockedLayout) -> (Packed, BlockedLayout, bool) {
     let spec = TakeSpec {
         input: layout,
         indices: layout,
@@ -350,8 +313,7 @@ fn take(isa: Isa, layout: BlockedLayout) -> (Run, BlockedLayout, bool) {
         axis: Axis::Column,
     };
     let kernel = Take::new(isa, &spec).unwrap();
-    let run: Run = Box::new(move |part, images: &mut [Image<'_>]| kernel.run(&[], part, images));
-    (run, layout, true)
+    (Packed::new(kernel, &[]), layout, true)
 }
 
 #[test]

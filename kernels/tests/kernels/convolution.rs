@@ -1,10 +1,12 @@
 //! Convolutions and fully connected layers equal their references on every instruction set.
 
 use crate::support::convolution::{Case, case};
-use crate::support::{blocked, check_output, fits, isa, meaning, noise, run_in_parts, tolerance};
+use crate::support::{
+    blocked, by_parts, check_output, fits, isa, meaning, noise, run_in_parts, tolerance,
+};
 use proptest::prelude::*;
 use punctual_kernels::{
-    BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Isa, Kernel, Linear, LinearSpec, Part, Solution,
+    BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Isa, Kernel, Linear, LinearSpec, Solution,
     Weights, Winograd,
 };
 use punctual_model as model;
@@ -18,9 +20,7 @@ proptest! {
         let spec = case.spec();
         let conv = Conv2d::new(case.isa, &spec).unwrap();
         let packed = conv.packed(&Weights::floats(&[&case.weights(), &case.bias()])).unwrap();
-        let outputs = run_in_parts(case.parts, &spec.output, &case.memory(), |part, images| {
-            conv.run(&packed, part, images);
-        });
+        let outputs = run_in_parts(case.parts, &spec.output, &case.memory(), (&conv, &packed));
         for (member, output) in outputs.iter().enumerate() {
             check_output(&spec.output, output, &case.reference(member), case.tolerance());
         }
@@ -32,10 +32,9 @@ proptest! {
         let conv = Conv2d::new(case.isa, &spec).unwrap();
         let packed = conv.packed(&Weights::floats(&[&case.weights(), &case.bias()])).unwrap();
         let memory = case.memory();
-        let run = |part: Part, images: &mut [punctual_kernels::Image<'_>]| conv.run(&packed, part, images);
-        let together = run_in_parts(case.parts, &spec.output, &memory, run);
+        let together = run_in_parts(case.parts, &spec.output, &memory, (&conv, &packed));
         for (member, output) in together.iter().enumerate() {
-            let alone = run_in_parts(1, &spec.output, &memory[member..=member], run);
+            let alone = run_in_parts(1, &spec.output, &memory[member..=member], (&conv, &packed));
             prop_assert_eq!(output, &alone[0], "bit for bit");
         }
     }
@@ -58,7 +57,7 @@ proptest! {
         let images: Vec<_> = (0..batch as u64).map(|i| noise(seed ^ (9 + i), elements)).collect();
         let memory: Vec<_> =
             images.iter().map(|image| (blocked(&input, image, 7.0, f32::NAN), None)).collect();
-        let outputs = run_in_parts(parts, &output, &memory, |part, images| linear.run(&packed, part, images));
+        let outputs = run_in_parts(parts, &output, &memory, (&linear, &packed));
         for (image, found) in images.iter().zip(&outputs) {
             let meant = meaning(model::Linear { activation }, [(&input, image)]);
             let expected = meant.weights(&weights).weights(&bias).run();
@@ -109,10 +108,8 @@ fn usual_network_shapes_equal_their_references() {
                 let packed = conv
                     .packed(&Weights::floats(&[&case.weights(), &case.bias()]))
                     .unwrap();
-                let run = |part: Part, images: &mut [punctual_kernels::Image<'_>]| {
-                    conv.run(&packed, part, images);
-                };
-                let outputs = run_in_parts(case.parts, &spec.output, &case.memory(), run);
+                let outputs =
+                    run_in_parts(case.parts, &spec.output, &case.memory(), (&conv, &packed));
                 check_output(
                     &spec.output,
                     &outputs[0],
@@ -152,10 +149,7 @@ fn a_long_sum_rounds_less_than_a_running_one() {
         let packed = conv
             .packed(&Weights::floats(&[&case.weights(), &case.bias()]))
             .unwrap();
-        let run = |part: Part, images: &mut [punctual_kernels::Image<'_>]| {
-            conv.run(&packed, part, images);
-        };
-        let outputs = run_in_parts(1, &spec.output, &case.memory(), run);
+        let outputs = run_in_parts(1, &spec.output, &case.memory(), (&conv, &packed));
         check_output(&spec.output, &outputs[0], &case.reference(0), 3e-5);
     }
 }
@@ -181,10 +175,7 @@ fn a_nan_in_the_input_is_not_hidden_by_an_activation() {
             .unwrap();
         let mut input = vec![0.0; layout.len()];
         input[layout.index(0, 0, 0)] = f32::NAN;
-        let run = |part: Part, images: &mut [punctual_kernels::Image<'_>]| {
-            conv.run(&packed, part, images)
-        };
-        let output = run_in_parts(1, &layout, &[(input, None)], run);
+        let output = run_in_parts(1, &layout, &[(input, None)], (&conv, &packed));
         assert!(output[0][layout.index(0, 0, 0)].is_nan());
         assert_eq!(output[0][layout.index(0, 5, 5)], 0.0);
     }
@@ -209,7 +200,7 @@ fn run_winograd(
     winograd.prepare(packed, &mut own);
     let scratch = std::cell::RefCell::new(vec![f32::NAN; winograd.scratch_len(memory.len())]);
     assert_eq!(conv.spec(), &case.spec());
-    run_in_parts(parts, &case.spec().output, memory, |part, images| {
+    by_parts(parts, &case.spec().output, memory, |part, images| {
         winograd.run(&own, part, images, &mut scratch.borrow_mut());
     })
 }

@@ -2,11 +2,11 @@
 
 use crate::support::{blocked, check_output, fits, isa, meaning, noise, run_in_parts, tolerance};
 use proptest::prelude::*;
-use punctual_kernels::{BlockedLayout, GlobalAveragePool, Kernel, Part, Pool, PoolSpec};
+use punctual_kernels::{BlockedLayout, GlobalAveragePool, Part, Pool, PoolSpec};
 use punctual_model as model;
 use punctual_types::{Extent, Padding, PoolKind, Window};
 
-/// Kernel, stride and a padding less than the kernel, in one direction.
+/// stride and a padding less than the kernel, in one direction.
 fn direction() -> impl Strategy<Value = (u32, u32, u32, u32)> {
     (1..=4u32, 1..=3u32)
         .prop_flat_map(|(kernel, stride)| (Just(kernel), Just(stride), 0..kernel, 0..kernel))
@@ -61,7 +61,7 @@ proptest! {
         // Padding must not count, so the halo holds what would win or spoil any result.
         let memory: Vec<_> =
             images.iter().map(|image| (blocked(&input, image, 7.0, 1e9), None)).collect();
-        let outputs = run_in_parts(parts, &output, &memory, |part, images| pool.run(&[], part, images));
+        let outputs = run_in_parts(parts, &output, &memory, (&pool, &[]));
         for (image, found) in images.iter().zip(&outputs) {
             let Window { kernel, stride, padding, .. } = window;
             let meant = model::Pool { kind, kernel, stride, padding };
@@ -84,7 +84,7 @@ proptest! {
             .collect();
         let memory: Vec<_> =
             images.iter().map(|image| (blocked(&input, image, 7.0, 1e9), None)).collect();
-        let outputs = run_in_parts(parts, &output, &memory, |part, images| pool.run(&[], part, images));
+        let outputs = run_in_parts(parts, &output, &memory, (&pool, &[]));
         for (image, found) in images.iter().zip(&outputs) {
             let extent = Extent { height: height as u32, width: width as u32 };
             let expected = meaning(model::Pool::mean_of_all(extent), [(&input, image)]).run();

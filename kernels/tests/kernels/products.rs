@@ -2,7 +2,7 @@
 
 use crate::support::{blocked, check_output, isa, meaning, noise, run_in_parts, tolerance};
 use proptest::prelude::*;
-use punctual_kernels::{BlockedLayout, Image, Isa, Kernel, Product, ProductSpec};
+use punctual_kernels::{BlockedLayout, Isa, Product, ProductSpec};
 use punctual_model as model;
 
 proptest! {
@@ -33,8 +33,7 @@ proptest! {
             .iter()
             .map(|(a, b)| vec![blocked(&first, a, 7.0, 5.0), blocked(&second, b, 3.0, 9.0)])
             .collect();
-        let run = |part, images: &mut [Image<'_>]| kernel.run(&[], part, images);
-        let outputs = run_in_parts(parts, &output, &members, run);
+        let outputs = run_in_parts(parts, &output, &members, (&kernel, &[]));
         for (memory, (a, b)) in outputs.iter().zip(&values) {
             let expected = meaning(model::Product, [(&first, a), (&second, b)]).run();
             check_output(&output, memory, &expected, tolerance(terms));

@@ -3,7 +3,7 @@
 use crate::support::{blocked, check_output, isa, noise, run_in_parts};
 use proptest::prelude::*;
 use punctual_kernels::{
-    BlockedLayout, Image, Isa, Kernel, KernelError, Recurrent, RecurrentSpec, Weights,
+    BlockedLayout, Isa, Kernel, KernelError, Recurrent, RecurrentSpec, Weights,
 };
 use punctual_types::{Cell, HIDDEN_UNITS_MAX};
 
@@ -44,8 +44,7 @@ proptest! {
                 [blocked(&spec.gates, inputs, 7.0, 1e9)].into_iter().chain(state).collect()
             })
             .collect();
-        let run = |part, images: &mut [Image<'_>]| layer.run(&packed, part, images);
-        let outputs = run_in_parts(parts, &spec.output, &memory, run);
+        let outputs = run_in_parts(parts, &spec.output, &memory, (&layer, &packed));
         for ([inputs, state], found) in images.iter().zip(&outputs) {
             let initial = starts.then_some(&state[..]);
             let expected = cell.run(inputs, &weights, &bias, initial, backwards);

@@ -3,8 +3,8 @@
 use crate::support::{blocked, check_output, isa, meaning, noise, run_in_parts};
 use proptest::prelude::*;
 use punctual_kernels::{
-    Attention, AttentionBias, AttentionSpec, BlockedLayout, Embedding, HEAD_CHANNELS_MAX, Image,
-    Isa, Kernel, KernelError, LayerNorm, LayerNormSpec, Tokens, Weights,
+    Attention, AttentionBias, AttentionSpec, BlockedLayout, Embedding, HEAD_CHANNELS_MAX, Isa,
+    Kernel, KernelError, LayerNorm, LayerNormSpec, Tokens, Weights,
 };
 use punctual_model as model;
 
@@ -34,8 +34,7 @@ proptest! {
             .collect();
         let members: Vec<_> =
             images.iter().map(|image| vec![blocked(&input, image, 7.0, 3.0)]).collect();
-        let run = |part, images: &mut [Image<'_>]| kernel.run(&packed, part, images);
-        let outputs = run_in_parts(parts, &output, &members, run);
+        let outputs = run_in_parts(parts, &output, &members, (&kernel, &packed));
         for (memory, image) in outputs.iter().zip(&images) {
             let meant = meaning(model::LayerNorm { epsilon }, [(&input, image)]);
             let expected = meant.weights(&scale).weights(&bias).run();
@@ -83,8 +82,7 @@ proptest! {
             blocked(&value, &v, 3.0, 0.0),
         ];
         inputs.extend(masked.then(|| blocked(&mask, &m, 1.0, 0.0)));
-        let run = |part, images: &mut [Image<'_>]| kernel.run(&packed, part, images);
-        let outputs = run_in_parts(parts, &output, &[inputs], run);
+        let outputs = run_in_parts(parts, &output, &[inputs], (&kernel, &packed));
         let meant = model::Attention {
             heads: heads as u32,
             scale,
@@ -113,8 +111,7 @@ proptest! {
         let packed = tokens.packed(&Weights::floats(&[&table])).unwrap();
         let values = noise(seed ^ 1, image.shape().elements());
         let members = [vec![blocked(&image, &values, 7.0, 3.0)]];
-        let run = |part, images: &mut [Image<'_>]| tokens.run(&packed, part, images);
-        let output = run_in_parts(parts, &row, &members, run).remove(0);
+        let output = run_in_parts(parts, &row, &members, (&tokens, &packed)).remove(0);
         let meant = meaning(model::Tokens { prefix: prefix as u32 }, [(&image, &values)]);
         let expected = meant.weights(&table).run();
         check_output(&row, &output, &expected, 0.0);
@@ -126,8 +123,7 @@ proptest! {
         // Some are no row's number.
         let ids: Vec<f32> = noise(seed ^ 3, pixels).iter().map(|x| (x * 30.0).round()).collect();
         let members = [vec![blocked(&numbers, &ids, f32::NAN, 0.0)]];
-        let run = |part, images: &mut [Image<'_>]| embedding.run(&packed, part, images);
-        let found = run_in_parts(parts, &image, &members, run);
+        let found = run_in_parts(parts, &image, &members, (&embedding, &packed));
         let meant = model::Embedding { channels: channels as u32 };
         let expected = meaning(meant, [(&numbers, &ids)]).weights(&words).run();
         check_output(&image, &found[0], &expected, 0.0);

@@ -6,12 +6,12 @@
 
 use crate::support::{blocked, noise, run_in_parts};
 use punctual_kernels::{
-    Attention, AttentionSpec, BestScore, BestScoreSpec, Binary, BinaryOperand, BinarySpec,
-    BlockedLayout, ChannelRun, Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec, Detections,
-    DetectionsSpec, Embedding, Gather, GatherSpec, GlobalAveragePool, GridSample, GridSampleSpec,
-    Image, Isa, Kernel, LayerNorm, LayerNormSpec, Linear, LinearSpec, Part, Pool, PoolSpec,
-    Product, ProductSpec, Recurrent, RecurrentSpec, Resize, ResizeSpec, Softmax, SoftmaxSpec, Take,
-    TakeSpec, Tokens, TopK, TopKSpec, Unary, Weights,
+    AlignedBuffer, Attention, AttentionSpec, BestScore, BestScoreSpec, Binary, BinaryOperand,
+    BinarySpec, BlockedLayout, ChannelRun, Conv2d, Conv2dSpec, ConvInput, Copy, CopySpec,
+    Detections, DetectionsSpec, Embedding, Gather, GatherSpec, GlobalAveragePool, GridSample,
+    GridSampleSpec, Isa, Kernel, KernelError, LayerNorm, LayerNormSpec, Linear, LinearSpec, Pool,
+    PoolSpec, Product, ProductSpec, Recurrent, RecurrentSpec, Resize, ResizeSpec, Softmax,
+    SoftmaxSpec, Take, TakeSpec, Tokens, TopK, TopKSpec, Unary, Weights,
 };
 use punctual_types::{
     Activation, Axis, BinaryFunction, BoxForm, Cell, Coordinates, Decoder, Digit, Extent, Filter,
@@ -24,41 +24,46 @@ const CHANNELS: usize = 21;
 const HEIGHT: usize = 5;
 const WIDTH: usize = 6;
 
-type Run = Box<dyn Fn(Part, &mut [Image<'_>])>;
-
 /// An operator with the tensors that it reads and writes.
 struct Case {
     name: &'static str,
     inputs: Vec<BlockedLayout>,
     output: BlockedLayout,
-    run: Run,
+    kernel: Box<dyn Kernel>,
+    packed: AlignedBuffer,
 }
 
-/// A `Case` of an operator without weights.
-macro_rules! case {
-    ($name:literal, $inputs:expr, $output:expr, $kernel:expr) => {{
-        let kernel = $kernel.unwrap();
-        Case {
-            name: $name,
-            inputs: $inputs,
-            output: $output,
-            run: Box::new(move |part, images| kernel.run(&[], part, images)),
-        }
-    }};
+/// Of an operator without weights.
+fn case(
+    name: &'static str,
+    inputs: Vec<BlockedLayout>,
+    output: BlockedLayout,
+    kernel: Result<impl Kernel + 'static, KernelError>,
+) -> Case {
+    let kernel = Box::new(kernel.unwrap());
+    let packed = AlignedBuffer::zeroed(kernel.packed_len());
+    Case {
+        name,
+        inputs,
+        output,
+        kernel,
+        packed,
+    }
 }
 
-/// The same of one with weights, which are packed.
-macro_rules! weighted {
-    ($name:literal, $inputs:expr, $output:expr, $kernel:expr, $($weights:expr),*) => {{
-        let kernel = $kernel.unwrap();
-        let packed = kernel.packed(&Weights::floats(&[$(&noise(7, $weights)),*])).unwrap();
-        Case {
-            name: $name,
-            inputs: $inputs,
-            output: $output,
-            run: Box::new(move |part, images| kernel.run(&packed, part, images)),
-        }
-    }};
+/// The same of one with so many of each of its weights.
+fn weighted(
+    name: &'static str,
+    inputs: Vec<BlockedLayout>,
+    output: BlockedLayout,
+    kernel: Result<impl Kernel + 'static, KernelError>,
+    weights: &[usize],
+) -> Case {
+    let case = case(name, inputs, output, kernel);
+    let weights: Vec<Vec<f32>> = weights.iter().map(|&len| noise(7, len)).collect();
+    let weights: Vec<&[f32]> = weights.iter().map(Vec::as_slice).collect();
+    let packed = case.kernel.packed(&Weights::floats(&weights)).unwrap();
+    Case { packed, ..case }
 }
 
 fn layout(isa: Isa, channels: usize, height: usize, width: usize, halo: usize) -> BlockedLayout {
@@ -77,7 +82,7 @@ fn of_windows(isa: Isa) -> Vec<Case> {
             window,
             kind,
         };
-        case!("pool", vec![input], output, Pool::new(isa, &spec))
+        case("pool", vec![input], output, Pool::new(isa, &spec))
     };
     let (height, width) = (HEIGHT as u32, WIDTH as u32);
     let resize = |filter| {
@@ -92,7 +97,7 @@ fn of_windows(isa: Isa) -> Vec<Case> {
             output,
             resampling,
         };
-        case!("resize", vec![input], output, Resize::new(isa, &spec))
+        case("resize", vec![input], output, Resize::new(isa, &spec))
     };
     let mean = layout(isa, CHANNELS, 1, 1, 0);
     vec![
@@ -105,11 +110,11 @@ fn of_windows(isa: Isa) -> Vec<Case> {
         }),
         resize(Filter::Linear),
         resize(Filter::Nearest(Rounding::Floor)),
-        case!(
+        case(
             "mean",
             vec![input],
             mean,
-            GlobalAveragePool::new(isa, input, mean)
+            GlobalAveragePool::new(isa, input, mean),
         ),
     ]
 }
@@ -120,11 +125,11 @@ fn of_values(isa: Isa) -> Vec<Case> {
     let output = layout(isa, CHANNELS, HEIGHT, WIDTH, 2);
     let mean = layout(isa, CHANNELS, 1, 1, 0);
     let of_one = |function| {
-        case!(
+        case(
             "function of one",
             vec![input],
             output,
-            Unary::new(isa, function, input, output)
+            Unary::new(isa, function, input, output),
         )
     };
     let of_two = |(function, second): (BinaryFunction, BlockedLayout)| {
@@ -135,12 +140,12 @@ fn of_values(isa: Isa) -> Vec<Case> {
             output,
             activation: Activation::Silu,
         };
-        weighted!(
+        weighted(
             "function of two",
             vec![input, second],
             output,
             Binary::new(isa, &spec),
-            0
+            &[0],
         )
     };
     let one = [
@@ -166,7 +171,7 @@ fn over_channels(isa: Isa) -> Vec<Case> {
             digit,
             logarithm: false,
         };
-        case!("softmax", vec![input], output, Softmax::new(isa, &spec))
+        case("softmax", vec![input], output, Softmax::new(isa, &spec))
     };
     let ranking = Ranking {
         largest: true,
@@ -179,7 +184,7 @@ fn over_channels(isa: Isa) -> Vec<Case> {
             axis,
             ranking,
         };
-        case!("best", vec![input], output, TopK::new(isa, &spec))
+        case("best", vec![input], output, TopK::new(isa, &spec))
     };
     let norm = LayerNormSpec {
         input,
@@ -192,13 +197,12 @@ fn over_channels(isa: Isa) -> Vec<Case> {
         softmax(Axis::Row, 5, 1),
         top(Axis::Channel, layout(isa, 1, HEIGHT, WIDTH, 1)),
         top(Axis::Column, layout(isa, CHANNELS, HEIGHT, 2, 1)),
-        weighted!(
+        weighted(
             "layer norm",
             vec![input],
             output,
             LayerNorm::new(isa, &norm),
-            CHANNELS,
-            CHANNELS
+            &[CHANNELS, CHANNELS],
         ),
     ]
 }
@@ -251,15 +255,15 @@ fn moved(isa: Isa) -> Vec<Case> {
         sampling,
     };
     vec![
-        case!("gather", vec![input], output, Gather::new(isa, &gather)),
-        case!("take", vec![input, columns], columns, Take::new(isa, &take)),
-        case!(
+        case("gather", vec![input], output, Gather::new(isa, &gather)),
+        case("take", vec![input, columns], columns, Take::new(isa, &take)),
+        case(
             "grid",
             vec![input, grid],
             output,
-            GridSample::new(isa, &sample)
+            GridSample::new(isa, &sample),
         ),
-        weighted!("copy", vec![input], transposed, Copy::new(isa, &copy), 0),
+        weighted("copy", vec![input], transposed, Copy::new(isa, &copy), &[0]),
     ]
 }
 
@@ -281,13 +285,8 @@ fn attention(isa: Isa) -> Case {
         by_row: false,
         bias: None,
     };
-    let kernel = Attention::new(isa, &spec).unwrap();
-    Case {
-        name: "attention",
-        inputs: vec![query, query, query, mask],
-        output: query,
-        run: Box::new(move |part, images| kernel.run(&[], part, images)),
-    }
+    let inputs = vec![query, query, query, mask];
+    case("attention", inputs, query, Attention::new(isa, &spec))
 }
 
 /// Operators of sequences.
@@ -318,33 +317,32 @@ fn of_sequences(isa: Isa) -> Vec<Case> {
     let table = tokens.shape().elements();
     vec![
         attention(isa),
-        case!(
+        case(
             "product",
             vec![first, second],
             output,
-            Product::new(isa, &product)
+            Product::new(isa, &product),
         ),
-        weighted!(
+        weighted(
             "tokens",
             vec![image],
             tokens,
             Tokens::new(isa, image, tokens, 1),
-            table
+            &[table],
         ),
-        weighted!(
+        weighted(
             "embedding",
             vec![words],
             image,
             Embedding::new(isa, words, image, 4),
-            4 * CHANNELS
+            &[4 * CHANNELS],
         ),
-        weighted!(
+        weighted(
             "recurrent",
             vec![first, initial],
             states,
             Recurrent::new(isa, &recurrent),
-            21 * 7,
-            21
+            &[21 * 7, 21],
         ),
     ]
 }
@@ -387,17 +385,17 @@ fn of_detectors(isa: Isa) -> Vec<Case> {
         decoder,
     };
     vec![
-        case!(
+        case(
             "best score",
             vec![scores, best],
             best,
-            BestScore::new(isa, &of_scores)
+            BestScore::new(isa, &of_scores),
         ),
-        case!(
+        case(
             "detections",
             vec![best, boxes, scores],
             list,
-            Detections::new(isa, &objects)
+            Detections::new(isa, &objects),
         ),
     ]
 }
@@ -422,21 +420,19 @@ fn multiplied_by_zero(isa: Isa) -> Vec<Case> {
     };
     let elements = CHANNELS * HEIGHT * WIDTH;
     vec![
-        weighted!(
+        weighted(
             "convolution",
             vec![input],
             output,
             Conv2d::new(isa, &conv),
-            9 * CHANNELS,
-            9
+            &[9 * CHANNELS, 9],
         ),
-        weighted!(
+        weighted(
             "linear",
             vec![input],
             vector,
             Linear::new(isa, &linear),
-            9 * elements,
-            9
+            &[9 * elements, 9],
         ),
     ]
 }
@@ -449,7 +445,7 @@ fn image(case: &Case, parts: usize, surplus: f32, halo: f32) -> Vec<u32> {
         blocked(layout, &values, surplus, halo)
     });
     let members = [tensors.collect::<Vec<_>>()];
-    let found = run_in_parts(parts, &case.output, &members, &case.run);
+    let found = run_in_parts(parts, &case.output, &members, (&*case.kernel, &case.packed));
     let elements = case.output.shape().elements();
     let inside = blocked(&case.output, &vec![1.0; elements], 1.0, 0.0);
     for (value, inside) in found[0].iter().zip(inside) {

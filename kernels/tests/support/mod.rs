@@ -9,7 +9,7 @@ pub mod convolution;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use punctual_kernels::{BlockedLayout, Image, Inputs, Isa, Part, Shape};
+use punctual_kernels::{BlockedLayout, Image, Inputs, Isa, Kernel, Part, Shape};
 use punctual_model::OperatorKind;
 use punctual_model::reference::Alone;
 use punctual_types::{Activation, Random, Window};
@@ -120,6 +120,18 @@ impl Member for Vec<Vec<f32>> {
 
 /// Runs a kernel on a batch with its work cut into `parts`, into memory full of NaN.
 pub fn run_in_parts(
+    parts: usize,
+    output: &BlockedLayout,
+    batch: &[impl Member],
+    (kernel, packed): (&dyn Kernel, &[f32]),
+) -> Vec<Vec<f32>> {
+    by_parts(parts, output, batch, |part, images| {
+        kernel.run(packed, part, images)
+    })
+}
+
+/// The same of anything that runs a part.
+pub fn by_parts(
     parts: usize,
     output: &BlockedLayout,
     batch: &[impl Member],
