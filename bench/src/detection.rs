@@ -274,9 +274,10 @@ fn run_turn(
     command.arg("--seconds").arg(seconds.to_string());
     let text = camera.output(WHAT)?;
     let report: CameraReport = serde_json::from_str(text.lines().last().unwrap_or_default())?;
-    match report.finished {
-        true => Ok(report),
-        false => Err(ProgramError::Failed { what: WHAT }.into()),
+    if report.finished {
+        Ok(report)
+    } else {
+        Err(ProgramError::Failed { what: WHAT }.into())
     }
 }
 

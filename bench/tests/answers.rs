@@ -9,12 +9,11 @@ use serde_json::Value;
 fn every_form_is_measured_beside_a_copy_and_both_tasks_through_a_daemon() {
     let bench = env!("CARGO_BIN_EXE_punctual-bench");
     let daemon = Path::new(bench).with_file_name("punctuald");
-    let turns = match daemon.exists() {
-        true => "1",
-        false => {
-            eprintln!("without the channel: {} is not built", daemon.display());
-            "0"
-        }
+    let turns = if daemon.exists() {
+        "1"
+    } else {
+        eprintln!("without the channel: {} is not built", daemon.display());
+        "0"
     };
     let arguments = ["answers", "--rounds", "2", "--seconds", "1", "--json"];
     let output = Command::new(bench)

@@ -175,9 +175,10 @@ impl Daemon {
             .expect("added");
         while signals.next(Some(0)).is_none() {
             let silent = |guest: &Peer| matches!(guest, Peer::Opening(_));
-            let tick_ns = match self.fault == Fault::Busy && self.guests.values().any(silent) {
-                true => 0,
-                false => TICK_NS,
+            let tick_ns = if self.fault == Fault::Busy && self.guests.values().any(silent) {
+                0
+            } else {
+                TICK_NS
             };
             let until_ns = self.due_ns().unwrap_or(u64::MAX).min(now_ns() + tick_ns);
             let ready: Vec<Readiness> = self.poller.wait(Some(until_ns)).collect();

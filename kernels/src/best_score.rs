@@ -50,9 +50,10 @@ struct Places<'a> {
 impl BestScore {
     pub fn new(isa: Isa, spec: &BestScoreSpec) -> Result<BestScore, KernelError> {
         spec.check(isa)?;
-        let curve = match spec.scoring.logits {
-            true => activation::curve(Activation::Sigmoid, isa),
-            false => None,
+        let curve = if spec.scoring.logits {
+            activation::curve(Activation::Sigmoid, isa)
+        } else {
+            None
         };
         Ok(BestScore {
             spec: *spec,
@@ -171,13 +172,14 @@ impl BestScoreSpec {
             check_equal("the height of the places", vector.height(), 1)?;
             check_equal("the width of the places", vector.width(), 1)?;
         }
-        match scoring.fits(scores.channels() as u32) {
-            true => Ok(()),
-            false => Err(KernelError::Mismatch {
+        if scoring.fits(scores.channels() as u32) {
+            Ok(())
+        } else {
+            Err(KernelError::Mismatch {
                 what: "the end of the classes",
                 found: scoring.first as usize + scoring.classes as usize,
                 expected: scores.channels(),
-            }),
+            })
         }
     }
 }

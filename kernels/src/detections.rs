@@ -315,13 +315,14 @@ impl DetectionsSpec {
             output.width(),
             decoder.rows as usize + 1,
         )?;
-        match scoring.fits(scores.channels() as u32) {
-            true => Ok(()),
-            false => Err(KernelError::Mismatch {
+        if scoring.fits(scores.channels() as u32) {
+            Ok(())
+        } else {
+            Err(KernelError::Mismatch {
                 what: "the end of the classes",
                 found: scoring.first as usize + scoring.classes as usize,
                 expected: scores.channels(),
-            }),
+            })
         }
     }
 }

@@ -306,9 +306,10 @@ struct Row {
 unsafe fn load<V: Vector>(source: &Source, at: usize) -> V {
     // SAFETY: the caller's promise.
     unsafe {
-        match source.splat {
-            true => V::splat(*source.values.add(at)),
-            false => V::load(source.values.add(at)),
+        if source.splat {
+            V::splat(*source.values.add(at))
+        } else {
+            V::load(source.values.add(at))
         }
     }
 }

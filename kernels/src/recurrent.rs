@@ -105,17 +105,19 @@ impl Recurrent {
         if let (Some(layout), Some(values)) = (initial, image.second()) {
             for channel in 0..layout.channels() {
                 let value = values[layout.index(channel, 0, 0)];
-                match channel < hidden {
-                    true => state.shown[channel] = value,
-                    false => state.cells[channel - hidden] = value,
+                if channel < hidden {
+                    state.shown[channel] = value
+                } else {
+                    state.cells[channel - hidden] = value
                 }
             }
         }
         let first = gates.row_start(0, 0);
         for step in 0..gates.width() {
-            let column = match backwards {
-                true => gates.width() - 1 - step,
-                false => step,
+            let column = if *backwards {
+                gates.width() - 1 - step
+            } else {
+                step
             };
             let arguments = Step {
                 input: image.input()[first + column * lanes..].as_ptr(),

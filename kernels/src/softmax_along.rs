@@ -257,9 +257,10 @@ unsafe fn result<V: Vector>(value: V, largest: V, sum: V, logarithm: bool) -> V 
     // SAFETY: the caller's promise.
     unsafe {
         let less = value.sub(largest);
-        match logarithm {
-            true => less.sub(sum),
-            false => functions::exp(less).mul(sum),
+        if logarithm {
+            less.sub(sum)
+        } else {
+            functions::exp(less).mul(sum)
         }
     }
 }

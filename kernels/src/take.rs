@@ -94,9 +94,10 @@ impl Kernel for Take {
             image.prepare([input.len(), indices.len()], output, part);
             for (block, row) in output.block_rows(part) {
                 let to = output.row_start(block, row) - output.part(part).start;
-                match by_pixels {
-                    true => self.pixels(image, block, row, to),
-                    false => self.values(image, block, row, to),
+                if by_pixels {
+                    self.pixels(image, block, row, to)
+                } else {
+                    self.values(image, block, row, to)
                 }
             }
         }

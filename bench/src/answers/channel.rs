@@ -264,10 +264,7 @@ const SEGMENTER_SIDE: u32 = 112;
 const CLASSIFIER_SIDE: u32 = 24;
 
 const fn manifest_name(outputs: bool) -> &'static str {
-    match outputs {
-        true => "with.toml",
-        false => "without.toml",
-    }
+    if outputs { "with.toml" } else { "without.toml" }
 }
 
 fn manifest(cores: [usize; 2], rate: u32, outputs: bool) -> String {
@@ -280,9 +277,10 @@ fn manifest(cores: [usize; 2], rate: u32, outputs: bool) -> String {
             "real-time" => "deadline_ms = 100\n",
             _ => "",
         };
-        let none = match name == "segment" && !outputs {
-            true => "outputs = []\n",
-            false => "",
+        let none = if name == "segment" && !outputs {
+            "outputs = []\n"
+        } else {
+            ""
         };
         text += &format!(
             r#"

@@ -149,9 +149,10 @@ pub fn run(options: &Options) -> Result<(), Error> {
         forms,
         channel,
     };
-    let text = match options.json {
-        true => serde_json::to_string_pretty(&report).expect("numbers and names") + "\n",
-        false => report.text(),
+    let text = if options.json {
+        serde_json::to_string_pretty(&report).expect("numbers and names") + "\n"
+    } else {
+        report.text()
     };
     Ok(output::text(text)?)
 }

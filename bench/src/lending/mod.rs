@@ -150,18 +150,20 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let folder = folder()?;
     profiles(options, &programs, &folder)?;
     let places = plan::places(&programs, &folder.path(Side::Lending.file()))?;
-    let results = match places.iter().any(|place| place.pays) {
-        true => measure(options, &programs, &folder)?,
-        false => Results::default(),
+    let results = if places.iter().any(|place| place.pays) {
+        measure(options, &programs, &folder)?
+    } else {
+        Results::default()
     };
     print(options, places, results)
 }
 
 fn print(options: &Options, places: Vec<PlaceUse>, results: Results) -> Result<(), Error> {
     let report = Report::new(places, results);
-    let text = match options.json {
-        true => serde_json::to_string_pretty(&report).expect("numbers and names") + "\n",
-        false => report.text(),
+    let text = if options.json {
+        serde_json::to_string_pretty(&report).expect("numbers and names") + "\n"
+    } else {
+        report.text()
     };
     Ok(output::text(text)?)
 }

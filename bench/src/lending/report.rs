@@ -216,11 +216,10 @@ impl Report {
         for missing in &self.missing {
             text += &format!("the daemon did without {missing}\n");
         }
-        let verdict = match self.places.iter().any(|place| place.pays) {
-            true => "Places, and whether they pay by the plan",
-            false => {
-                "No place pays by the plan: each task runs on its own home, and nothing was measured"
-            }
+        let verdict = if self.places.iter().any(|place| place.pays) {
+            "Places, and whether they pay by the plan"
+        } else {
+            "No place pays by the plan: each task runs on its own home, and nothing was measured"
         };
         text += &format!("{verdict}\n{:width$}", self.place_table());
         if !self.rows.is_empty() {

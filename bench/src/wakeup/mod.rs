@@ -160,9 +160,10 @@ fn measure(options: &Options) -> Result<Report, Error> {
         machine: punctual_device_cpu::machine(),
         kernel: kernel.map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned()),
         command: command(options),
-        floor: match with_cyclictest {
-            true => "cyclictest",
-            false => "our own clock_nanosleep (cyclictest is not installed)",
+        floor: if with_cyclictest {
+            "cyclictest"
+        } else {
+            "our own clock_nanosleep (cyclictest is not installed)"
         },
         missing: missing.iter().map(ToString::to_string).collect(),
         idle_latency_us: options.idle_latency_us,
@@ -216,9 +217,10 @@ impl UnderLoad {
             progress.inc(1);
         }
         let mut rows = ours.iter().map(|(way, all)| Row::of(name, way.name(), all));
-        let floor = match self.with_cyclictest {
-            true => Row::of(name, "cyclictest", &floor),
-            false => rows.next().expect("the first way is the sleep"),
+        let floor = if self.with_cyclictest {
+            Row::of(name, "cyclictest", &floor)
+        } else {
+            rows.next().expect("the first way is the sleep")
         };
         let rows: Vec<Row> = rows.map(|row| row.against(&floor)).collect();
         Ok(std::iter::once(floor).chain(rows).collect())
@@ -226,9 +228,10 @@ impl UnderLoad {
 }
 
 fn progress(turns: u64) -> ProgressBar {
-    let target = match std::io::stderr().is_terminal() {
-        true => ProgressDrawTarget::stderr(),
-        false => ProgressDrawTarget::hidden(),
+    let target = if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
     };
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} turns, {eta} left, load: {msg}");
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());

@@ -172,9 +172,10 @@ fn ringer(
     turn: Arc<Turn>,
     ring: impl Fn() + Send + 'static,
 ) -> Result<RealtimeThread<()>, ThreadError> {
-    let priority = match placement.core == placement.other {
-        true => placement.priority.saturating_sub(1).max(1),
-        false => placement.priority,
+    let priority = if placement.core == placement.other {
+        placement.priority.saturating_sub(1).max(1)
+    } else {
+        placement.priority
     };
     let spec = ThreadSpec::new("waking", Some(placement.other), Some(priority));
     spawn_realtime(spec, move || {

@@ -175,9 +175,10 @@ impl Frames {
 fn submit(client: &mut Client, account: &mut Account, captured_ns: u64) -> Result<(), AgentError> {
     // A camera's next frame does not wait for a slot.
     let Some(mut slot) = client.slot(Some(0))? else {
-        let dropped = match client.is_connected() {
-            true => &mut account.counts.skipped,
-            false => &mut account.counts.offline,
+        let dropped = if client.is_connected() {
+            &mut account.counts.skipped
+        } else {
+            &mut account.counts.offline
         };
         *dropped += 1;
         return Ok(());

@@ -96,9 +96,10 @@ fn measures(case: &CaseReport) -> Table {
         let bound = measure.bound.as_ref();
         table.row([
             measure.key.into(),
-            match measure.held {
-                true => Text::good(&value),
-                false => Text::bad(&value),
+            if measure.held {
+                Text::good(&value)
+            } else {
+                Text::bad(&value)
             },
             bound
                 .map_or_else(|| "none".to_owned(), ToString::to_string)

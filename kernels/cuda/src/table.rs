@@ -349,9 +349,10 @@ const fn conv_bytes_vectors(conv: &ConvBytes) -> Blocks {
 /// The padding belongs to the box that has the last channel.
 const fn vectors_of_box(copy: &Copy) -> Blocks {
     let end = copy.first_channel + copy.channels;
-    let end = match end == copy.output.channels {
-        true => copy.output.pitch,
-        false => end,
+    let end = if end == copy.output.channels {
+        copy.output.pitch
+    } else {
+        end
     };
     let vectors = end.div_ceil(8) - copy.first_channel / 8;
     threads(copy.images * copy.rows * copy.columns * vectors)

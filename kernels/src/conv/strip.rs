@@ -232,9 +232,10 @@ unsafe fn add_blocks<
     let inner = if BLOCKED { V::LANES } else { 1 };
     let pixel = inner * stride::<S>(s);
     let row = s.stride_height * s.input_row;
-    let (tap_row, tap_column) = match reads_taps(S) {
-        true => (s.tap_row, s.tap_column),
-        false => (s.input_row, inner),
+    let (tap_row, tap_column) = if reads_taps(S) {
+        (s.tap_row, s.tap_column)
+    } else {
+        (s.input_row, inner)
     };
     // SAFETY: the caller's promise.
     unsafe {
@@ -501,9 +502,10 @@ unsafe fn depthwise_tile<V: Vector, const S: usize, const C: usize>(
     left: usize,
 ) {
     let pixel = stride::<S>(s) * V::LANES;
-    let tap_column = match reads_taps(S) {
-        true => s.tap_column,
-        false => V::LANES,
+    let tap_column = if reads_taps(S) {
+        s.tap_column
+    } else {
+        V::LANES
     };
     // SAFETY: as in `tile`, in one input block.
     unsafe {

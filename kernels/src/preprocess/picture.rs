@@ -56,9 +56,10 @@ impl Picture {
             _ => 3,
         };
         let row_len = spec.crop.width as usize * samples;
-        let converted = match yuv || (channels == 1 && !is_gray) {
-            true => row_len * spec.crop.height as usize,
-            false => 0,
+        let converted = if yuv || (channels == 1 && !is_gray) {
+            row_len * spec.crop.height as usize
+        } else {
+            0
         };
         Ok(Self {
             isa: Isa::detect(),

@@ -14,13 +14,14 @@ pub(super) fn check(spec: &PreprocessSpec) -> Result<(), PreprocessError> {
     let rows = u64::from(output.height) * u64::from(channels);
     let same =
         spec.crop == output && found.width == output.width && rows == u64::from(found.height);
-    match same {
-        true => Ok(()),
-        false => Err(PreprocessError::TensorSize {
+    if same {
+        Ok(())
+    } else {
+        Err(PreprocessError::TensorSize {
             found,
             channels,
             output,
-        }),
+        })
     }
 }
 
@@ -42,8 +43,5 @@ pub(super) fn copy(
             finite &= to.is_finite();
         }
     }
-    match finite {
-        true => Ok(()),
-        false => Err(NotFinite),
-    }
+    if finite { Ok(()) } else { Err(NotFinite) }
 }

@@ -61,9 +61,10 @@ impl Conversion {
         let two = rows.planes().len() == 2;
         for (y, colours) in colours.chunks_exact_mut(3 * width).take(height).enumerate() {
             let luma = row_of(0, y);
-            let (chroma, luma) = match two {
-                true => (row_of(1, (y + lead_y) / 2), luma),
-                false => (luma, &luma[2 * lead_x..]),
+            let (chroma, luma) = if two {
+                (row_of(1, (y + lead_y) / 2), luma)
+            } else {
+                (luma, &luma[2 * lead_x..])
             };
             if !two || y == 0 || (y + lead_y).is_multiple_of(2) {
                 let tints = self.tints.each_mut().map(|row| &mut row[..]);

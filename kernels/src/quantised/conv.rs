@@ -133,9 +133,10 @@ impl Conv2d {
             Kernels::Depthwise(depthwise(sums))
         } else {
             let (height, width) = (spec.output.height(), spec.output.width());
-            let stride = match spec.window.is_dilated() {
-                true => ANY,
-                false => spec.window.stride.width as usize,
+            let stride = if spec.window.is_dilated() {
+                ANY
+            } else {
+                spec.window.stride.width as usize
             };
             let choices = |i| tiles::choices(sums, stride, i + 1, height, width);
             Kernels::Dense(core::array::from_fn(choices))

@@ -73,10 +73,7 @@ proptest! {
             let sides = [side(at, channels), side(at + 1, height), side(at + 2, width)];
             BlockedLayout::new(isa, sides[0], sides[1], sides[2], halo).unwrap()
         };
-        let operand = |at: usize, halo| match constant == at {
-            true => BinaryOperand::Constant(layout(3 * at, 0)),
-            false => BinaryOperand::Tensor(layout(3 * at, halo)),
-        };
+        let operand = |at: usize, halo| if constant == at { BinaryOperand::Constant(layout(3 * at, 0)) } else { BinaryOperand::Tensor(layout(3 * at, halo)) };
         let shapes = [layout(0, 0).shape(), layout(3, 0).shape()];
         let larger = |of: fn(&Shape) -> usize| of(&shapes[0]).max(of(&shapes[1]));
         let (c, h, w) = (larger(|s| s.channels), larger(|s| s.height), larger(|s| s.width));

@@ -153,9 +153,10 @@ impl Case {
             width,
             ..
         } = *self;
-        let padding = match self.narrow && self.window.is_dilated() {
-            true => 0,
-            false => self.window.padding.largest(),
+        let padding = if self.narrow && self.window.is_dilated() {
+            0
+        } else {
+            self.window.padding.largest()
         };
         let halo = padding + self.extra_halo;
         let input = if self.planar {

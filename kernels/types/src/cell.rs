@@ -72,9 +72,10 @@ impl Cell {
                 let reset: Vec<f64> = units.clone().map(|unit| sigmoid(gate(1, unit))).collect();
                 let kept: Vec<f64> = state.iter().zip(&reset).map(|(h, r)| h * r).collect();
                 let next = |unit: usize| {
-                    let inner = match resets_product {
-                        true => reset[unit] * product(2, unit, state),
-                        false => product(2, unit, &kept),
+                    let inner = if resets_product {
+                        reset[unit] * product(2, unit, state)
+                    } else {
+                        product(2, unit, &kept)
                     };
                     let (z, n) = (
                         sigmoid(gate(0, unit)),

@@ -36,12 +36,12 @@ impl Scoring {
     /// A score in 0 to 1; 0 of what is no number.
     #[must_use]
     pub fn probability(self, value: f32) -> f32 {
-        match self.logits {
-            true if value > f32::NEG_INFINITY => {
-                (1.0 / (1.0 + libm::exp(-f64::from(value)))) as f32
-            }
-            true => 0.0,
-            false => clean(value),
+        if !self.logits {
+            clean(value)
+        } else if value > f32::NEG_INFINITY {
+            (1.0 / (1.0 + libm::exp(-f64::from(value)))) as f32
+        } else {
+            0.0
         }
     }
 }

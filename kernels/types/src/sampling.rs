@@ -55,9 +55,10 @@ impl Sampling {
         // A NaN passes each clamp unchanged.
         let position = position.clamp(-FAR, FAR);
         // In f32 and in this order, as onnxruntime computes it: rounding decides which pixel is nearest.
-        let mut place = match self.align_corners {
-            true => (position + 1.0) / 2.0 * last,
-            false => ((position + 1.0) * length - 1.0) / 2.0,
+        let mut place = if self.align_corners {
+            (position + 1.0) / 2.0 * last
+        } else {
+            ((position + 1.0) * length - 1.0) / 2.0
         };
         if self.interpolation == Interpolation::Nearest {
             place = place.round_ties_even();
@@ -69,10 +70,7 @@ impl Sampling {
         };
         let floor = place.floor();
         let share = place - floor;
-        let inside = |at: f32, weight: f32| match at < 0.0 || at > last {
-            true => 0.0,
-            false => weight,
-        };
+        let inside = |at: f32, weight: f32| if at < 0.0 || at > last { 0.0 } else { weight };
         // A cast of a float saturates, and turns a NaN into 0.
         Taps {
             first: (floor as u32).min(size - 1),
@@ -84,9 +82,10 @@ impl Sampling {
     /// The place inside of the image that `place` falls on when the image is reflected, again and again.
     #[inline(always)]
     fn reflected(&self, place: f32, length: f32) -> f32 {
-        let (low, high) = match self.align_corners {
-            true => (0.0, length - 1.0),
-            false => (-0.5, length - 0.5),
+        let (low, high) = if self.align_corners {
+            (0.0, length - 1.0)
+        } else {
+            (-0.5, length - 0.5)
         };
         if (low..=high).contains(&place) || place.is_nan() {
             return place;
@@ -98,9 +97,10 @@ impl Sampling {
         let turns = (over / (high - low)).trunc();
         let rest = over - turns * (high - low);
         let is_odd = (turns / 2.0).floor() * 2.0 != turns;
-        match (place < low) != is_odd {
-            true => low + rest,
-            false => high - rest,
+        if (place < low) != is_odd {
+            low + rest
+        } else {
+            high - rest
         }
     }
 }

@@ -93,11 +93,13 @@ impl Cap {
     /// After a batch of `size` that took `took`.
     fn after(self, parameters: &ClipperConfig, line: &Line, size: usize, took: Nanos) -> Self {
         let in_time = line.deadline.is_none_or(|deadline| took <= deadline);
-        let next = match in_time {
-            true if size < self.members() => self.0,
-            true => self.0 + u32::from(parameters.increase) * Self::ONE.0,
+        let next = if !in_time {
             // At most 32 batches and 16 bits: below 2^32.
-            false => self.0 * u32::from(parameters.decrease) / Self::ONE.0,
+            self.0 * u32::from(parameters.decrease) / Self::ONE.0
+        } else if size < self.members() {
+            self.0
+        } else {
+            self.0 + u32::from(parameters.increase) * Self::ONE.0
         };
         Self(next.clamp(Self::ONE.0, line.batch_max as u32 * Self::ONE.0))
     }

@@ -111,9 +111,10 @@ struct Deeprt {
 
 impl Deeprt {
     fn new(config: &Config, rules: &DeeprtConfig) -> Self {
-        let admitted = match rules.admission {
-            true => admit(config, rules),
-            false => vec![true; config.tasks.len()],
+        let admitted = if rules.admission {
+            admit(config, rules)
+        } else {
+            vec![true; config.tasks.len()]
         };
         let buffers = usize::from(config.request_buffers);
         let categories = (0..config.models.len()).map(|model| Category {

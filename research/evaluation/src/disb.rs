@@ -165,9 +165,10 @@ impl<'v> Raw<'v> {
             }),
             "periodic" => {
                 let rate_hz = self.frequency()?;
-                let coordinated = match self.load.has("priority") {
-                    true => self.load.get("priority")?.number("a number", -1e9..=1e9)? <= 0.0,
-                    false => true,
+                let coordinated = if self.load.has("priority") {
+                    self.load.get("priority")?.number("a number", -1e9..=1e9)? <= 0.0
+                } else {
+                    true
                 };
                 let mut phase_ms = 0.0;
                 if coordinated {

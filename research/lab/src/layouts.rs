@@ -114,9 +114,10 @@ fn layouts(options: &Options, policies: &Policies) -> Result<Termination, Error>
         output::note(format_args!("warning: {key}"));
     }
     let result = search.all()?;
-    let text = match options.json {
-        true => result.json(),
-        false => result.toml(options),
+    let text = if options.json {
+        result.json()
+    } else {
+        result.toml(options)
     };
     for refused in &result.refused {
         output::note(format_args!(
@@ -130,9 +131,10 @@ fn layouts(options: &Options, policies: &Policies) -> Result<Termination, Error>
     if !result.is_empty() || options.json {
         output::text(text)?;
     }
-    Ok(match result.is_empty() {
-        false => Termination::Done,
-        true => Termination::BadResult,
+    Ok(if result.is_empty() {
+        Termination::BadResult
+    } else {
+        Termination::Done
     })
 }
 

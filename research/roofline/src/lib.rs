@@ -297,17 +297,19 @@ impl Device {
     }
 
     fn products_rate(&self, work: &Work) -> f64 {
-        match work.on_tensor_cores {
-            true => self.per_clock.tensor_products,
-            false => self.per_clock.float_products,
+        if work.on_tensor_cores {
+            self.per_clock.tensor_products
+        } else {
+            self.per_clock.float_products
         }
     }
 
     fn block(&self, work: &Work, moved: Moved, check_stride: u32) -> Block {
         let clock = self.clock_ns();
-        let products = match work.on_tensor_cores {
-            true => Limit::TensorCores,
-            false => Limit::Floats,
+        let products = if work.on_tensor_cores {
+            Limit::TensorCores
+        } else {
+            Limit::Floats
         };
         let per_clock = &self.per_clock;
         let (busy_ns, busy) = longest([
@@ -331,9 +333,10 @@ impl Device {
             busy_ns,
             busy,
             alone_ns,
-            waits: match alone_ns > LOOKS_NOTABLE * without_looks {
-                true => Limit::Looks,
-                false => Limit::Latency,
+            waits: if alone_ns > LOOKS_NOTABLE * without_looks {
+                Limit::Looks
+            } else {
+                Limit::Latency
             },
         }
     }
@@ -355,9 +358,10 @@ impl Device {
         };
         let own = work.round_instructions * LONE_CLOCKS * clock;
         let computes = own.max(busy_ns / work.rounds) + ROUND_CLOCKS * clock;
-        let round = match work.ahead > 0.0 {
-            true => computes.max(far / work.ahead),
-            false => computes + far,
+        let round = if work.ahead > 0.0 {
+            computes.max(far / work.ahead)
+        } else {
+            computes + far
         };
         // The first look is under way while the first values are; a later one lasts for one round.
         let later = work.rounds - 1.0;

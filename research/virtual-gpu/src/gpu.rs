@@ -287,9 +287,10 @@ impl<C: Costs> Device for VirtualGpu<C> {
 impl<C: Costs> TimedDevice for VirtualGpu<C> {
     fn next_event(&mut self) -> Option<Instant> {
         self.settle();
-        match self.ready.is_empty() {
-            true => self.next,
-            false => Some(self.now()),
+        if self.ready.is_empty() {
+            self.next
+        } else {
+            Some(self.now())
         }
     }
 

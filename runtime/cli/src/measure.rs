@@ -156,11 +156,12 @@ pub fn measure<P: Provider, E: From<MeasureError<P::Error>>>(
     let prepares_only = |job: &Job| job.request.units.is_empty() && !job.request.frames.is_empty();
     let mut solutions = Vec::new();
     for job in jobs {
-        solutions.push(match prepares_only(job) {
-            true => Vec::new(),
-            false => with_bar(&job.name, |show| {
+        solutions.push(if prepares_only(job) {
+            Vec::new()
+        } else {
+            with_bar(&job.name, |show| {
                 profile::choose(provider, &job.package, &job.request, show)
-            })?,
+            })?
         });
     }
     let subject = |at: usize| Subject {
@@ -172,15 +173,17 @@ pub fn measure<P: Provider, E: From<MeasureError<P::Error>>>(
         batch_max: jobs[at].request.batches.last().copied().unwrap_or(1),
     };
     for (at, job) in jobs.iter().enumerate() {
-        let verified = match prepares_only(job) {
-            true => None,
-            false => Some(verify(provider, &job.name, subject(at), &job.request)?),
+        let verified = if prepares_only(job) {
+            None
+        } else {
+            Some(verify(provider, &job.name, subject(at), &job.request)?)
         };
         let others = (0..jobs.len()).filter(|other| *other != at && !prepares_only(&jobs[*other]));
         let largest = others.max_by_key(|other| weights(&jobs[*other].package));
-        let measured = with_bar(&job.name, |show| match prepares_only(job) {
-            true => profile::measure_preparation(provider, &job.package, &job.request, show),
-            false => {
+        let measured = with_bar(&job.name, |show| {
+            if prepares_only(job) {
+                profile::measure_preparation(provider, &job.package, &job.request, show)
+            } else {
                 let other = largest.map(other);
                 profile::measure(provider, subject(at), other, &job.request, show)
             }

@@ -154,9 +154,10 @@ fn by_names(graph: &Graph) -> Vec<NamedExit> {
             _ => (graph.values[id.0].as_str(), id),
         });
         let exit = NamedExit::of("the network's end", named);
-        return match exit.outputs.is_empty() {
-            true => Vec::new(),
-            false => vec![exit],
+        return if exit.outputs.is_empty() {
+            Vec::new()
+        } else {
+            vec![exit]
         };
     }
     let exits = numbered.into_iter();
@@ -287,9 +288,10 @@ fn resolved(
         }
     }
     let (outputs, averaged) = outputs(lowering, graph, named, options)?;
-    let scores = match kind.has_class() {
-        true => Some(scores(lowering, named, kind)?),
-        false => None,
+    let scores = if kind.has_class() {
+        Some(scores(lowering, named, kind)?)
+    } else {
+        None
     };
     let confidence = match named.confidence {
         Some(_) if averaged.is_some() => {

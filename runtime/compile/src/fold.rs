@@ -227,9 +227,10 @@ impl<'a> Folding<'a> {
         spread(dims)?;
         let count = dims.iter().product::<usize>();
         let is_float = |operand: &&Constant| matches!(operand.data, Data::Floats(_));
-        let words = match self.operands.iter().flatten().all(is_float) {
-            true => 1,
-            false => INTEGER_WORDS,
+        let words = if self.operands.iter().flatten().all(is_float) {
+            1
+        } else {
+            INTEGER_WORDS
         };
         self.room.take(count.saturating_mul(words))?;
         Ok(count)

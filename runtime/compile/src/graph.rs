@@ -153,9 +153,12 @@ impl Constant {
     }
 
     pub fn sizes(&self) -> Vec<Dim> {
-        let size = |(at, &size)| match self.batch == Some(at) {
-            true => Dim::Batches(size as i64),
-            false => Dim::Known(size as i64),
+        let size = |(at, &size)| {
+            if self.batch == Some(at) {
+                Dim::Batches(size as i64)
+            } else {
+                Dim::Known(size as i64)
+            }
         };
         self.dims.iter().enumerate().map(size).collect()
     }

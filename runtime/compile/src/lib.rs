@@ -201,12 +201,13 @@ fn lower(graph: &Graph, input: Tensor) -> Result<Lowering<'_>, CompileError> {
             lowering.stand_in(node);
         }
     }
-    match nodes.is_empty() {
-        true => Ok(lowering),
-        false => Err(CompileError::Nodes(Unsupported {
+    if nodes.is_empty() {
+        Ok(lowering)
+    } else {
+        Err(CompileError::Nodes(Unsupported {
             nodes,
             unchecked: lowering.unchecked,
-        })),
+        }))
     }
 }
 

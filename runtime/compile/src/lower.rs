@@ -434,9 +434,10 @@ impl<'a> Lowering<'a> {
     /// that reads such a series.
     fn set_image(&mut self, node: &Node, tensor: TensorId) -> Result<(), Problem> {
         let shape = self.shape(tensor);
-        let view = match self.is_series(node) {
-            true => View::series(tensor, shape),
-            false => View::image(tensor, shape),
+        let view = if self.is_series(node) {
+            View::series(tensor, shape)
+        } else {
+            View::image(tensor, shape)
         };
         self.set(node, Value::View(view))
     }

@@ -120,11 +120,14 @@ impl Numbering {
 fn finish(draft: DraftOperator, numbering: &mut Numbering, store: &mut Store) -> Operator {
     let integers = draft.kind.integers();
     let weights = draft.weights.into_iter().enumerate();
-    let weights = weights.map(|(at, values)| match at < integers {
-        true => store
-            .integers
-            .put(values.iter().map(|&value| value as i8).collect()),
-        false => store.floats.put(values),
+    let weights = weights.map(|(at, values)| {
+        if at < integers {
+            store
+                .integers
+                .put(values.iter().map(|&value| value as i8).collect())
+        } else {
+            store.floats.put(values)
+        }
     });
     Operator {
         name: draft.name,

@@ -33,9 +33,10 @@ impl Gate {
         if wanted == self.watched {
             return;
         }
-        let changed = match wanted {
-            true => poller.add(listener, self.token),
-            false => poller.remove(listener),
+        let changed = if wanted {
+            poller.add(listener, self.token)
+        } else {
+            poller.remove(listener)
         };
         // Out of kernel memory: it is tried again the next time.
         if changed.is_ok() {

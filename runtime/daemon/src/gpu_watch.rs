@@ -84,9 +84,10 @@ impl GpuWatch {
 
     /// What was granted, a line for the device and one for each of its partitions.
     pub fn introduction(&self, plan: &Plan) -> Vec<String> {
-        let enforced = match self.mechanism.is_enforced() {
-            true => "enforced",
-            false => "not enforced",
+        let enforced = if self.mechanism.is_enforced() {
+            "enforced"
+        } else {
+            "not enforced"
         };
         let device = format!("GPU: {}; partitions {enforced}", self.machine);
         let on_gpu = plan.partitions.iter().filter(|p| !p.tpcs.is_empty());

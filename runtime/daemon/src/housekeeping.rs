@@ -212,9 +212,10 @@ impl Housekeeping {
     fn shed(&self, hold: bool) {
         if self.drain.shed.give(hold) {
             self.threads.scheduler.wakeup.send();
-            match hold {
-                true => info!("best-effort work is rejected until all threads are healthy"),
-                false => info!("all threads are healthy: best-effort work is accepted again"),
+            if hold {
+                info!("best-effort work is rejected until all threads are healthy")
+            } else {
+                info!("all threads are healthy: best-effort work is accepted again")
             }
         }
     }
@@ -357,9 +358,10 @@ impl Housekeeping {
 /// Says what real-time threads had to say.
 fn tell_events(log: &mut RateLimit, acceptor: &Acceptor, plan: &Plan) {
     while let Some(event) = rt_events::take() {
-        let level = match event.value.is_detail() {
-            true => Level::Debug,
-            false => Level::Error,
+        let level = if event.value.is_detail() {
+            Level::Debug
+        } else {
+            Level::Error
         };
         if log.permits(level) {
             let layout = |layout| plan.layout_name(layout);

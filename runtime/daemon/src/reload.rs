@@ -14,9 +14,10 @@ pub fn refuse_reload(options: &Options, policies: &Policies) -> Termination {
     let _last_words = logging::start("punctuald", &log_events::ALL, &options.log);
     let source = options.manifest();
     let path = source.path.display();
-    let copy = match source.is_credential {
-        true => " (a credential: the copy that was made at the last start)",
-        false => "",
+    let copy = if source.is_credential {
+        " (a credential: the copy that was made at the last start)"
+    } else {
+        ""
     };
     info!(
         "nothing was reloaded: the plan is frozen when the daemon starts. It continues to serve, unchanged"

@@ -43,9 +43,10 @@ impl View {
         }
         expect_most("the crop's first column", x as usize, SIDE_MAX)?;
         expect_most("the crop's first row", y as usize, SIDE_MAX)?;
-        let place = match letterbox {
-            true => Letterbox::of(crop, input),
-            false => Fit::Stretch.place(crop, input),
+        let place = if letterbox {
+            Letterbox::of(crop, input)
+        } else {
+            Fit::Stretch.place(crop, input)
         };
         Ok(Self {
             x,

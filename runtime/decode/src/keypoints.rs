@@ -172,9 +172,10 @@ impl Map<'_> {
         let determinant = dxx * dyy - dxy * dxy;
         let x = -(dyy * dx - dxy * dy) / determinant;
         let y = -(dxx * dy - dxy * dx) / determinant;
-        match x.is_finite() && y.is_finite() {
-            true => (x as f32, y as f32),
-            false => (0.0, 0.0),
+        if x.is_finite() && y.is_finite() {
+            (x as f32, y as f32)
+        } else {
+            (0.0, 0.0)
         }
     }
 

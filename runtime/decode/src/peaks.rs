@@ -50,10 +50,7 @@ impl PeakHead {
         }
         for (class, map) in (0_u16..=u16::MAX).zip(heat.chunks_exact(cells)) {
             for (cell, value) in map.iter().enumerate() {
-                let score = match self.logits {
-                    true => sigmoid(*value),
-                    false => *value,
-                };
+                let score = if self.logits { sigmoid(*value) } else { *value };
                 if score > self.threshold && self.is_peak(map, cell) {
                     let rect = self.rect(cell, sizes, offsets);
                     detections.offer(Detection { rect, score, class }, cell);

@@ -165,9 +165,12 @@ impl DefaultBoxes<'_> {
             let (long, short) = (scale * root, scale / root);
             sides.extend([(long, short), (short, long)]);
         }
-        let limit = |side: f64| match self.clip {
-            true => (side as f32).clamp(0.0, 1.0),
-            false => side as f32,
+        let limit = |side: f64| {
+            if self.clip {
+                (side as f32).clamp(0.0, 1.0)
+            } else {
+                side as f32
+            }
         };
         let sides = sides.into_iter();
         sides.map(|(w, h)| (limit(w), limit(h))).collect()
@@ -268,9 +271,12 @@ impl AnchorHead<'_> {
         let (width, height) = (anchor.right - anchor.left, anchor.bottom - anchor.top);
         let [x, y, w, h] = std::array::from_fn(|at| boxes.at(place, at) / self.weights[at]);
         // `min` would take the limit for what is no number.
-        let grown = |side: f32, code: f32| match code > Self::GROWTH_MAX {
-            true => Self::GROWTH_MAX.exp() * side,
-            false => code.exp() * side,
+        let grown = |side: f32, code: f32| {
+            if code > Self::GROWTH_MAX {
+                Self::GROWTH_MAX.exp() * side
+            } else {
+                code.exp() * side
+            }
         };
         Rect::around(
             x * width + (anchor.left + 0.5 * width),

@@ -325,9 +325,10 @@ impl StreamExecutor {
             let grace_ns = env.grace_ns;
             return Err(DeviceError::Hang { grace_ns });
         }
-        match env.health.is_down() {
-            true => Err(DeviceError::Down),
-            false => Ok(None),
+        if env.health.is_down() {
+            Err(DeviceError::Down)
+        } else {
+            Ok(None)
         }
     }
 

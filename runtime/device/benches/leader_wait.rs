@@ -49,9 +49,10 @@ impl Engine for Clock {
         _members: &mut [BufferGuard<'_>],
         _interrupt: &CancelFlag,
     ) -> Poll<Outcome> {
-        match now_ns() >= self.over_ns {
-            true => Poll::Ready(Outcome::Done),
-            false => Poll::Pending,
+        if now_ns() >= self.over_ns {
+            Poll::Ready(Outcome::Done)
+        } else {
+            Poll::Pending
         }
     }
 

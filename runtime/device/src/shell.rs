@@ -163,9 +163,10 @@ impl Shell {
             });
         }
         self.residency.check_use(infer.model)?;
-        match is_full {
-            true => Err(SubmitError::Busy(infer.partition)),
-            false => Ok(()),
+        if is_full {
+            Err(SubmitError::Busy(infer.partition))
+        } else {
+            Ok(())
         }
     }
 

@@ -65,9 +65,10 @@ impl RequestLayout {
         let vectors = (released + words).next_multiple_of(LINE);
         let vector_stride = (4 * usize::from(terms.vectors)).next_multiple_of(LINE);
         let payload = (vectors + vector_stride * slots).next_multiple_of(PAGE);
-        let slot_bytes = match import_buffers {
-            true => 0,
-            false => usize::try_from(terms.frame.bytes()).expect("FrameSpec::check limits it"),
+        let slot_bytes = if import_buffers {
+            0
+        } else {
+            usize::try_from(terms.frame.bytes()).expect("FrameSpec::check limits it")
         };
         let slot_stride = slot_bytes.next_multiple_of(PAGE);
         Self {

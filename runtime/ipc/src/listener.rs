@@ -274,9 +274,10 @@ impl Connection {
                 // not give our last message.
                 socket::discard(self.socket.as_fd());
                 self.clean.set(socket::stop_receiving(self.socket.as_fd()));
-                match self.clean.get() {
-                    true => Ok(Some(hello?)),
-                    false => Err(HelloError::Unasked),
+                if self.clean.get() {
+                    Ok(Some(hello?))
+                } else {
+                    Err(HelloError::Unasked)
                 }
             }
         }

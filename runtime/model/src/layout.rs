@@ -56,13 +56,16 @@ impl ImageLayout {
 
     /// Whether this can be a layout of `network`.
     pub(crate) fn check(&self, network: &Network) -> Result<(), ImageProblem> {
-        let same = |what, found, expected| match found == expected {
-            true => Ok(()),
-            false => Err(ImageProblem::Count {
-                what,
-                found,
-                expected,
-            }),
+        let same = |what, found, expected| {
+            if found == expected {
+                Ok(())
+            } else {
+                Err(ImageProblem::Count {
+                    what,
+                    found,
+                    expected,
+                })
+            }
         };
         same("stages", self.stages.len(), network.stages.len())?;
         let mut packed = BTreeSet::new();

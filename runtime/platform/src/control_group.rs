@@ -54,11 +54,12 @@ impl<'a> Hierarchy<'a> {
         let below = self.group.strip_prefix(mounted.trim_end_matches('/'));
         let below = below.filter(|path| path.is_empty() || path.starts_with('/'));
         let group = top.join(below.unwrap_or("").trim_start_matches('/'));
-        let names: &[&str] = match self.version_1 {
-            true => &["memory.limit_in_bytes"],
+        let names: &[&str] = if self.version_1 {
+            &["memory.limit_in_bytes"]
+        } else {
             // Above `high` the kernel slows the group down until it is below it again, which memory that
             // is locked never is.
-            false => &["memory.max", "memory.high"],
+            &["memory.max", "memory.high"]
         };
         let groups = group.ancestors().take_while(|path| path.starts_with(&top));
         let files = groups.flat_map(|path| names.iter().map(|name| path.join(name)));

@@ -104,12 +104,13 @@ impl<T: Copy + Send, const N: usize> RtLog<T, N> {
                 return false;
             }
             // A turn beyond `base` means that another writer was faster: look again.
-            position = match turn == base {
-                true => match claim(&self.written, position) {
+            position = if turn == base {
+                match claim(&self.written, position) {
                     Ok(_) => break (cell, base),
                     Err(now) => now,
-                },
-                false => self.written.load(Ordering::Relaxed),
+                }
+            } else {
+                self.written.load(Ordering::Relaxed)
             };
         };
         cell.record.with_mut(|record| {
@@ -133,12 +134,13 @@ impl<T: Copy + Send, const N: usize> RtLog<T, N> {
                 return None;
             }
             // A turn beyond `base + 1` means that another reader was faster: look again.
-            position = match turn == base + 1 {
-                true => match claim(&self.taken, position) {
+            position = if turn == base + 1 {
+                match claim(&self.taken, position) {
                     Ok(_) => break (cell, base),
                     Err(now) => now,
-                },
-                false => self.taken.load(Ordering::Relaxed),
+                }
+            } else {
+                self.taken.load(Ordering::Relaxed)
             };
         };
         let record = cell.record.with(|record| {

@@ -206,9 +206,12 @@ fn solve(mut rows: [[f64; 4]; 3]) -> [f64; 3] {
             }
         }
     }
-    core::array::from_fn(|i| match usable[i] {
-        true => rows[i][3] / rows[i][i],
-        false => 0.0,
+    core::array::from_fn(|i| {
+        if usable[i] {
+            rows[i][3] / rows[i][i]
+        } else {
+            0.0
+        }
     })
 }
 

@@ -99,9 +99,10 @@ impl PolicySpec for SeebConfig {
     }
 
     fn contract(&self) -> Contract {
-        Contract::best_effort(match self.tpc_masks {
-            true => Partitioning::Ranges,
-            false => Partitioning::PerTask,
+        Contract::best_effort(if self.tpc_masks {
+            Partitioning::Ranges
+        } else {
+            Partitioning::PerTask
         })
     }
 

@@ -184,9 +184,10 @@ fn overlap(detection: &Rect, object: &Object) -> f64 {
     let low = [0, 1].map(|axis| a.0[axis].max(b.0[axis]));
     let high = [0, 1].map(|axis| a.1[axis].min(b.1[axis]));
     let common = area((low, high));
-    let whole = match object.crowd {
-        true => area(a),
-        false => area(a) + area(b) - common,
+    let whole = if object.crowd {
+        area(a)
+    } else {
+        area(a) + area(b) - common
     };
     if common > 0.0 { common / whole } else { 0.0 }
 }

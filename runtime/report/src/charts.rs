@@ -88,11 +88,13 @@ impl Lines {
             let least = values.clone().fold(f64::INFINITY, f64::min);
             let most = values.fold(f64::NEG_INFINITY, f64::max);
             let margin = ((most - least) * 0.04).max(most.abs() * 0.02).max(1e-9);
-            match axis.log {
-                true => least / 1.1..most * 1.1,
+            if axis.log {
+                least / 1.1..most * 1.1
+            } else if index == 1 && least >= 0.0 {
                 // Amounts begin at nothing.
-                false if index == 1 && least >= 0.0 => 0.0..most + margin,
-                false => least - margin..most + margin,
+                0.0..most + margin
+            } else {
+                least - margin..most + margin
             }
         };
         if series.iter().all(Vec::is_empty) {

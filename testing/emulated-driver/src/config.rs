@@ -161,9 +161,10 @@ impl Config {
 
     /// The numbers of the multiprocessors of a TPC.
     pub(crate) fn sms_of(&self, tpc: u32) -> impl Iterator<Item = u32> + use<> {
-        let (first, step) = match self.spread {
-            true => (tpc, self.tpcs),
-            false => (tpc * self.sms_per_tpc, 1),
+        let (first, step) = if self.spread {
+            (tpc, self.tpcs)
+        } else {
+            (tpc * self.sms_per_tpc, 1)
         };
         (0..self.sms_per_tpc).map(move |at| first + at * step)
     }

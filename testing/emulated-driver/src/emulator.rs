@@ -131,9 +131,10 @@ impl Emulator {
         // A test that failed leaves nothing behind that the configuration below does not end.
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         refuse_unless_plain(config);
-        let library = match is_real() {
-            true => None,
-            false => Some(load(config)?.questions),
+        let library = if is_real() {
+            None
+        } else {
+            Some(load(config)?.questions)
         };
         let emulator = Self {
             library,

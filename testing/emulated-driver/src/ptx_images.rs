@@ -167,11 +167,12 @@ mod tests {
                 let Ok(image) = archive.module(module) else {
                     continue;
                 };
-                let text = match image.is_ptx {
-                    true => String::from_utf8_lossy(&image.code)
+                let text = if image.is_ptx {
+                    String::from_utf8_lossy(&image.code)
                         .trim_end_matches('\0')
-                        .to_owned(),
-                    false => ptx_of(&image.code).expect("an entry").text,
+                        .to_owned()
+                } else {
+                    ptx_of(&image.code).expect("an entry").text
                 };
                 match punctual_ptx::Module::read(&text) {
                     Ok(module) => kernels += module.kernels().count(),

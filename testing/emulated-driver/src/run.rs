@@ -115,9 +115,10 @@ impl Target<'_> {
         };
         let archive = archives().iter().find(|a| a.name() == wanted)?;
         let image = archive.module(kernel(name)?.module).ok()?;
-        let program = match archive.is_ptx() {
-            true => programs::of_text(str::from_utf8(&image.code).ok()?.trim_end_matches('\0')),
-            false => programs::of_cubin(&image.code),
+        let program = if archive.is_ptx() {
+            programs::of_text(str::from_utf8(&image.code).ok()?.trim_end_matches('\0'))
+        } else {
+            programs::of_cubin(&image.code)
         };
         program.ok()?.kernel(name).cloned()
     }

@@ -118,9 +118,10 @@ pub fn compiled(drawn: &Drawn) -> Result<Compiled, CompileError> {
         prepared: Some(true),
         ..InputOptions::default()
     };
-    options.answer = Some(match drawn.has_classes {
-        true => AnswerKind::Classes,
-        false => AnswerKind::None,
+    options.answer = Some(if drawn.has_classes {
+        AnswerKind::Classes
+    } else {
+        AnswerKind::None
     });
     compile(&drawn.bytes(), Calibration::default(), &options)
 }

@@ -68,9 +68,10 @@ fn main() -> ExitCode {
             return NOT_RUN.into();
         }
     };
-    let told = match arguments.json {
-        true => output::line(report::json(&arguments, &tally)),
-        false => output::text(report::text(&arguments, &tally)),
+    let told = if arguments.json {
+        output::line(report::json(&arguments, &tally))
+    } else {
+        output::text(report::text(&arguments, &tally))
     };
     match told {
         Ok(()) => u8::from(tally.failed > 0).into(),

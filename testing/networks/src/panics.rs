@@ -17,8 +17,9 @@ pub fn remember() {
 /// What this thread's last panic said.
 pub(crate) fn last() -> String {
     let said = LAST.with(|last| last.take());
-    match said.is_empty() {
-        true => "it said nothing".to_owned(),
-        false => said,
+    if said.is_empty() {
+        "it said nothing".to_owned()
+    } else {
+        said
     }
 }

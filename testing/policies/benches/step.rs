@@ -21,9 +21,10 @@ fn main() {
     if let (Some(steps), Some(tasks)) =
         (number(&arguments, "--steps"), number(&arguments, "--tasks"))
     {
-        let mut load = match arguments.iter().any(|argument| argument == "--places") {
-            true => Load::on_places(tasks as usize),
-            false => Load::new(tasks as usize),
+        let mut load = if arguments.iter().any(|argument| argument == "--places") {
+            Load::on_places(tasks as usize)
+        } else {
+            Load::new(tasks as usize)
         };
         take(&mut load, steps);
         println!("{steps} steps, {} requests inside at the end", load.open());

@@ -182,9 +182,10 @@ impl<N: Nature> Environment<N> {
                 let prepared = Event::Prepared {
                     request: *request,
                     measured,
-                    ready: match self.nature.payload_ok(*task) {
-                        true => Ok(()),
-                        false => Err(Failure::Payload),
+                    ready: if self.nature.payload_ok(*task) {
+                        Ok(())
+                    } else {
+                        Err(Failure::Payload)
                     },
                 };
                 self.schedule(self.now + measured, prepared);
@@ -204,12 +205,13 @@ impl<N: Nature> Environment<N> {
                 let weights = self.config.models[model.index()].weights;
                 let load = weights.expect("the auditor refuses others").load;
                 let measured = self.nature.transfer(*model, load);
-                let event = match self.nature.transfer_ok(*model) {
-                    true => Event::Loaded {
+                let event = if self.nature.transfer_ok(*model) {
+                    Event::Loaded {
                         action: *id,
                         measured,
-                    },
-                    false => Event::Failed { action: *id },
+                    }
+                } else {
+                    Event::Failed { action: *id }
                 };
                 self.schedule(self.now + measured, event);
             }
@@ -230,9 +232,10 @@ impl<N: Nature> Environment<N> {
         let free = free.unwrap_or(Instant::ZERO);
         let started = self.nature.start(infer.window).max(free);
         let action = infer.id;
-        let ending = match started <= infer.window.latest {
-            true => self.nature.ending(),
-            false => Ending::NotRun,
+        let ending = if started <= infer.window.latest {
+            self.nature.ending()
+        } else {
+            Ending::NotRun
         };
         let (end, event) = match ending {
             Ending::Failed => (started + measured, Event::Failed { action }),

@@ -79,9 +79,10 @@ fn whole_range(partitions: &[PartitionConfig]) -> u16 {
 fn model(partitions: &[PartitionConfig], paged: bool, random: &mut Random) -> ModelConfig {
     let stages = random.within(1, 3) as usize;
     // Every batch size, or powers of two.
-    let sizes: &[u8] = match random.one_in(3) {
-        true => &[1, 2, 3, 4, 5, 6, 7, 8],
-        false => &[1, 2, 4, 8],
+    let sizes: &[u8] = if random.one_in(3) {
+        &[1, 2, 3, 4, 5, 6, 7, 8]
+    } else {
+        &[1, 2, 4, 8]
     };
     let accuracy = |exit: usize| [40_000 + 5_000 * exit as u16; ACCURACY_BINS];
     let stage = |exit: usize| {
@@ -130,9 +131,10 @@ fn task(
     TaskConfig {
         model,
         partition,
-        criticality: match real_time {
-            true => Criticality::RealTime,
-            false => Criticality::BestEffort,
+        criticality: if real_time {
+            Criticality::RealTime
+        } else {
+            Criticality::BestEffort
         },
         deadline: deadline.then(|| us(random.within(2_000, 60_000))),
         period: us(random.within(1_000, 20_000)),

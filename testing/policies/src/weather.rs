@@ -72,9 +72,10 @@ impl Nature for Weather {
         if self.strikes(15) {
             return Ending::Failed;
         }
-        match self.strikes(40) {
-            true => Ending::FinishedWithoutAnswers,
-            false => Ending::Finished,
+        if self.strikes(40) {
+            Ending::FinishedWithoutAnswers
+        } else {
+            Ending::Finished
         }
     }
 

@@ -169,9 +169,10 @@ fn long_element(value: &[u8; 16], i: usize, elements: Elements) -> u64 {
     let mut long = [0; 8];
     long[..bytes].copy_from_slice(&value[bytes * i..bytes * (i + 1)]);
     let unused = 64 - 8 * u32::from(elements.bytes);
-    match elements.signed {
-        true => ((i64::from_le_bytes(long) << unused) >> unused) as u64,
-        false => u64::from_le_bytes(long),
+    if elements.signed {
+        ((i64::from_le_bytes(long) << unused) >> unused) as u64
+    } else {
+        u64::from_le_bytes(long)
     }
 }
 
@@ -230,9 +231,10 @@ pub(crate) fn load(
     }
     let count = usize::from(elements.count);
     for i in 0..count {
-        match elements.long {
-            true => warp.set_long(access.registers[i], &longs[i]),
-            false => warp.set_word(access.registers[i], &words[i]),
+        if elements.long {
+            warp.set_long(access.registers[i], &longs[i])
+        } else {
+            warp.set_word(access.registers[i], &words[i])
         }
     }
     Ok(())
@@ -251,18 +253,15 @@ pub(crate) fn store(
     );
     let mut values = [[0u8; 16]; 32];
     for (i, &register) in access.registers[..count].iter().enumerate() {
-        match access.elements.long {
-            true => {
-                let longs = warp.long(e.kernel, register)?;
-                for (value, long) in values.iter_mut().zip(longs) {
-                    value[each * i..each * (i + 1)].copy_from_slice(&long.to_le_bytes()[..each]);
-                }
+        if access.elements.long {
+            let longs = warp.long(e.kernel, register)?;
+            for (value, long) in values.iter_mut().zip(longs) {
+                value[each * i..each * (i + 1)].copy_from_slice(&long.to_le_bytes()[..each]);
             }
-            false => {
-                let words = warp.word(e.kernel, register)?;
-                for (value, word) in values.iter_mut().zip(words) {
-                    value[each * i..each * (i + 1)].copy_from_slice(&word.to_le_bytes()[..each]);
-                }
+        } else {
+            let words = warp.word(e.kernel, register)?;
+            for (value, word) in values.iter_mut().zip(words) {
+                value[each * i..each * (i + 1)].copy_from_slice(&word.to_le_bytes()[..each]);
             }
         }
     }

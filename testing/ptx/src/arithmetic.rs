@@ -329,9 +329,10 @@ fn field(at: u32, count: u32) -> u64 {
 #[inline(always)]
 pub(crate) fn extended(value: u32, signed: bool, bits: u8) -> u32 {
     let unused = 32 - u32::from(bits);
-    match signed {
-        true => ((value << unused) as i32 >> unused) as u32,
-        false => value << unused >> unused,
+    if signed {
+        ((value << unused) as i32 >> unused) as u32
+    } else {
+        value << unused >> unused
     }
 }
 
@@ -365,9 +366,10 @@ fn logic3(table: u8, a: u32, b: u32, c: u32) -> u32 {
 fn funnel(left: bool, wraps: bool, low: u32, high: u32, by: u32) -> u32 {
     let by = if wraps { by & 31 } else { by.min(32) };
     let both = u64::from(low) | u64::from(high) << 32;
-    match left {
-        true => ((both << by) >> 32) as u32,
-        false => (both >> by) as u32,
+    if left {
+        ((both << by) >> 32) as u32
+    } else {
+        (both >> by) as u32
     }
 }
 
@@ -573,9 +575,10 @@ fn multiply_wide(
     let (a, b) = (warp.word(e.kernel, a)?, warp.word(e.kernel, b)?);
     let mut out: Longs = [0; 32];
     for lane in 0..32 {
-        let product = match signed {
-            true => (i64::from(a[lane] as i32) * i64::from(b[lane] as i32)) as u64,
-            false => u64::from(a[lane]) * u64::from(b[lane]),
+        let product = if signed {
+            (i64::from(a[lane] as i32) * i64::from(b[lane] as i32)) as u64
+        } else {
+            u64::from(a[lane]) * u64::from(b[lane])
         };
         out[lane] = product.wrapping_add(added[lane]);
     }

@@ -297,9 +297,10 @@ impl<'t> Decoder<'_, 't> {
         // A register may be wider than what is loaded or stored.
         let long = bytes == 8 || self.register(File::Long, &operands[0])?.is_some();
         for (register, operand) in registers.iter_mut().zip(operands) {
-            *register = match long {
-                true => need!(self.long(operand)),
-                false => need!(self.word(operand)),
+            *register = if long {
+                need!(self.long(operand))
+            } else {
+                need!(self.word(operand))
             };
         }
         let pointer = need!(self.pointer(address));
@@ -633,9 +634,10 @@ impl<'t> Decoder<'_, 't> {
                 };
                 let to = need!(self.predicate(to));
                 let long = matches!(compared, Compared::Unsigned64 | Compared::Signed64);
-                let (a, b) = match long {
-                    true => (need!(self.long(a)), need!(self.long(b))),
-                    false => (need!(self.word(a)), need!(self.word(b))),
+                let (a, b) = if long {
+                    (need!(self.long(a)), need!(self.long(b)))
+                } else {
+                    (need!(self.word(a)), need!(self.word(b)))
                 };
                 Some(Op::Compare(compare, compared, to, a, b))
             }

@@ -170,13 +170,15 @@ pub(crate) fn approximate(op: Float1, value: f32, arithmetic: Arithmetic) -> f32
     };
     let off = drawn(u64::from(value.to_bits()) ^ (op as u64) << 32, arithmetic);
     let is_exact = exact == 0.0 || exact.is_infinite() || exact == 1.0;
-    let result = match is_exact {
-        true => exact,
-        false => exact + off * (exact.abs() * relative + absolute),
+    let result = if is_exact {
+        exact
+    } else {
+        exact + off * (exact.abs() * relative + absolute)
     };
-    match keeps_small {
-        true => result as f32,
-        false => flushed(result as f32),
+    if keeps_small {
+        result as f32
+    } else {
+        flushed(result as f32)
     }
 }
 

@@ -90,9 +90,10 @@ impl Region {
             let known = source.first_unwritten(from + i, 1, 1).is_none();
             self.words(address + i, 1, |word, bit| {
                 // Relaxed: as in `note_written`.
-                match known {
-                    true => word.fetch_or(bit, Ordering::Relaxed),
-                    false => word.fetch_and(!bit, Ordering::Relaxed),
+                if known {
+                    word.fetch_or(bit, Ordering::Relaxed)
+                } else {
+                    word.fetch_and(!bit, Ordering::Relaxed)
                 };
             });
         }
@@ -354,9 +355,10 @@ mod tests {
     fn space(memory: &mut [u128; 8], fresh: bool) -> (Space, u64) {
         let base = memory.as_mut_ptr().expose_provenance() as u64;
         let space = Space::new();
-        space.add(match fresh {
-            true => Region::fresh(base, 128),
-            false => Region::written(base, 128),
+        space.add(if fresh {
+            Region::fresh(base, 128)
+        } else {
+            Region::written(base, 128)
         });
         (space, base)
     }

@@ -110,9 +110,10 @@ impl<S: Source> Clients<S> {
                 generation: done.generation,
             },
             measured: done.took,
-            ready: match done.ok {
-                true => Ok(()),
-                false => Err(Failure::Payload),
+            ready: if done.ok {
+                Ok(())
+            } else {
+                Err(Failure::Payload)
             },
         })
     }

@@ -42,9 +42,10 @@ pub fn cells(home: Units, size: u16) -> impl Iterator<Item = Units> {
     let count = (home.count / size).max(1);
     (0..count).map(move |cell| Units {
         first: home.first + cell * size,
-        count: match cell + 1 == count {
-            true => home.count - cell * size,
-            false => size,
+        count: if cell + 1 == count {
+            home.count - cell * size
+        } else {
+            size
         },
     })
 }

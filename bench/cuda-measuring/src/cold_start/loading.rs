@@ -77,9 +77,10 @@ impl Loading {
             let (stage, step) = next;
             // There is one list, for one image.
             let list = shared.program.stages.get(stage)?.lists.first()?;
-            next = match step + 1 < list.steps.len() {
-                true => (stage, step + 1),
-                false => (stage + 1, 0),
+            next = if step + 1 < list.steps.len() {
+                (stage, step + 1)
+            } else {
+                (stage + 1, 0)
             };
             let loaded = self.load(&list.steps[step]);
             Some(loaded.map(|(kernel, after)| Ready {

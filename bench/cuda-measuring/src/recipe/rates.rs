@@ -95,9 +95,10 @@ pub fn looks(size: Size, has_tensor_cores: bool) -> Rated {
         Size::Full => 1024,
     };
     // Steps of the sum in a tile of each kernel's main loop.
-    let (kernel, depth) = match has_tensor_cores {
-        true => ("conv_gemm_64x64", 64),
-        false => ("conv_dense_general", 256),
+    let (kernel, depth) = if has_tensor_cores {
+        ("conv_gemm_64x64", 64)
+    } else {
+        ("conv_dense_general", 256)
     };
     Rated {
         recipe: products(kernel, 8, tiles * depth, 32),

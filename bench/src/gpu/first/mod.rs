@@ -135,9 +135,10 @@ pub fn run(order: Order<'_>) -> Result<(), FirstError> {
         "wrote {} ({bytes} bytes): send it as docs/first-light.md says; `zcat` shows what is in it",
         order.file.display()
     ));
-    match report.is_bad() {
-        true => Err(FirstError::Bad),
-        false => Ok(()),
+    if report.is_bad() {
+        Err(FirstError::Bad)
+    } else {
+        Ok(())
     }
 }
 

@@ -90,12 +90,11 @@ fn refuted(report: &Report) -> String {
             }
         }
     }
-    match lines.is_empty() {
-        true => {
-            "Nothing: no bound is missed, and no prediction is off by more than a factor of two."
-                .to_owned()
-        }
-        false => lines.trim_end().to_owned(),
+    if lines.is_empty() {
+        "Nothing: no bound is missed, and no prediction is off by more than a factor of two."
+            .to_owned()
+    } else {
+        lines.trim_end().to_owned()
     }
 }
 

@@ -133,9 +133,10 @@ fn figures(predictions: &Predictions) -> Table {
     for (at, fact) in first.into_iter().flatten().enumerate() {
         let cell = |device: &Figures| {
             let fact = &device.facts[at];
-            let value = match fact.inferred {
-                true => format!("*{}*", fact.value),
-                false => fact.value.clone(),
+            let value = if fact.inferred {
+                format!("*{}*", fact.value)
+            } else {
+                fact.value.clone()
             };
             format!("{value} (`{}`)", fact.source)
         };

@@ -168,9 +168,10 @@ fn suite() -> Vec<Network> {
 }
 
 fn cases(session: &Session<'_>, result: &mut StepResult) -> Result<Vec<Case>, StepError> {
-    let suite = match session.quick {
-        true => vec![networks::pair(1), networks::recurrent(11, 3)],
-        false => suite(),
+    let suite = if session.quick {
+        vec![networks::pair(1), networks::recurrent(11, 3)]
+    } else {
+        suite()
     };
     let mut cases = Vec::new();
     for network in suite {
@@ -211,15 +212,16 @@ fn recorded(folder: &Path) -> Vec<PathBuf> {
 /// Without a meaning of the answers; inputs that were recorded beside it are prepared ones.
 fn compiled(file: &Path) -> Result<Package, CompileError> {
     let recorded = file.with_extension("inputs.f32").is_file();
-    let overrides = match recorded {
-        true => Overrides {
+    let overrides = if recorded {
+        Overrides {
             input: InputOptions {
                 prepared: Some(true),
                 ..InputOptions::default()
             },
             ..Overrides::default()
-        },
-        false => Overrides::imagenet(),
+        }
+    } else {
+        Overrides::imagenet()
     };
     let overrides = Overrides {
         answer: Some(AnswerKind::None),

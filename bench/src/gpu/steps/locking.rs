@@ -54,9 +54,10 @@ pub fn sheet(session: &Session<'_>) -> Result<Sheet, StepError> {
         ("after the context is made", LockOrder::AfterTheContext),
     ] {
         let found = measured(session, order)?;
-        let name = match found.locked || order == LockOrder::Never {
-            true => name.to_owned(),
-            false => format!("{name} (not allowed here)"),
+        let name = if found.locked || order == LockOrder::Never {
+            name.to_owned()
+        } else {
+            format!("{name} (not allowed here)")
         };
         let ms = |ms: f64| format!("{ms:.1}");
         sheet.row([

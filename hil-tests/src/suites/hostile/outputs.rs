@@ -135,13 +135,14 @@ fn onto_a_full_disk(bed: &mut TestBed<'_>) -> Result<(), Failure> {
         bed.target.signal(service, "TERM", false, bed.within(5))?;
         bed.ended("the daemon", service, END_S)?;
         let said = bed.last_words(&run.daemon)?;
-        match said.contains("report.json") {
-            true => Ok(account),
-            false => Err(Failure::Words {
+        if said.contains("report.json") {
+            Ok(account)
+        } else {
+            Err(Failure::Words {
                 who: "punctuald",
                 said,
                 wanted: "report.json".to_owned(),
-            }),
+            })
         }
     })?;
     let text = "umount \"$1\"";

@@ -180,10 +180,11 @@ fn taken(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     }
     let after = number(bed)?;
     bed.stop("the other program", other)?;
-    match before.is_some() && before == after {
-        true => Ok(()),
-        false => Err(Failure::Missing {
+    if before.is_some() && before == after {
+        Ok(())
+    } else {
+        Err(Failure::Missing {
             what: "the other program's socket was left alone",
-        }),
+        })
     }
 }

@@ -116,9 +116,10 @@ fn place(spec: &Conv2dSpec, block: &Sources, output: usize, input: usize, tap: u
     let group = output / (outputs / spec.groups);
     let input = group * (inputs / spec.groups) + input;
     let source = input / lanes - block.first;
-    let quads = match source + 1 == block.count {
-        true => block.last_quads,
-        false => lanes / 4,
+    let quads = if source + 1 == block.count {
+        block.last_quads
+    } else {
+        lanes / 4
     };
     let step = source * spec.taps() * (lanes / 4) + tap * quads + input % lanes / 4;
     block.weights + (step * lanes + output % lanes) * 4 + input % 4

@@ -90,17 +90,19 @@ fn busy_world(policy: &dyn PolicySpec, foul: bool, seed: u64) -> World {
     let mut random = Random::new(seed);
     let config = random_plan(policy, &mut random);
     let tasks = config.tasks.len() as u64;
-    let weather = match foul {
-        true => Weather::foul(&config, random.clone()),
-        false => Weather::calm(&config),
+    let weather = if foul {
+        Weather::foul(&config, random.clone())
+    } else {
+        Weather::calm(&config)
     };
     let mut world = World::under(config, policy, weather);
     let mut at = Instant::ZERO;
     for _ in 0..random.within(20, 80) {
         // Bursts, and pauses.
-        at = match random.one_in(3) {
-            true => at + Nanos::from_micros(random.within(0, 15_000)),
-            false => at + Nanos::from_micros(random.within(0, 400)),
+        at = if random.one_in(3) {
+            at + Nanos::from_micros(random.within(0, 15_000))
+        } else {
+            at + Nanos::from_micros(random.within(0, 400))
         };
         let task = random.within(0, tasks - 1) as u16;
         match random.within(0, 40) {

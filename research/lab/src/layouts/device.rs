@@ -133,9 +133,10 @@ impl Device {
 
     /// What a partition of the manifest is called.
     pub(super) const fn unit_name(&self) -> &'static str {
-        match self.kind.runs_on_cores() {
-            true => "cores",
-            false => "TPCs",
+        if self.kind.runs_on_cores() {
+            "cores"
+        } else {
+            "TPCs"
         }
     }
 
@@ -179,9 +180,10 @@ fn order(kind: DeviceKind, plan: &Plan) -> Vec<u16> {
 
 fn numbers(kind: DeviceKind, plan: &Plan, partition: usize) -> &[u16] {
     let partition = &plan.partitions[partition];
-    match kind.runs_on_cores() {
-        true => &partition.cores,
-        false => &partition.tpcs,
+    if kind.runs_on_cores() {
+        &partition.cores
+    } else {
+        &partition.tpcs
     }
 }
 

@@ -307,13 +307,15 @@ impl Outline {
                 [0.229, 0.224, 0.225],
             ),
             vectors: Vec::new(),
-            answer: match classifies {
-                true => AnswerKind::Classes,
-                false => AnswerKind::None,
+            answer: if classifies {
+                AnswerKind::Classes
+            } else {
+                AnswerKind::None
             },
-            classes: match classifies {
-                true => (0..CLASSES).map(|class| format!("class {class}")).collect(),
-                false => Vec::new(),
+            classes: if classifies {
+                (0..CLASSES).map(|class| format!("class {class}")).collect()
+            } else {
+                Vec::new()
             },
             tensors: self.tensors,
             stages,

@@ -139,12 +139,13 @@ fn parsed(
             crowd: annotation.iscrowd != 0,
         });
     }
-    match pictures.is_empty() {
-        true => Err(TruthError::invalid(path.display(), "it has no images")),
-        false => Ok(Annotations {
+    if pictures.is_empty() {
+        Err(TruthError::invalid(path.display(), "it has no images"))
+    } else {
+        Ok(Annotations {
             pictures,
             classes: names,
-        }),
+        })
     }
 }
 

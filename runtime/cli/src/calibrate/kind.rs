@@ -86,9 +86,10 @@ impl Figure {
 
     /// A dash where there is none: the mean average precision of frames without objects.
     pub fn text(&self) -> String {
-        match self.value.is_finite() {
-            true => format!("{:.3}", self.value),
-            false => "-".to_owned(),
+        if self.value.is_finite() {
+            format!("{:.3}", self.value)
+        } else {
+            "-".to_owned()
         }
     }
 }

@@ -309,9 +309,10 @@ impl Report {
         const FEW: usize = 500;
         let mut advice = Vec::new();
         if self.samples < FEW {
-            let why = match self.thresholds.is_empty() {
-                true => "",
-                false => " a bin of confidence needs some dozens;",
+            let why = if self.thresholds.is_empty() {
+                ""
+            } else {
+                " a bin of confidence needs some dozens;"
             };
             advice.push(format!(
                 "{} samples are few:{why} take {FEW} or more",

@@ -216,11 +216,12 @@ pub fn with_labels(
 pub fn pictures(folder: &Path) -> Result<Vec<PathBuf>, SamplesError> {
     let mut pictures = entries(folder)?;
     pictures.retain(|file| is_picture(file));
-    match pictures.is_empty() {
-        true => Err(SamplesError::None {
+    if pictures.is_empty() {
+        Err(SamplesError::None {
             path: folder.to_owned(),
-        }),
-        false => Ok(pictures),
+        })
+    } else {
+        Ok(pictures)
     }
 }
 

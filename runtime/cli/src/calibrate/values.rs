@@ -122,12 +122,13 @@ pub fn read(
         let vectors = vectors.collect();
         samples.push((folder.join(picture.trim()), Numbers { vectors, truth }));
     }
-    match samples.is_empty() {
-        true => Err(TruthError::invalid(
+    if samples.is_empty() {
+        Err(TruthError::invalid(
             path.display(),
             "it has no lines `picture,value,...`",
-        )),
-        false => Ok(samples),
+        ))
+    } else {
+        Ok(samples)
     }
 }
 

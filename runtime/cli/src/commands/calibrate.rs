@@ -109,17 +109,19 @@ pub struct Options {
 
 fn tolerance(text: &str) -> Result<f64, String> {
     let tolerance: f64 = text.trim().parse().map_err(|error| format!("{error}"))?;
-    match tolerance.is_finite() && tolerance >= 0.0 {
-        true => Ok(tolerance),
-        false => Err("give a number that is at least 0".to_owned()),
+    if tolerance.is_finite() && tolerance >= 0.0 {
+        Ok(tolerance)
+    } else {
+        Err("give a number that is at least 0".to_owned())
     }
 }
 
 fn score(text: &str) -> Result<f32, String> {
     let score: f32 = text.parse().map_err(|error| format!("{error}"))?;
-    match (0.0..=1.0).contains(&score) {
-        true => Ok(score),
-        false => Err("give a score between 0 and 1".to_owned()),
+    if (0.0..=1.0).contains(&score) {
+        Ok(score)
+    } else {
+        Err("give a score between 0 and 1".to_owned())
     }
 }
 
@@ -285,9 +287,10 @@ fn classes(options: &Options, package: Package) -> Result<(), Error> {
         confident: true,
     };
     let report = Report::new(&network.name, &kind, &answers, &records);
-    let (records, temperatures) = match options.temperature {
-        true => (divided, Some(&temperatures[..])),
-        false => (plain, None),
+    let (records, temperatures) = if options.temperature {
+        (divided, Some(&temperatures[..]))
+    } else {
+        (plain, None)
     };
     write_all(options, package, &report, records, temperatures)
 }

@@ -164,20 +164,18 @@ fn check_host(options: &Options, policies: &Policies) -> Result<Termination, Hos
         record(&machine, path)?;
     }
     let grave = host::any_grave(&findings);
-    let text = match options.json {
-        true => json(&cores, grave, &findings),
-        false => {
-            let (partitions, daemon) = (host::shown(&cores.partitions), host::shown(&cores.daemon));
-            let table = host::table(&findings, std::io::stdout().is_terminal());
-            format!(
-                "partitions on cores {partitions}, the daemon's other threads on {daemon}\n{table}"
-            )
-        }
+    let text = if options.json {
+        json(&cores, grave, &findings)
+    } else {
+        let (partitions, daemon) = (host::shown(&cores.partitions), host::shown(&cores.daemon));
+        let table = host::table(&findings, std::io::stdout().is_terminal());
+        format!("partitions on cores {partitions}, the daemon's other threads on {daemon}\n{table}")
     };
     output::text(text)?;
-    Ok(match grave {
-        true => Termination::BadResult,
-        false => Termination::Done,
+    Ok(if grave {
+        Termination::BadResult
+    } else {
+        Termination::Done
     })
 }
 

@@ -309,9 +309,10 @@ impl Run<'_> {
     }
 
     fn job(&self, wanted: &PackageNeeds, device: DeviceKind, sizes: &Sizes) -> Result<Job, Error> {
-        let effort = match self.options.quick {
-            true => Effort::Quick,
-            false => Effort::Thorough,
+        let effort = if self.options.quick {
+            Effort::Quick
+        } else {
+            Effort::Thorough
         };
         let folder = self.options.manifest.parent().unwrap_or(Path::new(""));
         let file = folder.join(&wanted.package);

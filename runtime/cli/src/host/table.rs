@@ -51,8 +51,9 @@ fn word(gravity: Gravity, coloured: bool) -> String {
         Gravity::Costly => ("costly", 33),
         Gravity::Grave => ("GRAVE ", 31),
     };
-    match coloured {
-        true => format!("\x1b[{colour}m{word}\x1b[0m"),
-        false => word.to_owned(),
+    if coloured {
+        format!("\x1b[{colour}m{word}\x1b[0m")
+    } else {
+        word.to_owned()
     }
 }

@@ -41,14 +41,12 @@ pub fn in_files() -> Vec<Documented> {
             .expect("below it")
             .display()
             .to_string();
-        let code = match place.ends_with(".md") {
-            true => blocks(&text),
+        let code = if place.ends_with(".md") {
+            blocks(&text)
+        } else {
             // Comments of an example.
-            false => text
-                .lines()
-                .filter_map(|line| line.strip_prefix("#   "))
-                .map(|line| format!("{line}\n"))
-                .collect(),
+            let lines = text.lines().filter_map(|line| line.strip_prefix("#   "));
+            lines.map(|line| format!("{line}\n")).collect()
         };
         in_text(&place, &code)
     });

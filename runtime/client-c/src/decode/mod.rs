@@ -408,10 +408,11 @@ pub unsafe extern "C" fn punctual_decode_distances(
         let boxes = unsafe { all_floats(boxes, tensors, "boxes") }?;
         // SAFETY: as the header says.
         let scores = unsafe { all_floats(scores, tensors, "scores") }?;
-        let centerness = match centerness.is_null() {
-            true => Vec::new(),
+        let centerness = if centerness.is_null() {
+            Vec::new()
+        } else {
             // SAFETY: as the header says.
-            false => unsafe { all_floats(centerness, tensors, "centerness") }?,
+            unsafe { all_floats(centerness, tensors, "centerness") }?
         };
         let layout = spec.layout()?;
         let channels = |tensors: &[Floats<'_>]| {
@@ -509,10 +510,11 @@ pub unsafe extern "C" fn punctual_decode_peaks(
         let given = unsafe { head(given_head) }?;
         // SAFETY: as the header says.
         let (heat, sizes) = unsafe { (floats(heat, "heat")?, floats(sizes, "sizes")?) };
-        let offsets = match offsets.is_null() {
-            true => None,
+        let offsets = if offsets.is_null() {
+            None
+        } else {
             // SAFETY: as the header says.
-            false => Some(unsafe { floats(offsets, "offsets") }?.values),
+            Some(unsafe { floats(offsets, "offsets") }?.values)
         };
         let [classes, rows, columns] = heat.sides()?;
         let head = PeakHead {

@@ -327,9 +327,10 @@ impl Account {
             served.results.push(&record)?;
             self.answered += 1;
         }
-        match ready.hung_up {
-            true => Err(ChannelFault::HungUp),
-            false => Ok(()),
+        if ready.hung_up {
+            Err(ChannelFault::HungUp)
+        } else {
+            Ok(())
         }
     }
 

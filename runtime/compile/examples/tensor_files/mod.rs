@@ -154,9 +154,10 @@ pub fn written(
         };
         for (at, output) in exit.outputs.iter().enumerate() {
             let of_images = images.iter().map(|(outputs, _)| outputs[at].as_slice());
-            let bytes = match ends_in_softmax(compiled, name, exit, output) {
-                true => of_images.flat_map(softmax).collect(),
-                false => of_images.collect::<Vec<_>>().concat(),
+            let bytes = if ends_in_softmax(compiled, name, exit, output) {
+                of_images.flat_map(softmax).collect()
+            } else {
+                of_images.collect::<Vec<_>>().concat()
             };
             tensors.push(write(&output.name, output.element, &output.shape, bytes)?);
         }

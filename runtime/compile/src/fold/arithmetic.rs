@@ -120,9 +120,10 @@ fn paired(
                 return refuse(TYPES);
             };
             let values = places.map(|(at, bt)| function(x[at], y[bt]));
-            match pair.truth {
-                true => truths(values.map(|value| value != 0.0)),
-                false => Data::Floats(values.collect()),
+            if pair.truth {
+                truths(values.map(|value| value != 0.0))
+            } else {
+                Data::Floats(values.collect())
             }
         }
         // A power's two operands may be of different types.
@@ -237,10 +238,7 @@ pub(crate) fn choose(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let branches = repeated(&yes.dims, &dims).zip(repeated(&no.dims, &dims));
     let places = condition_at
         .zip(branches)
-        .map(|(at, (yes, no))| match condition[at] {
-            true => (0, yes),
-            false => (1, no),
-        });
+        .map(|(at, (yes, no))| if condition[at] { (0, yes) } else { (1, no) });
     let data = picked(&[yes, no], places)?;
     Ok(Constant { dims, batch, data })
 }

@@ -201,9 +201,10 @@ pub(crate) fn split(folding: &mut Folding<'_>) -> Result<Vec<Constant>, Problem>
         parts.push(part(folding, operand, &[(at, start as i64, length, 1)])?);
         start += length;
     }
-    match start == size && parts.len() == results {
-        true => Ok(parts),
-        false => refuse(SIZES),
+    if start == size && parts.len() == results {
+        Ok(parts)
+    } else {
+        refuse(SIZES)
     }
 }
 

@@ -91,9 +91,10 @@ impl Integer {
         let part = |value: i64| (value.checked_rem(by)? == 0).then(|| value / by);
         let is_positive = by > 0 && self.offset.min(self.images).min(self.batches) >= 0;
         // The rest divides evenly, so rounding towards zero is rounding down for the offset alone.
-        let offset = match is_positive {
-            true => Some(self.offset / by),
-            false => part(self.offset),
+        let offset = if is_positive {
+            Some(self.offset / by)
+        } else {
+            part(self.offset)
         };
         Some(Self {
             offset: offset?,

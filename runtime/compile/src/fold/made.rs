@@ -126,9 +126,10 @@ pub(crate) fn identity_matrix(folding: &mut Folding<'_>) -> Result<Constant, Pro
     };
     let cells = (0..rows * columns).map(cell);
     let integers = [data_type::INT32, data_type::INT64, data_type::BOOL].map(i64::from);
-    let data = match integers.contains(&kind) {
-        true => Data::Ints(cells.collect()),
-        false => Data::Floats(cells.map(|cell| cell as f32).collect()),
+    let data = if integers.contains(&kind) {
+        Data::Ints(cells.collect())
+    } else {
+        Data::Floats(cells.map(|cell| cell as f32).collect())
     };
     Ok(operand.with(data))
 }

@@ -10,9 +10,10 @@ const OUT: Problem = Problem::Folding { reason: OUTSIDE };
 pub(crate) fn gather(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     let (data, indices) = (folding.operand(0)?, folding.operand(1)?);
     let at = axis(folding.attributes.int("axis", 0)?, data.dims.len())?;
-    let places = match data.batch == Some(at) {
-        true => of_own_image(indices, data.dims[at])?,
-        false => known(indices)?,
+    let places = if data.batch == Some(at) {
+        of_own_image(indices, data.dims[at])?
+    } else {
+        known(indices)?
     };
     let batch = match (data.batch, indices.batch) {
         (Some(own), Some(other)) if own == at => Some(at + other),

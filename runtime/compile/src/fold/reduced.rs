@@ -52,12 +52,13 @@ pub(crate) fn reduce(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
             Data::of_integers(results.ok_or(Problem::Folding { reason: BATCH })?)
         }
     };
-    let dims = match keeps {
-        true => kept,
-        false => (0..rank)
+    let dims = if keeps {
+        kept
+    } else {
+        (0..rank)
             .filter(|at| !found.contains(at))
             .map(|at| kept[at])
-            .collect(),
+            .collect()
     };
     Ok(Constant { dims, batch, data })
 }
@@ -158,9 +159,12 @@ fn ordered(operand: &Constant) -> Result<Vec<f64>, Problem> {
 
 /// Places of a row's values, the first one first; equal ones in the order in which they lie.
 fn by_size(values: &[f64], mut row: Vec<usize>, largest: bool) -> Vec<usize> {
-    row.sort_by(|&a, &b| match largest {
-        true => values[b].total_cmp(&values[a]),
-        false => values[a].total_cmp(&values[b]),
+    row.sort_by(|&a, &b| {
+        if largest {
+            values[b].total_cmp(&values[a])
+        } else {
+            values[a].total_cmp(&values[b])
+        }
     });
     row
 }
@@ -182,9 +186,10 @@ pub(crate) fn extreme(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
         found.push(row.iter().position(|place| place == best).unwrap_or(0) as i64);
     }
     let mut dims = operand.dims.clone();
-    match keeps {
-        true => dims[at] = 1,
-        false => drop(dims.remove(at)),
+    if keeps {
+        dims[at] = 1;
+    } else {
+        dims.remove(at);
     }
     Ok(Constant::new(dims, Data::Ints(found)))
 }

@@ -170,9 +170,10 @@ impl Lowering<'_> {
         let mut attributes = Attributes::of(node);
         let as_in_c = attributes.int("fmod", 0)? != 0;
         attributes.finish()?;
-        let function = match as_in_c {
-            true => BinaryFunction::Remainder,
-            false => BinaryFunction::Modulo,
+        let function = if as_in_c {
+            BinaryFunction::Remainder
+        } else {
+            BinaryFunction::Modulo
         };
         let operands = [self.two_sided(node, 0)?, self.two_sided(node, 1)?];
         let result = self.combined(node, function, operands)?;

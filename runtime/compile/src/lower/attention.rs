@@ -277,9 +277,10 @@ impl Lowering<'_> {
             view = self.with_table(node, BinaryFunction::Add, &reshaped, floats, false)?;
         }
         let view = self.reshaped(node, &view, &sizes)?;
-        match scores.softmaxed {
-            true => self.softmax_of(node, &view, last, false),
-            false => Ok(view),
+        if scores.softmaxed {
+            self.softmax_of(node, &view, last, false)
+        } else {
+            Ok(view)
         }
     }
 
@@ -347,9 +348,10 @@ impl Lowering<'_> {
         let rank = views[0].dims.len();
         let mut narrow = Vec::with_capacity(3);
         for view in views {
-            narrow.push(match self.is_narrowed_to_heads(view) {
-                true => self.narrowed(node, view)?,
-                false => view.clone(),
+            narrow.push(if self.is_narrowed_to_heads(view) {
+                self.narrowed(node, view)?
+            } else {
+                view.clone()
             });
         }
         let heads_of = |view: &View| heads(view, self.shape(view.tensor));
@@ -401,9 +403,10 @@ impl Lowering<'_> {
         let narrow = view.start[0] > 0 || !view.covers(self.shape(view.tensor));
         let laid = view.on_axes(axes);
         let lies = laid.is_some_and(|laid| laid.is_of_channels(self.shape(view.tensor)));
-        match narrow && lies {
-            true => self.narrowed(node, view),
-            false => self.copied_on(node, view, axes),
+        if narrow && lies {
+            self.narrowed(node, view)
+        } else {
+            self.copied_on(node, view, axes)
         }
     }
 

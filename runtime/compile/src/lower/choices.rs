@@ -68,9 +68,10 @@ impl Lowering<'_> {
     pub(super) fn cast(&mut self, node: &Node) -> Result<(), Problem> {
         let mut attributes = Attributes::of(node);
         let like = node.operator == "CastLike";
-        let to = match like {
-            true => None,
-            false => Some(attributes.int("to", 0)?),
+        let to = if like {
+            None
+        } else {
+            Some(attributes.int("to", 0)?)
         };
         self.limit(node, 1 + usize::from(like), 1)?;
         attributes.ignore("saturate"); // Of float8 only.
@@ -244,9 +245,10 @@ impl Lowering<'_> {
         }
         let operands = [Operand::Constant(constant), condition];
         let kept = self.combined(node, function, operands)?;
-        match halved {
-            true => self.scaled(node, &kept, 2.0).map(Some),
-            false => Ok(Some(kept)),
+        if halved {
+            self.scaled(node, &kept, 2.0).map(Some)
+        } else {
+            Ok(Some(kept))
         }
     }
 }

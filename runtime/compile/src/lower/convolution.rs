@@ -195,9 +195,10 @@ impl Lowering<'_> {
         let output = window_output(self.shape(input), outputs, &window)?;
         let one_pixel =
             [self.shape(input), output].map(|image| image.height * image.width) == [1, 1];
-        let (window, weights) = match one_pixel {
-            true => on_one_pixel(&window, &weights.data),
-            false => (window, weights.data),
+        let (window, weights) = if one_pixel {
+            on_one_pixel(&window, &weights.data)
+        } else {
+            (window, weights.data)
         };
         let conv = Computation::convolution(window, groups, weights, bias);
         let output = self.emit(node, conv, input, &[])?;

@@ -132,13 +132,14 @@ impl Lowering<'_> {
         if !view.has_one_batch() {
             return Err(self.wrong(0, "data", &Value::View(view.clone()), VALUES));
         }
-        match dims.iter().any(of_batch) {
-            true => Err(Problem::attribute(
+        if dims.iter().any(of_batch) {
+            Err(Problem::attribute(
                 "axis",
                 &Attribute::Int(axis),
                 "not the batch",
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 

@@ -125,9 +125,10 @@ impl Lowering<'_> {
 
     /// A view of the same values that goes through all of its tensor's once.
     pub(super) fn covering(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
-        match view.covers(self.shape(view.tensor)) {
-            true => Ok(view.clone()),
-            false => self.as_itself(node, view),
+        if view.covers(self.shape(view.tensor)) {
+            Ok(view.clone())
+        } else {
+            self.as_itself(node, view)
         }
     }
 

@@ -54,9 +54,10 @@ impl Lowering<'_> {
         let views = [
             Some(self.all_states(node, &layer, &states)?),
             self.last_states(node, &layer, &states, steps, 0)?,
-            match is_lstm {
-                true => self.last_states(node, &layer, &states, steps, layer.hidden)?,
-                false => None,
+            if is_lstm {
+                self.last_states(node, &layer, &states, steps, layer.hidden)?
+            } else {
+                None
             },
         ];
         for (output, view) in node.outputs.iter().zip(views) {
@@ -111,9 +112,10 @@ impl Lowering<'_> {
         let view = self.view(node, 0)?.clone();
         let batch = usize::from(!layer.batch_first);
         if view.dims.len() != 3 || !view.is_batch(batch) || !view.has_one_batch() {
-            let expected = match layer.batch_first {
-                true => "(batch, steps, values)",
-                false => "(steps, batch, values)",
+            let expected = if layer.batch_first {
+                "(batch, steps, values)"
+            } else {
+                "(steps, batch, values)"
             };
             return Err(self.wrong(0, "data", &Value::View(view), expected));
         }
@@ -123,9 +125,10 @@ impl Lowering<'_> {
             && view.covers(shape)
             && view.is_whole(1, Axis::Column, shape.width)
             && view.is_whole(2, Axis::Channel, shape.channels);
-        let tensor = match is_it {
-            true => view.tensor,
-            false => self.copied_as_tokens(node, &view)?.tensor,
+        let tensor = if is_it {
+            view.tensor
+        } else {
+            self.copied_as_tokens(node, &view)?.tensor
         };
         Ok((tensor, self.shape(tensor).width))
     }
@@ -281,9 +284,10 @@ impl Lowering<'_> {
             _ => self.both(node, layer, states, 0)?,
         };
         let view = self.of_directions(layer, tensor);
-        Ok(match layer.batch_first {
-            true => view.permute(&[2, 0, 1, 3]),
-            false => view,
+        Ok(if layer.batch_first {
+            view.permute(&[2, 0, 1, 3])
+        } else {
+            view
         })
     }
 
@@ -319,9 +323,10 @@ impl Lowering<'_> {
             }
         };
         view.dims.remove(0);
-        Ok(Some(match layer.batch_first {
-            true => view.permute(&[1, 0, 2]),
-            false => view,
+        Ok(Some(if layer.batch_first {
+            view.permute(&[1, 0, 2])
+        } else {
+            view
         }))
     }
 

@@ -230,18 +230,18 @@ impl Lowering<'_> {
     ) -> Result<View, Problem> {
         let is_channels = |(dim, digits): (usize, &Vec<Factor>)| {
             let mut digits = digits.iter().filter(|digit| **digit != BATCH);
-            match dims.contains(&dim) {
-                true => digits.all(|digit| digit.axis == Axis::Channel),
-                false => digits.all(|digit| digit.axis != Axis::Channel),
+            if dims.contains(&dim) {
+                digits.all(|digit| digit.axis == Axis::Channel)
+            } else {
+                digits.all(|digit| digit.axis != Axis::Channel)
             }
         };
         let covers = view.covers(self.shape(view.tensor));
-        let view = match covers && view.dims.iter().enumerate().all(is_channels) {
-            true => view.clone(),
-            false => {
-                let axes = spread(view, dims, [Axis::Channel, Axis::Row, Axis::Column]);
-                self.copied_on(node, view, &axes)?
-            }
+        let view = if covers && view.dims.iter().enumerate().all(is_channels) {
+            view.clone()
+        } else {
+            let axes = spread(view, dims, [Axis::Channel, Axis::Row, Axis::Column]);
+            self.copied_on(node, view, &axes)?
         };
         let weights = vec![factor; self.shape(view.tensor).channels as usize];
         let pixel = Window::whole(Extent::square(1));
@@ -347,10 +347,14 @@ fn extent(view: &View, dims: &[usize]) -> u64 {
 pub(super) fn spread(view: &View, dims: &[usize], [own, rest, last]: [Axis; 3]) -> Vec<Axis> {
     let other = |dim: &usize| !dims.contains(dim) && *view.dims[*dim] != [BATCH];
     let last_other = (0..view.dims.len()).rfind(other);
-    let axis = |dim: usize| match dims.contains(&dim) {
-        true => own,
-        false if Some(dim) == last_other => last,
-        false => rest,
+    let axis = |dim: usize| {
+        if dims.contains(&dim) {
+            own
+        } else if Some(dim) == last_other {
+            last
+        } else {
+            rest
+        }
     };
     (0..view.dims.len()).map(axis).collect()
 }

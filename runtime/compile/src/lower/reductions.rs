@@ -239,9 +239,10 @@ impl Lowering<'_> {
             _ => return Err(self.wrong_places("objectness", view, &expected)),
         };
         let flat = self.flattened(node, &view)?;
-        match self.shape(flat.tensor) == Tensor::features(places as u32) {
-            true => Ok(flat.tensor),
-            false => Err(self.wrong_places("objectness", &view, &expected)),
+        if self.shape(flat.tensor) == Tensor::features(places as u32) {
+            Ok(flat.tensor)
+        } else {
+            Err(self.wrong_places("objectness", &view, &expected))
         }
     }
 

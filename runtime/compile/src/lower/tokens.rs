@@ -40,14 +40,14 @@ impl Lowering<'_> {
             let expected = "a tensor that is normalised along its last dimensions";
             return Err(self.wrong(0, "data", &Value::View(view), expected));
         };
-        let view = match first == last {
-            true => self.tokens_last(node, 0, &view)?,
-            false => {
-                let flat = self.reshaped(node, &view, &[&sizes[..first], &[all]].concat())?;
-                match self.are_tokens(&flat) {
-                    true => flat,
-                    false => self.copied_as_tokens(node, &flat)?,
-                }
+        let view = if first == last {
+            self.tokens_last(node, 0, &view)?
+        } else {
+            let flat = self.reshaped(node, &view, &[&sizes[..first], &[all]].concat())?;
+            if self.are_tokens(&flat) {
+                flat
+            } else {
+                self.copied_as_tokens(node, &flat)?
             }
         };
         let channels = self.shape(view.tensor).channels;
@@ -62,9 +62,10 @@ impl Lowering<'_> {
         }
         let norm = Computation::new(LayerNorm { epsilon }, [scale, bias]);
         let output = self.emit(node, norm, view.tensor, &[])?;
-        let result = match first == last {
-            true => view.of(output),
-            false => self.reshaped(node, &view.of(output), &sizes)?,
+        let result = if first == last {
+            view.of(output)
+        } else {
+            self.reshaped(node, &view.of(output), &sizes)?
         };
         self.set(node, Value::View(result))
     }
@@ -103,9 +104,10 @@ impl Lowering<'_> {
 
     /// As [`tokens_last`](Self::tokens_last), for a view.
     pub(super) fn as_tokens(&mut self, node: &Node, view: &View) -> Result<View, Problem> {
-        match self.are_tokens(view) {
-            true => Ok(view.clone()),
-            false => self.copied_as_tokens(node, view),
+        if self.are_tokens(view) {
+            Ok(view.clone())
+        } else {
+            self.copied_as_tokens(node, view)
         }
     }
 

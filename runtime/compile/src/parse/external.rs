@@ -104,9 +104,10 @@ impl<'a> External<'a> {
 
 /// Where links lead from a path in the folder, if that is out of it. What cannot be followed is left to be read, and fails.
 fn outside(folder: &Path, path: &Path) -> Option<PathBuf> {
-    let here = match folder.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => folder,
+    let here = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
     };
     let folder = here.canonicalize().ok()?;
     let target = path.canonicalize().ok()?;

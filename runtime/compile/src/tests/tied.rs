@@ -19,9 +19,10 @@ fn unrolled(initializer: impl Fn(usize) -> [String; 2]) -> Onnx {
         .node("Conv", "image stem", "x0", &[]);
     let with_initializers = (0..USES).flat_map(&initializer).collect::<BTreeSet<_>>();
     let onnx = with_initializers.iter().fold(stem, |onnx, name| {
-        let dims: &[i64] = match name.starts_with('w') {
-            true => &[4, 4, 3, 3],
-            false => &[4],
+        let dims: &[i64] = if name.starts_with('w') {
+            &[4, 4, 3, 3]
+        } else {
+            &[4]
         };
         // The names are equally long, so that the values are equal.
         onnx.floats(name, dims)

@@ -171,11 +171,11 @@ impl Punctual {
         // A request that cannot wait starts in this step or never. If it never starts, it ends with this
         // step, so no older frame may end for it.
         let can_wait = self.now + table.work() < request.due;
-        let order = match can_wait {
-            true => self
-                .view(table.partition.index())
-                .best_effort_order(&request),
-            false => request.order,
+        let order = if can_wait {
+            self.view(table.partition.index())
+                .best_effort_order(&request)
+        } else {
+            request.order
         };
         self.life.queue_as_best_effort(buffer, order, &self.tables);
         if can_wait {

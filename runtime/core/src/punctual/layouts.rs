@@ -73,25 +73,32 @@ impl Layouts {
         let all = 0..self.ranges.len();
         let full = peak(0).as_nanos() / NANOS_OF_THOUSANDTH;
         let meant = |layout: usize| {
-            self.ranges[layout].is_some_and(|range| match layout == present {
-                // The counts forget an eighth of a second at once, so a constant load seems to fluctuate by that.
-                true => range.nearly_holds(full),
-                false => range.holds(full),
+            self.ranges[layout].is_some_and(|range| {
+                if layout == present {
+                    // The counts forget an eighth of a second at once, so a constant load seems to fluctuate by that.
+                    range.nearly_holds(full)
+                } else {
+                    range.holds(full)
+                }
             })
         };
         let any = all.clone().any(meant);
-        let is_candidate = |layout: usize| match any {
-            true => meant(layout),
-            false => self.ranges[layout].is_none(),
+        let is_candidate = |layout: usize| {
+            if any {
+                meant(layout)
+            } else {
+                self.ranges[layout].is_none()
+            }
         };
         let candidates = all.filter(|&layout| is_candidate(layout));
         // The first layout has no range, so there is one.
         let best = candidates.min_by_key(|&layout| peak(layout)).unwrap_or(0);
         // Divided first: the product of a saturated demand would wrap around.
         let worthwhile = peak(present).as_nanos() / 8 * WORTHWHILE_EIGHTHS;
-        match is_candidate(present) && peak(best).as_nanos() >= worthwhile {
-            true => present,
-            false => best,
+        if is_candidate(present) && peak(best).as_nanos() >= worthwhile {
+            present
+        } else {
+            best
         }
     }
 

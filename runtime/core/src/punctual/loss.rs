@@ -20,9 +20,10 @@ impl Punctual {
             if lost.left {
                 self.partitions.iter_mut().for_each(Partition::mark_dirty);
             }
-            let reason = match self.partitions[index].starved {
-                true => Failure::Starved,
-                false => Failure::Device,
+            let reason = if self.partitions[index].starved {
+                Failure::Starved
+            } else {
+                Failure::Device
             };
             for id in &lost.members {
                 self.life.fail_lost(*id, reason, &self.tables, actions);

@@ -66,9 +66,10 @@ impl View<'_> {
             .map(|(due, _, buffer)| (due, buffer))
             .take(usize::from(places) - promised.len())
             .collect();
-        let mut start_slack = match self.ablations.has(Ablation::MembersOnlyBatch) {
-            true => (signed(promised[0].0, start) - ns(cost)).min(0),
-            false => scan.least_after(&promised, ns(cost)),
+        let mut start_slack = if self.ablations.has(Ablation::MembersOnlyBatch) {
+            (signed(promised[0].0, start) - ns(cost)).min(0)
+        } else {
+            scan.least_after(&promised, ns(cost))
         };
         for (due, _) in &joining {
             start_slack = start_slack.min(signed(*due, start) - ns(cost));

@@ -209,9 +209,10 @@ impl Partitions {
         let here = core::iter::once(&self[index]).chain(self.around(index));
         let mut lost = here.filter(|partition| partition.slot.is_lost()).peekable();
         let is_locked = lost.peek().is_some();
-        match is_locked && lost.all(|partition| partition.starved) {
-            true => Failure::Starved,
-            false => Failure::Device,
+        if is_locked && lost.all(|partition| partition.starved) {
+            Failure::Starved
+        } else {
+            Failure::Device
         }
     }
 

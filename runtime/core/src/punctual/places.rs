@@ -16,9 +16,10 @@ pub const PLACED_PARTITIONS_MAX: usize = Set::BITS as usize;
 /// a quarter more is allowed.
 #[must_use]
 pub const fn use_allowed(at_home: u64, on_own_units: bool) -> u64 {
-    match on_own_units {
-        true => at_home,
-        false => at_home.saturating_add(at_home / 4),
+    if on_own_units {
+        at_home
+    } else {
+        at_home.saturating_add(at_home / 4)
     }
 }
 

@@ -117,9 +117,10 @@ impl ProfileMonitor {
         self.record(model, times, overran, now);
         // A demoted model neither loses more nor says anything about the machine.
         if self.is_demoted(model) {
-            return match self.may_be_reinstated(model, parameters, now) {
-                true => ProfileOutcome::Reinstate,
-                false => ProfileOutcome::Ignore,
+            return if self.may_be_reinstated(model, parameters, now) {
+                ProfileOutcome::Reinstate
+            } else {
+                ProfileOutcome::Ignore
             };
         }
         if !overran {
@@ -131,9 +132,10 @@ impl ProfileMonitor {
             Cause::Unknown => ProfileOutcome::Ignore,
             Cause::Model => {
                 let overrun_record = self.overrun_record(model);
-                match overrun_record.overran >= parameters.demote_overruns {
-                    true => ProfileOutcome::Demote(overrun_record),
-                    false => ProfileOutcome::Ignore,
+                if overrun_record.overran >= parameters.demote_overruns {
+                    ProfileOutcome::Demote(overrun_record)
+                } else {
+                    ProfileOutcome::Ignore
                 }
             }
         }

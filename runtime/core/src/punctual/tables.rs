@@ -240,9 +240,10 @@ impl Tables {
             ]
             .into(),
             levels: alloc::vec![0; config.partitions.len()].into(),
-            to_last: match config.models.iter().all(|model| model.places.is_empty()) {
-                true => Box::default(),
-                false => alloc::vec![[Nanos::ZERO; BATCH_MAX]; rows.len()].into(),
+            to_last: if config.models.iter().all(|model| model.places.is_empty()) {
+                Box::default()
+            } else {
+                alloc::vec![[Nanos::ZERO; BATCH_MAX]; rows.len()].into()
             },
             rows: rows.into(),
             rows_each,

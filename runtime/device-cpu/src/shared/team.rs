@@ -418,9 +418,11 @@ impl Team {
             }
         }
         // SAFETY: this function's own promise: all seats have run all steps.
-        match unsafe { self.write_late(seat, stage) } {
-            true => Outcome::Done,
-            false => Outcome::Fault,
+        let is_written = unsafe { self.write_late(seat, stage) };
+        if is_written {
+            Outcome::Done
+        } else {
+            Outcome::Fault
         }
     }
 
@@ -446,10 +448,11 @@ impl Team {
         for piece in 0..pieces {
             let part = Part::new(seat * pieces + piece, self.size * pieces);
             let written = step.output.part(part);
-            let written = match is_kept {
-                true => written,
+            let written = if is_kept {
+                written
+            } else {
                 // The core's pieces take the same memory, one after the other.
-                false => whole.start..whole.start + written.len(),
+                whole.start..whole.start + written.len()
             };
             assert!(written.start >= whole.start && written.end <= whole.end);
             // SAFETY: the caller's promise; what is written is inside the seat's own part.

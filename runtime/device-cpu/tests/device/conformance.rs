@@ -36,9 +36,12 @@ impl Subject for Cpu {
     type Device = CpuDevice;
 
     fn start(&self, spec: &DeviceSpec<'_>, bell: Arc<Doorbell>) -> CpuDevice {
-        let choices = spec.models.iter().map(|model| match self.specialised {
-            true => specialised(model.network),
-            false => Vec::new(),
+        let choices = spec.models.iter().map(|model| {
+            if self.specialised {
+                specialised(model.network)
+            } else {
+                Vec::new()
+            }
         });
         let choices: Vec<_> = choices.collect();
         let models = spec.models.iter().zip(&choices);

@@ -73,9 +73,10 @@ impl Drop for RecoveryThread {
     /// Waits for the thread, but not longer than a driver takes that will return.
     fn drop(&mut self) {
         self.health.end();
-        let limit_ms = match self.health.is_down() {
-            true => END_MS,
-            false => GIVE_BACK_MS,
+        let limit_ms = if self.health.is_down() {
+            END_MS
+        } else {
+            GIVE_BACK_MS
         };
         let until_ns = clock::now_ns() + 1_000_000 * limit_ms;
         let is_over = self.over.wait(0, Some(until_ns)) != 0;
@@ -160,9 +161,10 @@ impl Recovery {
         }
         // One after which no stage was completed has failed, too: otherwise a device that only seems to come up
         // would be restarted for ever.
-        self.failed = match self.health.take_proof() {
-            true => 0,
-            false => self.failed + 1,
+        self.failed = if self.health.take_proof() {
+            0
+        } else {
+            self.failed + 1
         };
         self.may_go_on()?;
         self.drop_everything();
@@ -282,9 +284,10 @@ impl Recovery {
 }
 
 fn unless_fatal(error: DeviceError) -> Result<(), Loss> {
-    match error.is_fatal() {
-        true => Err(Loss::Fault(error)),
-        false => Ok(()),
+    if error.is_fatal() {
+        Err(Loss::Fault(error))
+    } else {
+        Ok(())
     }
 }
 

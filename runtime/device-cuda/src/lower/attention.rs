@@ -48,9 +48,12 @@ impl Lower for model::Attention {
                 return Err(launches.lowering.no_kernel(operator, kind));
             }
         };
-        let pixels = |view: &TensorView| match by_row {
-            true => view.width,
-            false => view.height * view.width,
+        let pixels = |view: &TensorView| {
+            if by_row {
+                view.width
+            } else {
+                view.height * view.width
+            }
         };
         let (queries, keys) = (pixels(&query), pixels(&key));
         let rows = if by_row { query.height } else { 1 };

@@ -96,9 +96,10 @@ impl Launches<'_> {
             operator.kind,
             OperatorKind::Binary(Binary { swapped: true, .. })
         );
-        let (first, second) = match swapped {
-            true => (second, input),
-            false => (input, second),
+        let (first, second) = if swapped {
+            (second, input)
+        } else {
+            (input, second)
         };
         let function = function.into();
         let both = Elementwise {

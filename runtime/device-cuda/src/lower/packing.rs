@@ -180,9 +180,10 @@ impl Job<'_> {
             let values = self.slice(*range);
             for pixel in 0..pixels {
                 for channel in first..(first + pitch).min(all) {
-                    let value = match rows.is_planar {
-                        true => values[channel * pixels + pixel],
-                        false => values[pixel * all + channel],
+                    let value = if rows.is_planar {
+                        values[channel * pixels + pixel]
+                    } else {
+                        values[pixel * all + channel]
                     };
                     let place = (at * pixels + pixel) * pitch + channel - first;
                     if rows.kept == Kept::Floats {

@@ -31,9 +31,10 @@ impl Lower for model::Softmax {
             _ => (input.channels, input.height * input.width, input.pitch),
         };
         let along_channels = digit.axis == Axis::Channel;
-        let lanes = match along_channels {
-            true => digit.extent.next_power_of_two().min(32),
-            false => 1,
+        let lanes = if along_channels {
+            digit.extent.next_power_of_two().min(32)
+        } else {
+            1
         };
         let softmax = Softmax {
             input: input.address,

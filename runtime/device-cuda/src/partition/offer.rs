@@ -60,9 +60,10 @@ fn order(named: &str) -> Result<Vec<Mechanism>, UnknownMechanism> {
         })
     });
     let order: Vec<Mechanism> = order.collect::<Result<_, _>>()?;
-    Ok(match order.is_empty() {
-        true => Mechanism::ORDER.to_vec(),
-        false => order,
+    Ok(if order.is_empty() {
+        Mechanism::ORDER.to_vec()
+    } else {
+        order
     })
 }
 

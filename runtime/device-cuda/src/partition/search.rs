@@ -255,9 +255,12 @@ mod tests {
             &places,
             Limits::default(),
             || 0,
-            |place| match place == places[20] {
-                true => Ok(map()),
-                false => Err(Refusal::NoEffect),
+            |place| {
+                if place == places[20] {
+                    Ok(map())
+                } else {
+                    Err(Refusal::NoEffect)
+                }
             },
             &mut |tried| seen.push((tried.number, tried.refusal.is_none())),
         );
@@ -277,9 +280,12 @@ mod tests {
         let shared = Refusal::Ungoverned {
             sms: super::super::SmSet::first(2).expect("two"),
         };
-        let refuse = |place| match place == places[3] {
-            true => Err(shared.clone()),
-            false => Err(Refusal::NoEffect),
+        let refuse = |place| {
+            if place == places[3] {
+                Err(shared.clone())
+            } else {
+                Err(Refusal::NoEffect)
+            }
         };
         let nothing = among(&places, limits, || 0, refuse, &mut |_| {}).err();
         let nothing = nothing.expect("nothing holds");

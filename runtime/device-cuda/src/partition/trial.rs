@@ -264,9 +264,10 @@ mod tests {
             ("echo '{\"Ok\":[]}'", "exit status: 0"),
             ("exec tail -f /dev/null", "signal: 9"),
         ] {
-            let limit = match script.starts_with("exec") {
-                true => Duration::from_millis(100),
-                false => LIMIT,
+            let limit = if script.starts_with("exec") {
+                Duration::from_millis(100)
+            } else {
+                LIMIT
             };
             let died = shell(script, limit);
             assert!(

@@ -49,9 +49,10 @@ impl QueueSpec {
     /// others their own. The former do not cache that memory, so they look at it less often.
     #[must_use]
     pub fn of_kind(integrated: bool) -> Self {
-        let (flag, check_stride) = match integrated {
-            true => (FlagPlace::Host, INTEGRATED_STRIDE),
-            false => (FlagPlace::Device, 1),
+        let (flag, check_stride) = if integrated {
+            (FlagPlace::Host, INTEGRATED_STRIDE)
+        } else {
+            (FlagPlace::Device, 1)
         };
         Self {
             flag,

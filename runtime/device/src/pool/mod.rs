@@ -138,9 +138,8 @@ pub fn answer_of(scores: Option<(&[f32], ScoreForm)>, confidence: Option<f32>) -
 
 /// The largest score, the first of equals, and its position. What is no number is never the largest.
 fn largest(scores: &[f32]) -> (u16, f32) {
-    let better = |best: (usize, f32), (at, &score): (usize, &f32)| match score > best.1 {
-        true => (at, score),
-        false => best,
+    let better = |best: (usize, f32), (at, &score): (usize, &f32)| {
+        if score > best.1 { (at, score) } else { best }
     };
     let (at, score) = scores
         .iter()

@@ -512,9 +512,10 @@ pub fn other_bytes(read: bool) -> Network {
     };
     pair(name, (12, 10), |m| {
         let layer = m.integers(16, 3 * 9);
-        let (first, second) = match read {
-            true => ((of(0.02, 100), of(0.03, 3)), (of(0.03, 90), of(0.03, 3))),
-            false => ((of(0.02, 100), of(0.03, 3)), (of(0.02, 100), of(0.05, 3))),
+        let (first, second) = if read {
+            ((of(0.02, 100), of(0.03, 3)), (of(0.03, 90), of(0.03, 3)))
+        } else {
+            ((of(0.02, 100), of(0.03, 3)), (of(0.02, 100), of(0.05, 3)))
         };
         [first, second].map(|(from, to)| {
             let bytes = m.bytes(IMAGE, from);

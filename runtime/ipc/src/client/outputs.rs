@@ -233,13 +233,14 @@ impl<'a> Tensor<'a> {
 
     fn expect(&self, asked: Element) -> Result<(), ElementError> {
         let (found, asked) = (self.element().name(), asked.name());
-        match found == asked {
-            true => Ok(()),
-            false => Err(ElementError {
+        if found == asked {
+            Ok(())
+        } else {
+            Err(ElementError {
                 name: self.name().to_owned(),
                 found,
                 asked,
-            }),
+            })
         }
     }
 }

@@ -143,9 +143,10 @@ impl Header {
     pub(crate) fn split(bytes: &[u8]) -> Result<(Self, &[u8]), MessageError> {
         let Some((header, body)) = bytes.split_first_chunk::<{ Self::BYTES }>() else {
             let foreign = !bytes.starts_with(&MAGIC);
-            return Err(match foreign {
-                true => MessageError::Foreign,
-                false => MessageError::Malformed,
+            return Err(if foreign {
+                MessageError::Foreign
+            } else {
+                MessageError::Malformed
             });
         };
         let [

@@ -36,9 +36,12 @@ pub struct BiasForm {
 impl Attention {
     /// How many values the bias must have for this query and key.
     fn bias_elements(&self, bias: BiasForm, query: Tensor, key: Tensor) -> u64 {
-        let pixels = |tensor: Tensor| match self.by_row {
-            true => u64::from(tensor.width),
-            false => tensor.pixels(),
+        let pixels = |tensor: Tensor| {
+            if self.by_row {
+                u64::from(tensor.width)
+            } else {
+                tensor.pixels()
+            }
         };
         let rows = if self.by_row && bias.by_row {
             query.height
@@ -168,9 +171,10 @@ impl Attention {
     fn bias_of<'b>(&self, bias: &'b [f32], row: usize, head: usize, table: usize) -> &'b [f32] {
         let form = self.bias.expect("it has a bias");
         let row = if form.by_row { row } else { 0 };
-        let (head, heads) = match form.by_head {
-            true => (head, self.heads as usize),
-            false => (0, 1),
+        let (head, heads) = if form.by_head {
+            (head, self.heads as usize)
+        } else {
+            (0, 1)
         };
         &bias[(row * heads + head) * table..][..table]
     }

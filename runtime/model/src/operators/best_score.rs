@@ -59,8 +59,9 @@ impl BestScore {
 }
 
 pub(super) fn check_classes(scores: Tensor, scoring: Scoring) -> Result<(), ShapeError> {
-    match scoring.fits(scores.channels) {
-        true => Ok(()),
-        false => Err(ShapeError::Classes { scores, scoring }),
+    if scoring.fits(scores.channels) {
+        Ok(())
+    } else {
+        Err(ShapeError::Classes { scores, scoring })
     }
 }

@@ -105,9 +105,10 @@ impl Meaning for Binary {
             },
             None => of.others().next().expect("it has two operands"),
         };
-        let (a, b) = match self.swapped {
-            false => (input, other),
-            true => (other, input),
+        let (a, b) = if self.swapped {
+            (other, input)
+        } else {
+            (input, other)
         };
         if let Some((from, to)) = of.quantisations() {
             let second = of.quantisation(of.operator.others[0]).expect("bytes, too");

@@ -64,9 +64,10 @@ impl Meaning for Copy {
 
     fn check(&self, site: Site<'_>) -> Result<(), OperatorError> {
         check_sources(site)?;
-        match site.operator.weights.is_empty() {
-            true => site.moves(),
-            false => site.has_floats(),
+        if site.operator.weights.is_empty() {
+            site.moves()
+        } else {
+            site.has_floats()
         }
     }
 

@@ -27,16 +27,17 @@ impl Meaning for GridSample {
         let fits = groups > 0
             && input.channels.is_multiple_of(groups)
             && u64::from(grid.channels) == 2 * u64::from(groups);
-        match fits {
-            true => Ok(Tensor {
+        if fits {
+            Ok(Tensor {
                 channels: input.channels,
                 ..grid
-            }),
-            false => Err(ShapeError::Grid {
+            })
+        } else {
+            Err(ShapeError::Grid {
                 input,
                 grid,
                 groups,
-            }),
+            })
         }
     }
 

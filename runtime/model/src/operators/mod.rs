@@ -314,22 +314,26 @@ impl<'n> Site<'n> {
     pub fn has_one_kind(self) -> Result<(), OperatorError> {
         let bytes = self.quantisation(self.operator.output).is_some();
         let same = |read| self.quantisation(read).is_some() == bytes;
-        match self.operator.reads().all(same) {
-            true => Ok(()),
-            false => Err(OperatorError::Elements),
+        if self.operator.reads().all(same) {
+            Ok(())
+        } else {
+            Err(OperatorError::Elements)
         }
     }
 
     /// All that it reads is kept as the output is.
     pub fn moves(self) -> Result<(), OperatorError> {
         let kept = self.quantisation(self.operator.output);
-        match self
-            .operator
-            .reads()
-            .all(|read| self.quantisation(read) == kept)
         {
-            true => Ok(()),
-            false => Err(OperatorError::Elements),
+            if self
+                .operator
+                .reads()
+                .all(|read| self.quantisation(read) == kept)
+            {
+                Ok(())
+            } else {
+                Err(OperatorError::Elements)
+            }
         }
     }
 }
@@ -484,9 +488,10 @@ impl Network {
             return Err(OperatorError::OutputShape { computed, declared });
         }
         for (at, (range, held)) in operator.weights.iter().zip(held).enumerate() {
-            let there = match at < operator.kind.integers() {
-                true => self.quantised.weights.len(),
-                false => self.weights.len(),
+            let there = if at < operator.kind.integers() {
+                self.quantised.weights.len()
+            } else {
+                self.weights.len()
             };
             range.check(held.what, there, held.elements)?;
         }
@@ -500,9 +505,10 @@ pub(crate) fn check_figure(
     value: f32,
     is_valid: bool,
 ) -> Result<(), OperatorError> {
-    match is_valid {
-        true => Ok(()),
-        false => Err(OperatorError::Figure { what, value }),
+    if is_valid {
+        Ok(())
+    } else {
+        Err(OperatorError::Figure { what, value })
     }
 }
 
@@ -532,8 +538,9 @@ pub(crate) fn check_clip(activation: Activation) -> Result<(), OperatorError> {
 
 /// Sums of bytes stay within 32 bits.
 pub(crate) fn check_sum(products: u64) -> Result<(), OperatorError> {
-    match products > QUANTISED_PRODUCTS_MAX {
-        true => Err(OperatorError::Products { products }),
-        false => Ok(()),
+    if products > QUANTISED_PRODUCTS_MAX {
+        Err(OperatorError::Products { products })
+    } else {
+        Ok(())
     }
 }

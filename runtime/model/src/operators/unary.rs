@@ -45,9 +45,10 @@ impl Meaning for Unary {
 
     fn rounding(&self, _of: &Operation<'_>, result: &[f32]) -> Rounding {
         let own = typical(result);
-        match self.is_curve() {
-            true => Rounding::once(Form::Curve, own.max(1.0)),
-            false => Rounding::once(Form::Plain, own),
+        if self.is_curve() {
+            Rounding::once(Form::Curve, own.max(1.0))
+        } else {
+            Rounding::once(Form::Plain, own)
         }
     }
 }

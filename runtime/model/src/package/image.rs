@@ -105,13 +105,16 @@ impl WeightImage {
 
     /// Whether the image is as long as its layout and its page hashes say.
     pub(super) fn check_size(&self, layout_floats: u64) -> Result<(), ImageProblem> {
-        let same = |what, found, expected| match found == expected {
-            true => Ok(()),
-            false => Err(ImageProblem::Size {
-                what,
-                found,
-                expected,
-            }),
+        let same = |what, found, expected| {
+            if found == expected {
+                Ok(())
+            } else {
+                Err(ImageProblem::Size {
+                    what,
+                    found,
+                    expected,
+                })
+            }
         };
         let floats = self.floats.len();
         same("floats", floats as u64, layout_floats)?;

@@ -409,15 +409,16 @@ impl ExpectedTensor {
                 ..Compared::default()
             });
         }
-        match value + tolerance >= self.values[best] {
-            true => Ok(Compared {
+        if value + tolerance >= self.values[best] {
+            Ok(Compared {
                 values: 1,
                 ..Compared::default()
-            }),
-            false => Err(Mismatch::Best {
+            })
+        } else {
+            Err(Mismatch::Best {
                 found,
                 expected: best,
-            }),
+            })
         }
     }
 
@@ -471,9 +472,12 @@ fn tolerances(moved: &[f64], floor: f64, decided_below: f64) -> Vec<f32> {
         let decided: Vec<f64> = moved.iter().copied().filter(is_decided).collect();
         let squares: f64 = decided.iter().map(|moved| moved.powi(2)).sum();
         let alike = (squares / decided.len().max(1) as f64).sqrt();
-        let tolerance = |moved: &f64| match is_decided(moved) {
-            true => (FACTOR * moved.max(alike) + floor) as f32,
-            false => f32::INFINITY,
+        let tolerance = |moved: &f64| {
+            if is_decided(moved) {
+                (FACTOR * moved.max(alike) + floor) as f32
+            } else {
+                f32::INFINITY
+            }
         };
         moved.iter().map(tolerance).collect()
     };

@@ -103,9 +103,10 @@ impl Judge<'_> {
         PlaceReport {
             name: place.name.clone(),
             device: place.device,
-            units: match place.device.runs_on_cores() {
-                true => place.cores.clone(),
-                false => place.tpcs.clone(),
+            units: if place.device.runs_on_cores() {
+                place.cores.clone()
+            } else {
+                place.tpcs.clone()
             },
             partition: None,
             models: models

@@ -32,18 +32,18 @@ pub struct StageNotProfiled {
 
 impl Rule for StageNotProfiled {
     fn rule(&self) -> &'static str {
-        match self.beside {
-            false => "all stages are measured at all batch sizes in use",
-            true => {
-                "what runs on places, or beside them, is measured while all other compute units are busy"
-            }
+        if self.beside {
+            "what runs on places, or beside them, is measured while all other compute units are busy"
+        } else {
+            "all stages are measured at all batch sizes in use"
         }
     }
 
     fn help(&self) -> String {
-        match self.beside {
-            false => MEASURE.into(),
-            true => "measure with `punctual profile --beside MANIFEST` on this machine, or remove the places".into(),
+        if self.beside {
+            "measure with `punctual profile --beside MANIFEST` on this machine, or remove the places".into()
+        } else {
+            MEASURE.into()
         }
     }
 }

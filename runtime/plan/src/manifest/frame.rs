@@ -46,9 +46,12 @@ impl RawFrame {
         let format = section.word("format", &formats, problems);
         let place = section.place_of("format");
         let is_tensor = format == Some(PixelFormat::Tensor);
-        let mut side = |key, problems: &mut Problems<'_>| match is_tensor {
-            true => section.optional::<u64>(key, problems),
-            false => section.required::<u64>(key, problems),
+        let mut side = |key, problems: &mut Problems<'_>| {
+            if is_tensor {
+                section.optional::<u64>(key, problems)
+            } else {
+                section.required::<u64>(key, problems)
+            }
         };
         let (width, height) = (side("width", problems), side("height", problems));
         let stride = section.optional::<u64>("stride", problems);

@@ -354,9 +354,10 @@ impl Plan {
             let Some(verified) = &model.verified else {
                 continue;
             };
-            let memory = match verified.poisoned {
-                true => "overwritten before each stage",
-                false => "the library's own",
+            let memory = if verified.poisoned {
+                "overwritten before each stage"
+            } else {
+                "the library's own"
             };
             table.row([
                 model.name.clone(),
@@ -492,9 +493,10 @@ impl Plan {
             rate,
             or_dash(task.deadline),
             format!("{mandatory}..{}", model.stages - 1),
-            match model.without_confidence {
-                true => "-".to_owned(),
-                false => format!("{:.2}", task.threshold.as_probability()),
+            if model.without_confidence {
+                "-".to_owned()
+            } else {
+                format!("{:.2}", task.threshold.as_probability())
             },
             task.batch_max.to_string(),
             task.queue_depth.to_string(),

@@ -649,9 +649,12 @@ fn common(one: &Placed, other: &Placed) -> Option<Vec<u16>> {
     if one.device.runs_on_cores() != other.device.runs_on_cores() {
         return None;
     }
-    let units = |placed: &'_ Placed| match placed.device.runs_on_cores() {
-        true => placed.cores.clone(),
-        false => placed.tpcs.clone(),
+    let units = |placed: &'_ Placed| {
+        if placed.device.runs_on_cores() {
+            placed.cores.clone()
+        } else {
+            placed.tpcs.clone()
+        }
     };
     let others = units(other);
     let common = units(one).into_iter().filter(|unit| others.contains(unit));

@@ -32,9 +32,10 @@ impl PartitionPlan {
     /// How many compute units run them.
     #[must_use]
     pub fn units(&self) -> usize {
-        match self.device.runs_on_cores() {
-            true => self.cores.len(),
-            false => self.tpcs.len(),
+        if self.device.runs_on_cores() {
+            self.cores.len()
+        } else {
+            self.tpcs.len()
         }
     }
 }

@@ -121,9 +121,10 @@ pub(crate) struct Placed {
 impl Placed {
     /// How many compute units run its stages.
     pub(crate) fn unit_count(&self) -> usize {
-        match self.device.runs_on_cores() {
-            true => self.cores.len(),
-            false => self.tpcs.len(),
+        if self.device.runs_on_cores() {
+            self.cores.len()
+        } else {
+            self.tpcs.len()
         }
     }
 

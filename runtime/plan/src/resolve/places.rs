@@ -113,9 +113,10 @@ impl Rule for PlaceRule {
 }
 
 const fn noun(device: DeviceKind) -> &'static str {
-    match device.runs_on_cores() {
-        true => "cores",
-        false => "TPCs",
+    if device.runs_on_cores() {
+        "cores"
+    } else {
+        "TPCs"
     }
 }
 
@@ -348,9 +349,10 @@ impl<'a> Search<'a> {
     /// The machine's numbers of compute units.
     fn units(&self, device: DeviceKind, units: Units) -> Vec<u16> {
         let positions = units.first..units.end();
-        match device.runs_on_cores() {
-            true => positions.map(|at| self.cores[usize::from(at)]).collect(),
-            false => positions.collect(),
+        if device.runs_on_cores() {
+            positions.map(|at| self.cores[usize::from(at)]).collect()
+        } else {
+            positions.collect()
         }
     }
 
@@ -408,9 +410,10 @@ impl<'a> Search<'a> {
     /// A range as a partition. Those of TPCs get their leaders later.
     fn placed(&self, range: Range, place: &Place) -> Placed {
         let units = self.units(range.device, range.units);
-        let (cores, tpcs) = match range.device.runs_on_cores() {
-            true => (units, Vec::new()),
-            false => (Vec::new(), units),
+        let (cores, tpcs) = if range.device.runs_on_cores() {
+            (units, Vec::new())
+        } else {
+            (Vec::new(), units)
         };
         Placed {
             name: range.name,

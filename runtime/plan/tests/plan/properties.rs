@@ -240,10 +240,7 @@ proptest! {
         damages in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         layouts: bool,
     ) {
-        let mut bytes = match layouts {
-            true => include_bytes!("../manifests/good/layouts.toml").to_vec(),
-            false => include_bytes!("../manifests/good/two-partitions.toml").to_vec(),
-        };
+        let mut bytes = if layouts { include_bytes!("../manifests/good/layouts.toml").to_vec() } else { include_bytes!("../manifests/good/two-partitions.toml").to_vec() };
         for (at, byte) in damages {
             let at = at.index(bytes.len());
             bytes[at] = byte;

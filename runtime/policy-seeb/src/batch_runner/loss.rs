@@ -46,9 +46,10 @@ impl BatchRunner {
                 continue;
             }
             job.lost = true;
-            let reason = match self.starved[job.partition.index()] {
-                true => Failure::Starved,
-                false => Failure::Device,
+            let reason = if self.starved[job.partition.index()] {
+                Failure::Starved
+            } else {
+                Failure::Device
             };
             self.jobs.lost += 1;
             any = true;
@@ -76,9 +77,10 @@ impl BatchRunner {
     /// Why a task's requests fail that wait for lost actions.
     fn reason(&self, task: TaskId) -> Failure {
         let mut partitions = self.lost_before(task);
-        match partitions.all(|partition| self.starved[partition.index()]) {
-            true => Failure::Starved,
-            false => Failure::Device,
+        if partitions.all(|partition| self.starved[partition.index()]) {
+            Failure::Starved
+        } else {
+            Failure::Device
         }
     }
 

@@ -100,9 +100,10 @@ pub(super) unsafe fn table(name: *const [u8; 16]) -> Outcome<*const c_void> {
     // SAFETY: the caller's promise.
     let known = unsafe { *name } == NAME;
     let there = DRIVER.lock().device()?.config.export_table;
-    match known && there {
-        true => Ok((&raw const TABLE).cast()),
-        false => Err(Code::NOT_FOUND),
+    if known && there {
+        Ok((&raw const TABLE).cast())
+    } else {
+        Err(Code::NOT_FOUND)
     }
 }
 
@@ -191,12 +192,13 @@ fn disabled(descriptor: &mut [u32; WORDS], version: &Version) -> u128 {
         .counts
         .is_none_or(|(byte, bit)| bytes(descriptor)[byte] >> bit & 1 == 1);
     let words = &descriptor[version.mask / 4..][..version.words];
-    match counts {
-        true => words
+    if counts {
+        words
             .iter()
             .rev()
-            .fold(0, |mask, &word| mask << 32 | u128::from(word)),
-        false => 0,
+            .fold(0, |mask, &word| mask << 32 | u128::from(word))
+    } else {
+        0
     }
 }
 

@@ -70,9 +70,10 @@ fn granularity(config: &Config, flags: u32) -> (u32, u32) {
 }
 
 fn since_12_4(device: &mut Device, name: &str) -> Outcome {
-    match device.config.lacks(name) {
-        true => Err(Code::NOT_SUPPORTED),
-        false => Ok(()),
+    if device.config.lacks(name) {
+        Err(Code::NOT_SUPPORTED)
+    } else {
+        Ok(())
     }
 }
 

@@ -47,9 +47,10 @@ fn known_offset(driver: u32) -> Option<u32> {
 
 /// The words of a stream's object that are its mask; none of a driver that has none, or of which it is not known.
 pub(super) fn words(config: &Config) -> std::ops::Range<usize> {
-    let offset = match config.masks {
-        true => config.mask_offset.or_else(|| known_offset(config.driver)),
-        false => None,
+    let offset = if config.masks {
+        config.mask_offset.or_else(|| known_offset(config.driver))
+    } else {
+        None
     };
     let count = if config.driver < 12000 { 2 } else { 5 };
     let first = offset.map(|offset| offset as usize / 4);

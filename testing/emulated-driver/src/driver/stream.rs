@@ -291,9 +291,10 @@ pub(crate) fn priority(handle: usize) -> Outcome<i32> {
 pub(crate) fn query(handle: usize) -> Outcome {
     context::with(|device| {
         let number = device.stream_number(handle)?;
-        match device.streams[&number].is_idle() {
-            true => Ok(()),
-            false => Err(Code::NOT_READY),
+        if device.streams[&number].is_idle() {
+            Ok(())
+        } else {
+            Err(Code::NOT_READY)
         }
     })
 }

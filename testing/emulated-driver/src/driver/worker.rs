@@ -157,9 +157,10 @@ impl Worker {
             if let Command::Launch(launch) = command {
                 stream.launches_waiting = stream.launches_waiting.saturating_sub(1);
                 stream.hangs = !broken && launch.hangs();
-                let progress = match broken {
-                    true => Progress::Dropped,
-                    false => Progress::Running,
+                let progress = if broken {
+                    Progress::Dropped
+                } else {
+                    Progress::Running
                 };
                 device.note(launch.number, progress);
             }
@@ -246,9 +247,10 @@ impl Worker {
                 Ok(()) => {}
                 Err(Stop::Ended) => return Ok(false),
                 Err(Stop::Fault(fault)) => {
-                    let code = match fault.violation.is_illegal_address() {
-                        true => Code::ILLEGAL_ADDRESS,
-                        false => Code::LAUNCH_FAILED,
+                    let code = if fault.violation.is_illegal_address() {
+                        Code::ILLEGAL_ADDRESS
+                    } else {
+                        Code::LAUNCH_FAILED
                     };
                     if let Some(device) = &mut DRIVER.lock().device {
                         device.complaint = Some(fault.to_string());

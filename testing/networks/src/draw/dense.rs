@@ -91,9 +91,10 @@ impl Drawing {
     }
 
     pub(super) fn attention(&mut self) -> Option<()> {
-        match self.random.one_in(2) {
-            true => self.attention_of_pixels(),
-            false => self.attention_of_tokens(),
+        if self.random.one_in(2) {
+            self.attention_of_pixels()
+        } else {
+            self.attention_of_tokens()
         }
     }
 
@@ -106,9 +107,10 @@ impl Drawing {
         let channels = self.channels().min(32);
         let query = self.pointwise(from, channels)?;
         let key = self.pointwise(from, channels)?;
-        let value = match self.random.one_in(3) {
-            true => key,
-            false => self.pointwise(from, channels)?,
+        let value = if self.random.one_in(3) {
+            key
+        } else {
+            self.pointwise(from, channels)?
         };
         let flat = [query, key, value].map(|id| self.reshaped(id, vec![channels, pixels]));
         let query = self.turned(flat[0]);

@@ -49,9 +49,10 @@ impl Drawing {
         if self.random.one_in(6) {
             self.apply_to(of, "Sigmoid");
             let bounded = self.values.len() - 1;
-            let operator = match self.random.one_in(2) {
-                true => self.one_of(BOUNDED),
-                false => self.one_of(POSITIVE),
+            let operator = if self.random.one_in(2) {
+                self.one_of(BOUNDED)
+            } else {
+                self.one_of(POSITIVE)
             };
             match operator {
                 // From one on.
@@ -114,9 +115,10 @@ impl Drawing {
             "Add", "Add", "Add", "Mul", "Mul", "Sub", "Sub", "Min", "Max",
         ];
         let operator = self.one_of(&all);
-        let (first, second) = match self.random.one_in(2) {
-            true => (first, second),
-            false => (second, first),
+        let (first, second) = if self.random.one_in(2) {
+            (first, second)
+        } else {
+            (second, first)
         };
         let names = [self.read(first), self.read(second)];
         self.apply(operator, &[&names[0], &names[1]], vec![], dims)
@@ -140,9 +142,10 @@ impl Drawing {
         let operator = self.one_of(&["Add", "Mul", "Mul", "Sub", "Div"]);
         let constant = self.gains(&shape);
         let name = self.read(from);
-        let inputs = match operator != "Div" && self.random.one_in(3) {
-            true => [constant, name],
-            false => [name, constant],
+        let inputs = if operator != "Div" && self.random.one_in(3) {
+            [constant, name]
+        } else {
+            [name, constant]
         };
         self.apply(operator, &[&inputs[0], &inputs[1]], vec![], dims)
     }
@@ -174,9 +177,10 @@ impl Drawing {
         let name = self.read(from);
         let to = vec![dims[0], 1, 1];
         let mean = self.apply("GlobalAveragePool", &[&name], vec![], to);
-        let gate = match self.random.one_in(2) {
-            true => self.pointwise(mean, dims[0])?,
-            false => mean,
+        let gate = if self.random.one_in(2) {
+            self.pointwise(mean, dims[0])?
+        } else {
+            mean
         };
         Some(self.apply_to(gate, "Sigmoid"))
     }
@@ -290,14 +294,13 @@ impl Drawing {
     pub(super) fn p_relu(&mut self) -> Option<()> {
         let from = self.pick(|value| value.dims.len() == 3)?;
         let dims = self.dims(from);
-        let slopes = match self.random.one_in(2) {
-            true => self.weights(&[dims[0], 1, 1], 0.5),
-            false => {
-                let slope = vec![float("alpha", 0.25)];
-                let name = self.read(from);
-                self.apply("LeakyRelu", &[&name], slope, dims);
-                return Some(());
-            }
+        let slopes = if self.random.one_in(2) {
+            self.weights(&[dims[0], 1, 1], 0.5)
+        } else {
+            let slope = vec![float("alpha", 0.25)];
+            let name = self.read(from);
+            self.apply("LeakyRelu", &[&name], slope, dims);
+            return Some(());
         };
         let name = self.read(from);
         self.apply("PRelu", &[&name, &slopes], vec![], dims);

@@ -335,9 +335,10 @@ impl Drawing {
         let wants_unread = self.random.one_in(2) && !unread.is_empty();
         let from = if wants_unread { unread } else { all };
         let count = from.len() as u64;
-        let back = match wants_recent {
-            true => self.random.below(count.min(2)),
-            false => self.random.below(count),
+        let back = if wants_recent {
+            self.random.below(count.min(2))
+        } else {
+            self.random.below(count)
         };
         from.len().checked_sub(1 + back as usize).map(|at| from[at])
     }

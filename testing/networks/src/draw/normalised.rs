@@ -112,14 +112,15 @@ impl Drawing {
         }
         let keeps = axes.len() == dims.len() || self.random.one_in(2);
         let is_reduced = |at: &usize| axes.contains(&(*at as i64 + 1));
-        let to = match keeps {
-            true => (0..dims.len())
+        let to = if keeps {
+            (0..dims.len())
                 .map(|at| if is_reduced(&at) { 1 } else { dims[at] })
-                .collect(),
-            false => (0..dims.len())
+                .collect()
+        } else {
+            (0..dims.len())
                 .filter(|at| !is_reduced(at))
                 .map(|at| dims[at])
-                .collect(),
+                .collect()
         };
         let mut attributes = vec![int("keepdims", i64::from(keeps))];
         let name = self.read(from);
@@ -180,15 +181,12 @@ impl Drawing {
 
     /// Positions as an output, or as floats to compute with.
     fn positions(&mut self, name: String, dims: Vec<i64>) {
-        match self.random.one_in(2) {
-            true => {
-                let to = vec![int("to", i64::from(data_type::FLOAT))];
-                self.apply("Cast", &[&name], to, dims);
-            }
-            false => {
-                let id = self.value(name, dims);
-                self.values[id].element = data_type::INT64;
-            }
+        if self.random.one_in(2) {
+            let to = vec![int("to", i64::from(data_type::FLOAT))];
+            self.apply("Cast", &[&name], to, dims);
+        } else {
+            let id = self.value(name, dims);
+            self.values[id].element = data_type::INT64;
         }
     }
 
@@ -197,11 +195,10 @@ impl Drawing {
         let mut dims = self.dims(from);
         let axis = self.random.below(dims.len() as u64) as usize;
         let keeps = dims.len() == 1 || self.random.one_in(2);
-        match keeps {
-            true => dims[axis] = 1,
-            false => {
-                dims.remove(axis);
-            }
+        if keeps {
+            dims[axis] = 1
+        } else {
+            dims.remove(axis);
         }
         let name = self.read(from);
         let attributes = vec![

@@ -48,9 +48,10 @@ impl Drawing {
         let mut taken = BTreeSet::new();
         for (exit, ids) in chosen.iter().enumerate() {
             for (at, id) in ids.iter().copied().enumerate() {
-                let name = match is_named {
-                    true => format!("exit_{exit}/o{at}"),
-                    false => format!("o{at}"),
+                let name = if is_named {
+                    format!("exit_{exit}/o{at}")
+                } else {
+                    format!("o{at}")
                 };
                 self.output(id, name, !taken.insert(id));
             }
@@ -231,12 +232,11 @@ impl Drawing {
     /// Scores of classes, perhaps with the network's own confidence.
     fn scores_of(&mut self, from: Id, exit: usize, classes: i64, is_sure: bool) {
         let value = self.values[from].clone();
-        let name = match value.element == data_type::FLOAT {
-            true => value.name.clone(),
-            false => {
-                let to = vec![int("to", i64::from(data_type::FLOAT))];
-                self.node("Cast", &[&value.name], 1, to).remove(0)
-            }
+        let name = if value.element == data_type::FLOAT {
+            value.name.clone()
+        } else {
+            let to = vec![int("to", i64::from(data_type::FLOAT))];
+            self.node("Cast", &[&value.name], 1, to).remove(0)
         };
         let elements = value.elements();
         let flat = self

@@ -11,9 +11,10 @@ impl Drawing {
         let step = self.one_of(&[1.0 / 16.0, 1.0 / 32.0, 1.0 / 64.0]);
         let scale = self.floats(&[], &[step]);
         let zero = self.name();
-        let (kind, byte) = match self.random.one_in(3) {
-            true => (data_type::INT8, 0),
-            false => (data_type::UINT8, self.one_of(&[0, 128, 121])),
+        let (kind, byte) = if self.random.one_in(3) {
+            (data_type::INT8, 0)
+        } else {
+            (data_type::UINT8, self.one_of(&[0, 128, 121]))
         };
         self.graph
             .initializer
@@ -116,17 +117,14 @@ impl Drawing {
         let (first, _) = self.through_bytes(from);
         let other = self.same_as(first);
         let (second, _) = self.through_bytes(other);
-        match self.random.one_in(2) {
-            true => {
-                let dims = self.dims(first);
-                let names = [self.read(first), self.read(second)];
-                let sum = self.apply("Add", &[&names[0], &names[1]], vec![], dims);
-                self.through_bytes(sum);
-            }
-            false => {
-                let joined = self.concat_of(&[first, second], 0)?;
-                self.through_bytes(joined);
-            }
+        if self.random.one_in(2) {
+            let dims = self.dims(first);
+            let names = [self.read(first), self.read(second)];
+            let sum = self.apply("Add", &[&names[0], &names[1]], vec![], dims);
+            self.through_bytes(sum);
+        } else {
+            let joined = self.concat_of(&[first, second], 0)?;
+            self.through_bytes(joined);
         }
         Some(())
     }

@@ -61,9 +61,10 @@ impl Drawing {
         let dims = self.dims(image);
         let elements = self.values[vector].elements();
         let flat = self.reshaped(vector, vec![elements]);
-        let factors = match elements == dims[0] {
-            true => flat,
-            false => self.dense_of(flat, dims[0])?,
+        let factors = if elements == dims[0] {
+            flat
+        } else {
+            self.dense_of(flat, dims[0])?
         };
         let factors = self.reshaped(factors, vec![dims[0], 1, 1]);
         let operator = self.one_of(&["Mul", "Add"]);

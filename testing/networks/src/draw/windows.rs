@@ -130,9 +130,10 @@ impl Drawing {
     ) -> Id {
         let name = self.read(from);
         let weights = self.kernel(shape, terms);
-        let bias = match self.random.one_in(3) {
-            true => None,
-            false => Some(self.weights(&[results], 0.5)),
+        let bias = if self.random.one_in(3) {
+            None
+        } else {
+            Some(self.weights(&[results], 0.5))
         };
         let inputs: Vec<&str> = [Some(name.as_str()), Some(&weights), bias.as_deref()]
             .into_iter()
@@ -175,9 +176,10 @@ impl Drawing {
         let channels = self.channels();
         let mut heads = Vec::new();
         for _ in 0..parts {
-            let channels = match self.random.one_in(3) {
-                true => self.channels(),
-                false => channels,
+            let channels = if self.random.one_in(3) {
+                self.channels()
+            } else {
+                channels
             };
             let mut head = self.pointwise(from, channels)?;
             if self.random.one_in(4) {

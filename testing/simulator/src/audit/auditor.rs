@@ -190,9 +190,10 @@ impl Auditor {
             Event::Drain => self.draining = true,
             Event::Shed { hold } => self.shedding = *hold,
             Event::Starved { partition, starved } => {
-                match starved {
-                    true => self.starved.insert(*partition),
-                    false => self.starved.remove(partition),
+                if *starved {
+                    self.starved.insert(*partition)
+                } else {
+                    self.starved.remove(partition)
                 };
             }
         }

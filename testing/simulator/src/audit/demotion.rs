@@ -123,22 +123,24 @@ impl Auditor {
         for key in keys {
             self.take_back(key);
         }
-        match rightly {
-            true => Ok(()),
-            false => Err(Violation::WrongDemotion {
+        if rightly {
+            Ok(())
+        } else {
+            Err(Violation::WrongDemotion {
                 partition: demotion.partition,
                 model: demotion.model,
-            }),
+            })
         }
     }
 
     pub(super) fn reinstated(&mut self, at: PartitionId, model: ModelId) -> Result<(), Violation> {
-        match self.conduct.reinstate(at, model) {
-            true => Ok(()),
-            false => Err(Violation::WrongDemotion {
+        if self.conduct.reinstate(at, model) {
+            Ok(())
+        } else {
+            Err(Violation::WrongDemotion {
                 partition: at,
                 model,
-            }),
+            })
         }
     }
 

@@ -80,9 +80,10 @@ impl Auditor {
             .take_off(self.now, (infer, homes), (budget, longest));
         // It decides when there is something to start, never ahead of that.
         let opens_late = self.punctual && infer.window.earliest > self.now;
-        let placed = placed.and(match opens_late {
-            true => Err(wrong_window(self.now, infer)),
-            false => Ok(()),
+        let placed = placed.and(if opens_late {
+            Err(wrong_window(self.now, infer))
+        } else {
+            Ok(())
         });
         let weights = if self.memory.is_present(infer.model) {
             Ok(())

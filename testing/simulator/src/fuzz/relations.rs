@@ -96,20 +96,17 @@ pub(super) fn lend(random: &mut Random, scenario: &mut Scenario) {
     }
     let all = scenario.board.units;
     let range = |first, count| Units { first, count };
-    let mut places: Vec<Units> = match random.one_in(2) {
-        true => {
-            let size = random.within(1, u64::from(all)) as u16;
-            let cells = (0..all / size).map(|cell| range(cell * size, size));
-            let homes = scenario.planned.iter().map(|(units, _)| *units);
-            cells.chain(homes).chain([range(0, all)]).collect()
-        }
-        false => {
-            let any = |_| {
-                let first = random.below(u64::from(all)) as u16;
-                range(first, random.within(1, u64::from(all - first)) as u16)
-            };
-            (0..4).map(any).collect()
-        }
+    let mut places: Vec<Units> = if random.one_in(2) {
+        let size = random.within(1, u64::from(all)) as u16;
+        let cells = (0..all / size).map(|cell| range(cell * size, size));
+        let homes = scenario.planned.iter().map(|(units, _)| *units);
+        cells.chain(homes).chain([range(0, all)]).collect()
+    } else {
+        let any = |_| {
+            let first = random.below(u64::from(all)) as u16;
+            range(first, random.within(1, u64::from(all - first)) as u16)
+        };
+        (0..4).map(any).collect()
     };
     places.sort_unstable_by_key(|units| (units.first, units.count));
     places.dedup();

@@ -119,9 +119,12 @@ fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
 
 /// What manifests can say: small letters, digits and hyphens.
 fn name(title: &str) -> String {
-    let plain = |c: char| match c.is_ascii_alphanumeric() {
-        true => c.to_ascii_lowercase(),
-        false => '-',
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '-'
+        }
     };
     let plain: String = title.chars().map(plain).collect();
     let words: Vec<&str> = plain.split('-').filter(|word| !word.is_empty()).collect();

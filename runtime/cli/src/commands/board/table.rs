@@ -73,9 +73,10 @@ fn of_gpu(table: &mut Table, gpu: &Gpu) {
             gpu.architecture, gpu.multiprocessors, gpu.tpcs
         ),
     ]);
-    let whose = match gpu.integrated {
-        true => "the processor's",
-        false => "its own",
+    let whose = if gpu.integrated {
+        "the processor's"
+    } else {
+        "its own"
     };
     let bandwidth = gpu
         .bandwidth_gb_s
@@ -100,9 +101,10 @@ fn of_gpu(table: &mut Table, gpu: &Gpu) {
 }
 
 fn of_partitions(table: &mut Table, partitions: &Partitions) {
-    let kept = match partitions.enforced {
-        true => "",
-        false => "; nothing keeps partitions apart, so there is one",
+    let kept = if partitions.enforced {
+        ""
+    } else {
+        "; nothing keeps partitions apart, so there is one"
     };
     table.row([
         "partitions",

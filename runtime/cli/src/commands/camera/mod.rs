@@ -200,9 +200,12 @@ pub fn run(options: &Options) -> Result<(), Error> {
         ..CameraReport::default()
     };
     let shown_seconds = options.seconds.map_or(f64::INFINITY, |s| SHOWN_SHARE * s);
-    let mut say_counts = |report: &CameraReport| match options.json {
-        true => say_json(report),
-        false => Ok(()),
+    let mut say_counts = |report: &CameraReport| {
+        if options.json {
+            say_json(report)
+        } else {
+            Ok(())
+        }
     };
     let (report, end) = capture(
         &mut client,

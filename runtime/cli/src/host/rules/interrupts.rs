@@ -89,13 +89,14 @@ pub fn on_partitions(machine: &Machine, cores: &Cores) -> Option<Finding> {
         .copied()
         .collect();
     let numbers: Vec<String> = here.iter().map(|i| i.number.to_string()).collect();
-    Some(match free.is_empty() {
-        true => finding,
-        false => finding.mended_by(format!(
+    Some(if free.is_empty() {
+        finding
+    } else {
+        finding.mended_by(format!(
             "for i in {}; do echo {} | sudo tee /proc/irq/$i/smp_affinity_list; done",
             numbers.join(" "),
             shown(&free)
-        )),
+        ))
     })
 }
 
@@ -136,10 +137,11 @@ pub fn starved(machine: &Machine, cores: &Cores) -> Option<Finding> {
 
 pub fn balancer(machine: &Machine) -> Option<Finding> {
     let runs = machine.runs("irqbalance");
-    Some(match runs {
-        false => Finding::good(Subject::Balancer, "does not run"),
-        true => Finding::new(Subject::Balancer, Gravity::Costly, "runs").mended_by(
+    Some(if runs {
+        Finding::new(Subject::Balancer, Gravity::Costly, "runs").mended_by(
             "sudo systemctl disable --now irqbalance   (or IRQBALANCE_BANNED_CPULIST in /etc/default/irqbalance)",
-        ),
+        )
+    } else {
+        Finding::good(Subject::Balancer, "does not run")
     })
 }

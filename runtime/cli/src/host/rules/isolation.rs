@@ -51,11 +51,12 @@ pub fn isolated(machine: &Machine, cores: &Cores) -> Option<Finding> {
 
 pub fn timer_migration(machine: &Machine) -> Option<Finding> {
     let on = machine.number("/proc/sys/kernel/timer_migration")? != 0;
-    Some(match on {
-        false => Finding::good(Subject::TimerMigration, "off"),
-        true => Finding::new(Subject::TimerMigration, Gravity::Notice, "on").mended_by(
+    Some(if on {
+        Finding::new(Subject::TimerMigration, Gravity::Notice, "on").mended_by(
             "sudo sysctl -w kernel.timer_migration=0   (no need to where cores are tickless)",
-        ),
+        )
+    } else {
+        Finding::good(Subject::TimerMigration, "off")
     })
 }
 
@@ -84,15 +85,16 @@ pub fn siblings(machine: &Machine, cores: &Cores) -> Option<Finding> {
         .filter(both)
         .map(|group| shown(group))
         .collect();
-    let (gravity, found) = match shared.is_empty() {
-        false => (
-            Gravity::Costly,
-            format!("the plan uses both of {}", shared.join(" and of ")),
-        ),
-        true => (
+    let (gravity, found) = if shared.is_empty() {
+        (
             Gravity::Notice,
             "other programs may use the siblings of the plan's cores".to_owned(),
-        ),
+        )
+    } else {
+        (
+            Gravity::Costly,
+            format!("the plan uses both of {}", shared.join(" and of ")),
+        )
     };
     let finding = Finding::new(Subject::Siblings, gravity, found);
     Some(finding.mended_by("name one of each pair in the manifest, or: echo off | sudo tee /sys/devices/system/cpu/smt/control"))

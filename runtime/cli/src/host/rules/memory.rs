@@ -43,18 +43,20 @@ pub fn swap(machine: &Machine) -> Option<Finding> {
     }
     let found = areas.join(", ");
     // In memory, compressed: quick, and it takes no memory that is locked.
-    let gravity = match areas.iter().all(|area| area.contains("zram")) {
-        true => Gravity::Notice,
-        false => Gravity::Costly,
+    let gravity = if areas.iter().all(|area| area.contains("zram")) {
+        Gravity::Notice
+    } else {
+        Gravity::Costly
     };
     Some(Finding::new(Subject::Swap, gravity, found).mended_by("sudo swapoff -a   (and out of /etc/fstab; on a Jetson: sudo systemctl disable nvzramconfig)"))
 }
 
 pub fn numa_balancing(machine: &Machine) -> Option<Finding> {
     let on = machine.number("/proc/sys/kernel/numa_balancing")? != 0;
-    Some(match on {
-        false => Finding::good(Subject::NumaBalancing, "off"),
-        true => Finding::new(Subject::NumaBalancing, Gravity::Costly, "on")
-            .mended_by("sudo sysctl -w kernel.numa_balancing=0"),
+    Some(if on {
+        Finding::new(Subject::NumaBalancing, Gravity::Costly, "on")
+            .mended_by("sudo sysctl -w kernel.numa_balancing=0")
+    } else {
+        Finding::good(Subject::NumaBalancing, "off")
     })
 }

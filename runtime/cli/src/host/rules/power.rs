@@ -61,12 +61,13 @@ pub fn governor(machine: &Machine, cores: &Cores) -> Option<Finding> {
     };
     let on: Vec<u16> = others.iter().map(|(core, _)| *core).collect();
     let found = format!("{first} on cores {}", shown(&on));
-    let remedy = match is_jetson(machine) {
-        true => "sudo jetson_clocks".to_owned(),
-        false => format!(
+    let remedy = if is_jetson(machine) {
+        "sudo jetson_clocks".to_owned()
+    } else {
+        format!(
             "sudo cpupower -c {} frequency-set -g performance",
             shown(&on)
-        ),
+        )
     };
     Some(Finding::new(Subject::Governor, Gravity::Costly, found).mended_by(remedy))
 }
@@ -91,11 +92,12 @@ pub fn boost(machine: &Machine) -> Option<Finding> {
             format!("echo 0 | sudo tee {BOOST}"),
         ),
     };
-    Some(match on {
-        false => Finding::good(Subject::Boost, "off"),
-        true => Finding::new(Subject::Boost, Gravity::Notice, "on").mended_by(format!(
+    Some(if on {
+        Finding::new(Subject::Boost, Gravity::Notice, "on").mended_by(format!(
             "{off}   (then profile again; or keep it, and give [daemon] budget_factor more room)"
-        )),
+        ))
+    } else {
+        Finding::good(Subject::Boost, "off")
     })
 }
 

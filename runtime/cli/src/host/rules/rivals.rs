@@ -19,10 +19,11 @@ pub fn realtime_threads(machine: &Machine, cores: &Cores) -> Option<Finding> {
         });
     };
     let stays = |rival: &Rival| rival.is_kept_to(&ours);
-    let gravity = match seen.on(&ours).any(stays) {
-        true => Gravity::Costly,
+    let gravity = if seen.on(&ours).any(stays) {
+        Gravity::Costly
+    } else {
         // It may run elsewhere when one of the daemon's threads runs here.
-        false => Gravity::Notice,
+        Gravity::Notice
     };
     let unseen = unseen.map_or_else(String::new, |unseen| format!("; {unseen}"));
     let finding = Finding::new(Subject::Rivals, gravity, named + &unseen);

@@ -317,9 +317,10 @@ impl Queues {
             let request = requests.get(entry.buffer);
             let table = tables.task(request.task);
             entry.rest = table.work_from(request.stage.next());
-            entry.work = match entry.running {
-                true => entry.rest,
-                false => table.work_from(request.stage),
+            entry.work = if entry.running {
+                entry.rest
+            } else {
+                table.work_from(request.stage)
             };
         }
         for at in 0..self.mandatory.len() {

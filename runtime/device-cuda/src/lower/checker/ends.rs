@@ -274,9 +274,10 @@ impl Run<'_> {
                 return Err(Fault::Missing(Missing::Output(name)));
             }
         }
-        match self.is_answered {
-            true => Ok(()),
-            false => Err(Fault::Missing(Missing::Answers)),
+        if self.is_answered {
+            Ok(())
+        } else {
+            Err(Fault::Missing(Missing::Answers))
         }
     }
 }

@@ -191,9 +191,10 @@ impl<'c> Run<'c> {
             Place::Outputs { .. } => 0,
             _ => at.bytes,
         };
-        match at.start.saturating_add(bytes) <= end {
-            true => Ok(()),
-            false => Err(Fault::Bounds { at, end }),
+        if at.start.saturating_add(bytes) <= end {
+            Ok(())
+        } else {
+            Err(Fault::Bounds { at, end })
         }
     }
 

@@ -148,9 +148,10 @@ impl Run<'_> {
         let before = self.checker.weights.range(..=(page, offset)).next_back();
         let (&(of_page, _), owners) = before.ok_or(Fault::Weights { page, offset })?;
         let first = if self.is_cut(position) { first } else { 0 };
-        match of_page == page && owners.contains(&(position, first)) {
-            true => Ok(()),
-            false => Err(Fault::Weights { page, offset }),
+        if of_page == page && owners.contains(&(position, first)) {
+            Ok(())
+        } else {
+            Err(Fault::Weights { page, offset })
         }
     }
 

@@ -35,9 +35,10 @@ fn insert(
         .collect();
     let reader = any(&readers, random).unwrap_or(at);
     let reader = &mut operators[reader];
-    let old = match reader.reads().any(|read| read == input) {
-        true => input,
-        false => reader.input,
+    let old = if reader.reads().any(|read| read == input) {
+        input
+    } else {
+        reader.input
     };
     let reads = reader.reads_mut();
     let mut reads: Vec<&mut TensorId> = reads.filter(|read| **read == old).collect();

@@ -364,9 +364,10 @@ fn a_refusal_of_a_frame_in_time_after_one_that_came_late_is_found() {
         bench.orders = Box::new(move |action| match &action {
             Action::Prepare { ticket, .. } => {
                 prepared += 1;
-                match prepared == denied {
-                    true => vec![refused(*ticket, 0, Rejection::NoSlack)],
-                    false => vec![action],
+                if prepared == denied {
+                    vec![refused(*ticket, 0, Rejection::NoSlack)]
+                } else {
+                    vec![action]
                 }
             }
             _ => vec![action],

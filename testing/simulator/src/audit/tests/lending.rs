@@ -98,10 +98,12 @@ fn two_stages_on_places_that_share_a_unit_are_found() {
 #[test]
 fn an_overrun_on_a_place_voids_the_promises_of_its_units_and_of_its_members_alone() {
     let mut bench = Bench::new(&with_places());
-    bench.takes = |infer, budget: Nanos| match is_on_place(infer) && infer.window.earliest > at(60)
-    {
-        true => budget.saturating_mul(4),
-        false => budget,
+    bench.takes = |infer, budget: Nanos| {
+        if is_on_place(infer) && infer.window.earliest > at(60) {
+            budget.saturating_mul(4)
+        } else {
+            budget
+        }
     };
     frames(&mut bench);
     bench.run(&with_places(), at(2_000));
