@@ -327,3 +327,49 @@ impl Columns {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Inputs, Weights};
+    use punctual_model::reference::Alone;
+
+    /// Values of which neighbours differ, and with them all weights of a sum.
+    pub(super) fn pattern(len: usize, period: usize) -> Vec<f32> {
+        (0..len)
+            .map(|i| (i * 7 % period) as f32 / period as f32 - 0.5)
+            .collect()
+    }
+
+    /// Compares a convolution of an image, which lies in `memory`, with what it means.
+    pub(super) fn check_meaning(
+        conv: &Conv2d,
+        memory: &[f32],
+        [image, weights, bias]: [&[f32]; 3],
+        tolerance: f32,
+    ) {
+        let spec = conv.spec();
+        let packed = conv.packed(&Weights::floats(&[weights, bias])).unwrap();
+        let mut output = vec![f32::NAN; spec.output.len()];
+        let run = Image {
+            inputs: Inputs::one(memory),
+            output: &mut output,
+        };
+        conv.run(&packed, Part::WHOLE, &mut [run]);
+        let mut found = vec![0.0; spec.output.shape().elements()];
+        spec.output.unpack(&output, &mut found);
+        let meant = punctual_model::Conv2d {
+            window: spec.window,
+            groups: spec.groups as u32,
+            activation: spec.activation,
+        };
+        let alone = Alone::new(meant).reads(spec.input.sizes().sides(), image);
+        let expected = alone.weights(weights).weights(bias).run();
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(
+                (found - expected).abs() < tolerance,
+                "{conv:?}: {found}, not {expected}"
+            );
+        }
+    }
+}

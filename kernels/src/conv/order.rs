@@ -173,8 +173,8 @@ impl Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BlockedLayout, ConvInput, Image, Inputs, Isa, Kernel, Part, Weights};
-    use punctual_model::reference::Alone;
+    use crate::conv::tests::{check_meaning, pattern};
+    use crate::{BlockedLayout, ConvInput, Isa, Part};
     use punctual_types::{Activation, Extent, Padding, Window};
 
     /// Of a convolution of one tap on a square image, by tiles of two rows.
@@ -260,11 +260,6 @@ mod tests {
         const INPUTS: usize = 520;
         const OUTPUTS: usize = 64;
         const TOKENS: usize = 201;
-        let pattern = |len: usize, period: usize| -> Vec<f32> {
-            (0..len)
-                .map(|i| (i * 7 % period) as f32 / period as f32 - 0.5)
-                .collect()
-        };
         let (image, weights) = (pattern(INPUTS * TOKENS, 61), pattern(OUTPUTS * INPUTS, 53));
         let bias = pattern(OUTPUTS, 11);
         let window = Window::new(Extent::square(1), Extent::square(1), Padding::uniform(0));
@@ -283,30 +278,9 @@ mod tests {
             let span = output.spans(Part::WHOLE).next().unwrap();
             let pieces = conv.column_pieces(conv.pieces(&span, 1).columns);
             assert!(pieces.count() > 1, "{isa}: the row stays");
-            let packed = conv.packed(&Weights::floats(&[&weights, &bias])).unwrap();
             let mut memory = vec![0.0; input.len()];
             input.pack(&image, &mut memory);
-            let mut found = vec![f32::NAN; output.len()];
-            let run = Image {
-                inputs: Inputs::one(&memory),
-                output: &mut found,
-            };
-            conv.run(&packed, Part::WHOLE, &mut [run]);
-            let mut unpacked = vec![0.0; output.shape().elements()];
-            output.unpack(&found, &mut unpacked);
-            let meant = punctual_model::Conv2d {
-                window,
-                groups: 1,
-                activation: spec.activation,
-            };
-            let alone = Alone::new(meant).reads(input.shape().sides(), &image);
-            let expected = alone.weights(&weights).weights(&bias).run();
-            for (found, expected) in unpacked.iter().zip(expected) {
-                assert!(
-                    (found - expected).abs() < 1e-4,
-                    "{isa}: {found}, not {expected}"
-                );
-            }
+            check_meaning(&conv, &memory, [&image, &weights, &bias], 1e-4);
         }
     }
 }

@@ -185,11 +185,8 @@ pub(super) fn choices(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        BlockedLayout, Conv2d, Conv2dSpec, ConvInput, Image, Inputs, Kernel, Part, PlanarLayout,
-        Weights,
-    };
-    use punctual_model::reference::Alone;
+    use crate::conv::tests::{check_meaning, pattern};
+    use crate::{BlockedLayout, Conv2d, Conv2dSpec, ConvInput, PlanarLayout};
     use punctual_types::{Activation, Extent, Padding, Window};
 
     #[test]
@@ -272,12 +269,6 @@ mod tests {
         let halo = dilation as usize;
         let outputs = tile.blocks * isa.lanes();
         let output = BlockedLayout::new(isa, outputs, rows, columns, 0).unwrap();
-        // Neighbouring values differ, and so do all weights of a sum.
-        let pattern = |len: usize, period: usize| -> Vec<f32> {
-            (0..len)
-                .map(|i| (i * 7 % period) as f32 / period as f32 - 0.5)
-                .collect()
-        };
         let image = pattern(INPUTS * height * width, 61);
         let weights = pattern(outputs * INPUTS * 9, 53);
         let bias = pattern(outputs, 11);
@@ -305,27 +296,6 @@ mod tests {
             activation,
         };
         let conv = Conv2d::new(isa, &spec).unwrap();
-        let packed = conv.packed(&Weights::floats(&[&weights, &bias])).unwrap();
-        let mut found = vec![f32::NAN; output.len()];
-        let run = Image {
-            inputs: Inputs::one(&memory),
-            output: &mut found,
-        };
-        conv.run(&packed, Part::WHOLE, &mut [run]);
-        let mut unpacked = vec![0.0; output.shape().elements()];
-        output.unpack(&found, &mut unpacked);
-        let meant = punctual_model::Conv2d {
-            window,
-            groups: 1,
-            activation,
-        };
-        let alone = Alone::new(meant).reads(input.sizes().sides(), &image);
-        let expected = alone.weights(&weights).weights(&bias).run();
-        for (found, expected) in unpacked.iter().zip(expected) {
-            assert!(
-                (found - expected).abs() < 5e-5,
-                "{isa} {tile:?}: {found}, not {expected}"
-            );
-        }
+        check_meaning(&conv, &memory, [&image, &weights, &bias], 5e-5);
     }
 }

@@ -190,17 +190,19 @@ impl Columns {
 mod tests {
     use super::{Columns, Taps};
 
+    const SIZES: [(u32, u32); 7] = [
+        (1, 1),
+        (1, 7),
+        (7, 1),
+        (192, 64),
+        (64, 192),
+        (191, 64),
+        (5, 3),
+    ];
+
     #[test]
     fn weights_sum_to_one_and_stay_inside_the_source() {
-        for (source, output) in [
-            (1, 1),
-            (1, 7),
-            (7, 1),
-            (192, 64),
-            (64, 192),
-            (191, 64),
-            (5, 3),
-        ] {
+        for (source, output) in SIZES {
             let taps = Taps::new(source, output);
             for position in 0..output as usize {
                 let (first, weights) = taps.of(position);
@@ -213,15 +215,7 @@ mod tests {
 
     #[test]
     fn columns_have_the_same_weights_and_zeros() {
-        for (source, output) in [
-            (1, 1),
-            (1, 7),
-            (7, 1),
-            (192, 64),
-            (64, 192),
-            (191, 64),
-            (5, 3),
-        ] {
+        for (source, output) in SIZES {
             let (taps, columns) = (Taps::new(source, output), Columns::new(source, output));
             let row: Vec<[f32; 1]> = (0..source).map(|x| [(x * 37 % 101) as f32]).collect();
             let mut sums = Vec::new();

@@ -12,18 +12,24 @@ use punctual_kernels::{
 use punctual_model as model;
 use punctual_types::{Activation, Extent, Padding, Window};
 
+fn check_case(case: &Case, tolerance: f32) {
+    let spec = case.spec();
+    let conv = Conv2d::new(case.isa, &spec).unwrap();
+    let packed = conv
+        .packed(&Weights::floats(&[&case.weights(), &case.bias()]))
+        .unwrap();
+    let outputs = run_in_parts(case.parts, &spec.output, &case.memory(), (&conv, &packed));
+    for (member, output) in outputs.iter().enumerate() {
+        check_output(&spec.output, output, &case.reference(member), tolerance);
+    }
+}
+
 proptest! {
     #![proptest_config(crate::support::cases(800))]
 
     #[test]
     fn convolution_equals_its_reference(case in case()) {
-        let spec = case.spec();
-        let conv = Conv2d::new(case.isa, &spec).unwrap();
-        let packed = conv.packed(&Weights::floats(&[&case.weights(), &case.bias()])).unwrap();
-        let outputs = run_in_parts(case.parts, &spec.output, &case.memory(), (&conv, &packed));
-        for (member, output) in outputs.iter().enumerate() {
-            check_output(&spec.output, output, &case.reference(member), case.tolerance());
-        }
+        check_case(&case, case.tolerance());
     }
 
     #[test]
@@ -103,19 +109,7 @@ fn usual_network_shapes_equal_their_references() {
                     parts: 2,
                     seed: 5,
                 };
-                let spec = case.spec();
-                let conv = Conv2d::new(isa, &spec).unwrap();
-                let packed = conv
-                    .packed(&Weights::floats(&[&case.weights(), &case.bias()]))
-                    .unwrap();
-                let outputs =
-                    run_in_parts(case.parts, &spec.output, &case.memory(), (&conv, &packed));
-                check_output(
-                    &spec.output,
-                    &outputs[0],
-                    &case.reference(0),
-                    case.tolerance(),
-                );
+                check_case(&case, case.tolerance());
             }
         }
     }
@@ -144,13 +138,7 @@ fn a_long_sum_rounds_less_than_a_running_one() {
             parts: 1,
             seed: 5,
         };
-        let spec = case.spec();
-        let conv = Conv2d::new(isa, &spec).unwrap();
-        let packed = conv
-            .packed(&Weights::floats(&[&case.weights(), &case.bias()]))
-            .unwrap();
-        let outputs = run_in_parts(1, &spec.output, &case.memory(), (&conv, &packed));
-        check_output(&spec.output, &outputs[0], &case.reference(0), 3e-5);
+        check_case(&case, 3e-5);
     }
 }
 

@@ -525,13 +525,7 @@ fn vector(
         exit: exit.name.clone(),
         found: lowering.describe(&Value::View(view.clone())),
     };
-    let elements: u64 = view
-        .dims
-        .iter()
-        .skip(1)
-        .flatten()
-        .map(|digit| digit.extent)
-        .product();
+    let elements = elements_of_image(view);
     let of_one_pixel = view.dims.iter().skip(2).all(Vec::is_empty);
     if !view.is_batch(0) || view.dims.len() < 2 || !of_one_pixel || elements == 0 {
         return Err(wrong(lowering));
@@ -548,6 +542,12 @@ fn vector(
         .ok_or_else(|| wrong(lowering))
 }
 
+/// How many values of a view an image of the batch has.
+fn elements_of_image(view: &view_algebra::View) -> u64 {
+    let digits = view.dims.iter().skip(1).flatten();
+    digits.map(|digit| digit.extent).product()
+}
+
 /// The tensor of one value a request.
 fn single(
     lowering: &mut Lowering<'_>,
@@ -562,13 +562,7 @@ fn single(
     let Value::View(view) = &found else {
         return Err(wrong(lowering));
     };
-    let elements: u64 = view
-        .dims
-        .iter()
-        .skip(1)
-        .flatten()
-        .map(|digit| digit.extent)
-        .product();
+    let elements = elements_of_image(view);
     let shape = lowering.draft.tensors[view.tensor.index()];
     if !view.is_batch(0) || elements != 1 || shape != Tensor::features(1) {
         return Err(wrong(lowering));

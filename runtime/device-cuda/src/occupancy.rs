@@ -185,18 +185,8 @@ impl Occupancy {
 mod tests {
     use std::sync::atomic::AtomicU32;
 
-    use punctual_core::Nanos;
-
     use super::*;
-
-    const NOW: Instant = Instant::from_nanos(1 << 20);
-
-    fn demand(enough: u32, time_us: u64) -> Demand {
-        Demand {
-            time: Nanos::from_micros(time_us),
-            enough,
-        }
-    }
+    use crate::padding::tests::{NOW, demand};
 
     /// TPCs 0 to 3 are a real-time partition's, of 8.
     fn occupancy(fillers: usize) -> Occupancy {
@@ -287,7 +277,7 @@ mod tests {
     fn a_filler_that_stays_too_long_is_called_off_when_a_launch_may_wait_for_it() {
         let occupancy = occupancy(1);
         let mut in_driver = InDriver::default();
-        let at = |us| NOW + Nanos::from_micros(us);
+        let at = |us| NOW + punctual_core::Nanos::from_micros(us);
         let none = |filler: usize| panic!("filler {filler} is called off");
         let first = demand(1, 100);
         occupancy.post(0, Some(&first), (0, &mut in_driver), NOW, none);

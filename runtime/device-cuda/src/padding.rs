@@ -258,12 +258,12 @@ pub fn grant(left: &Left, demand: &Demand, now: Instant) -> Option<TpcSet> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    const NOW: Instant = Instant::from_nanos(1 << 20);
+    pub(crate) const NOW: Instant = Instant::from_nanos(1 << 20);
 
-    fn demand(enough: u32, time_us: u64) -> Demand {
+    pub(crate) fn demand(enough: u32, time_us: u64) -> Demand {
         Demand {
             time: Nanos::from_micros(time_us),
             enough,

@@ -96,14 +96,7 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "a carried tensor leaves before it is written",
         network: residual,
-        plant: |program| {
-            let steps = &mut list(program, 0).steps;
-            let out = steps
-                .iter()
-                .position(|step| step.kernel.name == "members_out");
-            let out = out.expect("it carries");
-            steps.swap(out - 1, out);
-        },
+        plant: |program| come_early(program, "members_out"),
         says: "carries tensor 4 in halves, which its stage does not",
         seen: Numbers,
     },
@@ -147,14 +140,7 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "a partial sum added before it is written",
         network: residual,
-        plant: |program| {
-            let steps = &mut list(program, 0).steps;
-            let added = steps
-                .iter()
-                .position(|step| step.kernel.name == "conv_reduce");
-            let added = added.expect("sums in parts");
-            steps.swap(added - 1, added);
-        },
+        plant: |program| come_early(program, "conv_reduce"),
         says: "where sums of the operator at position 1",
         seen: Access,
     },
@@ -327,6 +313,14 @@ fn conv_where(list: &mut LaunchList, is_it: impl Fn(&Conv) -> bool) -> &mut Conv
         _ => None,
     });
     found.expect("such a convolution")
+}
+
+/// The first launch of a kernel comes before that which it follows.
+fn come_early(program: &mut Program, kernel: &str) {
+    let steps = &mut list(program, 0).steps;
+    let at = steps.iter().position(|step| step.kernel.name == kernel);
+    let at = at.expect("it has that launch");
+    steps.swap(at - 1, at);
 }
 
 /// The second stage carries out to where the first one has carried its tensor of this number.

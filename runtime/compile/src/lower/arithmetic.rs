@@ -95,11 +95,7 @@ impl Lowering<'_> {
     }
 
     pub(super) fn binary(&mut self, node: &Node, function: BinaryFunction) -> Result<(), Problem> {
-        self.limit(node, 2, 1)?;
-        Attributes::of(node).finish()?;
-        let operands = [self.two_sided(node, 0)?, self.two_sided(node, 1)?];
-        let result = self.combined(node, function, operands)?;
-        self.set(node, Value::View(result))
+        self.of_two(node, function, [0, 1])
     }
 
     /// As [`binary`](Self::binary), of the operands in the other order.
@@ -108,9 +104,18 @@ impl Lowering<'_> {
         node: &Node,
         function: BinaryFunction,
     ) -> Result<(), Problem> {
+        self.of_two(node, function, [1, 0])
+    }
+
+    fn of_two(
+        &mut self,
+        node: &Node,
+        function: BinaryFunction,
+        [first, second]: [usize; 2],
+    ) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         Attributes::of(node).finish()?;
-        let operands = [self.two_sided(node, 1)?, self.two_sided(node, 0)?];
+        let operands = [self.two_sided(node, first)?, self.two_sided(node, second)?];
         let result = self.combined(node, function, operands)?;
         self.set(node, Value::View(result))
     }

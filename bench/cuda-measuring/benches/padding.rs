@@ -1,5 +1,5 @@
 //! What looking at the notice board and granting TPCs to a best-effort launch costs. REEF takes less than a
-//! microsecond for it (section 5.2). `cargo bench -p punctual-device-cuda --bench padding`.
+//! microsecond for it (section 5.2). `cargo bench -p punctual-cuda-measuring --bench padding`.
 
 use std::hint::black_box;
 
