@@ -1,19 +1,22 @@
-"""Compares two builds of the engine, in alternation, on one core: does a change make networks slower?
+"""Compares two builds of the engine, and onnxruntime with both, in alternation, on one core: does a change make networks slower?
 
     git worktree add /tmp/before COMMIT && cargo build --release -p punctual-compile --example engine_bench   # in both trees
     python builds.py /tmp/before/target/release/examples/engine_bench target/release/examples/engine_bench NETWORK.onnx ...
 
-Prints for each network and batch size p50, p99, p99.9 and the longest of both, and the median and range, over turns, of the
-quotient of a turn's medians: above 1 the second build is faster.
+Prints for each network and batch size p50, p99, p99.9 and the longest of each, and the median and range, over turns, of
+quotients of a turn's medians: above 1 the second build is faster than the first, or a build than onnxruntime.
 """
 import argparse
+import os
 import pathlib
 import statistics
 import subprocess
 import tempfile
+import time
 
 import numpy
 import onnx
+import onnxruntime
 
 
 def inputs(network, images, folder):
@@ -48,6 +51,41 @@ class Build:
         self.times += times
         return statistics.median(times)
 
+    def end(self):
+        self.child.kill()
+
+
+class Onnxruntime:
+    """The library in this process, with one thread on one core."""
+
+    def __init__(self, network, batch, given, core):
+        os.sched_setaffinity(0, [core])
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        self.session = onnxruntime.InferenceSession(network, options, providers=["CPUExecutionProvider"])
+        self.times = []
+        files = dict(value.split("=", 1) for value in given)
+        sizes = {each.name: [batch, *each.shape[1:]] for each in self.session.get_inputs()}
+        self.binding = self.session.io_binding()
+        for name, size in sizes.items():
+            values = numpy.fromfile(files[name], "float32")[: numpy.prod(size)].reshape(size)
+            self.binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(values))
+        for output in self.session.get_outputs():
+            self.binding.bind_output(output.name)
+
+    def turn(self, batch, count):
+        """As of a build."""
+        times = []
+        for _ in range(count):
+            began = time.perf_counter_ns()
+            self.session.run_with_iobinding(self.binding)
+            times.append(time.perf_counter_ns() - began)
+        self.times += times
+        return statistics.median(times)
+
+    def end(self):
+        self.session = self.binding = None
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -59,30 +97,34 @@ def main():
     parser.add_argument("--runs", type=int, default=10, help="of each build in a turn")
     parser.add_argument("--core", type=int, default=1)
     options = parser.parse_args()
-    print("| network | batch | p50, p99, p99.9, max, ms: before | after | before / after: median (range) |")
-    print("|---|---|---|---|---|")
+    print("| network | batch | p50, p99, p99.9, max, ms: before | after | onnxruntime | before / after: median (range) "
+          "| onnxruntime / before | onnxruntime / after |")
+    print("|---|---|---|---|---|---|---|---|")
     for network in options.networks:
         with tempfile.TemporaryDirectory() as folder:
             given = list(inputs(network, max(options.batches), pathlib.Path(folder)))
             for batch in options.batches:
                 programs = (options.before, options.after)
-                builds = [Build(program, network, given, folder, options.core) for program in programs]
-                for build in builds:
-                    build.turn(batch, options.runs)
-                    build.times.clear()
-                quotients = []
+                sides = [Build(program, network, given, folder, options.core) for program in programs]
+                sides.append(Onnxruntime(network, batch, given, options.core))
+                for side in sides:
+                    side.turn(batch, options.runs)
+                    side.times.clear()
+                quotients = [[], [], []]
                 for turn in range(options.turns):
                     # Who is first changes from turn to turn.
-                    medians = {at: builds[at].turn(batch, options.runs) for at in ((0, 1), (1, 0))[turn % 2]}
-                    quotients.append(medians[0] / medians[1])
+                    order = [(at + turn) % 3 for at in range(3)]
+                    medians = {at: sides[at].turn(batch, options.runs) for at in order}
+                    for found, (above, below) in zip(quotients, ((0, 1), (2, 0), (2, 1))):
+                        found.append(medians[above] / medians[below])
                 cells = []
-                for build in builds:
-                    quantiles = numpy.percentile(build.times, [50, 99, 99.9, 100]) / 1e6
+                for side in sides:
+                    quantiles = numpy.percentile(side.times, [50, 99, 99.9, 100]) / 1e6
                     cells.append(", ".join(f"{time:.3f}" for time in quantiles))
-                    build.child.kill()
-                median = statistics.median(quotients)
-                spread = f"{median:.3f} ({min(quotients):.2f} to {max(quotients):.2f})"
-                print(f"| {pathlib.Path(network).stem} | {batch} | {' | '.join(cells)} | {spread} |", flush=True)
+                    side.end()
+                for found in quotients:
+                    cells.append(f"{statistics.median(found):.3f} ({min(found):.2f} to {max(found):.2f})")
+                print(f"| {pathlib.Path(network).stem} | {batch} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
