@@ -1,4 +1,4 @@
-//! What reports say of this program: the commit that it was built from, the target, and a hash of each archive of kernels.
+//! What reports contain about this program: the commit that it was built from, the target, and a hash of each archive of kernels.
 
 use std::fs;
 use std::path::{Path, PathBuf};

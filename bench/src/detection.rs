@@ -1,4 +1,4 @@
-//! `punctual bench detection`: a detector with early exits under the scheduler, beside the same network at full depth only.
+//! `punctual bench detection`: a detector with early exits under the scheduler, compared with the same network at full depth only.
 
 use std::path::PathBuf;
 

@@ -40,7 +40,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// In `folder`, or beside this program.
+    /// In `folder`, or in the folder of this program.
     pub fn new(folder: Option<&Path>) -> Self {
         let own = std::env::current_exe().unwrap_or_default();
         let beside = own.parent().unwrap_or(Path::new("."));
@@ -56,7 +56,7 @@ impl Programs {
         Program { path, command }
     }
 
-    /// Measures the models of a manifest on this machine; the profiles lie beside their packages.
+    /// Measures the models of a manifest on this machine; the profiles lie next to their packages.
     pub fn profile(&self, manifest: &Path) -> Result<(), ProgramError> {
         let mut program = self.command("punctual");
         program.command.arg("profile").arg(manifest).arg("--quick");

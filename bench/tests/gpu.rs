@@ -237,7 +237,7 @@ fn on_an_emulated_gpu_first_light_runs_whole_and_says_that_driver_and_device_are
     std::fs::create_dir_all(&clock).expect("a folder");
     let clock = clock.join("cur_freq");
     std::fs::write(&clock, "345000000\n").expect("a file");
-    // As a card's that nobody fixed: it is up as long as somebody has a context.
+    // Like the clock of a card whose clocks are not locked: it is up as long as any process has a context.
     let config = Config {
         tpcs: 4,
         clock_file: Some(clock.to_str().expect("a path").to_owned()),

@@ -91,7 +91,7 @@ struct Served {
     task: String,
     submissions: Submissions,
     results: Results,
-    /// Frames and when they are to be answered.
+    /// Frames, each with the time at which it must be answered.
     waiting: VecDeque<(u64, Descriptor)>,
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::outcome::Failure;
 use crate::records::CameraCounts;
 
-/// What a daemon says of itself.
+/// What a daemon reports about itself.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Account {

@@ -17,7 +17,7 @@ const BUILT_IN: &[(&str, &str)] = &[
 /// Bounds of one board. Keys are `SUITE.MEASURE`, as the suites declare them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bounds {
-    /// The file, for whoever has to look there.
+    /// The file, for a person who has to look there.
     pub file: String,
     /// What it was measured on, in words.
     pub about: String,

@@ -46,7 +46,7 @@ pub enum Feature {
 /// What a case needs, beyond what every target must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// At least so many cores.
+    /// At least this number of cores.
     Cores(u32),
     Has(Feature),
     /// Leave to disturb the whole machine (`--disruptive`).

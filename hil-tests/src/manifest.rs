@@ -47,7 +47,7 @@ impl Task {
     pub const ALL: [Self; 3] = [Self::Front, Self::Fast, Self::Watch];
 
     /// Those of a daemon that is attacked.
-    /// Those that each network is measured for. Not in one manifest: beside another network it would take longer, and
+    /// Those that each network is measured for. Not in one manifest: together with another network it would take longer, and
     /// only one case has both.
     pub const MEASURED: [&[Self]; 2] = [
         &[Self::Front, Self::Fast, Self::Watch, Self::Large],

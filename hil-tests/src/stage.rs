@@ -69,7 +69,7 @@ pub enum StageError {
     },
 }
 
-/// What the caller says of the binaries.
+/// What the caller states about the binaries.
 #[derive(Clone, Debug, Default)]
 pub struct Binaries {
     /// Folder of those under test, on the target; none: they are installed.

@@ -20,7 +20,7 @@ pub enum Termination {
     NothingRun,
     /// Told to end; what had been started was cleared away.
     Interrupted,
-    /// Whoever read standard output went away.
+    /// The reader of standard output went away.
     ReaderGone,
 }
 

@@ -291,7 +291,7 @@ fn descriptors_that_attackers_leave_behind_are_found() {
 
 #[test]
 fn a_busy_loop_is_found() {
-    // Less than a whole core: other tests run beside.
+    // Less than a whole core: other tests run at the same time.
     let little = IDLE.replace("0.3", "0.05");
     let (code, report) = hostile("busy", "hostile/silent-40", &little);
     assert_eq!(code, Some(1));
@@ -309,7 +309,7 @@ fn a_report_that_replaces_what_is_no_file_is_found() {
 
 #[test]
 fn a_report_that_is_waited_for_is_found() {
-    // To open a pipe that nobody reads waits for a reader.
+    // Opening a pipe that has no reader waits for one.
     let (code, report) = hostile("none", "hostile/report-onto-a-pipe", "");
     assert_eq!(code, Some(1));
     let found = finding(&report);

@@ -73,7 +73,7 @@ const CASES: [Case; 32] = [
     dense(64, 128, 16, 1, 2),
     dense(64, 256, 56, 1, 1),
     depthwise(96, 32),
-    // Each beside the same without dilation: of DeepLab's heads, and of what leads to them.
+    // Each next to the same convolution without dilation: those of DeepLab's heads, and of the layers before them.
     dense(256, 256, 65, 3, 1),
     dilated(dense(256, 256, 65, 3, 1), 2),
     dilated(dense(256, 256, 65, 3, 1), 12),

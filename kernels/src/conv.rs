@@ -319,7 +319,7 @@ impl Columns {
             .collect()
     }
 
-    /// The kernel for so many blocks and rows.
+    /// The kernel for `blocks` blocks and `rows` rows.
     fn kernel(&self, blocks: usize, rows: usize) -> StripKernel {
         match &self.kernels {
             Kernels::Depthwise(kernel) => *kernel,

@@ -20,7 +20,7 @@ use crate::{BlockedLayout, Element, INPUTS_MAX, Image, Isa, Kernel, KernelError,
 pub struct CopySpec {
     /// What it reads: source 0, 1, ... At most [`INPUTS_MAX`], all floats or all bytes that stand for the same.
     pub inputs: Vec<BlockedLayout>,
-    /// How many constants it has: the source behind the inputs, of so many channels and one pixel. Only of floats.
+    /// How many constants it has: the source behind the inputs, with this number of channels and one pixel. Only of floats.
     pub table: usize,
     pub output: BlockedLayout,
     pub pieces: Vec<Piece>,
@@ -71,7 +71,7 @@ impl Copy {
         &self.spec
     }
 
-    /// All that is to be copied for a part.
+    /// All that must be copied for a part.
     fn each_run(&self, part: Part, mut copy: impl FnMut(&Plan, Step<'_>)) {
         let output = &self.spec.output;
         let start = output.part(part).start;

@@ -49,7 +49,7 @@ impl GridSample {
         &self.spec
     }
 
-    /// Samples one row of those channels of a group that are to be written.
+    /// Samples one row of those channels of a group that must be written.
     fn row(
         &self,
         part: Part,

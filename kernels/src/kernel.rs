@@ -33,8 +33,8 @@ pub trait Kernel: Send + Sync {
         std::any::type_name::<Self>()
     }
 
-    /// What the packed weights depend on beside the weights and their length: kernels of one type for which it is equal
-    /// pack equal weights alike, and may share them. None: that is not known.
+    /// What the packed weights depend on in addition to the weights and their length: kernels of one type for which it is
+    /// equal pack equal weights alike, and may share them. None: that is not known.
     fn packing(&self) -> Option<Vec<usize>> {
         None
     }

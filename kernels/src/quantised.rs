@@ -4,7 +4,7 @@
 //! i32, exactly; a sum becomes a byte again by one multiplication in f32 and one rounding, half to
 //! even, that saturates ([`rounding`]). So every instruction set gives the same bytes.
 //!
-//! Bytes lie in memory of floats, see [`BlockedLayout`](crate::BlockedLayout): whoever plans and
+//! Bytes lie in memory of floats, see [`BlockedLayout`](crate::BlockedLayout): code that plans and
 //! shares the memory need not know of them.
 
 mod add;

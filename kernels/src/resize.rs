@@ -206,7 +206,7 @@ fn runs(columns: &[Between]) -> Box<[Run]> {
     columns.chunk_by(same).map(run).collect()
 }
 
-/// Pixels of so many floats, from the row's columns.
+/// Copies pixels of `pixel` floats from the row's columns.
 fn copy_row(from: &[f32], columns: &[u32], pixel: usize, to: &mut [f32]) {
     match pixel {
         16 => copy_pixels::<16>(from, columns, to),

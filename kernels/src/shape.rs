@@ -19,7 +19,7 @@ impl Shape {
         [self.channels, self.height, self.width].map(|side| side as u32)
     }
 
-    /// What a window makes of it, with so many channels.
+    /// What a window makes of it, with `channels` channels.
     pub fn windowed(self, window: &Window, channels: usize) -> Result<Self, WindowError> {
         let Extent { height, width } = window.output(Extent {
             height: self.height as u32,

@@ -1,11 +1,11 @@
-//! The channel beside iceoryx2, a Unix socket and an eventfd: the same messages at the same times
+//! The channel compared with iceoryx2, a Unix socket and an eventfd: the same messages at the same times
 //! between separate processes, in turns within one run.
 //!
 //! ```sh
 //! cd bench/channel-compare && cargo run --release -- --json out.json --svg out.svg
 //! ```
 //!
-//! Every latency counts from the moment at which the message was to be sent. A server runs on the last
+//! Every latency counts from the moment at which the message should be sent. A server runs on the last
 //! core, its clients on the first, both at FIFO 80 where that is granted. `--default-idle` leaves the
 //! processor's idle states alone; otherwise `/dev/cpu_dma_latency` is held at 0.
 

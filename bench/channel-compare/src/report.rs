@@ -36,7 +36,7 @@ pub struct Row {
     pub bytes: usize,
     pub wait: Wait,
     pub clients: usize,
-    /// From the moment at which a message was to be sent until the server had it, checked.
+    /// From the moment at which a message should be sent until the server had it, checked.
     pub one_way: Times,
     /// Until its client had the answer.
     pub round_trip: Times,

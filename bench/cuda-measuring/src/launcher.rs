@@ -101,8 +101,8 @@ impl Launcher {
         Ok(bytes)
     }
 
-    /// Runs so many launches one behind the other; from the begin of the first to the end of the last, in nanoseconds of the
-    /// device's clock.
+    /// Runs `launches` launches one after the other. Returns the time from the begin of the first to the end of the last, in
+    /// nanoseconds of the device's clock.
     pub fn nanoseconds(
         &self,
         prepared: &Prepared,

@@ -1,4 +1,4 @@
-//! What is measured on a GPU beside the contract of its device.
+//! What is measured on a GPU in addition to the contract of its device.
 //!
 //! | module | what it measures |
 //! |---|---|

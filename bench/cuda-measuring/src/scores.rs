@@ -22,7 +22,7 @@ pub fn direct(context: &Arc<Context>, network: &Network, batch: u8) -> Result<Di
 /// where the stage ends in no exit. An image is `[channel][row][column]`, normalised.
 ///
 /// # Panics
-/// If the network is not lowered for so many images, or one has the wrong length.
+/// If the network is not lowered for this number of images, or one has the wrong length.
 pub fn of_every_exit(direct: &Direct, images: &[&[f32]]) -> Result<Vec<Vec<Vec<f32>>>, CallError> {
     direct.bring(images)?;
     let stages = direct.program().stages.iter();
@@ -46,7 +46,7 @@ pub fn of_every_exit(direct: &Direct, images: &[&[f32]]) -> Result<Vec<Vec<Vec<f
     scores.collect()
 }
 
-/// So many floats of a workspace, from a byte on.
+/// `count` floats of a workspace, from byte `from` on.
 pub(crate) fn floats(
     workspace: &DeviceMemory,
     from: u64,

@@ -1,4 +1,4 @@
-//! Through the channel: a classifier's frames beside a segmenter that gives outputs, or none.
+//! Through the channel: a classifier's frames while a segmenter also runs, which gives outputs, or none.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

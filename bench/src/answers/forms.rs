@@ -1,4 +1,4 @@
-//! Answers of usual forms, and how much longer a stage takes that writes them to a client's area, beside a copy of as
+//! Answers of usual forms, and how much longer a stage takes that writes them to a client's area, compared with a copy of as
 //! many bytes.
 
 use std::hint::black_box;

@@ -1,4 +1,4 @@
-//! `punctual bench answers`: what answers of a megabyte cost, beside a copy of as many bytes, and what they cost the
+//! `punctual bench answers`: what answers of a megabyte cost, compared with a copy of as many bytes, and what they cost the
 //! frames of another task.
 
 mod channel;

@@ -1,4 +1,4 @@
-//! What the CUDA device must reach, as data: the report sets each figure beside its bound.
+//! What the CUDA device must reach, as data: the report shows each figure next to its bound.
 
 use serde::{Deserialize, Serialize};
 

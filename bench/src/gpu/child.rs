@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::folder::Outcome;
 
-/// Runs a command that prints its outcome as JSON, for at most so many seconds.
+/// Runs a command that prints its outcome as JSON, for at most `seconds` seconds.
 pub fn run<R: DeserializeOwned>(command: &mut Command, seconds: u32) -> Outcome<R> {
     match finish(command, seconds) {
         Ok(outcome) => outcome,

@@ -1,4 +1,4 @@
-//! Stages that run over and over beside one that is measured.
+//! Stages that run over and over at the same time as one that is measured.
 
 use punctual_core::{ActionId, Criticality, Event};
 use punctual_device_cuda::CudaDevice;
@@ -14,14 +14,14 @@ pub struct Work {
     pub criticality: Criticality,
 }
 
-/// What runs beside, two actions deep, so that the device never waits for the next one.
+/// What runs at the same time, two actions deep, so that the device never waits for the next one.
 pub struct Load {
     criticality: Criticality,
     open: Vec<(ActionId, StageRun)>,
 }
 
 impl Load {
-    /// Nothing runs beside without `work`.
+    /// Without `work` nothing else runs at the same time.
     pub fn begin(rig: &mut Rig<CudaDevice>, work: Option<Work>) -> Result<Self, StepError> {
         let mut load = Self {
             criticality: work.map_or(Criticality::BestEffort, |work| work.criticality),

@@ -22,7 +22,7 @@ pub struct Machine {
     pub integrated: bool,
     /// The CUDA version that the driver speaks.
     pub driver: String,
-    /// Highest clocks of multiprocessors and memory, in MHz, as the driver says; what tools say of the present ones.
+    /// Highest clocks of multiprocessors and memory, in MHz, as the driver says; and the present ones, as tools report them.
     pub clocks: String,
     /// As the tools of the board or of the driver say.
     pub power_mode: String,

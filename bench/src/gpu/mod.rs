@@ -1,4 +1,4 @@
-//! `punctual bench gpu`: everything that is to be known about the CUDA device on a GPU, in one command
+//! `punctual bench gpu`: everything that must be known about the CUDA device on a GPU, in one command
 //! that takes eight minutes and can be interrupted.
 
 mod bound;

@@ -12,7 +12,7 @@ pub struct StepResult {
     pub tables: Vec<Sheet>,
     pub plots: Vec<Lines>,
     pub bars: Vec<Bars>,
-    /// Measured times beside predicted ones.
+    /// Measured times next to predicted ones.
     #[serde(default)]
     pub compared: Vec<Compared>,
     /// What one must know to read it: how it was measured, what was left out and why.

@@ -50,7 +50,7 @@ pub enum StepError {
     Folder(#[from] FolderError),
     #[error(transparent)]
     Start(#[from] StartError),
-    /// It refuses what is to be measured.
+    /// It refuses an action that must be measured.
     #[error("the device refused an action of the measurement: {0}")]
     Refused(#[from] SubmitError),
     /// A request buffer is in use that should not be.

@@ -112,7 +112,7 @@ pub struct Pace {
 pub struct Tally {
     pub submitted: u64,
     pub on_time: u64,
-    /// An answer that is read after its deadline is late for whoever reads it.
+    /// An answer that is read after its deadline is late for its reader.
     pub late: u64,
     /// Those of `late` that the daemon gave on time: the camera got no core in time to read them.
     pub read_late: u64,

@@ -1,4 +1,4 @@
-//! `punctual bench lending`: stages that also run on idle cores of other homes, beside each task on its own home only.
+//! `punctual bench lending`: stages that also run on idle cores of other homes, compared with each task on its own home only.
 
 mod camera;
 mod plan;
@@ -180,7 +180,7 @@ fn folder() -> Result<Folder, ProgramError> {
     Ok(folder)
 }
 
-/// Puts the networks' profiles beside their packages.
+/// Puts the networks' profiles next to their packages.
 fn profiles(options: &Options, programs: &Programs, folder: &Folder) -> Result<(), Error> {
     let files = packages().map(|(name, _)| format!("{name}.profile.json"));
     let kept = options.profiles.as_ref();
@@ -191,7 +191,7 @@ fn profiles(options: &Options, programs: &Programs, folder: &Folder) -> Result<(
         return Ok(());
     }
     output::note("measuring the networks on this machine");
-    // The figures of this side are those of the other one, and those beside busy neighbours.
+    // The figures of this side are those of the other one, and also those with busy neighbours.
     programs.profile(&folder.path(Side::Lending.file()))?;
     if let Some(kept) = kept {
         std::fs::create_dir_all(kept).map_err(|source| ProgramError::File {

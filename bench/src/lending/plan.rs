@@ -1,4 +1,4 @@
-//! What `punctual check` says of the places: which of them pay, with the co-run factors that were measured.
+//! What `punctual check` reports about the places: which of them pay, with the co-run factors that were measured.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ pub struct PlaceUse {
     pub place: String,
     pub cores: Vec<u16>,
     pub model: String,
-    /// Time beside busy neighbours in time alone.
+    /// The time with busy neighbours, divided by the time alone.
     pub co_run: Option<f64>,
     /// The co-run factor up to which the place pays.
     pub break_even: Option<f64>,

@@ -1,4 +1,4 @@
-//! One turn: a daemon, the cameras beside it, and what both of them say at the end.
+//! One turn: a daemon, its cameras, and what both of them report at the end.
 
 use std::ffi::OsStr;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! `punctual bench wakeup`: how long it takes until a woken thread runs, by the primitives that the
-//! daemon's threads wait on, beside cyclictest in the same run.
+//! daemon's threads wait on, compared with cyclictest in the same run.
 
 mod cyclictest;
 mod loads;

@@ -297,7 +297,7 @@ impl Account {
         }
         self.latency_us
             .saturating_record((read_ns.saturating_sub(record.captured_ns) / 1000).max(1));
-        // An answer that is read after its deadline is late for whoever reads it.
+        // An answer that is read after its deadline is late for its reader.
         if record.verdict == Verdict::OnTime && read_ns <= record.deadline_ns {
             counts.on_time += 1;
             if let Some(outage) = counts

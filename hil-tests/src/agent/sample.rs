@@ -61,7 +61,7 @@ fn look(pid: u32) -> Option<Sample> {
     };
     Some(Sample {
         at_ns: now_ns(),
-        // Absent when the process has ended and nobody has waited for it.
+        // Absent when the process has ended and its parent has not waited for it.
         rss_kib: field("VmRSS:")?,
         threads: field("Threads:")?,
         descriptors: std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64,
@@ -96,7 +96,7 @@ fn thread_cpu_ms(pid: u32, prefix: &str) -> u64 {
         .sum()
 }
 
-/// What the daemon whose clients connect at `socket` says of itself: one line of JSON.
+/// What the daemon whose clients connect at `socket` reports about itself: one line of JSON.
 pub fn metrics(socket: &Path) -> Result<String, AgentError> {
     let failed = AgentError::io("the metrics socket");
     let mut path = socket.as_os_str().to_owned();

@@ -54,7 +54,7 @@ impl CameraPlan {
         }
     }
 
-    /// The same, connecting anew every so many seconds.
+    /// The same, connecting anew every `seconds` seconds.
     #[must_use]
     pub fn staying(self, seconds: f64) -> Self {
         Self {
@@ -152,7 +152,7 @@ impl TestBed<'_> {
         self.finish(camera)
     }
 
-    /// Waits until a camera has so many answers that were on time.
+    /// Waits until a camera has `on_time` answers that were on time.
     pub fn answered(&self, camera: &Camera, on_time: u64) -> Result<(), Failure> {
         let seen = self.look_for(LAST_S, |bed| {
             Ok(bed

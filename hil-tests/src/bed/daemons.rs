@@ -217,7 +217,7 @@ impl TestBed<'_> {
         self.agent_for(purpose, 30, arguments)
     }
 
-    /// As [`agent`](Self::agent), for a role of so many seconds.
+    /// As [`agent`](Self::agent), for a role of `seconds` seconds.
     pub fn agent_for(
         &self,
         purpose: &'static str,
@@ -238,7 +238,7 @@ impl TestBed<'_> {
         }
     }
 
-    /// What a daemon says of itself now.
+    /// What a daemon reports about itself now.
     pub fn live(&self, daemon: &Daemon) -> Result<Account, Failure> {
         let said = self.agent("read the metrics", &["metrics", "--socket", &daemon.socket])?;
         self.form("the metrics socket", &said)

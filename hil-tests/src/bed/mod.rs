@@ -184,7 +184,7 @@ impl<'a> TestBed<'a> {
         });
     }
 
-    /// The end of the next so many seconds, or of the case's time.
+    /// The end of the next `seconds` seconds, or of the case's time if that is earlier.
     #[must_use]
     pub fn within(&self, seconds: u64) -> u64 {
         self.until_ns.min(now_ns() + seconds * 1_000_000_000)
@@ -256,7 +256,7 @@ impl<'a> TestBed<'a> {
         format!("{}/{name}", self.stage.case)
     }
 
-    /// Looks again and again until there is something to see; none after so many seconds.
+    /// Looks again and again until there is something to see; none after `seconds` seconds.
     pub fn look_for<T>(
         &self,
         seconds: u64,
@@ -280,7 +280,7 @@ impl<'a> TestBed<'a> {
         }
     }
 
-    /// Lets so much time pass, while what was started does its work.
+    /// Lets `seconds` seconds pass, while what was started does its work.
     pub fn let_pass(&self, seconds: f64) -> Result<(), Failure> {
         let until_ns = now_ns() + (seconds * 1e9) as u64;
         while now_ns() < until_ns {

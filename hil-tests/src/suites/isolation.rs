@@ -1,4 +1,4 @@
-//! A real-time task beside others that do their worst.
+//! A real-time task at the same time as others that do their worst.
 
 use crate::bed::{CameraPlan, Daemon, DaemonPlan, TestBed};
 use crate::case::Case;
@@ -8,7 +8,7 @@ use crate::outcome::Failure;
 use crate::records::{self, AttackCounts, CameraCounts};
 use crate::target::process::Started;
 
-/// How long the real-time camera captures beside them.
+/// How long the real-time camera captures while they run.
 const CAPTURE_S: f64 = 6.0;
 
 /// Best-effort clients that ask as fast as they are answered.

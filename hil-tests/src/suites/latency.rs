@@ -1,4 +1,4 @@
-//! How long answers take when nothing is in the way, beside how late a bare thread wakes here.
+//! How long answers take when nothing is in the way, compared with how late a bare thread wakes here.
 
 use crate::bed::{CameraPlan, DaemonPlan, TestBed};
 use crate::case::Case;

@@ -58,7 +58,7 @@ pub const CASES: &[Case] = &[
     },
 ];
 
-/// A daemon with a camera beside which something happens; the camera's counts, whole, and the share that it missed.
+/// A daemon with a camera, while something happens; the camera's counts, whole, and the share that it missed.
 fn beside(
     bed: &mut TestBed<'_>,
     key: &'static str,

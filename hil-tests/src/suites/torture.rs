@@ -7,7 +7,7 @@ use crate::bed::{CameraPlan, Daemon, DaemonPlan, TestBed};
 use crate::manifest::Task;
 use crate::outcome::Failure;
 
-/// What the torturer says of itself, as far as it is read here.
+/// What the torturer reports about itself, as far as it is read here.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(default)]
 struct Torture {
@@ -45,7 +45,7 @@ struct Amount {
     limit_s: u64,
 }
 
-/// Lets `channel-torture` loose on a daemon beside a real-time camera, and compares what all three counted.
+/// Lets `channel-torture` loose on a daemon that also serves a real-time camera, and compares what all three counted.
 fn torture(bed: &mut TestBed<'_>, amount: &Amount) -> Result<(), Failure> {
     let daemon = bed.daemon(&DaemonPlan::serving(&[Task::Fast, Task::Mirror]))?;
     let fast = bed.camera(&daemon, &CameraPlan::of(Task::Fast))?;
@@ -53,7 +53,7 @@ fn torture(bed: &mut TestBed<'_>, amount: &Amount) -> Result<(), Failure> {
     let counts = bed.stop_camera(&fast)?;
     let account = bed.stop_daemon(&daemon)?;
     account.agrees_with("fast", &[&counts])?;
-    // Whoever was killed may have begun one more submission than it made; hostile clients submit, too.
+    // A client that was killed may have begun one more submission than it made; hostile clients submit, too.
     let daemons = account.submitted(Task::Mirror.name());
     if daemons < said.submitted.saturating_sub(said.kills) {
         return Err(Failure::Disagree {

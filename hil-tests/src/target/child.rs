@@ -162,7 +162,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Hands over what the pipe takes; closes it after the last byte, or when nobody reads it.
+    /// Hands over what the pipe takes; closes it after the last byte, or when it has no reader.
     fn feed(&mut self) {
         let Some(pipe) = &mut self.stdin else { return };
         match pipe.write(self.input) {

@@ -77,7 +77,7 @@ impl Target {
         Ok(Started { pid })
     }
 
-    /// Whether a process has not ended. One that nobody has waited for has.
+    /// Whether a process has not ended. One whose parent has not waited for it (a zombie) has ended.
     pub fn lives(&self, process: Started, until_ns: u64) -> Result<bool, TargetError> {
         // The third field, after a name that may contain anything.
         let text = "state=$(sed 's/.*) //' \"/proc/$1/stat\" 2>/dev/null) || state=X

@@ -158,7 +158,7 @@ impl Drop for Fakes {
     }
 }
 
-/// The fake daemon, which cargo builds beside the tests.
+/// The fake daemon, which cargo builds next to the tests.
 fn daemon() -> PathBuf {
     let test = std::env::current_exe().expect("a test");
     let profile = test

@@ -23,7 +23,7 @@ impl Arguments {
         self.structure().images().unwrap_or(1)
     }
 
-    /// Lets the launch compute so many images.
+    /// Lets the launch compute `images` images.
     pub fn set_images(&mut self, images: u32) {
         if let Some(own) = self.structure_mut().images_mut() {
             *own = images;

@@ -4,7 +4,7 @@
 use crate::IMAGES_MAX;
 use crate::params::{self, DIGITS_MAX, SOURCES_MAX, codes, parts};
 
-/// What [`declaration`](crate::declaration) says of a structure.
+/// What [`declaration`](crate::declaration) gives for a structure.
 pub(crate) struct Struct {
     pub(crate) name: &'static str,
     /// Types and names.
@@ -12,7 +12,7 @@ pub(crate) struct Struct {
     pub(crate) bytes: usize,
 }
 
-/// What it says of an enumeration.
+/// What it gives for an enumeration.
 pub(crate) struct Enum {
     pub(crate) name: &'static str,
     pub(crate) codes: &'static [(&'static str, u32)],

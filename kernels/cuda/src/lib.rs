@@ -1,11 +1,11 @@
-//! The CUDA kernels as the host sees them: names, parameters, launch contracts. The sources and
-//! their compiled images lie beside them.
+//! The CUDA kernels as the host sees them: names, parameters, launch contracts. The sources are
+//! in the same folder as this file, their compiled images in `kernels/cuda/images`.
 //!
 //! # Conventions of all kernels
 //! - `extern "C" __global__ void NAME(Guard guard, P params)` with `P` from [`params`], both by value.
 //! - Activations are halves (`f16`) in NHWC order: `[image][row][column][channel]`, the channels of a
-//!   pixel padded to a multiple of [`CHANNEL_STEP`] with zeros ([`TensorView::pitch`]). Whoever writes a
-//!   tensor writes its padding as zeros.
+//!   pixel padded to a multiple of [`CHANNEL_STEP`] with zeros ([`TensorView::pitch`]). A kernel that
+//!   writes a tensor writes its padding as zeros.
 //! - Sums are `f32`, and rounded to half once, after bias, residual and activation.
 //! - Every block begins with the check of its [`Guard`](params::Guard), and so does every tile of a long main loop.
 //!   A block that finds another epoch writes nothing more, notes the launch's index and ends. As no

@@ -396,7 +396,7 @@ parameters! {
     }
 
     /// Of `detections`: [`DETECTION_VALUES`](punctual_types::DETECTION_VALUES) of each row of a list, in `f32`, each row
-    /// padded to eight; then a row with their count and the mean of the best scores. What the fields mean is said of
+    /// padded to eight; then a row with their count and the mean of the best scores. The meaning of the fields is documented at
     /// [`Decoder`](punctual_types::Decoder) and [`Scoring`](punctual_types::Scoring).
     struct Detections {
         /// A vector with a feature for each pixel of the boxes.
@@ -560,7 +560,7 @@ parameters! {
         confidence: Address,
         /// What the `output` launches counted: `u32`s, `[image][all_counts]`.
         counts: Address,
-        /// Of an [`Answer`] for each image, in mapped host memory. 0: nobody wants them.
+        /// Of an [`Answer`] for each image, in mapped host memory. 0: they are not wanted.
         answers: Address,
         /// Of the `u32` in mapped host memory that becomes `sequence`, after everything else is visible.
         done: Address,

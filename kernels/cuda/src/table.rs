@@ -10,7 +10,7 @@ use crate::params::{
 pub enum Module {
     /// What every network needs, and a kernel for each [`Pattern`].
     General,
-    /// Operators that detectors, segmenters, transformers and recurrent networks need beside convolutions.
+    /// Operators that detectors, segmenters, transformers and recurrent networks need in addition to convolutions.
     Operators,
     /// Operators on bytes, for quantised networks.
     Bytes,
@@ -300,7 +300,7 @@ pub static KERNELS: &[Kernel] = &[
     kernel!(Preprocess, preprocess_yuyv(frame: Preprocess) => pixels(&frame.output)),
 ];
 
-/// One-dimensional grid of so many threads in blocks of 128.
+/// One-dimensional grid of `threads` threads in blocks of 128.
 const fn threads(threads: u32) -> Blocks {
     Some([threads.div_ceil(128), 1, 1])
 }

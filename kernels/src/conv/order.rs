@@ -10,7 +10,7 @@ use super::{Columns, Conv2d, Conv2dSpec, Kernels};
 use crate::layout::Span;
 
 /// What may be expected to stay in the second-level cache from one reading to the next, in floats:
-/// 384 KiB, of the 512 KiB to 2 MiB that cores have, beside weights and outputs that pass by.
+/// 384 KiB, of the 512 KiB to 2 MiB that cores have, in addition to weights and outputs that pass by.
 const STAYS: usize = 96 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -78,7 +78,7 @@ pub(super) const TERMS: usize = 256;
 /// The same of a window of one pixel, whose sums are seldom longer.
 pub(super) const TERMS_OF_ONE_PIXEL: usize = 512;
 
-/// How many input blocks (or planes) of so many products to sum at once.
+/// How many input blocks (or planes) of `products` products each to sum at once.
 pub(super) fn blocks_at_once(terms: usize, products: usize) -> usize {
     terms.div_ceil(products.max(1))
 }
@@ -210,7 +210,7 @@ unsafe fn tile<
     }
 }
 
-/// Adds all products of so many input blocks to a tile's sums; where the weights of the next one are.
+/// Adds all products of `blocks` input blocks to a tile's sums; returns where the weights of the next block are.
 ///
 /// # Safety
 /// As of [`tile`], whose first pixel's first tap is at `corner`.

@@ -30,7 +30,7 @@ use crate::{BlockedLayout, Image, Isa, Part};
 /// [`TILES_MIN`] tiles: half a second-level cache of 1 MiB, so that they stay there while all
 /// weights pass by.
 const GROUP_FLOATS: usize = 128 << 10;
-/// Each weight that is loaded serves at least so many tiles, if there are as many.
+/// Each weight that is loaded serves at least this number of tiles, if there are as many.
 const TILES_MIN: usize = 14;
 /// More tiles than this gain nothing.
 const TILES_MAX: usize = 64;

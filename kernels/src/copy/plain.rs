@@ -91,7 +91,7 @@ impl PlainCopy {
     /// As [`run`](Self::run), a share of the values. They are spread over the output; all parts write each value once.
     ///
     /// # Safety
-    /// The output is valid for [`bytes`](Self::bytes), and while this runs nobody but other parts uses it.
+    /// The output is valid for [`bytes`](Self::bytes), and while this runs nothing but other parts uses it.
     pub unsafe fn run_part(&self, part: Part, input: &[f32], output: NonNull<u8>) -> usize {
         assert_eq!(
             input.len(),
@@ -140,7 +140,7 @@ impl PlainCopy {
     }
 
     /// # Safety
-    /// The piece's values lie in the input; their places in the output are valid, and while this runs nobody else uses
+    /// The piece's values lie in the input; their places in the output are valid, and while this runs nothing else uses
     /// them.
     unsafe fn write(&self, input: &[f32], piece: &Piece, output: NonNull<u8>) -> usize {
         // SAFETY: the caller's promise.

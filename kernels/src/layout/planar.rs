@@ -6,7 +6,7 @@ use crate::shape::Shape;
 
 /// A network's input `[channel][row][column]` with a border of zeros, the halo.
 ///
-/// Whoever owns the memory clears it once; intake threads then write the image only ([`PlanarLayout::origin`]
+/// The owner of the memory clears it once; intake threads then write the image only ([`PlanarLayout::origin`]
 /// and the strides) and no kernel ever writes to it, so the halo stays zero for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanarLayout {

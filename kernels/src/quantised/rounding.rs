@@ -43,7 +43,7 @@ impl Rounding {
         })
     }
 
-    /// The byte for a value of so many steps.
+    /// The byte for a value of `steps` steps.
     #[inline(always)]
     pub fn byte(self, steps: f32) -> u8 {
         // Comparisons that a single instruction makes; NaN, which no sum is, would become `low`.

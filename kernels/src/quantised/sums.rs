@@ -85,7 +85,7 @@ pub(super) trait Vector: Copy {
     unsafe fn weights(from: *const i8) -> Self::Weights;
     /// The same four bytes for every lane.
     unsafe fn broadcast(from: *const u8) -> Self::Pixels;
-    /// `LANES` bytes, one a lane; a lane's other three are to be given the weight zero.
+    /// `LANES` bytes, one a lane; the weights of a lane's other three must be zero.
     unsafe fn spread(from: *const u8) -> Self::Pixels;
     /// Adds each lane's four products of `pixel - offset` and weight; wraps around.
     unsafe fn dot(self, pixels: Self::Pixels, weights: Self::Weights) -> Self;

@@ -115,7 +115,7 @@ fn usual_network_shapes_equal_their_references() {
     }
 }
 
-/// One running sum of so many products is off by 8e-5; sums of 512 of them, as of a window of one pixel, by less than 3e-5.
+/// One running sum of `INPUTS` products is off by 8e-5; sums of 512 of them, as of a window of one pixel, by less than 3e-5.
 #[test]
 fn a_long_sum_rounds_less_than_a_running_one() {
     const INPUTS: usize = 4096;

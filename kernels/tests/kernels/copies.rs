@@ -282,7 +282,7 @@ proptest! {
     }
 }
 
-/// What a copy writes in so many parts, as a whole, and row by row, with how many values are not finite. Each part has
+/// What a copy writes in `parts` parts, as a whole, and row by row, with how many values are not finite. Each part has
 /// memory of its own: what differs from two kinds of it was written, and nothing may be written twice.
 #[allow(unsafe_code, reason = "parts of one output, as cores write them")]
 fn plain_results(
@@ -311,7 +311,7 @@ fn plain_results(
         assert!(written.iter().all(|&written| written), "all is written");
         (all, not_finite)
     };
-    // SAFETY: the memory is as long as all values and nobody else's.
+    // SAFETY: the memory is as long as all values and nothing else uses it.
     results.push(in_parts(&|part, to| unsafe {
         copy.run_part(part, memory, to)
     }));

@@ -24,7 +24,8 @@ fn layout(isa: Isa, [channels, height, width]: [usize; 3], halo: usize) -> Block
     BlockedLayout::new(isa, channels, height, width, halo).unwrap()
 }
 
-/// Values times `scale`, on so many levels that some are equal; every third is hostile if that is asked for.
+/// Values rounded to multiples of 1 / `levels`, so that some are equal, then times `scale`; every third is hostile if that
+/// is asked for.
 fn values(seed: u64, len: usize, (scale, levels): (f32, f32), hostile: bool) -> Vec<f32> {
     let mut values = noise(seed, len);
     for (at, value) in values.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! The kernels beside their references.
+//! The kernels compared with their references.
 #![deny(unsafe_code)]
 
 mod computed;

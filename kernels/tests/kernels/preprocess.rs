@@ -145,7 +145,7 @@ fn recorded() -> Recorded {
     serde_json::from_str(text).expect("what `testing/vectors` wrote")
 }
 
-/// A whole frame as the network is to see it: packed values in 0 to 1, so many a pixel.
+/// A whole frame as the network must see it: packed values in 0 to 1, `channels` for each pixel.
 fn values_of(frame: &[u8], layout: &FrameLayout, channels: u32) -> Vec<f64> {
     let (width, height) = (layout.width as usize, layout.height as usize);
     let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));

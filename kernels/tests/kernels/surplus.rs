@@ -51,7 +51,7 @@ fn case(
     }
 }
 
-/// The same of one with so many of each of its weights.
+/// The same of an operator with weights; `weights` gives the length of each.
 fn weighted(
     name: &'static str,
     inputs: Vec<BlockedLayout>,

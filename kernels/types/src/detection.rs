@@ -26,7 +26,7 @@ pub struct Scoring {
 }
 
 impl Scoring {
-    /// Whether all classes that count are among so many.
+    /// Whether all classes that count are among the first `classes` classes.
     #[must_use]
     pub fn fits(self, classes: u32) -> bool {
         let end = u64::from(self.first) + u64::from(self.classes);
@@ -83,7 +83,7 @@ pub struct Decoder {
     pub overlap: Option<f32>,
     /// Whether only boxes of the same class are compared.
     pub by_class: bool,
-    /// The mean of so many of the best scores is the confidence: 1 to the candidates.
+    /// The mean of this number of the best scores is the confidence: 1 to the candidates.
     pub averaged: u32,
 }
 

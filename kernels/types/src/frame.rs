@@ -105,7 +105,7 @@ impl PixelFormat {
         }
     }
 
-    /// Whether a picture of this format can be made into one for a network of so many channels: 1 is gray, 3 are red,
+    /// Whether a picture of this format can be made into one for a network of `channels` channels: 1 is gray, 3 are red,
     /// green and blue, 4 are these and a fourth. Never of a tensor, which is no picture.
     #[must_use]
     pub const fn gives(self, channels: u32) -> bool {
@@ -245,7 +245,7 @@ impl FrameLayout {
         }
     }
 
-    /// A [tensor](PixelFormat::Tensor) of so many channels of `plane`, without gaps.
+    /// A [tensor](PixelFormat::Tensor) of `channels` channels of `plane`, without gaps.
     #[must_use]
     pub const fn tensor(channels: u32, plane: Size) -> Self {
         let rows = channels.saturating_mul(plane.height);

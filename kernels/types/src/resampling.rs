@@ -61,7 +61,7 @@ pub struct Between {
 }
 
 impl Resampling {
-    /// The rows of an image of so many rows that the result's rows are taken from.
+    /// The rows of an image of `rows` rows that the result's rows are taken from.
     pub fn nearest_rows(&self, rows: u32, rounding: Rounding) -> impl Iterator<Item = usize> {
         self.rows(rows).nearest(rounding)
     }
@@ -71,7 +71,7 @@ impl Resampling {
         self.columns(columns).nearest(rounding)
     }
 
-    /// Between which rows of an image of so many the result's rows lie.
+    /// Between which rows of an image of `rows` rows the result's rows lie.
     pub fn linear_rows(&self, rows: u32) -> impl Iterator<Item = Between> {
         self.rows(rows).linear()
     }

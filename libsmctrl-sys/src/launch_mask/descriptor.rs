@@ -164,7 +164,7 @@ impl Layout {
     /// Writes a mask. None, and nothing is written, if there are too few words for it.
     ///
     /// # Safety
-    /// `descriptor` points to a descriptor of this layout, at a multiple of four, which nobody else uses now.
+    /// `descriptor` points to a descriptor of this layout, at a multiple of four, which nothing else uses during the call.
     pub(super) unsafe fn write(self, descriptor: *mut u8, mask: TpcMask) -> Option<()> {
         if self.words == 2 {
             mask.disabled_bits_64()?;

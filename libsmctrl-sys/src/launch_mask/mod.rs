@@ -101,7 +101,7 @@ impl Layouts {
     }
 }
 
-/// What a thread's launch is to be masked with, and what became of it.
+/// The mask for a thread's launch, and what became of it.
 #[derive(Clone, Copy)]
 struct Pending {
     mask: TpcMask,
@@ -169,8 +169,8 @@ impl LaunchMasks {
     }
 
     /// Carries out `launch`, which launches one kernel on the calling thread and returns the driver's code, with its
-    /// descriptor masked. Beside the code: whether the mask was written, without which the kernel runs anywhere; of a
-    /// launch that failed, nothing.
+    /// descriptor masked. Returned with the code: whether the mask was written, without which the kernel runs anywhere. For
+    /// a launch that failed, this says nothing.
     pub fn masked(
         self,
         mask: TpcMask,

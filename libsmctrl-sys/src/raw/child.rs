@@ -113,7 +113,7 @@ fn receive(from: i32, limit: Duration) -> (Option<u64>, bool) {
             _ => {}
         }
         let mut bytes = [0; size_of::<u64>()];
-        // SAFETY: there is room for so many bytes.
+        // SAFETY: there is room for this number of bytes.
         let read = unsafe { libc::read(from, bytes.as_mut_ptr().cast(), bytes.len()) };
         match usize::try_from(read) {
             Ok(0) => return (said, false),

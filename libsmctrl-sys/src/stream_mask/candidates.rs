@@ -1,4 +1,4 @@
-//! Where the mask of a stream may be, in a driver that nobody has looked into.
+//! Where the mask of a stream may be, in a driver that has not been examined.
 
 use crate::key::CudaVersion;
 

@@ -3,7 +3,7 @@
 //! A stream's handle points to a pointer to an object of the driver's, and in that object, at an
 //! offset which differs from driver to driver, lie the TPCs that the stream's launches may not use
 //! (Bakita and Anderson, "Hardware Compute Partitioning on NVIDIA GPUs", RTAS 2023). [`find`] looks
-//! the offset up, [`candidates`] are those worth trying where nobody has it, [`Layout`] says how the mask lies
+//! the offset up, [`candidates`] are those worth trying where it is not known, [`Layout`] says how the mask lies
 //! there, [`write`] puts it there.
 //!
 //! An offset is a claim. A wrong one damages the driver's memory, so it is tried in a

@@ -30,7 +30,7 @@ pub struct Row {
 pub enum Standing {
     /// Several public copies of libsmctrl have it, with the same offset.
     SeveralCopies,
-    /// One copy, fork or note has it, and no other one: nobody else's trial is known.
+    /// One copy, fork or note has it, and no other one: no trial by anyone else is known.
     OneCopy,
     /// We saw launches obey it on hardware.
     Measured,

@@ -103,7 +103,7 @@ fn a_stream_is_masked_at_the_offset_of_its_row_and_nowhere_else() {
         let mut handle = object.as_mut_ptr();
         let stream = (&raw mut handle).cast::<c_void>();
         // SAFETY: the handle points to a pointer to an object of 2 KiB, in which the mask lies
-        // wherever the row says; nobody else uses it.
+        // wherever the row says; nothing else uses it.
         unsafe {
             assert_eq!(read(stream, row.place()), TpcMask::UNRESTRICTED);
             write(stream, row.place(), mask).expect("it fits");

@@ -23,8 +23,8 @@ use punctual_policy_seeb::batch_runner::{Baseline, BaselineRules, BatchRunner};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct BatchConfig {
-    /// Batch sizes that are sent as soon as so many wait (`preferred_batch_size`); none: any
-    /// number is as good as any other.
+    /// Batch sizes: a batch of such a size is sent as soon as that number of requests waits
+    /// (`preferred_batch_size`); none: any number is as good as any other.
     pub preferred: Vec<u8>,
     /// How long a request may be kept waiting for a batch to fill, in nanoseconds
     /// (`max_queue_delay_microseconds`); 0: never.

@@ -474,7 +474,7 @@ mod tests {
     fn a_task_that_does_not_fit_is_not_taken_on_and_its_frames_are_rejected() {
         let admitted = |rules: DeeprtConfig| {
             let mut config = plan();
-            // W = 9: one frame of 8 ms in it, beside A.
+            // W = 9: one frame of 8 ms in it, in addition to A.
             config.tasks[1] = timeline::task(1, 18);
             let played = timeline::play(&config, &rules, &[(1, 0), (2, 1)], &|_, _| {
                 punctual_core::Confidence::ONE

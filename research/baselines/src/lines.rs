@@ -197,7 +197,7 @@ impl Lines {
         }
     }
 
-    /// Gives every free partition the batch that `choose` names: so many from the front of a line.
+    /// Gives every free partition the batch that `choose` names: a line, and the number of requests to take from its front.
     pub(crate) fn serve(
         &mut self,
         runner: &mut BatchRunner,

@@ -10,8 +10,8 @@
 //! **Lazy drop**, for comparison: requests are dropped once their deadline has passed, and the
 //! first of the others fixes the batch: as large as its deadline allows, at least one.
 //!
-//! Left open by the source: a queue shorter than the target is a window of its length, and nobody
-//! waits for it to fill; a session with an empty queue passes its turn on. A target that is not
+//! Left open by the source: a queue shorter than the target is a window of its length, and the policy does
+//! not wait for it to fill; a session with an empty queue passes its turn on. A target that is not
 //! given is the largest batch of which two fit the deadline (section 4.1: who just missed a batch
 //! waits for the next), which is right for a session that has its partition to itself; for shared
 //! ones the planner computes the targets. Networks run to the last exit.

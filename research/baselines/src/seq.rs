@@ -1,4 +1,4 @@
-//! `seq`: one request at a time, each network to its end, nothing beside it and nothing stopped
+//! `seq`: one request at a time, each network to its end, nothing in parallel and nothing stopped
 //! (the baseline SEQ of REEF, OSDI 2022, section 7.1). Real-time requests come before best-effort
 //! ones, but wait for a best-effort network that has begun.
 //!

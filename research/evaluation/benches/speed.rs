@@ -65,7 +65,7 @@ fn measure(scenario: &Scenario, policy: &dyn PolicySpec) -> (u64, u64, u64) {
     (took_ns, outcome.total.submitted, outcome.effort.steps)
 }
 
-/// Three cameras at 30 frames a second, for so many requests.
+/// Three cameras at 30 frames a second, for this number of requests.
 fn robot(requests: u64) -> Scenario {
     let mut robot = workloads::by_name("robot").expect("a built-in workload");
     robot.length = Nanos::new(1_000_000_000 / 90).saturating_mul(requests);

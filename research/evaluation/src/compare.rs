@@ -32,7 +32,7 @@ pub struct Run {
     pub row: Row,
     /// All that became of it, without the single requests.
     pub outcome: Outcome,
-    /// What ran where, if it was to be recorded.
+    /// What ran where, if recording was asked for.
     pub record: Record,
 }
 

@@ -28,7 +28,7 @@ use punctual_simulator::scenario::{Board, Model, Scenario, Task};
 /// Deadline of a real-time task without a period.
 const DEADLINE: Nanos = Nanos::from_millis(100);
 
-/// How much an action stretches each other one that runs beside it: with two at a time REEF
+/// How much an action stretches each other one that runs at the same time: with two at a time REEF
 /// measures 1.84 times the latency of VGG alone, with six 2.65 to 3.31 times (section 7.2).
 const CONTENTION_PERMILLE: u64 = 500;
 

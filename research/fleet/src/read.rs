@@ -13,7 +13,7 @@ use crate::inputs::FleetInputs;
 
 impl FleetInputs {
     /// Reads a fleet file, the packages that it names, and their profiles: those that it names, or if
-    /// it names none, those inside each package and the one beside it (`signs.punctual`: `signs.profile.json`).
+    /// it names none, those inside each package and the one next to it (`signs.punctual`: `signs.profile.json`).
     pub fn read(path: &Path) -> Result<Self, Diagnostics> {
         let text = read_text(path).map_err(|cause| Diagnostics::of_file(path, "plan", cause))?;
         let mut problems = Problems::new(path, &text, "plan");

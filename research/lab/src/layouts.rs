@@ -138,7 +138,7 @@ fn layouts(options: &Options, policies: &Policies) -> Result<Termination, Error>
     })
 }
 
-/// A manifest, and the layouts that the plan accepts beside its own.
+/// A manifest, and the layouts that the plan accepts in addition to its own.
 struct Search {
     inputs: PlanInputs,
     /// Of the manifest as it is.

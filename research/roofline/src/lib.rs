@@ -175,9 +175,9 @@ pub struct Partition {
 
 /// Clocks from one instruction of a warp to its next when no other hides them: half of what arithmetic takes.
 const LONE_CLOCKS: f64 = 2.0;
-/// Clocks of a round beside its instructions: a barrier, and the wait for fragments and products.
+/// Clocks of a round in addition to its instructions: a barrier, and the wait for fragments and products.
 const ROUND_CLOCKS: f64 = 100.0;
-/// A block that waits is said to wait for its looks if they make it wait so many times as long.
+/// A block that waits counts as waiting for its looks if they make it take more than this number of times as long.
 const LOOKS_NOTABLE: f64 = 1.25;
 
 impl Device {

@@ -73,7 +73,7 @@ fn lists(structure: Structure, batch: u8, multiprocessors: u32) -> Vec<LaunchLis
     stages.flat_map(|stage| stage.lists.into_vec()).collect()
 }
 
-/// A block of so many products of tensor cores, and of nothing else.
+/// A block of `count` products of tensor cores, and of nothing else.
 fn products(count: f64) -> Work {
     Work {
         products: count,
@@ -149,7 +149,7 @@ fn looks_in_every_round_cost_what_the_round_does_not_hide() {
     let work = Work {
         rounds: 9.0,
         rounds_a_look: 1.0,
-        // 300 clocks a round, beside 100 of its barrier.
+        // 300 clocks a round, in addition to 100 of its barrier.
         ..products(9.0 * 300.0 * 1024.0)
     };
     let time = |stride| device.time(&work, Moved::default(), spread(1), stride);

@@ -62,7 +62,7 @@ impl Launch {
     }
 }
 
-/// A GPU of so many multiprocessors of an Orin, with the memory of an MI50. Only the proportions of its launches matter here.
+/// A GPU of `sms` multiprocessors of an Orin, with the memory of an MI50. Only the proportions of its launches matter here.
 fn device(sms: u32) -> Device {
     Device {
         name: format!("{sms} multiprocessors"),
@@ -148,7 +148,7 @@ impl LaunchCosts {
         Ok(())
     }
 
-    /// What a profile would say of launches: their times on all multiprocessors, and on how many they are as fast.
+    /// What a profile would contain for launches: their times on all multiprocessors, and on how many they are as fast.
     pub fn profile(&self) -> LaunchTimes {
         let mut times = LaunchTimes::on(self.sms);
         for ((model, stage), launches) in &self.launches {

@@ -54,10 +54,10 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A GPU of so many TPCs of so many multiprocessors.
+    /// A GPU of `tpcs` TPCs of `sms_per_tpc` multiprocessors each.
     ///
     /// # Errors
-    /// If there is no emulated driver beside this program, or its masks do not hold.
+    /// If there is no emulated driver next to this program, or its masks do not hold.
     pub fn start(tpcs: u32, sms_per_tpc: u32) -> Result<Self, GpuError> {
         let config = Config {
             tpcs,

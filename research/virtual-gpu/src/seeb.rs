@@ -1,5 +1,5 @@
-//! SEEB-GPU's traces (its section 5) again: partitions of TPCs, masks at each stage and shared leaders are the daemon's. Beside each
-//! figure stands that of the simulator's modelled device. See `docs/results/seeb.md`.
+//! SEEB-GPU's traces (its section 5) again: partitions of TPCs, masks at each stage and shared leaders are the daemon's. Next to
+//! each figure stands that of the simulator's modelled device. See `docs/results/seeb.md`.
 
 use std::collections::BTreeMap;
 

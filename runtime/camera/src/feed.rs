@@ -171,7 +171,7 @@ fn take(
     match slot.submit(captured_ns, None, crop) {
         Ok(_) => tally.submitted += 1,
         Err(error @ SubmitError::Crop { .. }) => return Err(FeedError::Crop(error)),
-        // The daemon went away since the slot was had, or verdicts are to be read first.
+        // The daemon went away since the slot was obtained, or verdicts must be read first.
         Err(_) => tally.skipped += 1,
     }
     Ok(())

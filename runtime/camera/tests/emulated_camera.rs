@@ -16,7 +16,7 @@ const DEVICE: &str = "/dev/video-of-the-test";
 /// The camera; none where there is no C compiler.
 fn camera() -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/device/v4l2.c");
-    // Tests run beside each other: each makes its own.
+    // Tests run in parallel: each makes its own.
     let thread = format!("{:?}", std::thread::current().id());
     let number: String = thread.chars().filter(char::is_ascii_digit).collect();
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("libcamera-{number}.so"));

@@ -22,7 +22,7 @@ pub enum CacheError {
     Manifest(#[from] Diagnostics),
     #[error(transparent)]
     Measure(#[from] MeasureError<punctual_device_cpu::StartError>),
-    /// The profile could not be written beside the package.
+    /// The profile could not be written next to the package.
     #[error(transparent)]
     Write(#[from] ProfileError),
 }
@@ -37,7 +37,7 @@ impl Terminates for CacheError {
     }
 }
 
-/// Puts a profile beside each package of `manifest`: from the cache, or, if one is missing there or `again`, all measured now,
+/// Puts a profile next to each package of `manifest`: from the cache, or, if one is missing there or `again`, all measured now,
 /// which takes seconds. Returns them by the name of each package's first model.
 pub fn profiles(
     manifest: &Path,
@@ -155,7 +155,7 @@ fn covers(profile: &Profile, needs: &Needs, wanted: &PackageNeeds, package: &Pac
         })
 }
 
-/// Where the profile of `job` is kept: by package, machine, and the networks that it is measured beside.
+/// Where the profile of `job` is kept: by package, machine, and the other networks that are measured together with it.
 fn kept_at(job: &Job, all: &[Job]) -> Option<PathBuf> {
     let machine: String = punctual_device_cpu::machine()
         .chars()

@@ -23,7 +23,7 @@ pub struct PackageNeeds {
     pub package: String,
     /// The first model of it.
     pub name: String,
-    /// By device; none where no stages are to be measured.
+    /// By device; none where there are no stages to measure.
     pub sizes: BTreeMap<DeviceKind, Sizes>,
     /// Frames that the processor prepares for any of them.
     pub frames: Vec<FrameNeeds>,
@@ -32,7 +32,7 @@ pub struct PackageNeeds {
 }
 
 impl PackageNeeds {
-    /// The sizes to measure on a device; none if nothing is to be measured there.
+    /// The sizes to measure on a device; none if there is nothing to measure there.
     pub fn on(&self, device: DeviceKind) -> Sizes {
         self.sizes.get(&device).cloned().unwrap_or_default()
     }
@@ -115,7 +115,7 @@ pub fn request(needs: &Needs, sizes: &Sizes, effort: Effort, direct: bool) -> Re
     }
 }
 
-/// The sizes of all partitions of a device, to measure stages beside busy neighbours.
+/// The sizes of all partitions of a device, to measure stages with busy neighbours.
 pub fn partitions_on(device: DeviceKind, needs: &Needs) -> Vec<u8> {
     let partitions = needs.partitions.iter();
     let on_device = partitions.filter(|partition| partition.device == device);

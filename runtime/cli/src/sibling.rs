@@ -49,7 +49,7 @@ pub fn start(arguments: &[OsString]) -> Option<Termination> {
     Some(Termination::Resources)
 }
 
-/// The program beside this one, otherwise one in PATH.
+/// The program in the same folder as this one, otherwise one in PATH.
 fn beside(program: &str) -> OsString {
     let own = std::env::current_exe().ok();
     let sibling = own

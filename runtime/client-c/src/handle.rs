@@ -21,7 +21,7 @@ pub struct Handle {
     last: Arc<Mutex<Option<Last>>>,
 }
 
-/// What the program may ask for beside a result.
+/// What the program may ask for in addition to a result.
 #[derive(Debug)]
 struct Last {
     sequence: u64,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `abi` | the structures and numbers of the header |
 //! | `status` | return values, and the words for them |
-//! | `opening` | what a client is to be, out of the program's options |
+//! | `opening` | how to open a client, from the program's options |
 //! | `handle` | a client behind a pointer; slots behind tokens |
 //! | `decode` | the functions of `punctual_decode.h`; `decode::abi` its structures |
 //!
@@ -32,7 +32,7 @@ use status::{Error, NOTHING, OK, Status, guarded};
 /// What `pointer` points to.
 ///
 /// # Safety
-/// Null, or as the header says of this argument.
+/// Null, or what the header requires of this argument.
 unsafe fn given<'a, T>(pointer: *const T, name: &'static str) -> Result<&'a T, Error> {
     // SAFETY: the caller's duty.
     unsafe { pointer.as_ref() }.ok_or(Error::Argument(name))

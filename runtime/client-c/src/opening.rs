@@ -1,4 +1,4 @@
-//! What a client is to be, out of the program's options.
+//! How to open a client, from the program's options.
 
 use std::ffi::OsStr;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
@@ -47,7 +47,7 @@ pub(crate) unsafe fn options(pointer: *const Options) -> Result<punctual_client:
     let options = punctual_client::Options::new(socket, task, format)
         .spin_ns(given.spin_ns)
         .reconnect(given.flags & NO_RECONNECT == 0)
-        // SAFETY: the header asks for so many open descriptors.
+        // SAFETY: the header asks for `buffer_count` open descriptors.
         .buffers(unsafe { buffers(given.buffers, given.buffer_count) }?);
     if given.row_stride == 0 {
         return Ok(options);

@@ -10,7 +10,7 @@ use compiler::{here, libraries};
 use echo_daemon::EchoDaemon;
 use punctual_client::{FrameSpec, OutputTerms, PixelFormat, StreamTerms};
 
-/// What pkg-config says of GStreamer; none, saying so, where it is not installed.
+/// What pkg-config answers for GStreamer; none, saying so, where it is not installed.
 fn gstreamer() -> Option<Vec<String>> {
     let modules = ["gstreamer-app-1.0", "gstreamer-video-1.0"];
     let said = Command::new("pkg-config")

@@ -68,7 +68,7 @@ fn the_wheel_holds_the_library_and_says_for_which_platform() {
         return;
     };
     let to = std::env::temp_dir().join(format!("punctual-wheel-{}", std::process::id()));
-    // Built from a copy: setuptools leaves folders beside the sources.
+    // Built from a copy: setuptools leaves folders next to the sources.
     let copy = to.join("runtime/client-python");
     std::fs::create_dir_all(copy.parent().expect("a folder")).expect("a folder");
     let copied = Command::new("cp")

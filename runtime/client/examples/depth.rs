@@ -3,7 +3,7 @@
 //!     cargo run --release -p punctual-client --example depth -- /tmp/punctual.sock depth street.jpg
 //!
 //! The task gives an output `depth` of (rows, columns): how near each pixel is, in any unit. The drawing goes to
-//! street.depth.png, beside the picture.
+//! street.depth.png, next to the picture.
 
 use std::error::Error;
 use std::f32::consts::TAU;

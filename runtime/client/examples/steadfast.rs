@@ -1,5 +1,5 @@
 //! A client that outlives its daemon: shows one frame after the other, and says what happened when.
-//! `systemd/test` kills, stops and upgrades the daemon beside it.
+//! `systemd/test` kills, stops and upgrades the daemon while this client runs.
 //!
 //!     cargo run --release -p punctual-client --example steadfast -- /run/punctual/socket front
 //!

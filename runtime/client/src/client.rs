@@ -169,7 +169,7 @@ impl Client {
     /// [`DaemonGone`](punctual_ipc::Failure::DaemonGone).
     ///
     /// # Errors
-    /// If it is not submitted: the crop leaves the frame, or verdicts are to be read first. The slot is free again.
+    /// If it is not submitted: the crop leaves the frame, or verdicts must be read first. The slot is free again.
     pub fn submit(
         &mut self,
         claim: Claim,

@@ -37,7 +37,7 @@ pub(crate) struct Submission {
 }
 
 impl Ledger {
-    /// With room for so many submissions without a verdict that was read.
+    /// With room for `room` submissions without a verdict that was read.
     pub(crate) fn new(room: usize) -> Self {
         Self {
             submitted: 0,
@@ -98,7 +98,7 @@ impl Ledger {
         Some((ResultRecord { sequence, ..record }, submission.crop))
     }
 
-    /// A verdict that is to be read later.
+    /// A verdict that will be read later.
     pub(crate) fn keep(&mut self, response: Response) {
         self.ready.push_back(response);
     }

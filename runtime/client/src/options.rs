@@ -68,7 +68,7 @@ impl Options {
         self.buffers.iter().map(AsFd::as_fd).collect()
     }
 
-    /// Looks for verdicts without sleeping for so many ns, up to [`SPIN_NS_MAX`](Self::SPIN_NS_MAX),
+    /// Looks for verdicts without sleeping for `spin_ns` ns, up to [`SPIN_NS_MAX`](Self::SPIN_NS_MAX),
     /// before each sleep. Saves the time of a wake-up and costs processor time. Not for use
     /// on a core that the daemon needs.
     #[must_use]

@@ -13,7 +13,7 @@ use punctual_types::{Activation, BinaryFunction, Extent, Quantisation, Window};
 /// Operators in order of execution.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
-    /// The network's inputs are so many first tensors.
+    /// The first `inputs` tensors are the network's inputs.
     pub inputs: usize,
     pub tensors: Vec<Tensor>,
     pub operators: Vec<DraftOperator>,

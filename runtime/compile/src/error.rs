@@ -47,7 +47,7 @@ pub enum CompileError {
         name: String,
         found: Vec<Option<i64>>,
     },
-    /// A picture whose values nobody says how to normalise.
+    /// A picture for which the options do not say how its values are normalised.
     #[error(
         "the input {name:?} is a picture of {channels} channel(s); say how its values are normalised: --normalise imagenet (as torchvision's networks want it), --normalise none (0 to 1), or --mean and --std; say --input prepared if it is no picture"
     )]

@@ -25,7 +25,7 @@ pub(crate) use layout::{broadcast, product, resolved};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dim {
     Known(i64),
-    /// So many times the number of images, which is known only when running.
+    /// This multiple of the number of images, which is known only when running.
     Batches(i64),
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// For a file whose constants have so many elements.
+    /// For a file whose constants have `elements` elements.
     pub fn of(elements: usize) -> Self {
         let words = elements.saturating_mul(ROOM_FOR_EACH);
         let limit = words.saturating_add(ROOM_MIN);
@@ -237,7 +237,7 @@ impl<'a> Folding<'a> {
     }
 }
 
-/// Whether positions, steps and parts of dimensions can be counted with, those beside an empty dimension, too.
+/// Whether arithmetic on positions, steps and parts of dimensions stays in range, also for dimensions next to an empty one.
 fn spread(dims: &[usize]) -> Result<(), Problem> {
     let mut dims = dims.iter().map(|&dim| dim.max(1));
     let spread = dims.try_fold(1_usize, |all, dim| all.checked_mul(dim));

@@ -179,7 +179,7 @@ impl Constant {
         })
     }
 
-    /// What it is in a batch of so many images, if it is one thing there.
+    /// What it is in a batch of `size` images, if it is one constant there.
     pub fn at_batch(&self, size: i64) -> Option<Self> {
         let data = match &self.data {
             Data::Symbols(values) => {

@@ -55,7 +55,7 @@ use lower::Lowering;
 use parse::External;
 use stage::Empty;
 
-/// A compiled network and what there is to say of it.
+/// A compiled network, and the report about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compiled {
     pub package: Package,

@@ -1,4 +1,4 @@
-//! What the compiler must know of a network beyond its ONNX file: a small TOML file beside it.
+//! What the compiler must know of a network beyond its ONNX file: a small TOML file next to it.
 //!
 //! ```toml
 //! name = "signs"
@@ -26,7 +26,7 @@
 //! values = "softmax"                 # or "logits", "probabilities"
 //! background = "last"                # or "first"; optional: a class that is none
 //! threshold = 0.3
-//! rows = 50                          # optional: at most so many; else 100
+//! rows = 50                          # optional: at most this number; else 100
 //! overlap = 0.5                      # optional: else no box is left out for overlapping a better one of its class
 //! ```
 
@@ -70,7 +70,7 @@ pub struct CompileOptions {
     pub detections: Option<DetectionOptions>,
 }
 
-/// What is said of a network's first input.
+/// What the options give for a network's first input.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InputOptions {
     /// Whether the client prepares it; else 1, 3 or 4 channels are a picture.
@@ -204,7 +204,7 @@ impl FromToml for Kind {
     }
 }
 
-/// What a user says of a network on the command line: it replaces an options file, or takes precedence over one.
+/// What a user says about a network on the command line: it replaces an options file, or takes precedence over one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
     /// The network's name; else that of the ONNX file.

@@ -113,7 +113,7 @@ pub enum ParseError {
     },
 }
 
-/// Parses a file. Memory is bounded by a multiple of `bytes.len()` and of what is read from files beside it.
+/// Parses a file. Memory is bounded by a multiple of `bytes.len()` and of what is read from files next to it.
 pub(crate) fn parse(bytes: &[u8], mut external: External) -> Result<Graph, ParseError> {
     let model = ModelProto::decode(bytes)?;
     let version = model
@@ -271,7 +271,7 @@ fn inputs<'a>(free: &[&'a ValueInfoProto]) -> Result<Inputs<'a>, ParseError> {
     })
 }
 
-/// An input, and what [`input_type`] says of it.
+/// An input, and what [`input_type`] gives for it.
 type Typed<'a> = (&'a ValueInfoProto, (bool, Vec<Option<i64>>));
 
 /// Numbers of tokens, and perhaps a mask of the same shape.
@@ -295,7 +295,7 @@ fn token_inputs<'a>(types: &[Typed<'a>]) -> Option<Inputs<'a>> {
     })
 }
 
-/// The dimensions without the batch; `None` if a vector may not have so many numbers.
+/// The dimensions without the batch; `None` if a vector may not have that many numbers.
 fn vector_dims(dims: &[Option<i64>]) -> Option<Vec<i64>> {
     let dims: Vec<i64> = dims.get(1..)?.iter().copied().collect::<Option<_>>()?;
     let limit = i64::from(VECTOR_LENGTH_MAX);

@@ -16,7 +16,7 @@ use crate::draft::{Draft, DraftOperator};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Empty(pub usize);
 
-/// Builds the staged network around what `shell` says of it. The draft must be fused and its operators in topological
+/// Builds the staged network around what `shell` gives for it. The draft must be fused and its operators in topological
 /// order.
 pub(crate) fn cut(draft: Draft, exits: Vec<Exit>, shell: Network) -> Result<Network, Empty> {
     let stage_of = assign(&draft, &exits);

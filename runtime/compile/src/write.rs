@@ -29,7 +29,7 @@ pub struct WriteError {
     pub operator: String,
 }
 
-/// How an operator of ours is written as ONNX: beside what reads it, in `lower`.
+/// How an operator of ours is written as ONNX: next to the code that reads it, in `lower`.
 pub(crate) trait Written {
     /// False where it is not: this operator set may have nothing like it.
     fn write(&self, _writer: &mut Writer<'_>, _operator: &Operator) -> bool {

@@ -178,7 +178,7 @@ pub struct ModelConfig {
     pub stages: Vec<StageConfig>,
     /// Its weights, if they can be paged; none: they are always resident.
     pub weights: Option<Weights>,
-    /// Its *places*: the partitions beside the one of its task on which its stages may run while their compute
+    /// Its *places*: the partitions, in addition to the one of its task, on which its stages may run while their compute
     /// units are idle. They may overlap other partitions, and each needs budgets that hold while all other
     /// units are busy. Only the policy `punctual` uses them.
     #[serde(default)]

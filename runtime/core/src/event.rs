@@ -13,7 +13,7 @@ use crate::time::{Instant, Nanos};
 /// [`Scheduler::step`](crate::Scheduler::step).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// A client submitted a frame. Its port has validated its descriptor; nobody has read its payload.
+    /// A client submitted a frame. Its port has validated its descriptor; the payload is not read yet.
     Arrived(Arrival),
     /// The intake wrote the request's input into its request buffer, or could not.
     Prepared {

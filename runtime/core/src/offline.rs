@@ -264,7 +264,7 @@ pub fn preemption(config: &Config, partition: PartitionId) -> Option<Nanos> {
 }
 
 /// The number of request buffers, and of places in the task's queue, to reserve for the conforming requests of
-/// a task: `ceil((D + J) / T) + 1`. So many can be open at once. Without them, other requests could take all
+/// a task: `ceil((D + J) / T) + 1`. This number can be open at once. Without them, other requests could take all
 /// buffers, and a conforming one could not be accepted. `deadline` is with the egress bound.
 #[must_use]
 pub fn buffers_reserved(deadline: Nanos, jitter: Nanos, period: Nanos) -> u64 {

@@ -315,7 +315,7 @@ mod tests {
             owner: PartitionId(1),
             borrower: PartitionId(0),
             ran: ran(6, 62),
-            // Both units of the second home, also for the stage that had its own two beside them.
+            // Both units of the second home, also for the stage that had its own two in addition to them.
             unit_time: Nanos::from_micros(124),
         };
         assert_eq!(usage.loans, [loan]);

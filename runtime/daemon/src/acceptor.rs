@@ -506,7 +506,7 @@ impl Acceptor {
     }
 }
 
-/// What the plan says of a task's streams.
+/// What the plan gives for a task's streams.
 fn terms(task: &TaskPlan, place: u16, frame: FrameSpec) -> StreamTerms {
     StreamTerms {
         stream: u32::from(place),

@@ -49,7 +49,7 @@ pub fn admit<'p>(
     Ok((id, task, layout(hello, task)?))
 }
 
-/// Whether the client may bring so many buffers of its own.
+/// Whether the client may bring as many buffers of its own as it says.
 fn buffers(hello: &Hello, task: &TaskPlan) -> Result<(), BufferRefusal> {
     let (given, slots) = (hello.buffers, task.channel.slots);
     match given {

@@ -126,7 +126,7 @@ mod tests {
         BlockingPool::start("test", 2, 3, &poller.waker()).expect("threads")
     }
 
-    /// The outcomes of so many jobs, in order of their numbers.
+    /// The outcomes of `count` jobs, in order of their numbers.
     fn outcomes(pool: &mut BlockingPool<u32>, poller: &mut Poller, count: usize) -> Vec<u32> {
         let limit_ns = now_ns() + 20_000_000_000;
         let mut outcomes = Vec::new();

@@ -22,7 +22,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::messages::{Inbound, IntakeOrder, Outbound, Prepared};
 
-/// The scheduler's ends, beside the device.
+/// The scheduler's ends of all channels; the device is not one of them.
 pub struct SchedulerEnds {
     pub bell: Arc<Doorbell>,
     pub clients: Vec<SchedulerClientEnds>,

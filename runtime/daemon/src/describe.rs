@@ -9,7 +9,7 @@ use punctual_plan::{Plan, TaskPlan};
 
 use crate::validate::Validated;
 
-/// What an answer of an exit says beside its outputs.
+/// What an answer of an exit says in addition to its outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExitFacts {
     pub has_class: bool,

@@ -37,7 +37,7 @@ pub struct ShedOrder {
 }
 
 impl ShedOrder {
-    /// Gives the order, or takes it back; true if it was otherwise before, and the scheduler is to be woken.
+    /// Gives the order, or takes it back; true if it was otherwise before, and the scheduler must be woken.
     pub fn give(&self, hold: bool) -> bool {
         // Relaxed, like its partner in `holds`: the order stands for itself, and the ring that follows
         // it publishes it.

@@ -2,7 +2,7 @@
 //! that it names.
 //!
 //! The service manager has the copies made once the daemon serves ([`keep`]), by a process of its own: the daemon has no
-//! memory for a second set of packages. There are two places for sets, and a link to the current one: whoever reads finds the
+//! memory for a second set of packages. There are two places for sets, and a link to the current one: a reader finds the
 //! old set or the new one.
 
 use std::collections::BTreeSet;
@@ -114,7 +114,7 @@ impl<'a> LastGood<'a> {
         let next = self.folder.join(NEXT);
         done(&next, symlink(set, &next))?;
         done(&current, fs::rename(&next, &current))?;
-        // The link, too, is to be there after a loss of power.
+        // The link, too, must be there after a loss of power.
         done(self.folder, files::sync_folder(self.folder))
     }
 
@@ -138,7 +138,7 @@ fn planned(inputs: &PlanInputs) -> Result<Plan, StartupError> {
     Ok(Plan::build(inputs)?)
 }
 
-/// What was to be removed may as well not be there.
+/// What should be removed may already be missing.
 fn there_or_not(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Ok(()),

@@ -9,8 +9,8 @@ use punctual_platform::limits::{self, MemoryResource};
 use punctual_platform::memory;
 use punctual_platform::pinned::Pins;
 
-/// Descriptors of a client, beside buffers of its own and the pins of its outputs: socket, event, epoll instance; while it is
-/// admitted also its three memory files, and two of what waits for it. All places may be in that state at once.
+/// Descriptors of a client, in addition to buffers of its own and the pins of its outputs: socket, event, epoll instance;
+/// while it is admitted also its three memory files, and two of what waits for it. All places may be in that state at once.
 const FILES_A_CLIENT: u64 = 3 + 3 + 2;
 
 /// Descriptors of a port, whether or not its client is there: epoll instance and event.

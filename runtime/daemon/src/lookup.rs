@@ -1,4 +1,4 @@
-//! Devices beside the processor's own, for manifests that ask for them: looked at before the plan is
+//! Devices other than the processor's own, for manifests that ask for them: looked at before the plan is
 //! made, never otherwise. What is wrong with a manifest is for the plan to say.
 
 use punctual_device::Provider;

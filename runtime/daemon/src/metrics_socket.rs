@@ -35,7 +35,7 @@ pub struct MetricsSocket {
     _path: SocketPath,
     listener: UnixListener,
     gate: Gate,
-    /// Who may read beside the superuser and the daemon's own user; none: whoever can open the socket.
+    /// Who may read in addition to the superuser and the daemon's own user; none: any process that can open the socket.
     allow: Option<Access>,
 }
 
@@ -49,7 +49,7 @@ impl MetricsSocket {
             call,
             source,
         };
-        // Before it listens: until then nobody can connect with the mode that the umask left.
+        // Before it listens: until then no process can connect with the mode that the umask left.
         let mode = std::fs::Permissions::from_mode(MODE);
         std::fs::set_permissions(path, mode).map_err(|source| failed("chmod", source))?;
         let listener = socket_path::listening(socket).map_err(|source| failed("listen", source))?;

@@ -1,5 +1,5 @@
 //! How much memory is made for clients of each user that are gone before they have submitted a frame: made, brought in and
-//! freed for nobody. A user with too much of that waits, whether it is an attack or a camera that crashes as often as it is
+//! freed without use. A user with too much of that waits, whether it is an attack or a camera that crashes as often as it is
 //! started; others' clients are admitted meanwhile.
 
 /// Memory of a user's clients that may be made for nothing in one second, in MiB. Making it takes the thread that does so a
@@ -28,7 +28,7 @@ pub struct Openings {
 }
 
 impl Openings {
-    /// A client of this user, with so many bytes of memory, came to nothing.
+    /// A client of this user, with `bytes` bytes of memory, came to nothing.
     pub fn unfinished(&mut self, uid: u32, bytes: u64, now_ns: u64) {
         self.forget(now_ns);
         let bytes = bytes.max(CLIENT_MIB_MIN << 20);

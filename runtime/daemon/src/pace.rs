@@ -10,7 +10,7 @@ const READ_NS: u64 = 25_000;
 /// The longest that a port waits beyond the time that it wants to wait until.
 const WAIT_NS: u64 = 2_000_000;
 
-/// Lets one submission a period through, and bursts of so many at once.
+/// Lets one submission a period through, and bursts of limited size at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     period_ns: u64,
@@ -31,8 +31,8 @@ impl Pace {
         }
     }
 
-    /// How fast a port reads what its client submits, for a task that promises this period and so many clients in
-    /// all.
+    /// How fast a port reads what its client submits, for a task that promises this period and, in all, this number of
+    /// clients.
     pub fn of_reads(promised: Option<Nanos>, clients: usize, slots: u16) -> Self {
         let share_ns = READ_NS * clients as u64;
         let twice_ns = promised.map_or(share_ns, |period| period.as_nanos() / 2);

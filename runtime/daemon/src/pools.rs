@@ -40,7 +40,7 @@ pub struct Pools {
 }
 
 impl Pools {
-    /// Starts them, for so many places and so many connections that are not clients; `waker` wakes housekeeping.
+    /// Starts them, for `places` places and `strangers_max` connections that are not clients; `waker` wakes housekeeping.
     pub fn start(waker: &Waker, places: u16, strangers_max: usize) -> Result<Self, StartupError> {
         let limit = strangers_max + READERS_MAX;
         Ok(Self {
@@ -50,7 +50,7 @@ impl Pools {
         })
     }
 
-    /// Whether there may be another connection beside those `in_handshake`.
+    /// Whether there may be another connection in addition to those `in_handshake`.
     pub fn have_room_beside(&self, in_handshake: usize) -> bool {
         in_handshake + self.strangers.pending() < self.strangers_max
     }

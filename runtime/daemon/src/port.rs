@@ -51,7 +51,7 @@ pub struct PresentClient {
     wakes: WakeBudget,
 }
 
-/// A client's submissions as far as they are read: whoever is gone is not looked at again.
+/// A client's submissions as far as they are read: a client that is gone is not looked at again.
 struct Reading {
     submissions: Submissions,
     /// If they were not read to the end: when they are looked at again.
@@ -107,7 +107,7 @@ impl Port {
         }
     }
 
-    /// What the poller and the watchdog say of the client.
+    /// Takes in what the poller and the watchdog report about the client.
     fn hear(&mut self, rung: bool, hung_up: bool) {
         let overdrawn = self.overdrawn.take();
         let Some(reading) = self.client.reading.as_mut() else {
@@ -161,7 +161,7 @@ impl Port {
     }
 
     /// Reads what the client has submitted, as many as it has slots, and no faster than it may be: one that submits as fast
-    /// as it is refused keeps neither its verdicts waiting nor whoever else needs this core. When to read what is left; none
+    /// as it is refused delays neither its own verdicts nor other threads that need this core. When to read what is left; none
     /// if nothing is.
     fn read(&mut self) -> Option<u64> {
         for _ in 0..self.ends.slots {

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use punctual_platform::read;
 
-/// The daemon's name, beside the program that checks its manifests.
+/// The daemon's name, in the same folder as the program that checks its manifests.
 const DAEMON: &str = "punctuald";
-/// Memory is mapped in pages of so many bytes.
+/// Memory is mapped in pages of this number of bytes.
 const PAGE: u64 = 4096;
 /// Most program headers that are read: more than any linker writes.
 const HEADERS_MAX: u16 = 128;
@@ -18,8 +18,8 @@ pub fn of_this_process() -> u64 {
     maps().map_or(0, |maps| files_in(&maps, |_| true))
 }
 
-/// The same for the daemon beside this program, which has other code and the same libraries; for this process if there
-/// is none.
+/// The same for the daemon in the same folder as this program, which has other code and the same libraries; for this process
+/// if there is none.
 pub fn of_the_daemon() -> u64 {
     let installed = || {
         let this = std::env::current_exe().ok()?;

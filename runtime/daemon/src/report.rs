@@ -1,4 +1,4 @@
-//! The report: what the daemon says of itself, as JSON, live on the metrics socket and in
+//! The report: what the daemon says about itself, as JSON, live on the metrics socket and in
 //! `--report FILE` at termination. The same form in both places.
 
 mod layouts;
@@ -251,7 +251,7 @@ impl Report {
         Self::from_reader(&path, stream)
     }
 
-    /// Writes it where [`read`](Self::read) reads it: first beside it, then renamed, so that a reader
+    /// Writes it where [`read`](Self::read) reads it: first next to it, then renamed, so that a reader
     /// sees all of it or none. A pipe or a device is written into ([`punctual_platform::files`]).
     pub fn write(&self, path: &Path) -> Result<(), ReportError> {
         let mut text = serde_json::to_vec_pretty(self).expect("plain data always serialises");

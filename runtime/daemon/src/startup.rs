@@ -280,7 +280,7 @@ fn start_threads(
     rt_events::look_at_levels();
     allocator::abort_on_realtime_allocation(cfg!(debug_assertions));
     allocator::seal();
-    // Threads, memory and sockets are as they are to be.
+    // Threads, memory and sockets have their final settings.
     capabilities::give_up_if_wanted();
     let observer = Observer {
         metrics: reserved.metrics,

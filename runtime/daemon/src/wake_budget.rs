@@ -1,6 +1,6 @@
 //! What waking a client may cost.
 //!
-//! The kernel keeps those who wait in queues that many futexes share. Whoever wakes one walks past all of them, with
+//! The kernel keeps those who wait in queues that many futexes share. A thread that wakes one walks past all of them, with
 //! preemption off, and a client can put thousands of its own waiters there. A wake that takes long may also have been
 //! interrupted. So the clock only raises a suspicion, and the wakes that follow are measured in the thread's own
 //! processor time.
@@ -10,7 +10,7 @@ use punctual_platform::clock;
 /// A wake takes some microseconds.
 const WAKE_NS: u64 = 100_000;
 
-/// So many too long ones in a row are no accident.
+/// This number of too long ones in a row is no accident.
 const STRIKES: u8 = 3;
 
 /// One that takes this long is none either, and the next would hold up the core's other threads for as long.

@@ -2,7 +2,7 @@
 //! says who that is, and a start waits for it no longer than its bound.
 //!
 //! Skipped, saying so, without real-time priorities or a second core. A program of its own, as it
-//! takes a core from whoever runs beside it.
+//! takes a core from other programs that run at the same time.
 #![forbid(unsafe_code)]
 
 mod support;
@@ -61,7 +61,7 @@ fn manifest() -> String {
     MANIFEST.replace("board = \"host\"", "board = \"host\"\nwatchdog_ms = 500")
 }
 
-/// The core of the worker, if a hog there takes it from nobody but the worker; otherwise says that the test is skipped.
+/// The core of the worker, if a hog there takes it from no thread but the worker; otherwise says that the test is skipped.
 fn workers_core(daemon: &Daemon) -> Option<u16> {
     let report = daemon.report();
     let named = |name: &str| report.threads.iter().find(|thread| thread.name == name);

@@ -115,7 +115,7 @@ impl Detections {
         }
     }
 
-    /// Sorts the candidates from `start` on, and keeps so many of them.
+    /// Sorts the candidates from `start` on, and keeps the best `most` of them.
     pub(crate) fn best_since(&mut self, start: usize, most: usize) {
         self.candidates[start..].sort_by(Candidate::better);
         self.candidates.truncate(start.saturating_add(most));

@@ -1,4 +1,4 @@
-//! Each decoder beside the networks' own post-processing: `recorded/record.py` made the tensors and the expected values.
+//! Each decoder compared with the networks' own post-processing: `recorded/record.py` made the tensors and the expected values.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! Executes a network's executables symbolically and proves that they compute it: each read sees the last write of what the
-//! network says, whole and with the layout that the kernel takes it to have; nothing reads what nobody wrote; outputs are
+//! network says, whole and with the layout that the kernel takes it to have; nothing reads what was not written; outputs are
 //! copied when they are there and before their place is used again.
 //!
 //! It runs whenever an executable is made. It knows the network and the finished steps, and nothing of how places were
@@ -173,7 +173,8 @@ impl Running<'_> {
 }
 
 impl<'n> Checker<'n> {
-    /// Of a network whose inputs lie like that in request buffers of so many floats, for kernels with vectors of so many lanes.
+    /// Of a network whose inputs lie like that in request buffers of `request_floats` floats, for kernels with vectors of
+    /// `lanes` lanes.
     pub(crate) fn new(
         network: &'n Network,
         input: &InputLayout,

@@ -13,7 +13,7 @@ use punctual_device::SpecError;
 /// Why the CPU device cannot start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// What it was to be started with is wrong.
+    /// The specification that it should start with is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// An operator has no kernel.

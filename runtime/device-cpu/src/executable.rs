@@ -106,7 +106,7 @@ impl Step {
         }
     }
 
-    /// Runs one of so many cores' part, or a piece of it, for all members. `packed` are the step's weights,
+    /// Runs the part of one of `cores` cores, or a piece of it, for all members. `packed` are the step's weights,
     /// `specialised` those of all of the model's specialised solutions, `scratch` the core's own memory for these.
     pub(crate) fn run(
         &self,

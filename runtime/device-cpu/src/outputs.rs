@@ -30,7 +30,7 @@ pub(crate) struct ByRows {
     pub(crate) is_kept: bool,
 }
 
-/// Floats of rows at once: what stays in a core's own cache beside what the operator reads.
+/// Floats of rows at once: what stays in a core's own cache in addition to what the operator reads.
 const AT_ONCE: usize = 32 << 10;
 
 impl OutputPlan {

@@ -14,7 +14,7 @@ use crate::{CpuProvider, Evaluator, StartError};
 use punctual_device::ModelSpec;
 use punctual_device::profile::Request;
 
-/// For what solutions are to be chosen.
+/// What solutions should be chosen for.
 #[derive(Clone, Copy, Debug)]
 pub struct SolutionRequest<'a> {
     /// Whose kernels.
@@ -27,7 +27,7 @@ pub struct SolutionRequest<'a> {
     pub rounds: usize,
 }
 
-/// A specialised solution has to be faster by so much: it costs memory.
+/// A specialised solution has to be faster by this share: it costs memory.
 const GAIN_MIN: f64 = 0.03;
 
 /// Measures all solutions of all operators that have several, and names the fastest at each batch size; operators

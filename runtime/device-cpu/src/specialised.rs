@@ -1,4 +1,4 @@
-//! Solutions of a model's convolutions beside the direct one, where they were measured to be faster.
+//! Solutions of a model's convolutions other than the direct one, where they were measured to be faster.
 //!
 //! The direct solution runs from the weight image. A specialised one has weights of its own, derived
 //! from the image, and scratch memory a core.
@@ -90,7 +90,7 @@ impl Specialised {
             .map_or(Solution::Direct, |choice| choice.solution)
     }
 
-    /// What `choices` say of the operator with that kernel.
+    /// What `choices` give for the operator with that kernel.
     fn new<'c>(conv: &Conv2d, choices: impl Iterator<Item = &'c SolutionChoice>) -> Self {
         let mut uses: Vec<_> = choices
             .filter_map(|choice| {

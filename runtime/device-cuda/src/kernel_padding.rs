@@ -1,9 +1,10 @@
 //! Kernel padding (REEF): best-effort launches on the TPCs that real-time launches leave, by masks.
 //!
 //! Some partitions *fill*: they have no TPCs of their own, and before each of their launches their leader asks which
-//! TPCs it may have, masks its stream to them and launches; if it may have none, it waits and asks again. Beside real-time launches it is
-//! one launch at a time, so that what it holds is what it uses; without any it has the whole device, like every other filler. The leaders of all other partitions post each launch
-//! before they make it, and confine it to as many TPCs as it needs to be as fast.
+//! TPCs it may have, masks its stream to them and launches; if it may have none, it waits and asks again. While
+//! real-time launches run, it has one launch at a time, so that what it holds is what it uses; without any it has the whole
+//! device, like every other filler. The leaders of all other partitions post each launch before they make it, and confine it
+//! to as many TPCs as it needs to be as fast.
 //!
 //! A mask counts for the launches that follow it; those that are in the driver keep theirs. So a
 //! real-time partition's notice covers everything of its that may still run, and only masks of streams will do: a
@@ -38,7 +39,7 @@ pub struct KernelPaddingSpec {
 }
 
 /// How long launches take alone on a part of the device. What is not there was not measured: such a launch is not
-/// confined, and nothing runs beside it.
+/// confined, and nothing fills TPCs while it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchTimes {
     tpcs: u32,
@@ -55,7 +56,7 @@ pub struct LaunchTime {
 }
 
 impl LaunchTimes {
-    /// For times that are measured on so many TPCs.
+    /// For times that are measured on `tpcs` TPCs.
     #[must_use]
     pub fn on(tpcs: u32) -> Self {
         Self {
@@ -119,7 +120,7 @@ pub enum KernelPaddingError {
         /// The first that is to fill.
         partition: usize,
     },
-    /// A filler runs beside real-time stages: its leader has no time for theirs.
+    /// A filler runs at the same time as real-time stages: its leader has no time for theirs.
     #[error(
         "partition `{filler}` fills and shares the leader on core {core} with `{other}`: name another leader core for one \
          of them"
@@ -329,8 +330,8 @@ impl KernelPadding {
         }
     }
 
-    /// TPCs for a filler's launch. Without real-time work they are all, and launches queue up as everywhere else. Beside such
-    /// work it is one launch at a time: what the one before it held is free again.
+    /// TPCs for a filler's launch. Without real-time work they are all, and launches queue up as everywhere else. While
+    /// such work runs it is one launch at a time: what the one before it held is free again.
     fn take(
         &self,
         filler: usize,

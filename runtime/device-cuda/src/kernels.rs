@@ -29,7 +29,7 @@ impl Gpu {
 }
 
 impl Shape {
-    /// So many blocks of a kernel.
+    /// `grid` blocks of a kernel.
     #[must_use]
     pub const fn of(kernel: &Kernel, grid: [u32; 3]) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl Kernels {
         found.ok_or_else(CallError::not_loaded)
     }
 
-    /// Queues so many blocks of a kernel in a stream.
+    /// Queues `grid` blocks of a kernel in a stream.
     ///
     /// # Safety
     /// `arguments` are of the type that the kernel takes behind its guard, and all addresses in both are

@@ -54,7 +54,7 @@ impl Hold {
 }
 
 impl Occupancy {
-    /// `fillers` filling partitions beside those of `board`.
+    /// `fillers` filling partitions in addition to those of `board`.
     pub(crate) fn new(board: LaunchBoard, fillers: usize) -> Self {
         Self {
             board,
@@ -105,7 +105,7 @@ impl Occupancy {
         self.board.take_down(partition);
     }
 
-    /// All TPCs of the device, if there is no real-time launch: fillers run beside each other then, and the device
+    /// All TPCs of the device, if there is no real-time launch: fillers run at the same time then, and the device
     /// decides whose blocks run where (REEF's normal mode). They are the filler's until it
     /// [gives them back](Self::give_back), or takes others.
     pub(crate) fn take_all(&self, filler: usize) -> Option<TpcSet> {
@@ -133,7 +133,7 @@ impl Occupancy {
     ) -> Option<TpcSet> {
         let mut left = self.board.left();
         let held = self.held_beside(filler);
-        // One at a time beside real-time work: each shares the memory with it.
+        // One at a time while real-time work runs: each shares the memory with it.
         if left.until.is_some() && held != 0 {
             return None;
         }

@@ -27,7 +27,7 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// How long it takes on so many TPCs at most: on fewer than enough, its blocks take turns.
+    /// How long it takes on `tpcs` TPCs at most: on fewer than enough, its blocks take turns.
     #[must_use]
     pub fn on(&self, tpcs: u32) -> Nanos {
         let tpcs = u64::from(tpcs.max(1));
@@ -71,7 +71,7 @@ impl InDriver {
         self.claims.clear();
     }
 
-    /// So many launches of the list have begun: all but the last of them have ended, and that one runs.
+    /// `begun` launches of the list have begun: all but the last of them have ended, and that one runs.
     pub fn note_begun(&mut self, begun: u32) {
         while self.claims.front().is_some_and(|(at, _)| at + 1 < begun) {
             self.claims.pop_front();
@@ -134,7 +134,7 @@ struct Notice {
 /// Ends are noted in units of this: 48 bits of them are two years.
 const TICK_SHIFT: u32 = 8;
 
-/// What is left beside the real-time launches.
+/// What the real-time launches leave free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
     /// TPCs that no real-time launch has.
@@ -185,12 +185,12 @@ impl LaunchBoard {
         claim
     }
 
-    /// A partition's leader launches a kernel without a measured time: it has all of its TPCs, from now on, and nothing
-    /// begins beside it.
+    /// A partition's leader launches a kernel without a measured time: it has all of its TPCs, from now on, and no
+    /// best-effort launch begins while it runs.
     pub fn post_unknown(&self, partition: usize) -> Claim {
         let notice = &self.notices[partition];
         let count = u64::from(notice.tpcs.count_ones());
-        // It ended long ago, so rule one admits none beside it.
+        // The word says that it ended long ago, so rule one admits no best-effort launch while it runs.
         let word = (1 << 16) | count;
         // Relaxed: as in `post`.
         notice.launch.store(word, Ordering::Relaxed);
@@ -387,7 +387,7 @@ pub(crate) mod tests {
         assert_eq!(grant(&left, &short, later), None);
     }
 
-    /// Every grant that can be drawn from a small world: disjoint, beside real-time work, over in time.
+    /// Every grant that can be drawn from a small world: disjoint from others and from real-time work, and over in time.
     #[test]
     fn no_grant_shares_a_tpc_or_ends_late() {
         let mut granted = 0;

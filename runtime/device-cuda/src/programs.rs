@@ -11,7 +11,7 @@ pub(crate) struct Model {
     needs: Box<[Box<[Needs]>]>,
 }
 
-/// What the launches of a list read and write beside their workspace and weights.
+/// What the launches of a list read and write in addition to their workspace and weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
     pub(crate) reads_input: bool,
@@ -31,7 +31,7 @@ impl Model {
         Self { program, needs }
     }
 
-    /// The smallest list of a stage that has room for so many members, and its needs.
+    /// The smallest list of a stage that has room for `members` members, and its needs.
     pub(crate) fn list(&self, stage: usize, members: usize) -> Option<(&LaunchList, Needs)> {
         let lists = &self.program.stages.get(stage)?.lists;
         let at = lists

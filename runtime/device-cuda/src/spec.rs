@@ -1,4 +1,4 @@
-//! What a CUDA device is started with, beside the [`DeviceSpec`](punctual_device::DeviceSpec).
+//! What a CUDA device is started with, in addition to the [`DeviceSpec`](punctual_device::DeviceSpec).
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -27,7 +27,7 @@ const RESIDUAL_BYTES: u64 = 24 * 24 * 32 * 2 * BATCH as u64;
 enum Seen {
     /// Other numbers than those of the good launches.
     Numbers,
-    /// The interpreter refuses an access: to what nobody wrote, or what is not there.
+    /// The interpreter refuses an access: to what was not written, or what is not there.
     Access,
     /// The interpreter would take half a minute for a thousand steps. Once it was run: other numbers.
     NotRun,
@@ -364,8 +364,8 @@ fn elementwise(list: &mut LaunchList) -> &mut punctual_cuda_kernels::params::Ele
     found.expect("a difference")
 }
 
-/// The first residual goes behind everything else, and what is written while it waits to be added so many bytes behind
-/// its start.
+/// The first residual goes behind everything else. What is written while it waits to be added goes `bytes` bytes behind its
+/// start.
 fn move_onto_residual(program: &mut Program, bytes: u64) {
     let list = list(program, 0);
     let added = *conv_where(list, |conv| conv.residual != 0);

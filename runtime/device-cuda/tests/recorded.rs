@@ -44,7 +44,7 @@ fn input(network: &Network, seed: u64) -> Vec<f32> {
     (0..shape.elements() as usize).map(value).collect()
 }
 
-/// The inputs that were recorded beside a network, if there are any, one after the other.
+/// The inputs that were recorded next to a network's file, if there are any, one after the other.
 fn recorded_inputs(path: &Path) -> Option<Vec<f32>> {
     let bytes = std::fs::read(path.with_extension("inputs.f32")).ok()?;
     Some(floats(&bytes))

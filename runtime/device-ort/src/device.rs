@@ -25,7 +25,7 @@ pub struct OrtDevice {
 /// Why the device cannot start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// What it was to be started with is wrong.
+    /// The specification that it should start with is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// A model's weights were to come and go.

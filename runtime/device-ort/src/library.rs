@@ -67,7 +67,7 @@ impl Library {
     }
 }
 
-/// From what the library says of its build: `..., git-branch=rel-1.31.1, git-commit-id=26250ae, ...`.
+/// From what the library says about its build: `..., git-branch=rel-1.31.1, git-commit-id=26250ae, ...`.
 fn version(build: &str) -> String {
     let said = |key: &str| {
         let words = build.split([',', ' ']);

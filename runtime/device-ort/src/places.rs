@@ -24,7 +24,7 @@ impl Places {
         let elements = |id: TensorId| network.tensors[id.index()].elements() as usize;
         let input = network.input_tensor();
         let mut tensors: Vec<TensorId> = network.input_tensors().collect();
-        // Inputs stay for whoever prepares the next ones: nothing takes their place.
+        // Inputs stay for the code that prepares the next ones: nothing takes their place.
         let stays = |&tensor: &TensorId| Lifetime {
             first: 0,
             last: network.stages.len() as u32,

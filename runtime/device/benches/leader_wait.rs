@@ -74,7 +74,7 @@ impl Engine for Clock {
     }
 }
 
-/// One way to wait, with so many partitions of one leader.
+/// One way to wait, with `partitions` partitions of one leader.
 struct Side {
     name: String,
     partitions: u16,
@@ -168,7 +168,7 @@ impl Side {
     }
 }
 
-/// A stage for nobody, which may start at once.
+/// A stage for no requests, which may start at once.
 fn action(id: u64, partition: u16) -> Infer {
     Infer {
         id: ActionId(id),

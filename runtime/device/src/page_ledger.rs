@@ -26,7 +26,7 @@ struct Content {
 }
 
 impl PageLedger {
-    /// For so many different contents, in a store of `pieces`.
+    /// For `contents` different contents, in a store of `pieces`.
     #[must_use]
     pub fn new(contents: usize, pieces: u32) -> Self {
         let nobodys = Content {

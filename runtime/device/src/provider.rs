@@ -51,13 +51,13 @@ pub trait Provider {
         None
     }
 
-    /// Disjoint partitions of so many units each. The first is to be measured; the others may be kept busy meanwhile.
+    /// Disjoint partitions with these numbers of units. The first will be measured; the others may be kept busy meanwhile.
     ///
     /// # Errors
     /// When there are none of these sizes.
     fn partitions(&self, sizes: &[u8]) -> Result<Vec<PartitionSpec>, Self::Error>;
 
-    /// What a network takes on partitions of up to so many units.
+    /// What a network takes on partitions of up to `units` units.
     ///
     /// # Errors
     /// When the device cannot run it.

@@ -35,7 +35,7 @@ pub struct CacheSpec {
 pub struct ModelSpec<'a> {
     /// A validated network.
     pub network: &'a Network,
-    /// Where the outputs that its tasks want go, in the area of each request that has one; none: nobody wants any.
+    /// Where the outputs that its tasks want go, in the area of each request that has one; none: no outputs are wanted.
     pub outputs: Option<&'a OutputLayout>,
     /// Batch sizes by rising size, the first being 1, none above [`BATCH_MAX`].
     pub batches: &'a [u8],
@@ -47,7 +47,7 @@ pub struct ModelSpec<'a> {
     pub paged: bool,
     /// The solutions of its operators that were measured to be the fastest, prepared at the start;
     /// none: the general ones. A paged model always has the general ones, which need no weights
-    /// beside those that come and go.
+    /// in addition to those that come and go.
     pub solutions: &'a [SolutionChoice],
     /// Whether memory that a stage has to write before it reads it is overwritten before each of its runs, for
     /// verification; it takes time. Other devices' memory stays as it is ([`Provider::POISONS`](crate::Provider::POISONS)).
@@ -55,7 +55,7 @@ pub struct ModelSpec<'a> {
 }
 
 impl<'a> ModelSpec<'a> {
-    /// A network whose weights are packed at the start and pinned, and whose outputs nobody wants.
+    /// A network whose weights are packed at the start and pinned, and whose outputs are not wanted.
     #[must_use]
     pub fn resident(network: &'a Network, batches: &'a [u8]) -> Self {
         Self {

@@ -3,10 +3,10 @@
 //! All problems of a file are found in one attempt. Each is shown like a compiler's: what is wrong,
 //! where, by which rule, and what to do. [`Document::parse`] gives the file's root [`Section`], and
 //! what is asked of a section is its schema. Values come with their place ([`Spanned`]), so that
-//! whoever checks them later can still point at them.
+//! code that checks them later can still point at them.
 //!
 //! The rules that any file can break are here ([`Invalid`]); a format brings its own ([`Rule`]),
-//! and they stand beside the code that checks them.
+//! and they stand next to the code that checks them.
 #![forbid(unsafe_code)]
 
 mod bytes;

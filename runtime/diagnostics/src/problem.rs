@@ -171,7 +171,7 @@ pub struct Problems<'a> {
 }
 
 impl<'a> Problems<'a> {
-    /// `aim` is what is to be made of the file, in a word or two: `plan`.
+    /// `aim` is what the file should become, in a word or two: `plan`.
     pub fn new(file: &'a Path, text: &'a str, aim: &'static str) -> Self {
         Self {
             file,

@@ -3,7 +3,7 @@ use std::fmt;
 
 /// A rule that a file breaks. Its text says what is wrong, with the value and the limit.
 ///
-/// Implement it for an enum beside the code that checks the rules.
+/// Implement it for an enum next to the code that checks the rules.
 pub trait Rule: Any + fmt::Debug + fmt::Display + Send + Sync {
     /// The rule itself, as a sentence about what is right.
     fn rule(&self) -> &'static str;

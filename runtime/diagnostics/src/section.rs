@@ -239,7 +239,7 @@ impl<'d, 't> Section<'d, 't> {
         tables
     }
 
-    /// What `read` makes of the tables of `[[key]]`, of which there are so many. Those beyond the
+    /// What `read` makes of the tables of `[[key]]`, whose number must lie within `count`. Those beyond the
     /// most are not read: the work on a file is bounded.
     pub fn list<T>(
         &mut self,

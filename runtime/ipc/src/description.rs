@@ -1,4 +1,4 @@
-//! What a stream's answers consist of, and what its submissions carry beside a frame: told once, in the head of the
+//! What a stream's answers consist of, and what its submissions carry in addition to a frame: told once, in the head of the
 //! outputs file, which is larger than a message can be.
 
 use punctual_types::{AREA_HEAD_BYTES, AnswerKind, Element, OUTPUT_ALIGNMENT};
@@ -231,7 +231,7 @@ impl Description {
 }
 
 impl OutputDescription {
-    /// Whether it lies behind the head of an area of so many bytes, and is as long as its shape says.
+    /// Whether it lies behind the head of an area of `area` bytes, and is as long as its shape says.
     fn fits(&self, area: u32) -> bool {
         let mut dimensions = self.shape.iter().map(|&side| u64::from(side));
         let elements = dimensions.try_fold(1_u64, u64::checked_mul);
@@ -403,7 +403,7 @@ mod tests {
         let mut longer = good;
         longer.push(0);
         assert_eq!(Description::decode(&longer, &terms()), malformed);
-        // Nothing is said of vectors that the terms have.
+        // The description lacks vectors that the terms have.
         assert!(Description::decode(&[], &terms()).is_err());
     }
 

@@ -40,7 +40,7 @@ pub fn handshake(message: &[u8]) {
     }
 }
 
-/// What a daemon says of its answers: whatever is accepted lies inside of the areas.
+/// What a daemon tells about its answers: whatever is accepted lies inside of the areas.
 ///
 /// # Panics
 /// If something is accepted that does not, or does not survive the way.
@@ -64,7 +64,7 @@ pub fn description(bytes: &[u8]) {
     }
 }
 
-/// What the client says of a frame: the stream's terms, then a descriptor against them.
+/// What the client tells about a frame: the stream's terms, then a descriptor against them.
 ///
 /// # Panics
 /// If a descriptor is accepted that leaves them, or a frame that leaves its slot.

@@ -101,7 +101,7 @@ impl RequestLayout {
     }
 }
 
-/// The file that nobody writes but the daemon's workers.
+/// The file that only the daemon's workers write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutputLayout {
     first: usize,

@@ -178,7 +178,7 @@ pub enum HelloError {
     Os(#[from] OsError),
 }
 
-/// Why a client that was to be admitted is not.
+/// Why a client that should have been admitted is not.
 #[derive(Debug, thiserror::Error)]
 pub enum AdmitError {
     /// There can be no such stream.
@@ -223,7 +223,7 @@ impl Connection {
         self.peer
     }
 
-    /// Its groups beside the one of [`peer`](Self::peer); none if the kernel does not tell.
+    /// Its groups in addition to the one of [`peer`](Self::peer); none if the kernel does not tell.
     #[must_use]
     pub fn groups(&self) -> Vec<u32> {
         peer::supplementary_groups(self.socket.as_fd()).unwrap_or_default()
@@ -303,7 +303,7 @@ impl Connection {
     }
 
     /// As [`admit`](Self::admit), for a stream whose answers have classes or outputs, or whose frames come with vectors.
-    /// What the terms say of the description and of vectors need not be filled in.
+    /// What the terms hold about the description and about vectors need not be filled in.
     ///
     /// # Errors
     /// As for [`admit`](Self::admit).

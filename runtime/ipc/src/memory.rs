@@ -1,8 +1,8 @@
 //! The three memory files of a client, as the daemon makes them.
 //!
-//! Whoever can write to a file can also punch holes into it, and a thread that faults on a hole waits until the punch is
+//! A process that can write to a file can also punch holes into it, and a thread that faults on a hole waits until the punch is
 //! over, which the client can make long. So the daemon maps what the client writes only once the client has mapped it, and
-//! nobody can map it for writing or punch any more.
+//! no process can map it for writing or punch any more.
 
 use punctual_platform::OsError;
 use punctual_platform::areas::{self, Area};
@@ -51,7 +51,7 @@ impl Memory {
     }
 }
 
-/// Maps what a client writes, which has mapped it. From now on nobody else can, and nobody can punch holes. Waits for the end
+/// Maps what a client writes, which has mapped it. From now on it cannot be mapped for writing again, and no hole can be punched. Waits for the end
 /// of a punch that has begun: for a thread that serves this client alone.
 pub(crate) fn sealed(requests: &MemoryFile) -> Result<Region, OsError> {
     // Fails if the client has forbidden further seals.

@@ -37,7 +37,7 @@ impl ResultRecord {
     }
 }
 
-/// What a network says of a frame.
+/// What a network answers for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The exit that it left the network through, counted from the input.

@@ -51,7 +51,7 @@ impl Probe {
     }
 }
 
-/// An opening for "signs", RGB, no layout, with so many buffers.
+/// An opening for "signs", RGB, no layout, with `buffers` buffers.
 fn opening(buffers: u8) -> Vec<u8> {
     let version = PROTOCOL_VERSIONS.highest.to_le_bytes();
     let mut bytes = b"PNCT".to_vec();

@@ -1,4 +1,4 @@
-//! Calibration: what each exit said of held-out samples, and how good that was. Expected
+//! Calibration: what each exit answered for held-out samples, and how good that was. Expected
 //! accuracy comes from this, never from a guess.
 
 mod json;
@@ -52,7 +52,7 @@ pub enum CalibrationError {
     TooMany { found: usize },
 }
 
-/// What calibration says of one exit, in the form that `punctual_core::StageConfig` takes.
+/// What calibration gives for one exit, in the form that `punctual_core::StageConfig` takes.
 /// An accuracy is the mean quality of answers, in units of 1/65535.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExitAccuracy {

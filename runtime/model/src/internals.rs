@@ -1,5 +1,5 @@
 //! For tests and the fuzz targets, not for users: package files that were not compiled, profiles and calibration records
-//! that nobody measured.
+//! that were not measured.
 
 use punctual_core::Confidence;
 

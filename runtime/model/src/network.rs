@@ -52,7 +52,7 @@ pub struct InputSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum InputForm {
     /// A camera's picture of 1 channel (grey), 3 (red, green, blue) or 4 (a further one). Each value is
-    /// `(pixel / full scale - mean) / std`; what is said of channels that are not there is 0 and 1.
+    /// `(pixel / full scale - mean) / std`; for channels that are not there, the mean is 0 and std is 1.
     Image {
         /// Subtracted a channel, in units of the full scale.
         mean: [f32; IMAGE_CHANNELS_MAX],

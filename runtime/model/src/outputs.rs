@@ -30,7 +30,7 @@ pub struct PlacedExit {
 }
 
 impl PlacedExit {
-    /// Where in the area its half is said to hold so many values that are not finite, a u32.
+    /// Where in the area the number of values of its half that are not finite stands, a u32.
     #[must_use]
     pub const fn not_finite(&self) -> usize {
         4 * self.half as usize
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::{Exit, InputSpec, Quantised, Stage, TensorId};
 
-    /// Stages that end in exits of vectors of so many scores, or in none.
+    /// Stages that end in exits of vectors of these numbers of scores, or in none.
     fn network(exits: &[Option<u32>]) -> Network {
         let stage = |exit: &Option<u32>| Stage {
             inputs: vec![],

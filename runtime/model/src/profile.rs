@@ -298,7 +298,7 @@ pub enum ProfileError {
         "the profile's entry {entry} is impossible: {samples} samples, p50 {p50_ns} ns, p99 {p99_ns} ns, max {max_ns} ns"
     )]
     Impossible {
-        /// Position among the stages, then those beside others, then the preparations.
+        /// Position among the stages alone, then those measured next to busy neighbours, then the preparations.
         entry: usize,
         samples: u32,
         p50_ns: u64,
@@ -324,7 +324,7 @@ impl Profile {
         not_faster(&self.stages, self.measured_as(stage), batch, units)
     }
 
-    /// The same beside busy neighbours.
+    /// The same next to busy neighbours.
     #[must_use]
     pub fn stage_beside(&self, stage: u8, batch: u8, units: u8) -> Option<&StageProfile> {
         not_faster(&self.beside, self.measured_as(stage), batch, units)
@@ -338,7 +338,7 @@ impl Profile {
             .map_or(stage, |same| *same)
     }
 
-    /// How many times as long stages take beside busy neighbours as alone, on partitions of so many units: the median of
+    /// How many times as long stages take next to busy neighbours as alone, on partitions of `units` units: the median of
     /// their 99% quantiles' ratios over all stages and batch sizes. None if that was not measured.
     #[must_use]
     pub fn beside_factor(&self, units: u8) -> Option<f64> {
@@ -455,7 +455,7 @@ impl Profile {
         Self::from_json(&read::text(path, read::TEXT_BYTES_MAX).map_err(failed)?)
     }
 
-    /// Writes a profile file: first beside it, then renamed, so that a reader sees the old file
+    /// Writes a profile file: first next to it, then renamed, so that a reader sees the old file
     /// or the new one and never half of it.
     pub fn write(&self, path: &Path) -> Result<(), ProfileError> {
         write_whole(path, self.to_json().as_bytes()).map_err(|source| ProfileError::File {

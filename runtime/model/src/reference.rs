@@ -3,7 +3,7 @@
 //! anything in earnest.
 //!
 //! Tensors are planar (channel, row, column), sums are made in f64; on bytes in integers. What an operator computes is said
-//! beside its meaning, in [`operators`](crate::operators).
+//! next to its meaning, in [`operators`](crate::operators).
 
 pub mod agreement;
 mod alone;

@@ -53,7 +53,7 @@ pub fn cut_where_they_part(networks: &[Network]) -> Vec<Network> {
 /// Names all that a tensor's content depends on.
 type Hash = PrefixHash;
 
-/// By tensor; none for one that nobody writes.
+/// By tensor; none for one that is no input and that no operator writes.
 fn tensor_hashes(network: &Network) -> Vec<Option<Hash>> {
     let mut hashes = vec![None; network.tensors.len()];
     for (at, input) in network.input_tensors().enumerate() {

@@ -17,7 +17,7 @@ pub struct SolutionChoice {
     pub solution: String,
 }
 
-/// What the solutions chosen for a network take beside its packed weights, on the machine that they were measured on.
+/// What the solutions chosen for a network take in addition to its packed weights, on the machine that they were measured on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SolutionMemory {

@@ -6,7 +6,7 @@
 //!
 //! A plan is made in four phases, a folder each. A phase works on what the ones before could make
 //! sense of, and notes what it finds wrong, so that one attempt finds all problems that can be
-//! found. The rules of a phase stand beside the code that checks them.
+//! found. The rules of a phase are next to the code that checks them.
 #![forbid(unsafe_code)]
 
 mod budget;

@@ -46,14 +46,14 @@ pub struct ModelNeeds {
     pub device: DeviceKind,
     /// Partition sizes to measure, in cores or TPCs, rising.
     pub units: Vec<u8>,
-    /// Whether to measure all of these beside busy neighbours, too: places are planned with such figures, and then so
+    /// Whether to measure all of these with busy neighbours, too: places are planned with such figures, and then so
     /// are the partitions that lend to them.
     pub beside: bool,
     /// Whether to measure single launches, too: partitions that fill are planned with such figures.
     pub launches: bool,
     /// Frames to measure the preparation of, without repetition.
     pub frames: Vec<FrameNeeds>,
-    /// Whether weights of its package come and go: then all of it is computed directly, and is to be measured so.
+    /// Whether weights of its package come and go: then all of it is computed directly, and must be measured in this way.
     pub paged: bool,
 }
 

@@ -86,9 +86,9 @@ fn below_root(path: &Path) -> PathBuf {
 
 impl PlanInputs {
     /// Reads a manifest, its board, the packages that it names, and profiles: those given, or if
-    /// none is, those inside each package, then those beside it (`signs.punctual`:
+    /// none is, those inside each package, then those next to it (`signs.punctual`:
     /// `signs.profile.json`, `signs.gpu.profile.json` of the GPU, `signs.ort.profile.json` of ONNX Runtime). The board is
-    /// one that is part of the program, or else the file `boards/NAME.toml` beside the manifest. `policies` are
+    /// one that is part of the program, or else the file `boards/NAME.toml` next to the manifest. `policies` are
     /// those that the manifest may name.
     pub fn read(
         manifest_path: &Path,
@@ -150,7 +150,7 @@ impl PlanInputs {
         })
     }
 
-    /// The files beside the manifest that were read, where they lie.
+    /// The files that were read in addition to the manifest, where they lie.
     #[must_use]
     pub fn files(&self, files: &Files) -> BTreeSet<PathBuf> {
         let packages = self.packages.iter();
@@ -181,7 +181,7 @@ fn read_packages(manifest: &Manifest, files: &Files, lanes: u8) -> Vec<PackageIn
     packages
 }
 
-/// The profiles that lie in and beside the packages; the first that fits is used. That there is
+/// The profiles that lie in and next to the packages; the first that fits is used. That there is
 /// none is for the plan to say, which knows whether it is needed.
 fn of_packages(packages: &[PackageInput], files: &Files) -> Vec<ProfileInput> {
     let mut profiles = Vec::new();
@@ -195,7 +195,7 @@ fn of_packages(packages: &[PackageInput], files: &Files) -> Vec<ProfileInput> {
     profiles
 }
 
-/// The profiles that lie beside the package at `path`, whichever package they are of.
+/// The profiles that lie next to the package at `path`, whichever package they are of.
 pub fn beside(path: &Path) -> Vec<ProfileInput> {
     let files = ["profile.json", "gpu.profile.json", "ort.profile.json"]
         .map(|kind| path.with_extension(kind));
@@ -219,8 +219,8 @@ pub fn read_profile(path: PathBuf) -> ProfileInput {
 }
 
 impl Board {
-    /// The board that a manifest names so: one of the program, or else the file beside the manifest. None if there is none that
-    /// can be read, which the plan says.
+    /// The board that a manifest calls `name`: one of the program, or else the file next to the manifest. None if there is none
+    /// that can be read, which the plan says.
     #[must_use]
     pub fn named(name: &str, files: &Files) -> Option<Self> {
         find_board(name, files).ok()

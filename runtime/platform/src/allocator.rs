@@ -158,7 +158,7 @@ fn abort() -> ! {
     unsafe { libc::abort() }
 }
 
-/// Passes on `block`, which was asked for with so many bytes, if it was had.
+/// Returns `block`, the result of an allocation of `bytes` bytes. If the allocation failed, `out_of_memory` is called first.
 #[inline]
 fn had(block: *mut u8, bytes: usize) -> *mut u8 {
     if block.is_null() {

@@ -35,8 +35,8 @@ impl fmt::Debug for Area {
 }
 
 /// A file of `count` areas of `bytes` each behind `head`, and the areas. Every page is there, and stays where it is, whatever
-/// those do who read it: whoever writes an area waits for nobody. Nobody can write to the file but through the areas, not even
-/// a process that opens it anew by way of /proc.
+/// its readers do: an area's writer waits for no other thread or process. No process can write to the file except through the
+/// areas, not even one that opens it anew by way of /proc.
 pub fn shared(
     name: &CStr,
     head: &[u8],
@@ -55,7 +55,7 @@ pub fn shared(
     file.seal(Seals::FUTURE_WRITE.and(Seals::SEAL))?;
     let base = NonNull::new(mapping.as_ptr()).expect("mappings are not at zero");
     let owner = Arc::new((mapping, pins));
-    // SAFETY: the head lies within the mapping, which nobody else has seen yet.
+    // SAFETY: the head lies within the mapping, which no other thread or process has seen yet.
     unsafe { base.copy_from_nonoverlapping(NonNull::from(head).cast(), head.len()) };
     let area = |at: usize| Area {
         // SAFETY: within the mapping, whose size is that of the head and all strides.
@@ -88,7 +88,7 @@ impl Area {
 
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
-        // SAFETY: within the memory of its owner, which is initialised; nobody writes while the area is borrowed.
+        // SAFETY: within the memory of its owner, which is initialised; no thread or process writes while the area is borrowed.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 

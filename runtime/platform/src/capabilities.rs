@@ -1,4 +1,4 @@
-//! Capabilities that a service holds to start its threads as they are to be, and needs for nothing after that.
+//! Capabilities that a service holds to start its threads with their final settings, and needs for nothing after that.
 //!
 //! The kernel keeps them by thread. Each thread gives up its own once it is scheduled, and those that it starts have none.
 
@@ -10,7 +10,7 @@ use crate::limits;
 /// Whether threads of this process give their capabilities up.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
-/// Has all threads that start from now on give their capabilities up once they are what they are to be, if limits are enough
+/// Has all threads that start from now on give their capabilities up once they have their final settings, if limits are enough
 /// for what this process does later: priorities up to `priority`, memory that it locks. Not where root started it, who is
 /// refused nothing else either. Whether they do.
 pub fn give_up_after_starts(priority: u8) -> bool {

@@ -17,8 +17,8 @@ const SYNC: libc::Ioctl = 0x4008_6200;
 const SYNC_READ: u64 = 1;
 const SYNC_END: u64 = 1 << 2;
 
-/// The call is to be repeated after EINTR and EAGAIN (`linux/dma-buf.h`). No thread gets so many signals in one
-/// call: after as many repetitions the driver is at fault.
+/// The call must be repeated after EINTR and EAGAIN (`linux/dma-buf.h`). No thread gets this number of signals in one
+/// call: after this number of repetitions the driver is at fault.
 const TRIES_MAX: u32 = 64;
 
 /// A DMA-BUF.

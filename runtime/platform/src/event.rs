@@ -79,7 +79,7 @@ impl PeerEvent {
         Ok(Self { event, epoll })
     }
 
-    /// What the other process is to be sent.
+    /// The descriptor to send to the other process.
     #[must_use]
     pub fn for_peer(&self) -> BorrowedFd<'_> {
         self.event.as_fd()

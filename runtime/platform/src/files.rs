@@ -2,7 +2,7 @@
 //!
 //! | what is there | what happens |
 //! |---|---|
-//! | nothing | a file is written beside it and renamed: a reader sees all of it or none |
+//! | nothing | a file is written next to it and renamed: a reader sees all of it or none |
 //! | a regular file | likewise. If it was ours, the new one has its mode and group; otherwise its owner, who is not trusted, gets nothing of the new one |
 //! | a symbolic link of ours or of root's | it is followed. Anybody else's is refused: it may point at what they may not write |
 //! | a character device, a pipe | it is written into, not replaced; one that takes nothing for a second, or that has no reader, is an error |
@@ -112,7 +112,7 @@ fn write_onto(
     write_to(file, write)
 }
 
-/// Writes beside `path`, then renames; `old` is the file that is there.
+/// Writes a file next to `path`, then renames it; `old` is the file that is there.
 fn replace(
     path: &Path,
     old: Option<&Metadata>,
@@ -227,7 +227,7 @@ mod tests {
         let fifo = folder.fifo();
         let error = write_whole(&fifo, b"content").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BrokenPipe);
-        // Both ends, so that opening it waits for nobody.
+        // Both ends, so that opening it does not wait for another process.
         let mut reader = OpenOptions::new()
             .read(true)
             .write(true)

@@ -16,7 +16,7 @@ use crate::error::OsError;
 use crate::thread::ThreadError;
 use crate::{affinity, capabilities, clock, poll};
 
-/// Bytes that wait, beside those that are being written. A longer line is taken if nothing waits.
+/// Bytes that wait, in addition to those that are being written. A longer line is taken if nothing waits.
 pub const WAITING_BYTES_MAX: usize = 64 << 10;
 
 /// It writes, and calls nothing else. Memory that is locked has all of it.
@@ -211,7 +211,7 @@ mod tests {
         format!("{lines} dropped\n")
     }
 
-    /// A writer to a pipe that nobody reads, and as many lines as fit nowhere: those that were taken.
+    /// A writer to a pipe that is not read, after more lines than fit anywhere; and how many of them it has taken.
     fn overfull() -> (LineWriter, PipeReader, u64) {
         let (reader, sink) = pipe().unwrap();
         let writer = LineWriter::start(sink, notice).unwrap();

@@ -1,9 +1,9 @@
 //! References that keep the kernel from merging pages of shared memory into huge ones.
 //!
-//! From Linux 6.1 on, whoever maps a memory file, if only for reading, can have its pages merged (`MADV_COLLAPSE`). The
-//! kernel then locks and unmaps them everywhere, and whoever touches one waits for as long as that process's thread takes.
-//! It passes over a range in which a page has a reference that no mapping explains, before it locks anything. A pipe that
-//! holds a page itself instead of a copy (vmsplice(2)) is such a reference, and nobody but us can drop it.
+//! From Linux 6.1 on, any process that maps a memory file, if only for reading, can have its pages merged (`MADV_COLLAPSE`).
+//! The kernel then locks and unmaps them everywhere, and a thread that touches one waits for as long as that process's thread
+//! takes. It passes over a range in which a page has a reference that no mapping explains, before it locks anything. A pipe
+//! that holds a page itself instead of a copy (vmsplice(2)) is such a reference, and only this process can drop it.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -44,7 +44,7 @@ impl Pins {
         Ok(Self { _pipes: pipes })
     }
 
-    /// Descriptors that the pins of so many bytes take, unless the user has very many pipes: the kernel makes them smaller
+    /// Descriptors that the pins of `bytes` bytes take, unless the user has very many pipes: the kernel makes pipes smaller
     /// then.
     #[must_use]
     pub const fn files(bytes: usize) -> usize {
@@ -76,7 +76,7 @@ impl Pipe {
             iov_base: mapping.as_ptr().wrapping_add(at).cast(),
             iov_len: 1,
         };
-        // SAFETY: a mapped byte, which the kernel reads only if somebody reads the pipe: nobody does.
+        // SAFETY: a mapped byte, which the kernel reads only if the pipe is read: it never is.
         let held = unsafe {
             libc::vmsplice(
                 self.writer.as_raw_fd(),

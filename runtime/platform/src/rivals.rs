@@ -1,5 +1,5 @@
 //! Real-time threads of other processes. One that may run on a core of ours can have it for as long as it likes, and the
-//! kernel names it to nobody who does not ask.
+//! kernel reports it only to a process that asks.
 //!
 //! Reads some files for each thread of the machine: for ordinary threads.
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::affinity::{cores_in, shown};
 use crate::read;
 
-/// At most so many threads are looked at, which takes some tens of milliseconds.
+/// At most this number of threads are looked at, which takes some tens of milliseconds.
 pub const THREADS_MAX: usize = 4096;
 
 /// As many are named; the others are counted.
@@ -267,7 +267,7 @@ fn rival(files: &impl Files, pid: u32, tid: u32, process: &mut Option<String>) -
     })
 }
 
-/// What `/proc/.../stat` says of a thread.
+/// What `/proc/.../stat` gives for a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stat {
     name: String,

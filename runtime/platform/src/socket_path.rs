@@ -86,7 +86,7 @@ impl Drop for SocketPath {
     }
 }
 
-/// A stream socket bound to `path`, not yet [listening](listening): nobody can connect before its mode is set.
+/// A stream socket bound to `path`, not yet [listening](listening): no process can connect before its mode is set.
 pub fn bound_stream(path: &Path) -> io::Result<OwnedFd> {
     let bytes = path.as_os_str().as_bytes();
     // SAFETY: all zeros are a valid address.

@@ -1,6 +1,6 @@
 //! Stalls of the machine itself, seen by a thread that does nothing but wake up.
 //!
-//! On a virtual machine, or beside firmware interrupts, a core can be gone for milliseconds, and no scheduler
+//! On a virtual machine, or where firmware interrupts occur, a core can be gone for milliseconds, and no scheduler
 //! can answer in time then. The probe says when, so that a late answer can be told from a late machine.
 
 use std::sync::Arc;

@@ -118,7 +118,7 @@ impl std::fmt::Display for Awaited {
 }
 
 /// How long the start of a thread waits until the thread runs, in ns. A busy machine takes milliseconds, and an ordinary
-/// thread gets a part of each second beside any real-time thread.
+/// thread gets a part of each second even where real-time threads run.
 pub const START_NS_MAX: u64 = 10_000_000_000;
 
 /// How often a start that waits says so.
@@ -224,7 +224,7 @@ fn check(spec: &ThreadSpec) -> Result<(), ThreadError> {
     }
 }
 
-/// Whether it is decided that a thread has started, or that its start was given up: by whoever comes first.
+/// Whether it is decided that a thread has started, or that its start was given up: by the one of both sides that comes first.
 #[derive(Debug, Default)]
 struct Settled(AtomicBool);
 
@@ -263,7 +263,7 @@ impl Start {
                 Ok(started) => return Ok(started),
                 Err(RecvTimeoutError::Timeout) => match self.tell(clock::now_ns()) {
                     Err(error) if self.settled.decide() => {
-                        // Whoever needed the thread ends, and so must those that it has started.
+                        // The process that needed the thread ends, and so must the threads that it has started.
                         let_go_all();
                         return Err(error);
                     }

@@ -16,8 +16,8 @@ pub(crate) struct Choice {
 /// away (negative: past); `batch_max` is the largest batch that can be run.
 ///
 /// The published cost is that of one batch, not of an image, so with β1 > 0 the cheapest batch size
-/// is 1 whenever that is feasible; it stands here as published. But section 5.4 says of Algorithm 2
-/// that it "determines the largest permissible value without violating SLA constraints", which is
+/// is 1 whenever that is feasible; it stands here as published. But section 5.4 says that Algorithm 2
+/// "determines the largest permissible value without violating SLA constraints", which is
 /// another choice: [`SeebBatch::Largest`], the threshold then being the cheapest for that size.
 /// When nothing is feasible the paper leaves the batch size open (B* is still empty in line 23):
 /// the largest candidate is taken, which ends the group soonest.

@@ -15,7 +15,7 @@
 //!   not begun are grouped anew.
 //! - *The printed algorithm takes the batch of the least cost, section 5.4 says the largest that
 //!   meets the deadline*: see `choice`; a parameter, the former by default.
-//! - *Fixed batch sizes (Table 5)*: a group is dispatched once it has so many members, or once its
+//! - *Fixed batch sizes (Table 5)*: a group is dispatched once it has that number of members, or once its
 //!   oldest has waited for the interval.
 //! - *TPC masks off (Table 5)*: each task has its own stream on all TPCs, and at most one group in
 //!   flight.
@@ -351,7 +351,7 @@ fn nanoseconds_until(until: Instant, from: Instant) -> f64 {
     until.as_nanos() as f64 - from.as_nanos() as f64
 }
 
-/// The longest run of units that nobody has taken; the first of several.
+/// The longest run of units that are not taken; the first of several.
 fn longest_run(taken: &[bool]) -> Option<Units> {
     let mut best: Option<Units> = None;
     let mut first = 0;

@@ -6,7 +6,7 @@
 //! | `masks` | a class for each pixel | mean IoU | mean IoU, share of right pixels |
 //! | `labels` | sets of labels | Jaccard index | F1, share of exact sets |
 //! | `values` | numbers | 1 within the tolerance, else 0 | mean absolute and root mean square error |
-//! | `ranking` | what confidence says of any of these | | concordance |
+//! | `ranking` | what confidence tells about any of these | | concordance |
 //!
 //! ```
 //! use punctual_decode::{Detection, Rect};

@@ -18,7 +18,7 @@ pub struct Page {
     body: String,
 }
 
-/// A picture with what is said of it.
+/// A picture with its caption and its key.
 #[derive(Clone, Debug)]
 pub struct Figure {
     caption: String,

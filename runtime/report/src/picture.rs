@@ -12,7 +12,7 @@ use crate::text::printable;
 const LINE: usize = 22;
 const COLUMNS: usize = 4;
 
-/// Charts beside each other as a picture of its own: black on white, each with its title above and a key of
+/// Charts next to each other as a picture of its own: black on white, each with its title above and a key of
 /// its series below.
 #[must_use]
 pub fn picture(charts: &[Lines]) -> Svg {

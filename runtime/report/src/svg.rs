@@ -31,7 +31,7 @@ pub enum Anchor {
     End,
 }
 
-/// Of a bar: CSS colours, and what is said of it where a pointer rests on it; nothing where they are empty.
+/// Of a bar: CSS colours, and the text that is shown where a pointer rests on it; nothing where they are empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style<'s> {
     pub fill: &'s str,

@@ -74,7 +74,7 @@ impl Table {
         }
     }
 
-    /// A name and what is said of it in each row, without headings.
+    /// A name and its description in each row, without headings.
     #[must_use]
     pub fn list() -> Self {
         Self::new(&["", ""], 2)

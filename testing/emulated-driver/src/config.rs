@@ -51,7 +51,7 @@ pub struct Config {
     /// somebody wrote there may fail, never end, or end the process.
     pub fragile: Option<u64>,
     /// A file to which the clock of the multiprocessors is written, in Hz: a high one as long as the process has a
-    /// context, as of a card that nobody fixed the clocks of. Its name has no space.
+    /// context, as of a card whose clocks are not fixed. Its name has no space.
     pub clock_file: Option<String>,
     /// Where the mask lies in launches' descriptors, in bytes; none: where their version has it.
     pub descriptor_mask: Option<u32>,

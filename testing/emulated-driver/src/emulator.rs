@@ -52,7 +52,7 @@ static TURN: Mutex<()> = Mutex::new(());
 /// The emulated driver, loaded in this process in the place of CUDA's and reset to a configuration.
 /// Dropping it ends everything in the driver, also what hangs.
 ///
-/// Tests that run beside each other in one process wait for each other in [`start`](Self::start).
+/// Tests that run in parallel in one process wait for each other in [`start`](Self::start).
 #[derive(Debug)]
 pub struct Emulator {
     /// None: a real driver.
@@ -60,7 +60,7 @@ pub struct Emulator {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// What an emulated driver answers, beside what every driver does.
+/// What an emulated driver answers, in addition to what every driver does.
 #[derive(Clone, Copy, Debug)]
 struct Questions {
     ask: Ask,
@@ -72,11 +72,11 @@ struct Questions {
 pub enum After {
     /// It finishes the block or the copy that it is at; within a kernel, it stops at the next checkpoint.
     Now,
-    /// So many launches, copies and other commands more.
+    /// This number of launches, copies and other commands more.
     Commands(u64),
-    /// So many blocks of launches more.
+    /// This number of blocks of launches more.
     Blocks(u64),
-    /// So many looks of threads at their guard more.
+    /// This number of looks of threads at their guard more.
     Checkpoints(u64),
 }
 
@@ -122,7 +122,7 @@ fn load(config: &Config) -> Result<&'static Loaded, LibraryError> {
 }
 
 impl Emulator {
-    /// Loads the driver, if the process has none yet, and makes it the configured machine. Whoever
+    /// Loads the driver, if the process has none yet, and makes it the configured machine. Code that
     /// asks the loader for `libcuda.so` afterwards gets this one. On a [real driver](REAL_DRIVER) nothing is loaded.
     ///
     /// # Panics
@@ -162,7 +162,7 @@ impl Emulator {
     }
 
     /// A folder with `libcuda.so` and `libcuda.so.1`, for the `LD_LIBRARY_PATH` of a program; the program also
-    /// wants [`ENVIRONMENT`](crate::ENVIRONMENT) with the text form of `config`. It lies beside the library that
+    /// wants [`ENVIRONMENT`](crate::ENVIRONMENT) with the text form of `config`. It lies next to the library that
     /// cargo built, one for each set of missing calls.
     ///
     /// # Panics
@@ -238,8 +238,8 @@ impl Emulator {
     }
 
     /// From now on launches compute nothing, and take the time that [`pass`](Self::pass) is told, on a virtual clock that begins at
-    /// 0. Everything that was asked of the driver is over. Calls that wait for a launch must not be made then: nobody
-    /// else carries it out.
+    /// 0. Everything that was asked of the driver is over. Calls that wait for a launch must not be made then: no other thread
+    /// carries it out.
     pub fn begin_virtual_time(&self, pace: Pace) {
         let Pace {
             launch_ns,

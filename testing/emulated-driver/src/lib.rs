@@ -27,7 +27,7 @@
 //!
 //! What it cannot say: anything about time, as a block takes what it takes on a processor and
 //! streams take turns on its cores; what two kernels on one multiprocessor do to each other; which
-//! of two streams goes first (priorities are kept, and followed by nobody); anything that a real
+//! of two streams goes first (priorities are kept, and have no effect); anything that a real
 //! driver does and its manual does not say.
 //!
 //! What it does not notice: what machine code does that is not in its PTX. What it cannot end: a kernel that neither ends nor looks at its guard.

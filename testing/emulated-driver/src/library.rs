@@ -38,7 +38,7 @@ pub enum LibraryError {
 /// The file name in cargo's folders.
 const FILE: &str = "libemulated_cuda.so";
 
-/// The library beside the executable of a test, or where cargo puts it for a binary.
+/// The library next to the executable of a test, or where cargo puts it for a binary.
 pub(crate) fn built() -> Result<PathBuf, LibraryError> {
     let executable = std::env::current_exe().map_err(|source| LibraryError::File {
         path: PathBuf::from("the running executable"),
@@ -81,7 +81,7 @@ fn variant(names: &[&str]) -> u64 {
 /// Tells what is written at the same time apart.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 
-/// Makes the library of a configuration, under the names that programs ask for, in a folder beside the one that
+/// Makes the library of a configuration, under the names that programs ask for, in a folder next to the one that
 /// was built.
 pub(crate) fn write(config: &Config) -> Result<PathBuf, LibraryError> {
     let fails = |path: &Path| {

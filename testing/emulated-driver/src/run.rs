@@ -70,7 +70,7 @@ parameters!(u32, i32, f32, u64, usize);
 parameters!(punctual_cuda_kernels::params::Guard);
 
 /// The structure inside, as a launch is given it.
-// SAFETY: `as_ptr` is of a `repr(C)` structure of so many bytes.
+// SAFETY: `as_ptr` is of a `repr(C)` structure of `bytes()` bytes.
 unsafe impl Parameter for punctual_cuda_kernels::Arguments {
     fn bytes(&self) -> usize {
         Self::bytes(self)

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-/// What launches cost beside their blocks.
+/// What launches cost in addition to their blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// From one launch of a stream to the next, on the host.

@@ -8,7 +8,7 @@ use punctual_model::internals::{exercise, opened};
 /// Larger networks are valid, and would keep a test busy for minutes.
 const WORK_MAX: u64 = 1 << 18;
 
-/// What the two requests of a batch consist of: something ordinary, and what nobody should send.
+/// What the two requests of a batch consist of: something ordinary, and what no client should send.
 const VALUES: [f32; 2] = [0.5, f32::NAN];
 
 /// Runs the network of a package file, if it is one: by the reference interpreter, and with each instruction set of the CPU

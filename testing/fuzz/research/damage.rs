@@ -16,7 +16,7 @@ const OTHERS: [&str; 10] = [
     "\"\"",
 ];
 
-/// How many of so many versions of `text`, each with a number or a byte exchanged, are taken.
+/// How many of `count` versions of `text`, each with a number or a byte exchanged, are taken.
 pub fn taken(text: &str, count: usize, exercise: impl Fn(&[u8]) -> bool) -> usize {
     assert!(exercise(text.as_bytes()), "the undamaged one is");
     let mut random = Random::new(0x5EED).stream("damage", 0);

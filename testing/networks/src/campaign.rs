@@ -151,7 +151,7 @@ impl Campaign<'_> {
             }
             self.one(self.arguments.first.wrapping_add(at));
         }
-        // Whoever says the progress is done then, too.
+        // The thread that prints the progress ends then, too.
         self.next.store(self.arguments.count, Ordering::Relaxed);
     }
 
@@ -223,7 +223,7 @@ impl Campaign<'_> {
                 drop(tally);
                 let mut stderr = io::stderr().lock();
                 let end = if stderr.is_terminal() { "\r" } else { "\n" };
-                // Nobody needs to read it.
+                // A line that cannot be written is not needed.
                 let _ = write!(stderr, "{line}{end}");
             }
         }

@@ -154,7 +154,7 @@ fn on_engine(
     let mut running = start(engine, subject, requests.len()).map_err(refused)?;
     if engine.isa().is_some() {
         let stale = requests::stale(subject.drawn, requests.len());
-        // What it says of these is not compared.
+        // Its answers to these are not compared.
         let _ = running.run(&stale.iter().collect::<Vec<_>>());
     }
     let mut all = Compared::default();

@@ -47,7 +47,7 @@ struct Arguments {
     json: bool,
 }
 
-/// Nothing was run, or nobody could be told.
+/// Nothing was run, or the result could not be printed.
 const NOT_RUN: u8 = 2;
 
 fn main() -> ExitCode {

@@ -14,7 +14,7 @@ enum Kind {
     /// Large, tiny and equal values among others.
     Extreme,
     Zeros,
-    /// So large that whoever meets them where they do not belong has a wrong answer: they are left in memory before
+    /// So large that an engine that reads them where they do not belong gives a wrong answer: they are left in memory before
     /// anything is compared.
     Stale,
 }

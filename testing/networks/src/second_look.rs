@@ -9,7 +9,7 @@ use crate::compare::comparable;
 use crate::engines::{Engine, Subject};
 use crate::requests::Request;
 
-/// So many tolerances: onnxruntime's curves and sums are its own.
+/// The difference that is allowed, in tolerances: onnxruntime's curves and sums are its own.
 const TOLERANCES: f32 = 8.0;
 
 /// A difference of values that cancel each other, or nearly vanish.

@@ -217,7 +217,7 @@ fn beginning_with(drawn: &Drawn, at: usize) -> Option<Drawn> {
     Some(less)
 }
 
-/// Whoever reads a node's result reads what the node read, or any input, of the same dimensions.
+/// Nodes that read a node's result then read what the node read, or any input, of the same dimensions.
 fn without_node(drawn: &Drawn, at: usize) -> Option<Drawn> {
     let node = drawn.graph().node.get(at)?;
     let mut less = drawn.clone();
@@ -294,7 +294,7 @@ fn smaller(drawn: &Drawn, at: usize) -> Option<Drawn> {
     }
     let graph = graph(&mut less)?;
     graph.input[0] = declared;
-    // What is said of outputs counts for nothing but their types.
+    // Of the declared outputs, only the types count.
     for output in &mut graph.output {
         let shape = output
             .r#type

@@ -9,7 +9,7 @@ use punctual_core::{
     StageTime, TaskConfig, TaskId, Ticket, Units,
 };
 
-/// A network of so many stages, compiled for these batches, with the budget in ms of each (stage, batch, units).
+/// A network of `stages` stages, compiled for these batches, with the budget in ms of each (stage, batch, units).
 pub struct Network<'a> {
     pub stages: usize,
     pub batches: &'a [u8],
@@ -68,7 +68,7 @@ pub fn task(model: u16, deadline: u64) -> TaskConfig {
     }
 }
 
-/// Every contiguous range of so many units.
+/// Every contiguous range of a device of `units` units.
 pub fn all_ranges(units: u16) -> Vec<Units> {
     let from = |first| (1..=units - first).map(move |count| Units { first, count });
     (0..units).flat_map(from).collect()

@@ -1,4 +1,4 @@
-//! Worked examples of the whole policy; Algorithm 1 and 2 alone are tested beside their code.
+//! Worked examples of the whole policy; Algorithms 1 and 2 alone are tested next to their code.
 
 use punctual_core::{ACCURACY_BINS, Confidence, Config, Nanos, StageId, TaskId, Units};
 use punctual_policy_seeb::{SeebConfig, fit};

@@ -67,7 +67,7 @@ impl<'t> Decoder<'_, 't> {
         }
     }
 
-    /// Registers and labels that nobody declared, before anything else is said of the instruction.
+    /// Refuses registers and labels that are not declared, before anything else in the instruction is checked.
     fn check_names(&mut self, raw: &Raw<'t>) -> Result<(), ParseError> {
         let mut names = Vec::new();
         let mut left: Vec<&Operand<'t>> = raw.operands.iter().collect();

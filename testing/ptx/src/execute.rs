@@ -104,7 +104,7 @@ fn run_any(warp: &mut Warp, e: &mut Environment<'_>, turn: u32) -> Result<Pause,
                 }
             }
             able => {
-                // The others go on behind it; whoever has executed it meets them there, or goes elsewhere.
+                // The others go on behind it; lanes that have executed it meet them there, or go elsewhere.
                 warp.put_aside(at + 1, all & !able, false);
                 warp.lanes = able;
                 if let Some(pause) = step(warp, e, &instruction.op)? {
@@ -209,7 +209,7 @@ fn end_lanes(warp: &mut Warp) -> Option<Pause> {
         return Some(Pause::Ended);
     }
     if !warp.next_group() {
-        // Whoever waits for lanes that have ended finds that out.
+        // Groups that wait for lanes that have ended find that out.
         for group in &mut warp.others {
             group.waits = false;
         }

@@ -103,7 +103,7 @@ impl fmt::Display for Fault {
 pub enum Stop {
     #[error(transparent)]
     Fault(Box<Fault>),
-    /// Whoever watches the launch ended it.
+    /// The code that watches the launch ended it.
     #[error("the launch was ended")]
     Ended,
 }

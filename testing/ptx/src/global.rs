@@ -19,7 +19,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// Memory of which nobody has written anything yet.
+    /// Memory of which nothing has been written yet.
     #[must_use]
     pub fn fresh(base: u64, bytes: u64) -> Self {
         let words = bytes.div_ceil(64) as usize;
@@ -99,7 +99,7 @@ impl Region {
         }
     }
 
-    /// The first byte of those in `used` that nobody wrote.
+    /// The first byte of those in `used` that was not written.
     fn first_unwritten(&self, address: u64, bytes: u64, used: u64) -> Option<u64> {
         let mut missing = None;
         let mut before = 0;

@@ -253,7 +253,7 @@ pub(crate) enum Op {
     Convert(Convert, Reg, Reg),
     /// Two floats to halves: the first is the high one.
     FloatsToHalves(Reg, Reg, Reg),
-    /// A word to a long, signed or not, after keeping so many bits.
+    /// A word to a long, signed or not, after keeping this number of bits.
     Widen(bool, u8, Reg, Reg),
     Narrow(Reg, Reg),
     PackHalves(Reg, Reg, Reg),

@@ -6,7 +6,7 @@
 //!
 //! # What ends a launch with a [`Fault`]
 //! - An access outside of all regions, shared memory or the parameters, or one that is not aligned.
-//! - A read of a register, of shared memory or of device memory that nobody wrote.
+//! - A read of a register, of shared memory or of device memory that was never written.
 //! - Two threads that access a place of shared memory between two barriers, one of them writing.
 //! - Shared memory that is touched while an asynchronous copy to it is under way. Copies arrive as late as they may.
 //! - A barrier, a shuffle or a tensor-core instruction that not all threads reach, or not at the same place.

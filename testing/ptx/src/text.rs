@@ -217,7 +217,7 @@ impl<'t> Parser<'t> {
 
     fn module(&mut self) -> Result<Text<'t>, ParseError> {
         self.must(".version")?;
-        // Whoever loads a module knows which versions and targets it takes.
+        // The code that loads a module knows which versions and targets it takes.
         self.take()?;
         self.must(".target")?;
         self.take()?;

@@ -1,4 +1,4 @@
-//! Small programs: what threads of a block do to each other, and what is said of those that do it wrong.
+//! Small programs: what threads of a block do to each other, and what is reported about those that do it wrong.
 
 use punctual_ptx::{
     Arithmetic, Counts, Fault, Launch, Launched, Machine, Module, Region, Space, Stop, Violation,

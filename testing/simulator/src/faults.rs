@@ -49,7 +49,7 @@ pub enum Fault {
         /// How many times; above 0.
         factor: f64,
     },
-    /// Somebody finds the machine in trouble: best-effort work is to be given up meanwhile.
+    /// The machine is found to be in trouble: best-effort work must be given up meanwhile.
     BestEffortShed { from: Instant, until: Instant },
 }
 

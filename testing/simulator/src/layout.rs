@@ -154,7 +154,7 @@ const fn range(first: u16, count: u16) -> Units {
 /// A set of tasks, a bit each.
 type Group = u32;
 
-/// The best that a set of tasks reaches on at most so many units: its value, and the group of its
+/// The best that a set of tasks reaches on at most a given number of units: its value, and the group of its
 /// lowest task with the units of that group.
 #[derive(Clone, Copy)]
 struct Best {
@@ -293,7 +293,7 @@ fn value(
     Some(value + IDLE_WORTH * (1.0 - used))
 }
 
-/// Best-effort answers are worth little beside promised ones.
+/// Best-effort answers are worth little compared with promised ones.
 fn weight(task: &Task) -> f64 {
     match task.config.criticality {
         Criticality::RealTime => f64::from(task.config.weight),

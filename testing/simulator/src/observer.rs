@@ -1,4 +1,4 @@
-//! Whoever looks on: an auditor, or the recorder of a chart.
+//! What observes a run: an auditor, or the recorder of a chart.
 
 use punctual_core::{Action, ActionId, Event, Instant, PartitionId, Scheduler};
 

@@ -6,7 +6,7 @@ use punctual_device::virtual_time::Oracle;
 
 use crate::scenario::Scenario;
 
-/// One record an exit: what it says of a picture, and whether that is right.
+/// One record for each exit: its confidence for a picture, and whether its answer is right.
 type Record = (Confidence, bool);
 
 /// The pictures of a scenario's models.

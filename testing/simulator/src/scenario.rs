@@ -19,7 +19,7 @@ pub struct Model {
     pub name: String,
     pub source: String,
     pub stages: Vec<Stage>,
-    /// What each exit says of held-out pictures, and whether it is right.
+    /// What each exit answers for held-out pictures, and whether it is right.
     pub calibration: Calibration,
     /// How it is paged in, if the device does not hold all weights.
     pub weights: Option<Weights>,
@@ -88,7 +88,7 @@ pub struct Scenario {
     pub board: Board,
     /// The partitions for policies that take a plan: units, and the tasks that run there.
     pub planned: Vec<(Units, Vec<usize>)>,
-    /// Where a policy that lends may run stages beside their homes.
+    /// Where a policy that lends may run stages in addition to their homes.
     pub lending: Option<Lending>,
     /// Further layouts of the same kind, between which such policies may change while they run.
     pub alternatives: Vec<Vec<(Units, Vec<usize>)>>,
@@ -104,12 +104,12 @@ pub struct Lending {
     pub homes: Vec<(Units, Vec<usize>)>,
     /// Ranges on which stages of all models may run while they are idle.
     pub places: Vec<Units>,
-    /// The factor on all times on places but a model's own home: other stages run beside it there.
+    /// The factor on all times on places but a model's own home: other stages run next to it there.
     pub corun: f64,
 }
 
 impl Board {
-    /// A device of so many units that hold all weights, stop best-effort work within 100 us, and
+    /// A device of `units` units that hold all weights, stop best-effort work within 100 us, and
     /// are told what to do within 20 us.
     #[must_use]
     pub const fn of(units: u16) -> Self {
@@ -231,7 +231,7 @@ impl Scenario {
         self
     }
 
-    /// The time of all stages of `model` up to `exit` for a batch on so many units, by profile.
+    /// The time of all stages of `model` up to `exit` for a batch on `units` units, by profile.
     #[must_use]
     pub fn time(&self, model: ModelId, exit: StageId, batch: u8, units: u16) -> Nanos {
         let stages = &self.models[model.index()].stages[..=exit.index()];

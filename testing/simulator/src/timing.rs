@@ -41,7 +41,7 @@ pub struct Quantile {
     pub factor: f64,
 }
 
-/// A share of all stages takes at most so much longer.
+/// A share of all stages takes at most `ns` nanoseconds longer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Offset {

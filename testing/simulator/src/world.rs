@@ -19,7 +19,7 @@ use crate::outcome::{Effort, Ending};
 /// With nothing but timers for so long, whatever is open will never be answered.
 const QUIET: Nanos = Nanos::from_millis(600_000);
 
-/// So many wake-ups in a row at one instant are an endless loop.
+/// This number of wake-ups in a row at one instant is an endless loop.
 const WAKE_UPS_MAX: u32 = 10_000;
 
 pub struct VirtualWorld<'a, S, O, D> {
@@ -40,7 +40,7 @@ pub struct VirtualWorld<'a, S, O, D> {
     /// Transfers of weights that ended, and those of them, by number, that are not reported.
     transfers: u64,
     lost_transfers: Vec<u64>,
-    /// When best-effort work is to be given up (`true`) and no longer, by time.
+    /// When best-effort work must be given up (`true`) and when no longer, by time.
     holds: VecDeque<(Instant, bool)>,
     drain_sent: bool,
     /// When something other than a timer happened last.

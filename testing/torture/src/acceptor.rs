@@ -46,7 +46,7 @@ pub struct AdmittedClient {
 }
 
 impl Acceptor {
-    /// Listens at `path`; clients get so many slots of square frames with this side. `poller` is woken for each.
+    /// Listens at `path`; clients get `slots` slots of square frames with this side. `poller` is woken for each.
     pub fn open(path: &Path, slots: u16, side: u32, poller: &Poller) -> Result<Self, RigError> {
         let (outputs, description) = payload::outputs(slots);
         let terms = StreamTerms {

@@ -93,7 +93,7 @@ impl Orders {
 
 /// A client process's life.
 pub fn live(orders: &Orders) -> io::Result<()> {
-    // Whoever tortures may itself be killed: no client outlives it.
+    // The process that tortures may itself be killed: no client outlives it.
     set_pdeathsig(Signal::SIGKILL)?;
     let ledger = Ledger::given(io::stdin().as_fd().try_clone_to_owned()?);
     match orders.role {
@@ -124,7 +124,7 @@ pub(crate) fn connect(
                 ledger.write(entry)?;
                 return Ok(Some(channel));
             }
-            // The killed and hostile clients beside it are of the same user.
+            // The killed and hostile clients that run at the same time are of the same user.
             Err(ConnectError::Refused(Refusal::Full { .. } | Refusal::Unfinished { .. }))
                 if now_ns() - began_ns < ENTRY_NS =>
             {

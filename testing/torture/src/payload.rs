@@ -90,7 +90,7 @@ fn value(name: &Name, at: usize) -> i32 {
     word(name.seed() ^ 1, at) as i32
 }
 
-/// What a frame says of itself.
+/// What a frame says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
     /// The client's, drawn at its start.

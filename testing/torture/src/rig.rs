@@ -1,4 +1,4 @@
-//! The run itself: keeps so many clients alive, kills and stops them at random points, and compares the counters.
+//! The run itself: keeps a given number of clients alive, kills and stops them at random points, and compares the counters.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -57,7 +57,7 @@ impl Against {
     }
 }
 
-/// What a run is to be.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The least number of submissions.
@@ -195,7 +195,7 @@ impl<'o> Rig<'o> {
         self.bury(acceptor_is_idle)
     }
 
-    /// As many clients as there are to be.
+    /// Starts clients until there are as many as the options ask for.
     fn fill_up(&mut self) -> Result<(), RigError> {
         for (role, wanted) in [
             (Role::Healthy, self.options.clients),
@@ -255,7 +255,7 @@ impl<'o> Rig<'o> {
         Ok(())
     }
 
-    /// Kills whoever's turn has come, and stops others.
+    /// Kills the client whose turn has come, and stops others.
     fn disturb(&mut self) -> Result<(), RigError> {
         let spacing = (2 * self.options.frames)
             .checked_div(self.options.kills)

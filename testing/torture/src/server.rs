@@ -49,7 +49,7 @@ pub struct Ended {
     pub fault: ChannelFault,
     /// When the last of its slots was free, in monotonic ns.
     pub freed_ns: u64,
-    /// Unmapped by whoever drops them: milliseconds.
+    /// Unmapped by the thread that drops them: milliseconds.
     _parts: (Submissions, PayloadReader, Results, Option<OutputAreas>),
 }
 
@@ -175,7 +175,7 @@ impl Ingress {
                 }
             }
             ready.clear();
-            // Whoever was not read to the end is not reported again.
+            // A client that was not read to the end is not reported again.
             let limit = (!self.unread.is_empty()).then_some(0);
             ready.extend(self.poller.wait(limit));
             for token in std::mem::take(&mut self.unread) {
@@ -370,7 +370,7 @@ impl Answerer {
         });
     }
 
-    /// In any order, until so many wait.
+    /// In any order, until `left` wait.
     fn answer_down_to(&mut self, left: usize) {
         while self.held.len() > left {
             let at = self.random.below(self.held.len() as u64) as usize;

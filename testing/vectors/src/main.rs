@@ -86,7 +86,7 @@ fn main() {
     println!("]}}");
 }
 
-/// Every third size, with pixels of so many bytes.
+/// Every third size, with pixels of `pixel_bytes` bytes.
 fn further<P: PixelTrait>(
     pixel_bytes: u32,
     pixels: impl Fn(&[u8]) -> Vec<P>,

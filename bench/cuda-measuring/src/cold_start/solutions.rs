@@ -10,11 +10,11 @@ pub(super) struct Solutions {
     recent: Vec<&'static Kernel>,
 }
 
-/// What is to be done for a launch.
+/// What must be done for a launch.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Plan {
     Use,
-    /// Its kernel is to be loaded first.
+    /// Its kernel must be loaded first.
     Load,
     /// This one is loaded, and computes the same.
     Replace(&'static Kernel),

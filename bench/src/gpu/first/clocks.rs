@@ -135,7 +135,7 @@ impl Sensors {
             .unwrap_or(Self::Nothing)
     }
 
-    /// What the report says of them.
+    /// The report's description of them.
     pub fn about(&self) -> &'static str {
         match self {
             Self::Board(_) => {

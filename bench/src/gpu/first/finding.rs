@@ -8,18 +8,18 @@ use super::super::result::Sheet;
 use super::super::roofline::Compared;
 use super::clocks::{Moved, Reading};
 
-/// What a step says of itself.
+/// What a step claims about its own result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Claim {
-    /// What was to be shown is so.
+    /// What had to be shown is so.
     Proven,
-    /// What was to be shown is not so.
+    /// What had to be shown is not so.
     Refuted,
     /// It has figures, and nothing to be right or wrong about.
     #[default]
     Measured,
-    /// It ran, and what was to be shown stays open.
+    /// It ran, and what had to be shown stays open.
     Open,
 }
 
@@ -31,7 +31,7 @@ pub struct Finding {
     /// Every single value that was measured.
     pub samples: Vec<Samples>,
     pub tables: Vec<Sheet>,
-    /// Measured times beside predicted ones.
+    /// Measured times next to predicted ones.
     pub compared: Vec<Compared>,
     /// Which multiprocessors each bit of a mask governs.
     pub map: Vec<MaskBit>,
@@ -84,7 +84,7 @@ pub struct Watched {
 pub enum Verdict {
     Proven,
     Measured,
-    /// It ran, and what was to be shown stays open.
+    /// It ran, and what had to be shown stays open.
     Open,
     /// Measured while a clock moved or the device throttled: the figures say nothing.
     Rejected,

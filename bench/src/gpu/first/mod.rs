@@ -1,4 +1,4 @@
-//! First light: `punctual bench gpu --first`. Within a minute a verdict on a GPU that nobody of the project has seen, and one
+//! First light: `punctual bench gpu --first`. Within a minute a verdict on a GPU that the project has not seen before, and one
 //! file that lets others judge it.
 //!
 //! | module | contents |

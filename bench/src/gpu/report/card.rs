@@ -1,4 +1,4 @@
-//! A page about a card, in Markdown: verdicts, what is refuted, bounds, measurements beside predictions, all tables.
+//! A page about a card, in Markdown: verdicts, what is refuted, bounds, measurements next to predictions, all tables.
 
 use std::fmt::Write as _;
 

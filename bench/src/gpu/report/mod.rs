@@ -1,4 +1,4 @@
-//! The report: what was measured beside what must be reached.
+//! The report: what was measured next to what must be reached.
 
 mod card;
 mod page;
@@ -156,7 +156,7 @@ fn limit(bound: &bound::Bound) -> String {
     }
 }
 
-/// Every figure beside its bound.
+/// Every figure next to its bound.
 fn bounds(report: &Report) -> Table {
     let headings = ["what", "of", "figure", "bound", "unit", "verdict"];
     let mut table = Table::new(&headings, 2);
@@ -173,7 +173,7 @@ fn bounds(report: &Report) -> Table {
     table
 }
 
-/// Measured times of a step beside predicted ones; none if it has none.
+/// Measured times of a step next to predicted ones; none if it has none.
 fn compared(outcome: &Outcome) -> Option<Table> {
     match outcome {
         Outcome::Measured(result) => beside(&result.compared),
@@ -181,7 +181,7 @@ fn compared(outcome: &Outcome) -> Option<Table> {
     }
 }
 
-/// A table of measured times beside predicted ones; none if there are none.
+/// A table of measured times next to predicted ones; none if there are none.
 pub fn beside(compared: &[Compared]) -> Option<Table> {
     if compared.is_empty() {
         return None;

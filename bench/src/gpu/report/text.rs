@@ -6,7 +6,7 @@ use super::super::bound::Verdict;
 use super::super::folder::Outcome;
 use super::{Report, bounds, compared};
 
-/// The figures beside their bounds, and what went wrong; tables are `width` columns wide at most.
+/// The figures next to their bounds, and what went wrong; tables are `width` columns wide at most.
 pub fn text(report: &Report, width: usize) -> String {
     let mut text = String::new();
     for warning in report.warnings() {

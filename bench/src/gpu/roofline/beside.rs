@@ -1,4 +1,4 @@
-//! What was measured beside what the roofline predicted.
+//! What was measured, next to what the roofline predicted.
 
 use punctual_device_cuda::lower::{LowerError, Program, Target};
 use punctual_model::Network;
@@ -65,7 +65,7 @@ impl Roofline {
         })
     }
 
-    /// Which figures these are, to be noted beside predictions.
+    /// Which figures these are, as a note next to predictions.
     pub fn about(&self) -> String {
         match self.device {
             Ok(device) => format!(
@@ -85,7 +85,7 @@ impl Roofline {
         Some(device.per_clock.tensor_products)
     }
 
-    /// What is predicted for a network's stages, for a batch on so many multiprocessors.
+    /// What is predicted for a network's stages, for a batch on this number of multiprocessors.
     pub fn network(&self, network: &Network, batch: u8, multiprocessors: u32) -> Predicted {
         let stages = self.device.map_err(str::to_owned).and_then(|device| {
             let target = Target {
@@ -103,7 +103,7 @@ impl Roofline {
 }
 
 impl Predicted {
-    /// One stage beside its measured time.
+    /// One stage next to its measured time.
     pub fn stage(&self, of: &str, stage: usize, measured_us: f64) -> Compared {
         let found = self.stages.as_ref().map(|stages| stages[stage].clone());
         self.compared(of, measured_us, found)

@@ -8,7 +8,7 @@ use punctual_diagnostics::{Diagnostics, Document, FromToml, Problems, Rule, Sect
 use punctual_roofline::{Device, Memory, PerClock, Times};
 use serde::Serialize;
 
-/// The source of figures that nobody looked up.
+/// The source of figures that were not looked up.
 const RECALLED: &str = "recalled";
 /// How the text of a source begins that is an assumption of ours.
 const INFERRED: &str = "Inferred";

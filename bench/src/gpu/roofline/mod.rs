@@ -1,4 +1,4 @@
-//! The roofline: stage times predicted from figures of devices, as a page, and beside what is measured.
+//! The roofline: stage times predicted from figures of devices, as a page, and next to what is measured.
 
 mod beside;
 mod devices;

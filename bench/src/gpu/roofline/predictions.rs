@@ -1,4 +1,4 @@
-//! What the roofline says of each stage of some networks, for batches of 1 and 8, on all TPCs of each device and on half.
+//! What the roofline predicts for each stage of some networks, for batches of 1 and 8, on all TPCs of each device and on half.
 
 use punctual_device_cuda::PAGE_BYTES;
 use punctual_device_cuda::lower::{LaunchList, LowerError, Program, Target};

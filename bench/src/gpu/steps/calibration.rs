@@ -41,7 +41,7 @@ impl Step for Calibration {
             "seconds",
         ];
         let mut sheet = Sheet::new("Mechanisms", &headings, 2);
-        // Where nobody knows the place of masks it is searched, and the other steps use what is found.
+        // Where the place of masks is not known, it is searched for, and the other steps use what is found.
         let how = division::how(session)?;
         let limits = Limits {
             time: SEARCH_LIMIT,

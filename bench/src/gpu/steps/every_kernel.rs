@@ -209,7 +209,7 @@ fn recorded(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Without a meaning of the answers; inputs that were recorded beside it are prepared ones.
+/// Without a meaning of the answers; inputs that were recorded next to the file are prepared ones.
 fn compiled(file: &Path) -> Result<Package, CompileError> {
     let recorded = file.with_extension("inputs.f32").is_file();
     let overrides = if recorded {

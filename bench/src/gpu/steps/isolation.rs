@@ -1,4 +1,4 @@
-//! What a stage suffers from another one beside it: SEEB-GPU, Table 1.
+//! What a stage suffers from another one that runs at the same time: SEEB-GPU, Table 1.
 
 use punctual_core::Criticality;
 use punctual_device_cuda::CudaDevice;
@@ -33,7 +33,7 @@ impl Beside {
         }
     }
 
-    /// The partition of what runs beside: 0 is the measured stage's.
+    /// The partition of what runs at the same time: 0 is the measured stage's.
     const fn partition(self) -> Option<u16> {
         match self {
             Self::Nothing => None,
@@ -118,7 +118,7 @@ impl Step for Isolation {
     }
 }
 
-/// Stages by name, each with its latencies by what runs beside.
+/// Stages by name, each with its latencies by what runs at the same time.
 fn report(found: &[(String, [Latency; 3])]) -> StepResult {
     let mut result = StepResult::default();
     let title = "A stage on half of the TPCs";

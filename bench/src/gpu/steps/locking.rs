@@ -1,5 +1,5 @@
-//! What locking a process's memory costs beside a driver of a GPU, which reserves much address space: locked before the driver
-//! starts, or after.
+//! What locking a process's memory costs where a driver of a GPU is loaded, which reserves much address space: locked before
+//! the driver starts, or after.
 
 use std::process::{Command, Stdio};
 

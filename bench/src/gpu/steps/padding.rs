@@ -20,7 +20,7 @@ use super::networks;
 
 pub struct Padding;
 
-/// What runs beside the real-time network.
+/// What runs at the same time as the real-time network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Alone,
@@ -277,7 +277,7 @@ impl<D: Device> Block<'_, D> {
         Ok(())
     }
 
-    /// Runs a stage of the real-time network beside best-effort work.
+    /// Runs a stage of the real-time network at the same time as best-effort work.
     fn real_time(&mut self, stage_run: StageRun) -> Result<(), StepError> {
         let id = self.rig.submit(stage_run, Criticality::RealTime)?;
         loop {

@@ -88,7 +88,7 @@ struct Delivery {
 impl Delivery {
     /// Delivers, and then keeps the connection and the other ends for as long as this process lives.
     fn run(self) {
-        // Descriptors of its own: nobody else here holds its sockets open, or waits for their close.
+        // Descriptors of its own: no other thread here holds its sockets open, or waits for their close.
         if unshare(CloneFlags::CLONE_FILES).is_err() {
             return;
         }

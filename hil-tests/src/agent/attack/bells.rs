@@ -51,7 +51,7 @@ pub fn mistreat(attack: &mut Attack<'_>) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// Not blocking while we write or read, and blocking for whoever comes after.
+/// Not blocking while we write or read, and blocking for every later user.
 fn mistreat_once(how: u64, bell: &OwnedFd) {
     let _ = fcntl(bell, FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
     let _ = match how {
@@ -148,7 +148,7 @@ pub fn ring(attack: &mut Attack<'_>) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// A client that works, and thousands of threads that wait for its verdicts beside it.
+/// A client that works, and thousands of threads that wait for its verdicts at the same time.
 pub fn wait_in_crowds(attack: &mut Attack<'_>) -> Result<(), AgentError> {
     let memory = File::open("/proc/self/mem").map_err(AgentError::io("/proc/self/mem"))?;
     while attack.goes_on(1) {

@@ -1,4 +1,4 @@
-//! What the kernel lets whoever holds a descriptor hang onto it: signals to a whole process group at each event, leases,
+//! What the kernel lets the holder of a descriptor attach to it: signals to a whole process group at each event, leases,
 //! and locks. The daemon's thread that causes the event sends the signals.
 
 use std::os::fd::AsRawFd as _;
@@ -35,7 +35,7 @@ pub fn be_told(attack: &mut Attack<'_>) -> Result<(), AgentError> {
 struct Group(Vec<Child>);
 
 impl Group {
-    /// As many as there can be, at most so many.
+    /// As many as can be started, at most `count`.
     fn of(count: usize) -> Self {
         let sleeper = |_| {
             let mut sleep = Command::new("sleep");

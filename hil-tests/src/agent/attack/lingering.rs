@@ -1,5 +1,5 @@
-//! Sockets whose close blocks whoever closes them last: TCP over loopback with unsent bytes that
-//! nobody takes, and `SO_LINGER`.
+//! Sockets whose last close blocks the thread that closes them: TCP over loopback with unsent bytes that
+//! the other end does not take, and `SO_LINGER`.
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -37,7 +37,7 @@ impl Lingering {
         })
     }
 
-    /// So many sockets; fewer when descriptors run out.
+    /// `count` sockets; fewer when descriptors run out.
     pub fn sockets(&mut self, count: usize) -> Vec<TcpStream> {
         (0..count).map_while(|_| self.socket().ok()).collect()
     }
@@ -70,7 +70,7 @@ pub fn hand_over(to: &OwnedFd, message: &[u8], sockets: Vec<TcpStream>) -> usize
         return sockets.len();
     }
     for socket in &sockets {
-        // Nobody else has them: it would be this process that waits for their close.
+        // No other process has them: it would be this process that waits for their close.
         let _ = lingers(socket, 0);
     }
     0

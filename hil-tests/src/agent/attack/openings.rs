@@ -91,7 +91,7 @@ pub fn storm(attack: &mut Attack<'_>) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// Openings that nobody waits for the answer to: memory is made for them, or is not.
+/// Openings whose answer no client waits for: memory is made for them, or is not.
 pub fn desert(attack: &mut Attack<'_>) -> Result<(), AgentError> {
     while attack.goes_on(1) {
         if let Some(socket) = attack.connected() {

@@ -4,7 +4,7 @@
 
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 
-/// A program started from here on takes hang-ups, although whoever started us, as nohup(1) does, ignores them.
+/// A program started from here on takes hang-ups (SIGHUP), even if the program that started us ignores them, as nohup(1) does.
 pub fn take_hang_ups() {
     // SAFETY: no handler is installed, and the signal has one disposition for the whole process either way.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
@@ -86,11 +86,11 @@ pub fn wait_often(address: u64, value: u32, limit_ns: u64) {
 
 /// The word at an address of this process that is mapped.
 pub fn word_at(address: u64) -> u32 {
-    // SAFETY: of the mapping that /proc/self/maps told of, which nobody unmaps meanwhile.
+    // SAFETY: of the mapping that /proc/self/maps told of, which nothing unmaps meanwhile.
     unsafe { (address as *const u32).read_volatile() }
 }
 
-/// The address of those whose waiters take longest to wake, though nobody waits there: others are in the same queue.
+/// The address of those whose waiters take longest to wake, though no thread waits there: others are in the same queue.
 pub fn slowest_to_wake(addresses: impl Iterator<Item = u64>) -> u64 {
     let took = |address: u64| {
         let tries = (0..5).map(|_| {
@@ -257,7 +257,7 @@ impl Mapped {
         let watch = self.watched_faults();
         let advised = ADVICE.map(|advice| u64::from(self.advise(advice)));
         let start = self.start as *mut libc::c_void;
-        // SAFETY: of a shared mapping of ours, whose bytes nobody refers to; the kernel checks the range.
+        // SAFETY: of a shared mapping of ours, to whose bytes there is no reference; the kernel checks the range.
         let others = unsafe {
             [
                 libc::mlock(start, self.bytes),
@@ -278,7 +278,7 @@ impl Mapped {
         const USER_MODE_ONLY: libc::c_int = 1;
         let mut greeting = [0xaa_u64, 0, 0];
         let mut range = [self.start as u64, self.bytes as u64, 1, 0];
-        // SAFETY: both calls read and write no more than these arrays; the range is a mapping of ours that nobody touches.
+        // SAFETY: both calls read and write no more than these arrays; the range is a mapping of ours that nothing touches.
         unsafe {
             let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | USER_MODE_ONLY;
             let raw = libc::syscall(libc::SYS_userfaultfd, flags);
@@ -296,7 +296,7 @@ impl Mapped {
     }
 
     fn advise(&self, advice: libc::c_int) -> bool {
-        // SAFETY: of a shared mapping of ours, whose bytes nobody refers to.
+        // SAFETY: of a shared mapping of ours, to whose bytes there is no reference.
         unsafe { libc::madvise(self.start as *mut libc::c_void, self.bytes, advice) == 0 }
     }
 }

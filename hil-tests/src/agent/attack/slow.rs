@@ -1,5 +1,5 @@
-//! Clients that make whoever touches their memory or wakes them wait: slow punches, pages locked by a collapse, and crowds
-//! in the kernel's queue of the bell.
+//! Clients that make every thread wait that touches their memory or wakes them: slow punches, pages locked by a collapse,
+//! and crowds in the kernel's queue of the bell.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

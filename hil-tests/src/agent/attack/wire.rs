@@ -46,7 +46,7 @@ pub fn connected(path: &Path, kind: SockType) -> nix::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// An opening for RGB frames of `task`, which announces so many buffers.
+/// An opening for RGB frames of `task`, which announces this number of buffers.
 pub fn opening(task: &str, buffers: u16) -> Vec<u8> {
     let mut message = b"PNCT".to_vec();
     message.extend(VERSIONS.iter().flat_map(|version| version.to_le_bytes()));
@@ -79,7 +79,7 @@ pub fn say(socket: &OwnedFd, message: &[u8], descriptors: &[RawFd]) -> bool {
     sendmsg::<UnixAddr>(socket.as_raw_fd(), &parts, &rights, flags, None).is_ok()
 }
 
-/// Whether the other side has closed the connection, or does within so many milliseconds.
+/// Whether the other side has closed the connection, or does within `within_ms` milliseconds.
 pub fn is_closed(socket: &OwnedFd, within_ms: u16) -> bool {
     let mut waiting = [PollFd::new(socket.as_fd(), PollFlags::empty())];
     matches!(poll(&mut waiting, PollTimeout::from(within_ms)), Ok(1))

@@ -1,4 +1,4 @@
-//! What the cases of this suite have in common: a daemon under attack, two healthy cameras beside the
+//! What the cases of this suite have in common: a daemon under attack, two healthy cameras at the same time as the
 //! attackers, and a probe that queries the daemon repeatedly and connects as an honest client.
 
 use super::figures::{MEASURES, frames, housekeeping, sample, shares};
@@ -71,7 +71,7 @@ impl Attack {
         Self { task, ..self }
     }
 
-    /// The same with so many of what it is made of.
+    /// The same with this number of the things that it is made of.
     pub fn with(self, count: usize) -> Self {
         Self { count, ..self }
     }

@@ -89,7 +89,7 @@ fn awaited(bed: &mut TestBed<'_>) -> Result<(), Failure> {
     let (_, ports) = run.attack_shares();
     bed.measure("ports_cpu_share", ports);
     match run.finish(bed)?.channel_faults {
-        // It takes too long to wake only for whoever wakes them all.
+        // Waking takes too long only for a thread that wakes all of them.
         0 => Ok(()),
         _ => Err(Failure::Missing {
             what: "the daemon woke two of those who waited",

@@ -1,4 +1,4 @@
-//! Whatever an attacker or an accident does to the daemon, beside healthy cameras.
+//! Whatever an attacker or an accident does to the daemon, while healthy cameras run.
 
 mod attack_run;
 mod descriptors;

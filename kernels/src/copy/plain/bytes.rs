@@ -10,7 +10,7 @@ const TOGETHER: usize = 64;
 /// Writes a piece's bytes with some bits flipped.
 ///
 /// # Safety
-/// The piece's values lie in the input; their places in the output are valid, and while this runs nobody else uses them.
+/// The piece's values lie in the input; their places in the output are valid, and while this runs nothing else uses them.
 pub(super) unsafe fn write(
     order: &Order,
     input: &[f32],

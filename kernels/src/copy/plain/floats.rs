@@ -53,7 +53,7 @@ impl Floats {
     ///
     /// # Safety
     /// The processor has the instruction set. The piece's values lie in the input; their places in the output are valid,
-    /// and while this runs nobody else uses them.
+    /// and while this runs nothing else uses them.
     pub(super) unsafe fn write(
         &self,
         order: &Order,
@@ -172,7 +172,7 @@ impl Floats {
         if unsafe { Job::run(self.tokens, order, input, piece, output) } {
             return 0;
         }
-        // What is beside a value may have been looked at with it.
+        // The kernel checks whole vectors: they may also hold what lies next to a value.
         let values = piece.pixels * piece.channels;
         // SAFETY: they have just been written; plain memory may begin anywhere.
         let value = |at: usize| unsafe { output.add(at).read_unaligned() };
@@ -442,7 +442,7 @@ unsafe fn row(order: &Order, input: &[f32], row: &Row, output: *mut f32) -> usiz
 /// Values on their way, and where they go.
 struct Values<'a> {
     from: &'a [f32],
-    /// Valid for the converted values; nobody else uses it.
+    /// Valid for the converted values; nothing else uses it.
     to: *mut u8,
 }
 

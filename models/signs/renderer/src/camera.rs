@@ -131,7 +131,7 @@ impl Shot<'_> {
         });
     }
 
-    /// Calls `put(offset, bytes)` for the pieces of the frame, in the order in which they are to be
+    /// Calls `put(offset, bytes)` for the pieces of the frame, in the order in which they must be
     /// written: later ones lie over earlier ones. For memory that is not a slice.
     pub fn for_each_piece(&self, mut put: impl FnMut(usize, &[u8])) {
         if self.drawn.crop == Region::FRAME {

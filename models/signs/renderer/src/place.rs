@@ -47,7 +47,7 @@ impl Place {
         }
     }
 
-    /// The things that show within a region: what [`Self::colour`] is to be given for its pixels.
+    /// This place with only the things that show within a region: enough for [`Self::colour`] at the region's pixels.
     pub(crate) fn visible(&self, region: Region) -> Place {
         let mut visible = self.clone();
         visible.things.retain(|thing| thing.touches(region));

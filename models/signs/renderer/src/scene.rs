@@ -42,7 +42,7 @@ pub struct Scene {
     crop: Region,
     place: Place,
     sign: Sign,
-    /// Another sign beside it. The one in the middle counts.
+    /// Another sign next to it. The one in the middle counts.
     neighbour: Option<Sign>,
     weather: Weather,
 }

@@ -49,7 +49,7 @@ struct Light {
 const NIGHT: f32 = 0.3;
 /// Radius of the farthest and of the nearest sign, in pixels of the frame.
 const RADIUS: (f32, f32) = (11.0, 64.0);
-/// A sign that finds no free place after so many attempts is left out.
+/// A sign that finds no free place after this number of attempts is left out.
 const ATTEMPTS: u32 = 20;
 /// Pixels that the longest motion blur covers.
 const MOTION_MAX: f32 = 10.0;

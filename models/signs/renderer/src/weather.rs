@@ -58,7 +58,7 @@ impl Weather {
         }
     }
 
-    /// What the sensor says of `colour` at a pixel.
+    /// The colour that the sensor shows for `colour` at a pixel.
     pub(crate) fn seen(&self, colour: Rgb, x: u32, y: u32) -> Rgb {
         let (dx, dy) = (x as f32 - self.centre[0], y as f32 - self.centre[1]);
         let slope = (1.0 + dx * self.slope[0] + dy * self.slope[1]).clamp(0.4, 1.6);

@@ -160,8 +160,8 @@ impl Clockwork {
         }
     }
 
-    /// Takes a transfer for lost, if it is time, and rejects requests that can no longer be served: for its weights,
-    /// or for others that do not fit beside it.
+    /// Takes a transfer for lost, if it is time, and rejects requests that can no longer be served: those for its weights,
+    /// or for others that do not fit into memory together with it.
     fn give_up_transfer(&mut self, runner: &mut BatchRunner, actions: &mut Actions) {
         if self.residency.give_up(runner.now).is_none() {
             return;

@@ -160,7 +160,7 @@ fn admit(piece: &Piece, index: usize, demand: &mut Demand) {
         }
         let mut swap = rest.min(demand.work(cheapest));
         if cheapest > index {
-            // Room appears from the replaced one's deadline on; before it there is only so much.
+            // Room appears from the replaced one's deadline on; before it there is only the slack that was left.
             swap = swap.min(demand.least_slack(index, Some(cheapest)) - piece.release);
         }
         demand.remove(cheapest, swap);

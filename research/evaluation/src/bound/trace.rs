@@ -18,7 +18,7 @@ use punctual_simulator::scenario::{Scenario, Task};
 pub enum Knowledge {
     /// Whether it will be right. The bound is on the share of right answers.
     Answers,
-    /// How confident it will be, and what calibration says of that confidence. The bound is on the
+    /// How confident it will be, and how often such an answer is right by the calibration. The bound is on the
     /// share of right answers to be expected: less than the other by what confidences do not tell.
     Confidences,
 }
@@ -65,7 +65,7 @@ struct Trace {
     knowledge: Knowledge,
 }
 
-/// What a task's answers cost, and what calibration says of them.
+/// What a task's answers cost, and how often they are right by the calibration.
 struct Costs {
     /// By the largest batch, one of those that were measured: of each exit, the work up to it.
     work: Vec<(u8, Vec<Frontier>)>,

@@ -25,7 +25,7 @@ const LENGTH: Nanos = Nanos::from_millis(10_000);
 const LOADS: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
 /// Sustained is the load at which at most this share of the real-time requests is missed.
 const MISSED_MOST: f64 = 0.01;
-/// The sustained load is sought between these by halving their ratio so many times: to 1%.
+/// The sustained load is sought between these, by `STEPS` bisections on a logarithmic scale: to 1%.
 const LOAD_LEAST: f64 = 0.5;
 const LOAD_MOST: f64 = 128.0;
 const STEPS: u32 = 9;

@@ -19,7 +19,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// Frames a second of the camera; beside its neighbour, whole answers take about 150 a second.
+/// Frames a second of the camera; while its neighbour runs too, whole answers take about 150 a second.
 const RATES_HZ: [f64; 6] = [60.0, 120.0, 180.0, 240.0, 360.0, 600.0];
 
 /// Of the camera's frames: an answer may be this old.

@@ -1,4 +1,4 @@
-//! A model whose stages take longer than its profile says, beside others that keep theirs.
+//! A model whose stages take longer than its profile says, together with others that keep theirs.
 
 use punctual_core::{ModelId, Nanos, PunctualConfig, StageId};
 

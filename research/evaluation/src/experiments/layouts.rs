@@ -38,7 +38,7 @@ const DEADLINE_FACTOR: f64 = 1.2;
 /// Masks of compute units belong to each launch, so a change needs no more than launches: the time of five of them.
 const SWITCH_COST: Nanos = Nanos::from_micros(100);
 
-/// SEEB-GPU's four networks on so many TPCs, each in turn busy, planned for their mean rates with
+/// SEEB-GPU's four networks on `units` TPCs, each in turn busy, planned for their mean rates with
 /// the layouts for each turn besides. Without requests: see [`drawn`].
 fn shifting(units: u16, rate_hz: f64, length: Nanos) -> Scenario {
     let board = Board {
@@ -57,7 +57,7 @@ fn shifting(units: u16, rate_hz: f64, length: Nanos) -> Scenario {
         let task = Task::real_time(&network.name, model, deadline, pattern);
         scenario.tasks.push(task);
     }
-    // What layouts bring is measured beside one layout, without places.
+    // What layouts bring is measured against one layout, without places.
     Scenario {
         lending: None,
         ..scenario.planned().with_alternatives(BUSIER)

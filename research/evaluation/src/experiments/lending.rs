@@ -1,4 +1,4 @@
-//! Lending: stages on cells and on idle compute units of others, beside the same plan without. Places that are slower
+//! Lending: stages on cells and on idle compute units of others, compared with the same plan without. Places that are slower
 //! than profiled alone, as neighbours share memory with them, have longer budgets.
 
 use punctual_core::{Criticality, PolicySpec, PunctualConfig};

@@ -42,7 +42,7 @@ fn linear(fixed_ms: f64, each_ms: f64, most: u32) -> BatchTimes {
     BatchTimes::new((1..=most).map(point).collect()).expect("rising sizes, times above 0")
 }
 
-/// So many boards of one partition, with room for all weights.
+/// This number of boards of one partition, with room for all weights.
 fn shelf(boards: usize) -> Shelf {
     Shelf {
         bins: (0..boards).map(|board| Bin { kind: 0, board }).collect(),

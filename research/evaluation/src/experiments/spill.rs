@@ -1,4 +1,4 @@
-//! Two devices, one network: frames that a fast device has no time for run on two cores beside it.
+//! Two devices, one network: frames that a fast device has no time for run on two cores next to it.
 //!
 //! Times on the cores are measured (`profiles::signs`). The fast device is made up: a fifth of one
 //! core's time, and half of that for each further image of a batch. No GPU was measured.

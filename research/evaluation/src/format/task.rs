@@ -176,7 +176,7 @@ fn deadline(section: &mut Section<'_, '_>, problems: &mut Problems<'_>) -> Nanos
     millis(section.required_number("deadline_ms", 0.001..=3.6e6, " ms", problems))
 }
 
-/// None if there is no such kind: then nothing can be said of the other keys.
+/// None if there is no such kind: then the other keys cannot be judged.
 fn read_pattern(
     mut section: Section<'_, '_>,
     tasks: &[String],

@@ -127,7 +127,7 @@ pub(super) fn faults(
 ) -> Vec<Fault> {
     let all = 0..=usize::MAX;
     root.list("fault", all, problems, |mut section, problems| {
-        // Of an unknown kind nothing can be said of the other keys.
+        // If the kind is unknown, the other keys cannot be judged.
         let kind = section.word("kind", &KINDS, problems)?;
         let fault = fault(kind, &mut section, tasks, models, problems);
         section.finish(problems);

@@ -1,4 +1,4 @@
-//! The robot's two further networks, beside [`signs`](super::signs): synthetic, on cores like
+//! The robot's two further networks, in addition to [`signs`](super::signs): synthetic, on cores like
 //! those that `signs` was measured on.
 
 use super::signs::on_cores;

@@ -97,7 +97,7 @@ pub fn models() -> Vec<Model> {
     NETWORKS.iter().map(Network::model).collect()
 }
 
-/// How much longer a batch takes on so many TPCs than one image on very many: up to a quarter
+/// How much longer a batch takes on `tpcs` TPCs than one image on very many: up to a quarter
 /// while its work still finds idle TPCs, in proportion to the work beyond.
 #[must_use]
 pub fn stretch(knee_tpcs: f64, batch: u8, tpcs: u16) -> f64 {

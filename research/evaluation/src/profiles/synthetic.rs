@@ -1,4 +1,4 @@
-//! Synthetic calibration records: what exits of stated accuracies would say of pictures of all
+//! Synthetic calibration records: what exits of stated accuracies would answer for pictures of all
 //! difficulties. For networks whose papers publish accuracies but no records.
 
 use punctual_model::{Calibration, CalibrationExit, CalibrationSample};

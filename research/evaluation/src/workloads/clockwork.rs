@@ -7,7 +7,7 @@
 //! | `clockwork-closed` | 6.1: 15 copies of ResNet50, 16 requests open for each | a refused client asks again after 1 ms |
 //! | `clockwork-many-models` | 6.2: 3,601 copies on one GPU, 1000/s over those active, one more a second, and 200/s for one | |
 //! | `clockwork-low-slo` | 6.3: 12 or 48 copies on six GPUs, Poisson | one SLO a run, not one after the other |
-//! | `clockwork-isolation` | 6.4: six latency-sensitive clients of 200/s beside batch clients | Poisson clients |
+//! | `clockwork-isolation` | 6.4: six latency-sensitive clients of 200/s together with batch clients | Poisson clients |
 //! | `clockwork-minutes` | 6.5: serverless trace over 61 networks | synthetic (below); one GPU's share |
 //!
 //! Section 6.5 replays 46,000 functions over 4,026 models on 12 workers; a worker's share, on one
@@ -80,7 +80,7 @@ const INFER_ERROR: [(f64, f64); 15] = [
     (1.0, 20_000.0),
 ];
 
-/// A profile's budget is a high quantile, 99.9% here: so much more than Table 1.
+/// A profile's budget is a high quantile, 99.9% here: by this time longer than in Table 1.
 const INFER_MARGIN: Nanos = Nanos::from_micros(84);
 
 /// LOAD likewise: 431 us and 348 us.
@@ -114,7 +114,7 @@ fn durations() -> Durations {
     }
 }
 
-/// So many GPUs, each of which holds `pages` of weights; 0: all that it is asked for.
+/// `workers` GPUs, each of which holds `pages` of weights; 0: all that it is asked for.
 const fn gpus(workers: u16, pages: u32) -> Board {
     Board {
         workers,
@@ -205,7 +205,7 @@ pub fn many_models(length: Nanos) -> Scenario {
     scenario(copies(MAJOR + 1), tasks, gpus(1, GPU_PAGES), length)
 }
 
-/// So many networks that share `rate_hz`, on `workers` GPUs (the paper has six).
+/// `models` networks that share `rate_hz`, on `workers` GPUs (the paper has six).
 #[must_use]
 pub fn low_slo(workers: u16, models: u16, rate_hz: f64, slo: Nanos) -> Scenario {
     let task = |model: u16| {

@@ -1,4 +1,4 @@
-//! What a chart and its tables say of places, against the stages that ran.
+//! What a chart and its tables show about places, against the stages that ran.
 
 use punctual_core::usage::{HomeUsage, Loan};
 use punctual_core::{Instant, Nanos, PunctualConfig};

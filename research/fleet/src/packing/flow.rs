@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(Flow::of(&[vec![], vec![0, 2], vec![1]]), None);
         // N: 2 after 0; 3 after 0 and 1.
         assert_eq!(Flow::of(&[vec![], vec![], vec![0], vec![0, 1]]), None);
-        // A shortcut from 0 to 2 beside 0, 1, 2.
+        // A shortcut from 0 to 2 in addition to 0, 1, 2.
         assert_eq!(Flow::of(&[vec![], vec![0], vec![0, 1]]), None);
     }
 }

@@ -219,7 +219,7 @@ fn task(plan: &Plan, task: usize) -> Task {
     }
 }
 
-/// Whether all that a plan needs of a model was measured on a range of so many cores or TPCs, or on a narrower one.
+/// Whether all that a plan needs of a model was measured on a range of `count` cores or TPCs, or on a narrower one.
 fn is_measured(plan: &Plan, model: usize, profile: &Profile, count: u16) -> bool {
     let (model, Ok(count)) = (&plan.models[model], u8::try_from(count)) else {
         return false;

@@ -16,7 +16,7 @@ const EQUAL: f64 = 1e-9;
 /// The longest name that a manifest may have.
 const NAME_BYTES_MAX: usize = 64;
 
-/// A layout beside the manifest's own.
+/// A layout in addition to the manifest's own.
 pub(super) struct Proposal {
     pub(super) name: String,
     ranges: Ranges,
@@ -259,7 +259,7 @@ mod tests {
         ];
         let expected = vec![(units(0, 1), vec![1]), (units(2, 2), vec![0])];
         assert_eq!(added(&found, &planned, 4), expected);
-        // Two neighbours are not free beside the one in the middle.
+        // No two adjacent units are free if the group on the middle one stays.
         let planned = vec![(units(0, 1), vec![0, 1]), (units(1, 1), vec![2])];
         let found = vec![(units(0, 1), vec![2]), (units(1, 2), vec![0, 1])];
         assert_eq!(added(&found, &planned, 3), found);

@@ -25,7 +25,7 @@ pub struct Annotations {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Annotated {
     pub path: PathBuf,
-    /// What the file says of it; boxes are in these pixels.
+    /// What the file gives as its size; boxes are in these pixels.
     pub size: Option<Size>,
     pub objects: Vec<Object>,
     /// The file and the picture, for messages.

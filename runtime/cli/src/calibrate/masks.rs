@@ -28,7 +28,7 @@ pub struct Masks {
 #[derive(Clone, Copy, Debug)]
 struct Form {
     element: Element,
-    /// Scores of so many classes, of which the largest counts; none: the number of the class.
+    /// Scores of this number of classes, of which the largest counts; none: the number of the class.
     scores: Option<usize>,
     rows: usize,
     columns: usize,

@@ -154,7 +154,7 @@ impl Pictures {
     }
 }
 
-/// A picture of bounded size, whatever its header says, as a camera would give it for a network of so many channels.
+/// A picture of bounded size, whatever its header says, as a camera would give it for a network of `channels` channels.
 fn decode(path: &Path, channels: u32) -> Result<(FrameLayout, Vec<u8>), PictureError> {
     let failed = |source| PictureError::Decode {
         path: path.to_owned(),

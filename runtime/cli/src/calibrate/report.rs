@@ -15,7 +15,7 @@ use super::run::Answers;
 const THRESHOLDS: [u32; 23] = [
     0, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 90, 93, 95, 97, 99,
 ];
-/// How many the terminal shows beside the recommended one: evenly over what they do to the depth.
+/// How many the terminal shows in addition to the recommended one: evenly spaced by the depth that they reach.
 const SHOWN: usize = 7;
 /// An expected calibration error that is worth a word.
 const BADLY_CALIBRATED: f64 = 0.05;

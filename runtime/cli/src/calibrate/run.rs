@@ -29,7 +29,7 @@ pub enum RunError {
     Truth(#[from] TruthError),
 }
 
-/// What each exit says of each sample: `[exit][sample]`.
+/// What each exit answers for each sample: `[exit][sample]`.
 pub struct Answers<J> {
     pub judged: Vec<Vec<J>>,
     confidences: Vec<Vec<Confidence>>,

@@ -21,7 +21,7 @@ pub struct Values {
     elements: Vec<Element>,
 }
 
-/// What a line says of its picture.
+/// What a line gives for its picture.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Numbers {
     /// What comes with the picture.

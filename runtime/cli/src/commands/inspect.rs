@@ -103,7 +103,7 @@ struct Inspected {
     profiles: Vec<Measured>,
 }
 
-/// What the package takes on processors with vectors of so many floats.
+/// What the package takes on processors with vectors of `lanes` floats.
 #[derive(Serialize)]
 pub(super) struct Packed {
     pub(super) lanes: u8,
@@ -115,7 +115,7 @@ pub(super) struct Packed {
     workspace_bytes: u64,
 }
 
-/// A profile in the package or beside it.
+/// A profile in the package or next to it.
 #[derive(Serialize)]
 struct Measured {
     file: PathBuf,

@@ -183,7 +183,7 @@ fn warn_of(seen: &Sighting, cores: &[usize]) {
     }
 }
 
-/// Whether stages are measured beside busy neighbours, too: where work may run on idle compute units of others.
+/// Whether stages are measured with busy neighbours, too: where work may run on idle compute units of others.
 fn measures_beside(options: &Options, needs: &Needs, device: DeviceKind) -> bool {
     let mut models = needs.models.iter();
     options.beside || models.any(|model| model.device == device && model.beside)
@@ -334,7 +334,7 @@ impl Run<'_> {
     }
 }
 
-/// What a device's profile beside a package ends in.
+/// The end of the name of a device's profile file, which lies next to the package.
 const fn beside(device: DeviceKind) -> &'static str {
     match device {
         DeviceKind::Cpu => "profile.json",
@@ -343,7 +343,7 @@ const fn beside(device: DeviceKind) -> &'static str {
     }
 }
 
-/// Writes a profile into its package, if it is to be there or has one of this machine, or beside it. Says which.
+/// Writes a profile into its package, if that is wanted or it has one of this machine; otherwise next to it. Returns the file.
 fn keep(
     profile: Profile,
     package_file: &Path,

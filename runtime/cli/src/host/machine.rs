@@ -1,4 +1,4 @@
-//! What the kernel says of a machine, in its files: of this one, of one under another root, or of one
+//! What the kernel says about a machine, in its files: about this one, one under another root, or one
 //! that was recorded. Nothing here writes to it.
 
 use std::cell::RefCell;

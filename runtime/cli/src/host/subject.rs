@@ -46,7 +46,7 @@ pub enum Subject {
     SharedHoles,
     /// Huge pages that it makes of that memory.
     SharedHugePages,
-    /// Queues of the kernel that a client makes long, for whoever wakes it.
+    /// Queues of the kernel that a client makes long for any thread that wakes it.
     WaitQueues,
     Virtual,
 }

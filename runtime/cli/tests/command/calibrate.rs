@@ -21,7 +21,7 @@ fn scratch(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// A folder of folders, and beside it the same pictures as a list.
+/// A folder of folders, and next to it the same pictures as a list.
 fn pictures() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {

@@ -162,7 +162,7 @@ fn boxes_are_found_where_they_lie_in_the_picture() {
     for (options, boxes) in [
         ("", vec![[16, 8, 32, 16]]),
         ("--letterbox", vec![[16, 0, 32, 32]]),
-        // The network sees 16 x 16 pixels in the middle, and no object beside them.
+        // The network sees 16 x 16 pixels in the middle, and no object outside them.
         ("--crop 0.5", vec![[28, 12, 8, 8], [0, 0, 10, 10]]),
     ] {
         annotate(&boxes);

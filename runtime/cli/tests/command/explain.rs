@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The demonstration network with an operator that nobody knows in the place of each `Relu`.
+/// The demonstration network with an unknown operator in the place of each `Relu`.
 fn network() -> PathBuf {
     let signs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/signs/signs.onnx");
     let mut bytes = fs::read(signs).expect("the network");

@@ -1,4 +1,4 @@
-//! `punctual inspect`: what a package holds, for people and for programs; and what is said of files that are none.
+//! `punctual inspect`: what a package holds, for people and for programs; and the message for files that are not packages.
 
 use std::collections::BTreeMap;
 use std::fs;

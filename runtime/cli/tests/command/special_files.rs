@@ -37,7 +37,7 @@ const READING: &[&str] = &[
     "simulate workload.toml",
 ];
 
-/// What `strange` may be, and what is said of it.
+/// What `strange` may be, and what the message says about it.
 const KINDS: &[(&str, &str)] = &[
     ("device", "it is a device"),
     ("pipe", "it is a pipe"),
@@ -180,6 +180,6 @@ fn standard_input_is_read_as_the_file_that_it_is() {
     let file = File::open(root().join("examples/fleet.toml")).expect("the example");
     let output = run(&root().join("examples"), "plan /dev/stdin", file.into());
     let said = String::from_utf8_lossy(&output.stderr);
-    // Its packages are looked for beside /dev/stdin; that it was read is all that is asked for.
+    // Its packages are looked for next to /dev/stdin; the test only asks that it was read.
     assert!(!said.contains("is not read"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! Networks that are verified by `punctual profile` and `punctual compile`, and what `punctual check` says of it.
+//! Networks that are verified by `punctual profile` and `punctual compile`, and what `punctual check` says about it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

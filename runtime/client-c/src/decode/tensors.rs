@@ -16,7 +16,7 @@ pub(super) struct Floats<'a> {
 }
 
 impl Floats<'_> {
-    /// The sides of a tensor of so many dimensions.
+    /// The sides of a tensor of `RANK` dimensions.
     pub(super) fn sides<const RANK: usize>(&self) -> Result<[usize; RANK], Error> {
         let shape: &[u32; RANK] = self.shape.try_into().map_err(|_| {
             let expected = ["no", "1", "2", "3", "4", "5", "6", "7", "8"];
@@ -47,7 +47,7 @@ impl Floats<'_> {
 /// A tensor of floats.
 ///
 /// # Safety
-/// Null, or a tensor whose data are as many bytes as it says, which nobody writes.
+/// Null, or a tensor whose data are as many bytes as it says, to which nothing writes.
 pub(super) unsafe fn floats<'a>(
     tensor: *const TensorView,
     name: &'static str,
@@ -58,7 +58,7 @@ pub(super) unsafe fn floats<'a>(
     let shape = tensor.shape.get(..tensor.rank as usize);
     let shape = shape.ok_or(Error::Argument(name))?;
     let (data, count) = counted(tensor, shape, FLOAT32).ok_or(Error::NotFloats(name))?;
-    // SAFETY: so many bytes, by the caller's duty; aligned, as was checked.
+    // SAFETY: the data hold `count` values, by the caller's duty; aligned, as was checked.
     let values = unsafe { slice::<f32>(data.cast(), count) };
     Ok(Floats {
         values,
@@ -103,7 +103,7 @@ fn counted(
 /// An array; none of it if there is nothing.
 ///
 /// # Safety
-/// Points to `count` values that nobody writes, or `count` is 0.
+/// Points to `count` values to which nothing writes, or `count` is 0.
 pub(super) unsafe fn slice<'a, T>(first: *const T, count: usize) -> &'a [T] {
     if count == 0 {
         return &[];
@@ -131,7 +131,7 @@ pub(super) unsafe fn array<'a, T>(
 /// The same to be written.
 ///
 /// # Safety
-/// Null, or `count` values that nobody else uses.
+/// Null, or `count` values that nothing else uses.
 pub(super) unsafe fn array_mut<'a, T>(
     first: *mut T,
     count: usize,

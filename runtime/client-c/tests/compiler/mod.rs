@@ -25,7 +25,7 @@ pub enum Linking {
     Static,
 }
 
-/// Where cargo put the libraries: beside this test's program.
+/// Where cargo put the libraries: next to this test's program.
 pub fn libraries() -> PathBuf {
     let program = std::env::current_exe().expect("a path");
     program.parent().expect("a folder").to_owned()

@@ -126,7 +126,7 @@ fn a_response_says_what_the_network_saw() {
         let view = response.view().unwrap();
         assert_eq!(view.corner(), (crop.x, crop.y));
         assert_eq!((view.input().width, view.input().height), (80, 64));
-        // Beside the border of 8 columns, at twice the size.
+        // The crop lies between borders of 8 columns, at twice its size.
         let (x, y) = (crop.x as f32, crop.y as f32);
         assert_eq!(view.to_frame(8.0, 0.0), (x, y));
         assert_eq!(view.to_frame(72.0, 64.0), (x + 32.0, y + 32.0));

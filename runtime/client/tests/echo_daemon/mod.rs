@@ -1,4 +1,4 @@
-//! The least that a daemon can do: lets everybody in and says of each frame what its first pixel
+//! The least that a daemon can do: admits every client and answers for each frame what its first pixel
 //! was. One thread does the work of port and intake.
 #![allow(dead_code, reason = "each test binary uses a part")]
 

@@ -38,7 +38,7 @@ pub(crate) fn gather(folding: &mut Folding<'_>) -> Result<Constant, Problem> {
     Ok(Constant { dims, batch, data })
 }
 
-/// The positions that indices name along a batch of so many positions an image, if each is one of its own image.
+/// The positions that indices name along a batch of `each` positions for each image, if each index is one of its own image.
 fn of_own_image(indices: &Constant, each: usize) -> Result<Vec<i64>, Problem> {
     let Some(integers) = indices.integers() else {
         return refuse(TYPES);

@@ -549,7 +549,7 @@ fn images_that_lie_in_one_dimension_are_not_mixed() {
     assert!(part.is_err(), "{part:?}");
 }
 
-/// The tensor that a constant is in a batch of so many images; `None` where its values are unknown.
+/// The tensor that a constant is in a batch of `images` images; `None` where its values are unknown.
 fn in_batch(constant: &Constant, images: usize) -> Option<Constant> {
     let mut dims = constant.dims.clone();
     let each = constant.batch.map_or(1, |at| dims[at]);

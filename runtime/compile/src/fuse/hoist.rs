@@ -49,7 +49,7 @@ impl Fusion {
         }
     }
 
-    /// The positions of the affine steps that write a gather's sources, if all are such, nobody else
+    /// The positions of the affine steps that write a gather's sources, if all are such, nothing else
     /// reads them, and not one would cost nothing where it is.
     fn affine_sources(&self, gather: usize) -> Option<Vec<usize>> {
         let operator = self.operators[gather].as_ref()?;

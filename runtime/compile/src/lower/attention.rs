@@ -1,7 +1,7 @@
 //! Attention between tokens.
 //!
 //! Exporters write it as two products of matrices with a softmax between them, the heads, or the windows of an image,
-//! moved beside the batch. None of the steps between is computed; they are values of their own ([`Scores`]) until the
+//! moved next to the batch. None of the steps between is computed; they are values of their own ([`Scores`]) until the
 //! second product makes one operator of all, or until something else reads them.
 
 use punctual_model::{Attention, BiasForm, ChannelRun, Gather, Tensor, TensorId};

@@ -185,8 +185,8 @@ impl Lowering<'_> {
         self.tabled(node, constant, laid)
     }
 
-    /// In a file of a fixed batch size, makes a tensor of an operand that is the same for each image, several beside each
-    /// other.
+    /// In a file of a fixed batch size, makes a tensor of an operand that holds the same values for each image, one copy
+    /// after the other.
     pub(super) fn materialise_images(
         &mut self,
         node: &Node,
@@ -289,7 +289,7 @@ fn block_size(attributes: &mut Attributes) -> Result<i64, Problem> {
     }
 }
 
-/// A dimension of an image divided by so many.
+/// A dimension of an image divided by `by`.
 fn part(sizes: &[Dim], at: usize, by: i64) -> Result<Dim, Problem> {
     match *sizes {
         [_, _, _, _] => match sizes[at] {

@@ -325,7 +325,7 @@ impl Lowering<'_> {
         Ok(sizes)
     }
 
-    /// Whole pixels' channels joined, if that is all that is to be done.
+    /// Whole pixels' channels joined, if nothing else remains to do.
     fn gathered(
         &mut self,
         node: &Node,

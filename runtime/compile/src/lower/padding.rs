@@ -51,7 +51,7 @@ fn image_padding(axes: &[usize], before: &[i64], behind: &[i64], rank: usize) ->
 
 impl Lowering<'_> {
     /// The image inside of the zeros around a node's operand, and the window with these zeros as its own padding, if a
-    /// window may have so much.
+    /// window may have this much padding.
     pub(super) fn inside_padding(&self, node: &Node, window: &Window) -> Option<(View, Window)> {
         let view = self.view(node, 0).ok()?;
         let padded = self.padded.get(&view.tensor)?;
@@ -128,7 +128,7 @@ impl Lowering<'_> {
         self.set(node, Value::View(view))
     }
 
-    /// With so many positions more along a dimension, or fewer.
+    /// With more positions along a dimension, `before` and `behind` it, or fewer where these are negative.
     fn padded(
         &mut self,
         node: &Node,

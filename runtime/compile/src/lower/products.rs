@@ -584,7 +584,7 @@ impl Equation {
     }
 }
 
-/// The letters of a term. `rest` is how many dimensions three points stand for, beside so many letters.
+/// The letters of a term. `rest`: how many dimensions three points stand for, given the number of letters in the term.
 fn letters(term: &str, rest: impl Fn(usize) -> Option<usize>) -> Option<Vec<Letter>> {
     let (before, after, has_points) = match term.split_once("...") {
         Some((before, after)) => (before, after, true),

@@ -99,7 +99,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Whether a quantised constant is to be signed: as its zero point is.
+    /// Whether a quantised constant must be signed: as its zero point is.
     fn is_signed(&self, node: &Node) -> bool {
         let zero = self.operand(node, 2);
         matches!(zero, Some(Value::Constant(zero)) if matches!(zero.data, Data::Signed(_)))

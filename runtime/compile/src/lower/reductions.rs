@@ -246,7 +246,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The dimension of a view of three that is no longer than the other one beside the batch.
+    /// In a view of the batch and two other dimensions: the one of the two that is not longer than the other.
     fn shorter(&self, view: &View) -> usize {
         let size = |dim: usize| match view.sizes()[dim] {
             Dim::Known(size) => size,
@@ -304,7 +304,7 @@ impl Lowering<'_> {
         Ok(self.copied_on(node, view, &axes)?.tensor)
     }
 
-    /// What is said of the detections, and the size of the network's input.
+    /// The decoder: what the options give for the detections, and the size of the network's input.
     fn decoder(
         &self,
         places: i64,

@@ -1,4 +1,4 @@
-//! Sequences of tokens: layers of each token, tables of them, constants beside and added to them. A token is a pixel.
+//! Sequences of tokens: layers of each token, tables of them, constants joined before them or added to them. A token is a pixel.
 
 use std::rc::Rc;
 

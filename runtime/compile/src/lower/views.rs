@@ -408,7 +408,7 @@ impl Lowering<'_> {
         self.set(node, Value::View(view))
     }
 
-    /// Each dimension so many times.
+    /// Repeats each dimension as many times as `repeats` gives for it.
     pub(super) fn tile(&mut self, node: &Node) -> Result<(), Problem> {
         self.limit(node, 2, 1)?;
         Attributes::of(node).finish()?;

@@ -23,7 +23,7 @@ pub struct Reduction {
 pub enum ReductionKind {
     /// The position of the largest value: a byte if there are at most 256 positions.
     ArgMax,
-    /// So many largest values; their positions are one output more, which has `_index` behind its name.
+    /// This number of largest values; their positions are one output more, which has `_index` behind its name.
     Largest(u32),
 }
 
@@ -51,7 +51,7 @@ pub struct DetectionOptions {
     pub overlap: Option<f32>,
     /// Whether boxes of different classes suppress each other, too.
     pub across_classes: bool,
-    /// Confidence is the mean of so many of the best scores; by default there is none.
+    /// Confidence is the mean of this number of the best scores; by default there is none.
     pub confidence: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! Constants whose data lie in another file beside the ONNX file, as PyTorch's dynamo exporter
+//! Constants whose data lie in another file next to the ONNX file, as PyTorch's dynamo exporter
 //! writes them unless told otherwise.
 
 use std::io::{self, Read, Seek, SeekFrom};

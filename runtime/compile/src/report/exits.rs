@@ -108,7 +108,7 @@ fn decoder(stage: &Stage) -> Option<Decoder> {
     })
 }
 
-/// A row for each output; what is said of the exit stands in its first.
+/// A row for each output; what describes the exit as a whole stands in its first.
 pub(super) fn table(exits: &[ExitReport]) -> Table {
     let mut table = Table::of([
         Column::number("exit"),

@@ -1,4 +1,4 @@
-//! What each exit costs beside the way to the next: its head, which those that go deeper run for nothing.
+//! What each exit costs in addition to the path to the next: its head, which requests that go deeper run for nothing.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Parts of an ONNX file, for whoever writes one: stages for other engines, tests, drawn networks.
+//! Parts of an ONNX file, for code that writes one: stages for other engines, tests, drawn networks.
 
 use super::{
     AttributeProto, DimensionProto, NodeProto, TensorProto, TensorShapeProto, TensorTypeProto,

@@ -1,4 +1,4 @@
-//! Weights in other files: only beside the network. That they are read is tested with real files, in
+//! Weights in other files: only in files next to the network. That they are read is tested with real files, in
 //! `tests/compile/onnxruntime.rs`.
 
 use std::path::Path;

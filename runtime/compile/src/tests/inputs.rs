@@ -1,4 +1,4 @@
-//! What the inputs of a file are taken to be, and what has to be said of them.
+//! How the inputs of a file are understood, and what the options must say about them.
 
 use punctual_model::{Calibration, InputForm, Network, VectorSpec};
 
@@ -6,7 +6,7 @@ use super::builder::{Onnx, image_of, int};
 use super::options;
 use crate::{CompileError, CompileOptions, InputOptions, Note, compile};
 
-/// A file with an input of these sizes beside the batch, which a node reads before a head if it is a picture.
+/// A file with an input of these sizes besides the batch, which a node reads before a head if it is a picture.
 fn of(sizes: &[i64]) -> Onnx {
     let mut onnx = Onnx::new();
     onnx.graph().input[0] = image_of("image", sizes);
@@ -168,7 +168,7 @@ fn sides_that_the_file_leaves_open_are_given_or_asked_for() {
     refused(&of(&[3, 8, 8]), sized, &words);
 }
 
-/// A picture's mean beside vectors of these lengths, all in one layer. The vectors stand before the picture.
+/// A picture's mean joined with vectors of these lengths, all in one layer. The vectors stand before the picture.
 fn with_vectors(lengths: &[i64]) -> Onnx {
     let mut onnx = Onnx::new();
     let mut operands = "flat".to_owned();

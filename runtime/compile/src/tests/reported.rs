@@ -1,4 +1,4 @@
-//! What the report says of a network with calibration records.
+//! What the report contains for a network with calibration records.
 
 use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
 
@@ -6,7 +6,7 @@ use super::builder::{Onnx, everything, int};
 use super::{compiled, options};
 use crate::{CompileError, CompileReport, Note, compile};
 
-/// Ten samples; each exit is right on so many of them, and always confident by 0.6 or 1.0.
+/// Ten samples; exit k is right on `right[k]` of them. Exits are always confident by 0.6 (the first) or 1.0.
 fn report(right: [usize; 2]) -> CompileReport {
     let exit = |sample, exit: usize| {
         let confidence = if exit == 0 { 39_321 } else { 65_535 };

@@ -130,7 +130,7 @@ fn gates_shuffles_joins_and_dense_layers_as_both_exporters_write_them() {
     };
     // Two gates; what x * clamp(x + 3, 0, 6) / 6 multiplies is an activation.
     assert_eq!(of_kind("multiply"), Some(2), "{}", dynamo.report);
-    // One for the half that each of three shuffles sees, the last shuffle with the branches beside
+    // One for the half that each of three shuffles sees, the last shuffle with the branches next to
     // it, and nine dense layers after the first, which reads one tensor.
     assert_eq!(of_kind("gather channels"), Some(14), "{}", dynamo.report);
 }

@@ -145,7 +145,7 @@ impl<'a> Admission<'a> {
         {
             return Ok(Grant { next: None, joins });
         }
-        // Two kinds of requests may use the reservation if they pass the test beside the reservations
+        // Two kinds of requests may use the reservation if they pass the test together with the reservations
         // after them. The first has an earlier deadline than the reserved one: the client set it, or the
         // preparation took longer than J. The second belongs to a task in debt for an overrun, and was
         // captured at its period, so that it got a reserved buffer. Its own `next` lies in the future.

@@ -177,7 +177,7 @@ impl View<'_> {
         self.optional(scan, free).is_some()
     }
 
-    /// Whether real-time work has used so much of the partition's time that `work` must stop.
+    /// Whether real-time work has used enough of the partition's time that `work` must stop.
     pub fn share_is_spent(&self, work: Voluntary) -> bool {
         self.partitions.share_is_spent(self.index, work, self.now)
     }

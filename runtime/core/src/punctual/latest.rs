@@ -8,7 +8,7 @@
 //! or a newer one has its mandatory part. The reservation of a newer conforming frame stays unused.
 //! A newer best-effort frame takes the older one's position in the best-effort queue.
 //!
-//! A newer frame with an earlier deadline must first pass the test beside the older frame, which then ends:
+//! A newer frame with an earlier deadline must first pass the test together with the older frame, which then ends:
 //! W falls. A newer frame that is rejected changes nothing. Nor does a best-effort frame that starts at once
 //! or never: the older frame that can be on time stays. The order of arrival tells which frame is newer,
 //! because capture times are only claims.

@@ -2,7 +2,7 @@
 //! when the plan was made.
 //!
 //! That both layouts are schedulable does not suffice. Requests that were promised under the old layout may
-//! not fit under the new one beside what its tasks may still release; without that test, plans miss
+//! not fit under the new one together with what its tasks may still release; without that test, plans miss
 //! deadlines (`docs/decisions/0007`). So a change is tested at a boundary, and made at once or not at all:
 //!
 //! 1. Each task that is guaranteed now is guaranteed there, at the present scale. No model is demoted on a partition that

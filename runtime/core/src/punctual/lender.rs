@@ -9,7 +9,7 @@ use crate::time::{Instant, Nanos};
 /// How much more a home may have lost than it borrowed before it stops lending.
 const LOST_MAX: Nanos = Nanos::from_millis(60);
 
-/// A loss is forgotten at this part of the time. So much of its time a home loses at most in the long run.
+/// A loss is forgotten at this part of the time. In the long run a home loses at most this part of its time.
 const FORGOTTEN: u64 = 256;
 
 /// A leaky bucket of lost work, in the time that the work takes on the home.

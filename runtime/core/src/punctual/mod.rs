@@ -103,7 +103,7 @@ use crate::punctual::tables::{SCALES, Tables};
 use crate::punctual::view::{Holds, View};
 use crate::time::Instant;
 
-/// What `check` must find beside the faults of the owners, and how to plant it.
+/// What `check` must find in addition to the faults of the owners, and how to plant it.
 #[cfg(test)]
 const FAULTS: &[fault::Fault<Punctual>] = &[
     ("a timer is set after something falls due", |it| {
@@ -230,7 +230,7 @@ impl Policy for Punctual {
     }
 }
 
-/// A view that borrows the fields it has and no others: the slack scans can be written to beside it.
+/// A view that borrows the fields it has and no others: the slack scans can be written to at the same time.
 macro_rules! view {
     ($punctual:ident, $index:ident) => {
         View {

@@ -173,7 +173,7 @@ impl Partitions {
     }
 
     /// The slots of actions on other compute units whose members have promised work left for this partition.
-    /// The EDF head may not run beside them: it would not be the earliest once they have ended.
+    /// The EDF head may not run at the same time as them: it would not be the earliest once they have ended.
     fn pinning(&self, index: usize) -> impl Iterator<Item = &Slot> {
         let away = self[index].away.iter();
         let away = away.map(|&other| &self[usize::from(other)].slot);
@@ -216,7 +216,7 @@ impl Partitions {
         }
     }
 
-    /// Whether real-time work has used so much of a partition's time that the policy gives up `work`. Best-effort
+    /// Whether real-time work has used enough of a partition's time that the policy gives up `work`. Best-effort
     /// work does not count: it runs at ordinary priority (decision 3), so the kernel does not throttle it.
     pub fn share_is_spent(&self, index: usize, work: Voluntary, now: Instant) -> bool {
         let partition = &self[index];

@@ -153,7 +153,7 @@ impl<'a> Stream<'a> {
     }
 
     /// The number of requests that arrive close enough to each other to share a batch. That is within half of
-    /// the time that a deadline leaves beside jitter and mandatory work.
+    /// the time that a deadline leaves after jitter and mandatory work.
     fn together(&self) -> u64 {
         let left = self.plan.deadline.unwrap_or(Nanos::ZERO);
         let left = left.saturating_sub(self.plan.jitter + self.mandatory());

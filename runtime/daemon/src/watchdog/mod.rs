@@ -277,8 +277,8 @@ impl Watchdog {
         (self.bound_ns / 8).min(STEP_NS_MAX / 2)
     }
 
-    /// Whether it is time to look again: looking reads what the machine says of every thread that has not beaten since, which takes
-    /// a tenth of a millisecond or more, and a client can wake housekeeping often.
+    /// Whether it is time to look again: looking reads what the machine reports about every thread that has not beaten since, which
+    /// takes a tenth of a millisecond or more, and a client can wake housekeeping often.
     pub fn is_due(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.looked_ns) >= self.period_ns() / 2
     }
@@ -353,7 +353,7 @@ impl Watchdog {
     }
 }
 
-/// What is said of a silent or a starved thread.
+/// The sentence that tells about a silent or a starved thread.
 pub fn sentence(silent: &SilentReport) -> String {
     // Some of the silence is from before the thread was told to take a turn.
     if silent.silent_ms < silent.bound_ms / 2 {
@@ -485,7 +485,7 @@ mod tests {
         assert_eq!(report.silent, []);
     }
 
-    /// A thread that never beats, and what the machine says of it at each look.
+    /// A thread that never beats, and what the machine reports about it at each look.
     fn starving(had: impl Fn(u64) -> ThreadUsage + 'static) -> (Watchdog, Arc<Sleeper>) {
         let sleeper = Arc::<Sleeper>::default();
         sleeper.dead.store(true, Ordering::Relaxed);

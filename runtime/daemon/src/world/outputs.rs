@@ -7,7 +7,7 @@ use punctual_device::regions::ClaimedRegions;
 use punctual_ipc::{HandedOver, OutputAreas};
 use punctual_platform::areas::Area;
 
-/// What is to be known of a task whose clients get outputs.
+/// What must be known about a task whose clients get outputs.
 pub struct TaskOutputs {
     /// The request buffers of its model's device.
     pub regions: Arc<ClaimedRegions>,

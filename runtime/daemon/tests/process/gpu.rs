@@ -1,4 +1,4 @@
-//! A manifest asks for TPCs: the daemon serves on the emulated driver, on the GPU alone and beside the
+//! A manifest asks for TPCs: the daemon serves on the emulated driver, on the GPU alone and together with the
 //! processor, also after faults of the GPU that a reset helps against; and says what is missing where it cannot.
 //!
 //! The emulated driver computes what the kernels compute. It says nothing about time.

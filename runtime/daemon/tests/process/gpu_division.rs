@@ -1,11 +1,11 @@
-//! The emulated GPU divided among partitions in one daemon: each launch runs where its partition may, whoever leads it.
+//! The emulated GPU divided among partitions in one daemon: each launch runs where its partition may, whichever core leads it.
 
 use crate::division::{assert_apart, divisions, launches, logging};
 use crate::emulated_gpu::{folder, profiled, turn};
 use crate::support::{Daemon, assert_accounts, connect, result, submit};
 use punctual_ipc::{ClientChannel, PixelFormat, Verdict};
 
-/// Partitions of so many TPCs each, with a task each. One core leads all.
+/// Partitions of these numbers of TPCs, with a task each. One core leads all.
 pub fn partitioned(partitions: &[u16], tasks: &[(&str, &str)], daemon: &str) -> String {
     let mut manifest = format!("[daemon]\nboard = \"emulated\"\ncores = [0]\n{daemon}\n");
     manifest += "[[model]]\nname = \"small\"\npackage = \"small.punctual\"\n";

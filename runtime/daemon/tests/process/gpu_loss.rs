@@ -23,7 +23,7 @@ fn soon() -> Option<u64> {
     Some(now_ns() + LIMIT.as_nanos() as u64)
 }
 
-/// A daemon that nobody starts again, and what it says.
+/// A daemon that is not started again when it ends, and what it says.
 struct Daemon(Child);
 
 impl Daemon {

@@ -18,7 +18,7 @@ const EVERY_NS: u64 = 100_000_000;
 /// Of each client: one more than its task's queue holds.
 const SLOTS: usize = 9;
 
-/// No frame is counted any longer after so many seconds.
+/// A frame is not counted any longer after this number of seconds.
 const FORGOTTEN: f64 = 1.2;
 
 /// Two tasks with deadlines that any machine keeps, whatever else it does.
@@ -112,7 +112,7 @@ fn present(report: &Report) -> &str {
     &layouts.present
 }
 
-/// What the daemon says of itself, once it comes to that: its ordinary threads may wait for a core longer than a report
+/// What the daemon says about itself, once it comes to that: its ordinary threads may wait for a core longer than a report
 /// may take.
 fn report(daemon: &Daemon) -> Report {
     let limit = clock::now_ns() + LIMIT.as_nanos() as u64;

@@ -1,4 +1,4 @@
-//! What the plan says of memory, against what the daemon had: the prediction is of use only if it holds.
+//! What the plan says about memory, against what the daemon had: the prediction is of use only if it holds.
 use std::sync::Arc;
 
 use crate::support::{Daemon, Folder, MANIFEST, connect, result, submit};

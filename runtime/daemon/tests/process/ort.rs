@@ -16,7 +16,7 @@ fn manifest(device: &str) -> String {
     )
 }
 
-/// With figures for the library beside those for our kernels.
+/// With figures for the library in addition to those for our kernels.
 fn folder(device: &str) -> Folder {
     let folder = Folder::with(&manifest(device));
     if named().is_some() {

@@ -39,7 +39,7 @@ fn started_by(starter: &[&str], command: &Command) -> Command {
 #[test]
 fn whatever_asks_it_to_end_is_answered_with_a_drain() {
     for name in ["TERM", "INT", "HUP", "QUIT"] {
-        // Whoever runs the tests may have been started by nohup(1).
+        // The process that runs the tests may have been started by nohup(1).
         let default = ["env", "--default-signal=HUP"];
         let daemon = Daemon::start_as(Folder::with(MANIFEST), |command| {
             *command = started_by(&default, command);

@@ -1,4 +1,4 @@
-//! Whoever may connect, and what it may do with descriptors, silence and crowds: it delays no other client.
+//! Any process that may connect, and what it may do with descriptors, silence and crowds: it delays no other client.
 
 use std::io::{IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -60,7 +60,7 @@ impl Lingering {
         self.sockets.iter().map(AsRawFd::as_raw_fd).collect()
     }
 
-    /// Whoever has been sent them has them alone now, and their peers stay. Closing these is not the
+    /// Only the process that these were sent to has them now, and their peers stay. Closing these is not the
     /// last close, so nothing lingers here.
     fn leave(&mut self) {
         self.sockets.clear();
@@ -80,7 +80,7 @@ impl Drop for Lingering {
     }
 }
 
-/// An opening for `task`, RGB, no layout, so many buffers.
+/// An opening for `task`, RGB, no layout, `buffers` buffers.
 fn opening(task: &str, buffers: u8) -> Vec<u8> {
     let version = PROTOCOL_VERSIONS.highest.to_le_bytes();
     let mut bytes = b"PNCT".to_vec();

@@ -1,4 +1,5 @@
-//! What a profile says of its network's answers: a network that was wrong is not served, one that nobody verified is warned of.
+//! What a profile says about its network's answers: a network that was wrong is not served, and for one that was not verified
+//! there is a warning.
 
 use std::io::{Read, pipe};
 

@@ -182,7 +182,7 @@ pub fn profile(machine: &str, clocks: &str, package: &Package) -> Profile {
 /// A folder with everything that a daemon is started with; gone with it.
 pub struct Folder {
     path: PathBuf,
-    /// What the daemon's environment has beside the test's.
+    /// What the daemon's environment has in addition to the test's.
     pub environment: Vec<(&'static str, OsString)>,
     /// Where clients connect, if that is not in the folder.
     pub socket: Option<PathBuf>,
@@ -247,7 +247,7 @@ impl Folder {
             .arg(socket)
             .arg("--report")
             .arg(self.path("report.json"))
-            // Not the one of whoever runs the tests.
+            // Not the one of the user who runs the tests.
             .env_remove("PUNCTUAL_LOG")
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null());
@@ -310,7 +310,7 @@ impl Daemon {
         self.folder.socket()
     }
 
-    /// What it says of itself now.
+    /// What it says about itself now.
     pub fn report(&self) -> Report {
         Report::live(&self.socket()).expect("a live report")
     }

@@ -88,11 +88,11 @@ struct Fault {
     run: Run,
 }
 
-/// What a run says of a fault.
+/// What a run shows of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Run {
     Wrong,
-    /// This network does not show it, for the reason that stands beside the fault.
+    /// This network does not show it, for the reason that stands next to the fault.
     Right,
 }
 
@@ -110,7 +110,7 @@ fn relocate(stage: &mut Executable, name: &str, change: impl Fn(&mut [Operand], 
     stage.steps[at].operands = Operands::new(inputs, output);
 }
 
-/// Whoever reads at a place reads at another.
+/// Makes all steps that read at `from` read at `to` instead.
 fn read_elsewhere(stage: &mut Executable, from: usize, to: usize) {
     let names: Vec<String> = stage.steps.iter().map(|step| step.name.clone()).collect();
     for name in names {

@@ -252,7 +252,7 @@ impl<'n> Lowering<'n> {
         places
     }
 
-    /// A stage that has so many operators before it.
+    /// A stage that has `before` operators before it.
     fn stage(&self, index: usize, before: u32) -> Result<Executable, LowerError> {
         let stage = &self.network.stages[index];
         let placed = self.outputs.and_then(|outputs| outputs.stage(index));
@@ -419,7 +419,7 @@ impl Layouts {
 trait Lower {
     fn kernel(&self, of: &Layouts) -> Result<Box<dyn Kernel>, KernelError>;
 
-    /// Whether it reads the network's input, of so many channels, as the planes that it is.
+    /// Whether it reads the network's input, of `channels` channels, as the planes that it is.
     fn reads_planes(&self, _channels: usize) -> bool {
         false
     }

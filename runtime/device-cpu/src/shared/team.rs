@@ -60,7 +60,7 @@ struct Job {
     stage: AtomicU8,
     members: AtomicU8,
     buffers: [AtomicU16; BATCH_MAX],
-    /// Where the members' outputs go; null if nobody wants them.
+    /// Where the members' outputs go; null if they are not wanted.
     areas: [AtomicPtr<u8>; BATCH_MAX],
     /// How many values of the outputs are not finite, so far.
     not_finite: [AtomicU32; BATCH_MAX],
@@ -139,7 +139,7 @@ fn assert_parts_tile(step: &Step, size: usize) {
     assert_eq!(end, step.operands.output().len, "parts of `{}`", step.name);
 }
 
-/// What memory holds that nobody has written: as a float a NaN, as bytes none that an engine would make by itself.
+/// What memory holds before it is written: as a float a NaN, as bytes none that an engine would make by itself.
 const POISON: f32 = f32::from_bits(u32::MAX);
 
 impl Leader {
@@ -351,7 +351,7 @@ impl Team {
     /// The request buffers of the job's members are claimed for it, and no seat runs it.
     unsafe fn overwrite(&self, stage: &Executable, members: usize) {
         for region in [&self.workspace, &self.scratch] {
-            // SAFETY: outside of a job nobody else uses them.
+            // SAFETY: outside of a job nothing else uses them.
             unsafe { region.write(0..region.floats()) }.fill(POISON);
         }
         let outputs = stage.steps.iter().map(|step| step.operands.output());
@@ -370,7 +370,7 @@ impl Team {
     /// No job runs while the slice lives.
     unsafe fn floats(&self, stage: &Executable, member: usize, span: Span) -> &[f32] {
         let (region, range) = self.place(stage, member, span);
-        // SAFETY: the caller's promise: nobody writes.
+        // SAFETY: the caller's promise: nothing writes.
         unsafe { region.read(range) }
     }
 

@@ -39,7 +39,7 @@ fn output(tensor: TensorId, shape: Tensor, order: [usize; 3], element: Element) 
 const PLANES: [usize; 3] = [0, 1, 2];
 const TOKENS: [usize; 3] = [1, 2, 0];
 
-/// A convolution of so many channels whose result is also read by others, enlarged by 2: many rows at once do not fit.
+/// A convolution of `channels` channels whose result is also read by others, enlarged by 2: many rows at once do not fit.
 fn maps(channels: u32) -> Network {
     let mut random = Random::new(u64::from(channels));
     let (weights, bias) = (27 * channels, channels);

@@ -123,7 +123,7 @@ fn with_all_partitions_named_each_stage_is_measured_beside_busy_ones_too() {
             .copied()
             .collect()
     };
-    // Nobody is beside all cores: what was measured alone holds.
+    // A partition of all cores has no neighbours: what was measured alone holds.
     assert_eq!(of_all(&profile.beside), of_all(&profile.stages));
     assert_eq!(profile.beside_factor(cores), Some(1.0));
     assert!(profile.beside.iter().all(|entry| entry.samples >= 69));

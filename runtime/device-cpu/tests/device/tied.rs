@@ -42,8 +42,8 @@ fn pictures(network: &Network) -> Vec<Vec<f32>> {
     (0..3).map(|seed| networks::image(network, seed)).collect()
 }
 
-/// The network says what the interpreter says of it, and what the network says whose operators have weights of their own,
-/// to the last bit.
+/// The network's answers agree with those of the interpreter, and are equal to the last bit to those of the network whose
+/// operators have weights of their own.
 fn assert_answers(isa: Isa, network: &Network, solutions: &[SolutionChoice]) {
     let images = pictures(network);
     let found = scores(isa, network, &images, solutions);

@@ -8,8 +8,8 @@
 //!
 //! After most errors of kernels the driver refuses everything until the process ends ([`Code::loss`]). No reset is tried
 //! then: the device is *lost* ([`Loss`]), and stays down. It is lost too if the driver does not return from a reset, which it
-//! need not do while a kernel hangs, and after two restarts that failed. What becomes of the process is for its owner
-//! to decide, who asks `Health::loss` now and then: this thread may wait for the driver for ever, and nobody waits for it.
+//! need not do while a kernel hangs, and after two restarts that failed. What becomes of the process is decided by
+//! its owner, which asks `Health::loss` now and then: this thread may wait for the driver for ever, and no thread waits for it.
 //! (emulated)
 //!
 //! [`Code::loss`]: crate::driver::Code::loss
@@ -138,7 +138,7 @@ impl Recovery {
         }
     }
 
-    /// Loads the next module that is to be loaded later, if this is a moment for it; whether one is left.
+    /// Loads the next module whose loading was deferred, if this is a moment for it; whether one is left.
     fn load_later(&mut self) -> bool {
         let (Some(deferred), Some(context)) = (&mut self.deferred, &self.context) else {
             return false;

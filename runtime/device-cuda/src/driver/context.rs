@@ -24,10 +24,10 @@ unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
-/// Something still holds a context that was to be reset.
+/// Something still holds a context that should have been reset.
 #[derive(Debug, thiserror::Error)]
 pub enum ResetError {
-    /// So many holders besides the caller.
+    /// This number of holders in addition to the caller.
     #[error("the context still has {0} objects: drop them first")]
     InUse(usize),
     #[error(transparent)]

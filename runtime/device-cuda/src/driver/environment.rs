@@ -63,7 +63,7 @@ pub fn prepare() {
     } in SETTINGS
     {
         if std::env::var_os(variable).is_none() {
-            // SAFETY: this process has no thread but this one, which was just checked, so nobody reads the environment
+            // SAFETY: this process has no thread but this one, which was just checked, so nothing reads the environment
             // meanwhile.
             unsafe { std::env::set_var(variable, value) };
         }
@@ -90,7 +90,7 @@ fn is_single_threaded() -> bool {
 mod tests {
     use super::*;
 
-    /// Tests run on threads of their own, beside the main one.
+    /// Tests run on threads of their own, in addition to the main one.
     #[test]
     fn a_process_with_other_threads_is_left_as_it_is_and_says_what_it_lacks() {
         let before = SETTINGS.map(|setting| std::env::var_os(setting.variable));

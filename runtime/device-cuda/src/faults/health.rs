@@ -1,4 +1,4 @@
-//! Whether the device works, as leaders, the recovery thread and whoever watches them tell each other.
+//! Whether the device works, as leaders, the recovery thread and the code that watches them tell each other.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -100,7 +100,7 @@ impl Health {
         self.lost.get().copied()
     }
 
-    /// From now on the driver may take so many milliseconds until the next call of this; 0: nothing is asked of it.
+    /// From now on the driver may take `limit_ms` milliseconds until the next call of this; 0: nothing is asked of it.
     pub(crate) fn allow(&self, limit_ms: u64) {
         // Relaxed, both: who sees the new time with the old limit reports another figure, and nothing else.
         self.limit_ms.store(limit_ms, Ordering::Relaxed);

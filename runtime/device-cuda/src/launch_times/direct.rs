@@ -87,7 +87,7 @@ impl Direct {
         Ok(())
     }
 
-    /// Runs the launches of a list for so many members, and waits for them.
+    /// Runs the launches of a list for `images` members, and waits for them.
     pub fn run(&self, steps: &[Step], images: usize) -> Result<(), CallError> {
         for step in steps {
             self.launch(step, images)?;

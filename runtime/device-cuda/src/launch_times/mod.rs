@@ -31,13 +31,13 @@ pub struct Subject<'m> {
 /// The host has so long, in nanoseconds, to hand one launch and one event over, before the first launch begins.
 const HAND_OVER_NS: u32 = 20_000;
 
-/// Launches are measured on so many parts of the device: all of it, then an eighth less each time.
+/// Launches are measured on this number of parts of the device: all of it, then an eighth less each time.
 const WIDTHS: u16 = 8;
-/// A launch that takes at most so many thousandths of its time on all TPCs is as fast.
+/// A launch that takes at most this number of thousandths of its time on all TPCs counts as equally fast.
 const AS_FAST_PERMILLE: u64 = 1_010;
 
 /// Measures every launch of every list of some models on the TPCs `on`, which must be idle, and on fewer of them: each for a full
-/// batch, between two driver events, the median of so many `rounds` (at least one). The launches of a list are queued behind
+/// batch, between two driver events, the median of `rounds` runs (at least one). The launches of a list are queued behind
 /// a kernel that only takes time, so that they follow each other without waiting for the host.
 ///
 /// `page_bytes` is that of the device that the times are for.
@@ -145,7 +145,7 @@ impl Timed {
         })
     }
 
-    /// What the launches of all lists take on the TPCs of the stream, which are so many.
+    /// What the launches of all lists take on the stream's TPCs, of which there are `tpcs`.
     fn lists(&self, tpcs: u32, rounds: usize) -> Result<Vec<List>, CallError> {
         let stages = self.direct.program().stages.iter().enumerate();
         let lists = stages.flat_map(|(stage, of)| of.lists.iter().map(move |list| (stage, list)));
@@ -183,7 +183,7 @@ impl Timed {
         stream.synchronize()
     }
 
-    /// Keeps the stream busy while so many launches are queued.
+    /// Keeps the stream busy while `launches` launches are queued.
     fn hold(&self, launches: u32) -> Result<(), CallError> {
         let arguments = Arguments::Hold(Hold {
             stay_ns: launches.saturating_mul(HAND_OVER_NS),

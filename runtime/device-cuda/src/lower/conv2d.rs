@@ -153,7 +153,7 @@ impl Launch for Conv {
             Pattern::Depthwise => 1,
             Pattern::Grouped => u64::from(self.input.channels / self.groups),
         };
-        // What adds up parts of sums reads biases alone; they are few beside weights.
+        // What adds up parts of sums reads biases alone; they are few compared with weights.
         let weights = match self.input.address {
             0 => 0,
             _ => 2 * channels * taps * inputs,
@@ -185,7 +185,7 @@ impl Launch for Conv {
 
 /// Instructions of a warp of a tile's kernel before its main loop.
 const TILE_BEGIN: f64 = 500.0;
-/// Of a round of a tile beside products, loads of fragments and copies: 71 to 85 of 113 to 141.
+/// Those of a round of a tile without products, loads of fragments and copies: 71 to 85 of 113 to 141.
 const TILE_ROUND: f64 = 78.0;
 /// Rows of warps of a tile, as `conv_gemm_*.cu` divide it.
 const WARPS_DOWN: u32 = 2;

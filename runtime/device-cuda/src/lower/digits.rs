@@ -7,7 +7,7 @@ use punctual_types::{Axis, Digit, View};
 /// The digits with their steps in values of the tensor. Neighbours that count through memory without a gap become one.
 ///
 /// # Errors
-/// How many there are, if a kernel does not take so many.
+/// How many there are, if a kernel does not take that number.
 pub(super) fn digits_of<'d>(
     view: &TensorView,
     digits: impl IntoIterator<Item = &'d Digit>,

@@ -60,7 +60,7 @@ pub enum LowerError {
         pages: usize,
         page_bytes: u32,
     },
-    /// No launch computes so many images.
+    /// No launch computes `batch` images.
     #[error("batch size {batch} for `{model}`: launches compute 1 to {IMAGES_MAX} images")]
     Batch { model: String, batch: u8 },
     /// Kernels count halves of a tensor in 32 bits.

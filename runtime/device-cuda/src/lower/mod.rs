@@ -128,7 +128,7 @@ struct Lowering<'n> {
 }
 
 impl Program {
-    /// Lowers a valid network for batches of the given sizes. What `choices` say of operators
+    /// Lowers a valid network for batches of the given sizes. What `choices` give for operators
     /// overrides the rule on kernels; a choice that names no candidate is passed over.
     ///
     /// Weights lie in the same pages whatever the number of multiprocessors, the batch sizes and
@@ -259,7 +259,7 @@ impl<'n> Lowering<'n> {
         self.outputs?.stage(stage as usize)
     }
 
-    /// That launches can have so many images, and count their halves in 32 bits.
+    /// Checks that launches can have these numbers of images, and count their halves in 32 bits.
     fn check_batches(&self, batches: &[u8]) -> Result<(), LowerError> {
         let model = || self.network.name.clone();
         for &batch in batches {

@@ -187,7 +187,7 @@ impl Content {
         }
     }
 
-    /// Bytes of the weights of so many output channels; before their biases, if they have any.
+    /// Bytes of the weights of `channels` output channels; before their biases, if they have any.
     fn weight_bytes(&self, channels: u32) -> u64 {
         match self {
             Self::Matrix(matrix) | Self::StateMatrix(matrix) => {

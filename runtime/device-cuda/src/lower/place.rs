@@ -4,8 +4,8 @@
 /// launched: the workspace is its partition's, pages move at each load, request slots are the
 /// members'. Until then a place stands, encoded, where the address will be.
 ///
-/// Places cannot be compared: one place is many tensors', one after the other, so it is nobody's name. A tensor is what
-/// an operator makes ([`TensorId`](punctual_model::TensorId)).
+/// Places cannot be compared: one place holds many tensors, one after the other, so it names none of them. A tensor is
+/// what an operator makes ([`TensorId`](punctual_model::TensorId)).
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
     /// Not there: the address is 0.
@@ -50,7 +50,7 @@ pub enum Place {
 
 /// The kind of place is in the highest byte.
 const KIND_SHIFT: u32 = 56;
-/// A member, or a page with its offset, is above so many bits of offset.
+/// Bits of an offset; a member is above them. A page is above 32 bits, those of its own offset.
 const OFFSET_BITS: u32 = 48;
 const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 

@@ -46,7 +46,7 @@ pub struct StagedOutputs {
     pub not_finite: usize,
 }
 
-/// A stage for batches of up to so many members.
+/// A stage for batches of up to `batch` members.
 #[derive(Clone, Debug)]
 pub struct LaunchList {
     /// Most members.
@@ -137,7 +137,7 @@ impl Step {
         pages
     }
 
-    /// Blocks of a launch for so many images.
+    /// Blocks of a launch for `images` images.
     ///
     /// # Panics
     /// If there are none, or more than the list's batch.
@@ -159,7 +159,7 @@ impl Step {
         }
     }
 
-    /// What the kernel is launched with for so many images, each place by the address that
+    /// What the kernel is launched with for `images` images, each place by the address that
     /// `address_of` gives. Allocates nothing. The `sequence` of an `answers` is the caller's to set.
     ///
     /// # Panics

@@ -43,7 +43,7 @@ impl Launches<'_> {
     }
 }
 
-/// What the products of an operator are, for whoever measures its candidates; none for one that sums nothing up.
+/// What the products of an operator are, for the code that measures its candidates; none for one that sums nothing up.
 pub(super) fn products(
     lowering: &super::Lowering<'_>,
     position: u32,

@@ -1,7 +1,7 @@
 //! What a launch reads and writes, seen from its arguments.
 //!
 //! Memory is planned by this and audited by it, so that a list cannot say one thing and do another. What the launches of an
-//! operator do is said beside it; here is what those do that the device adds.
+//! operator do is said in the operator's own module; here is what those launches do that the device adds.
 
 use std::ops::Range;
 

@@ -203,7 +203,7 @@ pub fn calibrate(probe: &mut dyn Probe, expected: Expected) -> Result<UnitMap, R
     Ok(UnitMap::new(units).expect("disjoint units of a device that has multiprocessors"))
 }
 
-/// So many bits have at least one whose TPC the chip was sold with.
+/// Among this number of bits there is at least one whose TPC the chip was sold with.
 const FIRST_BITS: u32 = 16;
 
 /// Whether disabling any of the first bits keeps anything from running anywhere: far less than calibration asks, and

@@ -6,7 +6,7 @@
 //! | [`calibration`] | which bit governs which multiprocessors, or why a mechanism is refused |
 //! | [`record`] | what calibration found, kept in a file |
 //! | [`trial`] | a calibration in a process that may die of it |
-//! | [`place`], [`search`] | where a driver keeps masks that nobody has looked into, found by trying |
+//! | [`place`], [`search`] | where a driver keeps masks if that is not known, found by trying |
 //! | [`choice`] | the first mechanism that holds what it promises |
 //! | [`offer`] | all of that for a device: what plans and reports are made from |
 //! | [`means`] | [`Partitioner`]: streams that are kept to their partition |

@@ -347,7 +347,7 @@ impl Facts {
         DriverKey::here(self.version, self.compute_capability)
     }
 
-    /// What our table says of where this driver keeps the mask of a stream.
+    /// Where this driver keeps the mask of a stream, by our table.
     pub fn mask_row(&self) -> Result<&'static Row, MaskError> {
         Ok(stream_mask::find(self.driver_key()?)?)
     }
@@ -366,7 +366,7 @@ impl Facts {
         match mechanism {
             // Another file is another library.
             Mechanism::Libsmctrl => driver = format!("{driver}, {}", how.libsmctrl.display()),
-            // A corrected row is another place, which nobody has tried; so is one that a search found.
+            // A corrected row is another place, which was not tried yet; so is one that a search found.
             Mechanism::StreamMask => {
                 let row = || self.mask_row().map_or(0, |row| row.offset);
                 let offset = match found {

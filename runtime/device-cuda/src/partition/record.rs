@@ -76,7 +76,7 @@ impl Key {
 }
 
 /// The outcome that is kept for `key`. None if there is none, or the file is damaged, of another format,
-/// of another key, or of a device with other multiprocessors, or its outcome may be chance: then it is to be
+/// of another key, or of a device with other multiprocessors, or its outcome may be chance: then it must be
 /// found out anew.
 #[must_use]
 pub fn read(folder: &Path, key: &Key) -> Option<Outcome> {

@@ -1,4 +1,4 @@
-//! Where a driver that nobody has looked into keeps its masks: places are tried, each in a process that may die of it,
+//! Where a driver keeps its masks if that is not known: places are tried, each in a process that may die of it,
 //! until one does what masks do.
 
 use std::fs;

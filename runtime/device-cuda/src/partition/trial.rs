@@ -139,7 +139,7 @@ impl Program {
     /// What each TPC adds: some launches, which reach more multiprocessors the more TPCs there are.
     pub const TPC_LIMIT: Duration = Duration::from_secs(1);
 
-    /// The command `punctual`: this program, or the one that lies beside it. None if neither is.
+    /// The command `punctual`: this program, or the one in the same folder. None if neither is.
     #[must_use]
     pub fn punctual() -> Option<Self> {
         let this = std::env::current_exe().ok()?;
@@ -155,7 +155,7 @@ impl Program {
         })
     }
 
-    /// The outcome of a trial on a device of so many TPCs, in a process of its own.
+    /// The outcome of a trial on a device of `tpcs` TPCs, in a process of its own.
     pub fn run(&self, trial: &Trial, tpcs: u32) -> Outcome {
         let (major, minor) = trial.compute_capability;
         let place = trial

@@ -78,7 +78,7 @@ impl Default for QueueSpec {
 pub struct VirtualQueue {
     spec: QueueSpec,
     stream: Stream,
-    /// Carries the epoch to the device, beside what runs; none where kernels read it in the host's memory.
+    /// Carries the epoch to the device while launches run; none where kernels read it in the host's memory.
     control: Option<Stream>,
     words: Arc<Words>,
     /// The epoch, if it is to lie on the device; and the first evicted launch.

@@ -19,7 +19,7 @@ pub(crate) struct DeferredModules {
 }
 
 impl DeferredModules {
-    /// What is to be loaded into these executors' installation; none if everything is there.
+    /// What must be loaded into these executors' installation; none if everything is there.
     pub(crate) fn of(device_plan: &DevicePlan, executors: &[StreamExecutor]) -> Option<Self> {
         let modules = device_plan.deferred();
         let first = executors.first().filter(|_| !modules.is_empty())?;

@@ -17,7 +17,7 @@ use crate::weights::FitError;
 /// Why the device cannot start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// What it was to be started with is wrong.
+    /// The specification that it should start with is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
     #[error(transparent)]

@@ -29,7 +29,7 @@ pub(crate) struct DevicePlan {
     /// Bytes that a request carries from stage to stage, at most.
     pub(crate) slot_bytes: u64,
     pub(crate) confinement: Arc<Confinement>,
-    /// Bytes of a workspace for each partition, and of the outputs beside it.
+    /// For each partition, the bytes of a workspace and of the outputs that it has in addition.
     pub(crate) workspaces: Vec<(usize, usize)>,
     pub(crate) weights: Arc<Weights>,
     /// The modules that the programs use.

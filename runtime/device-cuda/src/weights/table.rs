@@ -8,7 +8,7 @@ pub struct PageTable {
 }
 
 impl PageTable {
-    /// For models of so many pages, none of which is there.
+    /// For models with these numbers of pages, none of which is there.
     pub(super) fn new(pages: impl Iterator<Item = usize>) -> Self {
         let model = |pages| (0..pages).map(|_| AtomicU64::new(0)).collect();
         Self {

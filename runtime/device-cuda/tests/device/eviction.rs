@@ -43,7 +43,7 @@ fn blocks(device: &mut Cuda, stage: u8) -> u64 {
     launches.iter().map(|launch| launch.blocks_run).sum()
 }
 
-/// Preempts the best-effort stage `stage` after so many steps; what it was answered with.
+/// Preempts the best-effort stage `stage` after `steps`; what it was answered with.
 fn preempted(device: &mut Cuda, stage: u8, steps: After) -> Event {
     let stream = device.stream();
     let evictions = device.device.counters().read().evictions;

@@ -29,7 +29,7 @@ impl Bytes {
         256 * self.0.len() as u64
     }
 
-    /// Memory that nobody wrote yet.
+    /// Memory that was not written yet.
     fn fresh(&mut self) -> Region {
         Region::fresh(self.address(), self.bytes())
     }

@@ -219,7 +219,7 @@ impl Cuda {
         }
     }
 
-    /// Waits until so many launches are in the driver that have not ended.
+    /// Waits until at least `launches` launches are in the driver that have not ended.
     pub fn until_launched(&self, launches: usize) {
         self.until("launches", || {
             let all = self.emulator.launches();
@@ -228,7 +228,7 @@ impl Cuda {
         });
     }
 
-    /// Waits until so many streams have launches in the driver that have not ended, from launch `first` on.
+    /// Waits until at least `streams` streams have launches in the driver that have not ended, from launch `first` on.
     pub fn until_launched_on(&self, streams: usize, first: u64) {
         self.until("launches", || {
             let launches = self.emulator.launches_from(first).into_iter();

@@ -274,7 +274,7 @@ pub fn copies(seed: u64) -> Network {
     b.finish()
 }
 
-/// Two recurrent layers over so many columns of a row, the second one backwards from a state that is computed.
+/// Two recurrent layers over `steps` columns of a row, the second one backwards from a state that is computed.
 #[must_use]
 pub fn recurrent(seed: u64, steps: u32) -> Network {
     let mut b = Builder::new("recurrent", seed, 1, steps, 7);

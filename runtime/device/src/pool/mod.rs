@@ -163,7 +163,7 @@ pub enum Wait {
 /// See [`Engine::stopper`].
 pub type Stopper = Box<dyn Fn() + Send + Sync>;
 
-/// What a thread beside the leader does until the leader ends.
+/// What a thread does in addition to the leader, until the leader ends.
 pub type Helper = Box<dyn FnOnce() + Send>;
 
 /// All partitions of a device, and their threads.
@@ -385,7 +385,7 @@ impl WorkerPool {
     }
 }
 
-/// Of a leader and so many helpers.
+/// Of a leader and `helpers` helpers.
 fn leader_link(spec: &PartitionSpec, bell: Arc<Doorbell>, helpers: usize) -> Arc<LeaderLink> {
     let priorities = Priorities::new(1 + helpers, spec.priority);
     Arc::new(LeaderLink::new(bell, priorities))

@@ -61,7 +61,7 @@ pub(super) enum Rest {
     Over,
 }
 
-/// What is to be done with the next action of a partition.
+/// What must be done with the next action of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
     Runs,
@@ -91,7 +91,7 @@ impl<E> Served<E> {
         }
     }
 
-    /// The next action, and what is to be done with it.
+    /// The next action, and what must be done with it.
     fn next(&self, now: Instant, ended: bool) -> Option<(&Infer, Due)> {
         let infer = self.post.orders.peek().ok()?;
         let window = infer.window;

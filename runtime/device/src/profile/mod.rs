@@ -12,7 +12,7 @@
 //! plan's margins. A preparation is the copy of the crop's rows and
 //! [`Preprocessor::run`](punctual_kernels::preprocess::Preprocessor::run), on frames that change.
 //!
-//! # Beside busy neighbours
+//! # With busy neighbours
 //! If the request says which partitions there are ([`Request::beside`]), each partition size is measured a second time while
 //! all other compute units of these partitions run stages of the largest other network without a gap. They take memory
 //! bandwidth and shared caches from the measured stage, as they will when work runs on idle units while all others are busy.
@@ -65,7 +65,7 @@ pub struct Request {
     /// Sizes of all partitions of the device, to measure stages also while all compute units but theirs are busy. Empty:
     /// stages are measured alone only.
     pub beside: Vec<u8>,
-    /// Frames whose preparation is to be measured: for a profile of the processor.
+    /// Frames whose preparation should be measured: for a profile of the processor.
     pub frames: Vec<Frame>,
     /// The core to prepare them on; none: wherever the kernel likes.
     pub core: Option<usize>,
@@ -261,7 +261,7 @@ pub struct Other<'a> {
     pub batch_max: u8,
 }
 
-/// Partitions of so many cores each, the first on the last of `cores`, for measurements: the first cores serve most of a
+/// Partitions with these numbers of cores, the first on the last of `cores`, for measurements: the first cores serve most of a
 /// machine's interrupts. None if one has no cores, or there are too few.
 #[must_use]
 pub fn on_last_cores(cores: &[usize], sizes: &[u8]) -> Option<Vec<PartitionSpec>> {
@@ -400,7 +400,7 @@ fn stages_at_all_sizes<P: Provider>(
         let alone = measure(&[units], Phase::Stages { units, unit })?;
         match &neighbours::left_by(units, &request.beside)[..] {
             [] if request.beside.is_empty() => {}
-            // There is nobody to be beside.
+            // No units are left for neighbours.
             [] => profile.beside.extend(&alone),
             others => {
                 let sizes = [&[units], others].concat();

@@ -2,7 +2,7 @@
 
 use super::Request;
 
-/// The groups of units that a place of so many units leaves of partitions of these sizes: it lies in the smallest partition
+/// The groups of units that a place of `units` units leaves of partitions of these sizes: it lies in the smallest partition
 /// that has room for it, or else takes whole partitions, the largest first. Each group runs one stage at a time.
 pub(super) fn left_by(units: u8, partitions: &[u8]) -> Vec<u8> {
     let mut left = partitions.to_vec();
@@ -22,7 +22,7 @@ pub(super) fn left_by(units: u8, partitions: &[u8]) -> Vec<u8> {
     left
 }
 
-/// How often partitions are measured: each alone, and each that has neighbours beside them.
+/// How often partitions are measured: each alone, and each that has neighbours once more with them.
 pub(super) fn passes(request: &Request) -> usize {
     let has_neighbours = |units: &&u8| !left_by(**units, &request.beside).is_empty();
     request.units.len() + request.units.iter().filter(has_neighbours).count()

@@ -2,7 +2,7 @@
 //!
 //! Each stage is stopped at times that are drawn uniformly from how long it usually takes, from a fixed seed. A sample is the time
 //! from [`Device::preempt`] to the event that ends the action, which the measuring thread waits for without sleeping. A stage that
-//! ended before it was to be stopped gives none; it is tried again, as often as there are samples.
+//! ended before it should be stopped gives none; it is tried again, as often as there are samples.
 //!
 //! Where a device says how long its longest operator took ([`HostedDevice::longest_step`]), that is a sample, too: a stop at random
 //! seldom meets the begin of the longest operator.
@@ -25,7 +25,7 @@ pub(super) struct Stopped {
     samples: Samples,
 }
 
-/// Stops each stage so many times.
+/// Stops each stage `count` times.
 pub(super) fn measure<D: HostedDevice, E>(
     bench: &mut Bench<D>,
     count: usize,

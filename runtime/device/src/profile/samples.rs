@@ -9,7 +9,7 @@ pub(super) const BLOCK: usize = 69;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Samples(Vec<u64>);
 
-/// What a profile says of them, in nanoseconds. `p50 <= p99 <= max`, none of them zero.
+/// What a profile gives for them, in nanoseconds. `p50 <= p99 <= max`, none of them zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Quantiles {
     pub(super) samples: u32,

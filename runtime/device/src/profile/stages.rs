@@ -27,8 +27,8 @@ use crate::spec::{DeviceSpec, ModelSpec, PartitionSpec};
 /// Rounds before the first that counts: pages are touched, caches and the clock's speed are up.
 const WARM_UP: usize = 10;
 
-/// Every so many requests of a batch size come after a pause, as frames of a camera do: meanwhile whoever shares the memory takes
-/// what was kept of a network in the far caches, and clocks go down. A block of samples has 23 of them.
+/// Of each batch size, one request in this number comes after a pause, as frames of a camera do: meanwhile other users of the
+/// memory evict what the far caches kept of a network, and clocks go down. A block of samples has 23 of them.
 const PAUSE_EVERY: usize = 3;
 const PAUSE_NS: u64 = 40_000_000;
 
@@ -72,7 +72,7 @@ pub(super) fn measure<P: Provider>(
         progress(round);
         bench.round(round)?;
     }
-    // Beside neighbours the longer times are those of stages, too; and who is preempted has none.
+    // With neighbours, the longer times are those of stages, too; and a stage that is preempted has no neighbours.
     let mut stopped = Vec::new();
     if bench.preemptible && bench.neighbours.is_empty() {
         let limit = clock::now_ns() + request.effort.limit().as_nanos() / 4;

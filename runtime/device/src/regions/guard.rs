@@ -120,7 +120,7 @@ impl BufferGuard<'_> {
 }
 
 impl BufferGuard<'_> {
-    /// Where the outputs of its request go; none if nobody wants them.
+    /// Where the outputs of its request go; none if they are not wanted.
     pub fn area(&mut self) -> Option<&mut Area> {
         // SAFETY: the claim is exclusive, and `&mut self` makes this the only view made from it.
         unsafe { &mut *self.regions.areas[self.index].get() }.as_mut()

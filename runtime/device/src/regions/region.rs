@@ -10,7 +10,7 @@ use punctual_platform::memory::leave_out_of_dumps;
 pub const LINE: usize = 16;
 
 /// What a region is made of: whole pages, so that one can be registered with a device's driver
-/// whatever lies beside it.
+/// whatever lies next to it.
 #[derive(Clone, Copy)]
 #[repr(C, align(4096))]
 struct Page([f32; PAGE]);

@@ -128,7 +128,7 @@ fn cases<P: Provider>(
     cases
 }
 
-/// What agrees on a partition of so many units, or the first thing that does not.
+/// What agrees on a partition of one size, or the first thing that does not.
 type Outcome = Result<Compared, Disagreement>;
 
 fn on_units<P: Provider>(

@@ -21,7 +21,7 @@ use crate::spec::{DeviceSpec, ModelSpec};
 
 const MODEL: ModelId = ModelId(0);
 
-/// What a client gets of outputs that nobody wrote.
+/// What a client gets of outputs that were not written.
 const UNWRITTEN: u8 = 0xff;
 
 /// A device with one partition and a request buffer for each member of the largest batch.

@@ -7,7 +7,7 @@ use punctual_types::Random;
 
 /// Where the answers of a device without a network come from.
 pub trait Oracle {
-    /// What the exit of `stage` says of `request`. Must not depend on anything but its arguments,
+    /// What the exit of `stage` answers for `request`. Must not depend on anything but its arguments,
     /// so that a stage that was preempted answers the same when it runs again.
     fn answer(&mut self, request: RequestId, model: ModelId, stage: StageId) -> Answer;
 }

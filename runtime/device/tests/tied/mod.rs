@@ -47,7 +47,7 @@ impl Maker {
         self.tensors[tensor.index()]
     }
 
-    /// Weights that keep the scale of what they sum so much of.
+    /// Weights that keep the scale of what is summed, `fan_in` values a sum.
     fn draw(&mut self, len: u32, fan_in: u32) -> WeightRange {
         let start = self.weights.len() as u32;
         let scale = (3.0 / fan_in as f32).sqrt();
@@ -56,7 +56,7 @@ impl Maker {
         WeightRange { start, len }
     }
 
-    /// Those of so many sums of so many terms, and their biases.
+    /// Weights of `outputs` sums of `terms` terms each, and their biases.
     fn layer(&mut self, outputs: u32, terms: u32) -> [WeightRange; 2] {
         [self.draw(outputs * terms, terms), self.draw(outputs, 16)]
     }
@@ -99,7 +99,7 @@ impl Maker {
         self.push(&[input], conv, &weights)
     }
 
-    /// The largest of windows of `side` x `side`, one beside the other.
+    /// The largest of windows of `side` x `side` that lie next to each other.
     fn largest(&mut self, input: TensorId, side: u32) -> TensorId {
         let pool = Pool {
             kind: PoolKind::Max,
@@ -303,7 +303,7 @@ pub fn pyramid_of_bytes() -> Network {
     m.finish("pyramid of bytes")
 }
 
-/// So many stages that do the same with the same weights, behind a first convolution.
+/// `stages` stages that do the same with the same weights, behind a first convolution.
 pub fn chain(stages: usize) -> Network {
     let mut m = Maker::new(12, 10);
     let stem = m.layer(16, 3 * 9);

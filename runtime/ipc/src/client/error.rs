@@ -78,7 +78,7 @@ pub enum SubmitError {
     /// The slot is another channel's: of another stream, or from before the connection was renewed.
     #[error("a slot of another channel or of an earlier connection: take a new one")]
     ForeignSlot,
-    /// So many results are to be read first.
+    /// This number of results must be read first.
     #[error("{0} submissions have unread results: read results first")]
     ResultsUnread(u32),
     /// The daemon is gone.

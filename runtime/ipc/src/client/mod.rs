@@ -286,7 +286,7 @@ impl ClientChannel {
         Ok(Some(record))
     }
 
-    /// The outputs of a result that was [taken](Self::take), once; none if it has none. Whoever takes results must take
+    /// The outputs of a result that was [taken](Self::take), once; none if it has none. A caller that takes results must take
     /// their outputs as well, and let go of them: otherwise their areas are never free again.
     pub fn outputs(&mut self, record: &ResultRecord) -> Option<Outputs> {
         let answer = record.answer?;

@@ -73,7 +73,7 @@ impl Outputs {
         self.len() == 0
     }
 
-    /// The tensor at this position; none if there are not so many.
+    /// The tensor at this position; none if there are fewer.
     #[must_use]
     pub fn at(&self, position: usize) -> Option<Tensor<'_>> {
         let described = self.memory.description.outputs(self.exit).get(position)?;

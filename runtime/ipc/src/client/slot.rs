@@ -74,7 +74,7 @@ impl Claim {
         }
     }
 
-    /// Writes a vector that goes with the frame, by its name in the manifest. All of the task's are to be set before each
+    /// Writes a vector that goes with the frame, by its name in the manifest. All of the task's must be set before each
     /// submission.
     ///
     /// # Errors

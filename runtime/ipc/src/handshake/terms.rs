@@ -19,7 +19,7 @@ pub struct StreamTerms {
     pub stream: u32,
     /// How many frames can be on their way to the daemon at once: 1 to 256.
     pub slots: u16,
-    /// How many results can wait to be read: a power of two up to 4096. So many submissions may
+    /// How many results can wait to be read: a power of two up to 4096. At most this number of submissions may
     /// be without a result that was read.
     pub results: u32,
     /// Where the pixels lie in a slot.

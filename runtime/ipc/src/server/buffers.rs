@@ -81,7 +81,7 @@ impl Buffer {
                     pages.copy_out(at, row);
                     Some(())
                 });
-                // After a failure too: each begun access is to be ended (`DMA_BUF_IOCTL_SYNC`).
+                // After a failure too: each access that was begun must be ended (`DMA_BUF_IOCTL_SYNC`).
                 buffer.end_read().ok().and(copied)
             }
         }

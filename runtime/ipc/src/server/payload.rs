@@ -42,7 +42,7 @@ pub enum PayloadError {
     /// The rows are not all inside the slot.
     #[error("{rows:?} leave the slot's {slot_bytes} bytes")]
     Outside {
-        /// What was to be read.
+        /// The rows that should have been read.
         rows: Rows,
         /// The slot's size.
         slot_bytes: usize,

@@ -13,7 +13,7 @@ use crate::ring::{PositionError, RingWriter};
 use crate::socket;
 
 /// The most threads of a client that the daemon wakes: the one that takes results, and the one behind its
-/// descriptor. A hostile client can have thousands of waiters, and whoever wakes them would spend its time on it.
+/// descriptor. A hostile client can have thousands of waiters, and a thread that wakes them would spend its time on it.
 const WAITERS_MAX: u32 = 2;
 
 /// What a client is told. Never blocks, never allocates. Dropping it closes the connection,
@@ -41,7 +41,7 @@ impl Results {
     /// for whose result there is none.
     ///
     /// # Errors
-    /// If the client's position is impossible: the result goes nowhere, and the client is to be ended. The slot is given
+    /// If the client's position is impossible: the result goes nowhere, and the client must be ended. The slot is given
     /// back all the same.
     pub fn push(&mut self, record: &ResultRecord) -> Result<(), ChannelFault> {
         // First: a client that has seen the result finds the slot free.

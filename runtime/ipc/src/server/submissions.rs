@@ -47,7 +47,7 @@ impl Submissions {
     /// [`PayloadReader::release`](super::PayloadReader::release) or
     /// [`Results::push`](super::Results::push).
     ///
-    /// Each time that the client rings, all of them are to be read: the ring is not repeated. A caller that stops
+    /// Each time that the client rings, all of them must be read: the ring is not repeated. A caller that stops
     /// after a few, so that one client does not delay the others, comes back by itself.
     ///
     /// # Errors

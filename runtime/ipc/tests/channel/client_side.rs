@@ -113,7 +113,7 @@ fn another_thread_can_wait_for_the_bell_while_its_client_waits_too() {
             }
         }
     };
-    // Each time the client is awake afterwards, and the other thread is to be woken all the same.
+    // Each time the client is awake afterwards, and the other thread must be woken all the same.
     for _ in 0..50 {
         let seen = client.bell();
         let claim = client.claim().unwrap();

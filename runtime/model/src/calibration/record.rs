@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What one exit said of one sample.
+/// What one exit answered for one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CalibrationExit {
     /// In units of 1/65535; 0 of a network without confidence.

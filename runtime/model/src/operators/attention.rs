@@ -206,7 +206,7 @@ impl Attention {
                     let product = pairs.map(|(q, k)| q * k).sum::<f64>() * f64::from(self.scale);
                     let product =
                         product + bias.map_or(0.0, |bias| f64::from(bias[at * keys + to]));
-                    // In f32: beside f32::MIN no product makes a difference.
+                    // In f32: added to f32::MIN no product makes a difference.
                     let ignored = mask.is_some_and(|mask| mask[to] == 0.0);
                     f64::from(product as f32 + if ignored { f32::MIN } else { 0.0 })
                 });

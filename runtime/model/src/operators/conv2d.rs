@@ -38,7 +38,7 @@ impl Conv2d {
         )
     }
 
-    /// The shape of a convolution with so many output channels.
+    /// The shape of a convolution with `outputs` output channels.
     pub(super) fn shape_of(
         window: &Window,
         groups: u32,

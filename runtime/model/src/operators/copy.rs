@@ -24,7 +24,7 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// One column of one row, of so many channels.
+    /// One column of one row, of `channels` channels.
     #[must_use]
     pub fn of_column(column: u32, channels: u32) -> Self {
         let shape = [channels, 1, 1];

@@ -239,7 +239,7 @@ impl Operands<'_> {
         self.at_most(1)?.ok_or(self.not(1))
     }
 
-    /// The first of at most so many tensors that it reads besides its input.
+    /// The first of at most `most` tensors that it reads besides its input.
     pub(crate) fn at_most(&self, most: usize) -> Result<Option<Tensor>, ShapeError> {
         match self.others.len() {
             found if found > most => Err(self.not(most)),

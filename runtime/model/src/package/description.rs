@@ -1,4 +1,4 @@
-//! What a package says of its model in a few kilobytes: all that is decoded when it is opened.
+//! What a package tells about its model in a few kilobytes: all that is decoded when it is opened.
 
 use punctual_core::BATCH_MAX;
 use serde::{Deserialize, Serialize};

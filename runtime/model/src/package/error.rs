@@ -24,8 +24,8 @@ pub enum PackageError {
     /// The file ends inside the header.
     #[error("the package ends after {bytes} bytes, inside its header of {HEADER_BYTES}")]
     Truncated { bytes: usize },
-    /// Without the bytes that are there: this is said of any file that a program's user names, and the program may be
-    /// allowed to read what that user, or whoever wrote the manifest, is not.
+    /// Without the bytes that are there: this message is for any file that a program's user names, and the program may be
+    /// allowed to read what that user, or the author of the manifest, is not.
     #[error(
         "this is no package: it does not begin with `PUNCTUAL`; make one with `punctual compile`"
     )]

@@ -30,7 +30,7 @@ pub use table::{SectionKind, VERSION as FORMAT_VERSION};
 /// A larger file is refused: about three times the largest network with all its images.
 const BYTES_MAX: u64 = 1 << 34;
 
-/// A compiled model. Whoever holds one knows that its network can be laid out and run; what is
+/// A compiled model. Code that holds one knows that its network can be laid out and run; what is
 /// known of its weights depends on how it was had: see [`Package::open`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Package {
@@ -143,7 +143,7 @@ impl Package {
         self.description.batch_max
     }
 
-    /// What each exit said of held-out samples; may be empty.
+    /// What each exit answered for held-out samples; may be empty.
     #[must_use]
     pub fn calibration(&self) -> &Calibration {
         &self.description.calibration

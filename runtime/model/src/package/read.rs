@@ -54,7 +54,7 @@ impl Package {
     }
 
     /// Checks what [`open`](Self::open) left: the hashes of weights and images, that the weights are
-    /// finite, and that the stages are what the package says of them.
+    /// finite, and that the stages are what the package states about them.
     pub fn verify(&self) -> Result<(), PackageError> {
         let network = self.network();
         let found = hash_of_floats(&network.weights);

@@ -60,9 +60,9 @@ impl Precision {
 
 /// Pairs of runs with noise, the second of each with that of the first turned round; in the last run what may vanish is zero.
 const PAIRS: u64 = 2;
-/// An engine may be wrong by so many times of what noise did.
+/// An engine may be wrong by this multiple of what noise did.
 const FACTOR: f64 = 8.0;
-/// And by so many units of a tensor's typical value, where noise did nothing.
+/// And by this number of units of a tensor's typical value, where noise did nothing.
 const FLOOR_UNITS: f64 = 8.0;
 /// Neighbours in an output that noise moves alike: a few runs alone may by chance leave an element where it was.
 const NEIGHBOURS: usize = 32;

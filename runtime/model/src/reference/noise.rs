@@ -72,7 +72,7 @@ impl Rounding {
         Self::of_all(form, 1, size)
     }
 
-    /// All sums have so many terms, and this size.
+    /// All sums have `terms` terms, and this size.
     pub fn of_all(form: Form, terms: usize, size: f64) -> Self {
         Self {
             form,

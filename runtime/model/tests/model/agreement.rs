@@ -187,7 +187,7 @@ fn values_of_another_tensor_place_or_time_never_agree() {
         poisoned.outputs[0][77] = f32::NAN;
         assert_refused(&expected, &poisoned, "output5");
 
-        // What lay beside the image's last row was not cleared, or was cleared when it should not.
+        // What lay next to the image's last row was not cleared, or was cleared when it should not.
         let mut other = image();
         other[PLANE - ROW..PLANE].fill(0.0);
         let halo = run_all(&network, &[&other])
@@ -215,7 +215,7 @@ fn a_missing_output_or_element_is_no_agreement() {
 
 #[test]
 fn an_order_that_noise_decides_is_counted_and_not_compared() {
-    // The best of channels that differ by less than noise, beside some that differ by more.
+    // The best of channels that differ by less than noise, and some that differ by more.
     let ranking = Ranking {
         largest: true,
         last: false,

@@ -1,4 +1,4 @@
-//! What a list of detections is, and what a package says of it, broken once each.
+//! What a list of detections is, and what a package states about it, broken once each.
 
 use punctual_model::{
     AnswerKind, BestScore, Detections, Exit, InputForm, InputSpec, Network, Operator, OperatorKind,

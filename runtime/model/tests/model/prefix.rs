@@ -56,7 +56,7 @@ fn names_and_positions_make_no_difference() {
     renamed.name = "other".to_owned();
     renamed.classes[0] = "z".to_owned();
     renamed.stages[0].operators[0].name = "conv".to_owned();
-    // All weights one further on, behind one that nobody uses.
+    // All weights one further on, behind one that is not used.
     renamed.weights.to_mut().insert(0, 9.0);
     for operator in renamed
         .stages

@@ -63,7 +63,7 @@ impl Rule for PrepareNotProfiled {
     }
 }
 
-/// Work that comes again and again and delays whoever is less urgent.
+/// Work that comes again and again and delays all less urgent work.
 pub(crate) struct Interference {
     cost: Nanos,
     period: Nanos,

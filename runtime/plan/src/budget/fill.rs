@@ -10,8 +10,8 @@ use thiserror::Error;
 use crate::inputs::DeviceKind;
 use crate::resolve::{MEASURE, Model, Resolved};
 
-/// A stage that fills is expected to take so many times as long as alone: its launches wait for room. Nothing is promised
-/// on it; a longer one counts as an overrun of its model.
+/// A stage that fills is expected to take this number of times as long as alone: its launches wait for room. Nothing is
+/// promised on it; a longer one counts as an overrun of its model.
 const FILLING: u64 = 20;
 
 /// The time of a stage on a partition that fills, from its time alone.
@@ -47,7 +47,7 @@ impl Rule for LaunchesNotProfiled {
 }
 
 /// By model, the times of its launches, if any partition fills. A model on partitions of several sizes has none, as its
-/// launches differ: nothing runs beside them.
+/// launches differ: nothing runs at the same time as they do.
 pub(super) fn launches(
     resolved: &Resolved<'_>,
     batches: &[Vec<u8>],

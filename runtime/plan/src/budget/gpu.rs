@@ -1,4 +1,4 @@
-//! What models on the GPU take: of its memory, and of the processor's beside it.
+//! What models on the GPU take: of its memory, and in addition of the processor's.
 
 use punctual_diagnostics::{Place, Problems};
 use punctual_model::{Footprint, Network, PlacedExit};
@@ -120,7 +120,7 @@ fn gpu_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
     items
 }
 
-/// What is taken of the processor's memory beside that: inputs, which the GPU reads where intake
+/// What is taken of the processor's memory in addition to that: inputs, which the GPU reads where intake
 /// writes them, and what weights are copied from, also after a restart of the device.
 fn host_items(inventory: &Inventory<'_>, gpu: &GpuHost) -> Vec<MemoryItem> {
     let models = &inventory.resolved.models;

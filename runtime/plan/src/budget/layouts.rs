@@ -1,4 +1,4 @@
-//! Layouts beside the first: why each keeps the promises, and what a change between two costs.
+//! Layouts other than the first: why each keeps the promises, and what a change between two costs.
 
 use punctual_core::{Config, Criticality, Layout as CoreLayout, Nanos, PartitionId, TaskConfig};
 use punctual_diagnostics::Problems;
@@ -10,7 +10,7 @@ use super::schedulability::PartitionReport;
 use crate::manifest::Margins;
 use crate::resolve::{Layout, Resolved};
 
-/// A layout beside the first.
+/// A layout other than the first.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LayoutPlan {
@@ -61,7 +61,7 @@ pub(super) fn switch_cost(layouts: &[Layout], margins: &Margins) -> Nanos {
     }
 }
 
-/// Notes every promise that cannot be kept in a layout beside the first, and could be in the one before.
+/// Notes every promise that cannot be kept in a layout other than the first, but could be kept in the first.
 pub(super) fn check(
     resolved: &Resolved<'_>,
     config: &Config,

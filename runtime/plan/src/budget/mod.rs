@@ -58,7 +58,7 @@ pub(crate) struct Budgeted<'i> {
     pub(crate) places: Vec<PlaceReport>,
     pub(crate) threads: Vec<ThreadPlan>,
     pub(crate) promises: Promises,
-    /// Beside the first.
+    /// Those other than the first.
     pub(crate) layouts: Vec<LayoutPlan>,
     pub(crate) changes: Vec<LayoutChange>,
     pub(crate) memory: MemoryBudget,
@@ -92,7 +92,7 @@ pub(crate) fn budget<'i>(
     };
     let mut scheduler = tables(&resolved, problems);
     let mut places = Vec::new();
-    // With figures missing nothing can be said of places or promises.
+    // Where figures are missing, nothing can be concluded about places or promises.
     if problems.count() == before && resolved.placement.has_places() {
         places = places::choose(&mut resolved, &scheduler, &arrivals);
         // Where no place is left, partitions have no busy neighbours.

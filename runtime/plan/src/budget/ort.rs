@@ -6,7 +6,7 @@ use punctual_model::Footprint;
 use super::memory::{Inventory, MemoryItem, Purpose};
 use crate::inputs::DeviceKind;
 
-/// What the library takes beside weights and tensors: an arena for each session, code of its own. An
+/// What the library takes in addition to weights and tensors: an arena for each session, code of its own. An
 /// estimate: with onnxruntime 1.31.1 on x86-64 (2026-11-23), a daemon that served the demonstration network on
 /// one core peaked 54 MB above the plan without this line.
 const LIBRARY_BYTES: u64 = 64 << 20;

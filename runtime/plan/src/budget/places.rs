@@ -1,4 +1,4 @@
-//! Which places pay: a place uses its compute units for as long as a stage takes there, beside busy neighbours. That
+//! Which places pay: a place uses its compute units for as long as a stage takes there, with busy neighbours. That
 //! must not be much more than at home, or lending costs more than it gains.
 
 use punctual_core::{Config, ModelId, Nanos, PartitionId, Units, use_allowed};
@@ -27,8 +27,8 @@ pub struct PlaceReport {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PlaceUse {
     pub model: ModelId,
-    /// The co-run factor: the model's budgets beside busy neighbours in those alone. None without figures of exactly
-    /// so many compute units.
+    /// The co-run factor: the model's budgets with busy neighbours, divided by those alone. None without figures of exactly
+    /// this number of compute units.
     pub co_run: Option<f64>,
     /// The co-run factor above which the place does not pay.
     pub break_even: Option<f64>,
@@ -186,7 +186,7 @@ impl Judge<'_> {
             .as_nanos()
     }
 
-    /// The work if the neighbours were idle; none without figures of exactly so many compute units.
+    /// The work if the neighbours were idle; none without figures of exactly the place's number of compute units.
     fn alone(&self, place: usize, model: usize) -> Option<Nanos> {
         let units = self.resolved.placement.partitions[place].width();
         let model = &self.resolved.models[model];
@@ -199,7 +199,7 @@ impl Judge<'_> {
         Some(sum)
     }
 
-    /// Whether the figures beside neighbours are of exactly so many compute units.
+    /// Whether the figures with busy neighbours are of exactly the place's number of compute units.
     fn is_exact(&self, place: usize, model: usize) -> bool {
         let units = self.resolved.placement.partitions[place].width();
         let model = &self.resolved.models[model];

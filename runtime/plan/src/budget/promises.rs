@@ -176,8 +176,8 @@ fn unreachable(
     )
 }
 
-/// Notes every promise that cannot be kept in a layout beside the first, and was not noted of that one. `config` is as in
-/// the first layout, `within` as in this one.
+/// Notes every promise that cannot be kept in a layout other than the first, and that was not noted for the first. `config`
+/// is as in the first layout, `within` as in this one.
 pub(super) fn check_layout(
     resolved: &Resolved<'_>,
     layout: &Layout,

@@ -74,7 +74,7 @@ pub struct PartitionReport {
     pub tasks: Vec<TaskReport>,
 }
 
-/// What the offline test says of one reserved task.
+/// The result of the offline test for one reserved task.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaskReport {
     pub task: TaskId,

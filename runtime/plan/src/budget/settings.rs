@@ -70,7 +70,7 @@ fn units(placement: &Placement, partition: usize) -> Units {
     let (position, partition) = (partition, &placement.partitions[partition]);
     let cores = placement.units();
     if partition.fills {
-        // To the scheduler a device of its own: it never waits for the partitions beside which it fills.
+        // To the scheduler a device of its own: it never waits for the partitions that run at the same time.
         let all = placement.partitions.iter();
         let tpcs = all
             .filter_map(|p| p.tpcs.last())

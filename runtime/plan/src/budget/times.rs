@@ -142,8 +142,8 @@ enum Lacks {
     Beside,
 }
 
-/// The time of a stage at a batch size on a partition: on a place beside busy neighbours. Where there are places, the
-/// partitions of tasks have such neighbours, too, and the longer of their times alone and beside them.
+/// The time of a stage at a batch size on a partition: on a place, the time with busy neighbours. Where there are places, the
+/// partitions of tasks have such neighbours, too: the longer of their times alone and with neighbours.
 fn stage_time(
     profile: &Profile,
     (stage, batch, units): (u8, u8, u8),

@@ -71,7 +71,7 @@ pub struct PackageInput {
     /// How this machine's device lays the network out. Without it, memory is bounded from above.
     pub layout: Option<ImageLayout>,
     /// What it takes on other devices of this machine than the processor's cores; not of those where
-    /// it cannot run, or of which nobody asked. Needed of those where one of its tasks is to run.
+    /// it cannot run, or that were not asked for. Needed of those where one of its tasks runs by the plan.
     pub footprints: BTreeMap<DeviceKind, Footprint>,
 }
 

@@ -11,7 +11,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-/// Published policies that only `punctual-lab` has: whoever names one is told where it is.
+/// Published policies that only `punctual-lab` has: a user who names one is told where it is.
 pub const PUBLISHED: [&str; 10] = [
     "clockwork",
     "batch",

@@ -18,7 +18,7 @@ pub enum LeaderWait {
 const WAITS: [(&str, LeaderWait); 2] = [("spin", LeaderWait::Spin), ("sleep", LeaderWait::Sleep)];
 
 pub(crate) struct RawLeaders {
-    /// Cores of leaders, beside those that partitions name.
+    /// Cores of leaders, in addition to those that partitions name.
     pub(crate) cores: Option<Spanned<Vec<u64>>>,
     pub(crate) wait: LeaderWait,
     /// The key `leader_wait`, if it says sleep.

@@ -53,7 +53,7 @@ const TASK_RENAMED: [RenamedKey; 4] = [
 
 const QUEUE_MAX: u64 = 64;
 const BATCH_LIMIT: u64 = BATCH_SIZES[BATCH_SIZES.len() - 1] as u64;
-/// Masks of TPCs have so many bits.
+/// Masks of TPCs have this number of bits.
 const TPCS_MAX: u64 = 128;
 
 /// How the daemon's threads get their urgency.
@@ -78,7 +78,7 @@ pub(crate) struct Manifest {
     pub(crate) models: Vec<RawModel>,
     pub(crate) partitions: Vec<RawPartition>,
     pub(crate) places: Vec<RawPlace>,
-    /// Beside the first, which the partitions are.
+    /// Those other than the first, which the partitions are.
     pub(crate) layouts: Vec<RawLayout>,
     pub(crate) tasks: Vec<RawTask>,
 }

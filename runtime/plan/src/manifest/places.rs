@@ -1,4 +1,4 @@
-//! Where work may run beside its own partition: `places` and `cell` of `[daemon]`, and `[[place]]`.
+//! Where work may run in addition to its own partition: `places` and `cell` of `[daemon]`, and `[[place]]`.
 
 use punctual_diagnostics::{Place, Problems, Section, Spanned};
 
@@ -25,11 +25,11 @@ pub(crate) enum PlaceChoice {
     None,
     /// The other partitions, whole.
     Homes,
-    /// These, and ranges of so many compute units, or of a number that fits.
+    /// These, and ranges of this number of compute units; without a number, of one that fits.
     Cells(Option<u16>),
 }
 
-/// What `[daemon]` says of places.
+/// What `[daemon]` gives for places.
 pub(crate) struct RawPlaces {
     pub(crate) choice: PlaceChoice,
     /// The key `places`.

@@ -83,7 +83,7 @@ pub struct Plan {
     pub core_loads: Vec<CoreLoad>,
     /// Why the promises can be kept, a partition at a time.
     pub schedulability: Vec<PartitionReport>,
-    /// Beside the first layout, which is that of [`TaskPlan::partition`].
+    /// Those other than the first layout, which is that of [`TaskPlan::partition`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub layouts: Vec<LayoutPlan>,
     /// What each change of layout costs.

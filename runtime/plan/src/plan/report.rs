@@ -397,7 +397,6 @@ impl Plan {
         table
     }
 
-    /// What frames bring beside their pixels, and answers beside their class.
     /// What each client takes for itself, whether or not it is there.
     fn client_table(&self) -> Table {
         let mut table = Table::of([
@@ -437,6 +436,7 @@ impl Plan {
         table
     }
 
+    /// What frames bring in addition to their pixels, and answers in addition to their class.
     fn output_table(&self) -> Table {
         let mut table = Table::of([
             Column::words("task"),

@@ -71,7 +71,7 @@ pub enum Warning {
          work for its longest stage; `punctual profile` again gives a shorter bound"
     )]
     PreemptionUnmeasured { model: String },
-    /// Stages are measured while nothing fills beside them.
+    /// Stages are measured while no partition fills at the same time.
     #[error(
         "partition {partition:?} fills what real-time launches leave, and stages are measured without that: they may take \
          longer than their budgets by what both share of the memory's bandwidth"
@@ -140,7 +140,7 @@ pub enum Warning {
         measured: String,
         now: String,
     },
-    /// A figure of the board that nobody can look up.
+    /// A figure of the board that cannot be looked up.
     #[error(
         "the plan relies on {figure} of board {board:?}, which no source confirms (`recalled`): on the board, `punctual board detect` \
          says what differs, and `--write FILE` writes a board file of what is there"

@@ -56,7 +56,7 @@ impl Access {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AdmissionPlan {
-    /// Who may come in at all; none: whoever can open the socket.
+    /// Who may come in at all; none: any process that can open the socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow: Option<Access>,
     /// Streams that one process may have.

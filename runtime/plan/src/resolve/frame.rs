@@ -51,7 +51,7 @@ fn channels_text(channels: u32) -> String {
     }
 }
 
-/// The formats that give so many channels.
+/// The formats that give `channels` channels.
 fn formats_of(channels: u32) -> String {
     let formats = PixelFormat::ALL.into_iter();
     let giving = formats.filter(|format| format.gives(channels));

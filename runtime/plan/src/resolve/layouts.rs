@@ -1,4 +1,4 @@
-//! Layouts beside the first: which partitions they add, and which task is where.
+//! Layouts other than the first: which partitions they add, and which task is where.
 //!
 //! A task that no partition of a layout names stays on its own partition. So the partitions of a layout are those
 //! that it adds, and those of the first that still have tasks; of these no two share a compute unit. Partitions of
@@ -203,7 +203,7 @@ pub(crate) struct Layout {
     pub(crate) place: Place,
 }
 
-/// The layouts of the manifest beside the first. Their partitions are added to the placement. What cannot be granted
+/// The layouts of the manifest other than the first. Their partitions are added to the placement. What cannot be granted
 /// is noted.
 pub(super) fn find(
     manifest: &Manifest,

@@ -60,7 +60,7 @@ pub(crate) struct Resolved<'i> {
     /// By model: where the outputs lie that its tasks want.
     pub(crate) outputs: Vec<OutputLayout>,
     pub(crate) tasks: Vec<Task>,
-    /// Beside the first, which is that of the tasks' own partitions.
+    /// Those other than the first, which is that of the tasks' own partitions.
     pub(crate) layouts: Vec<Layout>,
     pub(crate) admission: AdmissionPlan,
 }

@@ -52,7 +52,7 @@ pub enum ModelRule {
         model: String,
         found: Box<Disagreement>,
     },
-    /// The GPU's kernels do not run it, or nobody tried.
+    /// The GPU's kernels do not run it, or this was not tried.
     #[error("the memory that model {model:?} takes on the GPU is not known")]
     NotLowered { model: String },
     /// An exit that the network does not have.

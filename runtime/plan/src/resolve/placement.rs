@@ -321,7 +321,7 @@ impl Taken {
     }
 }
 
-/// The cores of a list, which nobody else has taken; of leaders, none but leaders.
+/// The cores of a list, which must not be taken already; only leaders may take cores that other leaders have.
 fn take(
     named: &Spanned<Vec<u64>>,
     (by, leads): (&str, bool),

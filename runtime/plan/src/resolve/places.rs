@@ -1,4 +1,4 @@
-//! Places: ranges of compute units beside a task's own partition on which its stages may run while they are idle.
+//! Places: ranges of compute units, in addition to a task's own partition, on which its stages may run while they are idle.
 //!
 //! These are the candidates. Which of them pay, and are in the plan, follows from the budgets (`budget/places.rs`).
 
@@ -149,7 +149,7 @@ pub(crate) struct Range {
 /// The devices whose partitions lend and borrow.
 const LENDING: [DeviceKind; 2] = [DeviceKind::Cpu, DeviceKind::Cuda];
 
-/// Whether partitions of a device lend and borrow. The library of `ort` has no bound on what it does beside others.
+/// Whether partitions of a device lend and borrow. The library of `ort` has no bound on what it does while others run.
 pub(crate) fn lends(device: DeviceKind) -> bool {
     LENDING.contains(&device)
 }

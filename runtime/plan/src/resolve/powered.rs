@@ -54,7 +54,7 @@ pub(crate) fn in_mode(mode: &Option<String>) -> String {
         .map_or_else(String::new, |mode| format!(" in power mode {mode:?}"))
 }
 
-/// What can be done beside what `help` says, where the power mode is the reason.
+/// What can be done in addition to what `help` says, where the power mode is the reason.
 pub(crate) fn or_another_mode(help: &str, mode: &Option<String>) -> String {
     match mode {
         Some(_) => format!("{help}, or set `power_mode` to one that leaves more on"),

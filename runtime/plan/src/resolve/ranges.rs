@@ -16,7 +16,7 @@ const RANGES_OF_CORES_MAX: usize = 16 * 17 / 2;
 const QUEUES: usize = 32;
 
 /// TPCs of which ranges may be made: those that begin at one TPC share a stream. A GPU with memory of its own needs a second
-/// one beside each, for the epoch that lies in that memory.
+/// stream for each, for the epoch that lies in that memory.
 const fn tpcs_max(integrated: bool) -> usize {
     if integrated { QUEUES } else { QUEUES / 2 }
 }
@@ -165,7 +165,7 @@ impl Placement {
     }
 }
 
-/// What hinders a policy on so many TPCs of this GPU.
+/// What prevents a policy on `tpcs` TPCs of this GPU.
 fn undividable(policy: &Spanned<PolicyChoice>, gpu: &GpuHost, tpcs: usize) -> Option<RangesRule> {
     let (policy, mechanism) = (policy.value.name(), gpu.mechanism.clone());
     let granularity = gpu.granularity.max(1);

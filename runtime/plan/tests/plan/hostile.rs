@@ -209,7 +209,7 @@ fn every_truncation_of_a_good_manifest_is_diagnosed_at_a_place_within_it() {
                 "{place:?} of {lines}"
             );
         }
-        // What can be said of a manifest alone is part of what is said of its plan.
+        // The problems found in a manifest alone are some of those found in its plan.
         if let Err(alone) = Needs::of_manifest(text, Path::new("cut.toml"), &Policies::shipped()) {
             assert!(alone.problems().len() <= errors.problems().len());
         }

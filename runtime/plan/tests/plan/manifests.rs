@@ -1,4 +1,4 @@
-//! Golden files: what `punctual check` says of good and of bad manifests. After a wanted change,
+//! Golden files: what `punctual check` prints for good and for bad manifests. After a wanted change,
 //! run with `PUNCTUAL_REWRITE=1` and read the difference.
 
 use std::fs;

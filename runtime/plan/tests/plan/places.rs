@@ -20,7 +20,7 @@ fn wide() -> String {
         .replace("cores = [3]", "cores = [3, 4]")
 }
 
-/// Stages beside busy neighbours take `percent` of their time alone. On three cores they take half of one's time, on four
+/// With busy neighbours, stages take `percent` of their time alone. On three cores they take half of one's time, on four
 /// 0.375 of it.
 fn inputs(manifest: &str, percent: u64) -> PlanInputs {
     let mut inputs = fixture::inputs(manifest, "places.toml");
@@ -145,13 +145,13 @@ fn a_place_pays_up_to_its_break_even() {
     // Noise and decisions count, too, on each core.
     let (co_run, most) = (of_left.co_run.unwrap(), of_left.break_even.unwrap());
     assert!((1.19..1.21).contains(&co_run), "{co_run}");
-    // Its own partition is the slower of alone and beside.
+    // For its own partition, the slower of both times counts: alone, and with neighbours.
     assert!((1.48..1.54).contains(&most), "{most}");
     let most = place(&near, "cell-0").models[1].break_even.unwrap();
     assert!((1.90..1.96).contains(&most), "{most}");
 }
 
-/// Beside neighbours, stages take `percent` of their time on one core, and on more as long as alone.
+/// With neighbours, stages take `percent` of their time on one core, and on more as long as alone.
 fn slower_on_one(percent: u64) -> PlanInputs {
     let mut inputs = inputs(&wide(), 100);
     let profile = inputs.profiles[0].profile.as_mut().expect("a profile");

@@ -1,4 +1,4 @@
-//! What the manifest says of the daemon's own threads, and cores that are kept for them.
+//! What the manifest says about the daemon's own threads, and cores that are kept for them.
 
 use punctual_core::Nanos;
 use punctual_plan::{Plan, Reservation, Role, Scheduling, ThreadPlan};

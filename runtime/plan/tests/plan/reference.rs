@@ -13,7 +13,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// By section of docs/manifest.md: each key, and what its row says of the default.
+/// By section of docs/manifest.md: each key, and what its row gives as the default.
 fn documented() -> BTreeMap<String, BTreeMap<String, String>> {
     let text = fs::read_to_string(repository().join("docs/manifest.md")).expect("the reference");
     let mut sections: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();

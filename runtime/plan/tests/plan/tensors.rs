@@ -53,7 +53,7 @@ fn planned(manifest: &str) -> Plan {
     plan(manifest).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// What is said of the manifest with one thing replaced.
+/// The errors about the manifest with one thing replaced.
 fn said(from: &str, to: &str) -> String {
     assert!(MANIFEST.contains(from), "{from}");
     let errors = plan(&MANIFEST.replacen(from, to, 1)).expect_err("something is wrong");

@@ -1,4 +1,4 @@
-//! A network that answers wrongly on this machine is no plan's; one that nobody verified is warned of.
+//! A network that answers wrongly on this machine is in no plan; for one that was not verified there is a warning.
 
 use punctual_diagnostics::{Diagnostics, Rule};
 use punctual_model::{Disagreement, SolutionChoice, Verified};

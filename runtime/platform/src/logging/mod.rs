@@ -48,7 +48,7 @@ static BACKEND: OnceLock<Backend> = OnceLock::new();
 /// Has everything said at these levels written from now on, panics too; once a process. `program` stands
 /// in front of plain lines; `events` are those that its lines may be of.
 ///
-/// The first line starts a thread: signals that the program waits for are to be blocked by then.
+/// The first line starts a thread: signals that the program waits for must be blocked by then.
 pub fn start(program: &'static str, events: &'static [Event], levels: &Levels) -> FlushOnDrop {
     let backend = BACKEND.get_or_init(|| Backend::new(program, events, levels.clone()));
     // It fails if the program has a logger of its own, which then gets the records instead.

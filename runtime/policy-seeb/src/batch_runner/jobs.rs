@@ -50,7 +50,7 @@ pub(super) struct Jobs {
     pub(super) running: Box<[Option<Job>]>,
     pub(super) in_flight: usize,
     pub(super) lost: usize,
-    /// Not after the first moment at which an action in flight is to be taken for lost.
+    /// Not after the first moment at which an action in flight must be taken for lost.
     pub(super) next_loss: Instant,
 }
 

@@ -62,7 +62,7 @@ impl BatchRunner {
         any
     }
 
-    /// When an action is to be taken for lost, or some time before.
+    /// When an action must be taken for lost, or some time before.
     pub(super) fn next_loss(&self) -> Option<Instant> {
         let next = self.jobs.next_loss;
         (self.jobs.in_flight > 0 && next != Instant::FAR_FUTURE).then_some(next)

@@ -26,7 +26,7 @@ pub use requests::{Request, State};
 use jobs::Jobs;
 use requests::Requests;
 
-/// What a policy decides, beside what all have in common.
+/// What a policy decides, beyond what all have in common.
 pub trait BaselineRules: fmt::Debug + Send {
     /// A request's input is prepared: put it in a queue, or refuse it. To refuse is to return the
     /// reason; everything else about the request is the batch runner's.
@@ -55,7 +55,7 @@ pub trait BaselineRules: fmt::Debug + Send {
 
     /// Called last in a step (after arrivals and preparations: in the tick that follows once no
     /// more of them come at that moment, so that requests that come together are seen together):
-    /// refuse what is hopeless, start what is to be started.
+    /// refuse what is hopeless, start what must be started.
     fn dispatch(&mut self, runner: &mut BatchRunner, actions: &mut Actions);
 
     /// When it wants to be asked again, if nothing happens before.

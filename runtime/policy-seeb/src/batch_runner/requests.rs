@@ -8,7 +8,7 @@ use punctual_core::{Answer, ClientId, Instant, RequestId, StageId, TaskId, Ticke
 /// Where a request is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// The buffer is nobody's.
+    /// The buffer belongs to no request.
     Free,
     /// The intake is writing its input.
     Preparing,
@@ -34,7 +34,7 @@ pub struct Request {
     /// Order of arrival among all requests.
     pub order: u64,
     pub answer: Option<(StageId, Answer)>,
-    /// Its client is gone; it ends when nobody touches its buffer any more.
+    /// Its client is gone; it ends when nothing uses its buffer any more.
     pub gone: bool,
     /// A newer frame took its place while its input was being prepared.
     pub superseded: bool,
@@ -118,7 +118,7 @@ impl Requests {
         request
     }
 
-    /// Ends a request whose buffer nobody may have yet.
+    /// Ends a request whose buffer no other request may have yet.
     pub(super) fn lock(&mut self, buffer: u16) -> Request {
         let slot = &mut self.slots[usize::from(buffer)];
         let request = *slot;
@@ -127,7 +127,7 @@ impl Requests {
         request
     }
 
-    /// A locked buffer is nobody's again.
+    /// Makes a locked buffer free again.
     pub(super) fn unlock(&mut self, buffer: u16) {
         let slot = &mut self.slots[usize::from(buffer)];
         debug_assert_eq!(slot.state, State::Locked);

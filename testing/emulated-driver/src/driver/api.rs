@@ -252,7 +252,7 @@ calls! {
 }
 
 /// # Safety
-/// `to` is null or room for so many bytes.
+/// `to` is null or room for `bytes` bytes.
 unsafe fn put_text(to: *mut c_char, bytes: c_int, text: &str) -> Outcome {
     let room = usize::try_from(bytes).map_err(|_| Code::INVALID_VALUE)?;
     if to.is_null() || room == 0 {

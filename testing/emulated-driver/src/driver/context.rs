@@ -119,7 +119,7 @@ pub(crate) fn reset(device: i32) -> Outcome {
     Ok(())
 }
 
-/// Before a context is destroyed: what the configuration says of kernels that hang. An error if the machine was shut down
+/// Before a context is destroyed: does what the configuration says about kernels that hang. An error if the machine was shut down
 /// meanwhile.
 fn await_hung_kernels() -> Outcome {
     let mut state = DRIVER.lock();

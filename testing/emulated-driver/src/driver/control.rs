@@ -1,4 +1,4 @@
-//! What a test says to the driver and asks it, beside CUDA's own calls.
+//! What a test says to the driver and asks it, in addition to CUDA's own calls.
 //!
 //! One exported function takes a question and gives an answer, both text: the program and the
 //! library may have been built at different times, and a text that is not understood is an error

@@ -145,7 +145,7 @@ fn usual((major, minor): (u32, u32)) -> u32 {
 }
 
 /// Calls the subscriber back with the descriptor of a launch of the calling thread, and gives the TPC bits that are
-/// switched off in it afterwards. None if nobody is called back.
+/// switched off in it afterwards. None if no subscriber is called back.
 pub(super) fn called_back(device: impl FnOnce() -> Outcome<Config>) -> Outcome<Option<u128>> {
     let subscriber = with_subscriber(|subscriber| *subscriber);
     let Some(callback) = subscriber.callback.filter(|_| subscriber.uploads) else {

@@ -44,7 +44,7 @@ fn harm(seed: u64, at: usize) -> Harm {
 pub(super) fn fill(seed: u64, object: &[AtomicU32; OBJECT_WORDS], mask: std::ops::Range<usize>) {
     for (at, place) in object.iter().enumerate() {
         if !mask.contains(&at) {
-            // Relaxed: nobody else knows the object yet.
+            // Relaxed: no other thread knows the object yet.
             place.store(word(seed, at), Ordering::Relaxed);
         }
     }

@@ -15,7 +15,7 @@ pub(crate) enum Step {
 pub(crate) enum Hold {
     /// As far as it has work.
     Open,
-    /// So many steps of this kind, and then no further.
+    /// This number of steps of this kind, and then no further.
     After(Step, u64),
     /// Not a step.
     Held,

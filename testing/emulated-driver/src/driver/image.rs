@@ -32,7 +32,7 @@ const ELF_MAGIC: &[u8; 4] = b"\x7fELF";
 const ELF_HEADER_BYTES: usize = 64;
 const SECTION_HEADER_BYTES: usize = 64;
 const EM_CUDA: u16 = 190;
-/// Registers of a thread that PTX is compiled to; nobody knows before a compiler has seen it.
+/// Registers of a thread that PTX is compiled to; the true number is not known before a compiler has seen it.
 const REGISTERS_OF_PTX: u32 = 64;
 
 /// The kernels of an image, for a GPU and a driver as configured.

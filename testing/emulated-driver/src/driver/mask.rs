@@ -64,7 +64,7 @@ fn disabled(config: &Config, object: &[AtomicU32; OBJECT_WORDS]) -> u128 {
         return 0;
     }
     let first = words.start;
-    // Relaxed: whoever writes the mask then launches, and the launch takes a lock.
+    // Relaxed: the thread that writes the mask then launches, and the launch takes a lock.
     let word = |at: usize| {
         object
             .get(first + at)

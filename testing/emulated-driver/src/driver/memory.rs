@@ -45,7 +45,7 @@ const ALIGNMENT: usize = 256;
 /// Nothing is there before and behind an allocation.
 const GUARD_BYTES: usize = 64 << 10;
 /// Fresh memory holds no zeros, which a program might rely on, up to this size; above, filling it would take
-/// pages of the machine that nobody asked for yet.
+/// pages of the machine that are not needed yet.
 const SOILED_BYTES_MAX: usize = 64 << 20;
 
 /// Pages of our own with nothing around them, so that a kernel that leaves them is noticed.
@@ -56,7 +56,7 @@ struct Mapping {
     offset: usize,
 }
 
-// SAFETY: the pages belong to whoever holds it.
+// SAFETY: the pages belong to the value, and so to the thread that holds it.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
@@ -95,7 +95,7 @@ impl Mapping {
             return None;
         }
         if wanted <= SOILED_BYTES_MAX {
-            // SAFETY: pages that nobody else knows yet.
+            // SAFETY: pages that no other code knows yet.
             unsafe { mapping.address().write_bytes(0xFF, inner) };
         }
         Some(mapping)
@@ -109,7 +109,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`; whoever drops it says that nothing uses it.
+        // SAFETY: mapped by `new`; the code that drops it guarantees that nothing uses it.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }

@@ -164,7 +164,7 @@ pub(crate) fn occupancy(function: usize, threads: i32, dynamic_shared: usize) ->
 }
 
 impl Function {
-    /// How many blocks of so many threads a multiprocessor has room for.
+    /// How many blocks of `threads` threads a multiprocessor has room for.
     pub(super) fn blocks_per_sm(&self, config: &Config, threads: u32, shared: u32) -> u32 {
         Limits::of(config.compute).blocks(threads, self.resources, shared)
     }

@@ -23,7 +23,7 @@ pub(crate) struct State {
     /// There from `cuInit` on.
     pub(crate) device: Option<Device>,
     pub(crate) faults: Faults,
-    /// How many machines there were: whoever waited on one of them must not go on with another.
+    /// How many machines there were: a thread that waited on one of them must not go on with another.
     pub(crate) machines: u64,
     /// How often each call was made.
     pub(crate) calls: BTreeMap<&'static str, u64>,
@@ -135,7 +135,7 @@ impl State {
         Ok(())
     }
 
-    /// What the machine is to be: as the test said, else as the environment says.
+    /// The configuration of the machine: as the test said, else as the environment says.
     fn configuration(&mut self) -> Outcome<&Config> {
         if self.config.is_none() {
             let config = from_environment()?;

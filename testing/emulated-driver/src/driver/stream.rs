@@ -51,8 +51,8 @@ pub(crate) enum Source {
 /// Words of a stream's object: more than the offset of any mask.
 pub(super) const OBJECT_WORDS: usize = 1024;
 
-/// What a `CUstream` points to: as in the real driver a pointer to the stream's object, in which, at an
-/// offset that nobody documents, lies its mask.
+/// What a `CUstream` points to: as in the real driver a pointer to the stream's object, in which its mask lies, at an
+/// undocumented offset.
 #[repr(C)]
 pub(super) struct Handle {
     object: *const [AtomicU32; OBJECT_WORDS],

@@ -1,7 +1,7 @@
 //! The device in virtual time: launches take time on multiprocessors, in the order and at the place that a device would give
 //! them, and compute nothing but what the queue of launches sees: that they begin, that they were evicted, that the stage is done.
 //!
-//! Blocks go to the multiprocessors that the launch may use, as many as have room beside what runs there, the others as room comes
+//! Blocks go to the multiprocessors that the launch may use, as many as have room next to what runs there, the others as room comes
 //! free. Streams are served in the order in which their launches reached the device. A block takes what the caller says, and longer
 //! in proportion if what runs on its multiprocessor when it begins, or uses the memory, needs more than there is.
 use std::collections::BTreeMap;

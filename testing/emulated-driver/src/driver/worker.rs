@@ -342,7 +342,7 @@ pub(super) fn transfer_bytes(command: &Command, space: Option<&Space>) {
             (*to, width * words, None)
         }
         Command::Write { to, value } => {
-            // SAFETY: as for copies; the address is a multiple of four. Release: whoever sees the value
+            // SAFETY: as for copies; the address is a multiple of four. Release: a thread that sees the value
             // (an acquiring load in the program) sees what the stream did before.
             unsafe { AtomicU32::from_ptr(*to as *mut u32) }.store(*value, Ordering::Release);
             (*to, 4, None)

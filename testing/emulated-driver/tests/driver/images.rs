@@ -55,7 +55,7 @@ fn check(archive: &Archive, module: Module) {
         let (name, mut function) = (CString::new(kernel.name).expect("no zeros"), null_mut());
         // SAFETY: a text that ends in 0, room for the handle.
         ok(unsafe { sys::cuModuleGetFunction(&raw mut function, loaded, name.as_ptr()) });
-        // Whoever reads the contract from the image and the driver must come to the same.
+        // The contract read from the image and the contract read from the driver must be the same.
         let Some(contract) = archive.contract(kernel).expect("a contract") else {
             assert!(image.is_ptx, "{}", kernel.name);
             continue;

@@ -16,7 +16,7 @@ pub fn with_space<T>(body: impl FnOnce(&Space) -> T) -> T {
     SPACE.with(body)
 }
 
-/// Some memory. What nobody wrote is 0xFF: not a number, as halves and as floats; and kernels must not read it.
+/// Some memory. What was never written is 0xFF: not a number, as halves and as floats; and kernels must not read it.
 #[derive(Debug)]
 pub struct Buffer {
     lines: Vec<Line>,

@@ -56,7 +56,7 @@ fn a_launch_that_was_cut_short_and_runs_again_computes_what_it_would_have() {
     }
 }
 
-/// Looks at which a launch of so many is evicted. An epoch that moves on anywhere is seen at the next look, so these are all
+/// Looks at which a launch of `looks` looks is evicted. An epoch that moves on anywhere is seen at the next look, so these are all
 /// moments that differ; of many, some.
 fn moments(looks: u64) -> Vec<u64> {
     const MOST: u64 = 10;

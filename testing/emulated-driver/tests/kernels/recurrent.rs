@@ -60,7 +60,7 @@ impl Layer {
         Buffer::of_halves(&halves.collect::<Vec<u16>>())
     }
 
-    /// The states of all images, by launches of so many steps.
+    /// The states of all images, by launches of at most `most` steps.
     fn run(&mut self, most: usize) -> Vec<Vec<f32>> {
         let of_output = shape(self.hidden * self.cell.values() as usize, 1, self.steps);
         let of_state = shape(of_output.channels, 1, 1);

@@ -522,7 +522,7 @@ fn recurrent() -> Sample {
 
 /// Samples of three images of 12x11 pixels with 16 channels.
 fn of_bytes() -> Vec<Sample> {
-    // Bounds below the bytes of memory that nobody has written.
+    // Bounds below the bytes of memory that was never written.
     let rounding = Rounding {
         zero: 128.0,
         high: 200.0,

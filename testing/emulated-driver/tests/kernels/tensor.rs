@@ -4,7 +4,7 @@ use punctual_cuda_kernels::{TensorView, padded};
 use punctual_kernels::Shape;
 use punctual_types::{Random, half};
 
-/// So many halves in [-`largest`, `largest`), as floats.
+/// `count` halves in [-`largest`, `largest`), as floats.
 pub fn halves(random: &mut Random, count: usize, largest: f32) -> Vec<f32> {
     let rounded = |value| half::to_f32(half::from_f32(value));
     (0..count)
@@ -28,7 +28,7 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// One that nobody has written yet.
+    /// One that has not been written yet.
     pub fn unwritten(shape: Shape, images: usize) -> Self {
         let bytes = images * shape.height * shape.width * pitch(shape) * 2;
         Self {

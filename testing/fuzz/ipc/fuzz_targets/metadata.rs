@@ -1,4 +1,4 @@
-//! A stream's terms, and what a client says of a frame.
+//! A stream's terms, and what a client tells about a frame.
 //! `tests/channel/corpus.rs` runs the same function over the corpus without a fuzzer.
 //!
 //!     cd runtime/ipc && cargo +nightly fuzz run metadata fuzz/corpus/metadata -- -max_len=512

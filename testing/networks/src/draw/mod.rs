@@ -432,7 +432,7 @@ impl Drawing {
         self.floats(dims, &values)
     }
 
-    /// Weights for sums of so many products, so that values neither vanish nor explode. Sometimes those of an earlier operator.
+    /// Weights for sums of `terms` products, so that values neither vanish nor explode. Sometimes those of an earlier operator.
     fn kernel(&mut self, dims: &[i64], terms: i64) -> String {
         if self.random.one_in(6) {
             let mut tied = self.graph.initializer.iter();

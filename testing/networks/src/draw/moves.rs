@@ -9,7 +9,7 @@ type Draw = fn(&mut Drawing) -> Option<()>;
 
 pub(super) struct Move {
     pub draw: Draw,
-    /// How likely it is, beside others.
+    /// How likely it is, relative to the others.
     weight: u64,
 }
 

@@ -113,7 +113,7 @@ impl Drawing {
         }
     }
 
-    /// Up to so many positions in the values, each the end of an exit's own.
+    /// Up to `exits` positions in the values, each the end of an exit's own.
     fn ends(&mut self, exits: usize) -> Vec<Id> {
         let all = self.values.len();
         let first = self.inputs.len();

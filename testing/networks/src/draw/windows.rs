@@ -16,7 +16,7 @@ struct Side {
 }
 
 impl Side {
-    /// How many places it has along so many positions, if any. None where a place would begin behind the positions:
+    /// How many places it has along `size` positions, if any. None where a place would begin behind the positions:
     /// onnxruntime counts it in the shape, and leaves it out of the values.
     fn places(self, size: i64, rounds_up: bool) -> Option<i64> {
         let room = size + self.before + self.after - self.dilation * (self.kernel - 1) - 1;

@@ -1,4 +1,4 @@
-//! The CUDA device's programs, their kernels interpreted launch by launch. Memory that nobody wrote cannot be read there.
+//! The CUDA device's programs, their kernels interpreted launch by launch. Memory that was never written cannot be read there.
 
 use punctual_device_cuda::lower::{Program, Target};
 use punctual_model::OutputLayout;

@@ -147,7 +147,7 @@ pub type Answers = Vec<Vec<Exited>>;
 
 /// An engine with a network, ready to run.
 pub trait Run {
-    /// Runs so many requests as one batch.
+    /// Runs these requests as one batch.
     ///
     /// # Errors
     /// Why it does not answer.
@@ -167,7 +167,7 @@ pub enum RunError {
     Class { found: u16, expected: usize },
 }
 
-/// Starts an engine for batches of up to so many requests.
+/// Starts an engine for batches of up to `batch_max` requests.
 ///
 /// # Errors
 /// [`RunError`].

@@ -18,7 +18,7 @@ fn two_cameras(deadline: u64) -> Config {
     )
 }
 
-/// (time in ms, members) of the actions of the last period, the second camera being `behind` by so much.
+/// (time in ms, members) of the actions of the last period, the second camera being `behind` ms later.
 fn last_orders(config: Config, behind: u64) -> Vec<(u64, usize)> {
     orders_of(World::new(config, Exact), behind)
 }

@@ -7,7 +7,7 @@ use punctual_core::{
 };
 use punctual_policy_testing::world::{Nature, World};
 
-/// Stages of some models take so many per cent of their budgets, from some action to another.
+/// Stages of the models in `models` take `percent` per cent of their budgets, in the actions numbered below `until`.
 #[derive(Clone, Debug)]
 struct Liars {
     percent: u64,

@@ -1,6 +1,6 @@
 //! The guarantee: in every plan that passes the offline test, no accepted real-time request
 //! misses, whatever extras, optional work, batches and best-effort work do, as long as the world
-//! keeps its bounds. That the test would notice a weaker policy is tested beside the scheduler.
+//! keeps its bounds. That the test would notice a weaker policy is tested next to the scheduler.
 
 use punctual_core::{Config, Instant, Scheduler, TaskId};
 use punctual_types::Random;

@@ -1,6 +1,6 @@
 //! The default policy as a whole, in virtual time, from outside: the auditor looks at every step.
 //!
-//! What needs the inside of the scheduler (the slack, prices, layouts on demand, ablations) is tested beside it, on the
+//! What needs the inside of the scheduler (the slack, prices, layouts on demand, ablations) is tested next to it, on the
 //! same plans.
 
 mod admission;
@@ -31,7 +31,7 @@ mod worked_example;
 #[path = "../../../../runtime/core/src/punctual/tests/workload.rs"]
 mod workload;
 
-// Those files name the core's types from the root of the crate, and the world beside them.
+// Those files take the core's types, and the world, from the root of the crate.
 use punctual_core::*;
 use punctual_policy_testing::world;
 

@@ -76,7 +76,7 @@ fn a_task_pays_for_its_overrun_from_its_own_reservation() {
 
 #[test]
 fn a_task_in_debt_uses_its_reservation_where_that_endangers_nobody() {
-    // 4 and 5 of each 10: no room for anything beside both reservations.
+    // 4 and 5 of each 10: no room for anything in addition to both reservations.
     let models = vec![model_alone(&[ms(4)]), model_alone(&[ms(5)])];
     let config = plan(two_alike().tasks, models, ms(1));
     // 1 too long at a share of 2/5: no reservation for 2.5.

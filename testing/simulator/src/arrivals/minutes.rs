@@ -17,7 +17,7 @@ pub enum Shape {
     Cold,
     /// The logarithm of the rate wanders: deviation 1, correlation 0.8 from minute to minute.
     Bursty,
-    /// Every so many minutes one that has nine tenths of all requests, the same minute for all streams of this kind.
+    /// One minute in each `every` minutes has nine tenths of all requests, the same minute for all streams of this kind.
     Spikes {
         /// Minutes from one to the next, at least 1.
         every: u16,

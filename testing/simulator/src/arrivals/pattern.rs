@@ -32,7 +32,7 @@ pub enum Pattern {
     },
     /// Groups of images that arrive at once.
     Bursts(Bursts),
-    /// So many clients, each of which asks again as soon as it has its answer.
+    /// `outstanding` clients, each of which asks again as soon as it has its answer.
     ClosedLoop {
         /// Requests open at any time; the load factor multiplies it.
         outstanding: u16,

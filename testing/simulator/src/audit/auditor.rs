@@ -59,7 +59,7 @@ pub struct Auditor {
     /// Members of the action that failed in this step.
     pub(super) failed: Vec<RequestId>,
     pub(super) draining: bool,
-    /// Best-effort work is to be given up.
+    /// Best-effort work must be given up.
     pub(super) shedding: bool,
     /// Partitions whose threads the machine does not run.
     pub(super) starved: BTreeSet<PartitionId>,
@@ -331,7 +331,7 @@ impl Auditor {
             | Subject::NotLoaded(_)
             | Subject::Other => {}
         }
-        // Nobody was prepared, or came into the way of those: they made way to nobody.
+        // No frame was prepared, or it does not take the place of those: they made way to no frame.
         let to_nobody = std::mem::take(&mut self.made_way);
         for (key, older) in to_nobody {
             let (task, sequence) = (older.origin, key.2);

@@ -2,7 +2,7 @@
 //!
 //! It sees the plan, every event at the time at which the scheduler learns of it, and every action
 //! at the time at which it is ordered; it keeps a log of its own and shares no code with the
-//! scheduler's decisions. It runs beside a simulation (one pass, memory bounded by what is open).
+//! scheduler's decisions. It runs together with a simulation (one pass, memory bounded by what is open).
 //!
 //! | invariant | what is checked | where |
 //! |---|---|---|
@@ -36,11 +36,11 @@
 //! the same client for the same task is there, which was taken on in that step or before. What was
 //! promised to it is the newer one's to keep: its mandatory part ends by that deadline too (under the
 //! other policies, which promise nothing, only that there is such a frame is checked). While
-//! best-effort work is to be given up (`Event::Shed`), `punctual` starts none, and what runs has been
+//! best-effort work must be given up (`Event::Shed`), `punctual` starts none, and what runs has been
 //! preempted, and what waits refused, at the end of the step.
 //!
 //! A model that breaks its profile may lose its promises (`Action::Demote`): only after as many overruns
-//! as the policy's parameters say, and if others ran beside it; and get them back only after as many
+//! as the policy's parameters say, and if other models ran on its partition; and get them back only after as many
 //! stages that cannot be called an overrun. In between nothing is claimed about its tasks, and its
 //! overruns excuse nothing but those beyond the longest of its window.
 //!

@@ -84,7 +84,7 @@ impl Auditor {
         }
         let real_time = !flight.is_best_effort();
         // What was taken for lost says nothing of how a model keeps its profile, nor does what
-        // nobody can attribute.
+        // cannot be attributed.
         let lost = flight.lost_from() <= self.now;
         let whole = finished.members.len() == flight.infer.members.len();
         if let Some(time) = self.time_of(&flight.infer)

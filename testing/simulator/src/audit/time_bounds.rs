@@ -22,7 +22,7 @@ impl Auditor {
         let mut overran = Vec::new();
         for flight in self.floor.flights.values() {
             let due = flight.due(self.stop_bound(flight));
-            // Best-effort work that nobody told to stop has no due time, but may be lost.
+            // Best-effort work that was not told to stop has no due time, but may be lost.
             let lost = flight.lost_from() <= now;
             if !flight.overran && (lost || due.is_some_and(|due| due < now)) {
                 overran.push((flight.infer.id, flight.homes.clone()));

@@ -205,7 +205,7 @@ impl Auditor {
             reply.verdict,
             Verdict::Rejected(Rejection::LateOnArrival | Rejection::NoSlack | Rejection::QueueFull)
         );
-        // Whoever refused it in the end: the reservation is its own task's.
+        // Whichever task refused it in the end: the reservation is its own task's.
         let origin = self.task(submission.origin).partition;
         if refused && submission.in_contract && self.claims.is_unbroken(origin) {
             return Err(Violation::ReservationDenied {

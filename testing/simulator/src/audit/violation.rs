@@ -142,10 +142,10 @@ pub enum Violation {
         partition: PartitionId,
         model: ModelId,
     },
-    /// Best-effort work that runs on, or was started, while it is to be given up.
+    /// Best-effort work that runs on, or was started, while it must be given up.
     #[error("{action:?} is best-effort and runs on although such work is to be given up")]
     NotShed { action: ActionId },
-    /// Best-effort work that waits on although it is to be given up.
+    /// Best-effort work that waits on although it must be given up.
     #[error("task {}: {request:?} is best-effort and waits on although such work is to be given up", task.0)]
     NotGivenUp { task: TaskId, request: RequestId },
     /// Best-effort work runs on where promised work is ready, and was not preempted in that step.

@@ -2,7 +2,7 @@
 //! seed, run under the auditor, and shrunk when something is wrong.
 //!
 //! A case is a pure function of its seed, so the seed is the whole report of a failure; what is printed
-//! beside it is the smallest case that the shrinker found to fail in the same way. A case fails if
+//! in addition to it is the smallest case that the shrinker found to fail in the same way. A case fails if
 //!
 //! - the auditor finds a violation,
 //! - the scheduler's recount of its own state contradicts it after a step,

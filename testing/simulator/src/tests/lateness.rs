@@ -12,7 +12,7 @@ use crate::testbed::{ms, scenario, task};
 /// From capture to here a frame is in time: the jitter less the preparation.
 const IN_TIME: Nanos = Nanos::from_micros(500);
 
-/// Two cameras of which one is up to 3 ms late, beside frames that take what is not reserved.
+/// Two cameras of which one is up to 3 ms late, together with frames that take what is not reserved.
 fn late_camera() -> Scenario {
     let deep = |name, period| {
         let mut task = task(name, Criticality::RealTime, period);

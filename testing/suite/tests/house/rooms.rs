@@ -23,13 +23,13 @@ const TESTS_ABOVE: &[(&str, &str)] = &[
     ("punctual", "punctual-emulated-driver"),
 ];
 
-/// What stands in the table's last column beside names: nothing of ours, any crate that ships, any crate.
+/// What stands in the table's last column in addition to names: nothing of ours, any crate that ships, any crate.
 const WORDS: &[&str] = &["", "nothing", "what ships", "all of the above"];
 
 /// Dependencies from outside that a crate may have; the core's smallness is its portability.
 const CORE_MAY_USE: &[&str] = &["heapless", "serde", "thiserror"];
 
-/// What one crate says of itself.
+/// What one crate declares about itself.
 struct Crate {
     /// Its folder, below the root.
     folder: String,

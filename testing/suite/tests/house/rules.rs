@@ -168,7 +168,7 @@ fn nothing_refers_to_what_lies_outside_the_repository() {
     }
 }
 
-/// What was said of hardware before there were marks.
+/// What was written about hardware before there were marks.
 const WITHOUT_A_MARK: &[&str] = &[
     "yet run on hardware",
     "yet run on a jetson",
@@ -390,7 +390,7 @@ fn every_link_of_a_document_leads_to_a_file() {
     assert_eq!(broken, Vec::<String>::new());
 }
 
-/// `runtime/core/src/ids.rs` in a document, but for what the changelog says of the past and for `NAME.rs`.
+/// `runtime/core/src/ids.rs` in a document, but for what the changelog says about the past and for `NAME.rs`.
 #[test]
 fn every_file_that_a_document_names_is_there() {
     let mut broken = Vec::new();

@@ -1,4 +1,4 @@
-//! What a promised stage suffers from best-effort work beside it, kept apart by masks or not.
+//! What a promised stage suffers from best-effort work that runs at the same time, kept apart by masks or not.
 
 use punctual_core::Criticality;
 use punctual_roofline::structures::Structure;
@@ -14,7 +14,7 @@ use super::FirstStep;
 
 pub struct Beside;
 
-/// What runs beside the promised stage, and where both run.
+/// What runs at the same time as the promised stage, and where both run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
     Alone,
@@ -41,7 +41,7 @@ impl Condition {
         }
     }
 
-    /// The partitions of the promised stage and of what runs beside it: of two halves, then twice everything.
+    /// The partitions of the promised stage and of what runs at the same time: of two halves, then twice everything.
     const fn partitions(self) -> Partitions {
         let (promised, beside) = match self {
             Self::Alone => (2, None),

@@ -17,7 +17,7 @@ pub struct Calibration;
 
 /// A mechanism that takes longer is given up, but for what its TPCs add.
 const TRIAL_LIMIT: Duration = Duration::from_secs(8);
-/// Of a search for the place of masks, where nobody knows it or all are wrong.
+/// The limit of a search for the place of masks, where it is not known or all known places are wrong.
 const SEARCH_LIMIT: Duration = Duration::from_secs(120);
 
 impl FirstStep for Calibration {

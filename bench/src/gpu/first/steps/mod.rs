@@ -29,7 +29,7 @@ pub trait FirstStep {
     /// How long it may measure. Starting its process and the driver takes a second or two more.
     fn seconds(&self) -> u32;
 
-    /// When it is given up, in seconds, on a device of so many TPCs; on an emulated one later.
+    /// When it is given up, in seconds, on a device of this number of TPCs; on an emulated one later.
     fn patience(&self, _tpcs: u32) -> u32 {
         2 * self.seconds() + 10
     }

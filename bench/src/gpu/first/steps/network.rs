@@ -1,4 +1,4 @@
-//! The stages of one network beside the roofline's prediction, which was committed before any run.
+//! The stages of one network next to the roofline's prediction, which was committed before any run.
 
 use punctual_device_cuda::driver::Attribute;
 use punctual_roofline::structures::Structure;

@@ -18,7 +18,7 @@ pub struct Peaks;
 /// Over a peak by clocks that are higher than the driver says, and by rounding; more is impossible.
 const PLAUSIBLE_MAX: f64 = 1.1;
 
-/// A measured rate beside the highest possible one, if that is known.
+/// A measured rate next to the highest possible one, if that is known.
 struct Rate {
     of: &'static str,
     unit: &'static str,

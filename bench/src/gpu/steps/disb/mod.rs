@@ -33,7 +33,7 @@ enum Way {
     Streams,
     /// All of the GPU, best-effort work preempted.
     Ours,
-    /// Best-effort work on a quarter of the TPCs beside real-time work on the others.
+    /// Best-effort work on a quarter of the TPCs, at the same time as real-time work on the others.
     OursDivided,
 }
 

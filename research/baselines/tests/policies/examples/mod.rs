@@ -104,7 +104,7 @@ fn world(policy: &dyn PolicySpec, models: &[&[Sizes]], mut tasks: Vec<TaskConfig
     World::under(config, policy, calm)
 }
 
-/// Submits so many frames of a task at the same time.
+/// Submits `count` frames of a task at the same time.
 fn frames(world: &mut World, count: usize, task: u16, ms: u64) {
     for _ in 0..count {
         world.frame(task, at(ms));

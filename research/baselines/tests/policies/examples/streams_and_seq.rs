@@ -45,7 +45,7 @@ fn seq_lets_a_network_end_and_then_puts_real_time_first() {
 /// | time | best-effort stream | real-time stream |
 /// |---|---|---|
 /// | 0 | 1 | |
-/// | 5 | | 3, beside it |
+/// | 5 | | 3, in parallel |
 /// | 9 | | 4 |
 /// | 10, 20 | 1 | |
 /// | 30, 40, 50 | 2 | |

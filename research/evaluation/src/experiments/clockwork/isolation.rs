@@ -1,4 +1,4 @@
-//! Latency-sensitive clients beside batch clients.
+//! Latency-sensitive clients at the same time as batch clients.
 
 use punctual_core::Nanos;
 

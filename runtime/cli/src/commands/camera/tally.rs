@@ -106,7 +106,7 @@ impl<'c> Tally<'c> {
 
     fn count_answer(&mut self, response: &Response, received_ns: u64, latency_us: u64) {
         let report = &mut self.report;
-        // An answer that is read after its deadline is late for whoever reads it.
+        // An answer that is read after its deadline is late for its reader.
         if !response.has_deadline() {
             report.without_deadline += 1;
         } else if response.verdict == Verdict::OnTime && received_ns <= response.deadline_ns {

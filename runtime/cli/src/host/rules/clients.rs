@@ -13,7 +13,7 @@ const WAITS_SINCE: Version = (5, 16);
 /// From here on a process can have its pages merged at any time, those of shared memory too (`MADV_COLLAPSE`).
 const COLLAPSE_SINCE: Version = (6, 1);
 
-/// A thread that touches a hole waits for whoever punches it.
+/// A thread that touches a hole waits for the process that punches it.
 pub fn holes(machine: &Machine) -> Option<Finding> {
     let version = kernel(machine)?;
     let (major, minor) = version;

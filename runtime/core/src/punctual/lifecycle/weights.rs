@@ -122,7 +122,7 @@ impl Weights {
         &self.residency
     }
 
-    /// Records that a transfer succeeded. Returns the model, whose requests are to be tested now; `None`
+    /// Records that a transfer succeeded. Returns the model, whose requests must be tested now; `None`
     /// if the action is no transfer in flight.
     pub fn loaded(&mut self, action: ActionId, took: Nanos) -> Option<ModelId> {
         let model = self.residency.loaded(action, took)?;

@@ -51,7 +51,7 @@ fn a_request_that_fits_no_batch_is_rejected() {
     assert_eq!(on_time(&verdicts(&world, &frames)), 3);
 }
 
-/// A burst beside a reserved task that leaves 8 - 2 = 6 for blocking, while a batch of four takes 8. The reserved
+/// A burst together with a reserved task that leaves 8 - 2 = 6 for blocking, while a batch of four takes 8. The reserved
 /// frame arrives when the batch has just started. Returns the verdicts of the burst and of the reserved frame.
 fn burst_beside_reserved(ablation: Option<Ablation>) -> (Vec<Verdict>, Verdict) {
     let mut config = burst();

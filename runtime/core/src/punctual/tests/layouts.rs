@@ -200,7 +200,7 @@ fn a_range_without_an_upper_end_holds_any_load_above_the_lower() {
     assert!(!range.holds(299) && range.nearly_holds(225) && !range.nearly_holds(224));
 }
 
-/// The layout after two seconds with a frame of the first task every so many ms.
+/// The layout after two seconds with a frame of the first task every `every` ms.
 fn layout_after(world: &mut World<Exact>, from: u64, every: u64) -> usize {
     for n in 0..2_000 / every {
         world.frame(0, at(from + every * n));

@@ -166,7 +166,7 @@ fn page(config: &mut Config, random: &mut Random) {
     }
 }
 
-/// A plan with homes of one to three units, and places beside them: cells of one unit, the ranges of the homes, the
+/// A plan with homes of one to three units, and places in addition: cells of one unit, the ranges of the homes, the
 /// whole device and any other range. Some models may use some of them.
 pub fn random_places(random: &mut Random) -> Config {
     let mut config = random_plan(random);

@@ -1,4 +1,4 @@
-//! A checker of lists of launches: that they compute what the network says, whoever planned them.
+//! A checker of lists of launches: that they compute what the network says, no matter what planned them.
 //!
 //! It executes the launches symbolically. What it knows is the network, the layouts that others rely on (of inputs, of
 //! outputs, of weights in pages) and what each launch reads and writes by its arguments; nothing of how the lists were
@@ -262,7 +262,7 @@ impl<'c> Run<'c> {
         }
     }
 
-    /// The form in which a batch of the tensor has so many bytes.
+    /// The form in which a batch of the tensor has `bytes` bytes.
     fn form(&self, bytes: u64, tensor: TensorId) -> Option<Kept> {
         let network = self.checker.network;
         let fits = |form: &Kept| {

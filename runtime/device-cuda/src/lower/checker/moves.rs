@@ -28,7 +28,7 @@ impl Run<'_> {
         let found = self.operator_at(position);
         let moving = found.and_then(|(at, operator)| {
             let pieces = pieces(self.checker.network, operator)?;
-            // Whoever makes a tensor may also convert it.
+            // The operator that makes a tensor may also convert it.
             (from != Some(operator.output)).then_some((at, operator, pieces))
         });
         match (moving, from) {

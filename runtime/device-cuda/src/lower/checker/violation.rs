@@ -143,7 +143,7 @@ pub enum Value {
         operator: u32,
         first: u32,
     },
-    /// A recurrent layer's state after so many steps.
+    /// A recurrent layer's state after `steps` steps.
     State {
         operator: u32,
         steps: u32,
@@ -194,11 +194,11 @@ impl fmt::Display for Value {
 /// What is where something else is expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nobody wrote there, or what was written is overwritten in part.
+    /// Nothing was written there, or what was written is overwritten in part.
     Nothing,
     /// It lies exactly there.
     Whole(Value),
-    /// It lies there in part, or with more or less beside it.
+    /// It lies there in part, or with more or less next to it.
     Partly(Value),
 }
 

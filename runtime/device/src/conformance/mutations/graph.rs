@@ -61,7 +61,7 @@ pub(super) fn insert_tensor(network: &mut Network, at: usize, shape: Tensor) {
     rename(network, |id| TensorId(id.0 + u32::from(id.index() >= at)));
 }
 
-/// Leaves out operators that no exit depends on, vectors that nobody reads, and their tensors.
+/// Leaves out operators that no exit depends on, vectors that nothing reads, and their tensors.
 pub(super) fn prune(network: &mut Network) {
     let mut needed = BTreeSet::new();
     for stage in network.stages.iter_mut().rev() {

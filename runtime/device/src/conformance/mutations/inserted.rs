@@ -70,7 +70,7 @@ pub(super) fn vector(network: &mut Network, random: &mut Random) -> Option<Strin
     let operator = &network.stages[place.0].operators[place.1];
     let reader = operator.input;
     let what = match random.below(5) {
-        // Beside what the operator reads: added to each channel.
+        // Together with what the operator reads: added to each channel.
         0 | 1 => {
             let new = operators::of_two(&Site::new(network, reader, &[vector])?, random);
             insert(network, place, new, random)?

@@ -17,7 +17,7 @@ pub fn view(start: [u32; 3], digits: &[Digit]) -> View {
 }
 
 impl Builder {
-    /// A tensor made of pieces of sources, of which so many constants are the last.
+    /// A tensor made of pieces of sources; the last source is `constants` constants, if there are any.
     pub fn copy(&mut self, sources: &[TensorId], constants: u32, pieces: Vec<Piece>) -> TensorId {
         let table = (constants > 0).then(|| self.draw(constants, 3));
         self.push_weighted(sources, Copy { pieces }, table.as_slice())

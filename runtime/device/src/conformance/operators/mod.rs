@@ -44,7 +44,7 @@ pub(super) trait Mutable {
     /// Makes it fit what is read now: attributes that must divide a size or lie below one, operands of other shapes.
     fn fit(&mut self, _reads: &mut Reads<'_>) {}
 
-    /// The lengths of its weights, where its biases say how many channels the result has, and it had so many before.
+    /// The lengths of its weights, where its biases say how many channels the result has; it had `before` until now.
     fn lengths(&self, _input: Tensor, _before: u32) -> Option<Vec<u32>> {
         None
     }

@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use super::{Board, DETECTED, Fact, Gpu, PowerMode, RECALLED, Releases, Source};
 
-/// A figure whose source nobody can look up.
+/// A figure whose source cannot be looked up.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the source {name:?} is not listed under [sources]")]
 #[non_exhaustive]

@@ -66,7 +66,7 @@ fn best_effort_work_that_waits_while_it_is_to_be_given_up_is_found() {
     };
     let mut kept = Bench::new(&plan());
     kept.orders = Box::new(keep);
-    // The second waits for the first when such work is to be given up.
+    // The second waits for the first when such work must be given up.
     kept.frame(2, at(0));
     kept.frame(2, at(1));
     kept.schedule(at(2), Event::Shed { hold: true });
