@@ -81,7 +81,7 @@ proptest! {
             blocked(&input, &image, 7.0, 1e9),
             blocked(&grid, &grid_values, f32::NAN, 1e9),
         ];
-        let found = run_in_parts(parts, &output, &[memory], (&kernel, &[]));
+        let found = run_in_parts(parts, &output, &[memory], &kernel, &[]);
         let meant = model::GridSample { groups: groups as u32, sampling };
         let expected = meaning(meant, [(&input, &image), (&grid, &grid_values)]).run();
         check_output(&output, &found[0], &expected, 1e-6);
@@ -111,7 +111,7 @@ proptest! {
             }
         }
         let memory = vec![blocked(&input, &values, 1e9, 1e9)];
-        let found = run_in_parts(parts, &output, &[memory], (&kernel, &[]));
+        let found = run_in_parts(parts, &output, &[memory], &kernel, &[]);
         let meant = model::TopK { axis, count: count as u32, ranking };
         let expected = meaning(meant, [(&input, &values)]).run();
         check_output(&output, &found[0], &expected, 0.0);
@@ -141,7 +141,7 @@ proptest! {
             }
         }
         let memory = vec![blocked(&input, &values, 7.0, 1e9), blocked(&indices, &numbers, 7.0, 1e9)];
-        let found = run_in_parts(parts, &output, &[memory], (&kernel, &[]));
+        let found = run_in_parts(parts, &output, &[memory], &kernel, &[]);
         let read = [(&input, &values), (&indices, &numbers)];
         let expected = meaning(model::Take { axis }, read).run();
         check_output(&output, &found[0], &expected, 0.0);
@@ -177,7 +177,7 @@ fn a_position_that_is_no_number_gives_nan_and_spoils_no_other_pixel() {
                         blocked(&input, &image, 0.0, 0.0),
                         blocked(&grid, &positions, 0.0, 0.0),
                     ];
-                    let found = run_in_parts(1, &output, &[memory], (&kernel, &[]));
+                    let found = run_in_parts(1, &output, &[memory], &kernel, &[]);
                     let mut values = vec![0.0; output.shape().elements()];
                     output.unpack(&found[0], &mut values);
                     for pixels in values.chunks_exact(4) {

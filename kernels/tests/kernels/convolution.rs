@@ -18,7 +18,7 @@ fn check_case(case: &Case, tolerance: f32) {
     let packed = conv
         .packed(&Weights::floats(&[&case.weights(), &case.bias()]))
         .unwrap();
-    let outputs = run_in_parts(case.parts, &spec.output, &case.memory(), (&conv, &packed));
+    let outputs = run_in_parts(case.parts, &spec.output, &case.memory(), &conv, &packed);
     for (member, output) in outputs.iter().enumerate() {
         check_output(&spec.output, output, &case.reference(member), tolerance);
     }
@@ -38,9 +38,9 @@ proptest! {
         let conv = Conv2d::new(case.isa, &spec).unwrap();
         let packed = conv.packed(&Weights::floats(&[&case.weights(), &case.bias()])).unwrap();
         let memory = case.memory();
-        let together = run_in_parts(case.parts, &spec.output, &memory, (&conv, &packed));
+        let together = run_in_parts(case.parts, &spec.output, &memory, &conv, &packed);
         for (member, output) in together.iter().enumerate() {
-            let alone = run_in_parts(1, &spec.output, &memory[member..=member], (&conv, &packed));
+            let alone = run_in_parts(1, &spec.output, &memory[member..=member], &conv, &packed);
             prop_assert_eq!(output, &alone[0], "bit for bit");
         }
     }
@@ -63,7 +63,7 @@ proptest! {
         let images: Vec<_> = (0..batch as u64).map(|i| noise(seed ^ (9 + i), elements)).collect();
         let memory: Vec<_> =
             images.iter().map(|image| (blocked(&input, image, 7.0, f32::NAN), None)).collect();
-        let outputs = run_in_parts(parts, &output, &memory, (&linear, &packed));
+        let outputs = run_in_parts(parts, &output, &memory, &linear, &packed);
         for (image, found) in images.iter().zip(&outputs) {
             let meant = meaning(model::Linear { activation }, [(&input, image)]);
             let expected = meant.weights(&weights).weights(&bias).run();
@@ -163,7 +163,7 @@ fn a_nan_in_the_input_is_not_hidden_by_an_activation() {
             .unwrap();
         let mut input = vec![0.0; layout.len()];
         input[layout.index(0, 0, 0)] = f32::NAN;
-        let output = run_in_parts(1, &layout, &[(input, None)], (&conv, &packed));
+        let output = run_in_parts(1, &layout, &[(input, None)], &conv, &packed);
         assert!(output[0][layout.index(0, 0, 0)].is_nan());
         assert_eq!(output[0][layout.index(0, 5, 5)], 0.0);
     }

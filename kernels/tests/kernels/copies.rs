@@ -170,7 +170,7 @@ proptest! {
                 pairs.map(|(input, image)| blocked(input, image, 7.0, 1e9)).collect()
             })
             .collect();
-        let outputs = run_in_parts(parts, &spec.output, &memory, (&copy, &packed));
+        let outputs = run_in_parts(parts, &spec.output, &memory, &copy, &packed);
         for (images, found) in images.iter().zip(&outputs) {
             check_output(&spec.output, found, &copied(&spec, images, &table), 0.0);
         }
@@ -205,7 +205,7 @@ proptest! {
                 memory
             })
             .collect();
-        let found = run_in_parts(parts, &output, &[memory], (&copy, &[]));
+        let found = run_in_parts(parts, &output, &[memory], &copy, &[]);
         let mut image = vec![0; output.shape().elements()];
         output.unpack_bytes(&found[0], &mut image);
         let alone = Alone::new(model::Copy { pieces: spec.pieces.clone() });
@@ -483,7 +483,7 @@ fn usual_copies_equal_their_references() {
                 copy.pack(&Weights::floats(&[&constants]), &mut packed)
                     .unwrap();
                 let memory = [vec![blocked(&spec.inputs[0], &values, 7.0, 1e9)]];
-                let found = run_in_parts(3, &spec.output, &memory, (&copy, &packed));
+                let found = run_in_parts(3, &spec.output, &memory, &copy, &packed);
                 let expected = copied(&spec, &[values], &constants);
                 check_output(&spec.output, &found[0], &expected, 0.0);
             }

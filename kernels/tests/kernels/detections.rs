@@ -76,7 +76,7 @@ proptest! {
         // Neither the halo nor the surplus lanes may count.
         let mut memory = vec![blocked(&scores, &of_classes, 9.0, 1e9)];
         memory.extend(has_objectness.then(|| blocked(&vector, &factors, 9.0, 1e9)));
-        let found = run_in_parts(parts, &vector, &[memory], (&kernel, &[]));
+        let found = run_in_parts(parts, &vector, &[memory], &kernel, &[]);
         let factors = has_objectness.then_some((&vector, &factors));
         let read = [(&scores, &of_classes)].into_iter().chain(factors);
         let expected = meaning(model::BestScore { scoring }, read).run();
@@ -122,7 +122,7 @@ proptest! {
             blocked(&boxes, &of_boxes, 9.0, 1e9),
             blocked(&scores, &of_classes, 1e9, 1e9),
         ];
-        let found = run_in_parts(parts, &output, &[memory], (&kernel, &[]));
+        let found = run_in_parts(parts, &output, &[memory], &kernel, &[]);
         let read = [(&best, &of_places), (&boxes, &of_boxes), (&scores, &of_classes)];
         let expected = meaning(model::Detections { scoring, decoder }, read).run();
         check_output(&output, &found[0], &expected, 0.0);

@@ -100,7 +100,7 @@ proptest! {
                 tensors.collect()
             })
             .collect();
-        let outputs = run_in_parts(parts, &output, &memory, (&binary, &packed));
+        let outputs = run_in_parts(parts, &output, &memory, &binary, &packed);
         for (image, found) in outputs.iter().enumerate() {
             let meant = model::Binary { function, constant: None, swapped, activation };
             let both = [0, 1].map(|at| (layout(3 * at, 0), values(at, image as u64)));
@@ -138,7 +138,7 @@ proptest! {
             })
             .collect();
         let memory = vec![vec![blocked(&input, &values, 0.0, 1e9)]];
-        let outputs = run_in_parts(parts, &output, &memory, (&unary, &[]));
+        let outputs = run_in_parts(parts, &output, &memory, &unary, &[]);
         let expected: Vec<f32> = values.iter().map(|x| function.of(*x)).collect();
         check_output(&output, &outputs[0], &expected, 2e-5);
     }
@@ -169,7 +169,7 @@ proptest! {
             .map(|noise| noise.iter().map(|x| 30.0 * x).collect())
             .collect();
         let memory: Vec<_> = images.iter().map(|image| vec![blocked(&input, image, 7.0, 1e9)]).collect();
-        let outputs = run_in_parts(parts, &output, &memory, (&softmax, &[]));
+        let outputs = run_in_parts(parts, &output, &memory, &softmax, &[]);
         for (image, found) in images.iter().zip(&outputs) {
             let expected = meaning(model::Softmax { digit, logarithm }, [(&input, image)]).run();
             check_output(&output, found, &expected, if logarithm { 2e-5 } else { 2e-6 });
@@ -216,7 +216,7 @@ fn check_gather(isa: Isa, spec: &GatherSpec, batch: usize, parts: usize, seed: u
                 .collect()
         })
         .collect();
-    let outputs = run_in_parts(parts, &spec.output, &memory, (&gather, &[]));
+    let outputs = run_in_parts(parts, &spec.output, &memory, &gather, &[]);
     let meant = |run: &ChannelRun| model::ChannelRun {
         source: run.source as u8,
         first: run.first as u32,
@@ -263,7 +263,7 @@ fn comparisons_and_choices_have_their_answer_for_what_is_no_number() {
                 let side = |pair: &(f32, f32)| if at == 0 { pair.0 } else { pair.1 };
                 pairs.iter().map(side).collect::<Vec<f32>>()
             });
-            let found = run_in_parts(1, &layout, &[memory.to_vec()], (&binary, &[]));
+            let found = run_in_parts(1, &layout, &[memory.to_vec()], &binary, &[]);
             for (&(a, b), &found) in pairs.iter().zip(&found[0]) {
                 let expected = function.of(a, b);
                 assert!(
@@ -285,7 +285,7 @@ fn comparisons_and_choices_have_their_answer_for_what_is_no_number() {
             let layout = BlockedLayout::new(isa, values.len(), 1, 1, 0).unwrap();
             let unary = Unary::new(isa, function, layout, layout).unwrap();
             let memory = vec![vec![blocked(&layout, &values, 0.0, 0.0)]];
-            let found = run_in_parts(1, &layout, &memory, (&unary, &[]));
+            let found = run_in_parts(1, &layout, &memory, &unary, &[]);
             for (&x, &found) in values.iter().zip(&found[0]) {
                 let expected = function.of(x);
                 assert!(

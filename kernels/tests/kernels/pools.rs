@@ -61,7 +61,7 @@ proptest! {
         // Padding must not count, so the halo holds what would win or spoil any result.
         let memory: Vec<_> =
             images.iter().map(|image| (blocked(&input, image, 7.0, 1e9), None)).collect();
-        let outputs = run_in_parts(parts, &output, &memory, (&pool, &[]));
+        let outputs = run_in_parts(parts, &output, &memory, &pool, &[]);
         for (image, found) in images.iter().zip(&outputs) {
             let Window { kernel, stride, padding, .. } = window;
             let meant = model::Pool { kind, kernel, stride, padding };
@@ -84,7 +84,7 @@ proptest! {
             .collect();
         let memory: Vec<_> =
             images.iter().map(|image| (blocked(&input, image, 7.0, 1e9), None)).collect();
-        let outputs = run_in_parts(parts, &output, &memory, (&pool, &[]));
+        let outputs = run_in_parts(parts, &output, &memory, &pool, &[]);
         for (image, found) in images.iter().zip(&outputs) {
             let extent = Extent { height: height as u32, width: width as u32 };
             let expected = meaning(model::Pool::mean_of_all(extent), [(&input, image)]).run();

@@ -33,7 +33,7 @@ proptest! {
             .iter()
             .map(|(a, b)| vec![blocked(&first, a, 7.0, 5.0), blocked(&second, b, 3.0, 9.0)])
             .collect();
-        let outputs = run_in_parts(parts, &output, &members, (&kernel, &[]));
+        let outputs = run_in_parts(parts, &output, &members, &kernel, &[]);
         for (memory, (a, b)) in outputs.iter().zip(&values) {
             let expected = meaning(model::Product, [(&first, a), (&second, b)]).run();
             check_output(&output, memory, &expected, tolerance(terms));

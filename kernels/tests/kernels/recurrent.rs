@@ -44,7 +44,7 @@ proptest! {
                 [blocked(&spec.gates, inputs, 7.0, 1e9)].into_iter().chain(state).collect()
             })
             .collect();
-        let outputs = run_in_parts(parts, &spec.output, &memory, (&layer, &packed));
+        let outputs = run_in_parts(parts, &spec.output, &memory, &layer, &packed);
         for ([inputs, state], found) in images.iter().zip(&outputs) {
             let initial = starts.then_some(&state[..]);
             let expected = cell.run(inputs, &weights, &bias, initial, backwards);

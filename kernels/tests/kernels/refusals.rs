@@ -200,7 +200,7 @@ fn a_short_input_is_the_callers_error() {
         .packed(&Weights::floats(&[&[0.5; 8 * 8 * 9], &[0.0; 8]]))
         .unwrap();
     let memory = [(vec![0.0; spec.input.len() - 1], None)];
-    run_in_parts(1, &spec.output, &memory, (&conv, &packed));
+    run_in_parts(1, &spec.output, &memory, &conv, &packed);
 }
 
 #[test]

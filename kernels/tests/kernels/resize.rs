@@ -69,7 +69,7 @@ proptest! {
         // The halo must not count.
         let memory: Vec<_> =
             images.iter().map(|image| (blocked(&input, image, 7.0, 1e9), None)).collect();
-        let outputs = run_in_parts(parts, &output, &memory, (&kernel, &[]));
+        let outputs = run_in_parts(parts, &output, &memory, &kernel, &[]);
         for (image, found) in images.iter().zip(&outputs) {
             let expected = meaning(model::Resize { resampling }, [(&input, image)]).run();
             check_output(&output, found, &expected, 1e-6);
@@ -95,7 +95,7 @@ proptest! {
         let image: Vec<u8> = numbers.iter().map(|value| (value * 127.0 + 128.0) as u8).collect();
         let mut memory = vec![0.0; input.len()];
         input.pack_bytes(&image, &mut memory);
-        let found = run_in_parts(parts, &output, &[(memory, None)], (&kernel, &[]));
+        let found = run_in_parts(parts, &output, &[(memory, None)], &kernel, &[]);
         let mut result = vec![0; output.shape().elements()];
         output.unpack_bytes(&found[0], &mut result);
         let alone = Alone::new(model::Resize { resampling });

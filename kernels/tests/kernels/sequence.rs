@@ -34,7 +34,7 @@ proptest! {
             .collect();
         let members: Vec<_> =
             images.iter().map(|image| vec![blocked(&input, image, 7.0, 3.0)]).collect();
-        let outputs = run_in_parts(parts, &output, &members, (&kernel, &packed));
+        let outputs = run_in_parts(parts, &output, &members, &kernel, &packed);
         for (memory, image) in outputs.iter().zip(&images) {
             let meant = meaning(model::LayerNorm { epsilon }, [(&input, image)]);
             let expected = meant.weights(&scale).weights(&bias).run();
@@ -82,7 +82,7 @@ proptest! {
             blocked(&value, &v, 3.0, 0.0),
         ];
         inputs.extend(masked.then(|| blocked(&mask, &m, 1.0, 0.0)));
-        let outputs = run_in_parts(parts, &output, &[inputs], (&kernel, &packed));
+        let outputs = run_in_parts(parts, &output, &[inputs], &kernel, &packed);
         let meant = model::Attention {
             heads: heads as u32,
             scale,
@@ -111,7 +111,7 @@ proptest! {
         let packed = tokens.packed(&Weights::floats(&[&table])).unwrap();
         let values = noise(seed ^ 1, image.shape().elements());
         let members = [vec![blocked(&image, &values, 7.0, 3.0)]];
-        let output = run_in_parts(parts, &row, &members, (&tokens, &packed)).remove(0);
+        let output = run_in_parts(parts, &row, &members, &tokens, &packed).remove(0);
         let meant = meaning(model::Tokens { prefix: prefix as u32 }, [(&image, &values)]);
         let expected = meant.weights(&table).run();
         check_output(&row, &output, &expected, 0.0);
@@ -123,7 +123,7 @@ proptest! {
         // Some are no row's number.
         let ids: Vec<f32> = noise(seed ^ 3, pixels).iter().map(|x| (x * 30.0).round()).collect();
         let members = [vec![blocked(&numbers, &ids, f32::NAN, 0.0)]];
-        let found = run_in_parts(parts, &image, &members, (&embedding, &packed));
+        let found = run_in_parts(parts, &image, &members, &embedding, &packed);
         let meant = model::Embedding { channels: channels as u32 };
         let expected = meaning(meant, [(&numbers, &ids)]).weights(&words).run();
         check_output(&image, &found[0], &expected, 0.0);

@@ -445,7 +445,7 @@ fn image(case: &Case, parts: usize, surplus: f32, halo: f32) -> Vec<u32> {
         blocked(layout, &values, surplus, halo)
     });
     let members = [tensors.collect::<Vec<_>>()];
-    let found = run_in_parts(parts, &case.output, &members, (&*case.kernel, &case.packed));
+    let found = run_in_parts(parts, &case.output, &members, &*case.kernel, &case.packed);
     let elements = case.output.shape().elements();
     let inside = blocked(&case.output, &vec![1.0; elements], 1.0, 0.0);
     for (value, inside) in found[0].iter().zip(inside) {

@@ -123,7 +123,8 @@ pub fn run_in_parts(
     parts: usize,
     output: &BlockedLayout,
     batch: &[impl Member],
-    (kernel, packed): (&dyn Kernel, &[f32]),
+    kernel: &dyn Kernel,
+    packed: &[f32],
 ) -> Vec<Vec<f32>> {
     by_parts(parts, output, batch, |part, images| {
         kernel.run(packed, part, images)

@@ -4,3 +4,4 @@
 mod operators;
 mod rooms;
 mod rules;
+mod words;
