@@ -39,7 +39,7 @@ fn turned(words: &[String]) -> usize {
             .filter(|found| **found == *phrase)
             .count()
     };
-    TURNED.iter().map(|phrase| count(&phrase)).sum()
+    TURNED.iter().map(count).sum()
 }
 
 #[test]
