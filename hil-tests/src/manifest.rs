@@ -46,7 +46,6 @@ pub enum Task {
 impl Task {
     pub const ALL: [Self; 3] = [Self::Front, Self::Fast, Self::Watch];
 
-    /// Those of a daemon that is attacked.
     /// Those that each network is measured for. Not in one manifest: together with another network it would take longer, and
     /// only one case has both.
     pub const MEASURED: [&[Self]; 2] = [
@@ -54,6 +53,7 @@ impl Task {
         &[Self::Mirror],
     ];
 
+    /// Those of a daemon that is attacked.
     pub const ATTACKED: [Self; 5] = [Self::Front, Self::Fast, Self::Watch, Self::Own, Self::Guest];
 
     #[must_use]
