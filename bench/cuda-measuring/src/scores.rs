@@ -29,7 +29,7 @@ pub fn of_every_exit(direct: &Direct, images: &[&[f32]]) -> Result<Vec<Vec<Vec<f
     let scores = stages.map(|stage| {
         let mut lists = stage.lists.iter();
         let list = lists.find(|list| usize::from(list.batch) == images.len());
-        let list = list.expect("it is lowered for so many images");
+        let list = list.expect("it is lowered for this batch");
         direct.run(&list.steps, images.len())?;
         let answers = list.steps.last().map(|step| step.arguments());
         let (Some(Arguments::Answers(answers)), Some(classes)) = (answers, stage.classes) else {

@@ -8,27 +8,19 @@
 
 use std::collections::BTreeMap;
 
-use punctual_core::{Criticality, Instant, ModelId, Nanos, PunctualConfig, StageId, Verdict};
+use punctual_core::{Criticality, Instant, Nanos, PunctualConfig, Verdict};
+use punctual_evaluation::experiments::layouts::{self, BUSIER, TURN};
 use punctual_evaluation::profiles::{robot, seeb, signs};
 use punctual_evaluation::workloads;
 use punctual_report::{Table, percent};
-use punctual_simulator::arrivals::{Pattern, TraceEntry};
 use punctual_simulator::layout;
 use punctual_simulator::outcome::Served;
 use punctual_simulator::run::{Settings, simulate};
-use punctual_simulator::scenario::{Board, Scenario, Task};
-use punctual_types::Random;
+use punctual_simulator::scenario::{Model, Scenario};
 
 const SEEDS: [u64; 3] = [1, 2, 3];
-/// How much more often a network is asked in its turn.
-const BUSIER: f64 = 4.0;
-const TURN: Nanos = Nanos::from_millis(5_000);
 const SECOND: Nanos = Nanos::from_millis(1_000);
 const LENGTH: Nanos = Nanos::from_millis(60_000);
-/// The deadline in times of the whole network on the whole device, as in SEEB-GPU.
-const DEADLINE_FACTOR: f64 = 1.2;
-/// Masks of compute units belong to each launch, so a change needs no more than launches: the time of five of them.
-const SWITCH_COST: Nanos = Nanos::from_micros(100);
 /// How many times longer stages take on places than alone.
 const FACTORS: [f64; 3] = [1.0, 1.25, 1.5];
 
@@ -68,13 +60,7 @@ impl Setting {
         for seed in SEEDS {
             let mut scenario = scenario.clone();
             if let Some(rate_hz) = self.rate_hz {
-                let count = scenario.tasks.len();
-                for (index, task) in scenario.tasks.iter_mut().enumerate() {
-                    task.pattern = Pattern::Trace {
-                        entries: turns(index, count, rate_hz, seed),
-                        span: None,
-                    };
-                }
+                scenario = layouts::drawn(scenario, rate_hz, seed);
             }
             let settings = Settings {
                 seed,
@@ -151,56 +137,13 @@ fn bound(all: &[Right]) -> f64 {
     best.values().sum::<u64>() as f64 / all[0].all.max(1) as f64
 }
 
-/// Poisson arrivals at `rate_hz`, and at [`BUSIER`] times that in every turn of task `index`.
-fn turns(index: usize, count: usize, rate_hz: f64, seed: u64) -> Vec<TraceEntry> {
-    let mut random = Random::new(seed).stream("shifting", index as u64);
-    let mut entries = Vec::new();
-    let mut at = 0.0;
-    loop {
-        // Of arrivals at the highest rate, those outside of its turns are thinned out.
-        at += random.exponential(1e9 / (rate_hz * BUSIER));
-        let time = Nanos::new(at as u64);
-        if time >= LENGTH {
-            return entries;
-        }
-        let turn = (time.as_nanos() / TURN.as_nanos()) as usize % count;
-        if random.chance(1.0 / BUSIER) || turn == index {
-            entries.push(TraceEntry {
-                at: time,
-                deadline: None,
-            });
-        }
-    }
-}
-
 /// Networks of which each in turn is asked four times as often as the others, planned for the mean.
-fn shifting(
-    name: &str,
-    units: u16,
-    models: Vec<punctual_simulator::scenario::Model>,
-    rate_hz: f64,
-) -> Setting {
-    let board = Board {
-        switch_cost: SWITCH_COST,
-        ..Board::of(units)
-    };
-    let mut scenario = Scenario::new(models, Vec::new(), board, LENGTH);
-    let others = scenario.models.len() as f64 - 1.0;
-    let mean_hz = rate_hz * (others + BUSIER) / (others + 1.0);
-    for (index, network) in scenario.models.iter().enumerate() {
-        let model = ModelId(index as u16);
-        let last = StageId(network.stages.len() as u8 - 1);
-        let alone = scenario.time(model, last, 1, units).as_nanos() as f64;
-        let deadline = Nanos::new((alone * DEADLINE_FACTOR) as u64);
-        let pattern = Pattern::Poisson { rate_hz: mean_hz };
-        let task = Task::real_time(&network.name, model, deadline, pattern);
-        scenario.tasks.push(task);
-    }
+fn shifting(name: &str, units: u16, models: Vec<Model>, rate_hz: f64) -> Setting {
     Setting {
         name: name.to_owned(),
         units,
         load: format!("{rate_hz:.0} and {:.0}/s", rate_hz * BUSIER),
-        scenario: scenario.planned().with_alternatives(BUSIER),
+        scenario: layouts::shifting(models, units, rate_hz, LENGTH),
         factor: 1.0,
         rate_hz: Some(rate_hz),
         window: TURN,

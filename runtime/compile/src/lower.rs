@@ -251,7 +251,8 @@ impl<'a> Lowering<'a> {
             return Ok(());
         }
         let is_lowered = operator.is_some_and(|operator| operator.lower.is_some());
-        let folded = match self.fold(node, operator.unwrap_or(&OnnxOperator::UNKNOWN)) {
+        let folded = operator.map_or(Ok(None), |operator| self.fold(node, operator));
+        let folded = match folded {
             // Computed for each image, as it cannot be at once.
             Err(Problem::Folding { .. }) if is_lowered && self.materialise(node)? => None,
             folded => folded?,

@@ -14,7 +14,7 @@ use punctual_simulator::arrivals::{Pattern, TraceEntry};
 use punctual_simulator::audit::Auditor;
 use punctual_simulator::observer::Observer;
 use punctual_simulator::run::{Settings, simulate};
-use punctual_simulator::scenario::{Board, Scenario, Task};
+use punctual_simulator::scenario::{Board, Model, Scenario, Task};
 use punctual_simulator::summary::{Summary, Tally};
 use punctual_types::Random;
 
@@ -31,21 +31,30 @@ const DEVICES: [u16; 3] = [41, 20, 6];
 const RATES_HZ: [f64; 4] = [10.0, 20.0, 40.0, 80.0];
 const SEEDS: [u64; 3] = [1, 2, 3];
 /// How much more often a network is asked in its turn.
-const BUSIER: f64 = 4.0;
-const TURN: Nanos = Nanos::from_millis(5_000);
+pub const BUSIER: f64 = 4.0;
+pub const TURN: Nanos = Nanos::from_millis(5_000);
 /// The deadline in times of the whole network on the whole device, as in SEEB-GPU.
 const DEADLINE_FACTOR: f64 = 1.2;
 /// Masks of compute units belong to each launch, so a change needs no more than launches: the time of five of them.
 const SWITCH_COST: Nanos = Nanos::from_micros(100);
 
-/// SEEB-GPU's four networks on `units` TPCs, each in turn busy, planned for their mean rates with
-/// the layouts for each turn besides. Without requests: see [`drawn`].
-fn shifting(units: u16, rate_hz: f64, length: Nanos) -> Scenario {
+/// SEEB-GPU's four networks, without places: what layouts bring is measured against one layout.
+fn four_networks(units: u16, rate_hz: f64, length: Nanos) -> Scenario {
+    Scenario {
+        lending: None,
+        ..shifting(seeb::models(), units, rate_hz, length)
+    }
+}
+
+/// Networks on this number of compute units, each in turn busy, planned for their mean rates, with places and with the layouts
+/// for each turn. Without requests: see [`drawn`].
+#[must_use]
+pub fn shifting(models: Vec<Model>, units: u16, rate_hz: f64, length: Nanos) -> Scenario {
     let board = Board {
         switch_cost: SWITCH_COST,
         ..Board::of(units)
     };
-    let mut scenario = Scenario::new(seeb::models(), Vec::new(), board, length);
+    let mut scenario = Scenario::new(models, Vec::new(), board, length);
     let others = scenario.models.len() as f64 - 1.0;
     let mean_hz = rate_hz * (others + BUSIER) / (others + 1.0);
     for (index, network) in scenario.models.iter().enumerate() {
@@ -57,15 +66,12 @@ fn shifting(units: u16, rate_hz: f64, length: Nanos) -> Scenario {
         let task = Task::real_time(&network.name, model, deadline, pattern);
         scenario.tasks.push(task);
     }
-    // What layouts bring is measured against one layout, without places.
-    Scenario {
-        lending: None,
-        ..scenario.planned().with_alternatives(BUSIER)
-    }
+    scenario.planned().with_alternatives(BUSIER)
 }
 
 /// With the requests that `seed` draws.
-fn drawn(mut scenario: Scenario, rate_hz: f64, seed: u64) -> Scenario {
+#[must_use]
+pub fn drawn(mut scenario: Scenario, rate_hz: f64, seed: u64) -> Scenario {
     let count = scenario.tasks.len();
     for (index, task) in scenario.tasks.iter_mut().enumerate() {
         task.pattern = Pattern::Trace {
@@ -220,7 +226,7 @@ fn table(devices: &[u16], rates_hz: &[f64], length: Nanos, seeds: &[u64]) -> Tab
     );
     for &units in devices {
         for &rate_hz in rates_hz {
-            let several = shifting(units, rate_hz, length);
+            let several = four_networks(units, rate_hz, length);
             let alone = single(&several).into_iter();
             let mut alone: Vec<Outcome> =
                 alone.map(|only| outcome(&only, rate_hz, seeds)).collect();
@@ -256,7 +262,7 @@ mod tests {
 
     #[test]
     fn layouts_change_with_demand_to_the_good_of_accuracy_and_no_promise_is_broken() {
-        let several = shifting(41, 20.0, LENGTH);
+        let several = four_networks(41, 20.0, LENGTH);
         let one = outcome(&single(&several)[0], 20.0, &[1]);
         let several = outcome(&several, 20.0, &[1]);
         assert_eq!((one.layouts, one.changes), (1, 0));

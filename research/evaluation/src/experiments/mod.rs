@@ -6,7 +6,7 @@ mod clockwork;
 mod delivery;
 mod demotion;
 pub mod disb;
-mod layouts;
+pub mod layouts;
 mod lending;
 mod nexus_drop;
 mod overload;

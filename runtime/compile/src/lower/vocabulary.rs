@@ -54,14 +54,15 @@ macro_rules! family {
             $(fold: Some(|folding| crate::fold::$fold::$rule(folding).map(Into::into)),)?
             $(measure: Some(crate::fold::$measure::$size),)?
             $(makes: crate::lower::vocabulary::Makes::$kind,)?
-            ..crate::lower::vocabulary::OnnxOperator::UNKNOWN
+            ..crate::lower::vocabulary::OnnxOperator::BLANK
         }),*]
     };
 }
 pub(crate) use family;
 
 impl OnnxOperator {
-    pub(crate) const UNKNOWN: Self = Self {
+    /// What a row leaves out.
+    pub(crate) const BLANK: Self = Self {
         name: "",
         lower: None,
         fold: None,
