@@ -295,8 +295,6 @@ fn config(
             preemption_bound: Nanos::from_micros(500),
             share_max: 1000,
         }],
-        layouts: Vec::new(),
-        switch_cost: Nanos::ZERO,
         request_buffers: REQUEST_BUFFERS,
         pages,
         dispatch_cost: Nanos::from_micros(50),

@@ -1,11 +1,10 @@
-//! `punctual-lab`: is it better than what is published? `punctual compare | simulate | plan | layouts` start it. Its `daemon`, `check`
+//! `punctual-lab`: is it better than what is published? `punctual compare | simulate | plan` start it. Its `daemon`, `check`
 //! and `profile` are those of `punctual`, and know every published policy.
 #![forbid(unsafe_code)]
 
 mod compare;
 #[cfg(test)]
 mod documented;
-mod layouts;
 mod plan;
 mod simulate;
 mod workload;
@@ -31,8 +30,6 @@ struct Arguments {
 enum Command {
     /// Pack sessions and queries onto a fleet of boards.
     Plan(plan::Options),
-    /// Look for layouts of a manifest for shifted demand.
-    Layouts(layouts::Options),
     /// Simulate a workload in virtual time, or run an experiment.
     Simulate(simulate::Options),
     /// Compare policies on a workload in virtual time.
@@ -75,7 +72,6 @@ fn main() -> std::process::ExitCode {
         Command::Check(options) => check::run(&options, &policies),
         Command::Profile(options) => Termination::of("profile", profile::run(&options, &policies)),
         Command::Plan(options) => plan::run(&options),
-        Command::Layouts(options) => layouts::run(&options, &policies),
         Command::Simulate(options) => Termination::of("simulate", simulate::run(&options)),
         Command::Compare(options) => Termination::of("compare", compare::run(&options)),
         Command::Manuals(options) => {

@@ -48,8 +48,6 @@ enum Command {
     Share(share::Options),
     /// Measure a package on this machine.
     Profile(profile::Options),
-    /// Look for layouts of a manifest for shifted demand.
-    Layouts(sibling::Passed),
     /// Pack sessions and queries onto a fleet of boards.
     Plan(sibling::Passed),
     /// Simulate a workload in virtual time, or run an experiment.
@@ -122,11 +120,9 @@ fn main() -> std::process::ExitCode {
         }
         Command::Board(options) => board::run(&options).into(),
         // Started above, so that `--help` is theirs, too.
-        Command::Layouts(_)
-        | Command::Plan(_)
-        | Command::Simulate(_)
-        | Command::Compare(_)
-        | Command::Bench(_) => Termination::BadInput.into(),
+        Command::Plan(_) | Command::Simulate(_) | Command::Compare(_) | Command::Bench(_) => {
+            Termination::BadInput.into()
+        }
         Command::Manuals(options) => {
             Termination::of("manuals", manuals::run(&options, Arguments::command())).into()
         }

@@ -14,7 +14,6 @@ use punctual_platform::termination::Termination;
 const SIBLINGS: &[(&str, &str, &str)] = &[
     ("bench", "punctual-bench", "punctual bench"),
     ("compare", "punctual-lab", "punctual"),
-    ("layouts", "punctual-lab", "punctual"),
     ("plan", "punctual-lab", "punctual"),
     ("simulate", "punctual-lab", "punctual"),
 ];

@@ -19,11 +19,6 @@ pub struct Config {
     /// same time, unless the policy says so ([`Partitioning::PerTask`](crate::Partitioning)). One to which no task
     /// is assigned is used as a place only ([`ModelConfig::places`]).
     pub partitions: Vec<PartitionConfig>,
-    /// Other assignments of the tasks to partitions. The policy `punctual` changes between them and the tasks'
-    /// own as demand changes. In each, the partitions of two tasks are the same or share no compute unit.
-    pub layouts: Vec<Layout>,
-    /// Bound on the time of a change between layouts once its partitions are idle (R).
-    pub switch_cost: Nanos,
     /// The number of request buffers of the device.
     pub request_buffers: u16,
     /// The pages of weights that the device holds at once; 0: all weights are always resident.
@@ -33,42 +28,6 @@ pub struct Config {
     /// Bound on the time from a finished stage to the answer at the client, subtracted from every deadline
     /// (epsilon).
     pub egress_bound: Nanos,
-}
-
-/// An assignment of tasks to partitions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Layout {
-    /// The partition of each task, one entry a task.
-    pub partitions: Vec<PartitionId>,
-    /// The load for which it is meant. None: it may be chosen at any load for which no layout is meant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub load: Option<LoadRange>,
-}
-
-/// A range of loads. The load is how full the fullest partition of the tasks' own layout would be, if each request
-/// that arrived within the last second ran there to its last exit, alone. 1000: it would have no time left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LoadRange {
-    /// The lowest load, in thousandths.
-    pub least: u32,
-    /// The highest; the greatest number: any.
-    pub most: u32,
-}
-
-impl LoadRange {
-    /// Whether a load is in it.
-    #[must_use]
-    pub const fn holds(self, load: u64) -> bool {
-        self.least as u64 <= load && (load <= self.most as u64 || self.most == u32::MAX)
-    }
-
-    /// Whether a load is in it, or outside by at most a quarter of the nearer end.
-    #[must_use]
-    pub const fn nearly_holds(self, load: u64) -> bool {
-        let (least, most) = (self.least as u64, self.most as u64);
-        let below = self.most == u32::MAX || load <= most + most / 4;
-        least - least / 4 <= load && below
-    }
 }
 
 impl Config {
@@ -82,23 +41,6 @@ impl Config {
     #[must_use]
     pub fn units(&self, partition: PartitionId) -> Units {
         self.partitions[partition.index()].units
-    }
-
-    /// This plan with the partitions that a layout gives to its tasks: 0 their own, 1 the first of
-    /// [`Self::layouts`], and so on.
-    ///
-    /// # Panics
-    /// If there is no such layout, or it does not name a partition for each task.
-    #[must_use]
-    pub fn in_layout(&self, layout: usize) -> Self {
-        let mut config = self.clone();
-        // Layout 0 has no entry in `layouts`: the tasks have their own partitions.
-        if let Some(layout) = layout.checked_sub(1) {
-            for (index, task) in config.tasks.iter_mut().enumerate() {
-                task.partition = self.layouts[layout].partitions[index];
-            }
-        }
-        config
     }
 }
 

@@ -1,6 +1,6 @@
 //! The errors of a plan. Each names the bad value, the limit, and what to do.
 
-use crate::config::{LoadRange, Units};
+use crate::config::Units;
 use crate::ids::{BATCH_MAX, Confidence, ModelId, PartitionId, STAGES_MAX, StageId, TaskId};
 use crate::offline::Infeasible;
 use crate::time::Nanos;
@@ -263,37 +263,9 @@ pub enum ConfigError {
         /// The range.
         units: Units,
     },
-    /// A layout must name one of the partitions for each task.
-    #[error(
-        "layout {layout}: it names a partition that does not exist, or too few or too many; name one of the \
-         plan's {partitions} partitions for each of its {tasks} tasks"
-    )]
-    Layout {
-        /// The layout; 0 is the tasks' own partitions, 1 the first other.
-        layout: usize,
-        /// How many tasks there are.
-        tasks: usize,
-        /// How many partitions there are.
-        partitions: usize,
-    },
-    /// The load for which a layout is meant is no range.
-    #[error(
-        "layout {layout}: it is meant for loads from {} to {} thousandths; give the lower one first",
-        load.least, load.most
-    )]
-    LoadRange {
-        /// The layout.
-        layout: usize,
-        /// The range.
-        load: LoadRange,
-    },
-    /// Two partitions of a layout share a compute unit.
-    #[error(
-        "layout {layout}: partitions {} and {} share compute units; assign each unit to one of them", a.0, b.0
-    )]
+    /// Two partitions of tasks share a compute unit.
+    #[error("partitions {} and {} share compute units; assign each unit to one of them", a.0, b.0)]
     Overlap {
-        /// The layout.
-        layout: usize,
         /// One of the two.
         a: PartitionId,
         /// The other.
@@ -321,10 +293,8 @@ pub enum ConfigError {
         limit: usize,
     },
     /// The mandatory work of a partition does not pass the offline test.
-    #[error("layout {layout}, partition {}: {reason}", partition.0)]
+    #[error("partition {}: {reason}", partition.0)]
     Infeasible {
-        /// The layout; 0 is the tasks' own partitions.
-        layout: usize,
         /// The partition.
         partition: PartitionId,
         /// The result of the offline test.

@@ -66,8 +66,6 @@
 //!         preemption_bound: ms(1),
 //!         share_max: 1000,
 //!     }],
-//!     layouts: vec![],
-//!     switch_cost: Nanos::ZERO,
 //!     request_buffers: 4,
 //!     pages: 0,
 //!     dispatch_cost: Nanos::ZERO,
@@ -123,8 +121,8 @@ mod validate;
 pub use action::{Action, Demotion, Failure, Infer, Rejection, Reply, Verdict, Window};
 pub use actions::Actions;
 pub use config::{
-    ACCURACY_BINS, BatchTime, Config, Criticality, Delivery, Layout, LoadRange, ModelConfig,
-    PartitionConfig, StageConfig, StageTime, TaskConfig, Units, Weights,
+    ACCURACY_BINS, BatchTime, Config, Criticality, Delivery, ModelConfig, PartitionConfig,
+    StageConfig, StageTime, TaskConfig, Units, Weights,
 };
 pub use counters::Counters;
 pub use error::{ConfigError, SPAN_MAX};

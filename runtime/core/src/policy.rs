@@ -47,11 +47,6 @@ pub trait Policy: fmt::Debug + Send {
     fn scale(&self, _partition: PartitionId) -> u64 {
         1 << 16
     }
-
-    /// The present layout: 0 the tasks' own partitions, 1 the first of [`Config::layouts`], and so on.
-    fn layout(&self) -> usize {
-        0
-    }
 }
 
 /// A policy's name and parameters: from it and a plan, the policy is built.
@@ -100,8 +95,6 @@ pub struct Contract {
     pub shrinks_batches: bool,
     /// Stages may run on the places of their models ([`ModelConfig::places`](crate::ModelConfig::places)).
     pub lends: bool,
-    /// It changes between the layouts of its plan ([`Config::layouts`]).
-    pub changes_layouts: bool,
     /// How long before the end of an action the next may be handed to its partition; 0: only after the end.
     pub launch_lead: Nanos,
     /// The rule by which a model loses its promises; none: it never does.
@@ -118,7 +111,6 @@ impl Contract {
             pages_weights: false,
             shrinks_batches: true,
             lends: false,
-            changes_layouts: false,
             launch_lead: Nanos::ZERO,
             demotion: None,
         }

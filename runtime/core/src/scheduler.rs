@@ -89,10 +89,4 @@ impl Scheduler {
     pub fn scale(&self, partition: PartitionId) -> u64 {
         self.policy.scale(partition)
     }
-
-    /// The present layout: 0 the tasks' own partitions, 1 the first of [`Config::layouts`], and so on.
-    #[must_use]
-    pub fn layout(&self) -> usize {
-        self.policy.layout()
-    }
 }

@@ -257,8 +257,6 @@ mod tests {
             tasks: vec![task(0), task(0), task(1)],
             models: vec![],
             partitions: ranges.map(partition).into(),
-            layouts: vec![],
-            switch_cost: Nanos::ZERO,
             request_buffers: 1,
             pages: 0,
             dispatch_cost: Nanos::ZERO,

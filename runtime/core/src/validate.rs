@@ -40,21 +40,15 @@ pub(crate) fn check(config: &Config, policy: &dyn PolicySpec) -> Result<(), Conf
     check_places(config)?;
     check_buffers(config)?;
     policy.check(config)?;
-    check_layouts(config)?;
     // The other kinds of policy need partitions that overlap.
-    let disjoint = matches!(
+    if matches!(
         contract.partitioning,
         Partitioning::Planned | Partitioning::Whole
-    );
-    // After the layouts: `in_layout` needs a partition for each task.
-    for layout in 0..=config.layouts.len() {
-        let config = config.in_layout(layout);
-        if disjoint {
-            check_disjoint(&config, layout)?;
-        }
-        if contract.promises {
-            check_promises(&config, layout)?;
-        }
+    ) {
+        check_disjoint(config)?;
+    }
+    if contract.promises {
+        check_promises(config)?;
     }
     Ok(())
 }
@@ -71,9 +65,6 @@ fn check_places(config: &Config) -> Result<(), ConfigError> {
                 }
                 _ if config.tasks.iter().any(|task| task.partition == place) => {
                     "it is the partition of a task; add a partition with the same units as the place"
-                }
-                _ if !config.layouts.is_empty() => {
-                    "the plan has other layouts, under which it may belong to a task; remove one of the two"
                 }
                 _ => continue,
             };
@@ -96,13 +87,13 @@ fn check_places(config: &Config) -> Result<(), ConfigError> {
 
 /// No two partitions that tasks run on share a compute unit: the proof has one partition at a time
 /// (docs/proof.md, assumption 6).
-fn check_disjoint(config: &Config, layout: usize) -> Result<(), ConfigError> {
+fn check_disjoint(config: &Config) -> Result<(), ConfigError> {
     let used: Vec<PartitionId> = config.tasks.iter().map(|task| task.partition).collect();
     for (position, &a) in used.iter().enumerate() {
         for &b in used[..position].iter().filter(|&&b| b != a) {
             let units = |at: PartitionId| config.partitions[at.index()].units;
             if units(a).overlaps(units(b)) {
-                return Err(ConfigError::Overlap { layout, a, b });
+                return Err(ConfigError::Overlap { a, b });
             }
         }
     }
@@ -110,38 +101,11 @@ fn check_disjoint(config: &Config, layout: usize) -> Result<(), ConfigError> {
 }
 
 /// Each partition passes the offline test.
-fn check_promises(config: &Config, layout: usize) -> Result<(), ConfigError> {
+fn check_promises(config: &Config) -> Result<(), ConfigError> {
     for index in 0..config.partitions.len() {
         let partition = PartitionId(index as u16);
         let outcome = offline::test_partition(config, partition).outcome;
-        outcome.map_err(|reason| ConfigError::Infeasible {
-            layout,
-            partition,
-            reason,
-        })?;
-    }
-    Ok(())
-}
-
-/// Each layout names a partition for each task.
-fn check_layouts(config: &Config) -> Result<(), ConfigError> {
-    plan_span("the cost of a change between layouts", config.switch_cost)?;
-    for (index, layout) in config.layouts.iter().enumerate() {
-        let partitions = config.partitions.len();
-        let exist = layout.partitions.iter().all(|p| p.index() < partitions);
-        if !exist || layout.partitions.len() != config.tasks.len() {
-            return Err(ConfigError::Layout {
-                layout: index + 1,
-                tasks: config.tasks.len(),
-                partitions,
-            });
-        }
-        if let Some(load) = layout.load.filter(|load| load.least > load.most) {
-            return Err(ConfigError::LoadRange {
-                layout: index + 1,
-                load,
-            });
-        }
+        outcome.map_err(|reason| ConfigError::Infeasible { partition, reason })?;
     }
     Ok(())
 }

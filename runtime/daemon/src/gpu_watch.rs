@@ -69,7 +69,7 @@ impl GpuWatch {
             .plan
             .partitions
             .iter()
-            .filter(|p| !p.is_place && !p.fills && p.layout.is_none())
+            .filter(|p| !p.is_place && !p.fills)
             .map(|p| p.tpcs.len() as u64);
         Some(Self {
             machine: gpu.host().machine,
@@ -98,9 +98,7 @@ impl GpuWatch {
             } else {
                 "partition"
             };
-            let layout = partition.layout.as_ref();
-            let layout = layout.map_or(String::new(), |name| format!(", in layout {name:?}"));
-            format!("{kind} {name:?} has {tpcs} TPCs, led by core {leader}{layout}")
+            format!("{kind} {name:?} has {tpcs} TPCs, led by core {leader}")
         });
         std::iter::once(device).chain(granted).collect()
     }

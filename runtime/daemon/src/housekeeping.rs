@@ -8,7 +8,6 @@ use log::{Level, error, info, warn};
 use punctual_device::LoadFailures;
 use punctual_device::weights::LoadFailure;
 use punctual_device_cuda::Loss;
-use punctual_plan::Plan;
 use punctual_platform::idle::IdleHold;
 use punctual_platform::poll::Poller;
 use punctual_platform::service;
@@ -135,7 +134,7 @@ impl Housekeeping {
         self.acceptor.look_after(&self.poller);
         self.metrics_socket
             .attend(&self.poller, &self.acceptor.pools);
-        tell_events(&mut self.log, &self.acceptor, &self.observer.plan);
+        tell_events(&mut self.log, &self.acceptor);
         self.tell_load_failures();
         if let Some(gpu) = &mut self.observer.gpu {
             gpu.tell_faults(|said| {
@@ -311,7 +310,7 @@ impl Housekeeping {
         self.acceptor.settle(&mut self.poller);
         // Joining a stuck thread would never return; the end of the process ends it.
         let sound = drained && self.threads.stop_and_join(leave_gpu);
-        tell_events(&mut self.log, &self.acceptor, &self.observer.plan);
+        tell_events(&mut self.log, &self.acceptor);
         let report = self
             .observer
             .report(State::Terminated, self.acceptor.report());
@@ -356,7 +355,7 @@ impl Housekeeping {
 }
 
 /// Says what real-time threads had to say.
-fn tell_events(log: &mut RateLimit, acceptor: &Acceptor, plan: &Plan) {
+fn tell_events(log: &mut RateLimit, acceptor: &Acceptor) {
     while let Some(event) = rt_events::take() {
         let level = if event.value.is_detail() {
             Level::Debug
@@ -364,10 +363,7 @@ fn tell_events(log: &mut RateLimit, acceptor: &Acceptor, plan: &Plan) {
             Level::Error
         };
         if log.permits(level) {
-            let layout = |layout| plan.layout_name(layout);
-            event
-                .value
-                .say(event.at_ns, |client| acceptor.who(client), layout);
+            event.value.say(event.at_ns, |client| acceptor.who(client));
         }
     }
 }

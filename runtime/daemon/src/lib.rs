@@ -73,10 +73,9 @@ pub use options::{AFTER_HELP, CONFIGURATION, ManifestSource, Options};
 pub use reload::refuse_reload;
 pub use report::{
     ClientsReport, DecisionReport, FailedReport, GpuReport, HomeReport, LatencyReport,
-    LayoutReport, LayoutsReport, LendingReport, LoanReport, MemoryReport, PartitionReport,
-    REPORT_FORMAT, RanReport, RejectedReport, Report, ReportError, SilentReport, StallReport,
-    StallsReport, State, TaskReport, ThreadReport, WatchdogReport, WidthReport, WidthsReport,
-    metrics_socket,
+    LendingReport, LoanReport, MemoryReport, PartitionReport, REPORT_FORMAT, RanReport,
+    RejectedReport, Report, ReportError, SilentReport, StallReport, StallsReport, State,
+    TaskReport, ThreadReport, WatchdogReport, WidthReport, WidthsReport, metrics_socket,
 };
 pub use startup::{plan, plan_inputs, run};
 pub use termination::Termination;

@@ -50,19 +50,13 @@ pub const DEMOTED: Event = Event {
     message_id: "1d1b49d13c3948918eff78e1bf9d8492",
 };
 
-/// The layout is another one.
-pub const LAYOUT_CHANGED: Event = Event {
-    name: "layout-changed",
-    message_id: "b0fbf8370ee34fb1abf67bee6d880fc3",
-};
-
 /// A client broke the protocol and was disconnected.
 pub const CLIENT_FAULT: Event = Event {
     name: "client-fault",
     message_id: "edb91d82256c4ddea11fbe2ed991ed05",
 };
 
-pub const ALL: [Event; 10] = [
+pub const ALL: [Event; 9] = [
     STARTED,
     NOT_STARTED,
     CONFIGURATION_REFUSED,
@@ -71,7 +65,6 @@ pub const ALL: [Event; 10] = [
     STUCK,
     GPU_LOST,
     DEMOTED,
-    LAYOUT_CHANGED,
     CLIENT_FAULT,
 ];
 

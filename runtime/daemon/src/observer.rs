@@ -17,9 +17,8 @@ use crate::manager::last_good_words;
 use crate::metrics::{Metrics, PagingMetrics, Quantiles, TaskMetrics};
 use crate::page_faults::PageFaults;
 use crate::report::{
-    ClientsReport, DecisionReport, LatencyReport, LayoutReport, LayoutsReport, LendingReport,
-    MemoryReport, PagingReport, PartitionReport, REPORT_FORMAT, Report, StallReport, StallsReport,
-    State, TaskReport,
+    ClientsReport, DecisionReport, LatencyReport, LendingReport, MemoryReport, PagingReport,
+    PartitionReport, REPORT_FORMAT, Report, StallReport, StallsReport, State, TaskReport,
 };
 use crate::rt_events;
 use crate::watchdog::Watchdog;
@@ -69,7 +68,6 @@ impl Observer {
             host_stalls: stalls,
             partitions: self.partitions(),
             lending: self.lending(),
-            layouts: self.layouts(),
             gpu: self.gpu.as_ref().map(GpuWatch::report),
             paging: paging(&self.metrics.paging),
             memory: MemoryReport {
@@ -109,10 +107,6 @@ impl Observer {
         if let Some(lending) = lending::status(&self.plan, &self.metrics) {
             line.push_str("; ");
             line.push_str(&lending);
-        }
-        if let Some(layouts) = self.layouts() {
-            let (present, changes) = (layouts.present, layouts.changes);
-            line.push_str(&format!("; layout {present}, {changes} changes"));
         }
         if !self.missing.is_empty() {
             line.push_str("; without ");
@@ -176,21 +170,6 @@ impl Observer {
     fn lending(&self) -> Option<LendingReport> {
         let metrics = self.metrics.lending.as_ref()?;
         Some(lending::report(&self.plan, metrics))
-    }
-
-    fn layouts(&self) -> Option<LayoutsReport> {
-        let metrics = self.metrics.layouts.as_ref()?;
-        let layouts = metrics.entered().enumerate();
-        let layouts = layouts.map(|(layout, entered)| LayoutReport {
-            name: self.plan.layout_name(layout).to_owned(),
-            entered,
-        });
-        let layouts: Vec<LayoutReport> = layouts.collect();
-        Some(LayoutsReport {
-            present: self.plan.layout_name(metrics.present()).to_owned(),
-            changes: layouts.iter().map(|layout| layout.entered).sum(),
-            layouts,
-        })
     }
 
     fn partitions(&self) -> Vec<PartitionReport> {

@@ -1,7 +1,6 @@
 //! The report: what the daemon says about itself, as JSON, live on the metrics socket and in
 //! `--report FILE` at termination. The same form in both places.
 
-mod layouts;
 mod lending;
 mod tasks;
 mod verdicts;
@@ -18,7 +17,6 @@ use serde::{Deserialize, Serialize};
 pub use crate::gpu_watch::GpuReport;
 pub use crate::granted::ThreadReport;
 pub use crate::watchdog::{SilentReport, WatchdogReport};
-pub use layouts::{LayoutReport, LayoutsReport};
 pub use lending::{HomeReport, LendingReport, LoanReport, RanReport, WidthReport, WidthsReport};
 pub use tasks::TaskReport;
 pub use verdicts::{FailedReport, RejectedReport};
@@ -68,9 +66,6 @@ pub struct Report {
     /// What tasks borrowed and lent; none if the plan has no places.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lending: Option<LendingReport>,
-    /// The present layout, and the changes; none if the plan has one layout.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub layouts: Option<LayoutsReport>,
     /// The GPU; none if no partition is on it.
     #[serde(default)]
     pub gpu: Option<GpuReport>,
@@ -319,10 +314,9 @@ mod tests {
     }
 
     #[test]
-    fn without_places_or_layouts_the_report_says_nothing_of_them() {
+    fn without_places_the_report_says_nothing_of_them() {
         let text = serde_json::to_string(&Report::default()).expect("serialises");
         assert!(!text.contains("lending"), "{text}");
-        assert!(!text.contains("layout"), "{text}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use punctual_core::{ActionId, ClientId, Demotion, ModelId, Nanos, PartitionId};
 use punctual_ipc::ChannelFault;
 use punctual_platform::rt_log::{Record, RtLog};
 
-use crate::log_events::{CLIENT_FAULT, DEMOTED, LAYOUT_CHANGED};
+use crate::log_events::{CLIENT_FAULT, DEMOTED};
 use crate::metrics::{Metrics, count};
 
 /// Room between two looks of housekeeping (100 ms apart): faults cost a client its connection, so
@@ -47,8 +47,6 @@ pub enum RtEvent {
         partition: PartitionId,
         model: ModelId,
     },
-    /// The layout is another one; 0 is the first.
-    LayoutChanged { from: usize, to: usize },
     /// A detail: the weights are on the device.
     Loaded { model: ModelId, took: Nanos },
     /// A detail: their pages are another model's to take.
@@ -104,14 +102,8 @@ impl RtEvent {
         matches!(self, Self::Loaded { .. } | Self::Unloaded { .. })
     }
 
-    /// Says it, with the task and the process of the client that it is about, or the name of a layout. On an ordinary
-    /// thread.
-    pub fn say<'a>(
-        self,
-        at_ns: u64,
-        who: impl Fn(ClientId) -> (&'a str, i32),
-        layout: impl Fn(usize) -> &'a str,
-    ) {
+    /// Says it, with the task and the process of the client that it is about. On an ordinary thread.
+    pub fn say<'a>(self, at_ns: u64, who: impl Fn(ClientId) -> (&'a str, i32)) {
         let at = At(at_ns);
         match self {
             Self::ClientFault { client, fault } => {
@@ -157,10 +149,6 @@ impl RtEvent {
                 "{at}: partition {}: model {} keeps its profile again; its tasks have their promises again",
                 partition.0, model.0
             ),
-            Self::LayoutChanged { from, to } => info!(
-                event = LAYOUT_CHANGED;
-                "{at}: layout {} instead of {}", layout(to), layout(from)
-            ),
             Self::Loaded { model, took } => debug!(
                 "{at}: model {}: its weights were loaded in {} us",
                 model.0,
@@ -205,7 +193,6 @@ mod tests {
         log::set_logger(&TestLog).expect("the only logger here");
         log::set_max_level(LevelFilter::Info);
         let events = [
-            RtEvent::LayoutChanged { from: 0, to: 1 },
             RtEvent::ClientFault {
                 client: ClientId(3),
                 fault: ChannelFault::SlotInUse { slot: 5 },
@@ -246,17 +233,15 @@ mod tests {
             .collect();
         assert_eq!(taken, events);
         for (number, event) in (0..).zip(taken) {
-            let layout = |layout: usize| ["first", "night"][layout];
-            event.say(1_000_002_000 * number, |_| ("front", 17), layout);
+            event.say(1_000_002_000 * number, |_| ("front", 17));
         }
         let heard = HEARD.take();
         assert_eq!(heard.len(), events.len());
-        assert_eq!(heard[0], "0.000000 s: layout night instead of first");
-        let fault = "1.000002 s: client slot 3: disconnected for a slot submitted twice";
-        assert_eq!(heard[1], fault);
-        assert_eq!(heard[2], "2.000004 s: partition 1: action 7 failed");
-        let last = "7.000014 s: partition 1: model 2 demoted: overran 3 of 8, worst 1.050 times its budget; \
+        let fault = "0.000000 s: client slot 3: disconnected for a slot submitted twice";
+        assert_eq!(heard[0], fault);
+        assert_eq!(heard[1], "1.000002 s: partition 1: action 7 failed");
+        let last = "6.000012 s: partition 1: model 2 demoted: overran 3 of 8, worst 1.050 times its budget; \
                     its tasks have no promises until it keeps its profile again";
-        assert_eq!(heard[7], last);
+        assert_eq!(heard[6], last);
     }
 }

@@ -214,11 +214,6 @@ impl<D: Device> World for DaemonWorld<D> {
         if matches!(event, Event::Finished(_)) {
             self.metrics.copy_conduct(scheduler);
         }
-        let to = scheduler.layout();
-        let layouts = self.metrics.layouts.as_ref();
-        if let Some(from) = layouts.and_then(|layouts| layouts.set(to)) {
-            emit(RtEvent::LayoutChanged { from, to });
-        }
     }
 
     fn ended(&self) -> bool {

@@ -8,7 +8,7 @@ use thiserror::Error;
 use toml::de::DeValue;
 
 use crate::bytes::Bytes;
-use crate::renamed::RenamedKey;
+use crate::renamed::{RemovedKey, RenamedKey};
 use crate::rule::Rule;
 use crate::spelling::{list, nearest};
 
@@ -82,6 +82,8 @@ pub enum Invalid {
     },
     #[error("`{former}` and `{now}` are one key, and both are given", former = .0.former, now = .0.now)]
     BothNames(RenamedKey),
+    #[error("`{}` means nothing any more", .0.key)]
+    Removed(RemovedKey),
 }
 
 impl Invalid {
@@ -115,6 +117,7 @@ impl Rule for Invalid {
             Self::Unresolved { .. } => "a name refers to something that the file defines",
             Self::ExactlyOne { .. } => "exactly one of the two keys is given",
             Self::BothNames(_) => "a key is given once, under one name",
+            Self::Removed(_) => "a key that means nothing is refused: the file relies on it",
         }
     }
 
@@ -146,6 +149,7 @@ impl Rule for Invalid {
                 format!("{verb} `{one}` or `{other}`")
             }
             Self::BothNames(renamed) => format!("remove `{}`, its former name", renamed.former),
+            Self::Removed(removed) => removed.instead.into(),
         }
     }
 

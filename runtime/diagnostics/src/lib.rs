@@ -25,7 +25,7 @@ pub use invalid::Invalid;
 pub use keys::unique;
 pub use place::{Place, Spanned};
 pub use problem::{Diagnostics, Excerpt, Problem, Problems};
-pub use renamed::RenamedKey;
+pub use renamed::{RemovedKey, RenamedKey};
 pub use rule::Rule;
 pub use section::{Document, FILE_BYTES_MAX, FromToml, Section};
 pub use spelling::{and_more, list, nearest, numbers};

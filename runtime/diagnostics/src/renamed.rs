@@ -8,6 +8,14 @@ pub struct RenamedKey {
     pub now: &'static str,
 }
 
+/// A key that means nothing any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemovedKey {
+    pub key: &'static str,
+    /// What to do instead.
+    pub instead: &'static str,
+}
+
 impl RenamedKey {
     #[must_use]
     pub const fn new(former: &'static str, now: &'static str) -> Self {

@@ -11,7 +11,7 @@ use toml::de::{DeString, DeTable, DeValue, ValueDeserializer};
 use crate::invalid::Invalid;
 use crate::place::{Place, Spanned};
 use crate::problem::Problems;
-use crate::renamed::RenamedKey;
+use crate::renamed::{RemovedKey, RenamedKey};
 
 /// Ten thousand lines. A larger file was not written by hand, and is not read.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -68,6 +68,7 @@ pub struct Section<'d, 't> {
     place: Place,
     known: Vec<&'static str>,
     renamed: &'static [RenamedKey],
+    removed: &'static [RemovedKey],
 }
 
 impl<'d, 't> Section<'d, 't> {
@@ -77,6 +78,7 @@ impl<'d, 't> Section<'d, 't> {
             place,
             known: Vec::new(),
             renamed: &[],
+            removed: &[],
         }
     }
 
@@ -85,6 +87,13 @@ impl<'d, 't> Section<'d, 't> {
     #[must_use]
     pub const fn with_renamed(mut self, keys: &'static [RenamedKey]) -> Self {
         self.renamed = keys;
+        self
+    }
+
+    /// Has [`finish`](Self::finish) say of each of these keys what to do instead.
+    #[must_use]
+    pub const fn with_removed(mut self, keys: &'static [RemovedKey]) -> Self {
+        self.removed = keys;
         self
     }
 
@@ -323,9 +332,13 @@ impl<'d, 't> Section<'d, 't> {
                 }
                 continue;
             }
-            let cause = Invalid::UnknownKey {
-                key: key.to_string(),
-                known: self.known.clone(),
+            let mut removed = self.removed.iter();
+            let cause = match removed.find(|removed| removed.key == *key) {
+                Some(&removed) => Invalid::Removed(removed),
+                None => Invalid::UnknownKey {
+                    key: key.to_string(),
+                    known: self.known.clone(),
+                },
             };
             problems.add(&place, cause);
         }

@@ -21,10 +21,9 @@ pub use punctual_diagnostics::Diagnostics;
 
 pub use budget::{
     ArrivalBound, CoreLoad, CoreOverloaded, GpuPlan, HEAP_BYTES, LOAD_BYTES_A_SECOND_ASSUMED,
-    LaunchesNotProfiled, LayoutChange, LayoutPlan, MemoryBudget, MemoryItem, MemoryRule,
-    ORDINARY_STACK_BYTES, PagingRule, PartitionReport, PlaceReport, PlaceUse, PreemptedStage,
-    PrepareNotProfiled, PromiseRule, Purpose, STACK_BYTES, STRANGER_THREADS, StageNotProfiled,
-    TaskReport, Unschedulable,
+    LaunchesNotProfiled, MemoryBudget, MemoryItem, MemoryRule, ORDINARY_STACK_BYTES, PagingRule,
+    PartitionReport, PlaceReport, PlaceUse, PreemptedStage, PrepareNotProfiled, PromiseRule,
+    Purpose, STACK_BYTES, STRANGER_THREADS, StageNotProfiled, TaskReport, Unschedulable,
 };
 pub use inputs::{
     Accounts, BATCH_SIZES, Board, DeviceKind, Difference, Fact, Gpu, GpuHost, Host, OrtHost,
@@ -37,28 +36,12 @@ pub use plan::{ClientSlotPlan, ModelPlan, Plan, PlanHash, SchedulerRefuses, Task
 pub use read::{Files, NoSuchBoard, beside, inside, read_profile};
 pub use resolve::{
     Access, AccessRule, AdmissionPlan, ChannelPlan, DeviceRule, EntryPlan, FillRule, FrameNeeds,
-    FramePlan, FrameRule, GpuRule, InLayout, LayoutRule, ModelRule, OffloadRule, OtherBoard,
-    OutputRule, PartitionPlan, PlaceRule, PlacementRule, PrioritiesExhausted, RangesRule,
-    Reservation, Role, TaskRule, ThreadPlan, VectorPlan, VectorRule,
+    FramePlan, FrameRule, GpuRule, ModelRule, OffloadRule, OtherBoard, OutputRule, PartitionPlan,
+    PlaceRule, PlacementRule, PrioritiesExhausted, RangesRule, Reservation, Role, TaskRule,
+    ThreadPlan, VectorPlan, VectorRule,
 };
 
 use punctual_diagnostics::Problems;
-use punctual_model::Profile;
-
-impl PlanInputs {
-    /// The profile of each model that a plan takes its budgets from, for programs that look for other plans of the same
-    /// networks.
-    pub fn profiles_used(&self) -> Result<Vec<&Profile>, Diagnostics> {
-        let mut problems = Problems::new(&self.manifest_path, &self.manifest_text, "plan");
-        let Some(manifest) = manifest::read(&self.policies, &mut problems) else {
-            return Err(problems.into_errors());
-        };
-        let resolved = resolve::resolve(manifest, self, &mut problems);
-        let profiles = resolved.models.iter().map(|model| model.profile);
-        let profiles = profiles.collect();
-        problems.into_result().map(|()| profiles)
-    }
-}
 
 impl Plan {
     /// The plan, or everything that is wrong with the manifest or with what it names.

@@ -20,7 +20,7 @@ pub struct Needs {
     /// How leaders of partitions of the GPU wait.
     pub leader_wait: LeaderWait,
     pub models: Vec<ModelNeeds>,
-    /// Its partitions, in its order, without those of further layouts.
+    /// Its partitions, in its order.
     pub partitions: Vec<PartitionNeeds>,
 }
 
@@ -98,8 +98,8 @@ fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec<ModelNeeds
                 continue;
             }
             batch_max = batch_max.max(task.batch_max);
-            let partitions = manifest.partitions_of(task);
-            units.extend(partitions.filter_map(|partition| units_of(manifest, partition)));
+            let partition = manifest.partition_of(task);
+            units.extend(partition.and_then(|partition| units_of(manifest, partition)));
             let frame = task
                 .frame
                 .as_ref()

@@ -50,8 +50,6 @@ impl Setting {
         Config {
             tasks: (0..self.models).map(task).collect(),
             models: (0..self.models).map(|index| self.model(index)).collect(),
-            layouts: Vec::new(),
-            switch_cost: Nanos::ZERO,
             partitions: (0..self.workers).map(partition).collect(),
             request_buffers: u16::MAX,
             pages: self.pages,

@@ -37,8 +37,6 @@ fn config(tasks: usize, contract: Contract) -> Config {
     // tasks for good, and here each model has one.
     let paged = contract.pages_weights && !contract.promises;
     Config {
-        layouts: Vec::new(),
-        switch_cost: Nanos::ZERO,
         pages: if paged { MODELS as u32 - 1 } else { 0 },
         tasks: (0..tasks)
             .map(|index| TaskConfig {

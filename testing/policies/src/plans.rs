@@ -42,8 +42,6 @@ pub fn random_plan(policy: &dyn PolicySpec, random: &mut Random) -> Config {
         partitions,
         request_buffers: random.within(2, 24) as u16,
         pages: if paged { PAGES } else { 0 },
-        layouts: Vec::new(),
-        switch_cost: Nanos::ZERO,
         dispatch_cost: us(random.within(0, 50)),
         egress_bound: us(random.within(0, 100)),
     }

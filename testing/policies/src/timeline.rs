@@ -84,8 +84,6 @@ pub fn plan(ranges: &[Units], networks: &[Network], tasks: Vec<TaskConfig>) -> C
     Config {
         tasks,
         models: networks.iter().map(|n| n.model(ranges)).collect(),
-        layouts: Vec::new(),
-        switch_cost: Nanos::ZERO,
         partitions: ranges.iter().map(partition).collect(),
         request_buffers: 64,
         pages: 0,

@@ -2,8 +2,8 @@
 //! and how long stages take there.
 
 use punctual_core::{
-    BatchTime, Config, Layout, ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId,
-    Partitioning, PolicySpec, StageConfig, TaskConfig, Units,
+    BatchTime, Config, ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId, Partitioning,
+    PolicySpec, StageConfig, TaskConfig, Units,
 };
 
 use crate::scenario::{Lending, Model, Scenario, Stage};
@@ -13,16 +13,9 @@ impl Scenario {
     pub fn config(&self, policy: &dyn PolicySpec) -> Config {
         let contract = policy.contract();
         let (ranges, of_task) = self.partitions(contract.partitioning);
-        // Homes that change with layouts have no places (`validate`).
-        let lends = contract.lends && self.alternatives.is_empty();
-        let lending = self.lending.as_ref().filter(|_| lends);
-        if let Some(lending) = lending {
+        if let Some(lending) = self.lending.as_ref().filter(|_| contract.lends) {
             return self.lending_config(lending, policy);
         }
-        let (ranges, layouts) = match contract.partitioning {
-            Partitioning::Planned => self.layouts(ranges),
-            _ => (ranges, Vec::new()),
-        };
         let mut models: Vec<ModelConfig> = self
             .models
             .iter()
@@ -51,8 +44,6 @@ impl Scenario {
                 .collect(),
             request_buffers: self.board.request_buffers,
             pages,
-            layouts,
-            switch_cost: self.board.switch_cost,
             dispatch_cost: self.board.dispatch_cost,
             egress_bound: self.board.egress_bound,
         }
@@ -140,28 +131,6 @@ impl Scenario {
             ),
         }
     }
-
-    /// The further layouts, and the partitions with those that only they use behind the others.
-    fn layouts(&self, mut ranges: Vec<Units>) -> (Vec<Units>, Vec<Layout>) {
-        for (units, _) in self.alternatives.iter().flatten() {
-            if !ranges.contains(units) {
-                ranges.push(*units);
-            }
-        }
-        let partition = |layout: &[(Units, Vec<usize>)], task| {
-            let (units, _) = &layout[place(layout, task)];
-            let index = ranges.iter().position(|range| range == units);
-            PartitionId(index.unwrap_or(0) as u16)
-        };
-        let layouts = self.alternatives.iter().map(|layout| Layout {
-            partitions: (0..self.tasks.len())
-                .map(|task| partition(layout, task))
-                .collect(),
-            load: None,
-        });
-        let layouts = layouts.collect();
-        (ranges, layouts)
-    }
 }
 
 impl Model {
@@ -202,8 +171,8 @@ impl Stage {
     }
 }
 
-/// The partition of a layout that a task is on; the first if none names it.
-fn place(layout: &[(Units, Vec<usize>)], task: usize) -> usize {
-    let named = layout.iter().position(|(_, tasks)| tasks.contains(&task));
+/// The partition that a task is on; the first if none names it.
+fn place(planned: &[(Units, Vec<usize>)], task: usize) -> usize {
+    let named = planned.iter().position(|(_, tasks)| tasks.contains(&task));
     named.unwrap_or(0)
 }

@@ -78,8 +78,8 @@ pub fn run<S: Source, O: Observer>(
     )
 }
 
-/// As [`run`], with a plan that is more than the scenario makes of itself: other layouts, say. Its
-/// models and tasks are the scenario's.
+/// As [`run`], with a plan that is more than the scenario makes of itself: a share of the time, say. Its models and
+/// tasks are the scenario's.
 pub fn run_plan<S: Source, O: Observer>(
     scenario: &Scenario,
     (config, policy): (&Config, &dyn PolicySpec),

@@ -74,8 +74,6 @@ pub struct Board {
     /// By how many thousandths an action stretches the time of each other one on a common compute
     /// unit: 1000 shares the unit evenly. Matters to policies that let partitions overlap.
     pub contention_permille: u64,
-    /// Bound on what a change between layouts takes once the device is idle.
-    pub switch_cost: Nanos,
 }
 
 #[derive(Clone, Debug)]
@@ -90,8 +88,6 @@ pub struct Scenario {
     pub planned: Vec<(Units, Vec<usize>)>,
     /// Where a policy that lends may run stages in addition to their homes.
     pub lending: Option<Lending>,
-    /// Further layouts of the same kind, between which such policies may change while they run.
-    pub alternatives: Vec<Vec<(Units, Vec<usize>)>>,
     pub length: Nanos,
     pub durations: Durations,
     pub faults: Vec<Fault>,
@@ -122,7 +118,6 @@ impl Board {
             request_buffers: 256,
             pages: 0,
             contention_permille: 1000,
-            switch_cost: Nanos::ZERO,
         }
     }
 }
@@ -141,7 +136,6 @@ impl Scenario {
             about: String::new(),
             planned: vec![(whole, (0..tasks.len()).collect())],
             lending: None,
-            alternatives: Vec::new(),
             models,
             tasks,
             board,
@@ -222,13 +216,6 @@ impl Scenario {
         let stages = self.models.iter().flat_map(|model| &model.stages);
         let mut times = stages.flat_map(|stage| &stage.times);
         times.any(|measured| measured.units < self.board.units)
-    }
-
-    /// With the further layouts that [`layout::alternatives`] finds.
-    #[must_use]
-    pub fn with_alternatives(mut self, busier: f64) -> Self {
-        self.alternatives = layout::alternatives(&self, busier);
-        self
     }
 
     /// The time of all stages of `model` up to `exit` for a batch on `units` units, by profile.

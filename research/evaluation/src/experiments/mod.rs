@@ -6,7 +6,6 @@ mod clockwork;
 mod delivery;
 mod demotion;
 pub mod disb;
-pub mod layouts;
 mod lending;
 mod nexus_drop;
 mod overload;
@@ -42,7 +41,6 @@ pub fn all() -> Vec<Experiment> {
         delivery::EXPERIMENT,
         demotion::EXPERIMENT,
         disb::EXPERIMENT,
-        layouts::EXPERIMENT,
         lending::EXPERIMENT,
         nexus_drop::EXPERIMENT,
         overload::EXPERIMENT,

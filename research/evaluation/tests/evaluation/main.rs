@@ -1,8 +1,7 @@
-//! Bounds, layouts and DISB's files against their definitions.
+//! Bounds and DISB's files against their definitions.
 #![forbid(unsafe_code)]
 
 mod bound;
 mod disb_files;
 mod fuzzed;
-mod layouts;
 mod lending;

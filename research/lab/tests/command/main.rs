@@ -7,7 +7,6 @@ mod daemon;
 mod division;
 #[path = "../../../../runtime/daemon/tests/support/emulated_gpu.rs"]
 mod emulated_gpu;
-mod layouts;
 mod plan;
 #[path = "../../../../runtime/daemon/tests/support/mod.rs"]
 mod support;

@@ -17,7 +17,6 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("/etc/punctual", "a service's files"),
     ("MANIFEST", "a place for a name"),
     ("gpu.toml", "needs a GPU"),
-    ("layouts.toml", "needs four cores: tests of punctual-plan"),
     ("examples/segmenter.", "drawings.rs types them"),
     ("examples/depth.toml", "drawings.rs types them"),
     ("examples/steering.toml", "drawings.rs types them"),
@@ -56,8 +55,6 @@ const ENDINGS: &[(&str, i32)] = &[
     ("check --host", 1),
     // No GPU.
     ("board detect", 5),
-    // One camera has one layout.
-    ("punctual layouts", 1),
 ];
 
 fn punctual(folder: &Path, arguments: &[&str]) -> Output {

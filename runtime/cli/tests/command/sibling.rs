@@ -28,7 +28,6 @@ fn a_command_of_another_program_is_that_programs_with_its_words_input_and_code()
         ("compare a b", "punctual-lab compare a b"),
         ("simulate --help", "punctual-lab simulate --help"),
         ("help plan", "punctual-lab plan --help"),
-        ("layouts a --json", "punctual-lab layouts a --json"),
         ("bench gpu --list", "punctual-bench gpu --list"),
         ("help bench", "punctual-bench --help"),
     ] {

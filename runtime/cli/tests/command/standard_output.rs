@@ -29,7 +29,6 @@ const PRINTING: &[&str] = &[
     "plan {root}/examples/fleet.toml",
     "plan {root}/examples/fleet.toml --json",
     "plan {scratch}/missing.toml --json",
-    "layouts {scratch}/missing.toml --json",
     "compile {root}/models/signs/signs.toml --no-images --output {scratch}/compiled.punctual",
     "compile {root}/models/signs/signs.toml --no-images --output {scratch}/compiled.punctual --json",
     "inspect {signs}",

@@ -18,9 +18,6 @@ pub(crate) enum Ablation {
     UngatedLending,
     /// Work with promised stages left may run on a place while its home starts others.
     UnpinnedHome,
-    /// A change of layout happens without condition 3: both layouts are schedulable, but the promises
-    /// made in one may not fit into the other.
-    UncheckedChange,
 }
 
 /// The ablation that a test has set, if any.

@@ -106,7 +106,7 @@ impl Punctual {
             return None;
         };
         let ended = self.partitions[index].slot.end(action, self.now)?;
-        self.partitions.mark_dirty_around(index, ended.left);
+        self.partitions.mark_dirty_around(index);
         let running = ended.action;
         if running.home != index && !self.places.overlap(index, running.home) {
             let took = self.now.since(running.ordered);

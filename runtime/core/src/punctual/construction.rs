@@ -10,7 +10,6 @@ use crate::policy::{Contract, DemotionRule, Partitioning, Policy, PolicySpec};
 use crate::punctual::Punctual;
 use crate::punctual::ablation::Ablations;
 use crate::punctual::arrivals::ArrivalPredictor;
-use crate::punctual::layouts::Layouts;
 use crate::punctual::lifecycle::Lifecycle;
 use crate::punctual::load::Load;
 use crate::punctual::parameters::PunctualConfig;
@@ -41,7 +40,6 @@ impl PolicySpec for PunctualConfig {
             pages_weights: true,
             launch_lead: self.launch_lead,
             lends: self.lending,
-            changes_layouts: true,
             demotion: self.demotion.then_some(DemotionRule {
                 overruns: self.demote_overruns,
                 of: self.demote_of,
@@ -66,18 +64,11 @@ impl Punctual {
         let mut tables = Tables::new(config, parameters.batching);
         let places = Places::new(config, parameters.lending);
         tables.find_soonest(&places);
-        // No table of prices is computed if the price of depth is off.
-        let priced = if parameters.price {
-            tables.layouts()
-        } else {
-            0
-        };
-        let prices = (0..priced)
-            .map(|layout| Prices::new(config, tables.tasks_in(layout), parameters.price_margin));
+        let priced = parameters.price;
         let indices = 0..config.partitions.len();
         Self {
             parameters,
-            prices: prices.collect(),
+            prices: priced.then(|| Prices::new(config, tables.tasks(), parameters.price_margin)),
             load: Load::new(config.tasks.len()),
             life: Lifecycle::new(config, &tables),
             reservations: Reservations::new(config.tasks.len()),
@@ -87,9 +78,8 @@ impl Punctual {
                     .clone()
                     .map(|index| partition(config, &parameters, &places, index)),
             ),
-            scans: indices.map(|index| scan(config, &tables, index)).collect(),
+            scans: indices.map(|index| scan(config, index)).collect(),
             limits: alloc::vec![Instant::ZERO; config.partitions.len()].into(),
-            layouts: Layouts::new(config),
             places,
             holds: Holds::default(),
             now: Instant::ZERO,
@@ -118,16 +108,11 @@ fn partition(
     )
 }
 
-/// The scan of a partition, with memory for all open requests and for the layout that has most reserved tasks
-/// there.
-fn scan(config: &Config, tables: &Tables, index: usize) -> SlackScan {
-    let reserved_in = |layout| {
-        let tasks = tables.tasks_in(layout).iter().zip(&config.tasks);
-        let here = tasks.filter(|(table, task)| table.partition.index() == index && task.reserved);
-        here.count()
-    };
-    let reserved = (0..tables.layouts()).map(reserved_in).max();
-    SlackScan::new(usize::from(config.request_buffers), reserved.unwrap_or(0))
+/// The scan of a partition, with memory for all open requests and its reserved tasks.
+fn scan(config: &Config, index: usize) -> SlackScan {
+    let tasks = config.tasks.iter();
+    let reserved = tasks.filter(|task| task.partition.index() == index && task.reserved);
+    SlackScan::new(usize::from(config.request_buffers), reserved.count())
 }
 
 /// The other partitions that share a compute unit with this one.

@@ -44,7 +44,7 @@ impl Punctual {
         overrun_record: OverrunRecord,
         actions: &mut Actions,
     ) {
-        // The layout changed while the stage ran: no task there has promises, and nothing would reinstate the model.
+        // A place: no task has promises there, and nothing would reinstate the model.
         if self.tables.running(index, model).next().is_none() {
             return;
         }

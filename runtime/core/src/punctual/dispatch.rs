@@ -28,7 +28,7 @@ impl Punctual {
             self.partitions[index].lender.waits(waits, self.now);
         }
         match self.partitions[index].slot.running() {
-            None if !self.partitions.may_start(index, self.now) => {}
+            None if !self.partitions.may_start(index) => {}
             None => {
                 if let Some(choice) = self.choose(index, actions) {
                     self.start(index, &choice, self.now, actions);

@@ -43,15 +43,13 @@ impl View<'_> {
     }
 
     /// The running action that the next one may follow. `None` while its end is unknown, another action is
-    /// handed over already, no real-time work waits, or the layout may change: an action that was handed
-    /// over cannot move to another layout. Nor with places: f there depends on more than the running action.
+    /// handed over already, or no real-time work waits. Nor with places: f there depends on more than the running action.
     fn predecessor(&self) -> Option<&Running> {
         let partition = self.partition;
         let waits = self.queues.head().is_some() || !self.queues.optional().is_empty();
-        let steady = self.tables.layouts() == 1 && self.places.is_empty();
         if self.parameters.launch_lead == Nanos::ZERO
             || partition.slot.queued().is_some()
-            || !(waits && steady)
+            || !(waits && self.places.is_empty())
         {
             return None;
         }

@@ -2,7 +2,6 @@
 
 use super::Punctual;
 use super::lifecycle::requests::State;
-use super::partition::Partition;
 use crate::action::{Failure, Verdict};
 use crate::actions::Actions;
 
@@ -16,10 +15,6 @@ impl Punctual {
             // The members end now, so that no client waits for ever. Their buffers stay locked.
             self.partitions[index].mark_dirty();
             self.partitions[lost.home].mark_dirty();
-            // Other partitions waited for this action after a change of layout.
-            if lost.left {
-                self.partitions.iter_mut().for_each(Partition::mark_dirty);
-            }
             let reason = if self.partitions[index].starved {
                 Failure::Starved
             } else {

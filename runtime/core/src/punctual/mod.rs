@@ -2,8 +2,8 @@
 //! Start here; `docs/proof.md` states the rules and the guarantee.
 //!
 //! The owners of state have private fields: `lifecycle` (requests, queues, ledger, weights, service),
-//! `slot`, `partition`, `reservations`, `layouts` and others. Decisions are functions of a `View`, or of
-//! an `Admission`, and return values. The methods of [`Punctual`] apply them.
+//! `slot`, `partition`, `reservations` and others. Decisions are functions of a `View`, or of an
+//! `Admission`, and return values. The methods of [`Punctual`] apply them.
 //!
 //! | decision | module |
 //! |---|---|
@@ -23,8 +23,6 @@
 //! | ... what has to stop when real-time work has used its part of the time | `utilization` |
 //! | on which idle compute units of others work runs, and how wide | `lending`, `places` |
 //! | what a partition runs next, handed over before the running action ends | `look_ahead` |
-//! | which layout of partitions is wanted | `layouts` |
-//! | ... and whether the change to it keeps every promise | `layout_change` |
 //! | which weights are loaded, and which are evicted for them | `paging`, `lifecycle::weights` |
 //! | whether an answer is final | `completion` |
 //! | what follows from a stage that overran, and which request is dropped then | `overrun`, `scale` |
@@ -49,8 +47,6 @@ mod gaps;
 mod intake;
 mod joint;
 mod latest;
-mod layout_change;
-mod layouts;
 mod lender;
 mod lending;
 mod lifecycle;
@@ -88,7 +84,6 @@ use crate::ids::{ActionIds, PartitionId, TaskId};
 use crate::policy::Policy;
 use crate::punctual::ablation::Ablations;
 use crate::punctual::arrivals::ArrivalPredictor;
-use crate::punctual::layouts::Layouts;
 use crate::punctual::lifecycle::Lifecycle;
 use crate::punctual::lifecycle::ledger::Note;
 use crate::punctual::load::Load;
@@ -123,8 +118,8 @@ const FAULTS: &[fault::Fault<Punctual>] = &[
 pub(crate) struct Punctual {
     parameters: PunctualConfig,
     tables: Tables,
-    /// By layout; empty if the price of depth is off.
-    prices: Box<[Prices]>,
+    /// None if the price of depth is off.
+    prices: Option<Prices>,
     load: Load,
     life: Lifecycle,
     reservations: Reservations,
@@ -136,7 +131,6 @@ pub(crate) struct Punctual {
     scans: Box<[SlackScan]>,
     /// By partition: scratch of `lending`.
     limits: Box<[Instant]>,
-    layouts: Layouts,
     places: Places,
     holds: Holds,
     /// The time of this step. It never falls.
@@ -159,8 +153,6 @@ impl Policy for Punctual {
         self.apply(event, actions);
         // After the event: an action whose report comes in this step is not lost.
         self.give_up_lost(actions);
-        // Before the dispatch: a partition that changes must start nothing under the old layout.
-        self.consider_layouts(actions);
         // Before the owners' dispatch: that runs what lending leaves.
         self.lend(actions);
         for index in 0..self.partitions.len() {
@@ -224,10 +216,6 @@ impl Policy for Punctual {
     fn scale(&self, partition: PartitionId) -> u64 {
         SCALES[self.partitions[partition.index()].scale.level()]
     }
-
-    fn layout(&self) -> usize {
-        self.tables.layout()
-    }
 }
 
 /// A view that borrows the fields it has and no others: the slack scans can be written to at the same time.
@@ -237,7 +225,7 @@ macro_rules! view {
             now: $punctual.now,
             parameters: &$punctual.parameters,
             tables: &$punctual.tables,
-            prices: $punctual.prices.get($punctual.tables.layout()),
+            prices: $punctual.prices.as_ref(),
             life: &$punctual.life,
             reservations: &$punctual.reservations,
             arrivals: &$punctual.arrivals,

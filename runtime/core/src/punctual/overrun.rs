@@ -33,7 +33,7 @@ impl Punctual {
             self.partitions[home].mark_dirty();
         }
         self.drop_less_valuable(index, actions);
-        // After a change of layout, other partitions may wait for the same compute units: their f moves, too.
+        // Other partitions may wait for the same compute units: their f moves, too.
         for other in 0..self.partitions[index].overlapping().len() {
             let other = usize::from(self.partitions[index].overlapping()[other]);
             self.drop_less_valuable(other, actions);

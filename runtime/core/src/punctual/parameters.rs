@@ -36,8 +36,6 @@ pub struct PunctualConfig {
     pub launch_lead: Nanos,
     /// Thousandths of a partition that the price keeps free.
     pub price_margin: u16,
-    /// How often the policy chooses a layout for the present arrivals.
-    pub replan_interval: Nanos,
     /// A model that breaks its profile while others keep theirs loses its promises until it keeps its profile
     /// again; off: its overruns make all budgets on its partition longer.
     pub demotion: bool,
@@ -77,7 +75,6 @@ impl Default for PunctualConfig {
             launch_lead: Nanos::ZERO,
             price: false,
             price_margin: 50,
-            replan_interval: Nanos::from_millis(100),
             demotion: true,
             demote_overruns: 4,
             demote_of: 16,

@@ -1,4 +1,4 @@
-//! One partition, and the relations between partitions that share compute units or change with a layout.
+//! One partition, and the relations between partitions that share compute units.
 
 use alloc::boxed::Box;
 use core::ops::{Deref, DerefMut};
@@ -31,9 +31,7 @@ pub struct Partition {
     pub waits: Option<Instant>,
     /// An event of this step may allow or require a decision here.
     dirty: bool,
-    /// Nothing starts before this time, because the layout changes. Zero before the first change.
-    opens: Instant,
-    /// Partitions that share compute units with it: places, or partitions of other layouts.
+    /// Partitions that share compute units with it.
     overlapping: Box<[u16]>,
     /// Other partitions on which its requests may run: places on other compute units.
     away: Box<[u16]>,
@@ -61,7 +59,6 @@ impl Partition {
             load: 0,
             waits: None,
             dirty: false,
-            opens: Instant::ZERO,
             overlapping,
             away,
             timer: None,
@@ -91,22 +88,9 @@ impl Partition {
         self.timer
     }
 
-    /// Nothing starts before this time.
-    pub fn opens(&self) -> Instant {
-        self.opens
-    }
-
-    /// Partitions that share compute units with it: places, or partitions of other layouts.
+    /// Partitions that share compute units with it.
     pub fn overlapping(&self) -> &[u16] {
         &self.overlapping
-    }
-
-    /// Closes the partition for a change of layout: nothing starts before `opens`, nor before the actions
-    /// that are now in flight have been reported.
-    pub fn close_until(&mut self, opens: Instant) {
-        self.opens = opens;
-        self.slot.leave();
-        self.dirty = true;
     }
 }
 
@@ -146,30 +130,20 @@ impl Partitions {
     }
 
     /// Requests decisions after an action ended on a partition: there, and on partitions that share its
-    /// compute units. If the action `left`, also on all partitions that a change of layout closed.
-    pub fn mark_dirty_around(&mut self, index: usize, left: bool) {
+    /// compute units.
+    pub fn mark_dirty_around(&mut self, index: usize) {
         for at in 0..self[index].overlapping.len() {
             let other = usize::from(self[index].overlapping[at]);
             self[other].mark_dirty();
         }
-        for changed in self.iter_mut().filter(|p| p.opens > Instant::ZERO) {
-            changed.dirty |= left;
-        }
         self[index].mark_dirty();
     }
 
-    /// Whether an action may start on a partition. Nothing may run on its compute units. After a change of
-    /// layout, R must have passed, and every action that was in flight at the change must have been reported.
-    /// f' covers those actions, but their last report and f' can coincide. Without the wait, the order of the
-    /// two events would decide whether EDF sees the members of that action (decision 7).
-    pub fn may_start(&self, index: usize, now: Instant) -> bool {
-        let partition = &self[index];
+    /// Whether an action may start on a partition: nothing runs on partitions that share its compute units, and
+    /// nothing that runs elsewhere has to end before.
+    pub fn may_start(&self, index: usize) -> bool {
         let mut others = self.around(index);
-        let awaits = partition.opens > Instant::ZERO && self.iter().any(|p| p.slot.is_leaving());
-        !awaits
-            && partition.opens <= now
-            && others.all(|other| other.slot.running().is_none())
-            && self.pinning(index).next().is_none()
+        others.all(|other| other.slot.running().is_none()) && self.pinning(index).next().is_none()
     }
 
     /// The slots of actions on other compute units whose members have promised work left for this partition.
@@ -183,20 +157,11 @@ impl Partitions {
     /// f: upper bound on when a partition is free, if nothing more is started. It covers all that
     /// [`Self::may_start`] waits for.
     pub fn free_from(&self, index: usize, now: Instant) -> Instant {
-        let partition = &self[index];
-        let mut free = partition.slot.busy_until(now).max(partition.opens);
-        for slot in self.around(index).map(|other| &other.slot) {
-            free = free.max(slot.busy_until(now));
-        }
-        for slot in self.pinning(index) {
-            free = free.max(slot.busy_until(now));
-        }
-        if partition.opens > Instant::ZERO {
-            for leaving in self.iter().filter(|p| p.slot.is_leaving()) {
-                free = free.max(leaving.slot.busy_until(now));
-            }
-        }
-        free
+        let slots = self.around(index).map(|other| &other.slot);
+        let slots = slots.chain(self.pinning(index));
+        slots.fold(self[index].slot.busy_until(now), |free, slot| {
+            free.max(slot.busy_until(now))
+        })
     }
 
     /// Whether a lost action locks a partition, or compute units of it.

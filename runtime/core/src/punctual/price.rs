@@ -30,7 +30,7 @@ type Bins = u16;
 
 const _: () = assert!(ACCURACY_BINS <= Bins::BITS as usize);
 
-/// The answers that are worth a deeper stage, for one layout.
+/// The answers that are worth a deeper stage.
 #[derive(Clone, Debug)]
 pub struct Prices {
     /// By load, then by exit of each task in turn.
@@ -42,7 +42,7 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// The table for one layout. It leaves `margin` thousandths of each partition free.
+    /// The table for these tasks. It leaves `margin` thousandths of each partition free.
     pub fn new(config: &Config, placed: &[TaskTable], margin: u16) -> Self {
         let mut firsts = Vec::with_capacity(config.tasks.len());
         let mut exits = 0;

@@ -65,8 +65,6 @@ pub struct Ended {
     pub action: Running,
     /// It was the running action; false if it was handed over ahead and had not begun.
     pub ran: bool,
-    /// It was in flight when the layout changed, and other partitions waited for its end.
-    pub left: bool,
 }
 
 /// An action that was declared lost.
@@ -74,8 +72,6 @@ pub struct Ended {
 pub struct Lost {
     pub home: usize,
     pub members: heapless::Vec<RequestId, BATCH_MAX>,
-    /// It was in flight when the layout changed, and other partitions waited for its end.
-    pub left: bool,
 }
 
 /// The actions in flight on a partition.
@@ -89,9 +85,6 @@ pub struct Slot {
     running: Option<Running>,
     /// Handed over ahead: starts when the running one has ended.
     queued: Option<Running>,
-    /// The running action was in flight when the layout changed. Requests that moved from here may be
-    /// its members, so no changed partition starts anything before it is reported (decision 7).
-    leaving: bool,
 }
 
 impl Slot {
@@ -100,7 +93,6 @@ impl Slot {
             preemption,
             running: None,
             queued: None,
-            leaving: false,
         }
     }
 
@@ -114,10 +106,6 @@ impl Slot {
 
     pub fn in_flight(&self) -> impl Iterator<Item = &Running> {
         self.running.iter().chain(&self.queued)
-    }
-
-    pub fn is_leaving(&self) -> bool {
-        self.leaving
     }
 
     /// Whether a lost action locks the partition.
@@ -178,7 +166,6 @@ impl Slot {
 
     /// Removes an action that the device reported. `None` if it is not in flight here.
     pub fn end(&mut self, action: ActionId, now: Instant) -> Option<Ended> {
-        let left = core::mem::take(&mut self.leaving);
         let ran = self.running.as_ref().is_some_and(|r| r.id == action);
         let action = if ran {
             let ended = self.running.take();
@@ -192,7 +179,7 @@ impl Slot {
         } else {
             self.queued.take()?
         };
-        Some(Ended { action, ran, left })
+        Some(Ended { action, ran })
     }
 
     /// Moves f of an action that should have ended by now. `None` if its bound has not passed;
@@ -229,19 +216,10 @@ impl Slot {
         let mut actions = self.running.iter_mut().chain(&mut self.queued);
         let action = actions.find(|r| !r.lost && r.lost_from <= now)?;
         action.lost = true;
-        let (home, members) = (action.home, action.members.clone());
-        // No change of layout waits for it any longer: it may never be reported.
-        let left = core::mem::take(&mut self.leaving);
         Some(Lost {
-            home,
-            members,
-            left,
+            home: action.home,
+            members: action.members.clone(),
         })
-    }
-
-    /// Records that the layout changes: all changed partitions wait for the action in flight here.
-    pub fn leave(&mut self) {
-        self.leaving = self.running.is_some();
     }
 
     /// Checks the actions in flight against the requests.

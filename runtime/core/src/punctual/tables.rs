@@ -78,7 +78,7 @@ impl StageRow {
     }
 }
 
-/// A task in one layout.
+/// A task.
 #[derive(Clone, Debug)]
 pub struct TaskTable {
     pub model: ModelId,
@@ -152,11 +152,8 @@ impl TaskTable {
 /// its present scale level.
 #[derive(Clone, Debug)]
 pub struct Tables {
-    /// By layout, the first with the tasks' own partitions; then by task.
-    layouts: Box<[Box<[TaskTable]>]>,
-    /// The present layout.
-    layout: usize,
-    /// By layout, partition and level: min of L - dbf(L), the longest time that an action may block.
+    tasks: Box<[TaskTable]>,
+    /// By partition and level: min of L - dbf(L), the longest time that an action may block.
     blocking: Box<[[Nanos; SCALES.len()]]>,
     rows: Box<[StageRow]>,
     /// By row, then by size: C of all stages from this one on. Empty for a plan without places.
@@ -167,7 +164,6 @@ pub struct Tables {
     rows_each: usize,
     dispatch_cost: Nanos,
     egress_bound: Nanos,
-    switch_cost: Nanos,
 }
 
 impl Tables {
@@ -225,20 +221,9 @@ impl Tables {
                 slope: 0,
             }
         };
-        let layouts: Vec<Config> = (0..=config.layouts.len())
-            .map(|layout| config.in_layout(layout))
-            .collect();
         let mut tables = Self {
-            layouts: layouts
-                .iter()
-                .map(|config| config.tasks.iter().map(task_table).collect())
-                .collect(),
-            layout: 0,
-            blocking: alloc::vec![
-                [Nanos::ZERO; SCALES.len()];
-                layouts.len() * config.partitions.len()
-            ]
-            .into(),
+            tasks: config.tasks.iter().map(task_table).collect(),
+            blocking: alloc::vec![[Nanos::ZERO; SCALES.len()]; config.partitions.len()].into(),
             levels: alloc::vec![0; config.partitions.len()].into(),
             to_last: if config.models.iter().all(|model| model.places.is_empty()) {
                 Box::default()
@@ -249,13 +234,10 @@ impl Tables {
             rows_each,
             dispatch_cost: config.dispatch_cost,
             egress_bound: config.egress_bound,
-            switch_cost: config.switch_cost,
         };
         for index in 0..config.partitions.len() {
             let partition = PartitionId(index as u16);
-            for (layout, config) in layouts.iter().enumerate() {
-                tables.choose_guaranteed_sets(config, layout, partition);
-            }
+            tables.choose_guaranteed_sets(config, partition);
             tables.set_level(partition, 0);
         }
         tables
@@ -266,40 +248,17 @@ impl Tables {
         self.dispatch_cost
     }
 
-    /// R.
-    pub fn switch_cost(&self) -> Nanos {
-        self.switch_cost
-    }
-
     pub fn task(&self, task: TaskId) -> &TaskTable {
-        &self.tasks()[task.index()]
+        &self.tasks[task.index()]
     }
 
-    /// The tasks under the present layout.
     pub fn tasks(&self) -> &[TaskTable] {
-        &self.layouts[self.layout]
+        &self.tasks
     }
 
-    pub fn tasks_in(&self, layout: usize) -> &[TaskTable] {
-        &self.layouts[layout]
-    }
-
-    pub fn layouts(&self) -> usize {
-        self.layouts.len()
-    }
-
-    pub const fn layout(&self) -> usize {
-        self.layout
-    }
-
-    pub fn set_layout(&mut self, layout: usize) {
-        self.layout = layout;
-    }
-
-    /// The longest time that an action may block a partition of the present layout: min of L - dbf(L) at
-    /// its scale.
+    /// The longest time that an action may block a partition: min of L - dbf(L) at its scale.
     pub fn blocking_allowed(&self, partition: usize) -> Nanos {
-        self.blocking[self.layout * self.levels.len() + partition][self.levels[partition]]
+        self.blocking[partition][self.levels[partition]]
     }
 
     /// The rows of a task's stages.
@@ -396,9 +355,7 @@ impl Tables {
             };
         }
         self.sum_to_last(start..start + self.rows_each);
-        // In all layouts, not only the present one: a change of layout is tested with the costs of its target.
-        let tasks = self.layouts.iter_mut().flatten();
-        for task in tasks.filter(|t| t.partition == partition) {
+        for task in self.tasks.iter_mut().filter(|t| t.partition == partition) {
             let mut left = Nanos::ZERO;
             task.work_left = [Nanos::ZERO; STAGES_MAX + 1];
             for stage in (0..=task.mandatory_exit.index()).rev() {
@@ -455,7 +412,7 @@ impl Tables {
     ///
     /// The sets are made here, once, and nested. So the way to a slower level and back passes the same
     /// sets, whatever happens online.
-    fn choose_guaranteed_sets(&mut self, config: &Config, layout: usize, partition: PartitionId) {
+    fn choose_guaranteed_sets(&mut self, config: &Config, partition: PartitionId) {
         let mut demands = offline::demands(config, partition);
         let preemption = offline::preemption(config, partition);
         for level in 0..SCALES.len() {
@@ -480,10 +437,9 @@ impl Tables {
                 };
                 dropped.reserved = false;
             }
-            let at = layout * config.partitions.len() + partition.index();
-            self.blocking[at][level] = offline::blocking_allowed(&demands);
+            self.blocking[partition.index()][level] = offline::blocking_allowed(&demands);
             for demand in demands.iter().filter(|d| d.reserved) {
-                self.layouts[layout][demand.task.index()].guaranteed_levels |= 1 << level;
+                self.tasks[demand.task.index()].guaranteed_levels |= 1 << level;
             }
         }
     }

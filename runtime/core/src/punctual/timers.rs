@@ -60,7 +60,6 @@ impl View<'_> {
             && !self.queues.optional().is_empty())
         .then(|| partition.cap.recovers_at(Voluntary::Depth))
         .filter(|at| *at > self.now);
-        let opens = Some(partition.opens()).filter(|at| *at > self.now);
         let lost = partition.slot.in_flight();
         let lost = lost.filter(|r| !r.lost).map(|r| r.lost_from);
         optional
@@ -68,7 +67,6 @@ impl View<'_> {
             .chain(overrun)
             .chain(lost)
             .chain(utilization)
-            .chain(opens)
             .chain(partition.waits)
             .chain(self.look_ahead_due())
             .min()

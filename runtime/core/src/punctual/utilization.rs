@@ -45,13 +45,6 @@ impl UtilizationCap {
         }
     }
 
-    /// Raises the excess to that of a partition which shares compute units. A change of layout must not give
-    /// real-time work an empty bucket on the same cores.
-    pub fn at_least(&mut self, other: &Self) {
-        self.excess = self.excess.max(other.excess);
-        self.since = self.since.max(other.since);
-    }
-
     /// Records that real-time work ran.
     pub fn ran(&mut self, from: Instant, to: Instant) {
         self.excess = self.after(from, to);

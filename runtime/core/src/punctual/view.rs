@@ -30,7 +30,7 @@ pub struct View<'a> {
     pub now: Instant,
     pub parameters: &'a PunctualConfig,
     pub tables: &'a Tables,
-    /// Prices of the present layout; `None` if the price of depth is off.
+    /// `None` if the price of depth is off.
     pub prices: Option<&'a Prices>,
     pub life: &'a Lifecycle,
     pub reservations: &'a Reservations,

@@ -2,7 +2,6 @@
 
 mod histogram;
 mod late;
-mod layouts;
 mod lending;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,7 +11,6 @@ use punctual_plan::Plan;
 
 pub use histogram::{AtomicHistogram, Quantiles};
 pub use late::{LateSpan, LateSpans};
-pub use layouts::LayoutMetrics;
 pub use lending::LendingMetrics;
 
 use crate::messages::Answered;
@@ -27,8 +25,6 @@ pub struct Metrics {
     pub partitions: Box<[PartitionMetrics]>,
     /// None without places.
     pub lending: Option<LendingMetrics>,
-    /// None if there is one layout.
-    pub layouts: Option<LayoutMetrics>,
     pub paging: PagingMetrics,
     /// From before a step to after its actions.
     pub decisions: AtomicHistogram,
@@ -117,7 +113,6 @@ impl Metrics {
     pub fn new(plan: &Plan) -> Self {
         Self {
             lending: LendingMetrics::new(&plan.scheduler),
-            layouts: LayoutMetrics::new(plan.layouts.len()),
             ..Self::with_counts(plan.tasks.len(), plan.partitions.len())
         }
     }
@@ -129,7 +124,6 @@ impl Metrics {
                 .map(|_| PartitionMetrics::default())
                 .collect(),
             lending: None,
-            layouts: None,
             paging: PagingMetrics::new(),
             decisions: AtomicHistogram::new(),
             late: LateSpans::new(),

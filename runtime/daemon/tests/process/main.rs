@@ -12,7 +12,6 @@ mod gpu_division;
 mod gpu_loss;
 mod granted;
 mod last_good;
-mod layouts;
 mod limits;
 mod log_levels;
 mod memory;

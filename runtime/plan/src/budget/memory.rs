@@ -275,7 +275,6 @@ pub(super) fn items(inventory: &Inventory<'_>, program_bytes: u64) -> Vec<Memory
     let purpose = Purpose::SchedulerTables;
     items.push(MemoryItem::new(purpose, "scheduler", tables, 1));
     items.extend(tables_of_places(inventory));
-    items.extend(tables_of_layouts(inventory));
     items.extend(stacks(inventory));
     items.extend(solutions(&resolved.models, &resolved.placement));
     items.extend(packing(&resolved.models, &items));
@@ -288,26 +287,6 @@ fn tables_of_places(inventory: &Inventory<'_>) -> Option<MemoryItem> {
     let places = places.filter(|partition| partition.is_place).count() as u64;
     let bytes = bytes_of_partition(inventory);
     (places > 0).then(|| MemoryItem::new(Purpose::SchedulerTables, "places", bytes, places))
-}
-
-/// The scheduler's tables and queues of each partition that only further layouts have, and its tables of tasks in each
-/// layout.
-fn tables_of_layouts(inventory: &Inventory<'_>) -> Vec<MemoryItem> {
-    let resolved = inventory.resolved;
-    let partitions = resolved.placement.partitions.iter();
-    let partitions = partitions.filter(|p| p.layout.is_some()).count() as u64;
-    let tasks = resolved.tasks.len() as u64 * SCHEDULER_BYTES_A_TASK;
-    let item = |of, bytes, count: u64| {
-        (count > 0).then(|| MemoryItem::new(Purpose::SchedulerTables, of, bytes, count))
-    };
-    let bytes = bytes_of_partition(inventory);
-    [
-        item("partitions of layouts", bytes, partitions),
-        item("layouts", tasks, resolved.layouts.len() as u64),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
 }
 
 fn bytes_of_partition(inventory: &Inventory<'_>) -> u64 {

@@ -5,7 +5,6 @@ mod arrival;
 mod fill;
 mod footprint;
 mod gpu;
-mod layouts;
 mod load;
 mod memory;
 mod ort;
@@ -21,7 +20,6 @@ mod times;
 pub use arrival::{ArrivalBound, PrepareNotProfiled};
 pub use fill::LaunchesNotProfiled;
 pub use gpu::GpuPlan;
-pub use layouts::{LayoutChange, LayoutPlan};
 pub use load::{CoreLoad, CoreOverloaded};
 pub use memory::{
     HEAP_BYTES, MemoryBudget, MemoryItem, MemoryRule, ORDINARY_STACK_BYTES, Purpose, STACK_BYTES,
@@ -59,8 +57,6 @@ pub(crate) struct Budgeted<'i> {
     pub(crate) threads: Vec<ThreadPlan>,
     pub(crate) promises: Promises,
     /// Those other than the first.
-    pub(crate) layouts: Vec<LayoutPlan>,
-    pub(crate) changes: Vec<LayoutChange>,
     pub(crate) memory: MemoryBudget,
     pub(crate) gpu: Option<GpuPlan>,
     /// By model, with partitions that fill.
@@ -102,16 +98,11 @@ pub(crate) fn budget<'i>(
     if inputs.host.realtime {
         settings::leave_share(&mut scheduler);
     }
-    let (mut promises, mut layouts, mut changes) = (Promises::default(), Vec::new(), Vec::new());
+    let mut promises = Promises::default();
     if problems.count() == before && contract.promises {
         promises = promises::check(&resolved, &arrivals, &scheduler, problems);
-        layouts = layouts::check(&resolved, &scheduler, problems);
     }
-    if !layouts.is_empty() {
-        changes = layouts::changes(&scheduler);
-    }
-    let further = layouts.iter_mut().flat_map(|l| &mut l.schedulability);
-    for report in promises.schedulability.iter_mut().chain(further) {
+    for report in &mut promises.schedulability {
         report.preempted = preemption::longest(&resolved, report.partition.index());
     }
     let threads = threads(&resolved, &inputs.host, problems);
@@ -138,8 +129,6 @@ pub(crate) fn budget<'i>(
         places,
         threads,
         promises,
-        layouts,
-        changes,
         memory,
         gpu,
         launches,

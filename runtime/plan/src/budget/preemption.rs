@@ -84,15 +84,14 @@ pub(crate) fn unmeasured<'r>(resolved: &'r Resolved<'_>) -> Vec<&'r str> {
     names
 }
 
-/// The models of best-effort tasks on a partition in any layout, and their largest batches.
+/// The models of best-effort tasks on a partition, and their largest batches.
 fn best_effort<'r>(
     resolved: &'r Resolved<'_>,
     partition: usize,
 ) -> impl Iterator<Item = (&'r Model<'r>, u8)> {
-    let tasks = resolved.tasks.iter().enumerate();
-    let tasks = tasks
-        .filter(move |(at, task)| task.is_best_effort() && resolved.is_ever_on(*at, partition));
-    tasks.map(|(_, task)| (&resolved.models[task.model], task.batch_max))
+    let tasks = resolved.tasks.iter();
+    let tasks = tasks.filter(move |task| task.is_best_effort() && task.partition == partition);
+    tasks.map(|task| (&resolved.models[task.model], task.batch_max))
 }
 
 /// The figures of a model on a partition; none if its profile lacks one of them, or if launches will look less often whether

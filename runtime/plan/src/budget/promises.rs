@@ -1,15 +1,14 @@
 //! Whether the promises can be kept: each task's alone, each core's, each partition's together.
 
-use punctual_core::{Config, Criticality, Nanos, PartitionId, TaskConfig};
+use punctual_core::{Config, Criticality, Nanos, TaskConfig};
 use punctual_diagnostics::{Problems, Rule};
 use thiserror::Error;
 
 use super::arrival::ArrivalBound;
-use super::layouts;
 use super::load::{self, CoreLoad};
 use super::schedulability::{self, PartitionReport};
 use super::settings::kept;
-use crate::resolve::{InLayout, Layout, Resolved, Task};
+use crate::resolve::{Resolved, Task};
 
 /// What keeps the promise of a task from being kept, whatever the others do.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -174,53 +173,4 @@ fn unreachable(
             available,
         },
     )
-}
-
-/// Notes every promise that cannot be kept in a layout other than the first, and that was not noted for the first. `config`
-/// is as in the first layout, `within` as in this one.
-pub(super) fn check_layout(
-    resolved: &Resolved<'_>,
-    layout: &Layout,
-    (config, within): (&Config, &Config),
-    problems: &mut Problems<'_>,
-) -> Promises {
-    let (tasks, placement) = (&resolved.tasks, &resolved.placement);
-    let before = problems.count();
-    let settings = within.tasks.iter().zip(&config.tasks);
-    for (task, (settings, first)) in tasks.iter().zip(settings) {
-        if settings.partition != first.partition
-            && let Some(cause) = unreachable(task, settings, settings.jitter, within)
-        {
-            let place = &placement.partitions[settings.partition.index()].place;
-            problems.add(place, InLayout::new(&layout.name, cause));
-        }
-    }
-    let loads = load::of_cores(resolved, within);
-    for (load, first) in loads.iter().zip(load::of_cores(resolved, config)) {
-        if load.load > first.load
-            && let Some((_, cause)) = load::overload(*load, placement)
-        {
-            problems.add(&layout.place, InLayout::new(&layout.name, cause));
-        }
-    }
-    let mut schedulability = Vec::new();
-    let used = placement.partitions.iter().enumerate();
-    // A task that cannot be on time even alone would only be named again.
-    let hopeless = problems.count() > before;
-    let used = used.filter(|(at, _)| !hopeless && layout.partitions.contains(at));
-    for (position, partition) in used {
-        match schedulability::test_one(within, (position, partition), tasks) {
-            Ok(report) => schedulability.push(report),
-            Err(cause) => {
-                let id = PartitionId(position as u16);
-                if !layouts::have_equal_tasks(config, within, id) {
-                    problems.add(&partition.place, InLayout::new(&layout.name, cause));
-                }
-            }
-        }
-    }
-    Promises {
-        loads,
-        schedulability,
-    }
 }

@@ -96,7 +96,7 @@ pub struct TaskReport {
     pub tightest: Nanos,
 }
 
-/// Tests every partition of the first layout; what fails is noted.
+/// Tests every partition; what fails is noted.
 pub(crate) fn test(
     config: &Config,
     partitions: &[Placed],
@@ -106,28 +106,17 @@ pub(crate) fn test(
     let mut reports = Vec::new();
     let homes = partitions.iter().enumerate();
     // Nothing is promised on a place.
-    let homes = homes.filter(|(_, p)| !p.is_place && p.layout.is_none());
-    for (position, partition) in homes {
-        match test_one(config, (position, partition), tasks) {
-            Ok(report) => reports.push(report),
-            Err(cause) => problems.add(&partition.place, cause),
+    for (position, partition) in homes.filter(|(_, p)| !p.is_place) {
+        let id = PartitionId(position as u16);
+        let report = offline::test_partition(config, id);
+        match report.outcome {
+            Ok(()) => reports.push(describe(config, id, &report)),
+            Err(reason) => {
+                problems.add(&partition.place, failure(&partition.name, tasks, reason));
+            }
         }
     }
     reports
-}
-
-/// Tests one partition, in the layout that `config` has.
-pub(super) fn test_one(
-    config: &Config,
-    (position, partition): (usize, &Placed),
-    tasks: &[Task],
-) -> Result<PartitionReport, Unschedulable> {
-    let id = PartitionId(position as u16);
-    let report = offline::test_partition(config, id);
-    match report.outcome {
-        Ok(()) => Ok(describe(config, id, &report)),
-        Err(reason) => Err(failure(&partition.name, tasks, reason)),
-    }
 }
 
 fn failure(partition: &str, tasks: &[Task], reason: Infeasible) -> Unschedulable {

@@ -7,7 +7,6 @@ use punctual_core::{
 use punctual_diagnostics::Problems;
 
 use super::arrival::{self, ArrivalBound, Interference};
-use super::layouts;
 use super::load::SHARE_MAX;
 use super::preemption;
 use super::sharing::Sharing;
@@ -39,8 +38,6 @@ pub(super) fn config(
         .collect();
     Config {
         pages: 0,
-        layouts: layouts::of_scheduler(&resolved.layouts),
-        switch_cost: layouts::switch_cost(&resolved.layouts, margins),
         request_buffers: request_buffers(tasks, &settings),
         tasks: settings,
         models: model_configs(resolved, sharing, batches, &budgets, problems),
@@ -128,10 +125,10 @@ fn model_configs(
         let runs_on = |partition: usize| {
             let place = &partitions[partition];
             let lent = place.is_place && place.device == model.device;
-            let tasks = resolved.tasks.iter().enumerate();
+            let tasks = resolved.tasks.iter();
             tasks
-                .filter(|(_, task)| sharing.are_grouped(task.model, position))
-                .any(|(at, _)| anywhere || lent || resolved.is_ever_on(at, partition))
+                .filter(|task| sharing.are_grouped(task.model, position))
+                .any(|task| anywhere || lent || task.partition == partition)
         };
         times::config(model, batches, partitions, runs_on, budgets, problems)
     });

@@ -8,10 +8,3 @@ pub(crate) const PARTITIONS_MAX: usize = 32;
 /// Of those that are written out. All partitions and places together are no more than the scheduler has bits for.
 pub(crate) const PLACES_MAX: usize = PLACED_PARTITIONS_MAX - PARTITIONS_MAX;
 pub(crate) const CLIENT_SLOTS_MAX: usize = 64;
-/// In addition to the one of the `[[partition]]`s. The scheduler has tables for each, and compares all when it chooses.
-pub(crate) const LAYOUTS_MAX: usize = 7;
-/// Of one layout. All partitions together are no more than the scheduler has bits for.
-pub(crate) const LAYOUT_PARTITIONS_MAX: usize = 12;
-
-const _: () =
-    assert!(PARTITIONS_MAX + LAYOUTS_MAX * LAYOUT_PARTITIONS_MAX <= PLACED_PARTITIONS_MAX);

@@ -4,7 +4,6 @@
 mod access;
 mod byte_size;
 mod frame;
-mod layouts;
 mod leaders;
 mod limits;
 mod margins;
@@ -14,7 +13,6 @@ mod vector;
 
 pub(crate) use access::{Account, RawAccess, RawAdmission, RawEntry};
 pub(crate) use frame::{RawFrame, RawPicture};
-pub(crate) use layouts::{FIRST, RawLayout, RawLayoutPartition};
 pub use leaders::LeaderWait;
 pub(crate) use leaders::RawLeaders;
 pub(crate) use limits::CLIENT_SLOTS_MAX;
@@ -24,15 +22,15 @@ pub use socket::{METRICS_SUFFIX, SocketRule};
 pub(crate) use vector::RawVector;
 
 use punctual_core::{Criticality, Delivery, Nanos};
-use punctual_diagnostics::{Document, Place, Problems, RenamedKey, Section, Spanned, unique};
+use punctual_diagnostics::{
+    Document, Place, Problems, RemovedKey, RenamedKey, Section, Spanned, unique,
+};
 use punctual_model::VECTORS_MAX;
 use serde::Serialize;
 
 use crate::inputs::{BATCH_SIZES, DeviceKind, Policies, PolicyChoice};
 use byte_size::ByteSize;
-use limits::{
-    LAYOUT_PARTITIONS_MAX, LAYOUTS_MAX, MODELS_MAX, PARTITIONS_MAX, PLACES_MAX, TASKS_MAX,
-};
+use limits::{MODELS_MAX, PARTITIONS_MAX, PLACES_MAX, TASKS_MAX};
 
 /// Keys of `[daemon]` that had other names.
 const DAEMON_RENAMED: [RenamedKey; 5] = [
@@ -78,8 +76,6 @@ pub(crate) struct Manifest {
     pub(crate) models: Vec<RawModel>,
     pub(crate) partitions: Vec<RawPartition>,
     pub(crate) places: Vec<RawPlace>,
-    /// Those other than the first, which the partitions are.
-    pub(crate) layouts: Vec<RawLayout>,
     pub(crate) tasks: Vec<RawTask>,
 }
 
@@ -158,10 +154,25 @@ pub(crate) struct RawTask {
     pub(crate) place: Place,
 }
 
+/// Tables that manifests once had.
+const REMOVED: [RemovedKey; 1] = [RemovedKey {
+    key: "layout",
+    instead: "remove it: stages follow the load by `places` (docs/manifest.md, Places), which reaches as much \
+              (docs/results/layouts-or-places.md)",
+}];
+
+impl Manifest {
+    /// The partition of a task, if it exists.
+    pub(crate) fn partition_of(&self, task: &RawTask) -> Option<&RawPartition> {
+        let name = &task.partition.as_ref()?.value;
+        self.partitions.iter().find(|p| p.name.value == *name)
+    }
+}
+
 /// Reads all that can be read; none if it is not TOML.
 pub(crate) fn read(policies: &Policies, problems: &mut Problems<'_>) -> Option<Manifest> {
     let document = Document::parse(problems)?;
-    let mut root = document.root();
+    let mut root = document.root().with_removed(&REMOVED);
     let daemon = root.table_or_empty("daemon", problems);
     let manifest = Manifest {
         daemon: RawDaemon::read(daemon, policies, problems),
@@ -173,7 +184,6 @@ pub(crate) fn read(policies: &Policies, problems: &mut Problems<'_>) -> Option<M
             RawPartition::read,
         ),
         places: root.list("place", 0..=PLACES_MAX, problems, RawPlace::read),
-        layouts: root.list("layout", 0..=LAYOUTS_MAX, problems, RawLayout::read),
         tasks: root.list("task", 1..=TASKS_MAX, problems, RawTask::read),
     };
     root.finish(problems);
@@ -181,10 +191,7 @@ pub(crate) fn read(policies: &Policies, problems: &mut Problems<'_>) -> Option<M
     // A place is a partition to which no task is assigned.
     let partitions = manifest.partitions.iter().map(|p| &p.name);
     let places = manifest.places.iter().map(|p| &p.name);
-    let further = manifest.further_partitions().map(|p| &p.partition.name);
-    let partitions = partitions.chain(places).chain(further);
-    unique("partition", partitions, problems);
-    unique("layout", manifest.layouts.iter().map(|l| &l.name), problems);
+    unique("partition", partitions.chain(places), problems);
     unique("task", manifest.tasks.iter().map(|t| &t.name), problems);
     Some(manifest)
 }

@@ -15,12 +15,9 @@ use punctual_model::{LaunchProfile, OutputLayout, PAGE_BYTES, SolutionChoice, Te
 use serde::Serialize;
 
 use super::warning::Warning;
-use crate::budget::{
-    ArrivalBound, CoreLoad, GpuPlan, LayoutChange, LayoutPlan, MemoryBudget, PartitionReport,
-    PlaceReport,
-};
+use crate::budget::{ArrivalBound, CoreLoad, GpuPlan, MemoryBudget, PartitionReport, PlaceReport};
 use crate::inputs::{DeviceKind, PolicyChoice};
-use crate::manifest::{FIRST, Margins};
+use crate::manifest::Margins;
 use crate::resolve::{
     AdmissionPlan, ChannelPlan, EntryPlan, FramePlan, PartitionPlan, Role, ThreadPlan, VectorPlan,
 };
@@ -83,12 +80,6 @@ pub struct Plan {
     pub core_loads: Vec<CoreLoad>,
     /// Why the promises can be kept, a partition at a time.
     pub schedulability: Vec<PartitionReport>,
-    /// Those other than the first layout, which is that of [`TaskPlan::partition`].
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub layouts: Vec<LayoutPlan>,
-    /// What each change of layout costs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub layout_changes: Vec<LayoutChange>,
     /// What is allowed, but somebody should know.
     pub warnings: Vec<Warning>,
     /// Keys that the manifest has under their former names. Spelling is no part of the content.
@@ -145,16 +136,6 @@ impl Plan {
             leads(first)
         };
         leads(partition).or_else(shared)
-    }
-
-    /// The name of a layout; 0 is the first.
-    ///
-    /// # Panics
-    /// If there is no such layout.
-    #[must_use]
-    pub fn layout_name(&self, layout: usize) -> &str {
-        let further = layout.checked_sub(1);
-        further.map_or(FIRST, |at| &self.layouts[at].name)
     }
 
     /// Whether a device of that kind serves any model.

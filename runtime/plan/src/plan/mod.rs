@@ -1,7 +1,6 @@
 //! The fourth phase: the tables that everybody works by, and what somebody should know of them.
 
 mod frozen;
-mod layout_report;
 mod report;
 mod warning;
 
@@ -85,8 +84,6 @@ pub(crate) fn freeze(
         places: budgeted.places,
         core_loads: promises.loads,
         schedulability: promises.schedulability,
-        layouts: budgeted.layouts,
-        layout_changes: budgeted.changes,
         warnings,
         renamed_keys: problems.renamed().to_vec(),
     };
@@ -102,7 +99,6 @@ fn partition_plan(placed: &Placed) -> PartitionPlan {
         device: placed.device,
         is_place: placed.is_place,
         fills: placed.fills,
-        layout: placed.layout.clone(),
     }
 }
 

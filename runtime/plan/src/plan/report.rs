@@ -9,8 +9,7 @@ use punctual_types::Fit;
 
 use super::frozen::{Plan, TaskPlan};
 use crate::budget::{
-    CoreLoad, LOAD_BYTES_A_SECOND_ASSUMED, MemoryBudget, PartitionReport, Purpose, STACKS_A_CLIENT,
-    THREADS_A_CLIENT,
+    CoreLoad, LOAD_BYTES_A_SECOND_ASSUMED, MemoryBudget, Purpose, STACKS_A_CLIENT, THREADS_A_CLIENT,
 };
 use crate::inputs::DeviceKind;
 use crate::resolve::places::shown;
@@ -90,10 +89,9 @@ impl fmt::Display for Plan {
                 "Promises: mandatory work C within D after capture (less the reply), input ready \
                  after at most J, every T;\nfull depth: C of all stages; slack: least over the \
                  task's checkpoints L\n{:width$}",
-                self.promise_table(&self.schedulability)
+                self.promise_table()
             )?;
         }
-        self.write_layouts(f, width)?;
         writeln!(f, "Clients\n{:width$}", self.client_table())?;
         writeln!(f, "Memory\n{:width$}", memory_table("memory", &self.memory))?;
         if let Some(memory) = self.gpu.as_ref().and_then(|gpu| gpu.memory.as_ref()) {
@@ -166,10 +164,6 @@ impl Plan {
                     0 => format!("{kind} {name}, unit {unit}"),
                     _ if partition.fills => format!("{kind} {name}, fills"),
                     tpcs => format!("{kind} {name}, leads {tpcs} TPCs"),
-                };
-                let purpose = match &partition.layout {
-                    Some(layout) => format!("{purpose}, in layout {layout}"),
-                    None => purpose,
                 };
                 ("worker", purpose)
             }
@@ -509,7 +503,7 @@ impl Plan {
         ]
     }
 
-    pub(super) fn promise_table(&self, reports: &[PartitionReport]) -> Table {
+    fn promise_table(&self) -> Table {
         let mut table = Table::of([
             Column::words("task"),
             Column::number("C"),
@@ -522,7 +516,8 @@ impl Plan {
             Column::number("at L"),
         ])
         .inset();
-        for report in reports.iter().flat_map(|partition| &partition.tasks) {
+        let partitions = self.schedulability.iter();
+        for report in partitions.flat_map(|partition| &partition.tasks) {
             table.row([
                 self.task(report.task).name.clone(),
                 report.work.to_string(),

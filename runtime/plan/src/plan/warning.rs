@@ -1,6 +1,6 @@
 //! What a plan allows, but somebody should know.
 
-use punctual_core::{Config, Nanos, PartitionId, PolicySpec, TaskId};
+use punctual_core::{Config, Nanos, PolicySpec, TaskId};
 use punctual_model::Promises;
 use punctual_types::Size;
 use serde::Serialize;
@@ -260,8 +260,7 @@ fn of_host(inputs: &PlanInputs, placement: &Placement) -> Vec<Warning> {
     }));
     warnings.extend(placement.shared().map(|core| Warning::SharedCore { core }));
     let on_gpu = placement.partitions.iter();
-    let on_gpu =
-        on_gpu.filter(|p| p.device == DeviceKind::Cuda && !p.is_place && p.layout.is_none());
+    let on_gpu = on_gpu.filter(|p| p.device == DeviceKind::Cuda && !p.is_place);
     let partitions = on_gpu.count();
     if partitions > 1 && inputs.gpu().is_some_and(|gpu| !gpu.enforced) {
         warnings.push(Warning::TpcsNotEnforced { partitions });
@@ -384,45 +383,23 @@ fn of_task(position: usize, task: &Task, models: &[Model<'_>], config: &Config) 
     warnings
 }
 
-/// The first exit beyond the mandatory one that a frame cannot reach even alone, in the layout in which it gets deepest.
+/// The first exit beyond the mandatory one that a frame cannot reach even alone.
 fn unreachable_exit(position: usize, task: &Task, config: &Config) -> Option<Warning> {
-    let others = config.layouts.iter();
-    let others = others.map(|layout| layout.partitions[position]);
-    let partitions = std::iter::once(config.tasks[position].partition).chain(others);
-    let mut deepest: Option<(u8, Nanos)> = None;
-    for partition in partitions {
-        // None: it can reach all of them there.
-        let found = unreachable_on(partition, position, task, config)?;
-        if deepest.is_none_or(|(exit, _)| found.0 > exit) {
-            deepest = Some(found);
-        }
-    }
-    let (exit, needed) = deepest?;
-    Some(Warning::UnreachableExit {
-        task: task.name.clone(),
-        id: TaskId(position as u16),
-        reachable: exit - 1,
-        next: exit,
-        needed,
-        available: task.promise()?.1.saturating_sub(config.egress_bound),
-    })
-}
-
-/// The first such exit on a partition, and what the stages up to it need.
-fn unreachable_on(
-    partition: PartitionId,
-    position: usize,
-    task: &Task,
-    config: &Config,
-) -> Option<(u8, Nanos)> {
     let settings = &config.tasks[position];
     let available = task.promise()?.1.saturating_sub(config.egress_bound);
     let mut needed = settings.jitter;
     for (exit, stage) in config.models[task.model].stages.iter().enumerate() {
-        needed += stage.times[0].on[partition.index()].budget + config.dispatch_cost;
+        needed += stage.times[0].on[settings.partition.index()].budget + config.dispatch_cost;
         let exit = exit as u8;
         if needed > available && exit > task.mandatory_exit {
-            return Some((exit, needed));
+            return Some(Warning::UnreachableExit {
+                task: task.name.clone(),
+                id: TaskId(position as u16),
+                reachable: exit - 1,
+                next: exit,
+                needed,
+                available,
+            });
         }
     }
     None

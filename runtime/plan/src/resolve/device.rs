@@ -125,11 +125,11 @@ pub(crate) fn of_models(manifest: &Manifest, problems: &mut Problems<'_>) -> Vec
     devices
 }
 
-/// The partitions of the tasks that use a model, in all layouts.
+/// The partitions of the tasks that use a model.
 fn partitions_of<'m>(manifest: &'m Manifest, model: &str) -> Vec<&'m RawPartition> {
     let tasks = manifest.tasks.iter();
     let tasks = tasks.filter(|task| task.model.as_ref().is_some_and(|at| at.value == model));
     tasks
-        .flat_map(|task| manifest.partitions_of(task))
+        .filter_map(|task| manifest.partition_of(task))
         .collect()
 }

@@ -6,7 +6,6 @@ pub(crate) mod device;
 mod fill;
 mod frame;
 mod gpu;
-mod layouts;
 mod models;
 mod offload;
 mod outputs;
@@ -24,8 +23,6 @@ pub use device::DeviceRule;
 pub use fill::FillRule;
 pub use frame::{FrameNeeds, FramePlan, FrameRule};
 pub use gpu::GpuRule;
-pub(crate) use layouts::Layout;
-pub use layouts::{InLayout, LayoutRule};
 pub use models::ModelRule;
 pub(crate) use models::{MEASURE, Model, batches_up_to};
 pub use offload::OffloadRule;
@@ -60,18 +57,7 @@ pub(crate) struct Resolved<'i> {
     /// By model: where the outputs lie that its tasks want.
     pub(crate) outputs: Vec<OutputLayout>,
     pub(crate) tasks: Vec<Task>,
-    /// Those other than the first, which is that of the tasks' own partitions.
-    pub(crate) layouts: Vec<Layout>,
     pub(crate) admission: AdmissionPlan,
-}
-
-impl Resolved<'_> {
-    /// Whether a partition is that of a task in any layout.
-    pub(crate) fn is_ever_on(&self, task: usize, partition: usize) -> bool {
-        let mut layouts = self.layouts.iter();
-        self.tasks[task].partition == partition
-            || layouts.any(|layout| layout.partitions[task] == partition)
-    }
 }
 
 pub(crate) fn resolve<'i>(
@@ -98,14 +84,12 @@ pub(crate) fn resolve<'i>(
     placement.partitions.extend(places);
     fill::check_users(&manifest, &placement.partitions, &tasks, problems);
     gpu::check_leaders(&manifest, &placement.partitions, &tasks, problems);
-    let layouts = layouts::find(&manifest, &powered, &tasks, &mut placement, problems);
     Resolved {
         power_mode,
         placement,
         models,
         outputs,
         tasks,
-        layouts,
         admission,
         manifest,
     }

@@ -23,9 +23,6 @@ pub struct PartitionPlan {
     /// Its best-effort launches run on TPCs that real-time ones leave; `tpcs` are those that they are lowered for.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fills: bool,
-    /// The layout that adds it; none: it is one of the first. Partitions of different layouts may share units.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub layout: Option<String>,
 }
 
 impl PartitionPlan {

@@ -113,8 +113,6 @@ pub(crate) struct Placed {
     pub(crate) is_place: bool,
     /// Its launches run on TPCs of others; `tpcs` are those that they are lowered for.
     pub(crate) fills: bool,
-    /// The layout that adds it; none: it is a `[[partition]]`, or made from those.
-    pub(crate) layout: Option<String>,
     pub(crate) place: Place,
 }
 
@@ -171,7 +169,6 @@ impl Placement {
                     device: raw.device,
                     is_place: false,
                     fills: raw.fill.is_some(),
-                    layout: None,
                     place: raw.place.clone(),
                 })
             })
@@ -414,14 +411,9 @@ fn system_cores(
         return cores;
     }
     let free = |core: &&u16| taken.by(**core).is_none();
-    let further = manifest.further_partitions();
-    let further = further.filter_map(|p| p.partition.cores.as_ref());
-    let further: Vec<u64> = further.flat_map(|at| at.value.clone()).collect();
-    let unnamed = |core: &&u16| free(core) && !further.contains(&u64::from(**core));
     // Isolated ones are for partitions.
     let ordinary = available.iter().filter(|core| !isolated.contains(core));
-    let mut all = ordinary.chain(available);
-    let free = all.clone().find(unnamed).or_else(|| all.find(free));
+    let free = ordinary.chain(available).find(free);
     // All named for partitions: the daemon shares the first.
     free.or(available.first()).copied().into_iter().collect()
 }

@@ -422,7 +422,6 @@ impl<'a> Search<'a> {
             device: range.device,
             is_place: true,
             fills: false,
-            layout: None,
             place: place.clone(),
         }
     }

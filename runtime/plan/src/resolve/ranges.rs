@@ -127,7 +127,6 @@ impl Placement {
             device: DeviceKind::Cpu,
             is_place: false,
             fills: false,
-            layout: None,
             place: policy.place.clone(),
         };
         Ok(ranges.into_iter().filter(missing).map(range).collect())
@@ -158,7 +157,6 @@ impl Placement {
             device: DeviceKind::Cuda,
             is_place: false,
             fills: false,
-            layout: None,
             place: policy.place.clone(),
         };
         Ok(ranges.into_iter().filter(missing).map(range).collect())

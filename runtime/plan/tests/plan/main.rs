@@ -11,7 +11,6 @@ mod fixture;
 mod gpu;
 mod hostile;
 mod inputs;
-mod layouts;
 mod manifests;
 mod ort;
 mod places;

@@ -94,48 +94,19 @@ fn task(position: usize) -> impl Strategy<Value = String> {
     )
 }
 
-/// With a partition for the first task or two.
-fn layout(position: usize) -> impl Strategy<Value = String> {
-    let cores = [
-        "units = 1\n",
-        "units = 2\n",
-        "cores = [1]\n",
-        "cores = [2, 3]\n",
-        "cores = [0]\n",
-        "",
-    ];
-    let parts = (
-        line("load", &["[0, 0.2]", "[0.5, 2]", "[3, 1]"], 0.7),
-        prop::sample::select(cores.to_vec()),
-        line("tasks", &["[\"t0\"]", "[\"t0\", \"t1\"]"], 0.99),
-    );
-    parts.prop_map(move |(load, cores, tasks)| {
-        format!(
-            "[[layout]]\nname = \"l{position}\"\n{load}[[layout.partition]]\nname = \"lp{position}\"\n{cores}{tasks}"
-        )
-    })
-}
-
 fn manifest() -> impl Strategy<Value = String> {
     let model = "[[model]]\nname = \"signs\"\npackage = \"signs.punctual\"\n";
-    let counts = (
-        1_usize..4,
-        1_usize..6,
-        prop::sample::select(vec![0, 0, 1, 2]),
-    );
-    counts.prop_flat_map(move |(partitions, tasks, layouts)| {
+    let counts = (1_usize..4, 1_usize..6);
+    counts.prop_flat_map(move |(partitions, tasks)| {
         let partitions: Vec<_> = (0..partitions).map(partition).collect();
         let tasks: Vec<_> = (0..tasks).map(task).collect();
-        let layouts: Vec<_> = (0..layouts).map(layout).collect();
-        (daemon(), partitions, tasks, layouts).prop_map(
-            move |(daemon, partitions, tasks, layouts)| {
-                let mut text = daemon + model;
-                for part in partitions.iter().chain(&tasks).chain(&layouts) {
-                    let _ = write!(text, "{part}");
-                }
-                text
-            },
-        )
+        (daemon(), partitions, tasks).prop_map(move |(daemon, partitions, tasks)| {
+            let mut text = daemon + model;
+            for part in partitions.iter().chain(&tasks) {
+                let _ = write!(text, "{part}");
+            }
+            text
+        })
     })
 }
 
@@ -143,18 +114,14 @@ fn manifest() -> impl Strategy<Value = String> {
 fn holds(plan: &Plan, inputs: &PlanInputs) {
     let available: BTreeSet<u16> = inputs.host.cores.iter().copied().collect();
     assert!(plan.partitions.iter().all(|p| !p.cores.is_empty()));
-    let own: Vec<PartitionId> = plan.tasks.iter().map(|task| task.partition).collect();
-    let further = plan.layouts.iter().map(|layout| &layout.partitions);
-    for partitions in std::iter::once(&own).chain(further) {
-        let used: BTreeSet<u16> = partitions.iter().map(|partition| partition.0).collect();
-        let mut taken = BTreeSet::new();
-        for partition in used {
-            for core in &plan.partitions[usize::from(partition)].cores {
-                assert!(taken.insert(*core), "core {core} in two partitions");
-            }
+    let used: BTreeSet<u16> = plan.tasks.iter().map(|task| task.partition.0).collect();
+    let mut taken = BTreeSet::new();
+    for partition in used {
+        for core in &plan.partitions[usize::from(partition)].cores {
+            assert!(taken.insert(*core), "core {core} in two partitions");
         }
-        assert!(taken.is_subset(&available));
     }
+    assert!(taken.is_subset(&available));
 
     // Every client has its port and its intake, every core of a partition its worker, on that core.
     let on = |role: Role| -> Vec<u16> {
@@ -192,12 +159,9 @@ fn holds(plan: &Plan, inputs: &PlanInputs) {
     assert!(plan.memory.total_bytes() <= plan.memory.limit_bytes);
 
     // The scheduler takes it, and keeps its promises by its own test.
-    for layout in 0..=plan.layouts.len() {
-        let within = plan.scheduler.in_layout(layout);
-        for partition in 0..plan.partitions.len() as u8 {
-            let id = PartitionId(u16::from(partition));
-            assert_eq!(offline::test_partition(&within, id).outcome, Ok(()));
-        }
+    for partition in 0..plan.partitions.len() as u8 {
+        let id = PartitionId(u16::from(partition));
+        assert_eq!(offline::test_partition(&plan.scheduler, id).outcome, Ok(()));
     }
     Scheduler::new(&plan.scheduler, &plan.policy).expect("a valid plan");
 }
@@ -238,9 +202,8 @@ proptest! {
     #[test]
     fn a_damaged_manifest_never_panics(
         damages in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
-        layouts: bool,
     ) {
-        let mut bytes = if layouts { include_bytes!("../manifests/good/layouts.toml").to_vec() } else { include_bytes!("../manifests/good/two-partitions.toml").to_vec() };
+        let mut bytes = include_bytes!("../manifests/good/two-partitions.toml").to_vec();
         for (at, byte) in damages {
             let at = at.index(bytes.len());
             bytes[at] = byte;

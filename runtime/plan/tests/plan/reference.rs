@@ -57,16 +57,12 @@ fn known(section: &str, text: &str) -> BTreeSet<String> {
 #[test]
 fn the_reference_lists_exactly_the_keys_that_are_read() {
     let documented = documented();
-    assert_eq!(documented.len(), 9, "{documented:?}");
+    assert_eq!(documented.len(), 7, "{documented:?}");
     for (section, keys) in documented {
         let text = match section.as_str() {
             "daemon" => LEAST.replace("board = ", "zzz = 1, board = "),
             "model" => LEAST.replace("package = ", "zzz = 1, package = "),
             "partition" => LEAST.replace("cores = ", "zzz = 1, cores = "),
-            "layout" => format!("{LEAST}\n[[layout]]\nzzz = 1\n"),
-            "layout.partition" => {
-                format!("{LEAST}\n[[layout]]\nname = \"l\"\n[[layout.partition]]\nzzz = 1\n")
-            }
             "place" => format!("{LEAST}\n[[place]]\nzzz = 1\n"),
             "task.vector" => format!("{LEAST}\n[[task.vector]]\nzzz = 1\n"),
             "task" => LEAST.replace("criticality = ", "zzz = 1\ncriticality = "),

@@ -1,6 +1,6 @@
 //! The default policy as a whole, in virtual time, from outside: the auditor looks at every step.
 //!
-//! What needs the inside of the scheduler (the slack, prices, layouts on demand, ablations) is tested next to it, on the
+//! What needs the inside of the scheduler (the slack, prices, ablations) is tested next to it, on the
 //! same plans.
 
 mod admission;
@@ -20,10 +20,6 @@ mod paging;
 mod plans;
 mod prefix;
 #[path = "../../../../runtime/core/src/punctual/tests/random_plans.rs"]
-#[expect(
-    dead_code,
-    reason = "layouts are changed at will beside the scheduler only"
-)]
 mod random_plans;
 mod shedding;
 mod switches;

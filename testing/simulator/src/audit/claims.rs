@@ -1,7 +1,5 @@
 //! What was promised, and since when the assumptions behind the promises hold.
 
-use std::collections::BTreeSet;
-
 use punctual_core::{Config, Criticality, Instant, Nanos, PartitionId, TaskConfig, TaskId};
 
 use super::schedulability::is_schedulable;
@@ -17,11 +15,10 @@ pub enum Broken {
     NotStarted,
 }
 
-/// A span in which nothing is claimed about the tasks of a domain.
+/// A span in which nothing is claimed about the tasks of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Which domain: a partition, or the whole device (0) if tasks can move between partitions.
-    pub domain: usize,
+    pub partition: usize,
     /// The first assumption that broke.
     pub cause: Broken,
     pub from: Instant,
@@ -31,7 +28,7 @@ pub struct Gap {
 
 const GAPS_KEPT: usize = 1_000;
 
-/// Partitions between which promises can depend on each other.
+/// What the promises of one partition rest on.
 #[derive(Clone, Debug)]
 struct Domain {
     /// The offline test passes, by the auditor's own reading of it.
@@ -59,37 +56,25 @@ struct Contract {
 
 #[derive(Clone, Debug)]
 pub(super) struct Claims {
+    /// By partition.
     domains: Vec<Domain>,
-    /// By task: where it may run.
-    places: Vec<BTreeSet<u16>>,
+    /// By task.
     contracts: Vec<Contract>,
-    moves: bool,
     pub(super) gaps: Vec<Gap>,
 }
 
 impl Claims {
     pub(super) fn new(config: &Config, promises: bool) -> Self {
-        let assignments = assignments(config);
-        let moves = assignments.len() > 1;
-        let places: Vec<BTreeSet<u16>> = (0..config.tasks.len())
-            .map(|task| assignments.iter().map(|of| of[task].0).collect())
-            .collect();
-        let domain = |schedulable| Domain {
-            schedulable,
-            epoch: 0,
-            holds: schedulable,
-            unbroken: true,
-            mandatory: 0,
-            flights: 0,
-        };
-        let passes = |index: usize| {
-            promises && is_schedulable_in_every_layout(config, PartitionId(index as u16))
-        };
-        let mut each = (0..config.partitions.len()).map(passes);
-        let domains = if moves {
-            vec![domain(each.all(|passes| passes))]
-        } else {
-            each.map(domain).collect()
+        let domain = |index: usize| {
+            let schedulable = promises && is_schedulable(config, PartitionId(index as u16));
+            Domain {
+                schedulable,
+                epoch: 0,
+                holds: schedulable,
+                unbroken: true,
+                mandatory: 0,
+                flights: 0,
+            }
         };
         let contract = Contract {
             regular: true,
@@ -97,26 +82,14 @@ impl Claims {
             last_prepared: None,
         };
         Self {
-            domains,
-            places,
+            domains: (0..config.partitions.len()).map(domain).collect(),
             contracts: vec![contract; config.tasks.len()],
-            moves,
             gaps: Vec::new(),
         }
     }
 
-    /// Whether a task can be on this partition.
-    pub(super) fn may_run_on(&self, task: TaskId, partition: PartitionId) -> bool {
-        self.places[task.index()].contains(&partition.0)
-    }
-
-    pub(super) fn places(&self, task: TaskId) -> impl Iterator<Item = PartitionId> + '_ {
-        self.places[task.index()].iter().map(|&p| PartitionId(p))
-    }
-
     fn of(&mut self, partition: PartitionId) -> &mut Domain {
-        let index = if self.moves { 0 } else { partition.index() };
-        &mut self.domains[index]
+        &mut self.domains[partition.index()]
     }
 
     /// The epoch in which a promise made now for `partition` is made, if the claim holds.
@@ -139,13 +112,12 @@ impl Claims {
     }
 
     fn broke_at(&mut self, partition: PartitionId, at: Instant, cause: Broken) {
-        let index = if self.moves { 0 } else { partition.index() };
-        let domain = &mut self.domains[index];
+        let domain = &mut self.domains[partition.index()];
         domain.epoch += 1;
         domain.unbroken = false;
         if domain.holds && self.gaps.len() < GAPS_KEPT {
             self.gaps.push(Gap {
-                domain: index,
+                partition: partition.index(),
                 cause,
                 from: at,
                 until: None,
@@ -176,7 +148,7 @@ impl Claims {
         }
     }
 
-    /// At the end of a step: a domain that nothing is left over in is as good as new.
+    /// At the end of a step: a partition on which nothing is left over is as good as new.
     pub(super) fn settle(&mut self, at: Instant) {
         for (index, domain) in self.domains.iter_mut().enumerate() {
             let idle = domain.mandatory == 0 && domain.flights == 0;
@@ -184,7 +156,7 @@ impl Claims {
                 continue;
             }
             domain.holds = true;
-            let open = |gap: &&mut Gap| gap.domain == index && gap.until.is_none();
+            let open = |gap: &&mut Gap| gap.partition == index && gap.until.is_none();
             if let Some(gap) = self.gaps.iter_mut().rev().find(open) {
                 gap.until = Some(at);
             }
@@ -224,22 +196,6 @@ impl Claims {
         contract.regular &= in_order;
         contract.regular && now <= captured + task.jitter
     }
-}
-
-/// Whether everything reserved on a partition can be promised, wherever the tasks are.
-pub(crate) fn is_schedulable_in_every_layout(config: &Config, here: PartitionId) -> bool {
-    let mut all = assignments(config).into_iter();
-    all.all(|of| is_schedulable(config, here, |task| of[task] == here))
-}
-
-/// Every assignment of the tasks to partitions that the plan allows, the initial one first.
-fn assignments(config: &Config) -> Vec<Vec<PartitionId>> {
-    let initial = config.tasks.iter().map(|task| task.partition).collect();
-    let others = config
-        .layouts
-        .iter()
-        .map(|layout| layout.partitions.clone());
-    std::iter::once(initial).chain(others).collect()
 }
 
 /// A bound on how long everything that can be inside takes if the device keeps to the profile:

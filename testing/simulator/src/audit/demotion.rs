@@ -170,13 +170,10 @@ impl Auditor {
     pub(super) fn is_demoted(&self, task: TaskId) -> bool {
         let own = self.task(task);
         let stages = &self.config.models[own.model.index()].stages;
-        let models = stages
+        let mut models = stages
             .iter()
             .map(|stage| stage.runs_as.unwrap_or(own.model));
-        let runs = |at: PartitionId| {
-            let mut models = models.clone();
-            models.any(|model| self.conduct.is_demoted(at, model))
-        };
-        own.criticality == Criticality::RealTime && self.claims.places(task).any(runs)
+        own.criticality == Criticality::RealTime
+            && models.any(|model| self.conduct.is_demoted(own.partition, model))
     }
 }

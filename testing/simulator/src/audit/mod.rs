@@ -87,8 +87,8 @@ mod weights;
 mod tests;
 
 pub use auditor::Auditor;
-pub(crate) use claims::is_schedulable_in_every_layout;
 pub use claims::{Broken, Gap};
+pub(crate) use schedulability::is_schedulable;
 pub use violation::{Finding, Findings, Invariant, Violation};
 
 use punctual_core::Nanos;

@@ -171,7 +171,7 @@ impl Auditor {
                 // Others may treat best-effort work like any other, but never the other way.
                 task.criticality == Criticality::BestEffort || !stopped
             };
-            let placed = !self.punctual || lent || self.claims.may_run_on(id, infer.partition);
+            let placed = !self.punctual || lent || task.partition == infer.partition;
             let stages = &self.config.models[task.model.index()].stages;
             let shared = stages.get(usize::from(next_stage)).and_then(|s| s.runs_as);
             // Only the default policy mixes models.

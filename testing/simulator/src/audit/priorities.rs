@@ -7,9 +7,9 @@ use super::request_log::Place;
 use super::violation::Violation;
 
 impl Auditor {
-    /// At the end of a step. While the layout changes promised work waits; that it is in time is claimed all the same.
+    /// At the end of a step.
     pub(super) fn check_priorities(&mut self) {
-        if !self.punctual || !self.config.layouts.is_empty() {
+        if !self.punctual {
             return;
         }
         let open = self.log.open.values();

@@ -5,7 +5,7 @@
 //! time: `U = sum C/T <= 0.999`, and `dbf(L) + B(L) <= L` for every L at which `dbf` steps, up to
 //! the length beyond which its upper line stays below.
 
-use punctual_core::{Config, Criticality, PartitionId};
+use punctual_core::{Config, Criticality, PartitionId, TaskConfig};
 
 /// A real-time task on one partition, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -21,19 +21,16 @@ struct Demand {
 /// Lengths looked at before giving up; a plan beyond is not claimed to be schedulable.
 const LENGTHS_MAX: i128 = 200_000;
 
-/// Whether every conforming request of every reserved task on `partition` can be promised, if
-/// `on_it(task)` says which tasks are there.
-pub(super) fn is_schedulable(
-    config: &Config,
-    partition: PartitionId,
-    on_it: impl Fn(usize) -> bool,
-) -> bool {
-    let tasks: Vec<Demand> = (0..config.tasks.len())
-        .filter(|&task| on_it(task) && config.tasks[task].criticality == Criticality::RealTime)
+/// Whether every conforming request of every reserved task on `partition` can be promised.
+pub(crate) fn is_schedulable(config: &Config, partition: PartitionId) -> bool {
+    let here = |of: Criticality| {
+        let tasks = config.tasks.iter();
+        tasks.filter(move |task| task.partition == partition && task.criticality == of)
+    };
+    let tasks: Vec<Demand> = here(Criticality::RealTime)
         .map(|task| demand(config, partition, task))
         .collect();
-    let best_effort = (0..config.tasks.len())
-        .any(|task| on_it(task) && config.tasks[task].criticality == Criticality::BestEffort);
+    let best_effort = here(Criticality::BestEffort).next().is_some();
     let dispatch = wide(config.dispatch_cost);
     let stop = wide(config.partitions[partition.index()].preemption_bound) + dispatch;
     holds(&tasks, if best_effort { stop } else { 0 })
@@ -43,8 +40,7 @@ fn wide(span: punctual_core::Nanos) -> i128 {
     i128::from(span.as_nanos())
 }
 
-fn demand(config: &Config, partition: PartitionId, task: usize) -> Demand {
-    let task = &config.tasks[task];
+fn demand(config: &Config, partition: PartitionId, task: &TaskConfig) -> Demand {
     let stages = &config.models[task.model.index()].stages[..=task.mandatory_exit.index()];
     let times: Vec<i128> = stages
         .iter()

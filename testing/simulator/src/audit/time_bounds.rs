@@ -60,9 +60,8 @@ impl Auditor {
             for submission in self.log.open.values_mut() {
                 let waits = submission.mandatory && submission.place == Place::Waiting;
                 let here = flight.infer.partition;
-                let claims = &self.claims;
-                let meets = |place| self.floor.overlap(place, here);
-                if !waits || !claims.places(submission.task).all(meets) {
+                let home = self.config.tasks[submission.task.index()].partition;
+                if !waits || !self.floor.overlap(home, here) {
                     continue;
                 }
                 let waited = submission.behind_best_effort;

@@ -168,8 +168,8 @@ impl Auditor {
         failed
             || self.floor.flights.values().any(|flight| {
                 let here = flight.infer.partition;
-                let meets = |place: PartitionId| self.floor.overlap(place, here);
-                let kept = !self.punctual || self.claims.places(submission.task).any(meets);
+                let home = self.task(submission.task).partition;
+                let kept = !self.punctual || self.floor.overlap(home, here);
                 // On a place it keeps only its own members from running.
                 let own = submission.request;
                 let member = own.is_some_and(|id| flight.infer.members.contains(&id));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use punctual_core::{Config, Layout, LoadRange, Nanos, PartitionId, PolicySpec};
+use punctual_core::{Config, PartitionId, PolicySpec};
 
 use super::draw;
 use crate::audit;
@@ -16,21 +16,7 @@ pub struct Case {
     pub seed: u64,
     pub policy: Arc<dyn PolicySpec>,
     pub scenario: Scenario,
-    /// What the plan has beyond what the scenario makes of itself.
-    pub plan: Extras,
-}
-
-/// Parts of a plan that no scenario names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Extras {
-    /// For each further layout: the partition of each task, by position in
-    /// [`Scenario::planned`]. Only for policies whose partitions are planned.
-    pub layouts: Vec<Vec<usize>>,
-    /// The load for which each of them is meant; fewer entries than layouts: any.
-    pub loads: Vec<Option<LoadRange>>,
-    /// Cost of a change between layouts.
-    pub switch_cost: Nanos,
-    /// Thousandths of the time that real-time work may take; 0: all.
+    /// Thousandths of the time that real-time work may take; 0: all. No scenario names it.
     pub share_max: u16,
 }
 
@@ -48,19 +34,9 @@ impl Case {
     #[must_use]
     pub fn config(&self) -> Config {
         let mut config = self.scenario.config(&*self.policy);
-        if self.promises() {
-            let layout = |(index, partitions): (usize, &Vec<usize>)| Layout {
-                partitions: partitions.iter().map(|&p| PartitionId(p as u16)).collect(),
-                load: self.plan.loads.get(index).copied().flatten(),
-            };
-            config.layouts = self.plan.layouts.iter().enumerate().map(layout).collect();
-            config.switch_cost = self.plan.switch_cost;
-            for partition in config
-                .partitions
-                .iter_mut()
-                .filter(|_| self.plan.share_max > 0)
-            {
-                partition.share_max = self.plan.share_max;
+        if self.promises() && self.share_max > 0 {
+            for partition in &mut config.partitions {
+                partition.share_max = self.share_max;
             }
         }
         config
@@ -75,10 +51,8 @@ impl Case {
     #[must_use]
     pub fn is_schedulable(&self) -> bool {
         let config = self.config();
-        (0..config.partitions.len()).all(|index| {
-            let here = PartitionId(index as u16);
-            audit::is_schedulable_in_every_layout(&config, here)
-        })
+        (0..config.partitions.len())
+            .all(|index| audit::is_schedulable(&config, PartitionId(index as u16)))
     }
 }
 
@@ -89,7 +63,7 @@ impl fmt::Display for Case {
         writeln!(f, "policy    {:?}", self.policy)?;
         writeln!(f, "board     {:?}", scenario.board)?;
         writeln!(f, "length    {}", scenario.length)?;
-        writeln!(f, "plan      {:?}", self.plan)?;
+        writeln!(f, "share     {}", self.share_max)?;
         for (units, tasks) in &scenario.planned {
             let end = units.first + units.count;
             writeln!(f, "partition units {}..{end}, tasks {tasks:?}", units.first)?;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use punctual_core::{
-    ClientId, Confidence, Criticality, Delivery, Instant, LoadRange, ModelId, Nanos, PartitionId,
+    ClientId, Confidence, Criticality, Delivery, Instant, ModelId, Nanos, PartitionId,
     Partitioning, PolicySpec, PunctualConfig, StageId, StageTime, TaskConfig, TaskId, Units,
     Weights,
 };
@@ -12,7 +12,7 @@ use punctual_model::{Calibration, CalibrationExit, CalibrationSample};
 use punctual_types::Random;
 
 use super::world::{durations, faults};
-use super::{Case, Extras, relations};
+use super::{Case, relations};
 use crate::arrivals::{Bursts, Pattern};
 use crate::faults::Fault;
 use crate::scenario::{Board, Measured, Model, Scenario, Stage, Task};
@@ -40,7 +40,6 @@ pub(super) fn case(seed: u64, policies: &[Arc<dyn PolicySpec>]) -> Case {
         name: format!("fuzz-{seed}"),
         about: String::new(),
         planned: planned(&mut random, board.units, tasks.len()),
-        alternatives: Vec::new(),
         models,
         tasks,
         board,
@@ -79,16 +78,12 @@ pub(super) fn case(seed: u64, policies: &[Arc<dyn PolicySpec>]) -> Case {
     relations::offload(&mut root.stream("spill", 0), &mut scenario);
     relations::deliver(&mut root.stream("delivery", 0), &mut scenario);
     relations::fit_buffers(&mut random, &mut scenario);
-    let mut plan = extras(&mut root.stream("extras", 0), &mut scenario);
-    plan.loads = loads(&mut root.stream("loads", 0), plan.layouts.len());
-    if plan.layouts.is_empty() {
-        relations::lend(&mut root.stream("lending", 0), &mut scenario);
-    }
+    relations::lend(&mut root.stream("lending", 0), &mut scenario);
     let mut case = Case {
         seed,
         policy,
         scenario,
-        plan,
+        share_max: [0, 0, 900, 500][root.stream("extras", 0).below(4) as usize],
     };
     relax(&mut case);
     case
@@ -117,46 +112,7 @@ fn punctual(random: &mut Random) -> PunctualConfig {
         price: on(),
         lending: true,
         price_margin: random.within(0, 200) as u16,
-        replan_interval: units(random.within(20, 2_000)),
         ..PunctualConfig::default()
-    }
-}
-
-/// Half of the layouts are meant for a load. A case lasts milliseconds and the load is that of a second, so it is low.
-fn loads(random: &mut Random, layouts: usize) -> Vec<Option<LoadRange>> {
-    let load = |_| {
-        let least = random.below(8) as u32;
-        let most = least + random.below(8) as u32;
-        random.one_in(2).then_some(LoadRange { least, most })
-    };
-    (0..layouts).map(load).collect()
-}
-
-/// In a third of the cases further layouts, on the same partitions or on others that overlap with them.
-fn extras(random: &mut Random, scenario: &mut Scenario) -> Extras {
-    let share_max = [0, 0, 900, 500][random.below(4) as usize];
-    if !random.one_in(3) {
-        return Extras {
-            share_max,
-            ..Extras::default()
-        };
-    }
-    let (tasks, own) = (scenario.tasks.len(), scenario.planned.len());
-    let layouts = (0..random.within(1, 2)).map(|_| {
-        let (mut first, mut parts) = (0, own);
-        if random.one_in(2) {
-            let others = planned(random, scenario.board.units, 0);
-            (first, parts) = (scenario.planned.len(), others.len());
-            scenario.planned.extend(others);
-        }
-        let place = |_| first + random.below(parts as u64) as usize;
-        (0..tasks).map(place).collect()
-    });
-    Extras {
-        layouts: layouts.collect(),
-        switch_cost: units(random.below(20)),
-        share_max,
-        ..Extras::default()
     }
 }
 
@@ -176,7 +132,6 @@ fn board(random: &mut Random, policy: &dyn PolicySpec) -> Board {
         request_buffers: 0,
         pages: if paged { random.within(2, 6) as u32 } else { 0 },
         contention_permille: 1000 + random.within(0, 2) * 150,
-        switch_cost: Nanos::ZERO,
         workers: 1,
     }
 }

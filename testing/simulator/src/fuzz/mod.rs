@@ -29,6 +29,6 @@ mod shrink;
 mod world;
 
 pub use campaign::{Campaign, Found, Report, campaign};
-pub use case::{Case, Extras};
+pub use case::Case;
 pub use check::{Failure, Passed, check};
 pub use shrink::shrink;

@@ -71,26 +71,10 @@ fn candidates(case: &Case) -> Vec<Case> {
             });
         }
     }
-    for layout in 0..case.plan.layouts.len() {
-        add(&|c| {
-            c.plan.layouts.remove(layout);
-            if layout < c.plan.loads.len() {
-                c.plan.loads.remove(layout);
-            }
-        });
+    if case.share_max > 0 {
+        add(&|c| c.share_max = 0);
     }
-    if case.plan.loads.iter().any(Option::is_some) {
-        add(&|c| c.plan.loads.clear());
-    }
-    if case.plan.switch_cost > Nanos::ZERO || case.plan.share_max > 0 {
-        add(&|c| (c.plan.switch_cost, c.plan.share_max) = (Nanos::ZERO, 0));
-    }
-    let mergeable = if case.plan.layouts.is_empty() {
-        scenario.planned.len()
-    } else {
-        0
-    };
-    for partition in 1..mergeable {
+    for partition in 1..scenario.planned.len() {
         add(&|c| merge_partition(c, partition));
     }
     if case.promises() {
@@ -117,9 +101,6 @@ fn candidates(case: &Case) -> Vec<Case> {
 
 /// Removes a task, with its clients, its place in the plan, and what waits for its answers.
 fn drop_task(case: &mut Case, gone: usize) {
-    for layout in &mut case.plan.layouts {
-        layout.remove(gone);
-    }
     let scenario = &mut case.scenario;
     let first: u16 = scenario.tasks[..gone]
         .iter()
@@ -206,10 +187,7 @@ fn periodic(period: Nanos) -> Pattern {
 fn merge_partition(case: &mut Case, partition: usize) {
     let (units, tasks) = case.scenario.planned.remove(partition);
     let (before, theirs) = &mut case.scenario.planned[partition - 1];
-    // Partitions of layouts that are gone may overlap: they are just dropped.
-    if before.end() == units.first {
-        before.count += units.count;
-    }
+    before.count += units.count;
     theirs.extend(tasks);
 }
 

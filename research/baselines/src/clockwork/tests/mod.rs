@@ -62,8 +62,6 @@ fn config(models: Vec<ModelConfig>, pages: u32) -> Config {
         delivery: Delivery::EveryFrame,
     };
     Config {
-        layouts: Vec::new(),
-        switch_cost: Nanos::ZERO,
         tasks: (0..models.len()).map(task).collect(),
         models,
         partitions: [PartitionConfig {

@@ -92,8 +92,6 @@ fn world(policy: &dyn PolicySpec, models: &[&[Sizes]], mut tasks: Vec<TaskConfig
             .iter()
             .map(|stages| model(stages, partitions))
             .collect(),
-        layouts: Vec::new(),
-        switch_cost: Nanos::ZERO,
         partitions: vec![whole; partitions],
         request_buffers: 64,
         pages: 0,

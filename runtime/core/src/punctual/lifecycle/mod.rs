@@ -14,7 +14,6 @@ use alloc::boxed::Box;
 
 use crate::action::{Failure, Rejection, Verdict};
 use crate::actions::Actions;
-use crate::bounded::List;
 use crate::config::{Config, Criticality};
 use crate::event::Answer;
 use crate::ids::{BATCH_MAX, RequestId, StageId, TaskId};
@@ -41,8 +40,8 @@ pub type Joins = heapless::Vec<u64, BATCH_MAX>;
 
 /// All requests.
 ///
-/// Promises: each open request is in exactly the queue or list that its state names, on the partition
-/// that its task has in the present layout. Each request gets one verdict.
+/// Promises: each open request is in exactly the queue or list that its state names, on its task's partition.
+/// Each request gets one verdict.
 #[derive(Clone, Debug)]
 pub struct Lifecycle {
     pub requests: Requests,
@@ -181,8 +180,7 @@ impl Lifecycle {
         *self.requests.complete_stage(buffer, answer)
     }
 
-    /// Queues a request for its next stage, on the partition that its task has now. The request ran
-    /// until now, or waited on a partition that its task has left.
+    /// Queues a request that ran until now for its next stage.
     pub fn put_back(&mut self, buffer: u16, tables: &Tables) {
         let request = *self.requests.get(buffer);
         let table = tables.task(request.task);
@@ -265,52 +263,6 @@ impl Lifecycle {
         self.release(buffer);
     }
 
-    /// A promise with the costs and the row that it has in another layout.
-    pub fn moved(&self, entry: &MandatoryJob, target: usize, tables: &Tables) -> MandatoryJob {
-        // A joint promise is charged for a batch of its own layout (see `layout_change`).
-        debug_assert!(
-            !entry.joint || entry.running || tables.layout() == target,
-            "a joint promise stays in the layout in which it was made"
-        );
-        let request = self.requests.get(entry.buffer);
-        let table = &tables.tasks_in(target)[request.task.index()];
-        // The running stage ends where it runs; only the stages after it move.
-        let left_from = if entry.running {
-            request.stage.next()
-        } else {
-            request.stage
-        };
-        MandatoryJob {
-            row: tables.row_of(table, request.stage),
-            work: table.work_from(left_from),
-            rest: table.work_from(request.stage.next()),
-            ..*entry
-        }
-    }
-
-    /// Empties the queues of a partition whose tasks change. Its promises go to `moving`, with the costs
-    /// of the layout `target`. The caller puts all other waiting requests back once that layout applies.
-    pub fn leave(
-        &mut self,
-        index: usize,
-        target: usize,
-        tables: &Tables,
-        moving: &mut List<MandatoryJob>,
-    ) {
-        while let Some(entry) = self.queues[index].pop_promise() {
-            moving.push(self.moved(&entry, target, tables));
-        }
-        self.queues[index].clear_unpromised();
-    }
-
-    /// Adds promises that moved to the queues of the present layout.
-    pub fn enter(&mut self, moving: &mut List<MandatoryJob>, tables: &Tables) {
-        while let Some(entry) = moving.pop() {
-            let index = self.partition_of(entry.buffer, tables);
-            self.queues[index].add_mandatory(entry);
-        }
-    }
-
     /// Whether no shared buffer or queue place is left for a request of `task`.
     pub fn is_full(&self, task: TaskId, table: &TaskTable) -> bool {
         debug_assert!(
@@ -391,7 +343,7 @@ impl Lifecycle {
         }
     }
 
-    /// The partition that a request's task has in the present layout.
+    /// The partition of a request's task.
     pub fn partition_of(&self, buffer: u16, tables: &Tables) -> usize {
         let task = self.requests.get(buffer).task;
         tables.task(task).partition.index()

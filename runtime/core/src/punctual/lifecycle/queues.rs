@@ -140,11 +140,6 @@ impl Queues {
         self.mandatory.iter().any(|p| p.extra && !p.running)
     }
 
-    /// Whether members of a joint promise wait for their batch.
-    pub fn has_joint_promises(&self) -> bool {
-        self.mandatory.iter().any(|p| p.joint && !p.running)
-    }
-
     /// Whether the waiting job at a position is the first of its promise.
     pub fn is_first_of_promise(&self, at: usize) -> bool {
         let promise = self.mandatory[at].promise;
@@ -365,17 +360,6 @@ impl Queues {
         for entry in self.mandatory.iter_mut() {
             entry.late = false;
         }
-    }
-
-    /// Removes the last promise, which the caller adds to another queue.
-    pub(super) fn pop_promise(&mut self) -> Option<MandatoryJob> {
-        self.mandatory.pop()
-    }
-
-    /// Removes all jobs without a promise.
-    pub(super) fn clear_unpromised(&mut self) {
-        self.optional.clear();
-        self.best_effort.clear();
     }
 
     fn promise_of(&mut self, buffer: u16) -> &mut MandatoryJob {

@@ -42,9 +42,8 @@ impl State {
             AwaitingWeights => matches!(to, Mandatory | BestEffort | Free),
             // To best-effort when its model is demoted.
             Mandatory => matches!(to, Running | BestEffort | Free),
-            // To itself when a change of layout moves it to another partition's queue.
-            Optional => matches!(to, Running | Optional | Free),
-            BestEffort => matches!(to, Running | BestEffort | Free),
+            Optional => matches!(to, Running | Free),
+            BestEffort => matches!(to, Running | Free),
             Running => matches!(to, Mandatory | Optional | BestEffort | Free | Locked),
             Locked => matches!(to, Free),
         }

@@ -37,7 +37,6 @@ pub fn run_plan(
     Punctual::new(&config, parameters).ok()?;
     let nature = WithinBounds::new(&config, random.clone());
     let mut world = World::with(config, parameters, nature);
-    world.layouts = Some(Random::new(seed.rotate_left(16)));
     world.scheduler.ablations.cut = ablation;
     let in_time = submit(&mut world, &mut random);
     world.run_until(Instant::from_nanos(1_000_000_000));

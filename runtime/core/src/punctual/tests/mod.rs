@@ -8,7 +8,6 @@ mod check;
 mod environment;
 mod guarantee;
 mod joint;
-mod layouts;
 mod lending;
 mod look_ahead;
 mod plans;

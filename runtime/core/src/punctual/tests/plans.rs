@@ -98,8 +98,6 @@ pub fn plan(tasks: Vec<TaskConfig>, models: Vec<ModelConfig>, preemption: Nanos)
             preemption_bound: preemption,
             share_max: 1000,
         }],
-        layouts: Vec::new(),
-        switch_cost: Nanos::ZERO,
         request_buffers: 64,
         dispatch_cost: Nanos::ZERO,
         egress_bound: Nanos::ZERO,

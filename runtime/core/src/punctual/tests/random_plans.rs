@@ -6,8 +6,8 @@ use punctual_types::Random;
 
 use super::plans::{best_effort, model, plan, task};
 use crate::{
-    Config, Criticality, Delivery, Layout, ModelConfig, ModelId, Nanos, PartitionConfig,
-    PartitionId, StageId, TaskConfig, TaskId, Units, Weights,
+    Config, Criticality, Delivery, ModelConfig, ModelId, Nanos, PartitionConfig, PartitionId,
+    StageId, TaskConfig, TaskId, Units, Weights,
 };
 
 /// Times are small multiples of this, so that ties and tight fits are common.
@@ -211,62 +211,6 @@ pub fn random_places(random: &mut Random) -> Config {
         }
     }
     config
-}
-
-/// A plan with three layouts: all tasks on the whole device, and two assignments to its halves, where stages take
-/// up to twice as long.
-pub fn random_layouts(random: &mut Random) -> Config {
-    let models = random.within(1, 3);
-    let mut models: Vec<_> = (0..models)
-        .map(|_| {
-            let stages = random.within(1, 3);
-            let stages: Vec<_> = (0..stages).map(|_| random_sizes(random)).collect();
-            let mut model = model(&stages, 3);
-            for time in model.stages.iter_mut().flat_map(|s| &mut s.times) {
-                for on in &mut time.on[1..] {
-                    let halves = random.within(2, 4);
-                    on.budget = Nanos::new(on.budget.as_nanos() * halves / 2);
-                    on.max_seen = on.budget;
-                }
-            }
-            model
-        })
-        .collect();
-    let mut tasks: Vec<TaskConfig> = (0..random.within(2, 4))
-        .map(|_| {
-            let task = random_task(random, &models, true);
-            TaskConfig {
-                period: task.period + task.period,
-                ..task
-            }
-        })
-        .collect();
-    tasks.push(random_task(random, &models, false));
-    if random.one_in(2) {
-        tasks.push(best_effort(random.within(0, models.len() as u64 - 1) as u16));
-    }
-    if random.one_in(3) {
-        offload(&mut tasks, &mut models, random);
-    }
-    let mut split = || Layout {
-        partitions: (0..tasks.len())
-            .map(|_| PartitionId(random.within(1, 2) as u16))
-            .collect(),
-        load: None,
-    };
-    let layouts = [split(), split()].to_vec();
-    let whole = plan(tasks, models, units(random.within(0, 4)));
-    let partition = |first, count| PartitionConfig {
-        units: Units { first, count },
-        ..whole.partitions[0].clone()
-    };
-    Config {
-        partitions: [partition(0, 2), partition(0, 1), partition(1, 1)].to_vec(),
-        layouts,
-        switch_cost: units(random.within(0, 3)),
-        dispatch_cost: units(random.within(0, 1)),
-        ..whole
-    }
 }
 
 /// Compiled sizes 1, 2, 4, 8 whose time per image may fall or rise.

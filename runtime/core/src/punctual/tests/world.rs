@@ -4,8 +4,6 @@
 use core::ops::{Deref, DerefMut};
 use std::vec::Vec;
 
-use punctual_types::Random;
-
 use super::environment::Environment;
 pub use super::environment::{Ending, Exact, Nature};
 use crate::policy::Policy as _;
@@ -19,8 +17,6 @@ use crate::{
 pub struct World<N> {
     pub scheduler: Punctual,
     environment: Environment<N>,
-    /// Layouts are asked for at random moments, in no order.
-    pub layouts: Option<Random>,
     /// Accepted real-time requests that are late, or given up after that.
     pub misses: u64,
     actions: Actions,
@@ -36,7 +32,6 @@ impl<N: Nature> World<N> {
             scheduler: Punctual::new(&config, parameters).expect("the plan is valid"),
             actions: Actions::for_config(&config),
             environment: Environment::new(config, nature),
-            layouts: None,
             misses: 0,
         }
     }
@@ -51,12 +46,6 @@ impl<N: Nature> World<N> {
     /// Makes one step and carries out its actions.
     pub fn step(&mut self, event: &Event) {
         self.actions.clear();
-        if let Some(random) = &mut self.layouts
-            && random.one_in(8)
-        {
-            let layout = random.within(0, self.environment.config.layouts.len() as u64);
-            self.scheduler.layouts.want(layout as usize);
-        }
         let now = self.now;
         self.scheduler.step(now, event, &mut self.actions);
         let actions: Vec<Action> = self.actions.iter().cloned().collect();

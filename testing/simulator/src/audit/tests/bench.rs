@@ -86,8 +86,6 @@ pub fn plan() -> Config {
         ..task(1, ms(1))
     };
     Config {
-        layouts: Vec::new(),
-        switch_cost: Nanos::ZERO,
         tasks: vec![task(0, ms(12)), task(0, ms(20)), best_effort],
         models: vec![model(ms(2), ms(3)), model(ms(4), ms(6))],
         partitions: vec![PartitionConfig {

@@ -28,7 +28,7 @@ fn an_overrun_voids_the_promises_made_until_nothing_is_left_over() {
     let [gap] = bench.auditor.gaps() else {
         panic!("one gap, not {:?}", bench.auditor.gaps());
     };
-    assert_eq!((gap.domain, gap.cause), (0, Broken::Overrun));
+    assert_eq!((gap.partition, gap.cause), (0, Broken::Overrun));
     // Noticed with the first event past its budget; over when it ended and all late work is done.
     assert!((at(51)..at(60)).contains(&gap.from), "{gap:?}");
     let until = gap.until.expect("the claim holds again");
@@ -82,7 +82,7 @@ fn a_failed_action_and_one_not_started_break_an_assumption_too() {
         bench.run(&config, at(100));
         assert_eq!(bench.auditor.findings().list(), []);
         let gap = Gap {
-            domain: 0,
+            partition: 0,
             cause: broken,
             from: at(3),
             until: bench.auditor.gaps()[0].until,

@@ -110,6 +110,6 @@ fn an_overrun_on_a_place_voids_the_promises_of_its_units_and_of_its_members_alon
     let found: Vec<&Finding> = bench.auditor.findings().list().iter().collect();
     assert_eq!(found, Vec::<&Finding>::new());
     let gaps = bench.auditor.gaps();
-    assert!(gaps.iter().any(|gap| gap.domain < 2), "{gaps:?}");
-    assert!(gaps.iter().all(|gap| gap.domain != 2), "{gaps:?}");
+    assert!(gaps.iter().any(|gap| gap.partition < 2), "{gaps:?}");
+    assert!(gaps.iter().all(|gap| gap.partition != 2), "{gaps:?}");
 }

@@ -52,7 +52,7 @@ fn the_definition_and_the_schedulers_test_agree_on_random_plans() {
     for seed in 0..2_000 {
         let config = random_plan(&mut Random::new(seed));
         let report = offline::test_partition(&config, here);
-        let own = is_schedulable(&config, here, |_| true);
+        let own = is_schedulable(&config, here);
         assert_eq!(own, report.outcome.is_ok(), "seed {seed}: {report:?}");
         if own { pass += 1 } else { fail += 1 }
     }
